@@ -1,0 +1,34 @@
+# adjoint_module(<name> [<module>...]): the folder <name>/ becomes part of the shared library. It may include its own
+# headers and those of the modules named after it, as <adjoint/<module>/...>: the build folder holds one link a module, so
+# an include that the design forbids does not compile.
+function(adjoint_module name)
+  set(links ${PROJECT_BINARY_DIR}/include)
+  file(MAKE_DIRECTORY ${links}/${name}/adjoint)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${name} ${links}/${name}/adjoint/${name} SYMBOLIC)
+
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.cpp)
+  if(ADJOINT_WITH_CUDA)
+    file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.cu)
+  else()
+    list(FILTER sources EXCLUDE REGEX "/cuda/[^/]*\\.cpp$")
+  endif()
+
+  set(target adjoint_${name})
+  add_library(${target} OBJECT ${sources} ${cuda_sources})
+  foreach(module IN ITEMS ${name} ${ARGN})
+    target_include_directories(${target} PRIVATE ${links}/${module})
+  endforeach()
+  target_link_libraries(${target} PRIVATE adjoint_warnings Eigen3::Eigen fmt::fmt nlohmann_json::nlohmann_json)
+  if(ADJOINT_WITH_CUDA)
+    target_compile_definitions(${target} PRIVATE ADJOINT_WITH_CUDA)
+    target_include_directories(${target} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+    target_compile_options(${target} PRIVATE
+      "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--extended-lambda;-Xcompiler=-Wall;--diag-suppress=20012>")
+  endif()
+  if(NOT BUILD_SHARED_LIBS)
+    target_compile_definitions(${target} PRIVATE ADJOINT_STATIC)
+  endif()
+  target_link_libraries(adjoint PRIVATE $<BUILD_INTERFACE:${target}>)
+  target_include_directories(adjoint PUBLIC $<BUILD_INTERFACE:${links}/${name}>)
+  set_property(GLOBAL APPEND PROPERTY ADJOINT_MODULES ${name})
+endfunction()

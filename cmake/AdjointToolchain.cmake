@@ -1,0 +1,51 @@
+# Language standards, warnings, visibility, ccache and CUDA, for every target that follows.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
+endif()
+
+find_program(ADJOINT_CCACHE ccache)
+if(ADJOINT_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${ADJOINT_CCACHE})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${ADJOINT_CCACHE})
+endif()
+
+add_library(adjoint_warnings INTERFACE)
+target_compile_options(adjoint_warnings INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${ADJOINT_WERROR}>>:-Werror>
+  # Designated initialisers leave the rest at their defaults; that is what they are for.
+  $<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers>)
+
+set(ADJOINT_WITH_CUDA OFF)
+if(NOT ADJOINT_CUDA STREQUAL "OFF")
+  include(CheckLanguage)
+  if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX} AND EXISTS /usr/local/cuda/bin/nvcc)
+    set(CMAKE_CUDA_COMPILER /usr/local/cuda/bin/nvcc)
+  endif()
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES "80;90a-real" CACHE STRING "A100 machine code and PTX, H100/H200 machine code")
+    endif()
+    enable_language(CUDA)
+    find_package(CUDAToolkit 12.4 REQUIRED)
+    set(ADJOINT_WITH_CUDA ON)
+    set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+    # CMake 3.25 does not know CUDA C++20 and would compile C++17.
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+  elseif(ADJOINT_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "ADJOINT_CUDA is ON, but no CUDA compiler was found: install the CUDA Toolkit (12.4 or newer) or "
+                        "name nvcc in CMAKE_CUDA_COMPILER")
+  endif()
+endif()
+message(STATUS "Adjoint: CUDA kernels ${ADJOINT_WITH_CUDA}")

@@ -1,0 +1,36 @@
+// Where a tensor's bytes live.
+#pragma once
+
+#include <adjoint/core/export.h>
+
+#include <cstdint>
+#include <string>
+
+namespace adjoint {
+
+enum class DeviceType : std::uint8_t { kCPU, kCUDA };
+
+/// A CPU, or one CUDA device by its index.
+struct Device {
+  DeviceType type = DeviceType::kCPU;
+  std::int8_t index = 0;
+
+  constexpr Device() = default;
+  constexpr Device(DeviceType t, int i = 0) : type(t), index(static_cast<std::int8_t>(i)) {}
+  constexpr bool is_cpu() const { return type == DeviceType::kCPU; }
+  constexpr bool is_cuda() const { return type == DeviceType::kCUDA; }
+  friend constexpr bool operator==(const Device&, const Device&) = default;
+};
+
+inline constexpr Device kCPU{DeviceType::kCPU};
+inline constexpr Device kCUDA{DeviceType::kCUDA};
+
+/// "cpu", "cuda:0".
+ADJOINT_API std::string to_string(Device device);
+/// Number of CUDA devices that this build can use; 0 where it was built without CUDA.
+ADJOINT_API int cuda_device_count();
+ADJOINT_API bool cuda_is_available();
+/// kCUDA where a CUDA device is available, else kCPU.
+ADJOINT_API Device default_device();
+
+}  // namespace adjoint

@@ -1,0 +1,24 @@
+// The exceptions that Adjoint throws. A message reads `op: rule; got values; remedy`.
+#pragma once
+
+#include <adjoint/core/export.h>
+
+#include <stdexcept>
+
+namespace adjoint {
+
+/// A user's mistake or a failure of the machine. Thrown before any work starts: every tensor is as it was.
+class ADJOINT_API Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+  ~Error() override;
+};
+
+/// A request for memory that could not be met; the message says how much was asked, held and free. The program can go on.
+class ADJOINT_API OutOfMemoryError : public Error {
+ public:
+  using Error::Error;
+  ~OutOfMemoryError() override;
+};
+
+}  // namespace adjoint

@@ -1,0 +1,117 @@
+// The tape's inside: nodes, the arena they live in, and how apply() records one. Internal to core and op.h.
+#pragma once
+
+#include <adjoint/core/tape.h>
+#include <adjoint/core/tensor_impl.h>
+
+#include <cstddef>
+#include <memory_resource>
+#include <new>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace adjoint::detail {
+
+/// One recorded call: who its operands were, and what their gradients need. Lives in the tape's arena.
+class Node {
+ public:
+  virtual ~Node() = default;
+  virtual const char* name() const = 0;
+  /// The gradient of operand `operand`, in operators (recorded where a tape records).
+  virtual Tensor vjp(std::size_t operand, const Tensor& grad) = 0;
+
+  std::size_t size = 0;               // operands
+  std::int64_t* ids = nullptr;        // (size): the operand's id, -1 where no gradient flows
+  Tensor* saved = nullptr;            // (size): operands that rules need
+  std::uint32_t* versions = nullptr;  // (size): their storages' versions when they were saved
+  Tensor saved_out;
+  std::uint32_t out_version = 0;
+  bool released = false;
+};
+
+class TapeImpl {
+ public:
+  TapeImpl(Tape& owner, Tape* outer);
+  ~TapeImpl();
+
+  template <class N, class... Args>
+  N* make_node(Args&&... args) {
+    return new (arena_.allocate(sizeof(N), alignof(N))) N(std::forward<Args>(args)...);
+  }
+  /// The id of an operand on this tape, registering a leaf on first sight; -1 where no gradient flows to it.
+  std::int64_t id_of(const char* op, const Tensor& operand);
+  /// Appends `node`, whose operands' ids are `ids`; `out` becomes recorded.
+  void append(Node* node, std::span<const Tensor> in, std::span<const std::int64_t> ids, const Tensor& out,
+              std::uint32_t save_mask, bool save_out);
+
+  /// d(result)/d(each of `targets`), by id; with no targets, every leaf's gradient goes to its .grad().
+  std::vector<Tensor> sweep(const char* caller, const Tensor& result, std::span<const std::int64_t> targets, bool to_leaves,
+                            const GradientOptions& options);
+
+  std::uint64_t add_hook(std::int64_t id, GradientHook hook);
+  void remove_hook(std::uint64_t hook_id);
+
+  Tape* outer() const { return outer_; }
+  std::uint64_t serial() const { return serial_; }
+  std::size_t size() const { return entries_.size(); }
+  /// Leaves seen so far, in order of first use.
+  std::vector<Tensor> leaves() const;
+
+ private:
+  // An operation (node), or a leaf.
+  struct Entry {
+    Node* node = nullptr;
+    Tensor leaf;
+  };
+
+  std::vector<bool> reachable(std::span<const std::int64_t> targets, std::int64_t last) const;
+  void check_result(const char* caller, const Tensor& result, const GradientOptions& options) const;
+  Tensor run_hooks(std::int64_t id, Tensor grad) const;
+  void check_saved(const Node& node, std::int64_t id) const;
+  void check_finite(const Node& node, std::int64_t id, const Tensor& in, const Tensor& out) const;
+  static void release(Node& node);
+
+  Tape& owner_;
+  Tape* outer_;
+  std::uint64_t serial_;
+  std::pmr::monotonic_buffer_resource arena_;
+  std::vector<Entry> entries_;
+  std::unordered_map<const TensorImpl*, std::int64_t> leaf_ids_;
+  std::unordered_map<std::int64_t, std::map<std::uint64_t, GradientHook>> hooks_;
+  std::unordered_map<std::int64_t, std::string> traces_;  // anomaly mode: what each call was
+};
+
+/// Decides, before an operation runs, whether it will be recorded, and then records it.
+class ADJOINT_API Recording {
+ public:
+  Recording(Tape& tape, const char* op, std::size_t size);
+  ~Recording();
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  /// Operand i has a gradient rule. Throws Error for an operand of an outer, gone or foreign tape.
+  void use(std::size_t i, const Tensor& operand);
+  bool needed() const { return needed_; }
+  bool needs(std::size_t i) const { return ids()[i] >= 0; }
+  void commit(Node* node, std::span<const Tensor> in, const Tensor& out, std::uint32_t save_mask, bool save_out);
+
+ private:
+  static constexpr std::size_t kInline = 4;
+  std::int64_t* ids() { return many_.empty() ? few_ : many_.data(); }
+  const std::int64_t* ids() const { return many_.empty() ? few_ : many_.data(); }
+
+  TapeImpl& tape_;
+  const char* op_;
+  std::size_t size_;
+  bool needed_ = false;
+  std::int64_t few_[kInline] = {-1, -1, -1, -1};
+  std::vector<std::int64_t> many_;
+};
+
+/// A view made where nothing records: remembers whether its base was recorded (see TensorImpl::views_recorded).
+ADJOINT_API void mark_view(const Tensor& base, const Tensor& view);
+
+}  // namespace adjoint::detail

@@ -1,0 +1,35 @@
+// Splitting CPU work over a pool of std::threads. How work is split depends on its shape alone, never on the number of
+// threads, so results are the same bits on any machine.
+#pragma once
+
+#include <adjoint/core/export.h>
+
+#include <cstdint>
+#include <functional>
+
+namespace adjoint {
+
+/// Threads that CPU operators use, the caller's included. Default: ADJOINT_NUM_THREADS, else the CPUs this process may
+/// run on. Throws Error below 1.
+ADJOINT_API void set_num_threads(int count);
+ADJOINT_API int num_threads();
+
+/// Runs task(0) ... task(count - 1), each once, in any order and on any thread, and returns when all are done. The first
+/// exception is rethrown here. Called from inside a task, it runs serially.
+ADJOINT_API void parallel_for(std::int64_t count, const std::function<void(std::int64_t)>& task);
+
+/// Cuts [0, count) into ranges of `grain` and runs body(begin, end) on each, in parallel. Serial, and free of any
+/// overhead, where one range holds everything.
+template <class F>
+void parallel_ranges(std::int64_t count, std::int64_t grain, F&& body) {
+  if (count <= grain) {
+    if (count > 0) body(std::int64_t{0}, count);
+    return;
+  }
+  parallel_for((count + grain - 1) / grain, [&](std::int64_t range) {
+    const std::int64_t begin = range * grain;
+    body(begin, begin + grain < count ? begin + grain : count);
+  });
+}
+
+}  // namespace adjoint

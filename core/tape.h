@@ -1,0 +1,93 @@
+// The tape: an explicit Wengert list, scoped by RAII. Reverse-mode differentiation is one loop from its end.
+//
+//   adjoint::Tape tape;                     // records on this thread while it lives
+//   Tensor loss = mse_loss(net(x), y);
+//   tape.backward(loss);                    // adds to .grad() of every leaf that requires it
+//
+// Nodes stand in execution order, so the sweep needs no sort and no recursion. Tapes nest, innermost first, within a
+// thread; tapes of several threads may share leaves. With no tape alive nothing is recorded.
+#pragma once
+
+#include <adjoint/core/export.h>
+#include <adjoint/core/tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace adjoint {
+
+struct BackwardOptions {
+  /// Keep what the gradients need, for another sweep over the same nodes.
+  bool retain = false;
+  /// Record the sweep itself, for derivatives of a higher order. Implies retain.
+  bool record = false;
+  /// Gradient of the result, of its shape; undefined means 1, for a result of one element.
+  Tensor grad_output = {};
+};
+
+struct GradientOptions {
+  bool retain = false;
+  bool record = false;
+  Tensor grad_output = {};
+  /// An undefined Tensor, instead of an error, for an input that the result does not depend on.
+  bool allow_unused = false;
+};
+
+namespace detail {
+class Node;
+class Recording;
+class TapeImpl;
+}  // namespace detail
+
+class ADJOINT_API Tape {
+ public:
+  Tape();
+  ~Tape();
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  /// Adds d(result)/d(leaf) to .grad() of every leaf that requires a gradient. Throws Error for a result that this tape
+  /// did not record, one of several elements without grad_output, values changed in place since they were saved, and a
+  /// second sweep without retain.
+  void backward(const Tensor& result, const BackwardOptions& options = {});
+  /// d(result)/d(input) for each input, a leaf or any recorded tensor. Never touches .grad().
+  std::vector<Tensor> gradient(const Tensor& result, const std::vector<Tensor>& inputs, const GradientOptions& options = {});
+
+  /// Recorded operations and leaves.
+  std::size_t size() const;
+
+  /// The tape that records on this thread now; null where none does.
+  static Tape* current();
+  /// For operators and hooks.
+  detail::TapeImpl& impl() { return *impl_; }
+
+ private:
+  std::unique_ptr<detail::TapeImpl> impl_;
+};
+
+/// Hides every tape of this thread while it lives; a tape made inside it records again.
+class ADJOINT_API PauseTape {
+ public:
+  PauseTape();
+  ~PauseTape();
+  PauseTape(const PauseTape&) = delete;
+  PauseTape& operator=(const PauseTape&) = delete;
+
+ private:
+  Tape* hidden_;
+};
+
+/// f(inputs), keeping the inputs instead of f's intermediate results: the sweep computes f again, from the same random
+/// state. Leaves that f captures get their gradients too; a recorded tensor that f captures is an error: pass it as an
+/// input. Exact for any f whose result depends on its inputs, its leaves and random numbers alone.
+ADJOINT_API Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& f, const std::vector<Tensor>& inputs);
+
+/// While on, sweeps throw Error at the first gradient that is NaN where the gradient that came in was not, and name the
+/// forward call: its operator, its number on the tape, its operands' shapes. Slow: every gradient is read back.
+ADJOINT_API void set_anomaly_mode(bool on);
+ADJOINT_API bool anomaly_mode();
+
+}  // namespace adjoint

@@ -1,0 +1,207 @@
+// Tensor: a value-like handle on shared storage with a shape, strides, a dtype and a device.
+//
+// Copying a Tensor copies the handle; clone() copies the elements. Views (reshape, permute, narrow, ...) share storage.
+// Members marked [differentiable] are recorded by the innermost live Tape of the thread; they are declared here and
+// defined in ops/.
+#pragma once
+
+#include <adjoint/core/device.h>
+#include <adjoint/core/dtype.h>
+#include <adjoint/core/export.h>
+#include <adjoint/core/shape.h>
+
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace adjoint {
+
+class Generator;
+class Storage;
+class Tensor;
+struct TensorImpl;
+
+struct TensorOptions {
+  DType dtype = kFloat32;
+  Device device = kCPU;
+  bool requires_grad = false;
+};
+
+/// Sees a gradient as it passes; returns its replacement, or an undefined Tensor to leave it as it is.
+using GradientHook = std::function<Tensor(const Tensor& gradient)>;
+
+class ADJOINT_API Tensor {
+ public:
+  /// Undefined: 'none', such as no bias. Every other member but defined() throws Error on it.
+  Tensor() = default;
+
+  // ---- Making tensors. Every one throws Error for a negative extent or a size beyond 63 bits, and OutOfMemoryError.
+
+  /// Uninitialised.
+  static Tensor empty(const Shape& shape, const TensorOptions& options = {});
+  static Tensor zeros(const Shape& shape, const TensorOptions& options = {});
+  static Tensor ones(const Shape& shape, const TensorOptions& options = {});
+  static Tensor full(const Shape& shape, double value, const TensorOptions& options = {});
+  /// Uniform on [0, 1), from the global generator (manual_seed); the same bits on every device. Floating point only.
+  static Tensor rand(const Shape& shape, const TensorOptions& options = {});
+  /// Standard normal (Box-Muller), from the global generator; equal within 4 ulp on every device. Floating point only.
+  static Tensor randn(const Shape& shape, const TensorOptions& options = {});
+  /// start, start + step, ... below `end` (above it where step is negative). Throws Error where step is 0.
+  static Tensor arange(double start, double end, double step = 1.0, const TensorOptions& options = {});
+  /// The (n, n) identity.
+  static Tensor eye(std::int64_t n, const TensorOptions& options = {});
+  /// A copy of `values`, converted to options.dtype. Throws Error unless values.size() == shape.numel().
+  template <class T>
+  static Tensor from_vector(const std::vector<T>& values, const Shape& shape, const TensorOptions& options = {});
+  /// A scalar tensor (shape ()).
+  static Tensor scalar(double value, const TensorOptions& options = {}) { return full(Shape{}, value, options); }
+  /// Views memory of the caller's, contiguous and on options.device; it must outlive every view of it.
+  static Tensor from_blob(void* data, const Shape& shape, const TensorOptions& options = {});
+
+  // ---- What a tensor is.
+
+  bool defined() const { return impl_ != nullptr; }
+  const Shape& shape() const;
+  const Strides& strides() const;
+  std::int64_t storage_offset() const;
+  DType dtype() const;
+  Device device() const;
+  std::int64_t dim() const;
+  /// The extent of one axis; -1 is the last.
+  std::int64_t size(std::int64_t axis) const;
+  std::int64_t numel() const;
+  bool is_contiguous() const;
+  TensorOptions options() const;
+
+  // ---- Elements.
+
+  /// The first element, on the tensor's own device. Throws Error where T is not the dtype's C++ type.
+  template <class T>
+  const T* data() const;
+  /// As data(), for writing: the storage's version moves on, so a gradient that needed the old values is an error.
+  template <class T>
+  T* mutable_data();
+  /// data() without a type.
+  const void* raw_data() const;
+  /// mutable_data() without a type.
+  void* raw_mutable_data();
+  /// The only element, converted to T; waits for the device. Throws Error unless numel() == 1.
+  template <class T>
+  T item() const;
+  /// Every element in row-major order, converted to T; waits for the device.
+  template <class T>
+  std::vector<T> to_vector() const;
+
+  // ---- Copies and moves. [differentiable, but for detach]
+
+  Tensor to(Device device) const;
+  Tensor to(DType dtype) const;
+  /// A contiguous copy.
+  Tensor clone() const;
+  /// This tensor where it is contiguous already, else a contiguous copy.
+  Tensor contiguous() const;
+  /// The same elements outside every tape.
+  Tensor detach() const;
+
+  // ---- Differentiation.
+
+  /// True for a leaf that was told to, and for a result that a tape recorded.
+  bool requires_grad() const;
+  /// Marks a leaf. Throws Error for a dtype that is not floating point and for a recorded tensor.
+  Tensor& requires_grad_(bool value = true);
+  /// What backward() has added up so far; undefined before the first. Leaves only.
+  const Tensor& grad() const;
+  void set_grad(const Tensor& gradient);
+  /// Runs in each sweep once this tensor's whole gradient is known. A recorded tensor's hook lives as long as its tape.
+  /// Returns an id for remove_hook.
+  std::uint64_t register_hook(GradientHook hook) const;
+  void remove_hook(std::uint64_t id) const;
+
+  // ---- Views. [differentiable] Axes may be negative, counted from the end.
+
+  /// One extent may be -1. A view where strides allow, else a copy.
+  Tensor reshape(const Shape& shape) const;
+  Tensor flatten(std::int64_t first_axis = 0, std::int64_t last_axis = -1) const;
+  Tensor permute(const Dims& axes) const;
+  Tensor transpose(std::int64_t a, std::int64_t b) const;
+  Tensor narrow(std::int64_t axis, std::int64_t start, std::int64_t length) const;
+  Tensor select(std::int64_t axis, std::int64_t index) const;
+  Tensor squeeze() const;
+  Tensor squeeze(std::int64_t axis) const;
+  Tensor unsqueeze(std::int64_t axis) const;
+  /// Repeats axes of extent 1 without copying; new axes come first; -1 keeps an extent.
+  Tensor expand(const Shape& shape) const;
+
+  // ---- Reductions. [differentiable] An empty list of axes means all of them.
+
+  Tensor sum() const;
+  Tensor sum(const Dims& axes, bool keepdim = false) const;
+  Tensor mean() const;
+  Tensor mean(const Dims& axes, bool keepdim = false) const;
+  /// The gradient is shared evenly among equal maxima (PyTorch's amax). Throws Error over no elements. NaN wins.
+  Tensor max() const;
+  Tensor max(const Dims& axes, bool keepdim = false) const;
+
+  // ---- In place. Never recorded: throw Error on a recorded tensor, a view of one, or, while a tape records, a leaf
+  // that requires a gradient.
+
+  Tensor& fill_(double value);
+  Tensor& zero_() { return fill_(0.0); }
+  /// Copies `source`'s elements, broadcast, converted and moved between devices as needed.
+  Tensor& copy_(const Tensor& source);
+  Tensor& add_(const Tensor& other, double scale = 1.0);
+  Tensor& mul_(double factor);
+  Tensor& uniform_(double low, double high);
+  Tensor& normal_(double mean, double standard_deviation);
+
+  // ---- For operators and the tape.
+
+  explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
+  TensorImpl* impl() const { return impl_.get(); }
+  const std::shared_ptr<TensorImpl>& impl_ptr() const { return impl_; }
+  /// A view of the same storage; the caller answers for the extents staying inside it. Not recorded.
+  Tensor view_as(const Shape& shape, const Strides& strides, std::int64_t offset) const;
+
+ private:
+  std::shared_ptr<TensorImpl> impl_;
+};
+
+// ---- Operators. [differentiable] Tensors broadcast; a scalar takes the tensor's dtype.
+
+ADJOINT_API Tensor operator+(const Tensor& a, const Tensor& b);
+ADJOINT_API Tensor operator-(const Tensor& a, const Tensor& b);
+ADJOINT_API Tensor operator*(const Tensor& a, const Tensor& b);
+ADJOINT_API Tensor operator/(const Tensor& a, const Tensor& b);
+ADJOINT_API Tensor operator+(const Tensor& a, double b);
+ADJOINT_API Tensor operator-(const Tensor& a, double b);
+ADJOINT_API Tensor operator*(const Tensor& a, double b);
+ADJOINT_API Tensor operator/(const Tensor& a, double b);
+ADJOINT_API Tensor operator+(double a, const Tensor& b);
+ADJOINT_API Tensor operator-(double a, const Tensor& b);
+ADJOINT_API Tensor operator*(double a, const Tensor& b);
+ADJOINT_API Tensor operator/(double a, const Tensor& b);
+ADJOINT_API Tensor operator-(const Tensor& a);
+
+// Comparisons give a bool tensor and have no gradient.
+ADJOINT_API Tensor operator==(const Tensor& a, const Tensor& b);
+ADJOINT_API Tensor operator!=(const Tensor& a, const Tensor& b);
+ADJOINT_API Tensor operator<(const Tensor& a, const Tensor& b);
+ADJOINT_API Tensor operator<=(const Tensor& a, const Tensor& b);
+ADJOINT_API Tensor operator>(const Tensor& a, const Tensor& b);
+ADJOINT_API Tensor operator>=(const Tensor& a, const Tensor& b);
+ADJOINT_API Tensor operator==(const Tensor& a, double b);
+ADJOINT_API Tensor operator!=(const Tensor& a, double b);
+ADJOINT_API Tensor operator<(const Tensor& a, double b);
+ADJOINT_API Tensor operator<=(const Tensor& a, double b);
+ADJOINT_API Tensor operator>(const Tensor& a, double b);
+ADJOINT_API Tensor operator>=(const Tensor& a, double b);
+
+/// Prints like PyTorch: aligned columns, four decimals, long axes summarised, dtype and device where not the default.
+ADJOINT_API std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
+ADJOINT_API std::string to_string(const Tensor& tensor);
+
+}  // namespace adjoint

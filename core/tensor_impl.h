@@ -1,0 +1,49 @@
+// What a Tensor handle points to. Internal to core, ops and the tape.
+#pragma once
+
+#include <adjoint/core/storage.h>
+#include <adjoint/core/tensor.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace adjoint {
+
+/// A leaf's accumulated gradient and its hooks. Made on first use, so that results carry one empty pointer.
+struct LeafState {
+  Tensor grad;
+  std::map<std::uint64_t, GradientHook> hooks;
+};
+
+struct TensorImpl {
+  std::shared_ptr<Storage> storage;
+  Shape shape;
+  Strides strides;
+  std::int64_t offset = 0;  // elements
+  std::int64_t numel = 0;
+  DType dtype = kFloat32;
+  bool contiguous = true;
+  bool requires_grad = false;      // leaves only
+  bool views_recorded = false;     // made from a recorded tensor where nothing recorded; in-place writes would corrupt it
+  std::uint64_t tape_serial = 0;   // the tape that recorded this tensor; 0: none
+  std::int64_t node_id = -1;       // its place on that tape
+  std::unique_ptr<LeafState> leaf;
+
+  bool recorded() const { return tape_serial != 0; }
+};
+
+/// Shape and dtype of a result, before it exists.
+struct TensorSpec {
+  Shape shape;
+  DType dtype = kFloat32;
+};
+
+/// An uninitialised contiguous tensor.
+ADJOINT_API Tensor make_tensor(const TensorSpec& spec, Device device);
+/// Throws Error, naming `op` and the remedy, where writing into `tensor` would make a recorded gradient wrong.
+ADJOINT_API void check_writable(const char* op, const Tensor& tensor);
+/// Throws Error, naming `op` and the operand, for an undefined tensor.
+ADJOINT_API void check_defined(const char* op, const char* operand, const Tensor& tensor);
+
+}  // namespace adjoint

@@ -1,0 +1,57 @@
+// Convolution and transposed convolution, 1-D and 2-D, with PyTorch's arguments, weight layouts and results.
+#pragma once
+
+#include <adjoint/core/tensor.h>
+
+#include <array>
+#include <cstdint>
+
+namespace adjoint {
+
+/// A value for height and one for width: from one int for both, or {h, w}.
+struct Size2 {
+  std::int64_t h = 0, w = 0;
+  constexpr Size2() = default;
+  constexpr Size2(std::int64_t both) : h(both), w(both) {}
+  constexpr Size2(std::int64_t height, std::int64_t width) : h(height), w(width) {}
+  friend constexpr bool operator==(const Size2&, const Size2&) = default;
+};
+
+struct Conv1dParams {
+  std::int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
+};
+struct Conv2dParams {
+  Size2 stride = 1, padding = 0, dilation = 1;
+  std::int64_t groups = 1;
+};
+struct ConvTranspose1dParams {
+  std::int64_t stride = 1, padding = 0;
+  /// Adds to one side of the result's length; below stride or below dilation.
+  std::int64_t output_padding = 0;
+  std::int64_t dilation = 1, groups = 1;
+  /// Where not 0, the result's length, in place of output_padding.
+  std::int64_t output_size = 0;
+};
+struct ConvTranspose2dParams {
+  Size2 stride = 1, padding = 0, output_padding = 0, dilation = 1;
+  std::int64_t groups = 1;
+  Size2 output_size = 0;
+};
+
+// All of them: input and weight share one floating-point dtype and device; input may lack the batch axis, and then so does
+// the result; an undefined bias is none. Throws Error, before any work, for ranks, channels, groups, strides, paddings,
+// dilations and extents that do not fit, and for a result with an extent below 1 or more elements than 63 bits count.
+
+/// input (N, C, L), weight (O, C / groups, k), bias (O) -> (N, O, (L + 2 padding - dilation (k - 1) - 1) / stride + 1).
+ADJOINT_API Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const Conv1dParams& params = {});
+/// input (N, C, H, W), weight (O, C / groups, kh, kw), bias (O) -> (N, O, H', W'), each axis as in conv1d.
+ADJOINT_API Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const Conv2dParams& params = {});
+/// input (N, C, L), weight (C, O / groups, k), bias (O)
+/// -> (N, O, (L - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1).
+ADJOINT_API Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, const Tensor& bias = {},
+                                    const ConvTranspose1dParams& params = {});
+/// input (N, C, H, W), weight (C, O / groups, kh, kw), bias (O) -> (N, O, H', W'), each axis as in conv_transpose1d.
+ADJOINT_API Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor& bias = {},
+                                    const ConvTranspose2dParams& params = {});
+
+}  // namespace adjoint

@@ -1,0 +1,89 @@
+// The index arithmetic of the convolution trio: constexpr, for host and device, free of CUDA headers.
+//
+// One trilinear form, S(image, filter, feature) = sum over valid taps of
+//     image[o * stride - padding + k * dilation] * filter[k] * feature[o],
+// has three partial derivatives, and they are the three operators: conv (feature from image), conv_transpose (image from
+// feature), conv_weight (filter from both). All three share one ConvGeometry, which holds both extents, so that no
+// gradient does geometry arithmetic.
+#pragma once
+
+#include <adjoint/core/dtype.h>
+
+#include <array>
+#include <cstdint>
+
+namespace adjoint {
+
+/// One value for each spatial axis, (height, width). 1-D problems use the width; their height is 1.
+using Extent2 = std::array<std::int64_t, 2>;
+
+struct ConvGeometry {
+  int rank = 2;  // spatial axes that the tensors have: 2 (N, C, H, W) or 1 (N, C, W)
+  std::int64_t batch = 1;
+  std::int64_t image_channels = 1;    // conv's input, conv_transpose's output
+  std::int64_t feature_channels = 1;  // conv's output, conv_transpose's input
+  std::int64_t groups = 1;            // divides both
+  Extent2 image{1, 1};
+  Extent2 feature{1, 1};
+  Extent2 kernel{1, 1};
+  Extent2 stride{1, 1};
+  Extent2 padding{0, 0};
+  Extent2 dilation{1, 1};
+
+  ADJOINT_HD constexpr std::int64_t image_channels_per_group() const { return image_channels / groups; }
+  ADJOINT_HD constexpr std::int64_t feature_channels_per_group() const { return feature_channels / groups; }
+  ADJOINT_HD constexpr std::int64_t taps() const { return kernel[0] * kernel[1]; }
+  ADJOINT_HD constexpr std::int64_t image_plane() const { return image[0] * image[1]; }
+  ADJOINT_HD constexpr std::int64_t feature_plane() const { return feature[0] * feature[1]; }
+  /// Elements of each tensor: image (N, Ci, H, W), feature (N, Cf, h, w), filter (Cf, Ci / groups, kh, kw).
+  ADJOINT_HD constexpr std::int64_t image_numel() const { return batch * image_channels * image_plane(); }
+  ADJOINT_HD constexpr std::int64_t feature_numel() const { return batch * feature_channels * feature_plane(); }
+  ADJOINT_HD constexpr std::int64_t filter_numel() const { return feature_channels * image_channels_per_group() * taps(); }
+
+  friend constexpr bool operator==(const ConvGeometry&, const ConvGeometry&) = default;
+};
+
+/// The image position that tap k of feature position o touches; it may lie outside the image.
+ADJOINT_HD constexpr std::int64_t image_position(std::int64_t o, std::int64_t k, std::int64_t stride, std::int64_t padding,
+                                                 std::int64_t dilation) {
+  return o * stride - padding + k * dilation;
+}
+
+ADJOINT_HD constexpr std::int64_t gcd(std::int64_t a, std::int64_t b) {
+  while (b != 0) {
+    const std::int64_t r = a % b;
+    a = b;
+    b = r;
+  }
+  return a;
+}
+
+/// The taps of one phase of one axis. Image positions i with i + padding = q * stride + phase are touched by the taps
+/// k = first_tap + t * tap_step, t in [0, taps), at feature position o = q - first_offset - t * offset_step: each phase is
+/// a stride-1 problem of its own. With g = gcd(stride, dilation), phases that g does not divide have no taps.
+struct PhaseTaps {
+  std::int64_t taps = 0;
+  std::int64_t first_tap = 0;
+  std::int64_t tap_step = 1;
+  std::int64_t first_offset = 0;
+  std::int64_t offset_step = 1;
+};
+
+ADJOINT_HD constexpr PhaseTaps phase_taps(std::int64_t phase, std::int64_t kernel, std::int64_t stride, std::int64_t dilation) {
+  PhaseTaps result;
+  const std::int64_t g = gcd(stride, dilation);
+  result.tap_step = stride / g;
+  result.offset_step = dilation / g;
+  for (std::int64_t k = 0; k < kernel && k < result.tap_step; ++k) {
+    const std::int64_t distance = k * dilation - phase;
+    if (distance % stride == 0) {
+      result.taps = (kernel - k + result.tap_step - 1) / result.tap_step;
+      result.first_tap = k;
+      result.first_offset = distance / stride;
+      return result;
+    }
+  }
+  return result;
+}
+
+}  // namespace adjoint
