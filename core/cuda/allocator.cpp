@@ -1,0 +1,143 @@
+// Device memory from CUDA's stream-ordered pools, one pool of ours a device.
+
+#include <adjoint/core/check.h>
+#include <adjoint/core/cuda/backend.h>
+#include <adjoint/core/cuda/runtime.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace adjoint::cuda {
+namespace {
+
+// Never destroyed: CUDA goes at exit, before or after our statics, and takes its pools along.
+class Pool {
+ public:
+  explicit Pool(int device) : device_(device) {
+    int supported = 0;
+    ADJOINT_CUDA(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, device));
+    ADJOINT_CHECK(supported != 0, "cuda: a device must have memory pools; got cuda:{} without; use another device", device);
+    cudaMemPoolProps properties{};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location = {cudaMemLocationTypeDevice, device};
+    ADJOINT_CUDA(cudaMemPoolCreate(&pool_, &properties));
+    // Memory once taken from the driver is kept for the next tensor.
+    std::uint64_t threshold = UINT64_MAX;
+    ADJOINT_CUDA(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &threshold));
+  }
+
+  void* allocate(std::size_t nbytes, cudaStream_t stream) {
+    void* data = nullptr;
+    cudaError_t status = cudaMallocFromPoolAsync(&data, nbytes, pool_, stream);
+    if (status == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      // What other streams have freed, and holes too small for this request, go back to the driver first.
+      ADJOINT_CUDA(cudaDeviceSynchronize());
+      ADJOINT_CUDA(cudaMemPoolTrimTo(pool_, 0));
+      status = cudaMallocFromPoolAsync(&data, nbytes, pool_, stream);
+    }
+    if (status == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      out_of_memory(nbytes);
+    }
+    check(status, "cudaMallocFromPoolAsync");
+    return data;
+  }
+
+  // Lets `peer` read and write this pool's memory directly where the hardware can.
+  void allow(int peer) {
+    const std::lock_guard lock(mutex_);
+    for (const int known : peers_) {
+      if (known == peer) return;
+    }
+    int possible = 0;
+    ADJOINT_CUDA(cudaDeviceCanAccessPeer(&possible, peer, device_));
+    if (possible != 0) {
+      cudaMemAccessDesc access{};
+      access.location = {cudaMemLocationTypeDevice, peer};
+      access.flags = cudaMemAccessFlagsProtReadWrite;
+      ADJOINT_CUDA(cudaMemPoolSetAccess(pool_, &access, 1));
+    }
+    peers_.push_back(peer);
+  }
+
+ private:
+  [[noreturn]] void out_of_memory(std::size_t nbytes) const {
+    std::uint64_t used = 0;
+    std::size_t free = 0, total = 0;
+    ADJOINT_CUDA(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrUsedMemCurrent, &used));
+    ADJOINT_CUDA(cudaMemGetInfo(&free, &total));
+    throw OutOfMemoryError(fmt::format("empty: out of memory on cuda:{}; asked for {} bytes, holding {}, free {} of {}; release "
+                                       "tensors or use a smaller batch",
+                                       device_, nbytes, used, free, total));
+  }
+
+  int device_;
+  cudaMemPool_t pool_ = nullptr;
+  std::mutex mutex_;
+  std::vector<int> peers_;
+};
+
+Pool& pool_of(int device) {
+  static std::mutex mutex;
+  static auto* pools = new std::vector<std::unique_ptr<Pool>>(static_cast<std::size_t>(device_count()));
+  thread_local std::vector<Pool*> known(pools->size());
+  Pool*& pool = known[static_cast<std::size_t>(device)];
+  if (pool == nullptr) {
+    const std::lock_guard lock(mutex);
+    std::unique_ptr<Pool>& owner = (*pools)[static_cast<std::size_t>(device)];
+    if (owner == nullptr) owner = std::make_unique<Pool>(device);
+    pool = owner.get();
+  }
+  return *pool;
+}
+
+}  // namespace
+
+void* allocate(std::size_t nbytes, int device, void** stream) {
+  check_device("cuda", Device(DeviceType::kCUDA, device));
+  const DeviceGuard guard(device);
+  *stream = current_stream(device);
+  return pool_of(device).allocate(nbytes, static_cast<cudaStream_t>(*stream));
+}
+
+void release(void* data, int device, void* stream) noexcept {
+  // At exit CUDA may be gone already, and the memory with it: there is nobody to tell.
+  int before = 0;
+  if (cudaGetDevice(&before) != cudaSuccess) return;
+  if (before != device) cudaSetDevice(device);
+  if (cudaFreeAsync(data, static_cast<cudaStream_t>(stream)) != cudaSuccess) cudaGetLastError();
+  if (before != device) cudaSetDevice(before);
+}
+
+void copy_bytes(void* dst, Device dst_device, const void* src, Device src_device, std::size_t nbytes) {
+  if (nbytes == 0) return;
+  const int device = dst_device.is_cuda() ? dst_device.index : src_device.index;
+  const DeviceGuard guard(device);
+  const cudaStream_t stream = current_stream(device);
+  if (dst_device.is_cpu() || src_device.is_cpu()) {
+    const auto kind = dst_device.is_cpu() ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
+    ADJOINT_CUDA(cudaMemcpyAsync(dst, src, nbytes, kind, stream));
+    ADJOINT_CUDA(cudaStreamSynchronize(stream));
+  } else if (dst_device == src_device) {
+    ADJOINT_CUDA(cudaMemcpyAsync(dst, src, nbytes, cudaMemcpyDeviceToDevice, stream));
+  } else {
+    pool_of(dst_device.index).allow(src_device.index);
+    pool_of(src_device.index).allow(dst_device.index);
+    const cudaStream_t src_stream = current_stream(src_device.index);
+    order_streams(src_device.index, src_stream, dst_device.index, stream);
+    ADJOINT_CUDA(cudaMemcpyPeerAsync(dst, dst_device.index, src, src_device.index, nbytes, stream));
+    // Whatever overwrites or releases the source comes after the copy.
+    order_streams(dst_device.index, stream, src_device.index, src_stream);
+  }
+}
+
+void synchronize(Device device) {
+  check_device("synchronize", device);
+  const DeviceGuard guard(device.index);
+  ADJOINT_CUDA(cudaStreamSynchronize(current_stream(device.index)));
+}
+
+}  // namespace adjoint::cuda
