@@ -1,0 +1,13 @@
+// Adjoint: tensors, a tape that differentiates, and transposed convolution. Includes every public header.
+#pragma once
+
+#include <adjoint/core/device.h>
+#include <adjoint/core/dtype.h>
+#include <adjoint/core/error.h>
+#include <adjoint/core/gradcheck.h>
+#include <adjoint/core/parallel.h>
+#include <adjoint/core/precision.h>
+#include <adjoint/core/random.h>
+#include <adjoint/core/shape.h>
+#include <adjoint/core/tape.h>
+#include <adjoint/core/tensor.h>

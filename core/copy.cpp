@@ -1,0 +1,85 @@
+#include <adjoint/core/copy.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/core/convert.h>
+#include <adjoint/core/strided.h>
+#include <adjoint/core/tensor_impl.h>
+
+#include <cstring>
+
+#if defined(ADJOINT_WITH_CUDA)
+#include <adjoint/core/cuda/backend.h>
+#endif
+
+namespace adjoint {
+namespace {
+
+template <class From, class To>
+void copy_rows(const StridedPlan<2>& plan, const From* src, To* dst) {
+  for_each_row(plan, [&](const std::array<std::int64_t, 2>& offsets, std::int64_t length) {
+    To* to = dst + offsets[0];
+    const From* from = src + offsets[1];
+    const std::int64_t to_step = plan.strides[0][0], from_step = plan.strides[1][0];
+    if (to_step == 1 && from_step == 1) {
+      if constexpr (std::is_same_v<From, To>) {
+        std::memcpy(static_cast<void*>(to), from, static_cast<std::size_t>(length) * sizeof(To));
+      } else {
+        for (std::int64_t i = 0; i < length; ++i) to[i] = convert<To>(from[i]);
+      }
+      return;
+    }
+    for (std::int64_t i = 0; i < length; ++i) to[i * to_step] = convert<To>(from[i * from_step]);
+  });
+}
+
+void copy_cpu(const Tensor& src, Tensor& dst) {
+  const StridedPlan<2> plan = make_strided_plan<2>(dst.shape(), {dst.strides(), src.strides()});
+  const void* from = src.raw_data();
+  void* to = dst.raw_mutable_data();
+  visit(dst.dtype(), [&]<class To>() {
+    visit(src.dtype(), [&]<class From>() { copy_rows(plan, static_cast<const From*>(from), static_cast<To*>(to)); });
+  });
+}
+
+// Between devices bytes travel; strides and dtypes are settled on the side where the data already is, or will be.
+void copy_between_devices(const Tensor& src, Tensor& dst) {
+#if defined(ADJOINT_WITH_CUDA)
+  Tensor from = src;
+  if (src.dtype() != dst.dtype() || !src.is_contiguous()) {
+    from = make_tensor({src.shape(), dst.dtype()}, src.device());
+    copy_into(src, from);
+  }
+  Tensor to = dst.is_contiguous() ? dst : make_tensor({dst.shape(), dst.dtype()}, dst.device());
+  cuda::copy_bytes(to.raw_mutable_data(), to.device(), from.raw_data(), from.device(),
+                   static_cast<std::size_t>(to.numel() * element_size(to.dtype())));
+  if (!dst.is_contiguous()) copy_into(to, dst);
+#else
+  ADJOINT_ASSERT(false, "copy from {} to {} in a build without CUDA", src.device(), dst.device());
+#endif
+}
+
+}  // namespace
+
+void copy_into(const Tensor& src, Tensor& dst) {
+  ADJOINT_ASSERT(src.shape() == dst.shape(), "copy_into: {} to {}", src.shape(), dst.shape());
+  if (dst.numel() == 0) return;
+  if (src.device() != dst.device()) {
+    copy_between_devices(src, dst);
+  } else if (src.device().is_cpu()) {
+    copy_cpu(src, dst);
+  } else {
+#if defined(ADJOINT_WITH_CUDA)
+    dst.raw_mutable_data();  // counts the write
+    cuda::copy_strided(src, dst);
+#endif
+  }
+}
+
+Tensor contiguous_copy(const Tensor& tensor) {
+  if (tensor.is_contiguous()) return tensor;
+  Tensor copy = make_tensor({tensor.shape(), tensor.dtype()}, tensor.device());
+  copy_into(tensor, copy);
+  return copy;
+}
+
+}  // namespace adjoint
