@@ -13,6 +13,10 @@ function(adjoint_module name)
     list(FILTER sources EXCLUDE REGEX "/cuda/[^/]*\\.cpp$")
   endif()
 
+  if(NOT sources AND NOT cuda_sources)
+    return()
+  endif()
+
   set(target adjoint_${name})
   add_library(${target} OBJECT ${sources} ${cuda_sources})
   foreach(module IN ITEMS ${name} ${ARGN})

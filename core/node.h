@@ -20,8 +20,9 @@ class Node {
  public:
   virtual ~Node() = default;
   virtual const char* name() const = 0;
-  /// The gradient of operand `operand`, in operators (recorded where a tape records).
-  virtual Tensor vjp(std::size_t operand, const Tensor& grad) = 0;
+  /// Writes to grads[i], for each operand with needed[i], its gradient from the result's; undefined stands for zero.
+  /// Written in operators, which `record` asks to be recorded on the sweeping tape.
+  virtual void backward(const Tensor& grad, const std::vector<bool>& needed, std::vector<Tensor>& grads, bool record) = 0;
 
   std::size_t size = 0;               // operands
   std::int64_t* ids = nullptr;        // (size): the operand's id, -1 where no gradient flows
@@ -30,6 +31,14 @@ class Node {
   Tensor saved_out;
   std::uint32_t out_version = 0;
   bool released = false;
+};
+
+/// Every operand, however many: bit i of a save mask is operand i, and bit 30 all from there on.
+inline constexpr std::uint32_t kSaveEveryOperand = 0x7fffffffU;
+
+struct SweepOptions {
+  bool to_leaves = false;        // accumulate into every leaf's .grad()
+  bool stop_at_targets = false;  // the result as a function of the targets alone, whatever they depend on
 };
 
 class TapeImpl {
@@ -47,9 +56,11 @@ class TapeImpl {
   void append(Node* node, std::span<const Tensor> in, std::span<const std::int64_t> ids, const Tensor& out,
               std::uint32_t save_mask, bool save_out);
 
-  /// d(result)/d(each of `targets`), by id; with no targets, every leaf's gradient goes to its .grad().
-  std::vector<Tensor> sweep(const char* caller, const Tensor& result, std::span<const std::int64_t> targets, bool to_leaves,
-                            const GradientOptions& options);
+  /// d(result)/d(each target), by id; undefined where the result does not depend on it.
+  std::vector<Tensor> sweep(const char* caller, const Tensor& result, const std::vector<std::int64_t>& targets,
+                            const GradientOptions& options, const SweepOptions& how);
+  /// The id of a tensor that is on this tape; -1 for any other.
+  std::int64_t find(const Tensor& tensor) const;
 
   std::uint64_t add_hook(std::int64_t id, GradientHook hook);
   void remove_hook(std::uint64_t hook_id);
@@ -67,11 +78,12 @@ class TapeImpl {
     Tensor leaf;
   };
 
-  std::vector<bool> reachable(std::span<const std::int64_t> targets, std::int64_t last) const;
-  void check_result(const char* caller, const Tensor& result, const GradientOptions& options) const;
+  Tensor seed(const char* caller, const Tensor& result, const GradientOptions& options) const;
+  std::vector<bool> reachable(const std::vector<std::int64_t>& targets, std::int64_t last) const;
   Tensor run_hooks(std::int64_t id, Tensor grad) const;
-  void check_saved(const Node& node, std::int64_t id) const;
-  void check_finite(const Node& node, std::int64_t id, const Tensor& in, const Tensor& out) const;
+  std::string describe(std::int64_t id) const;
+  void check_saved(const char* caller, std::int64_t id) const;
+  void check_nan(std::int64_t id, const Tensor& in, const Tensor& out) const;
   static void release(Node& node);
 
   Tape& owner_;
@@ -80,7 +92,7 @@ class TapeImpl {
   std::pmr::monotonic_buffer_resource arena_;
   std::vector<Entry> entries_;
   std::unordered_map<const TensorImpl*, std::int64_t> leaf_ids_;
-  std::unordered_map<std::int64_t, std::map<std::uint64_t, GradientHook>> hooks_;
+  std::unordered_map<std::int64_t, std::map<std::uint64_t, GradientHook>> hooks_;  // of recorded tensors, by id
   std::unordered_map<std::int64_t, std::string> traces_;  // anomaly mode: what each call was
 };
 
@@ -110,6 +122,9 @@ class ADJOINT_API Recording {
   std::int64_t few_[kInline] = {-1, -1, -1, -1};
   std::vector<std::int64_t> many_;
 };
+
+/// The live tape of this thread with this serial number; null where there is none.
+TapeImpl* find_live_tape(std::uint64_t serial);
 
 /// A view made where nothing records: remembers whether its base was recorded (see TensorImpl::views_recorded).
 ADJOINT_API void mark_view(const Tensor& base, const Tensor& view);

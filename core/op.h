@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <vector>
 
 #if defined(ADJOINT_WITH_CUDA)
 #define ADJOINT_IF_CUDA(function) function
@@ -84,8 +85,10 @@ class OpNode final : public Node {
  public:
   OpNode(const OpDef<Attr>& op, const Attr& attr) : op_(&op), attr_(attr) {}
   const char* name() const override { return op_->name; }
-  Tensor vjp(std::size_t operand, const Tensor& grad) override {
-    return op_->rule(operand).rule({{saved, size}, saved_out, grad, attr_, operand});
+  void backward(const Tensor& grad, const std::vector<bool>& needed, std::vector<Tensor>& grads, bool) override {
+    for (std::size_t i = 0; i < size; ++i) {
+      if (needed[i]) grads[i] = op_->rule(i).rule({{saved, saved == nullptr ? 0 : size}, saved_out, grad, attr_, i});
+    }
   }
 
  private:

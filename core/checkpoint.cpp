@@ -1,0 +1,120 @@
+// checkpoint(): trade computing a piece of a program twice for not keeping its intermediate results.
+#include <adjoint/core/check.h>
+#include <adjoint/core/node.h>
+#include <adjoint/core/op.h>
+#include <adjoint/core/random.h>
+
+#include <algorithm>
+
+namespace adjoint {
+namespace {
+
+using Function = std::function<Tensor(const std::vector<Tensor>&)>;
+
+// A new recorded tensor with the same elements, where a sweep can stop.
+constinit const OpDef<NoAttr> alias_op{
+    .name = "checkpoint",
+    .view = [](const Tensor& in, const NoAttr&) { return in.view_as(in.shape(), in.strides(), in.storage_offset()); },
+    .vjp = {{{kSaveNone, [](const Ctx<NoAttr>& c) { return c.grad; }}}}};
+
+// Draws the same random numbers as the first run did, then carries on where the thread was.
+class ReplayRandom {
+ public:
+  explicit ReplayRandom(const Generator& then) : now_(default_generator()) { default_generator() = then; }
+  ~ReplayRandom() { default_generator() = now_; }
+  ReplayRandom(const ReplayRandom&) = delete;
+  ReplayRandom& operator=(const ReplayRandom&) = delete;
+
+ private:
+  Generator now_;
+};
+
+std::vector<Tensor> as_leaves(std::span<const Tensor> inputs) {
+  std::vector<Tensor> leaves;
+  for (const Tensor& input : inputs) {
+    leaves.push_back(input.detach());
+    if (input.requires_grad()) leaves.back().requires_grad_();
+  }
+  return leaves;
+}
+
+// Operands: the function's inputs, then the leaves that it captured.
+class CheckpointNode final : public detail::Node {
+ public:
+  CheckpointNode(Function f, std::size_t inputs, const Generator& random) : f_(std::move(f)), inputs_(inputs), random_(random) {}
+  const char* name() const override { return "checkpoint"; }
+
+  void backward(const Tensor& grad, const std::vector<bool>& needed, std::vector<Tensor>& grads, bool record) override {
+    const ReplayRandom replay(random_);
+    if (record) {
+      // Recomputed on the sweeping tape itself, so that the gradient is differentiable in its turn.
+      std::vector<Tensor> operands;
+      for (std::size_t i = 0; i < inputs_; ++i) operands.push_back(apply(alias_op, {saved[i]}));
+      differentiate(*Tape::current(), operands, grad, needed, grads, true);
+    } else {
+      Tape tape;
+      differentiate(tape, as_leaves({saved, inputs_}), grad, needed, grads, false);
+    }
+  }
+
+ private:
+  void differentiate(Tape& tape, std::vector<Tensor> operands, const Tensor& grad, const std::vector<bool>& needed,
+                     std::vector<Tensor>& grads, bool record) {
+    const Tensor out = f_(operands);
+    operands.insert(operands.end(), saved + inputs_, saved + size);
+    std::vector<std::int64_t> targets;
+    std::vector<std::size_t> owners;
+    for (std::size_t i = 0; i < size; ++i) {
+      // Every input is a target, needed or not: sweeps stop there.
+      const std::int64_t id = tape.impl().find(operands[i]);
+      if (id < 0) continue;
+      targets.push_back(id);
+      owners.push_back(i);
+    }
+    if (tape.impl().find(out) < 0) return;
+    const std::vector<Tensor> found =
+        tape.impl().sweep("checkpoint", out, targets, {.record = record, .grad_output = grad}, {.stop_at_targets = true});
+    for (std::size_t t = 0; t < owners.size(); ++t) {
+      if (needed[owners[t]]) grads[owners[t]] = found[t];
+    }
+  }
+
+  Function f_;
+  std::size_t inputs_;
+  Generator random_;
+};
+
+}  // namespace
+
+Tensor checkpoint(const Function& f, const std::vector<Tensor>& inputs) {
+  for (const Tensor& input : inputs) check_defined("checkpoint", "input", input);
+  Tape* tape = Tape::current();
+  if (tape == nullptr) return f(inputs);
+  detail::Recording inputs_only(*tape, "checkpoint", inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) inputs_only.use(i, inputs[i]);
+
+  const Generator random = default_generator();
+  Tensor out;
+  std::vector<Tensor> operands = inputs;
+  {
+    // A tape of its own finds the leaves that f captures; what it saves is gone when it ends.
+    const PauseTape pause;
+    Tape probe;
+    const std::vector<Tensor> leaves = as_leaves(inputs);
+    const Tensor result = f(leaves);
+    check_defined("checkpoint", "the function's result", result);
+    out = result.detach();
+    for (const Tensor& leaf : probe.impl().leaves()) {
+      const auto same = [&](const Tensor& input) { return input.impl() == leaf.impl(); };
+      if (std::none_of(leaves.begin(), leaves.end(), same)) operands.push_back(leaf);
+    }
+  }
+  detail::Recording recording(*tape, "checkpoint", operands.size());
+  for (std::size_t i = 0; i < operands.size(); ++i) recording.use(i, operands[i]);
+  if (!recording.needed()) return out;
+  auto* node = tape->impl().make_node<CheckpointNode>(f, inputs.size(), random);
+  recording.commit(node, operands, out, detail::kSaveEveryOperand, false);
+  return out;
+}
+
+}  // namespace adjoint

@@ -1,0 +1,26 @@
+#include <adjoint/core/op.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/core/copy.h>
+
+namespace adjoint::detail {
+
+void check_operands(const char* op, Operands in) {
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (!in[i].defined()) [[unlikely]] fail("{}: operands must be defined; got Tensor{{}} as operand {}", op, i);
+    if (in[i].device() != in[0].device()) [[unlikely]] {
+      fail("{}: operands must be on one device; got {} and {} (shapes {} and {}); move one with to()", op, in[0].device(),
+           in[i].device(), in[0].shape(), in[i].shape());
+    }
+  }
+}
+
+void no_kernel(const char* op, Device device) {
+  fail("{}: this operator has no kernel for {} in this build; move the operands to the CPU with to(kCPU)", op, device);
+}
+
+void make_contiguous(Operands in, std::span<Tensor> out) {
+  for (std::size_t i = 0; i < in.size(); ++i) out[i] = contiguous_copy(in[i]);
+}
+
+}  // namespace adjoint::detail

@@ -1,0 +1,315 @@
+#include <adjoint/core/tensor.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/core/copy.h>
+#include <adjoint/core/fill.h>
+#include <adjoint/core/node.h>
+#include <adjoint/core/random.h>
+#include <adjoint/core/tape.h>
+#include <adjoint/core/tensor_impl.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace adjoint {
+namespace {
+
+const TensorImpl& checked(const TensorImpl* impl) {
+  ADJOINT_CHECK(impl != nullptr, "tensor: the tensor must be defined; got Tensor{{}}; give it a value first");
+  return *impl;
+}
+
+bool strides_are_contiguous(const Shape& shape, const Strides& strides) {
+  std::int64_t expected = 1;
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    if (shape[axis] == 0) return true;
+    if (shape[axis] != 1 && strides[axis] != expected) return false;
+    expected *= shape[axis];
+  }
+  return true;
+}
+
+Tensor wrap_storage(std::shared_ptr<Storage> storage, const TensorSpec& spec, std::int64_t numel) {
+  auto impl = std::make_shared<TensorImpl>();
+  impl->storage = std::move(storage);
+  impl->shape = spec.shape;
+  impl->strides = contiguous_strides(spec.shape);
+  impl->numel = numel;
+  impl->dtype = spec.dtype;
+  return Tensor(std::move(impl));
+}
+
+std::size_t checked_nbytes(const TensorSpec& spec, std::int64_t numel) {
+  std::int64_t nbytes = 0;
+  ADJOINT_CHECK(!__builtin_mul_overflow(numel, element_size(spec.dtype), &nbytes),
+                "shape: the number of bytes must fit in 63 bits; got {} elements of {}", numel, spec.dtype);
+  return static_cast<std::size_t>(nbytes);
+}
+
+void check_floating(const char* op, DType dtype) {
+  ADJOINT_CHECK(is_floating_point(dtype), "{}: the dtype must be floating point; got {}; convert with to()", op, dtype);
+}
+
+}  // namespace
+
+Tensor make_tensor(const TensorSpec& spec, Device device) {
+  const std::int64_t numel = spec.shape.numel();
+  return wrap_storage(Storage::allocate(checked_nbytes(spec, numel), device), spec, numel);
+}
+
+void check_defined(const char* op, const char* operand, const Tensor& tensor) {
+  ADJOINT_CHECK(tensor.defined(), "{}: {} must be defined; got Tensor{{}}", op, operand);
+}
+
+void check_writable(const char* op, const Tensor& tensor) {
+  const TensorImpl& impl = checked(tensor.impl());
+  ADJOINT_CHECK(!impl.recorded(), "{}: in-place operations must not change a recorded tensor; got shape {}; use the "
+                "operation that returns a new tensor, or detach().clone()", op, impl.shape);
+  ADJOINT_CHECK(!impl.views_recorded, "{}: in-place operations must not change a view of a recorded tensor; got shape {}; "
+                "use the operation that returns a new tensor, or detach().clone()", op, impl.shape);
+  ADJOINT_CHECK(!(impl.requires_grad && Tape::current() != nullptr),
+                "{}: in-place operations must not change a leaf that requires a gradient while a tape records; got shape {}; "
+                "do it before the tape or under PauseTape", op, impl.shape);
+}
+
+// ---- Making tensors.
+
+Tensor Tensor::empty(const Shape& shape, const TensorOptions& options) {
+  Tensor tensor = make_tensor({shape, options.dtype}, options.device);
+  if (options.requires_grad) tensor.requires_grad_();
+  return tensor;
+}
+
+Tensor Tensor::full(const Shape& shape, double value, const TensorOptions& options) {
+  Tensor tensor = empty(shape, options);
+  fill(tensor, value);
+  return tensor;
+}
+
+Tensor Tensor::zeros(const Shape& shape, const TensorOptions& options) { return full(shape, 0.0, options); }
+Tensor Tensor::ones(const Shape& shape, const TensorOptions& options) { return full(shape, 1.0, options); }
+
+Tensor Tensor::rand(const Shape& shape, const TensorOptions& options) {
+  check_floating("rand", options.dtype);
+  Tensor tensor = empty(shape, options);
+  fill_uniform(tensor, 0.0, 1.0, default_generator());
+  return tensor;
+}
+
+Tensor Tensor::randn(const Shape& shape, const TensorOptions& options) {
+  check_floating("randn", options.dtype);
+  Tensor tensor = empty(shape, options);
+  fill_normal(tensor, 0.0, 1.0, default_generator());
+  return tensor;
+}
+
+Tensor Tensor::arange(double start, double end, double step, const TensorOptions& options) {
+  ADJOINT_CHECK(step != 0.0 && std::isfinite(start) && std::isfinite(end) && std::isfinite(step),
+                "arange: start, end and step must be finite and step not 0; got {}, {}, {}", start, end, step);
+  const double count = std::max(0.0, std::ceil((end - start) / step));
+  ADJOINT_CHECK(count < 0x1p62, "arange: the number of elements must fit in 63 bits; got {}, {}, {}", start, end, step);
+  Tensor tensor = empty({static_cast<std::int64_t>(count)}, options);
+  fill_arange(tensor, start, step);
+  return tensor;
+}
+
+Tensor Tensor::eye(std::int64_t n, const TensorOptions& options) {
+  Tensor tensor = zeros({n, n}, options);
+  if (n > 0) {
+    Tensor diagonal = tensor.view_as({n}, {n + 1}, 0);
+    fill(diagonal, 1.0);
+  }
+  return tensor;
+}
+
+template <class T>
+Tensor Tensor::from_vector(const std::vector<T>& values, const Shape& shape, const TensorOptions& options) {
+  ADJOINT_CHECK(static_cast<std::int64_t>(values.size()) == shape.numel(),
+                "from_vector: the number of values must be the shape's; got {} values, shape {}", values.size(), shape);
+  Tensor host = make_tensor({shape, dtype_of<T>}, kCPU);
+  std::copy(values.begin(), values.end(), host.mutable_data<T>());
+  Tensor tensor = host;
+  if (options.dtype != dtype_of<T> || !options.device.is_cpu()) {
+    tensor = make_tensor({shape, options.dtype}, options.device);
+    copy_into(host, tensor);
+  }
+  if (options.requires_grad) tensor.requires_grad_();
+  return tensor;
+}
+
+Tensor Tensor::from_blob(void* data, const Shape& shape, const TensorOptions& options) {
+  const TensorSpec spec{shape, options.dtype};
+  const std::int64_t numel = shape.numel();
+  const std::size_t nbytes = checked_nbytes(spec, numel);
+  ADJOINT_CHECK(data != nullptr || nbytes == 0, "from_blob: data must not be null; got a null pointer, shape {}", shape);
+  Tensor tensor = wrap_storage(Storage::wrap(data, nbytes, options.device, {}), spec, numel);
+  if (options.requires_grad) tensor.requires_grad_();
+  return tensor;
+}
+
+// ---- What a tensor is.
+
+const Shape& Tensor::shape() const { return checked(impl()).shape; }
+const Strides& Tensor::strides() const { return checked(impl()).strides; }
+std::int64_t Tensor::storage_offset() const { return checked(impl()).offset; }
+DType Tensor::dtype() const { return checked(impl()).dtype; }
+Device Tensor::device() const { return checked(impl()).storage->device(); }
+std::int64_t Tensor::dim() const { return static_cast<std::int64_t>(shape().size()); }
+std::int64_t Tensor::size(std::int64_t axis) const { return shape()[resolve_axis("size", axis, shape().size())]; }
+std::int64_t Tensor::numel() const { return checked(impl()).numel; }
+bool Tensor::is_contiguous() const { return checked(impl()).contiguous; }
+TensorOptions Tensor::options() const { return {.dtype = dtype(), .device = device()}; }
+
+// ---- Elements.
+
+const void* Tensor::raw_data() const {
+  const TensorImpl& impl = checked(this->impl());
+  if (impl.storage->data() == nullptr) return nullptr;
+  return static_cast<const std::byte*>(impl.storage->data()) + impl.offset * element_size(impl.dtype);
+}
+
+void* Tensor::raw_mutable_data() {
+  const void* data = raw_data();
+  impl_->storage->bump_version();
+  return const_cast<void*>(data);
+}
+
+template <class T>
+const T* Tensor::data() const {
+  ADJOINT_CHECK(dtype() == dtype_of<T>, "data: the element type must be the tensor's; got {} for a tensor of {}; use to()",
+                dtype_of<T>, dtype());
+  return static_cast<const T*>(raw_data());
+}
+
+template <class T>
+T* Tensor::mutable_data() {
+  const T* data = this->data<T>();
+  impl_->storage->bump_version();
+  return const_cast<T*>(data);
+}
+
+template <class T>
+T Tensor::item() const {
+  ADJOINT_CHECK(numel() == 1, "item: the tensor must have one element; got shape {}", shape());
+  return to_vector<T>()[0];
+}
+
+template <class T>
+std::vector<T> Tensor::to_vector() const {
+  Tensor host = *this;
+  if (dtype() != dtype_of<T> || !device().is_cpu() || !is_contiguous()) {
+    host = make_tensor({shape(), dtype_of<T>}, kCPU);
+    copy_into(*this, host);
+  }
+  const T* data = host.data<T>();
+  return std::vector<T>(data, data + host.numel());
+}
+
+#define ADJOINT_INSTANTIATE(T)                                                                                       \
+  template ADJOINT_API const T* Tensor::data<T>() const;                                                             \
+  template ADJOINT_API T* Tensor::mutable_data<T>();                                                                 \
+  template ADJOINT_API T Tensor::item<T>() const;                                                                    \
+  template ADJOINT_API std::vector<T> Tensor::to_vector<T>() const;                                                  \
+  template ADJOINT_API Tensor Tensor::from_vector<T>(const std::vector<T>&, const Shape&, const TensorOptions&);
+ADJOINT_INSTANTIATE(float16)
+ADJOINT_INSTANTIATE(bfloat16)
+ADJOINT_INSTANTIATE(float)
+ADJOINT_INSTANTIATE(double)
+ADJOINT_INSTANTIATE(std::int32_t)
+ADJOINT_INSTANTIATE(std::int64_t)
+ADJOINT_INSTANTIATE(std::uint8_t)
+ADJOINT_INSTANTIATE(bool)
+#undef ADJOINT_INSTANTIATE
+
+// ---- Views and differentiation.
+
+Tensor Tensor::view_as(const Shape& shape, const Strides& strides, std::int64_t offset) const {
+  const TensorImpl& base = checked(impl());
+  auto view = std::make_shared<TensorImpl>();
+  view->storage = base.storage;
+  view->shape = shape;
+  view->strides = strides;
+  view->offset = offset;
+  view->numel = shape.numel();
+  view->dtype = base.dtype;
+  view->contiguous = strides_are_contiguous(shape, strides);
+  return Tensor(std::move(view));
+}
+
+Tensor Tensor::detach() const { return view_as(shape(), strides(), storage_offset()); }
+
+bool Tensor::requires_grad() const { return checked(impl()).requires_grad || impl_->recorded(); }
+
+Tensor& Tensor::requires_grad_(bool value) {
+  checked(impl());
+  if (value) check_floating("requires_grad_", dtype());
+  ADJOINT_CHECK(!impl_->recorded(), "requires_grad_: a recorded tensor always requires a gradient; got shape {}; detach() it",
+                shape());
+  impl_->requires_grad = value;
+  return *this;
+}
+
+const Tensor& Tensor::grad() const {
+  static const Tensor none;
+  const TensorImpl& impl = checked(this->impl());
+  return impl.leaf ? impl.leaf->grad : none;
+}
+
+void Tensor::set_grad(const Tensor& gradient) {
+  checked(impl());
+  if (gradient.defined()) {
+    ADJOINT_CHECK(gradient.shape() == shape() && gradient.dtype() == dtype() && gradient.device() == device(),
+                  "set_grad: the gradient must have the tensor's shape, dtype and device; got {} {} on {} for {} {} on {}",
+                  gradient.shape(), gradient.dtype(), gradient.device(), shape(), dtype(), device());
+  }
+  if (!impl_->leaf) {
+    if (!gradient.defined()) return;
+    impl_->leaf = std::make_unique<LeafState>();
+  }
+  impl_->leaf->grad = gradient;
+}
+
+// ---- In place.
+
+Tensor& Tensor::fill_(double value) {
+  check_writable("fill_", *this);
+  fill(*this, value);
+  return *this;
+}
+
+Tensor& Tensor::copy_(const Tensor& source) {
+  check_writable("copy_", *this);
+  check_defined("copy_", "source", source);
+  ADJOINT_CHECK(broadcast_shapes("copy_", shape(), source.shape()) == shape(),
+                "copy_: source must broadcast to the tensor's shape; got source {}, tensor {}", source.shape(), shape());
+  Strides strides = Dims::filled(shape().size(), 0);
+  const std::size_t lead = shape().size() - source.shape().size();
+  for (std::size_t axis = 0; axis < source.shape().size(); ++axis) {
+    strides[lead + axis] = source.shape()[axis] == 1 ? 0 : source.strides()[axis];
+  }
+  Tensor broadcast = source.view_as(shape(), strides, source.storage_offset());
+  // A source that shares memory with the destination is read whole before anything is written.
+  if (source.impl()->storage == impl_->storage) {
+    Tensor copy = make_tensor({shape(), source.dtype()}, source.device());
+    copy_into(broadcast, copy);
+    broadcast = copy;
+  }
+  copy_into(broadcast, *this);
+  return *this;
+}
+
+Tensor& Tensor::uniform_(double low, double high) {
+  check_writable("uniform_", *this);
+  check_floating("uniform_", dtype());
+  fill_uniform(*this, low, high, default_generator());
+  return *this;
+}
+
+Tensor& Tensor::normal_(double mean, double standard_deviation) {
+  check_writable("normal_", *this);
+  check_floating("normal_", dtype());
+  fill_normal(*this, mean, standard_deviation, default_generator());
+  return *this;
+}
+
+}  // namespace adjoint
