@@ -65,7 +65,9 @@ class Printer {
       smallest = std::min(smallest, std::abs(value));
     }
     scientific_ = largest > 0.0 && (largest / smallest > 1000.0 || largest > 1e8 || smallest < 1e-4) && !(whole_ && largest < 1e8);
-    for (std::size_t i = 0; i < values_.size(); ++i) width_ = std::max(width_, element(i).size());
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      if (std::isfinite(values_[i])) width_ = std::max(width_, element(i).size());
+    }
   }
 
   std::string element(std::size_t i) const {
@@ -113,7 +115,7 @@ class Printer {
 
 std::string to_string(const Tensor& tensor) {
   if (!tensor.defined()) return "tensor(undefined)";
-  std::string text = "tensor(" + Printer(tensor.detach()).print();
+  std::string text = "tensor(" + (tensor.numel() == 0 ? "[]" : Printer(tensor.detach()).print());
   const bool usual = tensor.dtype() == kFloat32 || tensor.dtype() == kInt64 || tensor.dtype() == kBool;
   if (tensor.numel() == 0 && tensor.dim() != 1) text += fmt::format(", size={}", tensor.shape());
   if (!usual || (tensor.numel() == 0 && tensor.dtype() != kFloat32)) text += fmt::format(", dtype={}", tensor.dtype());

@@ -1,0 +1,140 @@
+#include <adjoint/core/parallel.h>
+#include <adjoint/core/random.h>
+#include <adjoint/core/tape.h>
+#include <adjoint/core/tensor.h>
+#include <adjoint/tests/support/errors.h>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <sstream>
+
+namespace adjoint {
+namespace {
+
+TEST(Tensor, MakesWhatItSays) {
+  const Tensor tensor = Tensor::from_vector<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  EXPECT_EQ(tensor.shape(), (Shape{2, 3}));
+  EXPECT_EQ(tensor.strides(), (Strides{3, 1}));
+  EXPECT_EQ(tensor.size(-1), 3);
+  EXPECT_EQ(tensor.dim(), 2);
+  EXPECT_TRUE(tensor.is_contiguous());
+  EXPECT_EQ(tensor.data<float>()[4], 5.0F);
+  EXPECT_EQ(Tensor::eye(3).to_vector<int>(), (std::vector<int>{1, 0, 0, 0, 1, 0, 0, 0, 1}));
+  EXPECT_EQ(Tensor::arange(1, 2, 0.25, {.dtype = kFloat64}).to_vector<double>(), (std::vector<double>{1, 1.25, 1.5, 1.75}));
+  EXPECT_EQ(Tensor::arange(3, 0, -1, {.dtype = kInt64}).to_vector<std::int64_t>(), (std::vector<std::int64_t>{3, 2, 1}));
+  EXPECT_EQ(Tensor::arange(1, 0).numel(), 0);
+  EXPECT_EQ(Tensor::full({2}, -1.5, {.dtype = kBFloat16}).to_vector<float>(), (std::vector<float>{-1.5F, -1.5F}));
+  EXPECT_EQ(Tensor::scalar(4).item<std::int64_t>(), 4);
+}
+
+TEST(Tensor, EveryPairOfDtypesConverts) {
+  const DType dtypes[] = {kFloat16, kBFloat16, kFloat32, kFloat64, kInt32, kInt64, kUInt8, kBool};
+  for (const DType from : dtypes) {
+    for (const DType to : dtypes) {
+      const Tensor source = Tensor::from_vector<double>({0, 1, 3}, {3}, {.dtype = from});
+      Tensor target = Tensor::empty({3}, {.dtype = to});
+      target.copy_(source);
+      const double three = from == kBool || to == kBool ? 1.0 : 3.0;
+      EXPECT_EQ(target.to_vector<double>(), (std::vector<double>{0, 1, three})) << to_string(from) << " " << to_string(to);
+    }
+  }
+  EXPECT_EQ(Tensor::from_vector<bool>({true, false}, {2}, {.dtype = kInt32}).to_vector<bool>(), (std::vector<bool>{true, false}));
+}
+
+TEST(Tensor, ZeroSizesWork) {
+  const Tensor empty = Tensor::zeros({0, 3});
+  EXPECT_EQ(empty.numel(), 0);
+  EXPECT_TRUE(empty.is_contiguous());
+  EXPECT_TRUE(empty.to_vector<float>().empty());
+  Tensor target = Tensor::ones({2, 0});
+  target.copy_(Tensor::ones({1, 0})).fill_(3);
+  EXPECT_EQ(Tensor::rand({0}).numel(), 0);
+  EXPECT_EQ(Tensor::eye(0).shape(), (Shape{0, 0}));
+}
+
+TEST(Tensor, CopyBroadcastsAndHandlesOverlap) {
+  Tensor target = Tensor::zeros({2, 3});
+  target.copy_(Tensor::from_vector<float>({1, 2, 3}, {3}));
+  EXPECT_EQ(target.to_vector<int>(), (std::vector<int>{1, 2, 3, 1, 2, 3}));
+  Tensor line = Tensor::arange(0, 6);
+  Tensor head = line.view_as({5}, {1}, 0), tail = line.view_as({5}, {1}, 1);
+  tail.copy_(head);
+  EXPECT_EQ(line.to_vector<int>(), (std::vector<int>{0, 0, 1, 2, 3, 4}));
+  EXPECT_ERROR(target.copy_(Tensor::zeros({2, 2})), "copy_: shapes must broadcast", "(2, 3)", "(2, 2)");
+  EXPECT_ERROR(target.copy_(Tensor::zeros({2, 2, 3})), "copy_: source must broadcast to the tensor's shape");
+}
+
+TEST(Tensor, FromBlobSharesTheCallersMemory) {
+  float values[] = {1, 2, 3};
+  Tensor tensor = Tensor::from_blob(values, {3});
+  tensor.fill_(7);
+  EXPECT_EQ(values[2], 7.0F);
+  EXPECT_ERROR(Tensor::from_blob(nullptr, {3}), "from_blob: data must not be null");
+}
+
+TEST(Tensor, MistakesAreErrors) {
+  EXPECT_ERROR(Tensor{}.shape(), "the tensor must be defined");
+  EXPECT_ERROR(Tensor::zeros({2}).item<float>(), "item: the tensor must have one element; got shape (2,)");
+  EXPECT_ERROR(Tensor::zeros({2}).data<double>(), "data: the element type must be the tensor's; got float64 for a tensor of float32");
+  EXPECT_ERROR(Tensor::from_vector<float>({1, 2}, {3}), "from_vector: the number of values must be the shape's; got 2 values, shape (3,)");
+  EXPECT_ERROR(Tensor::zeros({-1}), "extents must not be negative; got (-1,)");
+  EXPECT_ERROR(Tensor::empty({1LL << 61, 2}), "must fit in 63 bits");
+  EXPECT_ERROR(Tensor::arange(0, 1, 0), "step not 0");
+  EXPECT_ERROR(Tensor::zeros({2}, {.dtype = kInt64, .requires_grad = true}), "requires_grad_: the dtype must be floating point");
+  EXPECT_ERROR(Tensor::zeros({2}).set_grad(Tensor::zeros({3})), "set_grad: the gradient must have the tensor's shape");
+  EXPECT_ERROR(Tensor::zeros({2}, {.device = {DeviceType::kCUDA, 99}}), "the device must exist; got cuda:99");
+}
+
+TEST(Tensor, OutOfMemorySaysHowMuchAndTheProgramGoesOn) {
+  const Tensor before = Tensor::ones({4});
+  try {
+    Tensor::empty({1LL << 50});
+    FAIL();
+  } catch (const OutOfMemoryError& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("asked for 4503599627370496 bytes"), std::string::npos) << message;
+    EXPECT_NE(message.find("holding"), std::string::npos);
+    EXPECT_NE(message.find("free"), std::string::npos);
+  }
+  EXPECT_EQ(before.to_vector<int>(), (std::vector<int>{1, 1, 1, 1}));
+}
+
+std::string printed(const Tensor& tensor) {
+  std::ostringstream out;
+  out << tensor;
+  return out.str();
+}
+
+// What PyTorch 1.13 prints for the same tensors.
+TEST(TensorPrint, LooksLikePyTorch) {
+  EXPECT_EQ(printed(Tensor::from_vector<double>({1, 2.5, -3}, {3})), "tensor([ 1.0000,  2.5000, -3.0000])");
+  EXPECT_EQ(printed(Tensor::eye(2)), "tensor([[1., 0.],\n        [0., 1.]])");
+  EXPECT_EQ(printed(Tensor::ones({2, 1, 2}, {.dtype = kInt64})), "tensor([[[1, 1]],\n\n        [[1, 1]]])");
+  EXPECT_EQ(printed(Tensor::scalar(3)), "tensor(3.)");
+  EXPECT_EQ(printed(Tensor::ones({2}, {.dtype = kBool})), "tensor([True, True])");
+  EXPECT_EQ(printed(Tensor::full({1}, 0.5, {.dtype = kFloat64})), "tensor([0.5000], dtype=float64)");
+  EXPECT_EQ(printed(Tensor::zeros({2}, {.requires_grad = true})), "tensor([0., 0.], requires_grad=True)");
+  EXPECT_EQ(printed(Tensor::zeros({0})), "tensor([])");
+  EXPECT_EQ(printed(Tensor::zeros({2, 0})), "tensor([], size=(2, 0))");
+  EXPECT_EQ(printed(Tensor::from_vector<double>({NAN, INFINITY, 1}, {3})), "tensor([nan, inf, 1.])");
+  EXPECT_EQ(printed(Tensor::from_vector<double>({1e-6, 1}, {2})), "tensor([1.0000e-06, 1.0000e+00])");
+  EXPECT_EQ(printed(Tensor::arange(0, 2000, 1, {.dtype = kInt64})), "tensor([   0,    1,    2, ..., 1997, 1998, 1999])");
+  EXPECT_EQ(printed(Tensor{}), "tensor(undefined)");
+}
+
+TEST(Tensor, ResultsDoNotDependOnTheNumberOfThreads) {
+  const int before = num_threads();
+  std::vector<std::vector<float>> results;
+  for (const int threads : {1, 2, 3}) {
+    set_num_threads(threads);
+    manual_seed(11);
+    results.push_back(Tensor::randn({300, 301}).to_vector<float>());
+  }
+  set_num_threads(before);
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
+}
+
+}  // namespace
+}  // namespace adjoint
