@@ -24,6 +24,14 @@ target_compile_options(adjoint_warnings INTERFACE
   # Designated initialisers leave the rest at their defaults; that is what they are for.
   $<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers>)
 
+if(ADJOINT_SANITIZE)
+  # Optimised enough to finish, with assertions, Eigen's too, and with line numbers.
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${ADJOINT_SANITIZE}>
+    $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=all> $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer>
+    $<$<COMPILE_LANGUAGE:CXX>:-O1> $<$<COMPILE_LANGUAGE:CXX>:-g1>)
+  add_link_options(-fsanitize=${ADJOINT_SANITIZE})
+endif()
+
 set(ADJOINT_WITH_CUDA OFF)
 if(NOT ADJOINT_CUDA STREQUAL "OFF")
   include(CheckLanguage)
