@@ -77,7 +77,7 @@ ADJOINT_HD constexpr PhaseTaps phase_taps(std::int64_t phase, std::int64_t kerne
   for (std::int64_t k = 0; k < kernel && k < result.tap_step; ++k) {
     const std::int64_t distance = k * dilation - phase;
     if (distance % stride == 0) {
-      result.taps = (kernel - k + result.tap_step - 1) / result.tap_step;
+      result.taps = (kernel - 1 - k) / result.tap_step + 1;
       result.first_tap = k;
       result.first_offset = distance / stride;
       return result;

@@ -1,0 +1,238 @@
+#include <adjoint/ops/conv/check.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/core/tensor_impl.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace adjoint {
+namespace {
+
+// ---- Words of the messages.
+
+std::string operands(const ConvCall& call) {
+  std::string text = fmt::format("input {}, weight {}", call.input.shape(), call.weight.shape());
+  if (call.bias.defined()) text += fmt::format(", bias {}", call.bias.shape());
+  return text;
+}
+
+std::string pair(const ConvCall& call, const Extent2& value) {
+  return call.rank == 1 ? fmt::format("{}", value[1]) : fmt::format("({}, {})", value[0], value[1]);
+}
+
+std::string attributes(const ConvCall& call) {
+  std::string text = fmt::format("stride {}, padding {}, dilation {}, groups {}", pair(call, call.stride),
+                                 pair(call, call.padding), pair(call, call.dilation), call.groups);
+  if (call.transposed) {
+    text += fmt::format(", output_padding {}", pair(call, call.output_padding));
+    if (call.output_size != Extent2{0, 0}) text += fmt::format(", output_size {}", pair(call, call.output_size));
+  }
+  return text;
+}
+
+const char* axis_name(const ConvCall& call, int axis) {
+  return call.rank == 1 ? "length" : axis == 0 ? "height" : "width";
+}
+
+// ---- Rules, in the order in which they are checked.
+
+void check_ranks(const ConvCall& call) {
+  check_defined(call.op, "input", call.input);
+  check_defined(call.op, "weight", call.weight);
+  const char* input_axes = call.rank == 1 ? "(N, C, L) or (C, L)" : "(N, C, H, W) or (C, H, W)";
+  const char* weight_axes = call.transposed ? (call.rank == 1 ? "(C, O / groups, k)" : "(C, O / groups, kh, kw)")
+                                            : (call.rank == 1 ? "(O, C / groups, k)" : "(O, C / groups, kh, kw)");
+  ADJOINT_CHECK(call.input.dim() == call.rank + 2 || call.input.dim() == call.rank + 1,
+                "{}: input must have {} axes, or {} without the batch; got {}; pass input as {}", call.op, call.rank + 2,
+                call.rank + 1, operands(call), input_axes);
+  ADJOINT_CHECK(call.weight.dim() == call.rank + 2, "{}: weight must have {} axes; got {}; pass weight as {}", call.op,
+                call.rank + 2, operands(call), weight_axes);
+  ADJOINT_CHECK(!call.bias.defined() || call.bias.dim() == 1,
+                "{}: bias must have 1 axis; got {}; pass one value for each output channel, or Tensor{{}} for none", call.op,
+                operands(call));
+}
+
+void check_kind(const ConvCall& call, const char* name, const Tensor& operand) {
+  ADJOINT_CHECK(operand.dtype() == call.input.dtype(),
+                "{}: {} and input must have one dtype; got input {} of {}, {} {} of {}; convert one with .to(dtype)", call.op,
+                name, call.input.shape(), call.input.dtype(), name, operand.shape(), operand.dtype());
+  ADJOINT_CHECK(operand.device() == call.input.device(),
+                "{}: {} and input must be on one device; got input {} on {}, {} {} on {}; move one with .to(device)", call.op,
+                name, call.input.shape(), call.input.device(), name, operand.shape(), operand.device());
+}
+
+void check_kinds(const ConvCall& call) {
+  ADJOINT_CHECK(is_floating_point(call.input.dtype()),
+                "{}: input must be of a floating-point dtype; got {} of {}; convert it with .to(dtype)", call.op,
+                operands(call), call.input.dtype());
+  check_kind(call, "weight", call.weight);
+  if (call.bias.defined()) check_kind(call, "bias", call.bias);
+}
+
+void check_at_least(const ConvCall& call, const char* name, const Extent2& value, std::int64_t least) {
+  ADJOINT_CHECK(value[0] >= least && value[1] >= least, "{}: {} must be at least {}; got {} {} for {}; pass {} or more",
+                call.op, name, least, name, pair(call, value), operands(call), least);
+  ADJOINT_CHECK(value[0] <= kMaxConvStep && value[1] <= kMaxConvStep,
+                "{}: {} must be at most 2^40; got {} {} for {}; pass less", call.op, name, name, pair(call, value),
+                operands(call));
+}
+
+void check_attributes(const ConvCall& call) {
+  check_at_least(call, "stride", call.stride, 1);
+  check_at_least(call, "padding", call.padding, 0);
+  check_at_least(call, "dilation", call.dilation, 1);
+  ADJOINT_CHECK(call.groups >= 1, "{}: groups must be at least 1; got groups {} for {}; pass 1 for an ordinary convolution",
+                call.op, call.groups, operands(call));
+  if (!call.transposed) return;
+  check_at_least(call, "output_padding", call.output_padding, 0);
+  ADJOINT_CHECK(call.output_size[0] >= 0 && call.output_size[1] >= 0,
+                "{}: output_size must be positive, or 0 for none; got output_size {} for {}; leave it out to use output_padding",
+                call.op, pair(call, call.output_size), operands(call));
+  for (std::size_t axis : {0U, 1U}) {
+    const std::int64_t limit = std::max(call.stride[axis], call.dilation[axis]);
+    ADJOINT_CHECK(call.output_size[axis] != 0 || call.output_padding[axis] < limit,
+                  "{}: output_padding must be below stride or below dilation; got output_padding {}, stride {}, dilation {} for "
+                  "{}; pass at most {} for the {}",
+                  call.op, pair(call, call.output_padding), pair(call, call.stride), pair(call, call.dilation), operands(call),
+                  limit - 1, axis_name(call, static_cast<int>(axis)));
+  }
+}
+
+void check_extents(const ConvCall& call) {
+  const Shape& input = call.input.shape();
+  const std::size_t first = call.batched() ? 1 : 0;
+  for (std::size_t axis = first; axis < input.size(); ++axis) {
+    ADJOINT_CHECK(input[axis] >= 1, "{}: input's {} must be at least 1; got {}; only the batch may be empty", call.op,
+                  axis == first ? "channels" : axis_name(call, static_cast<int>(axis - first) + 1 - call.rank), operands(call));
+  }
+  for (std::int64_t extent : call.weight.shape()) {
+    ADJOINT_CHECK(extent >= 1, "{}: weight's channels and kernel size must be at least 1; got {}; an empty weight has no result",
+                  call.op, operands(call));
+  }
+}
+
+// ---- 64-bit arithmetic that notices when it leaves 64 bits.
+
+using Checked = std::optional<std::int64_t>;
+
+Checked add(Checked a, Checked b) {
+  std::int64_t sum = 0;
+  return a && b && !__builtin_add_overflow(*a, *b, &sum) ? Checked(sum) : std::nullopt;
+}
+Checked multiply(Checked a, Checked b) {
+  std::int64_t product = 0;
+  return a && b && !__builtin_mul_overflow(*a, *b, &product) ? Checked(product) : std::nullopt;
+}
+
+std::int64_t require(const ConvCall& call, const char* quantity, Checked value) {
+  ADJOINT_CHECK(value.has_value(), "{}: {} must fit in 63 bits; got {}, {}; pass smaller extents or attributes", call.op, quantity,
+                operands(call), attributes(call));
+  return *value;
+}
+
+[[noreturn]] void fail_too_small(const ConvCall& call, std::size_t axis, std::int64_t extent) {
+  fail("{}: the result's {} must be at least 1, and would be {}; got {}, {}; use less padding{}", call.op,
+       axis_name(call, static_cast<int>(axis)), extent, operands(call), attributes(call),
+       call.transposed ? ", a larger kernel or more output_padding" : " where the kernel shrinks: a smaller kernel or dilation, or more padding");
+}
+
+// ---- The result's extents.
+
+std::int64_t conv_extent(const ConvCall& call, std::size_t axis, std::int64_t in, std::int64_t kernel) {
+  const std::int64_t padded = require(call, "the padded input", add(in, multiply(2, call.padding[axis])));
+  const std::int64_t span = require(call, "the dilated kernel", add(multiply(call.dilation[axis], kernel - 1), 1));
+  if (padded < span) fail_too_small(call, axis, padded - span + 1);
+  return (padded - span) / call.stride[axis] + 1;
+}
+
+std::int64_t conv_transpose_extent(const ConvCall& call, std::size_t axis, std::int64_t in, std::int64_t kernel) {
+  const Checked reach = add(multiply(in - 1, call.stride[axis]), add(multiply(call.dilation[axis], kernel - 1), 1));
+  const std::int64_t smallest =
+      require(call, "the result's extents", add(reach, multiply(-2, call.padding[axis])));
+  const std::int64_t spare = std::max(call.stride[axis], call.dilation[axis]) - 1;
+  const std::int64_t largest = require(call, "the result's extents", add(smallest, spare));
+  if (call.output_size[axis] != 0) {
+    ADJOINT_CHECK(call.output_size[axis] >= smallest && call.output_size[axis] <= largest,
+                  "{}: output_size's {} must be in [{}, {}]; got {}, {}; other sizes need another stride, padding or kernel",
+                  call.op, axis_name(call, static_cast<int>(axis)), std::max<std::int64_t>(smallest, 1), largest, operands(call),
+                  attributes(call));
+    return call.output_size[axis];
+  }
+  const std::int64_t extent = smallest + call.output_padding[axis];
+  if (extent < 1) fail_too_small(call, axis, extent);
+  return extent;
+}
+
+// Channels, and what they must agree on. Returns the number of output channels.
+std::int64_t resolve_channels(const ConvCall& call, std::int64_t in_channels) {
+  const Shape& weight = call.weight.shape();
+  const std::int64_t groups = call.groups;
+  const char* op = call.op;
+  ADJOINT_CHECK(in_channels % groups == 0, "{}: groups must divide input's channels; got groups {} for {}; pass a divisor of {}",
+                op, groups, operands(call), in_channels);
+  std::int64_t out_channels = weight[0];
+  if (call.transposed) {
+    ADJOINT_CHECK(weight[0] == in_channels,
+                  "{}: input's channels must equal weight's first axis; got {}; pass weight as (C, O / groups, ...) with C = {}",
+                  op, operands(call), in_channels);
+    out_channels = require(call, "the result's channels", multiply(weight[1], groups));
+  } else {
+    ADJOINT_CHECK(weight[1] == in_channels / groups,
+                  "{}: weight's second axis must equal input's channels / groups; got groups {} for {}; pass weight as "
+                  "(O, C / groups, ...) with C / groups = {}",
+                  op, groups, operands(call), in_channels / groups);
+    ADJOINT_CHECK(out_channels % groups == 0,
+                  "{}: groups must divide weight's first axis; got groups {} for {}; pass a divisor of {}", op, groups,
+                  operands(call), out_channels);
+  }
+  ADJOINT_CHECK(!call.bias.defined() || call.bias.size(0) == out_channels,
+                "{}: bias must have one value for each output channel; got groups {} for {}; pass {} values", op, groups,
+                operands(call), out_channels);
+  return out_channels;
+}
+
+}  // namespace
+
+ConvGeometry resolve_geometry(const ConvCall& call) {
+  check_ranks(call);
+  check_kinds(call);
+  check_attributes(call);
+  check_extents(call);
+
+  const Shape& input = call.input.shape();
+  const std::size_t channel_axis = call.batched() ? 1 : 0;
+  const std::int64_t in_channels = input[channel_axis];
+  const std::int64_t out_channels = resolve_channels(call, in_channels);
+
+  ConvGeometry geometry{.rank = call.rank, .groups = call.groups, .stride = call.stride, .padding = call.padding,
+                        .dilation = call.dilation};
+  geometry.batch = call.batched() ? input[0] : 1;
+  Extent2 in{1, 1};
+  Extent2 out{1, 1};
+  for (std::size_t axis = call.rank == 1 ? 1 : 0; axis < 2; ++axis) {
+    const std::size_t spatial = axis + static_cast<std::size_t>(call.rank) - 2;
+    in[axis] = input[channel_axis + 1 + spatial];
+    geometry.kernel[axis] = call.weight.shape()[2 + spatial];
+    const auto extent = call.transposed ? conv_transpose_extent : conv_extent;
+    out[axis] = extent(call, axis, in[axis], geometry.kernel[axis]);
+  }
+
+  // An empty batch too: kernels multiply a sample's extents.
+  const std::int64_t samples = std::max<std::int64_t>(geometry.batch, 1);
+  for (const auto& [extents, channels] : {std::pair(out, out_channels), std::pair(in, in_channels)}) {
+    const Checked sample = multiply(channels, multiply(extents[0], extents[1]));
+    require(call, "the bytes of input and result", multiply(multiply(sample, samples), element_size(call.input.dtype())));
+  }
+
+  geometry.image_channels = call.transposed ? out_channels : in_channels;
+  geometry.feature_channels = call.transposed ? in_channels : out_channels;
+  geometry.image = call.transposed ? out : in;
+  geometry.feature = call.transposed ? in : out;
+  return geometry;
+}
+
+}  // namespace adjoint
