@@ -11,3 +11,4 @@
 #include <adjoint/core/shape.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor.h>
+#include <adjoint/ops/conv/conv.h>

@@ -134,18 +134,15 @@ std::int64_t require(const ConvCall& call, const char* quantity, Checked value) 
   return *value;
 }
 
-[[noreturn]] void fail_too_small(const ConvCall& call, std::size_t axis, std::int64_t extent) {
-  fail("{}: the result's {} must be at least 1, and would be {}; got {}, {}; use less padding{}", call.op,
-       axis_name(call, static_cast<int>(axis)), extent, operands(call), attributes(call),
-       call.transposed ? ", a larger kernel or more output_padding" : " where the kernel shrinks: a smaller kernel or dilation, or more padding");
-}
-
 // ---- The result's extents.
 
 std::int64_t conv_extent(const ConvCall& call, std::size_t axis, std::int64_t in, std::int64_t kernel) {
   const std::int64_t padded = require(call, "the padded input", add(in, multiply(2, call.padding[axis])));
   const std::int64_t span = require(call, "the dilated kernel", add(multiply(call.dilation[axis], kernel - 1), 1));
-  if (padded < span) fail_too_small(call, axis, padded - span + 1);
+  ADJOINT_CHECK(span <= padded,
+                "{}: the dilated kernel must not be longer than the padded input; got {} against {} in {} for {}, {}; use a smaller "
+                "kernel or dilation, or more padding",
+                call.op, span, padded, axis_name(call, static_cast<int>(axis)), operands(call), attributes(call));
   return (padded - span) / call.stride[axis] + 1;
 }
 
@@ -163,7 +160,10 @@ std::int64_t conv_transpose_extent(const ConvCall& call, std::size_t axis, std::
     return call.output_size[axis];
   }
   const std::int64_t extent = smallest + call.output_padding[axis];
-  if (extent < 1) fail_too_small(call, axis, extent);
+  ADJOINT_CHECK(extent >= 1,
+                "{}: the result's {} must be at least 1, and would be {}; got {}, {}; use less padding, a larger kernel or more "
+                "output_padding",
+                call.op, axis_name(call, static_cast<int>(axis)), extent, operands(call), attributes(call));
   return extent;
 }
 
@@ -233,6 +233,11 @@ ConvGeometry resolve_geometry(const ConvCall& call) {
   geometry.image = call.transposed ? out : in;
   geometry.feature = call.transposed ? in : out;
   return geometry;
+}
+
+void rethrow_out_of_memory(const ConvCall& call, const OutOfMemoryError& error) {
+  throw OutOfMemoryError(fmt::format("{}: the result must fit in memory; got {}, {}; {}", call.op, operands(call),
+                                     attributes(call), error.what()));
 }
 
 }  // namespace adjoint

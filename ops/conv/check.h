@@ -2,6 +2,7 @@
 // the rule it breaks, the operands' shapes and the way out. Internal to ops/conv.
 #pragma once
 
+#include <adjoint/core/error.h>
 #include <adjoint/core/tensor.h>
 #include <adjoint/ops/conv/geometry.h>
 
@@ -33,5 +34,8 @@ inline constexpr std::int64_t kMaxConvStep = std::int64_t{1} << 40;
 
 /// Checks the whole call and resolves output_padding or output_size into the geometry's extents. Throws Error.
 ConvGeometry resolve_geometry(const ConvCall& call);
+
+/// Throws `error` again, with the call that asked for the memory.
+[[noreturn]] void rethrow_out_of_memory(const ConvCall& call, const OutOfMemoryError& error);
 
 }  // namespace adjoint

@@ -13,8 +13,12 @@ Extent2 pair(const Size2& size) { return {size.h, size.w}; }
 Tensor run(const ConvCall& call) {
   const ConvGeometry geometry = resolve_geometry(call);
   const auto op = call.transposed ? conv_transpose : conv;
-  if (call.batched()) return op(call.input, call.weight, call.bias, geometry);
-  return op(call.input.unsqueeze(0), call.weight, call.bias, geometry).squeeze(0);
+  try {
+    if (call.batched()) return op(call.input, call.weight, call.bias, geometry);
+    return op(call.input.unsqueeze(0), call.weight, call.bias, geometry).squeeze(0);
+  } catch (const OutOfMemoryError& error) {
+    rethrow_out_of_memory(call, error);
+  }
 }
 
 }  // namespace
