@@ -47,22 +47,22 @@ void check_ranks(const ConvCall& call) {
   const char* weight_axes = call.transposed ? (call.rank == 1 ? "(C, O / groups, k)" : "(C, O / groups, kh, kw)")
                                             : (call.rank == 1 ? "(O, C / groups, k)" : "(O, C / groups, kh, kw)");
   ADJOINT_CHECK(call.input.dim() == call.rank + 2 || call.input.dim() == call.rank + 1,
-                "{}: input must have {} axes, or {} without the batch; got {}; pass input as {}", call.op, call.rank + 2,
-                call.rank + 1, operands(call), input_axes);
+                "{}: input must have {} axes, or {} without the batch; got {}; pass input as {}", call.op,
+                call.rank + 2, call.rank + 1, operands(call), input_axes);
   ADJOINT_CHECK(call.weight.dim() == call.rank + 2, "{}: weight must have {} axes; got {}; pass weight as {}", call.op,
                 call.rank + 2, operands(call), weight_axes);
   ADJOINT_CHECK(!call.bias.defined() || call.bias.dim() == 1,
-                "{}: bias must have 1 axis; got {}; pass one value for each output channel, or Tensor{{}} for none", call.op,
-                operands(call));
+                "{}: bias must have 1 axis; got {}; pass one value for each output channel, or Tensor{{}} for none",
+                call.op, operands(call));
 }
 
 void check_kind(const ConvCall& call, const char* name, const Tensor& operand) {
   ADJOINT_CHECK(operand.dtype() == call.input.dtype(),
-                "{}: {} and input must have one dtype; got input {} of {}, {} {} of {}; convert one with .to(dtype)", call.op,
-                name, call.input.shape(), call.input.dtype(), name, operand.shape(), operand.dtype());
+                "{}: {} and input must have one dtype; got input {} of {}, {} {} of {}; convert one with .to(dtype)",
+                call.op, name, call.input.shape(), call.input.dtype(), name, operand.shape(), operand.dtype());
   ADJOINT_CHECK(operand.device() == call.input.device(),
-                "{}: {} and input must be on one device; got input {} on {}, {} {} on {}; move one with .to(device)", call.op,
-                name, call.input.shape(), call.input.device(), name, operand.shape(), operand.device());
+                "{}: {} and input must be on one device; got input {} on {}, {} {} on {}; move one with .to(device)",
+                call.op, name, call.input.shape(), call.input.device(), name, operand.shape(), operand.device());
 }
 
 void check_kinds(const ConvCall& call) {
@@ -85,20 +85,23 @@ void check_attributes(const ConvCall& call) {
   check_at_least(call, "stride", call.stride, 1);
   check_at_least(call, "padding", call.padding, 0);
   check_at_least(call, "dilation", call.dilation, 1);
-  ADJOINT_CHECK(call.groups >= 1, "{}: groups must be at least 1; got groups {} for {}; pass 1 for an ordinary convolution",
-                call.op, call.groups, operands(call));
+  ADJOINT_CHECK(call.groups >= 1,
+                "{}: groups must be at least 1; got groups {} for {}; pass 1 for an ordinary convolution", call.op,
+                call.groups, operands(call));
   if (!call.transposed) return;
   check_at_least(call, "output_padding", call.output_padding, 0);
-  ADJOINT_CHECK(call.output_size[0] >= 0 && call.output_size[1] >= 0,
-                "{}: output_size must be positive, or 0 for none; got output_size {} for {}; leave it out to use output_padding",
-                call.op, pair(call, call.output_size), operands(call));
+  ADJOINT_CHECK(
+      call.output_size[0] >= 0 && call.output_size[1] >= 0,
+      "{}: output_size must be positive, or 0 for none; got output_size {} for {}; leave it out to use output_padding",
+      call.op, pair(call, call.output_size), operands(call));
   for (std::size_t axis : {0U, 1U}) {
     const std::int64_t limit = std::max(call.stride[axis], call.dilation[axis]);
-    ADJOINT_CHECK(call.output_size[axis] != 0 || call.output_padding[axis] < limit,
-                  "{}: output_padding must be below stride or below dilation; got output_padding {}, stride {}, dilation {} for "
-                  "{}; pass at most {} for the {}",
-                  call.op, pair(call, call.output_padding), pair(call, call.stride), pair(call, call.dilation), operands(call),
-                  limit - 1, axis_name(call, static_cast<int>(axis)));
+    ADJOINT_CHECK(
+        call.output_size[axis] != 0 || call.output_padding[axis] < limit,
+        "{}: output_padding must be below stride or below dilation; got output_padding {}, stride {}, dilation {} for "
+        "{}; pass at most {} for the {}",
+        call.op, pair(call, call.output_padding), pair(call, call.stride), pair(call, call.dilation), operands(call),
+        limit - 1, axis_name(call, static_cast<int>(axis)));
   }
 }
 
@@ -107,10 +110,12 @@ void check_extents(const ConvCall& call) {
   const std::size_t first = call.batched() ? 1 : 0;
   for (std::size_t axis = first; axis < input.size(); ++axis) {
     ADJOINT_CHECK(input[axis] >= 1, "{}: input's {} must be at least 1; got {}; only the batch may be empty", call.op,
-                  axis == first ? "channels" : axis_name(call, static_cast<int>(axis - first) + 1 - call.rank), operands(call));
+                  axis == first ? "channels" : axis_name(call, static_cast<int>(axis - first) + 1 - call.rank),
+                  operands(call));
   }
   for (std::int64_t extent : call.weight.shape()) {
-    ADJOINT_CHECK(extent >= 1, "{}: weight's channels and kernel size must be at least 1; got {}; an empty weight has no result",
+    ADJOINT_CHECK(extent >= 1,
+                  "{}: weight's channels and kernel size must be at least 1; got {}; an empty weight has no result",
                   call.op, operands(call));
   }
 }
@@ -129,8 +134,8 @@ Checked multiply(Checked a, Checked b) {
 }
 
 std::int64_t require(const ConvCall& call, const char* quantity, Checked value) {
-  ADJOINT_CHECK(value.has_value(), "{}: {} must fit in 63 bits; got {}, {}; pass smaller extents or attributes", call.op, quantity,
-                operands(call), attributes(call));
+  ADJOINT_CHECK(value.has_value(), "{}: {} must fit in 63 bits; got {}, {}; pass smaller extents or attributes",
+                call.op, quantity, operands(call), attributes(call));
   return *value;
 }
 
@@ -140,7 +145,8 @@ std::int64_t conv_extent(const ConvCall& call, std::size_t axis, std::int64_t in
   const std::int64_t padded = require(call, "the padded input", add(in, multiply(2, call.padding[axis])));
   const std::int64_t span = require(call, "the dilated kernel", add(multiply(call.dilation[axis], kernel - 1), 1));
   ADJOINT_CHECK(span <= padded,
-                "{}: the dilated kernel must not be longer than the padded input; got {} against {} in {} for {}, {}; use a smaller "
+                "{}: the dilated kernel must not be longer than the padded input; got {} against {} in {} for {}, {}; "
+                "use a smaller "
                 "kernel or dilation, or more padding",
                 call.op, span, padded, axis_name(call, static_cast<int>(axis)), operands(call), attributes(call));
   return (padded - span) / call.stride[axis] + 1;
@@ -148,22 +154,23 @@ std::int64_t conv_extent(const ConvCall& call, std::size_t axis, std::int64_t in
 
 std::int64_t conv_transpose_extent(const ConvCall& call, std::size_t axis, std::int64_t in, std::int64_t kernel) {
   const Checked reach = add(multiply(in - 1, call.stride[axis]), add(multiply(call.dilation[axis], kernel - 1), 1));
-  const std::int64_t smallest =
-      require(call, "the result's extents", add(reach, multiply(-2, call.padding[axis])));
+  const std::int64_t smallest = require(call, "the result's extents", add(reach, multiply(-2, call.padding[axis])));
   const std::int64_t spare = std::max(call.stride[axis], call.dilation[axis]) - 1;
   const std::int64_t largest = require(call, "the result's extents", add(smallest, spare));
   if (call.output_size[axis] != 0) {
-    ADJOINT_CHECK(call.output_size[axis] >= smallest && call.output_size[axis] <= largest,
-                  "{}: output_size's {} must be in [{}, {}]; got {}, {}; other sizes need another stride, padding or kernel",
-                  call.op, axis_name(call, static_cast<int>(axis)), std::max<std::int64_t>(smallest, 1), largest, operands(call),
-                  attributes(call));
+    ADJOINT_CHECK(
+        call.output_size[axis] >= smallest && call.output_size[axis] <= largest,
+        "{}: output_size's {} must be in [{}, {}]; got {}, {}; other sizes need another stride, padding or kernel",
+        call.op, axis_name(call, static_cast<int>(axis)), std::max<std::int64_t>(smallest, 1), largest, operands(call),
+        attributes(call));
     return call.output_size[axis];
   }
   const std::int64_t extent = smallest + call.output_padding[axis];
-  ADJOINT_CHECK(extent >= 1,
-                "{}: the result's {} must be at least 1, and would be {}; got {}, {}; use less padding, a larger kernel or more "
-                "output_padding",
-                call.op, axis_name(call, static_cast<int>(axis)), extent, operands(call), attributes(call));
+  ADJOINT_CHECK(
+      extent >= 1,
+      "{}: the result's {} must be at least 1, and would be {}; got {}, {}; use less padding, a larger kernel or more "
+      "output_padding",
+      call.op, axis_name(call, static_cast<int>(axis)), extent, operands(call), attributes(call));
   return extent;
 }
 
@@ -172,13 +179,15 @@ std::int64_t resolve_channels(const ConvCall& call, std::int64_t in_channels) {
   const Shape& weight = call.weight.shape();
   const std::int64_t groups = call.groups;
   const char* op = call.op;
-  ADJOINT_CHECK(in_channels % groups == 0, "{}: groups must divide input's channels; got groups {} for {}; pass a divisor of {}",
-                op, groups, operands(call), in_channels);
+  ADJOINT_CHECK(in_channels % groups == 0,
+                "{}: groups must divide input's channels; got groups {} for {}; pass a divisor of {}", op, groups,
+                operands(call), in_channels);
   std::int64_t out_channels = weight[0];
   if (call.transposed) {
-    ADJOINT_CHECK(weight[0] == in_channels,
-                  "{}: input's channels must equal weight's first axis; got {}; pass weight as (C, O / groups, ...) with C = {}",
-                  op, operands(call), in_channels);
+    ADJOINT_CHECK(
+        weight[0] == in_channels,
+        "{}: input's channels must equal weight's first axis; got {}; pass weight as (C, O / groups, ...) with C = {}",
+        op, operands(call), in_channels);
     out_channels = require(call, "the result's channels", multiply(weight[1], groups));
   } else {
     ADJOINT_CHECK(weight[1] == in_channels / groups,
@@ -190,8 +199,8 @@ std::int64_t resolve_channels(const ConvCall& call, std::int64_t in_channels) {
                   operands(call), out_channels);
   }
   ADJOINT_CHECK(!call.bias.defined() || call.bias.size(0) == out_channels,
-                "{}: bias must have one value for each output channel; got groups {} for {}; pass {} values", op, groups,
-                operands(call), out_channels);
+                "{}: bias must have one value for each output channel; got groups {} for {}; pass {} values", op,
+                groups, operands(call), out_channels);
   return out_channels;
 }
 
@@ -208,7 +217,10 @@ ConvGeometry resolve_geometry(const ConvCall& call) {
   const std::int64_t in_channels = input[channel_axis];
   const std::int64_t out_channels = resolve_channels(call, in_channels);
 
-  ConvGeometry geometry{.rank = call.rank, .groups = call.groups, .stride = call.stride, .padding = call.padding,
+  ConvGeometry geometry{.rank = call.rank,
+                        .groups = call.groups,
+                        .stride = call.stride,
+                        .padding = call.padding,
                         .dilation = call.dilation};
   geometry.batch = call.batched() ? input[0] : 1;
   Extent2 in{1, 1};
@@ -225,7 +237,8 @@ ConvGeometry resolve_geometry(const ConvCall& call) {
   const std::int64_t samples = std::max<std::int64_t>(geometry.batch, 1);
   for (const auto& [extents, channels] : {std::pair(out, out_channels), std::pair(in, in_channels)}) {
     const Checked sample = multiply(channels, multiply(extents[0], extents[1]));
-    require(call, "the bytes of input and result", multiply(multiply(sample, samples), element_size(call.input.dtype())));
+    require(call, "the bytes of input and result",
+            multiply(multiply(sample, samples), element_size(call.input.dtype())));
   }
 
   geometry.image_channels = call.transposed ? out_channels : in_channels;

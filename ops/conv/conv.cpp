@@ -24,27 +24,61 @@ Tensor run(const ConvCall& call) {
 }  // namespace
 
 Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Conv1dParams& params) {
-  return run({.op = "conv1d", .rank = 1, .transposed = false, .input = input, .weight = weight, .bias = bias,
-              .stride = {1, params.stride}, .padding = {0, params.padding}, .dilation = {1, params.dilation},
+  return run({.op = "conv1d",
+              .rank = 1,
+              .transposed = false,
+              .input = input,
+              .weight = weight,
+              .bias = bias,
+              .stride = {1, params.stride},
+              .padding = {0, params.padding},
+              .dilation = {1, params.dilation},
               .groups = params.groups});
 }
 
 Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Conv2dParams& params) {
-  return run({.op = "conv2d", .rank = 2, .transposed = false, .input = input, .weight = weight, .bias = bias,
-              .stride = pair(params.stride), .padding = pair(params.padding), .dilation = pair(params.dilation),
+  return run({.op = "conv2d",
+              .rank = 2,
+              .transposed = false,
+              .input = input,
+              .weight = weight,
+              .bias = bias,
+              .stride = pair(params.stride),
+              .padding = pair(params.padding),
+              .dilation = pair(params.dilation),
               .groups = params.groups});
 }
 
-Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, const Tensor& bias, const ConvTranspose1dParams& params) {
-  return run({.op = "conv_transpose1d", .rank = 1, .transposed = true, .input = input, .weight = weight, .bias = bias,
-              .stride = {1, params.stride}, .padding = {0, params.padding}, .dilation = {1, params.dilation},
-              .groups = params.groups, .output_padding = {0, params.output_padding}, .output_size = {0, params.output_size}});
+Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                        const ConvTranspose1dParams& params) {
+  return run({.op = "conv_transpose1d",
+              .rank = 1,
+              .transposed = true,
+              .input = input,
+              .weight = weight,
+              .bias = bias,
+              .stride = {1, params.stride},
+              .padding = {0, params.padding},
+              .dilation = {1, params.dilation},
+              .groups = params.groups,
+              .output_padding = {0, params.output_padding},
+              .output_size = {0, params.output_size}});
 }
 
-Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor& bias, const ConvTranspose2dParams& params) {
-  return run({.op = "conv_transpose2d", .rank = 2, .transposed = true, .input = input, .weight = weight, .bias = bias,
-              .stride = pair(params.stride), .padding = pair(params.padding), .dilation = pair(params.dilation),
-              .groups = params.groups, .output_padding = pair(params.output_padding), .output_size = pair(params.output_size)});
+Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                        const ConvTranspose2dParams& params) {
+  return run({.op = "conv_transpose2d",
+              .rank = 2,
+              .transposed = true,
+              .input = input,
+              .weight = weight,
+              .bias = bias,
+              .stride = pair(params.stride),
+              .padding = pair(params.padding),
+              .dilation = pair(params.dilation),
+              .groups = params.groups,
+              .output_padding = pair(params.output_padding),
+              .output_size = pair(params.output_size)});
 }
 
 }  // namespace adjoint

@@ -17,7 +17,8 @@ ADJOINT_API Shape filter_shape(const ConvGeometry& geometry);
 /// feature = sum over taps of image * filter, plus `bias` (Cf) where it is defined.
 ADJOINT_API Tensor conv(const Tensor& image, const Tensor& filter, const Tensor& bias, const ConvGeometry& geometry);
 /// image = sum over taps of feature * filter, plus `bias` (Ci) where it is defined.
-ADJOINT_API Tensor conv_transpose(const Tensor& feature, const Tensor& filter, const Tensor& bias, const ConvGeometry& geometry);
+ADJOINT_API Tensor conv_transpose(const Tensor& feature, const Tensor& filter, const Tensor& bias,
+                                  const ConvGeometry& geometry);
 /// filter = sum over batch and positions of image * feature.
 ADJOINT_API Tensor conv_weight(const Tensor& image, const Tensor& feature, const ConvGeometry& geometry);
 

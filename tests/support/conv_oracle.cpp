@@ -6,7 +6,9 @@ namespace {
 using Index = std::int64_t;
 
 // Row-major position in a tensor of four axes whose last three extents are b, c and d.
-Index at(Index i0, Index i1, Index i2, Index i3, Index b, Index c, Index d) { return ((i0 * b + i1) * c + i2) * d + i3; }
+Index at(Index i0, Index i1, Index i2, Index i3, Index b, Index c, Index d) {
+  return ((i0 * b + i1) * c + i2) * d + i3;
+}
 
 double value(Values values, Index index) { return values[static_cast<std::size_t>(index)]; }
 
@@ -68,19 +70,25 @@ std::vector<Meeting> meetings(const ConvGeometry& g, std::size_t axis, Index i) 
 
 std::vector<double> conv(const ConvGeometry& g, Values image, Values filter, Values bias) {
   std::vector<double> feature = biased(g.batch, g.feature_channels, g.feature, bias);
-  for_each_term(g, [&](Index i, Index k, Index o) { feature[static_cast<std::size_t>(o)] += value(image, i) * value(filter, k); });
+  for_each_term(g, [&](Index i, Index k, Index o) {
+    feature[static_cast<std::size_t>(o)] += value(image, i) * value(filter, k);
+  });
   return feature;
 }
 
 std::vector<double> conv_transpose(const ConvGeometry& g, Values feature, Values filter, Values bias) {
   std::vector<double> image = biased(g.batch, g.image_channels, g.image, bias);
-  for_each_term(g, [&](Index i, Index k, Index o) { image[static_cast<std::size_t>(i)] += value(feature, o) * value(filter, k); });
+  for_each_term(g, [&](Index i, Index k, Index o) {
+    image[static_cast<std::size_t>(i)] += value(feature, o) * value(filter, k);
+  });
   return image;
 }
 
 std::vector<double> conv_weight(const ConvGeometry& g, Values image, Values feature) {
   std::vector<double> filter = biased(g.feature_channels, g.image_channels / g.groups, g.kernel, {});
-  for_each_term(g, [&](Index i, Index k, Index o) { filter[static_cast<std::size_t>(k)] += value(image, i) * value(feature, o); });
+  for_each_term(g, [&](Index i, Index k, Index o) {
+    filter[static_cast<std::size_t>(k)] += value(image, i) * value(feature, o);
+  });
   return filter;
 }
 

@@ -21,16 +21,24 @@ ConvProblem make_problem(const ConvGeometry& g, Make make) {
 
 Size2 size(const Extent2& value) { return {value[0], value[1]}; }
 
-Tensor transpose(const ConvCase& c, const Tensor& input, const Tensor& weight, const Tensor& bias, const Extent2& output_padding,
-                 const Extent2& output_size) {
+Tensor transpose(const ConvCase& c, const Tensor& input, const Tensor& weight, const Tensor& bias,
+                 const Extent2& output_padding, const Extent2& output_size) {
   if (c.rank == 1) {
     return conv_transpose1d(input, weight, bias,
-                            {.stride = c.stride[1], .padding = c.padding[1], .output_padding = output_padding[1],
-                             .dilation = c.dilation[1], .groups = c.groups, .output_size = output_size[1]});
+                            {.stride = c.stride[1],
+                             .padding = c.padding[1],
+                             .output_padding = output_padding[1],
+                             .dilation = c.dilation[1],
+                             .groups = c.groups,
+                             .output_size = output_size[1]});
   }
   return conv_transpose2d(input, weight, bias,
-                          {.stride = size(c.stride), .padding = size(c.padding), .output_padding = size(output_padding),
-                           .dilation = size(c.dilation), .groups = c.groups, .output_size = size(output_size)});
+                          {.stride = size(c.stride),
+                           .padding = size(c.padding),
+                           .output_padding = size(output_padding),
+                           .dilation = size(c.dilation),
+                           .groups = c.groups,
+                           .output_size = size(output_size)});
 }
 
 }  // namespace
@@ -52,8 +60,8 @@ Tensor ConvProblem::feature_bias_tensor(const TensorOptions& options) const {
 }
 
 ConvProblem integer_problem(const ConvGeometry& g) {
-  const std::int64_t longest_sum = std::max({g.image_channels_per_group() * g.taps(), g.feature_channels_per_group() * g.taps(),
-                                             g.batch * g.feature_plane()});
+  const std::int64_t longest_sum = std::max({g.image_channels_per_group() * g.taps(),
+                                             g.feature_channels_per_group() * g.taps(), g.batch * g.feature_plane()});
   const std::int64_t magnitude = 9 * (longest_sum + 1) < (std::int64_t{1} << 24) ? 3 : 1;
   return make_problem(g, [=](std::int64_t count, std::uint64_t seed) { return integers(count, magnitude, seed); });
 }
@@ -75,12 +83,11 @@ Tensor call_conv(const ConvCase& c, const Tensor& input, const Tensor& weight, c
     return conv1d(input, weight, bias,
                   {.stride = c.stride[1], .padding = c.padding[1], .dilation = c.dilation[1], .groups = c.groups});
   }
-  return conv2d(input, weight, bias,
-                {.stride = size(c.stride), .padding = size(c.padding), .dilation = size(c.dilation), .groups = c.groups});
+  return conv2d(
+      input, weight, bias,
+      {.stride = size(c.stride), .padding = size(c.padding), .dilation = size(c.dilation), .groups = c.groups});
 }
 
-bool conv_inverts(const ConvCase& c) {
-  return c.output_padding[0] < c.stride[0] && c.output_padding[1] < c.stride[1];
-}
+bool conv_inverts(const ConvCase& c) { return c.output_padding[0] < c.stride[0] && c.output_padding[1] < c.stride[1]; }
 
 }  // namespace adjoint::test

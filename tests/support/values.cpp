@@ -72,16 +72,16 @@ Tensor non_contiguous(const std::vector<double>& values, const Shape& shape, con
   }
   Tensor base = Tensor::full(padded, 7.0, options);
   Tensor view = base.permute(reversed);
-  for (std::size_t axis = 0; axis < shape.size(); ++axis) view = view.narrow(static_cast<std::int64_t>(axis), 1, shape[axis]);
+  for (std::size_t axis = 0; axis < shape.size(); ++axis)
+    view = view.narrow(static_cast<std::int64_t>(axis), 1, shape[axis]);
   view.copy_(Tensor::from_vector<double>(values, shape, options));
   return view;
 }
 
 void expect_values(const std::string& what, const Tensor& actual, const std::vector<double>& expected) {
   const DType dtype = actual.dtype();
-  compare(what, actual, expected, [dtype](double a, double e) {
-    return a == rounded(e, dtype) || (std::isnan(a) && std::isnan(e));
-  });
+  compare(what, actual, expected,
+          [dtype](double a, double e) { return a == rounded(e, dtype) || (std::isnan(a) && std::isnan(e)); });
 }
 
 void expect_same_bits(const std::string& what, const Tensor& actual, const Tensor& expected) {

@@ -14,7 +14,8 @@ std::vector<double> integers(std::int64_t count, std::int64_t magnitude, std::ui
 /// `count` reals in [-1, 1).
 std::vector<double> reals(std::int64_t count, std::uint64_t seed);
 
-/// `values` as a non-contiguous tensor: same elements, every axis padded with other numbers in memory, axes in reverse order.
+/// `values` as a non-contiguous tensor: same elements, every axis padded with other numbers in memory, axes in reverse
+/// order.
 Tensor non_contiguous(const std::vector<double>& values, const Shape& shape, const TensorOptions& options);
 
 /// Fails, naming `what` and the first element that differs, unless every element equals `expected` rounded once to the

@@ -22,7 +22,8 @@ class ConvExact : public ::testing::TestWithParam<ConvCase> {
     return oracle::conv(g(), problem_.image, problem_.filter, bias ? problem_.feature_bias : std::vector<double>{});
   }
   std::vector<double> expected_conv_transpose(bool bias) const {
-    return oracle::conv_transpose(g(), problem_.feature, problem_.filter, bias ? problem_.image_bias : std::vector<double>{});
+    return oracle::conv_transpose(g(), problem_.feature, problem_.filter,
+                                  bias ? problem_.image_bias : std::vector<double>{});
   }
 
   ::testing::ScopedTrace trace_;
@@ -87,13 +88,15 @@ TEST_P(ConvExact, NonContiguousOperandsGiveTheSame) {
   const Tensor feature_bias = non_contiguous(problem_.feature_bias, {g().feature_channels}, options);
   expect_values("conv", conv(image, filter, feature_bias, g()), expected_conv(true));
   expect_values("conv_transpose", conv_transpose(feature, filter, image_bias, g()), expected_conv_transpose(true));
-  expect_values("conv_weight", conv_weight(image, feature, g()), oracle::conv_weight(g(), problem_.image, problem_.feature));
+  expect_values("conv_weight", conv_weight(image, feature, g()),
+                oracle::conv_weight(g(), problem_.image, problem_.feature));
 }
 
 // <conv(x, w), y> = <x, conv_transpose(y, w)> = <w, conv_weight(x, y)>: exact, for these are integers in float64.
 TEST_P(ConvExact, AdjointIdentityHolds) {
   const TensorOptions options{.dtype = kFloat64};
-  const Tensor x = problem_.image_tensor(options), w = problem_.filter_tensor(options), y = problem_.feature_tensor(options);
+  const Tensor x = problem_.image_tensor(options), w = problem_.filter_tensor(options),
+               y = problem_.feature_tensor(options);
   const auto dot = [](const Tensor& a, const std::vector<double>& b) {
     const std::vector<double> values = a.to_vector<double>();
     EXPECT_EQ(values.size(), b.size());

@@ -21,7 +21,8 @@ static_assert(image_position(3, 2, 2, 1, 3) == 11);
 using Meetings = std::set<std::pair<std::int64_t, std::int64_t>>;
 
 // (o, k) that touch image position i, o unbounded: what the definition says, within the kernel.
-Meetings by_definition(std::int64_t i, std::int64_t kernel, std::int64_t stride, std::int64_t padding, std::int64_t dilation) {
+Meetings by_definition(std::int64_t i, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
+                       std::int64_t dilation) {
   Meetings result;
   for (std::int64_t k = 0; k < kernel; ++k) {
     const std::int64_t distance = i + padding - k * dilation;
@@ -30,7 +31,8 @@ Meetings by_definition(std::int64_t i, std::int64_t kernel, std::int64_t stride,
   return result;
 }
 
-Meetings by_phase(std::int64_t i, std::int64_t kernel, std::int64_t stride, std::int64_t padding, std::int64_t dilation) {
+Meetings by_phase(std::int64_t i, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
+                  std::int64_t dilation) {
   const std::int64_t q = (i + padding) / stride;
   const PhaseTaps phase = phase_taps((i + padding) % stride, kernel, stride, dilation);
   Meetings result;
@@ -47,7 +49,8 @@ TEST(ConvGeometry, PhasesHoldExactlyTheTapsOfTheDefinition) {
     for (std::size_t axis : {0U, 1U}) {
       for (std::int64_t i = 0; i < image[axis]; ++i) {
         const Meetings expected = by_definition(i, c.kernel[axis], c.stride[axis], c.padding[axis], c.dilation[axis]);
-        ASSERT_EQ(by_phase(i, c.kernel[axis], c.stride[axis], c.padding[axis], c.dilation[axis]), expected) << "position " << i;
+        ASSERT_EQ(by_phase(i, c.kernel[axis], c.stride[axis], c.padding[axis], c.dilation[axis]), expected)
+            << "position " << i;
         for (const auto& [o, k] : expected) {
           ASSERT_EQ(image_position(o, k, c.stride[axis], c.padding[axis], c.dilation[axis]), i);
         }

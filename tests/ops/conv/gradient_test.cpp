@@ -1,5 +1,5 @@
-// First and second derivatives of the trio and its front ends. The trio is bilinear, so central differences are exact for
-// any step: eps = 1 on integers leaves no room for a wrong gradient.
+// First and second derivatives of the trio and its front ends. The trio is bilinear, so central differences are exact
+// for any step: eps = 1 on integers leaves no room for a wrong gradient.
 
 #include <adjoint/core/gradcheck.h>
 #include <adjoint/core/tape.h>
@@ -29,9 +29,11 @@ TEST_P(ConvGradient, FirstOrder) {
   const Tensor feature = problem_.feature_tensor(kDouble);
   EXPECT_TRUE(gradcheck([&](const std::vector<Tensor>& in) { return conv(in[0], in[1], in[2], g); },
                         {image, filter, problem_.feature_bias_tensor(kDouble)}, kExact));
-  EXPECT_TRUE(gradcheck([&](const std::vector<Tensor>& in) { return call_conv_transpose(GetParam(), in[0], in[1], in[2]); },
-                        {feature, filter, problem_.image_bias_tensor(kDouble)}, kExact));
-  EXPECT_TRUE(gradcheck([&](const std::vector<Tensor>& in) { return conv_weight(in[0], in[1], g); }, {image, feature}, kExact));
+  EXPECT_TRUE(
+      gradcheck([&](const std::vector<Tensor>& in) { return call_conv_transpose(GetParam(), in[0], in[1], in[2]); },
+                {feature, filter, problem_.image_bias_tensor(kDouble)}, kExact));
+  EXPECT_TRUE(
+      gradcheck([&](const std::vector<Tensor>& in) { return conv_weight(in[0], in[1], g); }, {image, feature}, kExact));
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, ConvGradient, ::testing::ValuesIn(small_conv_cases()), ConvCaseName());
@@ -44,10 +46,11 @@ TEST_P(ConvSecondGradient, SecondOrder) {
   const Tensor feature = problem_.feature_tensor(kDouble);
   EXPECT_TRUE(gradgradcheck([&](const std::vector<Tensor>& in) { return conv(in[0], in[1], in[2], g); },
                             {image, filter, problem_.feature_bias_tensor(kDouble)}, kExact));
-  EXPECT_TRUE(gradgradcheck([&](const std::vector<Tensor>& in) { return call_conv_transpose(GetParam(), in[0], in[1], in[2]); },
-                            {feature, filter, problem_.image_bias_tensor(kDouble)}, kExact));
   EXPECT_TRUE(
-      gradgradcheck([&](const std::vector<Tensor>& in) { return conv_weight(in[0], in[1], g); }, {image, feature}, kExact));
+      gradgradcheck([&](const std::vector<Tensor>& in) { return call_conv_transpose(GetParam(), in[0], in[1], in[2]); },
+                    {feature, filter, problem_.image_bias_tensor(kDouble)}, kExact));
+  EXPECT_TRUE(gradgradcheck([&](const std::vector<Tensor>& in) { return conv_weight(in[0], in[1], g); },
+                            {image, feature}, kExact));
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, ConvSecondGradient, ::testing::ValuesIn(small_conv_cases()), ConvCaseName());
@@ -56,13 +59,15 @@ INSTANTIATE_TEST_SUITE_P(Cases, ConvSecondGradient, ::testing::ValuesIn(small_co
 
 TEST(ConvTape, GradientsThatNobodyNeedsKeepNothing) {
   // conv_transpose(y, w) needs w for y's gradient and y for w's; with only one of them required, the other may change.
-  const ConvCase c{.name = "", .in_channels = 2, .out_channels = 3, .input = {3, 4}, .kernel = {2, 2}, .stride = {2, 1}};
+  const ConvCase c{
+      .name = "", .in_channels = 2, .out_channels = 3, .input = {3, 4}, .kernel = {2, 2}, .stride = {2, 1}};
   const ConvProblem p = integer_problem(geometry(c));
   Tensor filter = p.filter_tensor(kDouble);
   const Tensor feature = p.feature_tensor({.dtype = kFloat64, .requires_grad = true});
   Tape tape;
   const Tensor result = call_conv_transpose(c, feature, filter, {});
-  const Tensor other = call_conv_transpose(c, p.feature_tensor(kDouble), p.filter_tensor({.dtype = kFloat64, .requires_grad = true}), {});
+  const Tensor other = call_conv_transpose(c, p.feature_tensor(kDouble),
+                                           p.filter_tensor({.dtype = kFloat64, .requires_grad = true}), {});
   EXPECT_EQ(tape.size(), 4U);  // two leaves, two operations
   EXPECT_TRUE(other.requires_grad());
   const Tensor seed = Tensor::ones(result.shape(), kDouble);

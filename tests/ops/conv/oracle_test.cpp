@@ -11,7 +11,8 @@ namespace {
 
 TEST(ConvOracle, AgreesWithSumsDoneByHand) {
   // image 1 2 3 4 5, filter 1 10, stride 2, padding 1: windows (0 1) (2 3) (4 5).
-  const ConvGeometry g{.rank = 1, .image = {1, 5}, .feature = {1, 3}, .kernel = {1, 2}, .stride = {1, 2}, .padding = {0, 1}};
+  const ConvGeometry g{
+      .rank = 1, .image = {1, 5}, .feature = {1, 3}, .kernel = {1, 2}, .stride = {1, 2}, .padding = {0, 1}};
   const std::vector<double> image = {1, 2, 3, 4, 5};
   const std::vector<double> filter = {1, 10};
   const std::vector<double> feature = {1, 2, 3};
@@ -27,7 +28,8 @@ TEST(ConvOracle, OneElementAtATimeGivesTheWholeResult) {
     const ConvProblem p = integer_problem(geometry(c));
     const ConvGeometry& g = p.geometry;
     const auto check = [](const std::vector<double>& whole, auto at) {
-      for (std::size_t i = 0; i < whole.size(); ++i) ASSERT_EQ(at(static_cast<std::int64_t>(i)), whole[i]) << "element " << i;
+      for (std::size_t i = 0; i < whole.size(); ++i)
+        ASSERT_EQ(at(static_cast<std::int64_t>(i)), whole[i]) << "element " << i;
     };
     check(oracle::conv(g, p.image, p.filter, p.feature_bias),
           [&](std::int64_t i) { return oracle::conv_at(g, p.image, p.filter, p.feature_bias, i); });
