@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace adjoint::test {
+namespace adjoint::testing {
 
 /// One problem, as a call of conv_transpose states it; 1-D uses index 1 of each Extent2.
 struct ConvCase {
@@ -48,4 +48,4 @@ struct ConvCaseName {
   }
 };
 
-}  // namespace adjoint::test
+}  // namespace adjoint::testing

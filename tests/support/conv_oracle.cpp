@@ -1,6 +1,6 @@
 #include <adjoint/tests/support/conv_oracle.h>
 
-namespace adjoint::test::oracle {
+namespace adjoint::testing::oracle {
 namespace {
 
 using Index = std::int64_t;
@@ -143,4 +143,4 @@ double conv_weight_at(const ConvGeometry& g, Values image, Values feature, std::
   return sum;
 }
 
-}  // namespace adjoint::test::oracle
+}  // namespace adjoint::testing::oracle

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-namespace adjoint::test::oracle {
+namespace adjoint::testing::oracle {
 
 using Values = std::span<const double>;
 
@@ -25,4 +25,4 @@ double conv_at(const ConvGeometry& g, Values image, Values filter, Values bias, 
 double conv_transpose_at(const ConvGeometry& g, Values feature, Values filter, Values bias, std::int64_t index);
 double conv_weight_at(const ConvGeometry& g, Values image, Values feature, std::int64_t index);
 
-}  // namespace adjoint::test::oracle
+}  // namespace adjoint::testing::oracle

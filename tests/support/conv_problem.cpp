@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace adjoint::test {
+namespace adjoint::testing {
 namespace {
 
 template <class Make>
@@ -90,4 +90,4 @@ Tensor call_conv(const ConvCase& c, const Tensor& input, const Tensor& weight, c
 
 bool conv_inverts(const ConvCase& c) { return c.output_padding[0] < c.stride[0] && c.output_padding[1] < c.stride[1]; }
 
-}  // namespace adjoint::test
+}  // namespace adjoint::testing

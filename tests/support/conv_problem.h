@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace adjoint::test {
+namespace adjoint::testing {
 
 struct ConvProblem {
   ConvGeometry geometry;
@@ -34,4 +34,4 @@ Tensor call_conv(const ConvCase& c, const Tensor& input, const Tensor& weight, c
 /// Where output_padding reaches stride, conv on the same image makes more features than the geometry has.
 bool conv_inverts(const ConvCase& c);
 
-}  // namespace adjoint::test
+}  // namespace adjoint::testing

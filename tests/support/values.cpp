@@ -6,7 +6,7 @@
 #include <cstring>
 #include <functional>
 
-namespace adjoint::test {
+namespace adjoint::testing {
 namespace {
 
 // Steele, Lea and Flood 2014.
@@ -100,4 +100,4 @@ void expect_near(const std::string& what, const Tensor& actual, const std::vecto
           [tolerance](double a, double e) { return std::abs(a - e) <= tolerance * (1.0 + std::abs(e)); });
 }
 
-}  // namespace adjoint::test
+}  // namespace adjoint::testing

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace adjoint::test {
+namespace adjoint::testing {
 
 /// `count` integers in [-magnitude, magnitude] from `seed` (SplitMix64).
 std::vector<double> integers(std::int64_t count, std::int64_t magnitude, std::uint64_t seed);
@@ -26,4 +26,4 @@ void expect_same_bits(const std::string& what, const Tensor& actual, const Tenso
 /// Fails where |actual - expected| > tolerance * (1 + |expected|).
 void expect_near(const std::string& what, const Tensor& actual, const std::vector<double>& expected, double tolerance);
 
-}  // namespace adjoint::test
+}  // namespace adjoint::testing

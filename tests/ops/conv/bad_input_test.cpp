@@ -14,7 +14,7 @@
 #include <limits>
 #include <string>
 
-namespace adjoint::test {
+namespace adjoint::testing {
 namespace {
 
 constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
@@ -589,4 +589,4 @@ TEST_F(ConvElsewhere, Tensorflow112774OverflowedAColumnBuffer) {
 }
 
 }  // namespace
-}  // namespace adjoint::test
+}  // namespace adjoint::testing

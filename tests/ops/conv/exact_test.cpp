@@ -10,7 +10,7 @@
 
 #include <numeric>
 
-namespace adjoint::test {
+namespace adjoint::testing {
 namespace {
 
 class ConvExact : public ::testing::TestWithParam<ConvCase> {
@@ -110,4 +110,4 @@ TEST_P(ConvExact, AdjointIdentityHolds) {
 INSTANTIATE_TEST_SUITE_P(Cases, ConvExact, ::testing::ValuesIn(conv_cases()), ConvCaseName());
 
 }  // namespace
-}  // namespace adjoint::test
+}  // namespace adjoint::testing

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-namespace adjoint::test {
+namespace adjoint::testing {
 namespace {
 
 static_assert(gcd(12, 18) == 6 && gcd(5, 1) == 1);
@@ -74,4 +74,4 @@ TEST(ConvCases, AreManyAndNamedApart) {
 }
 
 }  // namespace
-}  // namespace adjoint::test
+}  // namespace adjoint::testing

@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-namespace adjoint::test {
+namespace adjoint::testing {
 namespace {
 
 constexpr GradcheckOptions kExact{.eps = 1.0, .atol = 1e-12, .rtol = 1e-12};
@@ -109,4 +109,4 @@ TEST(ConvTape, NothingIsRecordedWithoutATape) {
 }
 
 }  // namespace
-}  // namespace adjoint::test
+}  // namespace adjoint::testing

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace adjoint::test {
+namespace adjoint::testing {
 namespace {
 
 TEST(ConvOracle, AgreesWithSumsDoneByHand) {
@@ -41,4 +41,4 @@ TEST(ConvOracle, OneElementAtATimeGivesTheWholeResult) {
 }
 
 }  // namespace
-}  // namespace adjoint::test
+}  // namespace adjoint::testing
