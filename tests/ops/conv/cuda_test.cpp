@@ -1,0 +1,85 @@
+// CPU against CUDA over the whole case table, gradients on the GPU, and the same bits from run to run.
+
+#include <adjoint/core/gradcheck.h>
+#include <adjoint/ops/conv/trio.h>
+#include <adjoint/tests/support/conv_problem.h>
+#include <adjoint/tests/support/values.h>
+
+#include <gtest/gtest.h>
+
+namespace adjoint::testing {
+namespace {
+
+struct Results {
+  Tensor conv, conv_transpose, conv_weight;
+};
+
+Results run_trio(const ConvProblem& p, const TensorOptions& options) {
+  const ConvGeometry& g = p.geometry;
+  const Tensor image = p.image_tensor(options), filter = p.filter_tensor(options), feature = p.feature_tensor(options);
+  return {conv(image, filter, p.feature_bias_tensor(options), g),
+          conv_transpose(feature, filter, p.image_bias_tensor(options), g), conv_weight(image, feature, g)};
+}
+
+class ConvCuda : public ::testing::TestWithParam<ConvCase> {
+ protected:
+  ConvCuda() : trace_(__FILE__, __LINE__, GetParam()) {}
+  void SetUp() override {
+    if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  }
+
+  ::testing::ScopedTrace trace_;
+};
+
+TEST_P(ConvCuda, IntegersGiveTheCpusBits) {
+  const ConvProblem p = integer_problem(geometry(GetParam()));
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    SCOPED_TRACE(to_string(dtype));
+    const Results cpu = run_trio(p, {.dtype = dtype});
+    const Results cuda = run_trio(p, {.dtype = dtype, .device = kCUDA});
+    // + 0 turns a negative zero, which a sum of zeros may or may not be, into a positive one.
+    expect_same_bits("conv", cuda.conv + 0.0, cpu.conv + 0.0);
+    expect_same_bits("conv_transpose", cuda.conv_transpose + 0.0, cpu.conv_transpose + 0.0);
+    expect_same_bits("conv_weight", cuda.conv_weight + 0.0, cpu.conv_weight + 0.0);
+  }
+}
+
+TEST_P(ConvCuda, RealsAgreeAndRepeatTheirBits) {
+  const ConvProblem p = real_problem(geometry(GetParam()));
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    SCOPED_TRACE(to_string(dtype));
+    const Results cpu = run_trio(p, {.dtype = kFloat64});
+    const Results cuda = run_trio(p, {.dtype = dtype, .device = kCUDA});
+    const Results again = run_trio(p, {.dtype = dtype, .device = kCUDA});
+    // Sums of at most 5000 products below 1, whose rounding errors add up like a random walk's steps.
+    const double tolerance = dtype == kFloat32 ? 2e-5 : 4e-14;
+    expect_near("conv", cuda.conv, cpu.conv.to_vector<double>(), tolerance);
+    expect_near("conv_transpose", cuda.conv_transpose, cpu.conv_transpose.to_vector<double>(), tolerance);
+    expect_near("conv_weight", cuda.conv_weight, cpu.conv_weight.to_vector<double>(), tolerance);
+    expect_same_bits("conv again", again.conv, cuda.conv);
+    expect_same_bits("conv_transpose again", again.conv_transpose, cuda.conv_transpose);
+    expect_same_bits("conv_weight again", again.conv_weight, cuda.conv_weight);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, ConvCuda, ::testing::ValuesIn(conv_cases()), ConvCaseName());
+
+// The gradient rules are the CPU's; a few geometries show that they run on the GPU.
+TEST(ConvGradientCuda, FirstAndSecondOrder) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  const TensorOptions options{.dtype = kFloat64, .device = kCUDA};
+  constexpr GradcheckOptions kExact{.eps = 1.0, .atol = 1e-12, .rtol = 1e-12};
+  for (std::size_t i = 0; i < small_conv_cases().size(); i += 25) {
+    const ConvCase& c = small_conv_cases()[i];
+    SCOPED_TRACE(c);
+    const ConvProblem p = integer_problem(geometry(c));
+    const auto f = [&](const std::vector<Tensor>& in) { return call_conv_transpose(c, in[0], in[1], in[2]); };
+    const std::vector<Tensor> inputs = {p.feature_tensor(options), p.filter_tensor(options),
+                                        p.image_bias_tensor(options)};
+    EXPECT_TRUE(gradcheck(f, inputs, kExact));
+    EXPECT_TRUE(gradgradcheck(f, inputs, kExact));
+  }
+}
+
+}  // namespace
+}  // namespace adjoint::testing
