@@ -12,3 +12,6 @@
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor.h>
 #include <adjoint/ops/conv/conv.h>
+#include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/reduce/reduce.h>
+#include <adjoint/ops/view/view.h>

@@ -100,7 +100,8 @@ template <class Attr>
 Tensor run(const OpDef<Attr>& op, Operands in, const Attr& attr) {
   if (op.view != nullptr) return op.view(in[0], attr);
   const Device device = in[0].device();
-  Tensor out = make_tensor(op.infer(in, attr), device);
+  const TensorSpec spec = op.infer(in, attr);
+  Tensor out = make_tensor(spec, spec.device.value_or(device));
   const auto kernel = device.is_cpu() ? op.cpu : op.cuda;
   if (kernel == nullptr) no_kernel(op.name, device);
   if (out.numel() == 0) return out;

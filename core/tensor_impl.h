@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 namespace adjoint {
 
@@ -37,6 +38,7 @@ struct TensorImpl {
 struct TensorSpec {
   Shape shape;
   DType dtype = kFloat32;
+  std::optional<Device> device = {};  // an operator's result: the operands' where empty
 };
 
 /// An uninitialised contiguous tensor.

@@ -1,0 +1,67 @@
+// to(Device), to(DType), clone and contiguous, recorded; core's copy_into moves the elements.
+#include <adjoint/core/check.h>
+#include <adjoint/core/copy.h>
+#include <adjoint/core/op.h>
+#include <adjoint/core/tensor.h>
+
+namespace adjoint {
+namespace {
+
+struct CopyAttr {
+  DType dtype;   // the result's
+  Device device;
+  DType from_dtype;
+  Device from_device;
+};
+
+TensorSpec copy_spec(Operands in, const CopyAttr& attr) { return {in[0].shape(), attr.dtype, attr.device}; }
+
+void copy_kernel(Operands in, Tensor& out, const CopyAttr&) { copy_into(in[0], out); }
+
+constexpr OpDef<CopyAttr> copy_op(const char* name, Tensor (*rule)(const Ctx<CopyAttr>&)) {
+  return {.name = name,
+          .infer = copy_spec,
+          .cpu = copy_kernel,
+          .cuda = ADJOINT_IF_CUDA(copy_kernel),
+          .strided = true,
+          .vjp = {{{.rule = rule}}}};
+}
+
+Tensor pass_gradient(const Ctx<CopyAttr>& c) { return c.grad; }
+Tensor convert_gradient(const Ctx<CopyAttr>& c) { return c.grad.to(c.attr.from_dtype); }
+Tensor move_gradient(const Ctx<CopyAttr>& c) { return c.grad.to(c.attr.from_device); }
+
+constinit const OpDef<CopyAttr> clone_op = copy_op("clone", pass_gradient);
+constinit const OpDef<CopyAttr> contiguous_op = copy_op("contiguous", pass_gradient);
+constinit const OpDef<CopyAttr> convert_op = copy_op("to", convert_gradient);
+constinit const OpDef<CopyAttr> discretise_op = copy_op("to", nullptr);  // to a dtype that carries no gradient
+constinit const OpDef<CopyAttr> move_op = copy_op("to", move_gradient);
+
+Tensor run_copy(const OpDef<CopyAttr>& op, const Tensor& input, DType dtype, Device device) {
+  return apply(op, Operands(&input, 1), {dtype, device, input.dtype(), input.device()});
+}
+
+}  // namespace
+
+Tensor Tensor::to(Device device) const {
+  check_defined("to", "input", *this);
+  return device == this->device() ? *this : run_copy(move_op, *this, dtype(), device);
+}
+
+Tensor Tensor::to(DType dtype) const {
+  check_defined("to", "input", *this);
+  if (dtype == this->dtype()) return *this;
+  return run_copy(is_floating_point(dtype) ? convert_op : discretise_op, *this, dtype, device());
+}
+
+Tensor Tensor::clone() const {
+  check_defined("clone", "input", *this);
+  return run_copy(clone_op, *this, dtype(), device());
+}
+
+Tensor Tensor::contiguous() const {
+  check_defined("contiguous", "input", *this);
+  return is_contiguous() ? *this : run_copy(contiguous_op, *this, dtype(), device());
+}
+
+}  // namespace adjoint

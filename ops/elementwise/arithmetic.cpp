@@ -1,0 +1,113 @@
+// +, -, *, /, unary minus, and the in-place updates add_ and mul_.
+#include <adjoint/core/check.h>
+#include <adjoint/core/copy.h>
+#include <adjoint/ops/elementwise/define.h>
+
+namespace adjoint {
+namespace {
+
+using namespace functor;
+using elementwise::binary;
+using elementwise::define;
+using elementwise::unary;
+using elementwise::with_scalar;
+
+using Context = Ctx<NoAttr>;
+using ScalarContext = Ctx<ScalarAttr>;
+using Rule = Vjp<NoAttr>;
+using ScalarRule = Vjp<ScalarAttr>;
+
+template <class Attr>
+Tensor pass(const Ctx<Attr>& c) {
+  return c.grad;
+}
+template <class Attr>
+Tensor negate(const Ctx<Attr>& c) {
+  return -c.grad;
+}
+
+constinit const auto add_op = define<Add>(Rule{kSaveNone, pass}, Rule{kSaveNone, pass});
+constinit const auto sub_op = define<Sub>(Rule{kSaveNone, pass}, Rule{kSaveNone, negate});
+constinit const auto mul_op = define<Mul>(Rule{kSaveIn1, [](const Context& c) { return c.grad * c.in[1]; }},
+                                          Rule{kSaveIn0, [](const Context& c) { return c.grad * c.in[0]; }});
+constinit const auto div_op = define<Div>(Rule{kSaveIn1, [](const Context& c) { return c.grad / c.in[1]; }},
+                                          Rule{kSaveIn1 | kSaveOut, [](const Context& c) { return -(c.grad * c.out / c.in[1]); }});
+constinit const auto neg_op = define<Neg>(Rule{kSaveNone, negate});
+
+constinit const auto add_scalar_op = define<AddScalar>(ScalarRule{kSaveNone, pass});
+constinit const auto sub_scalar_op = define<SubScalar>(ScalarRule{kSaveNone, pass});
+constinit const auto scalar_sub_op = define<ScalarSub>(ScalarRule{kSaveNone, negate});
+constinit const auto mul_scalar_op =
+    define<MulScalar>(ScalarRule{kSaveNone, [](const ScalarContext& c) { return c.grad * c.attr.value; }});
+constinit const auto div_scalar_op =
+    define<DivScalar>(ScalarRule{kSaveNone, [](const ScalarContext& c) { return c.grad / c.attr.value; }});
+constinit const auto scalar_div_op =
+    define<ScalarDiv>(ScalarRule{kSaveIn0 | kSaveOut, [](const ScalarContext& c) { return -(c.grad * c.out / c.in[0]); }});
+
+// target = F(operands), where the target is operand 0. Kernels write contiguous results only.
+template <template <class> class F>
+void update(Tensor& target, Operands operands, const ScalarAttr& attr) {
+  constexpr auto op = define<F>();
+  detail::check_operands(op.name, operands);
+  op.infer(operands, attr);
+  elementwise::check_scalar(op.name, target, attr.value);
+  if (target.numel() == 0) return;
+  const auto kernel = target.device().is_cpu() ? op.cpu : op.cuda;
+  if (kernel == nullptr) detail::no_kernel(op.name, target.device());
+  if (target.is_contiguous()) return kernel(operands, target, attr);
+  for (std::size_t axis = 0; axis < target.shape().size(); ++axis) {
+    ADJOINT_CHECK(target.strides()[axis] != 0 || target.shape()[axis] == 1,
+                  "{}: elements of the tensor must not share memory; got an expanded tensor of shape {}; clone() it first", op.name,
+                  target.shape());
+  }
+  Tensor result = make_tensor({target.shape(), target.dtype()}, target.device());
+  kernel(operands, result, attr);
+  copy_into(result, target);
+}
+
+// `other` seen in `target`'s shape and safe to read while target is written. Nothing here is recorded.
+Tensor update_operand(const Tensor& target, const Tensor& other) {
+  const PauseTape pause;
+  Tensor operand = other;
+  if (other.shape() != target.shape()) {
+    ADJOINT_CHECK(broadcast_shapes("add_", target.shape(), other.shape()) == target.shape(),
+                  "add_: the operand must broadcast to the tensor's shape; got operand {}, tensor {}", other.shape(),
+                  target.shape());
+    operand = other.expand(target.shape());
+  }
+  const bool shared = operand.impl()->storage == target.impl()->storage;
+  const bool same = operand.storage_offset() == target.storage_offset() && operand.strides() == target.strides();
+  return shared && !same ? operand.clone() : operand;
+}
+
+}  // namespace
+
+Tensor operator+(const Tensor& a, const Tensor& b) { return binary(add_op, a, b); }
+Tensor operator-(const Tensor& a, const Tensor& b) { return binary(sub_op, a, b); }
+Tensor operator*(const Tensor& a, const Tensor& b) { return binary(mul_op, a, b); }
+Tensor operator/(const Tensor& a, const Tensor& b) { return binary(div_op, a, b); }
+Tensor operator+(const Tensor& a, double b) { return with_scalar(add_scalar_op, a, b); }
+Tensor operator-(const Tensor& a, double b) { return with_scalar(sub_scalar_op, a, b); }
+Tensor operator*(const Tensor& a, double b) { return with_scalar(mul_scalar_op, a, b); }
+Tensor operator/(const Tensor& a, double b) { return with_scalar(div_scalar_op, a, b); }
+Tensor operator+(double a, const Tensor& b) { return with_scalar(add_scalar_op, b, a); }
+Tensor operator-(double a, const Tensor& b) { return with_scalar(scalar_sub_op, b, a); }
+Tensor operator*(double a, const Tensor& b) { return with_scalar(mul_scalar_op, b, a); }
+Tensor operator/(double a, const Tensor& b) { return with_scalar(scalar_div_op, b, a); }
+Tensor operator-(const Tensor& a) { return unary(neg_op, a); }
+
+Tensor& Tensor::add_(const Tensor& other, double scale) {
+  check_writable("add_", *this);
+  check_defined("add_", "the operand", other);
+  const Tensor operands[] = {*this, update_operand(*this, other)};
+  update<AddScaled>(*this, operands, {scale});
+  return *this;
+}
+
+Tensor& Tensor::mul_(double factor) {
+  check_writable("mul_", *this);
+  update<MulScalar>(*this, Operands(this, 1), {factor});
+  return *this;
+}
+
+}  // namespace adjoint

@@ -1,0 +1,73 @@
+// Elementwise loops on the CPU. For each functor and dtype the compiler sees one loop, over contiguous spans, which it
+// vectorises; operands that are not contiguous are gathered, a block at a time, into buffers that stay in the L1 cache.
+#pragma once
+
+#include <adjoint/core/convert.h>
+#include <adjoint/core/tensor.h>
+#include <adjoint/ops/elementwise/functors.h>
+
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+namespace adjoint::cpu {
+
+inline constexpr int kMaxArity = 3;
+
+/// One instantiated loop: `run` reads `n` elements of each operand and writes n results.
+struct SpanLoop {
+  void (*run)(const void* const* in, void* out, std::int64_t n, const void* functor);
+  const void* functor;
+};
+
+/// Feeds all of `out` (contiguous) and the operands (any strides) to `loop`, in parallel.
+void run_spans(std::span<const Tensor> in, Tensor& out, const SpanLoop& loop);
+
+template <template <class> class F, class T>
+void span_loop(const void* const* in, void* out, std::int64_t n, const void* functor) {
+  using Compute = compute_t<T>;
+  using Traits = F<float>;
+  using Result = std::conditional_t<Traits::kPredicate, bool, T>;
+  using First = std::conditional_t<Traits::kMask, bool, T>;
+  const F<Compute> f = *static_cast<const F<Compute>*>(functor);
+  const auto* a = static_cast<const First*>(in[0]);
+  auto* result = static_cast<Result*>(out);
+  // An operand may be the result itself, but never shifted against it, so iterations are independent.
+  if constexpr (Traits::kArity == 1) {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) result[i] = convert<Result>(f(convert<Compute>(a[i])));
+  } else if constexpr (Traits::kArity == 2) {
+    const auto* b = static_cast<const T*>(in[1]);
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) result[i] = convert<Result>(f(convert<Compute>(a[i]), convert<Compute>(b[i])));
+  } else {
+    using FirstCompute = std::conditional_t<Traits::kMask, bool, Compute>;
+    const auto* b = static_cast<const T*>(in[1]);
+    const auto* c = static_cast<const T*>(in[2]);
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) {
+      result[i] = convert<Result>(f(convert<FirstCompute>(a[i]), convert<Compute>(b[i]), convert<Compute>(c[i])));
+    }
+  }
+}
+
+template <template <class> class F>
+void map(std::span<const Tensor> in, Tensor& out, const typename F<float>::Attr& attr) {
+  using Traits = F<float>;
+  const auto run = [&]<class T>() {
+    const auto functor = functor::make<F<compute_t<T>>>(attr);
+    run_spans(in, out, {span_loop<F, T>, &functor});
+  };
+  const DType dtype = in[Traits::kMask ? 1 : 0].dtype();
+  if constexpr (Traits::kAccepts == functor::kFloating) {
+    visit_floating(dtype, run);
+  } else if constexpr (Traits::kAccepts == functor::kEverything) {
+    visit(dtype, run);
+  } else {
+    visit(dtype, [&]<class T>() {
+      if constexpr (!std::is_same_v<T, bool>) run.template operator()<T>();
+    });
+  }
+}
+
+}  // namespace adjoint::cpu

@@ -1,0 +1,76 @@
+#include <adjoint/ops/elementwise/define.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/core/convert.h>
+
+#include <cmath>
+
+namespace adjoint::elementwise {
+namespace {
+
+[[noreturn]] void mixed_dtypes(const char* op, const Tensor& a, const Tensor& b) {
+  fail("{}: operands must share one dtype; got {} {} and {} {}; convert one with to()", op, a.dtype(), a.shape(), b.dtype(),
+       b.shape());
+}
+
+bool representable(double value, DType dtype) {
+  if (is_floating_point(dtype)) return true;
+  if (dtype == kBool) return value == 0.0 || value == 1.0;
+  if (value != std::trunc(value)) return false;  // NaN too
+  switch (dtype) {
+    case kUInt8: return value >= 0.0 && value <= 255.0;
+    case kInt32: return value >= -0x1p31 && value < 0x1p31;
+    default: return value >= -0x1p63 && value < 0x1p63;
+  }
+}
+
+}  // namespace
+
+void check_dtypes(const char* op, functor::Accepts accepts, bool mask, Operands in) {
+  const std::size_t first = mask ? 1 : 0;
+  const DType dtype = in[first].dtype();
+  if (mask && in[0].dtype() != kBool) [[unlikely]] {
+    fail("{}: the condition must be bool; got {} {}; compare with 0", op, in[0].dtype(), in[0].shape());
+  }
+  for (std::size_t i = first + 1; i < in.size(); ++i) {
+    if (in[i].dtype() != dtype) [[unlikely]] mixed_dtypes(op, in[first], in[i]);
+  }
+  if (accepts == functor::kFloating && !is_floating_point(dtype)) [[unlikely]] {
+    fail("{}: the dtype must be floating point; got {} {}; convert with to(kFloat32)", op, dtype, in[first].shape());
+  }
+  if (accepts == functor::kNumbers && dtype == kBool) [[unlikely]] {
+    fail("{}: the dtype must be a number's; got bool {}; convert with to()", op, in[first].shape());
+  }
+}
+
+void check_scalar(const char* op, const Tensor& tensor, double value) {
+  check_defined(op, "the tensor", tensor);
+  if (!representable(value, tensor.dtype())) [[unlikely]] {
+    fail("{}: a scalar takes the tensor's dtype and must fit it exactly; got {} for {} {}; convert the tensor with to()", op, value,
+         tensor.dtype(), tensor.shape());
+  }
+}
+
+Tensor with_scalar(const OpDef<ScalarAttr>& op, const Tensor& x, double value) {
+  check_scalar(op.name, x, value);
+  return apply(op, Operands(&x, 1), ScalarAttr{value});
+}
+
+Tensor binary(const OpDef<NoAttr>& op, const Tensor& a, const Tensor& b) {
+  check_defined(op.name, "the first operand", a);
+  check_defined(op.name, "the second operand", b);
+  if (a.shape() == b.shape()) return apply(op, {a, b});
+  if (a.dtype() != b.dtype()) [[unlikely]] mixed_dtypes(op.name, a, b);
+  const Shape shape = broadcast_shapes(op.name, a.shape(), b.shape());
+  return apply(op, {a.expand(shape), b.expand(shape)});
+}
+
+Tensor ternary(const OpDef<NoAttr>& op, const Tensor& a, const Tensor& b, const Tensor& c) {
+  check_defined(op.name, "the first operand", a);
+  check_defined(op.name, "the second operand", b);
+  check_defined(op.name, "the third operand", c);
+  const Shape shape = broadcast_shapes(op.name, broadcast_shapes(op.name, a.shape(), b.shape()), c.shape());
+  return apply(op, {a.expand(shape), b.expand(shape), c.expand(shape)});
+}
+
+}  // namespace adjoint::elementwise

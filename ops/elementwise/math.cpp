@@ -1,0 +1,103 @@
+// exp, log, sqrt, sin, cos, abs, sign, square, pow, clamp, minimum, maximum.
+#include <adjoint/ops/elementwise/elementwise.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/ops/elementwise/define.h>
+
+#include <cmath>
+
+namespace adjoint {
+namespace {
+
+using namespace functor;
+using elementwise::binary;
+using elementwise::define;
+using elementwise::unary;
+using elementwise::with_scalar;
+
+using Context = Ctx<NoAttr>;
+using ScalarContext = Ctx<ScalarAttr>;
+using BoundsContext = Ctx<BoundsAttr>;
+using Rule = Vjp<NoAttr>;
+using ScalarRule = Vjp<ScalarAttr>;
+using BoundsRule = Vjp<BoundsAttr>;
+
+constinit const auto exp_op = define<Exp>(Rule{kSaveOut, [](const Context& c) { return c.grad * c.out; }});
+constinit const auto log_op = define<Log>(Rule{kSaveIn0, [](const Context& c) { return c.grad / c.in[0]; }});
+constinit const auto sqrt_op = define<Sqrt>(Rule{kSaveOut, [](const Context& c) { return c.grad * 0.5 / c.out; }});
+constinit const auto sin_op = define<Sin>(Rule{kSaveIn0, [](const Context& c) { return c.grad * cos(c.in[0]); }});
+constinit const auto cos_op = define<Cos>(Rule{kSaveIn0, [](const Context& c) { return -(c.grad * sin(c.in[0])); }});
+constinit const auto square_op = define<Square>(Rule{kSaveIn0, [](const Context& c) { return c.grad * c.in[0] * 2.0; }});
+constinit const auto sign_op =
+    define<Sign>(Rule{kSaveNone, [](const Context& c) { return Tensor::zeros(c.grad.shape(), c.grad.options()); }});
+
+constinit const OpDef<NoAttr> abs_grad_op =
+    define<AbsGrad>(Rule{kSaveIn1, [](const Context& c) { return binary(abs_grad_op, c.grad, c.in[1]); }});
+constinit const auto abs_op = define<Abs>(Rule{kSaveIn0, [](const Context& c) { return binary(abs_grad_op, c.grad, c.in[0]); }});
+
+constinit const OpDef<BoundsAttr> clamp_grad_op =
+    define<ClampGrad>(BoundsRule{kSaveIn1, [](const BoundsContext& c) { return apply(clamp_grad_op, {c.grad, c.in[1]}, c.attr); }});
+constinit const auto clamp_op =
+    define<Clamp>(BoundsRule{kSaveIn0, [](const BoundsContext& c) { return apply(clamp_grad_op, {c.grad, c.in[0]}, c.attr); }});
+
+constinit const OpDef<NoAttr> maximum_grad_op = define<MaximumGrad>(
+    Rule{kSaveIn1 | kSaveIn2, [](const Context& c) { return apply(maximum_grad_op, {c.grad, c.in[1], c.in[2]}); }});
+
+// Of operand c.index; c.in[1 - c.index] is the other. minimum's operands change places.
+template <bool kMaximum>
+Tensor extremum_gradient(const Context& c) {
+  const Tensor& self = c.in[c.index];
+  const Tensor& other = c.in[1 - c.index];
+  return kMaximum ? apply(maximum_grad_op, {c.grad, self, other}) : apply(maximum_grad_op, {c.grad, other, self});
+}
+constinit const auto maximum_op =
+    define<Maximum>(Rule{kSaveIn0 | kSaveIn1, extremum_gradient<true>}, Rule{kSaveIn0 | kSaveIn1, extremum_gradient<true>});
+constinit const auto minimum_op =
+    define<Minimum>(Rule{kSaveIn0 | kSaveIn1, extremum_gradient<false>}, Rule{kSaveIn0 | kSaveIn1, extremum_gradient<false>});
+
+constinit const auto pow_scalar_op = define<PowScalar>(ScalarRule{
+    kSaveIn0, [](const ScalarContext& c) {
+      if (c.attr.value == 0.0) return Tensor::zeros(c.grad.shape(), c.grad.options());
+      return c.grad * (pow(c.in[0], c.attr.value - 1.0) * c.attr.value);
+    }});
+
+// Where the factor would be 0 * infinity it is 0, and the logarithm is kept finite so that no NaN appears in the next order.
+Tensor pow_base_gradient(const Context& c) {
+  const Tensor& exponent = c.in[1];
+  const Tensor factor = exponent * pow(c.in[0], exponent - 1.0);
+  return c.grad * where(exponent == 0.0, Tensor::zeros(Shape{}, exponent.options()), factor);
+}
+Tensor pow_exponent_gradient(const Context& c) {
+  const Tensor& base = c.in[0];
+  const Tensor flat = where(c.in[1] >= 0.0, base == 0.0, Tensor::zeros(Shape{}, {.dtype = kBool, .device = base.device()}));
+  const Tensor logarithm = log(where(flat, Tensor::ones(Shape{}, base.options()), base));
+  return c.grad * c.out * logarithm;
+}
+constinit const auto pow_op =
+    define<Pow>(Rule{kSaveIn0 | kSaveIn1, pow_base_gradient}, Rule{kSaveIn0 | kSaveIn1 | kSaveOut, pow_exponent_gradient});
+
+}  // namespace
+
+Tensor exp(const Tensor& x) { return unary(exp_op, x); }
+Tensor log(const Tensor& x) { return unary(log_op, x); }
+Tensor sqrt(const Tensor& x) { return unary(sqrt_op, x); }
+Tensor sin(const Tensor& x) { return unary(sin_op, x); }
+Tensor cos(const Tensor& x) { return unary(cos_op, x); }
+Tensor abs(const Tensor& x) { return unary(abs_op, x); }
+Tensor sign(const Tensor& x) { return unary(sign_op, x); }
+Tensor square(const Tensor& x) { return unary(square_op, x); }
+Tensor pow(const Tensor& base, double exponent) { return unary(pow_scalar_op, base, ScalarAttr{exponent}); }
+Tensor pow(const Tensor& base, const Tensor& exponent) { return binary(pow_op, base, exponent); }
+Tensor minimum(const Tensor& a, const Tensor& b) { return binary(minimum_op, a, b); }
+Tensor maximum(const Tensor& a, const Tensor& b) { return binary(maximum_op, a, b); }
+
+Tensor clamp(const Tensor& x, double low, double high) {
+  ADJOINT_CHECK(!std::isnan(low) && !std::isnan(high), "clamp: bounds must not be NaN; got {} and {}", low, high);
+  if (!std::isinf(low)) elementwise::check_scalar("clamp", x, low);
+  if (!std::isinf(high)) elementwise::check_scalar("clamp", x, high);
+  return unary(clamp_op, x, BoundsAttr{low, high});
+}
+Tensor clamp_min(const Tensor& x, double low) { return clamp(x, low, std::numeric_limits<double>::infinity()); }
+Tensor clamp_max(const Tensor& x, double high) { return clamp(x, -std::numeric_limits<double>::infinity(), high); }
+
+}  // namespace adjoint

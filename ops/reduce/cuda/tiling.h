@@ -1,0 +1,54 @@
+// How a block's threads share the work of a reduction stage: plain arithmetic, from shapes alone.
+//
+// An item is one chunk of rows and up to 32 columns of (outer, extent, inner). Its threads stand as (abreast, columns): each
+// warp reads neighbouring elements, whatever the shape. A block holds as many items as fit.
+#pragma once
+
+#include <adjoint/core/dtype.h>
+#include <adjoint/ops/reduce/stages.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+namespace adjoint::cuda {
+
+inline constexpr int kReduceThreads = 256;
+inline constexpr std::int64_t kReduceColumns = 32;
+inline constexpr std::int64_t kRowsPerThread = 32;  // before a chunk ends: bounds the error of the sums, and a block's time
+inline constexpr std::int64_t kLeastRowsPerThread = 4;
+
+struct ReduceTiling {
+  int columns = 1;          // threads side by side in a row
+  int abreast = 1;          // rows side by side; a power of two
+  int items_per_block = 1;
+  std::int64_t column_blocks = 1;
+  std::int64_t items = 1;
+
+  ADJOINT_HD constexpr int lanes() const { return columns * abreast; }
+  constexpr std::int64_t blocks() const { return (items + items_per_block - 1) / items_per_block; }
+};
+
+constexpr int reduce_columns(std::int64_t inner) { return static_cast<int>(std::min(inner, kReduceColumns)); }
+
+constexpr int reduce_abreast(std::int64_t extent, std::int64_t inner) {
+  const auto most = std::bit_floor(static_cast<std::uint64_t>(kReduceThreads / reduce_columns(inner)));
+  const auto useful = std::bit_ceil(static_cast<std::uint64_t>((extent + kLeastRowsPerThread - 1) / kLeastRowsPerThread));
+  return static_cast<int>(std::min(most, useful));
+}
+
+constexpr std::int64_t reduce_chunk_rows(std::int64_t extent, std::int64_t inner) {
+  return reduce_abreast(extent, inner) * kRowsPerThread;
+}
+
+constexpr ReduceTiling reduce_tiling(const ReduceStage& stage) {
+  ReduceTiling tiling;
+  tiling.columns = reduce_columns(stage.inner);
+  tiling.abreast = reduce_abreast(stage.extent, stage.inner);
+  tiling.items_per_block = kReduceThreads / tiling.lanes();
+  tiling.column_blocks = (stage.inner + tiling.columns - 1) / tiling.columns;
+  tiling.items = stage.outer * stage.chunks * tiling.column_blocks;
+  return tiling;
+}
+
+}  // namespace adjoint::cuda

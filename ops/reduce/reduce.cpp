@@ -1,0 +1,139 @@
+// sum, mean, max, var and argmax.
+#include <adjoint/ops/reduce/reduce.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/core/op.h>
+#include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/reduce/kernels.h>
+
+namespace adjoint {
+namespace {
+
+using Context = Ctx<ReduceAttr>;
+
+bool reduces(const ReduceAttr& attr, std::size_t axis) { return (attr.axes >> axis & 1U) != 0; }
+
+Shape kept_shape(const ReduceAttr& attr, bool keepdim) {
+  Shape shape;
+  for (std::size_t i = 0; i < attr.from.size(); ++i) {
+    if (!reduces(attr, i)) {
+      shape.push_back(attr.from[i]);
+    } else if (keepdim) {
+      shape.push_back(1);
+    }
+  }
+  return shape;
+}
+
+std::int64_t reduced_numel(const ReduceAttr& attr) {
+  std::int64_t numel = 1;
+  for (std::size_t i = 0; i < attr.from.size(); ++i) {
+    if (reduces(attr, i)) numel *= attr.from[i];
+  }
+  return numel;
+}
+
+// What stands at a reduced axis for its whole length: the result, or its gradient, in the operand's shape.
+Tensor spread(const Tensor& reduced, const ReduceAttr& attr) { return reduced.reshape(kept_shape(attr, true)).expand(attr.from); }
+
+TensorSpec sum_spec(Operands in, const ReduceAttr& attr) {
+  const DType dtype = in[0].dtype();
+  return {kept_shape(attr, attr.keepdim), is_floating_point(dtype) ? dtype : kInt64};
+}
+TensorSpec max_spec(Operands in, const ReduceAttr& attr) { return {kept_shape(attr, attr.keepdim), in[0].dtype()}; }
+
+// Equal maxima share the gradient. They are counted in int64, which every dtype's range has room for.
+Tensor max_gradient(const Context& c) {
+  const Tensor is_max = c.in[0] == spread(c.out, c.attr);
+  Dims axes;
+  for (std::size_t i = 0; i < c.attr.from.size(); ++i) {
+    if (reduces(c.attr, i)) axes.push_back(static_cast<std::int64_t>(i));
+  }
+  if (axes.empty()) return c.grad;
+  const Tensor count = is_max.sum(axes, c.attr.keepdim).to(c.grad.dtype());
+  return where(is_max, spread(c.grad / count, c.attr), Tensor::zeros(Shape{}, c.grad.options()));
+}
+
+constinit const OpDef<ReduceAttr> sum_op{.name = "sum",
+                                         .infer = sum_spec,
+                                         .cpu = cpu::reduce_sum,
+                                         .cuda = ADJOINT_IF_CUDA(cuda::reduce_sum),
+                                         .vjp = {{{.rule = [](const Context& c) { return spread(c.grad, c.attr); }}}}};
+
+constinit const OpDef<ReduceAttr> mean_op{
+    .name = "mean",
+    .infer = sum_spec,
+    .cpu = cpu::reduce_sum,
+    .cuda = ADJOINT_IF_CUDA(cuda::reduce_sum),
+    .vjp = {{{.rule = [](const Context& c) { return spread(c.grad / c.attr.divisor, c.attr); }}}}};
+
+constinit const OpDef<ReduceAttr> max_op{.name = "max",
+                                         .infer = max_spec,
+                                         .cpu = cpu::reduce_max,
+                                         .cuda = ADJOINT_IF_CUDA(cuda::reduce_max),
+                                         .vjp = {{{.saves = kSaveIn0 | kSaveOut, .rule = max_gradient}}}};
+
+constinit const OpDef<ArgmaxAttr> argmax_op{.name = "argmax",
+                                            .infer = [](Operands, const ArgmaxAttr& attr) { return TensorSpec{attr.result, kInt64}; },
+                                            .cpu = cpu::argmax,
+                                            .cuda = ADJOINT_IF_CUDA(cuda::argmax)};
+
+ReduceAttr attributes(const char* op, const Tensor& input, const Dims& axes, bool keepdim) {
+  check_defined(op, "input", input);
+  ReduceAttr attr{input.shape(), 0, keepdim, 1.0};
+  if (axes.empty()) attr.axes = (1U << input.shape().size()) - 1U;
+  for (const std::int64_t axis : axes) {
+    const std::uint32_t bit = 1U << resolve_axis(op, axis, input.shape().size());
+    ADJOINT_CHECK((attr.axes & bit) == 0, "{}: axes must differ; got axes {} of input {}", op, axes, input.shape());
+    attr.axes |= bit;
+  }
+  return attr;
+}
+
+void check_floating(const char* op, const Tensor& input) {
+  ADJOINT_CHECK(is_floating_point(input.dtype()), "{}: the dtype must be floating point; got {} {}; convert with to(kFloat32)", op,
+                input.dtype(), input.shape());
+}
+
+}  // namespace
+
+Tensor Tensor::sum() const { return sum({}); }
+Tensor Tensor::mean() const { return mean({}); }
+Tensor Tensor::max() const { return max({}); }
+
+Tensor Tensor::sum(const Dims& axes, bool keepdim) const {
+  return apply(sum_op, Operands(this, 1), attributes("sum", *this, axes, keepdim));
+}
+
+Tensor Tensor::mean(const Dims& axes, bool keepdim) const {
+  ReduceAttr attr = attributes("mean", *this, axes, keepdim);
+  check_floating("mean", *this);
+  attr.divisor = static_cast<double>(reduced_numel(attr));
+  return apply(mean_op, Operands(this, 1), attr);
+}
+
+Tensor Tensor::max(const Dims& axes, bool keepdim) const {
+  const ReduceAttr attr = attributes("max", *this, axes, keepdim);
+  ADJOINT_CHECK(reduced_numel(attr) > 0, "max: there must be elements to compare; got input {}, axes {}", shape(), axes);
+  return apply(max_op, Operands(this, 1), attr);
+}
+
+Tensor var(const Tensor& input, const Dims& axes, std::int64_t correction, bool keepdim) {
+  const ReduceAttr attr = attributes("var", input, axes, keepdim);
+  check_floating("var", input);
+  const auto divisor = static_cast<double>(reduced_numel(attr) - correction);
+  return square(input - input.mean(axes, /*keepdim=*/true)).sum(axes, keepdim) / (divisor > 0.0 ? divisor : 0.0);
+}
+
+Tensor argmax(const Tensor& input, std::int64_t axis, bool keepdim) {
+  const ReduceAttr one = attributes("argmax", input, {axis}, keepdim);
+  ADJOINT_CHECK(reduced_numel(one) > 0, "argmax: there must be elements to compare; got input {}, axis {}", input.shape(), axis);
+  ArgmaxAttr attr{1, 1, 1, kept_shape(one, keepdim)};
+  for (std::size_t i = 0; i < one.from.size(); ++i) {
+    const bool after = (one.axes >> i) == 0;
+    (reduces(one, i) ? attr.extent : after ? attr.inner : attr.outer) *= one.from[i];
+  }
+  return apply(argmax_op, Operands(&input, 1), attr);
+}
+
+}  // namespace adjoint

@@ -1,0 +1,69 @@
+// expand, and sum_to, which is its adjoint.
+#include <adjoint/core/check.h>
+#include <adjoint/core/op.h>
+#include <adjoint/core/tensor.h>
+#include <adjoint/ops/view/view.h>
+
+namespace adjoint {
+namespace {
+
+struct ExpandAttr {
+  Shape from;
+  Shape to;
+};
+
+Tensor expanded(const Tensor& in, const ExpandAttr& attr) {
+  const std::size_t added = attr.to.size() - attr.from.size();
+  Strides strides = Strides::filled(attr.to.size(), 0);
+  for (std::size_t i = added; i < attr.to.size(); ++i) {
+    if (attr.to[i] == attr.from[i - added]) strides[i] = in.strides()[i - added];
+  }
+  return in.view_as(attr.to, strides, in.storage_offset());
+}
+
+constinit const OpDef<ExpandAttr> expand_op{
+    .name = "expand",
+    .view = expanded,
+    .vjp = {{{.rule = [](const Ctx<ExpandAttr>& c) { return sum_to(c.grad, c.attr.from); }}}}};
+
+}  // namespace
+
+Tensor Tensor::expand(const Shape& shape) const {
+  check_defined("expand", "input", *this);
+  const Shape& from = this->shape();
+  ADJOINT_CHECK(shape.size() >= from.size(), "expand: the shape must have at least the input's axes; got input {}, shape {}", from,
+                shape);
+  const std::size_t added = shape.size() - from.size();
+  Shape to = shape;
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    if (i >= added && to[i] == -1) to[i] = from[i - added];
+    ADJOINT_CHECK(to[i] >= 0, "expand: extents must be at least 0, or -1 to keep one of the input's; got input {}, shape {}", from,
+                  shape);
+    ADJOINT_CHECK(i < added || to[i] == from[i - added] || from[i - added] == 1,
+                  "expand: only axes of extent 1 can be repeated; got input {}, shape {}", from, shape);
+  }
+  if (to == from) return *this;
+  return apply(expand_op, Operands(this, 1), {from, to});
+}
+
+Tensor sum_to(const Tensor& input, const Shape& shape) {
+  check_defined("sum_to", "input", input);
+  const Shape& from = input.shape();
+  if (shape == from) return input;
+  bool fits = shape.size() <= from.size();
+  const std::size_t added = fits ? from.size() - shape.size() : 0;
+  Dims axes;
+  for (std::size_t i = 0; fits && i < from.size(); ++i) {
+    if (i < added || (shape[i - added] == 1 && from[i] != 1)) {
+      axes.push_back(static_cast<std::int64_t>(i));
+    } else {
+      fits = shape[i - added] == from[i];
+    }
+  }
+  ADJOINT_CHECK(fits, "sum_to: the shape must broadcast to the input's; got input {}, shape {}", from, shape);
+  // Leading axes that were added may all have extent 1: then nothing is to be summed, only dropped.
+  const Tensor sums = axes.empty() ? input : input.sum(axes, /*keepdim=*/true);
+  return sums.reshape(shape);
+}
+
+}  // namespace adjoint
