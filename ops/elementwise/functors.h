@@ -205,7 +205,9 @@ template <class T>
 struct Abs : Signature<1, kNumbers> {
   static constexpr const char* kName = "abs";
   ADJOINT_HD T operator()(T x) const {
-    if constexpr (std::is_integral_v<T>) {
+    if constexpr (std::is_unsigned_v<T>) {
+      return x;
+    } else if constexpr (std::is_integral_v<T>) {
       return x < 0 ? sub(T{0}, x) : x;
     } else {
       return std::fabs(x);
@@ -215,7 +217,13 @@ struct Abs : Signature<1, kNumbers> {
 template <class T>
 struct Sign : Signature<1, kNumbers> {
   static constexpr const char* kName = "sign";
-  ADJOINT_HD T operator()(T x) const { return static_cast<T>(static_cast<int>(x > T{0}) - static_cast<int>(x < T{0})); }
+  ADJOINT_HD T operator()(T x) const {
+    if constexpr (std::is_unsigned_v<T>) {
+      return x > T{0} ? T{1} : T{0};
+    } else {
+      return static_cast<T>(static_cast<int>(x > T{0}) - static_cast<int>(x < T{0}));
+    }
+  }
 };
 template <class T>
 struct Square : Signature<1, kNumbers> {
