@@ -1,0 +1,89 @@
+#include <adjoint/ops/conv/cuda/dispatch.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/core/tensor.h>
+#include <adjoint/ops/conv/cuda/plain.h>
+#include <adjoint/ops/conv/kernels.h>
+
+#include <string_view>
+
+namespace adjoint::cuda {
+namespace {
+
+constexpr const ConvKernel* kConv[] = {&plain_conv};
+constexpr const ConvKernel* kConvTranspose[] = {&plain_conv_transpose};
+constexpr const ConvKernel* kConvWeight[] = {&plain_conv_weight};
+
+thread_local const char* forced = nullptr;
+
+const char* role_name(ConvRole role) {
+  switch (role) {
+    case ConvRole::kFeature: return "conv";
+    case ConvRole::kImage: return "conv_transpose";
+    case ConvRole::kFilter: break;
+  }
+  return "conv_weight";
+}
+
+bool is_a_name(std::string_view name) {
+  for (const ConvRole role : {ConvRole::kFeature, ConvRole::kImage, ConvRole::kFilter}) {
+    for (const ConvKernel* kernel : conv_kernels(role)) {
+      if (name == kernel->name) return true;
+    }
+  }
+  return false;
+}
+
+void run(ConvRole role, std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry) {
+  const bool has_bias = in.size() > 2 && in[2].defined();
+  const ConvProblem problem{.role = role,
+                            .geometry = geometry,
+                            .dtype = out.dtype(),
+                            .precision = float32_precision(),
+                            .device = out.device().index,
+                            .first = in[0].raw_data(),
+                            .second = in[1].raw_data(),
+                            .bias = has_bias ? in[2].raw_data() : nullptr,
+                            .out = out.raw_mutable_data()};
+  select_conv_kernel(problem).run(problem);
+}
+
+}  // namespace
+
+std::span<const ConvKernel* const> conv_kernels(ConvRole role) {
+  switch (role) {
+    case ConvRole::kFeature: return kConv;
+    case ConvRole::kImage: return kConvTranspose;
+    case ConvRole::kFilter: break;
+  }
+  return kConvWeight;
+}
+
+const ConvKernel& select_conv_kernel(const ConvProblem& problem) {
+  for (const ConvKernel* kernel : conv_kernels(problem.role)) {
+    const bool wanted = forced == nullptr || std::string_view(forced) == kernel->name;
+    if (wanted && kernel->takes(problem)) return *kernel;
+  }
+  fail("{}: a forced kernel must take the problem; got kernel '{}'; let the library choose", role_name(problem.role), forced);
+}
+
+ForceConvKernel::ForceConvKernel(const char* name) : before_(forced) {
+  ADJOINT_CHECK(is_a_name(name), "ForceConvKernel: name must be a kernel's; got '{}'; see conv_kernels()", name);
+  forced = name;
+}
+
+ForceConvKernel::~ForceConvKernel() { forced = before_; }
+
+void conv(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry) {
+  run(ConvRole::kFeature, in, out, geometry);
+}
+
+void conv_transpose(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry) {
+  run(ConvRole::kImage, in, out, geometry);
+}
+
+void conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry) {
+  run(ConvRole::kFilter, in, out, geometry);
+}
+
+}  // namespace adjoint::cuda

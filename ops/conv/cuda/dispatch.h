@@ -1,0 +1,66 @@
+// Which CUDA kernel computes a convolution. Each of the trio has a list of kernels, best first; the first one that takes
+// the problem runs it, and the last one, `plain`, takes every problem.
+//
+// A new kernel is one ConvKernel in a file of its own and one line in dispatch.cpp. It must give the same bits from run to
+// run whatever the grid, and NaN and infinity wherever `plain` does.
+#pragma once
+
+#include <adjoint/core/dtype.h>
+#include <adjoint/core/export.h>
+#include <adjoint/core/precision.h>
+#include <adjoint/ops/conv/geometry.h>
+
+#include <cstdint>
+#include <span>
+
+namespace adjoint::cuda {
+
+/// Named after the tensor that is computed.
+enum class ConvRole : std::uint8_t {
+  kFeature,  // conv: from image and filter
+  kImage,    // conv_transpose: from feature and filter
+  kFilter,   // conv_weight: from image and feature
+};
+
+/// One call: operands are contiguous, on `device`, and have the geometry's shapes.
+struct ConvProblem {
+  ConvRole role;
+  ConvGeometry geometry;
+  DType dtype;
+  Precision precision;  // of float32
+  int device;
+  const void* first;   // image, or for kImage feature
+  const void* second;  // filter, or for kFilter feature
+  const void* bias;    // one value a channel of the result, or null
+  void* out;
+};
+
+struct ConvKernel {
+  /// Role and tile, never a version.
+  const char* name;
+  /// Whether this kernel is right, and faster than those after it, for the problem. Decides by geometry, dtype, precision,
+  /// alignment and the device's architecture.
+  bool (*takes)(const ConvProblem& problem);
+  /// Enqueues on the device's current stream.
+  void (*run)(const ConvProblem& problem);
+};
+
+/// The kernels of a role, best first.
+ADJOINT_API std::span<const ConvKernel* const> conv_kernels(ConvRole role);
+/// The one that runs `problem`.
+ADJOINT_API const ConvKernel& select_conv_kernel(const ConvProblem& problem);
+
+/// While it lives, this thread's convolutions run on the kernel of that name, and one that it does not take throws Error.
+/// For tests and benchmarks. Throws Error for a name that no role has.
+class ADJOINT_API ForceConvKernel {
+ public:
+  explicit ForceConvKernel(const char* name);
+  ~ForceConvKernel();
+  ForceConvKernel(const ForceConvKernel&) = delete;
+  ForceConvKernel& operator=(const ForceConvKernel&) = delete;
+
+ private:
+  const char* before_;
+};
+
+}  // namespace adjoint::cuda
