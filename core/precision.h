@@ -7,10 +7,14 @@
 
 namespace adjoint {
 
+// GCC takes a scoped enumerator for a shadow of dtype.h's constant.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
 enum class Precision : std::uint8_t {
   kFloat32,  ///< float32's accuracy. The default.
   kTF32,     ///< Operands rounded to 10 bits of fraction, float32 sums: faster where a GPU has it. CPUs ignore it.
 };
+#pragma GCC diagnostic pop
 
 /// For this thread. New threads start with kFloat32.
 ADJOINT_API void set_float32_precision(Precision precision);
