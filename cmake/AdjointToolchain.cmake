@@ -11,10 +11,13 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
 endif()
 
+# A clone of the tree elsewhere finds what this one compiled: paths are cached, and compiled in, relative to it.
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>)
 find_program(ADJOINT_CCACHE ccache)
 if(ADJOINT_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${ADJOINT_CCACHE})
-  set(CMAKE_CUDA_COMPILER_LAUNCHER ${ADJOINT_CCACHE})
+  set(launcher env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=true ${ADJOINT_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${launcher})
 endif()
 
 # Designated initialisers leave the rest at their defaults: that is what they are for. Without CUDA, clang sees fields
