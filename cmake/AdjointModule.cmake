@@ -27,6 +27,7 @@ function(adjoint_module name)
     target_compile_options(${target} PRIVATE
       "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--extended-lambda;-Xcompiler=-Wall;--diag-suppress=20012>")
   endif()
+  target_compile_definitions(${target} PRIVATE ADJOINT_VERSION="${PROJECT_VERSION}")
   if(NOT BUILD_SHARED_LIBS)
     target_compile_definitions(${target} PRIVATE ADJOINT_STATIC)
   endif()

@@ -2,7 +2,7 @@
 
 namespace adjoint {
 namespace {
-thread_local Precision current = Precision::kFloat32;
+thread_local Precision current = Precision::kFull;
 }
 
 void set_float32_precision(Precision precision) { current = precision; }

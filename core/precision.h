@@ -11,12 +11,12 @@ namespace adjoint {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 enum class Precision : std::uint8_t {
-  kFloat32,  ///< float32's accuracy. The default.
-  kTF32,     ///< Operands rounded to 10 bits of fraction, float32 sums: faster where a GPU has it. CPUs ignore it.
+  kFull,  ///< float32's accuracy. The default.
+  kTF32,  ///< Operands rounded to 10 bits of fraction, float32 sums: faster where a GPU has it. CPUs ignore it.
 };
 #pragma GCC diagnostic pop
 
-/// For this thread. New threads start with kFloat32.
+/// For this thread. New threads start with kFull.
 ADJOINT_API void set_float32_precision(Precision precision);
 ADJOINT_API Precision float32_precision();
 

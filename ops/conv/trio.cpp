@@ -23,23 +23,6 @@ Shape shape_of(const ConvGeometry& geometry, std::int64_t first, std::int64_t se
   return geometry.rank == 1 ? Shape{first, second, extents[1]} : Shape{first, second, extents[0], extents[1]};
 }
 
-void check_geometry(const char* op, const ConvGeometry& g) {
-  bool valid = (g.rank == 1 || g.rank == 2) && g.batch >= 0 && g.groups >= 1 && g.image_channels % g.groups == 0 &&
-               g.feature_channels % g.groups == 0;
-  for (std::size_t axis : {0U, 1U}) {
-    valid = valid && g.kernel[axis] >= 1 && g.stride[axis] >= 1 && g.padding[axis] >= 0 && g.dilation[axis] >= 1;
-    valid = valid && (g.rank == 2 || axis == 1 || (g.image[axis] == 1 && g.feature[axis] == 1 && g.kernel[axis] == 1));
-  }
-  ADJOINT_CHECK(
-      valid,
-      "{}: a geometry's rank is 1 or 2, its groups divide both channels, its kernel, stride and dilation are positive "
-      "and "
-      "its padding is not negative; got rank {}, groups {}, channels {} and {}, kernel ({}, {}), stride ({}, {}), "
-      "padding ({}, {}), dilation ({}, {}); make it from a call of conv.h",
-      op, g.rank, g.groups, g.image_channels, g.feature_channels, g.kernel[0], g.kernel[1], g.stride[0], g.stride[1],
-      g.padding[0], g.padding[1], g.dilation[0], g.dilation[1]);
-}
-
 void check_operand(const char* op, const char* name, const Tensor& operand, const Shape& expected, DType dtype) {
   ADJOINT_CHECK(operand.shape() == expected,
                 "{}: {} must have the geometry's shape {}; got {}; pass the operand that it describes", op, name,
@@ -106,6 +89,23 @@ constinit const OpDef<ConvGeometry> conv_weight_op{
              {kSaveIn0, [](const ConvCtx& c) { return conv(c.in[0], c.grad, {}, c.attr); }}}}};
 
 }  // namespace
+
+void check_geometry(const char* op, const ConvGeometry& g) {
+  bool valid = (g.rank == 1 || g.rank == 2) && g.batch >= 0 && g.groups >= 1 && g.image_channels % g.groups == 0 &&
+               g.feature_channels % g.groups == 0;
+  for (std::size_t axis : {0U, 1U}) {
+    valid = valid && g.kernel[axis] >= 1 && g.stride[axis] >= 1 && g.padding[axis] >= 0 && g.dilation[axis] >= 1;
+    valid = valid && (g.rank == 2 || axis == 1 || (g.image[axis] == 1 && g.feature[axis] == 1 && g.kernel[axis] == 1));
+  }
+  ADJOINT_CHECK(
+      valid,
+      "{}: a geometry's rank is 1 or 2, its groups divide both channels, its kernel, stride and dilation are positive "
+      "and "
+      "its padding is not negative; got rank {}, groups {}, channels {} and {}, kernel ({}, {}), stride ({}, {}), "
+      "padding ({}, {}), dilation ({}, {}); make it from a call of conv.h",
+      op, g.rank, g.groups, g.image_channels, g.feature_channels, g.kernel[0], g.kernel[1], g.stride[0], g.stride[1],
+      g.padding[0], g.padding[1], g.dilation[0], g.dilation[1]);
+}
 
 Shape image_shape(const ConvGeometry& geometry) {
   return shape_of(geometry, geometry.batch, geometry.image_channels, geometry.image);

@@ -14,6 +14,9 @@ ADJOINT_API Shape image_shape(const ConvGeometry& geometry);
 ADJOINT_API Shape feature_shape(const ConvGeometry& geometry);
 ADJOINT_API Shape filter_shape(const ConvGeometry& geometry);
 
+/// Throws Error, naming `op`, for a geometry that describes no problem.
+ADJOINT_API void check_geometry(const char* op, const ConvGeometry& geometry);
+
 /// feature = sum over taps of image * filter, plus `bias` (Cf) where it is defined.
 ADJOINT_API Tensor conv(const Tensor& image, const Tensor& filter, const Tensor& bias, const ConvGeometry& geometry);
 /// image = sum over taps of feature * filter, plus `bias` (Ci) where it is defined.

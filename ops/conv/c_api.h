@@ -1,0 +1,59 @@
+/* The convolution trio as a C interface on raw memory, for bindings from other languages. C89 but for stdint.h.
+ *
+ * Tensors are contiguous. Calls on CUDA devices are enqueued on `stream` and do not wait for it. A call returns 0, or -1
+ * with a message in adjoint_last_error(); nothing was enqueued then. */
+#ifndef ADJOINT_OPS_CONV_C_API_H
+#define ADJOINT_OPS_CONV_C_API_H
+
+#include <stdint.h>
+
+#if defined(ADJOINT_STATIC)
+#define ADJOINT_C_API
+#else
+#define ADJOINT_C_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* As in adjoint::DType. */
+enum { ADJOINT_FLOAT16 = 0, ADJOINT_BFLOAT16 = 1, ADJOINT_FLOAT32 = 2, ADJOINT_FLOAT64 = 3 };
+/* As in adjoint::Precision: how float32 may round on a GPU. */
+enum { ADJOINT_PRECISION_FLOAT32 = 0, ADJOINT_PRECISION_TF32 = 1 };
+
+/* image[o * stride - padding + k * dilation] * filter[k] * feature[o], per axis (height, width). 1-D problems use the
+ * width: height has extent, kernel, stride and dilation 1 and padding 0. */
+typedef struct {
+  int64_t batch, image_channels, feature_channels, groups;
+  int64_t image[2], feature[2], kernel[2], stride[2], padding[2], dilation[2];
+} adjoint_conv_geometry;
+
+/* Where a call runs. device: -1 for the CPU, else a CUDA device's index. stream: a cudaStream_t, NULL for the default. */
+typedef struct {
+  int device;
+  void* stream;
+  int dtype;
+  int precision;
+} adjoint_context;
+
+/* feature (N, Cf, h, w) from image (N, Ci, H, W), filter (Cf, Ci / groups, kh, kw) and bias (Cf), or NULL for none. */
+ADJOINT_C_API int adjoint_conv(const adjoint_context* context, const adjoint_conv_geometry* geometry, const void* image,
+                               const void* filter, const void* bias, void* feature);
+/* image from feature, filter and bias (Ci), or NULL for none. */
+ADJOINT_C_API int adjoint_conv_transpose(const adjoint_context* context, const adjoint_conv_geometry* geometry,
+                                         const void* feature, const void* filter, const void* bias, void* image);
+/* filter from image and feature. */
+ADJOINT_C_API int adjoint_conv_weight(const adjoint_context* context, const adjoint_conv_geometry* geometry,
+                                      const void* image, const void* feature, void* filter);
+
+/* What went wrong in this thread's last call that returned -1. */
+ADJOINT_C_API const char* adjoint_last_error(void);
+/* "0.1.0" */
+ADJOINT_C_API const char* adjoint_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,1 @@
+"""Adjoint's Python side: a drop-in for PyTorch's transposed convolutions, in adjoint.torch."""

@@ -1,0 +1,74 @@
+"""The shared library's C interface (ops/conv/c_api.h), reached by ctypes."""
+
+import ctypes
+import ctypes.util
+import os
+import pathlib
+
+Pair = ctypes.c_int64 * 2
+
+
+class Geometry(ctypes.Structure):
+    """adjoint_conv_geometry"""
+
+    _fields_ = [
+        ("batch", ctypes.c_int64),
+        ("image_channels", ctypes.c_int64),
+        ("feature_channels", ctypes.c_int64),
+        ("groups", ctypes.c_int64),
+        ("image", Pair),
+        ("feature", Pair),
+        ("kernel", Pair),
+        ("stride", Pair),
+        ("padding", Pair),
+        ("dilation", Pair),
+    ]
+
+
+class Context(ctypes.Structure):
+    """adjoint_context"""
+
+    _fields_ = [
+        ("device", ctypes.c_int),
+        ("stream", ctypes.c_void_p),
+        ("dtype", ctypes.c_int),
+        ("precision", ctypes.c_int),
+    ]
+
+
+def _path():
+    """ADJOINT_LIBRARY, else the build folder beside python/, else wherever the loader finds it."""
+    named = os.environ.get("ADJOINT_LIBRARY")
+    if named:
+        return named
+    built = pathlib.Path(__file__).resolve().parents[2] / "build" / "libadjoint.so"
+    return str(built) if built.exists() else ctypes.util.find_library("adjoint") or "libadjoint.so"
+
+
+def _load():
+    try:
+        library = ctypes.CDLL(_path())
+    except OSError as error:
+        raise ImportError(
+            f"adjoint: the shared library must load; got {error}; build it, and name it in ADJOINT_LIBRARY"
+        ) from error
+    pointer, context, geometry = ctypes.c_void_p, ctypes.POINTER(Context), ctypes.POINTER(Geometry)
+    library.adjoint_conv.argtypes = [context, geometry, pointer, pointer, pointer, pointer]
+    library.adjoint_conv_transpose.argtypes = [context, geometry, pointer, pointer, pointer, pointer]
+    library.adjoint_conv_weight.argtypes = [context, geometry, pointer, pointer, pointer]
+    library.adjoint_last_error.restype = ctypes.c_char_p
+    library.adjoint_version.restype = ctypes.c_char_p
+    return library
+
+
+_library = _load()
+
+
+def call(function, *arguments):
+    """Calls a function of the library; raises RuntimeError with its message where it fails."""
+    if getattr(_library, function)(*arguments) != 0:
+        raise RuntimeError(_library.adjoint_last_error().decode())
+
+
+def version():
+    return _library.adjoint_version().decode()

@@ -1,0 +1,258 @@
+"""Drop-in for PyTorch's transposed convolutions, on Adjoint's kernels.
+
+    import adjoint.torch as adj
+    m = adj.ConvTranspose1d(128, 128, 3)     # torch.nn.ConvTranspose1d's signature, state_dict and initial weights
+    y = adj.conv_transpose2d(x, w, bias, stride, padding, output_padding, groups, dilation)
+    adj.replace(model)                       # every ConvTranspose1d and ConvTranspose2d of a model, in place
+    adj.set_precision("tf32")
+
+Autograd works to any order: the three operators of the trio are each other's gradients. Tensors of float16, bfloat16,
+float32 and float64, on CUDA and on the CPU; non-contiguous ones are copied first. Calls run on the current stream.
+"""
+
+import ctypes
+
+import torch
+from torch import nn
+from torch.nn.modules.utils import _pair, _single
+
+from adjoint import library
+from adjoint.library import Context, Geometry, Pair
+
+__all__ = [
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "get_precision",
+    "replace",
+    "set_precision",
+]
+
+_DTYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3}
+_PRECISIONS = {"float32": 0, "tf32": 1}
+_precision = "float32"
+
+
+def set_precision(precision):
+    """How float32 may round on a GPU: "float32" (the default: float32's accuracy) or "tf32" (faster)."""
+    global _precision
+    if precision not in _PRECISIONS:
+        raise ValueError(f"set_precision: precision must be one of {list(_PRECISIONS)}; got {precision!r}")
+    _precision = precision
+
+
+def get_precision():
+    return _precision
+
+
+def _context(tensor):
+    on_gpu = tensor.is_cuda
+    return Context(
+        device=tensor.device.index if on_gpu else -1,
+        stream=torch.cuda.current_stream(tensor.device).cuda_stream if on_gpu else None,
+        dtype=_DTYPES[tensor.dtype],
+        precision=_PRECISIONS[_precision],
+    )
+
+
+def _run(function, geometry, inputs, shape, bias=()):
+    """Calls one operator of the trio on contiguous inputs; `bias` is () where the operator takes none."""
+    inputs = [tensor.contiguous() for tensor in inputs]
+    out = torch.empty(shape, dtype=inputs[0].dtype, device=inputs[0].device)
+    pointers = [ctypes.c_void_p(tensor.data_ptr()) for tensor in inputs]
+    pointers += [None if b is None else ctypes.c_void_p(b.data_ptr()) for b in bias]
+    library.call(
+        function, ctypes.byref(_context(out)), ctypes.byref(geometry.native), *pointers, ctypes.c_void_p(out.data_ptr())
+    )
+    return out
+
+
+class _Geometry:
+    """A resolved problem: the native structure, and the shapes of image, feature and filter as the caller has them."""
+
+    def __init__(self, rank, input, weight, stride, padding, output_padding, groups, dilation):
+        name = f"conv_transpose{rank}d"
+        if input.dim() != rank + 2 or weight.dim() != rank + 2:
+            raise ValueError(
+                f"{name}: input and weight must have {rank + 2} axes; got input {tuple(input.shape)}, "
+                f"weight {tuple(weight.shape)}"
+            )
+        if input.dtype != weight.dtype or input.device != weight.device:
+            raise ValueError(
+                f"{name}: input and weight must share dtype and device; got {input.dtype} on {input.device} and "
+                f"{weight.dtype} on {weight.device}"
+            )
+        if input.dtype not in _DTYPES:
+            raise ValueError(f"{name}: the dtype must be float16, bfloat16, float32 or float64; got {input.dtype}")
+        if groups < 1 or input.shape[1] != weight.shape[0] or input.shape[1] % groups:
+            raise ValueError(
+                f"{name}: input channels must equal weight's first axis and be a multiple of groups; got input "
+                f"{tuple(input.shape)}, weight {tuple(weight.shape)}, groups {groups}"
+            )
+        if min(stride) < 1 or min(dilation) < 1 or min(padding) < 0 or min(output_padding) < 0:
+            raise ValueError(
+                f"{name}: stride and dilation must be positive, padding and output_padding not negative; got stride "
+                f"{stride}, dilation {dilation}, padding {padding}, output_padding {output_padding}"
+            )
+        for extra, s, d in zip(output_padding, stride, dilation):
+            if extra >= max(s, d):
+                raise ValueError(
+                    f"{name}: output_padding must be below stride or below dilation; got output_padding "
+                    f"{output_padding}, stride {stride}, dilation {dilation}"
+                )
+        kernel = tuple(weight.shape[2:])
+        feature = tuple(input.shape[2:])
+        image = tuple(
+            (f - 1) * s - 2 * p + d * (k - 1) + o + 1
+            for f, s, p, d, k, o in zip(feature, stride, padding, dilation, kernel, output_padding)
+        )
+        if min(image) < 1 or min(feature) < 1:
+            raise ValueError(f"{name}: extents must be at least 1; got input {feature} and output {image}")
+        channels = weight.shape[1] * groups
+        self.feature_shape = tuple(input.shape)
+        self.image_shape = (input.shape[0], channels, *image)
+        self.filter_shape = tuple(weight.shape)
+
+        def pair(values, unit):
+            return Pair(*((unit,) * (2 - rank) + tuple(values)))
+
+        self.native = Geometry(
+            input.shape[0], channels, input.shape[1], groups, pair(image, 1), pair(feature, 1), pair(kernel, 1),
+            pair(stride, 1), pair(padding, 0), pair(dilation, 1),
+        )
+
+
+# The trio: each operator's gradients are the other two, so derivatives of any order stay inside it.
+
+
+class _Conv(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, image, filter, geometry):
+        ctx.geometry = geometry
+        ctx.save_for_backward(image, filter)
+        return _run("adjoint_conv", geometry, (image, filter), geometry.feature_shape, bias=(None,))
+
+    @staticmethod
+    def backward(ctx, grad):
+        image, filter = ctx.saved_tensors
+        need_image, need_filter, _ = ctx.needs_input_grad
+        return (
+            _ConvTranspose.apply(grad, filter, None, ctx.geometry) if need_image else None,
+            _ConvWeight.apply(image, grad, ctx.geometry) if need_filter else None,
+            None,
+        )
+
+
+class _ConvTranspose(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, feature, filter, bias, geometry):
+        ctx.geometry = geometry
+        ctx.save_for_backward(feature, filter)
+        bias = None if bias is None else bias.contiguous()
+        return _run("adjoint_conv_transpose", geometry, (feature, filter), geometry.image_shape, bias=(bias,))
+
+    @staticmethod
+    def backward(ctx, grad):
+        feature, filter = ctx.saved_tensors
+        need_feature, need_filter, need_bias, _ = ctx.needs_input_grad
+        return (
+            _Conv.apply(grad, filter, ctx.geometry) if need_feature else None,
+            _ConvWeight.apply(grad, feature, ctx.geometry) if need_filter else None,
+            grad.sum(dim=(0, *range(2, grad.dim()))) if need_bias else None,
+            None,
+        )
+
+
+class _ConvWeight(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, image, feature, geometry):
+        ctx.geometry = geometry
+        ctx.save_for_backward(image, feature)
+        return _run("adjoint_conv_weight", geometry, (image, feature), geometry.filter_shape)
+
+    @staticmethod
+    def backward(ctx, grad):
+        image, feature = ctx.saved_tensors
+        need_image, need_feature, _ = ctx.needs_input_grad
+        return (
+            _ConvTranspose.apply(feature, grad, None, ctx.geometry) if need_image else None,
+            _Conv.apply(image, grad, ctx.geometry) if need_feature else None,
+            None,
+        )
+
+
+def _autocast_dtype(tensor):
+    """The dtype that torch.autocast asks for here, or None where it is off."""
+    if tensor.is_cuda:
+        return torch.get_autocast_gpu_dtype() if torch.is_autocast_enabled() else None
+    return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
+
+
+def _conv_transpose(rank, input, weight, bias, stride, padding, output_padding, groups, dilation):
+    dtype = _autocast_dtype(input)
+    if dtype is not None and input.dtype != torch.float64:
+        input, weight = input.to(dtype), weight.to(dtype)
+        bias = None if bias is None else bias.to(dtype)
+    expand = _single if rank == 1 else _pair
+    batched = input.dim() == rank + 2
+    batch = input if batched else input.unsqueeze(0)
+    geometry = _Geometry(
+        rank, batch, weight, expand(stride), expand(padding), expand(output_padding), groups, expand(dilation)
+    )
+    channels = geometry.image_shape[1]
+    if bias is not None and (bias.shape != (channels,) or bias.dtype != input.dtype or bias.device != input.device):
+        raise ValueError(
+            f"conv_transpose{rank}d: bias must have shape ({channels},) and input's dtype and device; got "
+            f"{tuple(bias.shape)} of {bias.dtype} on {bias.device}"
+        )
+    out = _ConvTranspose.apply(batch, weight, bias, geometry)
+    return out if batched else out.squeeze(0)
+
+
+def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    """torch.nn.functional.conv_transpose1d."""
+    return _conv_transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    """torch.nn.functional.conv_transpose2d."""
+    return _conv_transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+class _ConvTransposeModule:
+    """forward() for both ranks; everything else is torch.nn's."""
+
+    def forward(self, input, output_size=None):
+        if self.padding_mode != "zeros":
+            raise ValueError(f"padding_mode must be 'zeros'; got {self.padding_mode!r}")
+        output_padding = self._output_padding(
+            input, output_size, self.stride, self.padding, self.kernel_size, self._rank, self.dilation
+        )
+        return _conv_transpose(
+            self._rank, input, self.weight, self.bias, self.stride, self.padding, output_padding, self.groups, self.dilation
+        )
+
+
+class ConvTranspose1d(_ConvTransposeModule, nn.ConvTranspose1d):
+    """torch.nn.ConvTranspose1d: same signature, state_dict and initial weights."""
+
+    _rank = 1
+
+
+class ConvTranspose2d(_ConvTransposeModule, nn.ConvTranspose2d):
+    """torch.nn.ConvTranspose2d: same signature, state_dict and initial weights."""
+
+    _rank = 2
+
+
+def replace(model):
+    """Makes every ConvTranspose1d and ConvTranspose2d of `model` Adjoint's, in place, and returns the model.
+
+    Parameters, buffers, hooks and the modules' identity stay; subclasses of torch.nn's modules are left alone.
+    """
+    swap = {nn.ConvTranspose1d: ConvTranspose1d, nn.ConvTranspose2d: ConvTranspose2d}
+    for module in model.modules():
+        if type(module) in swap:
+            module.__class__ = swap[type(module)]
+    return model

@@ -1,0 +1,180 @@
+"""adjoint.torch against torch.nn: results, gradients of both orders, modules, autocast, replace.
+
+Needs PyTorch, and the shared library in ADJOINT_LIBRARY. Runs on the CPU, and on a GPU where PyTorch sees one.
+"""
+
+import itertools
+import unittest
+
+try:
+    import torch
+except ImportError as error:
+    raise unittest.SkipTest(f"needs PyTorch: {error}")
+
+import adjoint.torch as adj
+
+DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+CASES_1D = [dict(zip(("stride", "padding", "output_padding", "groups", "dilation"), values)) for values in [
+    (1, 0, 0, 1, 1), (2, 1, 1, 2, 1), (3, 2, 2, 1, 2), (2, 0, 0, 4, 3), (5, 1, 4, 1, 1), (1, 3, 2, 2, 3)]]
+CASES_2D = CASES_1D + [dict(stride=(2, 3), padding=(1, 0), output_padding=(0, 2), groups=2, dilation=(2, 1))]
+
+
+def integers(*shape, dtype, device):
+    return torch.randint(-4, 5, shape, device=device).to(dtype)
+
+
+def problems(device, dtype):
+    """(Adjoint's function, PyTorch's, input, weight, bias, attributes)"""
+    torch.manual_seed(0)
+    for rank, cases in ((1, CASES_1D), (2, CASES_2D)):
+        ours, theirs = getattr(adj, f"conv_transpose{rank}d"), getattr(torch.nn.functional, f"conv_transpose{rank}d")
+        for case in cases:
+            x = integers(2, 4, *(7, 5)[:rank], dtype=dtype, device=device)
+            w = integers(4, 6 // case["groups"] if 6 % case["groups"] == 0 else 2, *(3, 4)[:rank], dtype=dtype, device=device)
+            b = integers(w.shape[1] * case["groups"], dtype=dtype, device=device)
+            yield ours, theirs, x, w, b, case
+
+
+class FunctionTest(unittest.TestCase):
+    def test_results_and_gradients_are_pytorchs(self):
+        for device in DEVICES:
+            for ours, theirs, x, w, b, case in problems(device, torch.float64):
+                with self.subTest(device=device, case=case, shape=tuple(x.shape)):
+                    results = []
+                    for function in (ours, theirs):
+                        inputs = [t.clone().requires_grad_() for t in (x, w, b)]
+                        y = function(*inputs, **case)
+                        seed = torch.arange(y.numel(), dtype=y.dtype, device=device).remainder(7).view_as(y) - 3
+                        y.backward(seed)
+                        results.append([y] + [t.grad for t in inputs])
+                    for mine, reference in zip(*results):
+                        torch.testing.assert_close(mine, reference, rtol=0, atol=0)
+
+    def test_every_dtype(self):
+        for device, dtype in itertools.product(DEVICES, (torch.float16, torch.bfloat16, torch.float32)):
+            for ours, theirs, x, w, b, case in problems(device, dtype):
+                with self.subTest(device=device, dtype=dtype, case=case):
+                    y = ours(x, w, b, **case)
+                    self.assertEqual(y.dtype, dtype)
+                    exact = theirs(x.double(), w.double(), b.double(), **case).to(dtype)
+                    torch.testing.assert_close(y, exact, rtol=0, atol=0)
+
+    def test_gradcheck_of_both_orders(self):
+        for device in DEVICES:
+            for ours, _, x, w, b, case in problems(device, torch.float64):
+                inputs = [t[:1].clone() if t is x else t for t in (x, w, b)]
+                inputs = [t.detach().requires_grad_() for t in inputs]
+                with self.subTest(device=device, case=case):
+                    self.assertTrue(torch.autograd.gradcheck(lambda *t: ours(*t, **case), inputs))
+                    self.assertTrue(torch.autograd.gradgradcheck(lambda *t: ours(*t, **case), inputs))
+
+    def test_strides_unbatched_input_and_no_bias(self):
+        for device in DEVICES:
+            x = integers(9, 4, 2, dtype=torch.float64, device=device).permute(2, 1, 0)
+            w = integers(3, 4, 6, dtype=torch.float64, device=device).permute(1, 2, 0)
+            expected = torch.nn.functional.conv_transpose1d(x, w, stride=2)
+            torch.testing.assert_close(adj.conv_transpose1d(x, w, stride=2), expected, rtol=0, atol=0)
+            torch.testing.assert_close(adj.conv_transpose1d(x[1], w, stride=2), expected[1], rtol=0, atol=0)
+            self.assertEqual(adj.conv_transpose1d(x[:0], w).shape, (0, 6, 11))
+
+    def test_only_needed_gradients_are_computed(self):
+        x = torch.randn(1, 2, 5)
+        w = torch.randn(2, 3, 3, requires_grad=True)
+        adj.conv_transpose1d(x, w).sum().backward()
+        self.assertIsNone(x.grad)
+        self.assertEqual(w.grad.shape, w.shape)
+
+    def test_autocast(self):
+        for device in DEVICES:
+            x, w = torch.randn(1, 2, 5, device=device), torch.randn(2, 3, 3, device=device, requires_grad=True)
+            with torch.autocast(device, dtype=torch.bfloat16):
+                y = adj.conv_transpose1d(x, w)
+            self.assertEqual(y.dtype, torch.bfloat16)
+            y.float().sum().backward()
+            self.assertEqual(w.grad.dtype, torch.float32)
+
+    def test_mistakes_are_errors(self):
+        x, w = torch.ones(1, 2, 5), torch.ones(2, 3, 3)
+        for message, call in {
+            "must have 3 axes": lambda: adj.conv_transpose1d(x[0, 0], w),
+            "must share dtype": lambda: adj.conv_transpose1d(x.double(), w),
+            "the dtype must be": lambda: adj.conv_transpose1d(x.int(), w.int()),
+            "input channels must equal": lambda: adj.conv_transpose1d(x, w.transpose(0, 1)),
+            "output_padding must be below": lambda: adj.conv_transpose1d(x, w, output_padding=1),
+            "stride and dilation must be positive": lambda: adj.conv_transpose1d(x, w, stride=0),
+            "extents must be at least 1": lambda: adj.conv_transpose1d(x, w, padding=4),
+            "bias must have shape (3,)": lambda: adj.conv_transpose1d(x, w, torch.ones(2)),
+            "precision must be one of": lambda: adj.set_precision("tf16"),
+        }.items():
+            with self.subTest(message), self.assertRaises(ValueError) as caught:
+                call()
+            self.assertIn(message, str(caught.exception))
+
+
+class ModuleTest(unittest.TestCase):
+    def pairs(self):
+        for options in (dict(stride=2, padding=1), dict(stride=3, output_padding=2, groups=2), dict(dilation=2, bias=False)):
+            for ours, theirs in ((adj.ConvTranspose1d, torch.nn.ConvTranspose1d), (adj.ConvTranspose2d, torch.nn.ConvTranspose2d)):
+                torch.manual_seed(1)
+                mine = ours(4, 6, 3, **options)
+                torch.manual_seed(1)
+                yield mine, theirs(4, 6, 3, **options)
+
+    def test_same_initial_weights_and_state(self):
+        for mine, reference in self.pairs():
+            self.assertEqual(list(mine.state_dict()), list(reference.state_dict()))
+            for name, value in reference.state_dict().items():
+                self.assertTrue(torch.equal(mine.state_dict()[name], value))
+            mine.load_state_dict(reference.state_dict())
+            self.assertEqual(repr(mine), repr(reference))
+
+    def test_forward_and_output_size(self):
+        for mine, reference in self.pairs():
+            rank = mine._rank
+            x = torch.randn(2, 4, *(6, 5)[:rank])
+            torch.testing.assert_close(mine(x), reference(x))
+            if reference.stride[0] > 1:
+                size = [n + 1 for n in reference(x).shape[2:]] if reference.output_padding[0] == 0 else list(reference(x).shape[2:])
+                torch.testing.assert_close(mine(x, output_size=size), reference(x, output_size=size))
+
+    def test_replace_keeps_everything(self):
+        model = torch.nn.Sequential(torch.nn.ConvTranspose2d(3, 8, 4, 2, 1), torch.nn.ReLU(),
+                                    torch.nn.Sequential(torch.nn.ConvTranspose2d(8, 3, 3)))
+        x = torch.randn(1, 3, 5, 6)
+        expected, weight = model(x), model[0].weight
+        self.assertIs(adj.replace(model), model)
+        self.assertIsInstance(model[0], adj.ConvTranspose2d)
+        self.assertIsInstance(model[2][0], adj.ConvTranspose2d)
+        self.assertIs(model[0].weight, weight)
+        torch.testing.assert_close(model(x), expected)
+
+
+@unittest.skipUnless(torch.cuda.is_available(), "needs a CUDA GPU")
+class CudaTest(unittest.TestCase):
+    def test_runs_on_the_current_stream(self):
+        x = torch.zeros(1, 64, 1 << 16, device="cuda")
+        w = torch.ones(64, 1, 1, device="cuda")
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(50_000_000)
+            x.fill_(1.0)
+            y = adj.conv_transpose1d(x, w)
+        stream.synchronize()
+        self.assertTrue(bool((y == 64).all()))
+
+    def test_can_be_captured_in_a_graph(self):
+        x, w = torch.randn(2, 16, 300, device="cuda"), torch.randn(16, 8, 4, device="cuda")
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            adj.conv_transpose1d(x, w, stride=2)
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            y = adj.conv_transpose1d(x, w, stride=2)
+        x.normal_()
+        graph.replay()
+        torch.testing.assert_close(y, adj.conv_transpose1d(x, w, stride=2), rtol=0, atol=0)
+
+
+if __name__ == "__main__":
+    unittest.main()
