@@ -7,14 +7,10 @@
 
 namespace adjoint {
 
-// GCC takes a scoped enumerator for a shadow of dtype.h's constant.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
 enum class Precision : std::uint8_t {
   kFull,  ///< float32's accuracy. The default.
   kTF32,  ///< Operands rounded to 10 bits of fraction, float32 sums: faster where a GPU has it. CPUs ignore it.
 };
-#pragma GCC diagnostic pop
 
 /// For this thread. New threads start with kFull.
 ADJOINT_API void set_float32_precision(Precision precision);
