@@ -48,6 +48,21 @@ TEST_P(ConvExact, TrioEqualsTheOracle) {
   }
 }
 
+// float16 and bfloat16 add up in float32 and round once: here the sums are exact, so one rounding is all there is.
+TEST_P(ConvExact, ReducedFloatsRoundTheOracleOnce) {
+  for (const DType dtype : {kFloat16, kBFloat16}) {
+    SCOPED_TRACE(to_string(dtype));
+    const TensorOptions options{.dtype = dtype};
+    const Tensor image = problem_.image_tensor(options), filter = problem_.filter_tensor(options);
+    const Tensor feature = problem_.feature_tensor(options);
+    expect_values("conv", conv(image, filter, problem_.feature_bias_tensor(options), g()), expected_conv(true));
+    expect_values("conv_transpose", conv_transpose(feature, filter, problem_.image_bias_tensor(options), g()),
+                  expected_conv_transpose(true));
+    expect_values("conv_weight", conv_weight(image, feature, g()),
+                  oracle::conv_weight(g(), problem_.image, problem_.feature));
+  }
+}
+
 TEST_P(ConvExact, FrontEndsEqualTheOracle) {
   const ConvCase& c = GetParam();
   const TensorOptions options{.dtype = kFloat32};

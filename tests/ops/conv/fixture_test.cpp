@@ -31,13 +31,29 @@ Size2 two(const Json& json) { return {json.at(0).get<std::int64_t>(), json.at(1)
 Tensor call(const Json& c, const Tensor& x, const Tensor& w, const Tensor& b) {
   const Json &stride = c["stride"], &padding = c["padding"], &dilation = c["dilation"];
   const std::int64_t groups = c["groups"];
-  if (c["op"] == "conv1d") return conv1d(x, w, b, {one(stride), one(padding), one(dilation), groups});
-  if (c["op"] == "conv2d") return conv2d(x, w, b, {two(stride), two(padding), two(dilation), groups});
+  if (c["op"] == "conv1d") {
+    return conv1d(x, w, b,
+                  {.stride = one(stride), .padding = one(padding), .dilation = one(dilation), .groups = groups});
+  }
+  if (c["op"] == "conv2d") {
+    return conv2d(x, w, b,
+                  {.stride = two(stride), .padding = two(padding), .dilation = two(dilation), .groups = groups});
+  }
   const Json& output_padding = c["output_padding"];
   if (c["op"] == "conv_transpose1d") {
-    return conv_transpose1d(x, w, b, {one(stride), one(padding), one(output_padding), one(dilation), groups});
+    return conv_transpose1d(x, w, b,
+                            {.stride = one(stride),
+                             .padding = one(padding),
+                             .output_padding = one(output_padding),
+                             .dilation = one(dilation),
+                             .groups = groups});
   }
-  return conv_transpose2d(x, w, b, {two(stride), two(padding), two(output_padding), two(dilation), groups});
+  return conv_transpose2d(x, w, b,
+                          {.stride = two(stride),
+                           .padding = two(padding),
+                           .output_padding = two(output_padding),
+                           .dilation = two(dilation),
+                           .groups = groups});
 }
 
 void compare(const Json& c, const TensorOptions& options) {
