@@ -21,18 +21,8 @@ Results run_trio(const ConvProblem& p, const TensorOptions& options) {
           conv_transpose(feature, filter, p.image_bias_tensor(options), g), conv_weight(image, feature, g)};
 }
 
-class ConvCuda : public ::testing::TestWithParam<ConvCase> {
- protected:
-  ConvCuda() : trace_(__FILE__, __LINE__, GetParam()) {}
-  void SetUp() override {
-    if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
-  }
-
-  ::testing::ScopedTrace trace_;
-};
-
-TEST_P(ConvCuda, IntegersGiveTheCpusBits) {
-  const ConvProblem p = integer_problem(geometry(GetParam()));
+void expect_cpus_bits_on_integers(const ConvCase& c) {
+  const ConvProblem p = integer_problem(geometry(c));
   for (const DType dtype : {kFloat32, kFloat64}) {
     SCOPED_TRACE(to_string(dtype));
     const Results cpu = run_trio(p, {.dtype = dtype});
@@ -44,11 +34,11 @@ TEST_P(ConvCuda, IntegersGiveTheCpusBits) {
   }
 }
 
-TEST_P(ConvCuda, RealsAgreeAndRepeatTheirBits) {
-  const ConvProblem p = real_problem(geometry(GetParam()));
+void expect_near_and_repeatable_on_reals(const ConvCase& c) {
+  const ConvProblem p = real_problem(geometry(c));
+  const Results cpu = run_trio(p, {.dtype = kFloat64});
   for (const DType dtype : {kFloat32, kFloat64}) {
     SCOPED_TRACE(to_string(dtype));
-    const Results cpu = run_trio(p, {.dtype = kFloat64});
     const Results cuda = run_trio(p, {.dtype = dtype, .device = kCUDA});
     const Results again = run_trio(p, {.dtype = dtype, .device = kCUDA});
     // Sums of at most 5000 products below 1, whose rounding errors add up like a random walk's steps.
@@ -62,7 +52,26 @@ TEST_P(ConvCuda, RealsAgreeAndRepeatTheirBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, ConvCuda, ::testing::ValuesIn(conv_cases()), ConvCaseName());
+// A shard of the table a test: a process that opens the GPU costs more than a case.
+constexpr std::size_t kShards = 6;
+
+class ConvCuda : public ::testing::TestWithParam<std::size_t> {
+ protected:
+  void SetUp() override {
+    if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  }
+  void for_each_case(void (*check)(const ConvCase&)) {
+    for (std::size_t i = GetParam(); i < conv_cases().size(); i += kShards) {
+      SCOPED_TRACE(conv_cases()[i]);
+      check(conv_cases()[i]);
+    }
+  }
+};
+
+TEST_P(ConvCuda, IntegersGiveTheCpusBits) { for_each_case(expect_cpus_bits_on_integers); }
+TEST_P(ConvCuda, RealsAgreeAndRepeatTheirBits) { for_each_case(expect_near_and_repeatable_on_reals); }
+
+INSTANTIATE_TEST_SUITE_P(Shards, ConvCuda, ::testing::Range(std::size_t{0}, kShards));
 
 // The gradient rules are the CPU's; a few geometries show that they run on the GPU.
 TEST(ConvGradientCuda, FirstAndSecondOrder) {

@@ -19,7 +19,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kShapes = 196;               // that the front ends can express
-constexpr std::size_t kShards = 28;                // tests, so that CTest can run them side by side
+constexpr std::size_t kShards = 14;                // tests, so that CTest can run them side by side
 constexpr std::int64_t kWholeResult = 50'000'000;  // multiply-adds; above, random elements are compared
 constexpr std::int64_t kSamples = 1000;
 
