@@ -3,6 +3,7 @@
 
 #include <adjoint/core/check.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -29,7 +30,7 @@ std::vector<std::uint8_t> read_file(const char* op, const std::filesystem::path&
   // Non-blocking, so that opening a named pipe does not wait for its writer.
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   ADJOINT_CHECK(file.value >= 0, "{}: cannot open '{}': {}", op, path.string(), error_text(errno));
-  struct stat status{};
+  struct stat status {};
   ADJOINT_CHECK(::fstat(file.value, &status) == 0, "{}: cannot examine '{}': {}", op, path.string(), error_text(errno));
   ADJOINT_CHECK(S_ISREG(status.st_mode), "{}: '{}' must be a regular file; got {}", op, path.string(),
                 S_ISDIR(status.st_mode) ? "a folder" : "a device, pipe or socket");
@@ -50,14 +51,12 @@ std::vector<std::uint8_t> read_file(const char* op, const std::filesystem::path&
 }
 
 AtomicFile::AtomicFile(const char* op, std::filesystem::path path) : op_(op), path_(std::move(path)) {
-  std::string name = path_.string() + ".XXXXXX";
-  descriptor_ = ::mkostemp(name.data(), O_CLOEXEC);
+  // Not mkostemp: its files are the owner's alone, and a result should be as readable as any other new file.
+  static std::atomic<unsigned> count{0};
+  std::string name = fmt::format("{}.{}-{}.tmp", path_.string(), ::getpid(), count.fetch_add(1));
+  descriptor_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail_system("cannot create a file beside");
   temporary_ = std::move(name);
-  // mkostemp gives the owner alone access; a result should be as readable as any other new file.
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  ::fchmod(descriptor_, 0666 & ~mask);
 }
 
 AtomicFile::~AtomicFile() {

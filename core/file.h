@@ -1,4 +1,5 @@
-// Whole files: reading one with a bound on its size, and replacing one so that a crash leaves the old file or the new one.
+// Whole files: reading one with a bound on its size, and replacing one so that a crash leaves the old file or the new
+// one.
 #pragma once
 
 #include <adjoint/core/export.h>

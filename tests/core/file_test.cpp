@@ -69,7 +69,8 @@ TEST_F(FileTest, ErrorsNameOperationPathAndCause) {
   const std::string missing = (folder_ / "none" / "a.bin").string();
   EXPECT_EQ(message_of([&] { AtomicFile("save", missing); }),
             "save: cannot create a file beside '" + missing + "': No such file or directory");
-  EXPECT_EQ(message_of([&] { read_file("load", missing); }), "load: cannot open '" + missing + "': No such file or directory");
+  EXPECT_EQ(message_of([&] { read_file("load", missing); }),
+            "load: cannot open '" + missing + "': No such file or directory");
   EXPECT_EQ(message_of([&] { read_file("load", folder_); }),
             "load: '" + folder_.string() + "' must be a regular file; got a folder");
   std::ofstream(folder_ / "big") << "12345";
