@@ -1,0 +1,66 @@
+// Where examples come from: the Dataset interface, and a folder of pictures.
+#pragma once
+
+#include <adjoint/core/export.h>
+#include <adjoint/core/random.h>
+#include <adjoint/core/tensor.h>
+#include <adjoint/data/image.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <vector>
+
+namespace adjoint::data {
+
+/// An input and what is wanted for it; or, stacked along a new first axis, a batch of them. `target` may be undefined.
+///     for (const auto& [low, high] : loader) ...
+struct Example {
+  Tensor input;
+  Tensor target;
+};
+
+/// A numbered set of examples. get() is called from several threads at once.
+class ADJOINT_API Dataset {
+ public:
+  Dataset() = default;
+  Dataset(const Dataset&) = delete;
+  Dataset& operator=(const Dataset&) = delete;
+  virtual ~Dataset();
+
+  virtual std::int64_t size() const = 0;
+  /// Example `index` in [0, size()). Randomness comes from `generator` alone, which the loader seeds anew for every
+  /// example from its seed, the epoch and the example's number: threads change nothing.
+  virtual Example get(std::int64_t index, Generator& generator) const = 0;
+};
+
+/// Every regular file below `folder` that begins as a PNG or JPEG file does, whatever its name; sorted by path, byte by
+/// byte. Throws Error for what is no folder or cannot be listed.
+ADJOINT_API std::vector<std::filesystem::path> list_images(const std::filesystem::path& folder);
+
+/// Turns a picture (C, H, W) into an example: crops, flips, scales, splits.
+using ImageTransform = std::function<Example(const Tensor& image, Generator& generator)>;
+
+struct ImageFolderOptions {
+  /// .channels, .dtype and .max_pixels of every picture.
+  ReadImageOptions read = {.channels = Channels::kRGB, .dtype = kFloat32};
+  /// Applied to each picture; none gives {picture, undefined}. Must be safe to call from several threads.
+  ImageTransform transform = {};
+};
+
+/// The pictures of a folder and the folders in it; see list_images. Each is read when it is asked for.
+class ADJOINT_API ImageFolder final : public Dataset {
+ public:
+  /// Throws Error where the folder holds no picture.
+  explicit ImageFolder(const std::filesystem::path& folder, ImageFolderOptions options = {});
+
+  std::int64_t size() const override { return static_cast<std::int64_t>(paths_.size()); }
+  Example get(std::int64_t index, Generator& generator) const override;
+  const std::vector<std::filesystem::path>& paths() const { return paths_; }
+
+ private:
+  std::vector<std::filesystem::path> paths_;
+  ImageFolderOptions options_;
+};
+
+}  // namespace adjoint::data

@@ -1,0 +1,278 @@
+// Pictures as tensors: between a file's interleaved samples and (C, H, W), and between channels and dtypes.
+#include <adjoint/data/image.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/core/file.h>
+#include <adjoint/data/codec.h>
+#include <adjoint/data/transforms.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstring>
+#include <new>
+
+namespace adjoint::data {
+namespace {
+
+void check_picture(const char* op, const Tensor& image) {
+  ADJOINT_CHECK(image.defined(), "{}: the picture must be defined; got an undefined Tensor", op);
+  ADJOINT_CHECK(image.dim() == 3 && image.size(0) >= 1 && image.size(0) <= 4,
+                "{}: a picture must be (C, H, W) with 1 to 4 channels; got {}", op, image.shape());
+  ADJOINT_CHECK(image.dtype() == kUInt8 || is_floating_point(image.dtype()),
+                "{}: a picture must be uint8 or floating point; got {}", op, image.dtype());
+}
+
+void check_encodable(const char* op, const Tensor& image, std::int64_t max_extent) {
+  check_picture(op, image);
+  ADJOINT_CHECK(image.numel() > 0 && std::max(image.size(1), image.size(2)) <= max_extent,
+                "{}: height and width must be from 1 to {}; got {}", op, max_extent, image.shape());
+}
+
+/// A contiguous float32 or uint8 picture on the CPU, whatever it was.
+Tensor plain(const Tensor& image) {
+  const Tensor host = image.detach().to(kCPU);
+  return (host.dtype() == kUInt8 ? host : host.to(kFloat32)).contiguous();
+}
+
+/// Pixel-interleaved samples to planes.
+template <class Src, class Dst, class Convert>
+void deinterleave(const Raster& raster, Dst* out, Convert convert) {
+  const std::int64_t plane = raster.height * raster.width;
+  const auto* in = reinterpret_cast<const Src*>(raster.samples.data());
+  for (std::int64_t c = 0; c < raster.channels; ++c) {
+    for (std::int64_t i = 0; i < plane; ++i) *out++ = convert(in[i * raster.channels + c]);
+  }
+}
+
+Tensor to_tensor(const Raster& raster, DType dtype) {
+  Tensor image = Tensor::empty({raster.channels, raster.height, raster.width}, {.dtype = dtype});
+  using U8 = std::uint8_t;
+  using U16 = std::uint16_t;
+  const bool wide = raster.bit_depth == 16;
+  if (dtype == kUInt8) {
+    U8* out = image.mutable_data<U8>();
+    if (wide) {
+      deinterleave<U16>(raster, out, [](U16 v) { return static_cast<U8>((v + 128U) / 257U); });  // 65535 = 255 * 257
+    } else {
+      deinterleave<U8>(raster, out, [](U8 v) { return v; });
+    }
+  } else {
+    auto* out = image.mutable_data<float>();
+    if (wide) {
+      deinterleave<U16>(raster, out, [](U16 v) { return static_cast<float>(v) / 65535.0F; });
+    } else {
+      deinterleave<U8>(raster, out, [](U8 v) { return static_cast<float>(v) / 255.0F; });
+    }
+  }
+  return image;
+}
+
+/// Turns a picture stored with this EXIF orientation upright.
+Tensor upright(const Tensor& image, int orientation) {
+  switch (orientation) {
+    case 2: return flip_horizontal(image);
+    case 3: return flip_horizontal(flip_vertical(image));
+    case 4: return flip_vertical(image);
+    case 5: return transpose_image(image);
+    case 6: return flip_horizontal(transpose_image(image));
+    case 7: return flip_horizontal(flip_vertical(transpose_image(image)));
+    case 8: return flip_vertical(transpose_image(image));
+    default: return image;
+  }
+}
+
+/// [0, 1] to 0 ... kTop, rounded; NaN gives 0.
+template <class T, int kTop>
+T quantise(float value) {
+  return value > 0.0F ? static_cast<T>(std::min(value, 1.0F) * static_cast<float>(kTop) + 0.5F) : T{0};
+}
+
+template <class Src, class Dst, class Convert>
+void interleave(const Tensor& image, Raster& raster, Convert convert) {
+  const std::int64_t plane = raster.height * raster.width;
+  const Src* in = image.data<Src>();
+  auto* out = reinterpret_cast<Dst*>(raster.samples.data());
+  for (std::int64_t c = 0; c < raster.channels; ++c) {
+    for (std::int64_t i = 0; i < plane; ++i) out[i * raster.channels + c] = convert(*in++);
+  }
+}
+
+Raster to_raster(const Tensor& picture, int bit_depth) {
+  const Tensor image = plain(picture);
+  Raster raster;
+  raster.channels = image.size(0);
+  raster.height = image.size(1);
+  raster.width = image.size(2);
+  raster.bit_depth = bit_depth;
+  raster.samples.resize(static_cast<std::size_t>(raster.height * raster.row_bytes()));
+  using U8 = std::uint8_t;
+  using U16 = std::uint16_t;
+  if (image.dtype() == kUInt8) {
+    if (bit_depth == 8) {
+      interleave<U8, U8>(image, raster, [](U8 v) { return v; });
+    } else {
+      interleave<U8, U16>(image, raster, [](U8 v) { return static_cast<U16>(v * 257); });
+    }
+  } else if (bit_depth == 8) {
+    interleave<float, U8>(image, raster, quantise<U8, 255>);
+  } else {
+    interleave<float, U16>(image, raster, quantise<U16, 65535>);
+  }
+  return raster;
+}
+
+std::vector<std::uint8_t> png_bytes(const Tensor& image, const PngOptions& options, const std::string& name) {
+  check_encodable("write_png", image, 0x7fffffff);
+  ADJOINT_CHECK(options.bit_depth == 8 || options.bit_depth == 16, "write_png: bit_depth must be 8 or 16; got {}",
+                options.bit_depth);
+  ADJOINT_CHECK(options.compression >= 0 && options.compression <= 9,
+                "write_png: compression must be from 0 to 9; got {}", options.compression);
+  return encode_png(to_raster(image, options.bit_depth), name, options.compression);
+}
+
+std::vector<std::uint8_t> jpeg_bytes(const Tensor& image, const JpegOptions& options, const std::string& name) {
+  constexpr std::int64_t kMaxExtent = 65500;  // libjpeg's own limit
+  check_encodable("write_jpeg", image, kMaxExtent);
+  ADJOINT_CHECK(image.size(0) == 1 || image.size(0) == 3,
+                "write_jpeg: JPEG holds 1 or 3 channels; got {}; drop alpha with to_channels, or write a PNG",
+                image.shape());
+  ADJOINT_CHECK(options.quality >= 1 && options.quality <= 100, "write_jpeg: quality must be from 1 to 100; got {}",
+                options.quality);
+  return encode_jpeg(to_raster(image, 8), name, options.quality);
+}
+
+void replace_file(const char* op, const std::filesystem::path& path, const std::vector<std::uint8_t>& bytes) {
+  AtomicFile file(op, path);
+  file.write(bytes.data(), bytes.size());
+  file.commit();
+}
+
+// BT.601: the luma of R'G'B'.
+template <class T>
+T luma(T r, T g, T b) {
+  const float value = 0.299F * static_cast<float>(r) + 0.587F * static_cast<float>(g) + 0.114F * static_cast<float>(b);
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(value + 0.5F);
+  } else {
+    return value;
+  }
+}
+
+template <class T>
+Tensor converted(const Tensor& image, std::int64_t channels) {
+  const std::int64_t plane = image.size(1) * image.size(2);
+  const std::int64_t have = image.size(0);
+  const bool has_color = have >= 3, has_alpha = have % 2 == 0;
+  const bool wants_color = channels >= 3, wants_alpha = channels % 2 == 0;
+  Tensor result = Tensor::empty({channels, image.size(1), image.size(2)}, {.dtype = image.dtype()});
+  const T* in = image.data<T>();
+  T* out = result.mutable_data<T>();
+  for (std::int64_t c = 0; c < (wants_color ? 3 : 1); ++c) {
+    if (has_color && !wants_color) {
+      for (std::int64_t i = 0; i < plane; ++i) out[i] = luma(in[i], in[plane + i], in[2 * plane + i]);
+    } else {
+      std::copy_n(in + (has_color ? c * plane : 0), plane, out + c * plane);
+    }
+  }
+  if (wants_alpha) {
+    T* alpha = out + (channels - 1) * plane;
+    if (has_alpha) {
+      std::copy_n(in + (have - 1) * plane, plane, alpha);
+    } else {
+      std::fill_n(alpha, plane, std::is_integral_v<T> ? T(255) : T(1));
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+void check_pixels(const std::string& name, std::int64_t width, std::int64_t height, std::int64_t max_pixels) {
+  ADJOINT_CHECK(width * height <= max_pixels, "read_image: '{}' must have at most {} pixels; got {} x {} = {}", name,
+                max_pixels, width, height, width * height);
+}
+
+std::optional<ImageFormat> image_format(std::span<const std::uint8_t> bytes) {
+  constexpr std::uint8_t kPng[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+  constexpr std::uint8_t kJpeg[] = {0xff, 0xd8, 0xff};
+  const auto starts_with = [&](std::span<const std::uint8_t> magic) {
+    return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
+  };
+  if (starts_with(kPng)) return ImageFormat::kPNG;
+  if (starts_with(kJpeg)) return ImageFormat::kJPEG;
+  return std::nullopt;
+}
+
+Tensor decode_image(std::span<const std::uint8_t> bytes, const ReadImageOptions& options, const std::string& name) {
+  ADJOINT_CHECK(options.dtype == kUInt8 || options.dtype == kFloat32,
+                "read_image: dtype must be uint8 or float32; got {}", options.dtype);
+  const auto format = image_format(bytes);
+  ADJOINT_CHECK(format, "read_image: '{}' must be a PNG or JPEG file; got {} bytes of something else", name,
+                bytes.size());
+  try {
+    const Raster raster = *format == ImageFormat::kPNG ? decode_png(bytes, name, options.max_pixels)
+                                                       : decode_jpeg(bytes, name, options.max_pixels);
+    return to_channels(upright(to_tensor(raster, options.dtype), raster.orientation), options.channels);
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemoryError(fmt::format("read_image: '{}' needs more memory than there is", name));
+  }
+}
+
+Tensor read_image(const std::filesystem::path& path, const ReadImageOptions& options) {
+  return decode_image(read_file("read_image", path), options, path.string());
+}
+
+std::vector<std::uint8_t> encode_png(const Tensor& image, const PngOptions& options) {
+  return png_bytes(image, options, "image");
+}
+std::vector<std::uint8_t> encode_jpeg(const Tensor& image, const JpegOptions& options) {
+  return jpeg_bytes(image, options, "image");
+}
+
+void write_png(const std::filesystem::path& path, const Tensor& image, const PngOptions& options) {
+  replace_file("write_png", path, png_bytes(image, options, path.string()));
+}
+
+void write_jpeg(const std::filesystem::path& path, const Tensor& image, const JpegOptions& options) {
+  replace_file("write_jpeg", path, jpeg_bytes(image, options, path.string()));
+}
+
+void write_image(const std::filesystem::path& path, const Tensor& image) {
+  std::string extension = path.extension().string();
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  if (extension == ".png") return write_png(path, image);
+  if (extension == ".jpg" || extension == ".jpeg") return write_jpeg(path, image);
+  fail("write_image: the path must end in .png, .jpg or .jpeg; got '{}'", path.string());
+}
+
+Tensor to_float(const Tensor& image) {
+  check_picture("to_float", image);
+  const Tensor in = plain(image);
+  if (in.dtype() == kFloat32) return in;
+  Tensor out = Tensor::empty(in.shape());
+  std::transform(in.data<std::uint8_t>(), in.data<std::uint8_t>() + in.numel(), out.mutable_data<float>(),
+                 [](std::uint8_t v) { return static_cast<float>(v) / 255.0F; });
+  return out;
+}
+
+Tensor to_uint8(const Tensor& image) {
+  check_picture("to_uint8", image);
+  const Tensor in = plain(image);
+  if (in.dtype() == kUInt8) return in;
+  Tensor out = Tensor::empty(in.shape(), {.dtype = kUInt8});
+  std::transform(in.data<float>(), in.data<float>() + in.numel(), out.mutable_data<std::uint8_t>(),
+                 quantise<std::uint8_t, 255>);
+  return out;
+}
+
+Tensor to_channels(const Tensor& image, Channels channels) {
+  check_picture("to_channels", image);
+  const Tensor in = plain(image);
+  const auto wanted = static_cast<std::int64_t>(channels);
+  if (channels == Channels::kAsStored || wanted == in.size(0)) return in;
+  return in.dtype() == kUInt8 ? converted<std::uint8_t>(in, wanted) : converted<float>(in, wanted);
+}
+
+}  // namespace adjoint::data

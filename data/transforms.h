@@ -1,0 +1,32 @@
+// Random changes of pictures, for training on more than there is. Everything works on (..., H, W) tensors of any dtype
+// on the CPU and returns a contiguous copy; everything random comes from the generator given, so a seed repeats it.
+#pragma once
+
+#include <adjoint/core/export.h>
+#include <adjoint/core/random.h>
+#include <adjoint/core/tensor.h>
+
+#include <cstdint>
+
+namespace adjoint::data {
+
+/// Rows [top, top + height) and columns [left, left + width). Throws Error where they are not all inside.
+ADJOINT_API Tensor crop(const Tensor& image, std::int64_t top, std::int64_t left, std::int64_t height,
+                        std::int64_t width);
+/// Left to right.
+ADJOINT_API Tensor flip_horizontal(const Tensor& image);
+/// Top to bottom.
+ADJOINT_API Tensor flip_vertical(const Tensor& image);
+/// Rows become columns: (..., W, H).
+ADJOINT_API Tensor transpose_image(const Tensor& image);
+
+/// A crop of this size, every position equally likely. Throws Error for a smaller image.
+ADJOINT_API Tensor random_crop(const Tensor& image, std::int64_t height, std::int64_t width, Generator& generator);
+/// Flipped left to right with this probability.
+ADJOINT_API Tensor random_flip_horizontal(const Tensor& image, Generator& generator, double probability = 0.5);
+/// Flipped top to bottom with this probability.
+ADJOINT_API Tensor random_flip_vertical(const Tensor& image, Generator& generator, double probability = 0.5);
+/// One of the eight flips and quarter turns of a square, all equally likely; H and W change places in half of them.
+ADJOINT_API Tensor random_dihedral(const Tensor& image, Generator& generator);
+
+}  // namespace adjoint::data

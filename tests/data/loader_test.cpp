@@ -1,0 +1,300 @@
+#include <adjoint/core/error.h>
+#include <adjoint/core/tape.h>
+#include <adjoint/data/loader.h>
+#include <adjoint/data/transforms.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace adjoint::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Example i: input (2) holds i and a random number, target () holds -i. Slow and faulty where told to be.
+class Numbers final : public Dataset {
+ public:
+  explicit Numbers(std::int64_t size) : size_(size) {}
+  std::int64_t size() const override { return size_; }
+  Example get(std::int64_t index, Generator& generator) const override {
+    ++calls;
+    if (index == faulty) throw std::runtime_error("example " + std::to_string(index) + " is broken");
+    if (uneven_delays) std::this_thread::sleep_for(std::chrono::microseconds((index * 7919) % 300));
+    const auto random = static_cast<double>(generator.below(1 << 20));
+    return {Tensor::from_vector<double>({static_cast<double>(index), random}, {2}),
+            Tensor::full({}, -static_cast<double>(index))};
+  }
+
+  mutable std::atomic<int> calls{0};
+  std::int64_t faulty = -1;
+  bool uneven_delays = false;
+
+ private:
+  std::int64_t size_;
+};
+
+using Batches = std::vector<std::vector<float>>;
+
+Batches epoch_of(DataLoader& loader) {
+  Batches batches;
+  for (const auto& [input, target] : loader) batches.push_back(input.to_vector<float>());
+  return batches;
+}
+
+std::vector<int> sorted_indices(const Batches& batches) {
+  std::vector<int> indices;
+  for (const auto& batch : batches) {
+    for (std::size_t i = 0; i < batch.size(); i += 2) indices.push_back(static_cast<int>(batch[i]));
+  }
+  std::sort(indices.begin(), indices.end());
+  return indices;
+}
+
+std::string message_of(const auto& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(DataLoader, StacksBatchesInOrder) {
+  const Numbers numbers(5);
+  DataLoader loader(numbers, {.batch_size = 2});
+  std::vector<Shape> shapes;
+  std::vector<std::vector<int>> targets;
+  for (const auto& [input, target] : loader) {
+    shapes.push_back(input.shape());
+    targets.push_back(target.to_vector<int>());
+  }
+  EXPECT_EQ(loader.size(), 3);
+  EXPECT_EQ(shapes, (std::vector<Shape>{{2, 2}, {2, 2}, {1, 2}}));
+  EXPECT_EQ(targets, (std::vector<std::vector<int>>{{0, -1}, {-2, -3}, {-4}}));
+  DataLoader whole(numbers, {.batch_size = 2, .drop_last = true});
+  EXPECT_EQ(epoch_of(whole).size(), 2U);
+}
+
+TEST(DataLoader, AnEmptyDatasetHasNoBatches) {
+  const Numbers numbers(0);
+  DataLoader loader(numbers, {.batch_size = 2});
+  EXPECT_TRUE(epoch_of(loader).empty());
+  EXPECT_EQ(loader.state(), (DataLoaderState{1, 0}));
+}
+
+TEST(DataLoader, WorkersAndPrefetchChangeNothing) {
+  Numbers numbers(37);
+  numbers.uneven_delays = true;
+  std::vector<Batches> expected;
+  for (const int workers : {0, 1, 2, 5}) {
+    for (const std::int64_t prefetch : {1, 3, 16}) {
+      DataLoader loader(numbers,
+                        {.batch_size = 4, .shuffle = true, .workers = workers, .prefetch = prefetch, .seed = 9});
+      const std::vector<Batches> epochs{epoch_of(loader), epoch_of(loader)};
+      if (expected.empty()) expected = epochs;
+      EXPECT_EQ(epochs, expected) << workers << " workers, prefetch " << prefetch;
+    }
+  }
+  EXPECT_NE(expected[0], expected[1]);
+  for (const Batches& epoch : expected) {
+    const std::vector<int> indices = sorted_indices(epoch);
+    for (int i = 0; i < 37; ++i) EXPECT_EQ(indices[static_cast<std::size_t>(i)], i);
+  }
+}
+
+TEST(DataLoader, AnotherSeedGivesAnotherOrderAndOtherRandomNumbers) {
+  const Numbers numbers(20);
+  DataLoader a(numbers, {.batch_size = 20, .seed = 1}), b(numbers, {.batch_size = 20, .seed = 2});
+  const Batches first = epoch_of(a), second = epoch_of(b), later = epoch_of(a);
+  for (std::size_t i = 0; i < 40; i += 2) {
+    EXPECT_EQ(first[0][i], second[0][i]);
+    EXPECT_NE(first[0][i + 1], second[0][i + 1]);
+    EXPECT_NE(first[0][i + 1], later[0][i + 1]);  // a new epoch
+  }
+  DataLoader c(numbers, {.batch_size = 20, .shuffle = true, .seed = 1}),
+      d(numbers, {.batch_size = 20, .shuffle = true, .seed = 2});
+  EXPECT_NE(epoch_of(c), epoch_of(d));
+}
+
+TEST(DataLoader, GoesOnFromAnyState) {
+  const Numbers numbers(23);
+  const DataLoaderOptions options{.batch_size = 4, .shuffle = true, .workers = 2, .seed = 4};
+  DataLoader reference(numbers, options);
+  Batches all;
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    for (const auto& batch : epoch_of(reference)) all.push_back(batch);
+  }
+  for (std::size_t stop = 0; stop <= 12; ++stop) {
+    DataLoader before(numbers, options);
+    for (std::size_t i = 0; i < stop;) i += before.next().has_value() ? 1 : 0;
+    DataLoader after(numbers, options);
+    after.load_state(before.state());
+    Batches rest;
+    while (after.state().epoch < 3) {
+      if (const auto batch = after.next()) rest.push_back(batch->input.to_vector<float>());
+    }
+    EXPECT_EQ(rest, Batches(all.begin() + static_cast<std::ptrdiff_t>(stop), all.end())) << "after " << stop;
+  }
+}
+
+TEST(DataLoader, LeavingAnEpochEarlyStopsItsWorkers) {
+  Numbers numbers(1000);
+  DataLoader loader(numbers, {.workers = 3, .prefetch = 8});
+  for (const auto& [input, target] : loader) {
+    if (input.to_vector<int>()[0] == 5) break;
+  }
+  EXPECT_EQ(loader.state(), (DataLoaderState{0, 6}));
+  int first = -1;
+  for (const auto& [input, target] : loader) {
+    first = input.to_vector<int>()[0];
+    break;
+  }
+  EXPECT_EQ(first, 0);
+  EXPECT_EQ(loader.state(), (DataLoaderState{1, 1}));
+}
+
+TEST(DataLoader, MakesNoMoreThanPrefetchAhead) {
+  const Numbers numbers(1000);
+  DataLoader loader(numbers, {.workers = 3, .prefetch = 5});
+  loader.next();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_LE(numbers.calls, 6);  // the one taken and five ahead
+  EXPECT_GE(numbers.calls, 2);
+}
+
+TEST(DataLoader, RethrowsInTheBatchsTurn) {
+  for (const int workers : {0, 3}) {
+    Numbers numbers(12);
+    numbers.faulty = 7;
+    DataLoader loader(numbers, {.batch_size = 2, .workers = workers});
+    int good = 0;
+    const std::string message = message_of([&] {
+      for (const auto& batch : loader) good += static_cast<int>(batch.input.size(0));
+    });
+    EXPECT_EQ(message, "example 7 is broken");
+    EXPECT_EQ(good, 6);
+    numbers.faulty = -1;
+    EXPECT_EQ(epoch_of(loader).size(), 6U);
+  }
+}
+
+TEST(DataLoader, RecordsNothing) {
+  const Numbers numbers(2);
+  Tape tape;
+  DataLoader loader(numbers, {.workers = 0});
+  epoch_of(loader);
+  EXPECT_EQ(tape.size(), 0U);
+}
+
+/// Pictures of two sizes, or none for odd numbers.
+class Uneven final : public Dataset {
+ public:
+  explicit Uneven(bool lacks_target) : lacks_target_(lacks_target) {}
+  std::int64_t size() const override { return 2; }
+  Example get(std::int64_t index, Generator&) const override {
+    if (lacks_target_) return {Tensor::zeros({1}), index == 0 ? Tensor::zeros({1}) : Tensor()};
+    return {Tensor::zeros({3, 2 + index, 2}), {}};
+  }
+
+ private:
+  bool lacks_target_;
+};
+
+TEST(DataLoader, ErrorsNameTheRule) {
+  const Numbers numbers(3);
+  EXPECT_EQ(message_of([&] { DataLoader(numbers, {.batch_size = 0}); }),
+            "DataLoader: batch_size must be positive; got 0");
+  EXPECT_EQ(message_of([&] { DataLoader(numbers, {.workers = -1}); }),
+            "DataLoader: workers must be from 0 to 1024; got -1");
+  EXPECT_EQ(message_of([&] { DataLoader(numbers, {.prefetch = 0}); }),
+            "DataLoader: prefetch must be from 1 to 65536; got 0");
+  DataLoader loader(numbers);
+  EXPECT_EQ(message_of([&] {
+              loader.load_state({0, 4});
+            }),
+            "DataLoader: a state must have epoch >= 0 and batch from 0 to 3; got epoch 0, batch 4");
+  const Uneven sizes(false), targets(true);
+  DataLoader uneven(sizes, {.batch_size = 2});
+  EXPECT_EQ(message_of([&] { uneven.next(); }),
+            "DataLoader: inputs of a batch must agree in shape and dtype; got float32 (3, 2, 2) and float32 (3, 3, 2); "
+            "crop them "
+            "to one size, or use batch_size 1");
+  DataLoader half(targets, {.batch_size = 2});
+  EXPECT_EQ(message_of([&] { half.next(); }),
+            "DataLoader: targets of a batch must be all defined or all undefined; got both");
+}
+
+class ImageFolderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) /
+              (std::string("adjoint_folder_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::remove_all(folder_);
+    fs::create_directories(folder_ / "sub" / "deep");
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  fs::path folder_;
+};
+
+TEST_F(ImageFolderTest, FindsPicturesByContentRecursivelyAndSorted) {
+  const Tensor color = Tensor::full({3, 4, 6}, 0.5), grey = Tensor::full({1, 8, 8}, 0.25);
+  write_png(folder_ / "b.png", color);
+  write_jpeg(folder_ / "sub" / "deep" / "no_extension", grey);
+  write_png(folder_ / "a.jpg", grey);  // a PNG by content
+  std::ofstream(folder_ / "notes.png") << "no picture";
+  const ImageFolder images(folder_);
+  ASSERT_EQ(images.size(), 3);
+  EXPECT_EQ(images.paths()[0].filename(), "a.jpg");
+  EXPECT_EQ(images.paths()[1].filename(), "b.png");
+  EXPECT_EQ(images.paths()[2].filename(), "no_extension");
+  Generator generator(1);
+  EXPECT_EQ(images.get(0, generator).input.shape(), (Shape{3, 8, 8}));
+  EXPECT_FALSE(images.get(0, generator).target.defined());
+  EXPECT_EQ(images.get(1, generator).input.dtype(), kFloat32);
+}
+
+TEST_F(ImageFolderTest, CropsOfAnySizesLoadTogether) {
+  for (int i = 0; i < 6; ++i)
+    write_png(folder_ / (std::to_string(i) + ".png"), Tensor::full({3, 8 + i, 12 - i}, 0.1 * i));
+  const ImageFolder images(folder_, {.transform = [](const Tensor& image, Generator& generator) {
+                             const Tensor part = random_dihedral(random_crop(image, 5, 5, generator), generator);
+                             return Example{crop(part, 0, 0, 2, 2), part};
+                           }});
+  DataLoader loader(images, {.batch_size = 3, .shuffle = true});
+  int batches = 0;
+  for (const auto& [low, high] : loader) {
+    EXPECT_EQ(low.shape(), (Shape{3, 3, 2, 2}));
+    EXPECT_EQ(high.shape(), (Shape{3, 3, 5, 5}));
+    ++batches;
+  }
+  EXPECT_EQ(batches, 2);
+}
+
+TEST_F(ImageFolderTest, ABrokenFileIsAnErrorThatNamesIt) {
+  std::ofstream(folder_ / "broken.png", std::ios::binary) << "\x89PNG\r\n\x1a\n and no more";
+  const ImageFolder images(folder_);
+  DataLoader loader(images);
+  const std::string message = message_of([&] { loader.next(); });
+  EXPECT_TRUE(message.starts_with("read_image: '" + (folder_ / "broken.png").string() + "' is a damaged PNG file: "))
+      << message;
+}
+
+TEST_F(ImageFolderTest, ErrorsNameTheFolder) {
+  EXPECT_EQ(message_of([&] { ImageFolder images(folder_); }),
+            "ImageFolder: '" + folder_.string() + "' must hold at least one PNG or JPEG file; got none");
+  EXPECT_EQ(message_of([&] { list_images(folder_ / "none"); }),
+            "list_images: '" + (folder_ / "none").string() + "' must be a folder");
+}
+
+}  // namespace
+}  // namespace adjoint::data

@@ -1,0 +1,104 @@
+#include <adjoint/core/error.h>
+#include <adjoint/data/transforms.h>
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace adjoint::data {
+namespace {
+
+using Values = std::vector<int>;
+
+Tensor counted(const Shape& shape, DType dtype = kFloat32) {
+  Values values;
+  for (std::int64_t i = 0; i < shape.numel(); ++i) values.push_back(static_cast<int>(i));
+  return Tensor::from_vector(values, shape, {.dtype = dtype});
+}
+
+std::string message_of(const auto& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Transforms, CropFlipAndTransposeOfEveryElementSize) {
+  for (const DType dtype : {kUInt8, kFloat16, kFloat32, kFloat64}) {
+    const Tensor image = counted({2, 2, 3}, dtype);
+    EXPECT_EQ(crop(image, 1, 1, 1, 2).to_vector<int>(), (Values{4, 5, 10, 11}));
+    EXPECT_EQ(flip_horizontal(image).to_vector<int>(), (Values{2, 1, 0, 5, 4, 3, 8, 7, 6, 11, 10, 9}));
+    EXPECT_EQ(flip_vertical(image).to_vector<int>(), (Values{3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8}));
+    EXPECT_EQ(transpose_image(image).to_vector<int>(), (Values{0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11}));
+    EXPECT_EQ(transpose_image(image).shape(), (Shape{2, 3, 2}));
+    EXPECT_EQ(crop(image, 0, 0, 1, 1).dtype(), dtype);
+  }
+}
+
+TEST(Transforms, EmptyResultsWork) {
+  EXPECT_EQ(crop(counted({1, 2, 2}), 2, 2, 0, 0).shape(), (Shape{1, 0, 0}));
+  EXPECT_EQ(flip_horizontal(Tensor::zeros({0, 2, 2})).shape(), (Shape{0, 2, 2}));
+}
+
+TEST(Transforms, CropsAreInsideAndEveryPlaceComesUp) {
+  Generator generator(3);
+  const Tensor image = counted({1, 4, 5});
+  std::set<int> corners;
+  for (int i = 0; i < 200; ++i) {
+    const Tensor part = random_crop(image, 3, 3, generator);
+    ASSERT_EQ(part.shape(), (Shape{1, 3, 3}));
+    corners.insert(part.to_vector<int>()[0]);
+  }
+  EXPECT_EQ(corners, (std::set<int>{0, 1, 2, 5, 6, 7}));
+}
+
+TEST(Transforms, TheEightSymmetriesAreEquallyLikely) {
+  Generator generator(5);
+  std::map<Values, int> seen;
+  for (int i = 0; i < 8000; ++i) ++seen[random_dihedral(counted({1, 2, 2}), generator).to_vector<int>()];
+  EXPECT_EQ(seen.size(), 8U);
+  for (const auto& [values, count] : seen) EXPECT_NEAR(count, 1000, 150);
+}
+
+TEST(Transforms, FlipsFollowTheirProbability) {
+  Generator generator(6);
+  const Tensor image = counted({1, 1, 2});
+  int flipped = 0;
+  for (int i = 0; i < 1000; ++i) flipped += random_flip_horizontal(image, generator, 0.25).to_vector<int>()[0];
+  EXPECT_NEAR(flipped, 250, 60);
+  EXPECT_EQ(random_flip_vertical(counted({1, 2, 1}), generator, 1.0).to_vector<int>(), (Values{1, 0}));
+  EXPECT_EQ(random_flip_vertical(counted({1, 2, 1}), generator, 0.0).to_vector<int>(), (Values{0, 1}));
+}
+
+TEST(Transforms, TheSameSeedRepeats) {
+  const Tensor image = counted({1, 9, 9});
+  const auto run = [&](std::uint64_t seed) {
+    Generator generator(seed);
+    return random_dihedral(random_crop(image, 4, 4, generator), generator).to_vector<int>();
+  };
+  EXPECT_EQ(run(11), run(11));
+  EXPECT_NE(run(11), run(12));
+}
+
+TEST(Transforms, ErrorsNameTheRule) {
+  const Tensor image = counted({1, 4, 5});
+  Generator generator(1);
+  EXPECT_EQ(message_of([&] { crop(image, 2, 0, 3, 1); }),
+            "crop: the window must be inside the image; got top 2, left 0, height 3, width 1 of (1, 4, 5)");
+  EXPECT_EQ(message_of([&] { random_crop(image, 5, 5, generator); }),
+            "random_crop: the crop must be at least 1 x 1 and fit into the image; got 5 x 5 of (1, 4, 5)");
+  EXPECT_EQ(message_of([&] { flip_vertical(Tensor::zeros({3})); }),
+            "flip_vertical: the image must be (..., H, W); got (3,)");
+  EXPECT_EQ(message_of([&] { flip_vertical({}); }),
+            "flip_vertical: the image must be defined; got an undefined Tensor");
+  EXPECT_EQ(message_of([&] { random_flip_vertical(image, generator, 1.5); }),
+            "random_flip_vertical: probability must be from 0 to 1; got 1.5");
+}
+
+}  // namespace
+}  // namespace adjoint::data
