@@ -14,4 +14,13 @@
 #include <adjoint/ops/conv/conv.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/reduce/reduce.h>
+#include <adjoint/ops/resample/resample.h>
 #include <adjoint/ops/view/view.h>
+
+// Absent from builds without ADJOINT_DATA.
+#if __has_include(<adjoint/data/loader.h>)
+#include <adjoint/data/dataset.h>
+#include <adjoint/data/image.h>
+#include <adjoint/data/loader.h>
+#include <adjoint/data/transforms.h>
+#endif

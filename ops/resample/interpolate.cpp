@@ -1,0 +1,97 @@
+// interpolate: one linear operator along the width, one along the height, and their transposes as gradients.
+#include <adjoint/ops/resample/resample.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/core/op.h>
+#include <adjoint/ops/resample/kernels.h>
+
+#include <cmath>
+
+namespace adjoint {
+namespace {
+
+Tensor resample(const Tensor& image, const ResampleAttr& attr);
+Tensor resample_adjoint(const Tensor& resampled, const ResampleAttr& attr);
+
+TensorSpec with_extent(const Tensor& in, int axis, std::int64_t extent) {
+  Shape shape = in.shape();
+  shape[shape.size() - static_cast<std::size_t>(-axis)] = extent;
+  return {shape, in.dtype()};
+}
+
+constinit const OpDef<ResampleAttr> resample_op{
+    .name = "resample",
+    .infer = [](Operands in, const ResampleAttr& attr) { return with_extent(in[0], attr.axis, attr.out_extent); },
+    .cpu = cpu::resample,
+    .cuda = ADJOINT_IF_CUDA(cuda::resample),
+    .vjp = {{{kSaveNone, [](const Ctx<ResampleAttr>& c) { return resample_adjoint(c.grad, c.attr); }}}}};
+
+constinit const OpDef<ResampleAttr> resample_adjoint_op{
+    .name = "resample_adjoint",
+    .infer = [](Operands in, const ResampleAttr& attr) { return with_extent(in[0], attr.axis, attr.in_extent); },
+    .cpu = cpu::resample_adjoint,
+    .cuda = ADJOINT_IF_CUDA(cuda::resample_adjoint),
+    .vjp = {{{kSaveNone, [](const Ctx<ResampleAttr>& c) { return resample(c.grad, c.attr); }}}}};
+
+Tensor resample(const Tensor& image, const ResampleAttr& attr) { return apply(resample_op, {image}, attr); }
+Tensor resample_adjoint(const Tensor& resampled, const ResampleAttr& attr) {
+  return apply(resample_adjoint_op, {resampled}, attr);
+}
+
+/// `size` and `scale` along one axis; one of them is 0.
+ResampleAttr axis_attr(const InterpolateParams& params, int axis, std::int64_t extent, std::int64_t size,
+                       double scale) {
+  ResampleAttr attr{.axis = axis, .in_extent = extent, .out_extent = size};
+  if (scale > 0.0) {
+    const double scaled = std::floor(static_cast<double>(extent) * scale);
+    ADJOINT_CHECK(scaled >= 1.0 && scaled < 0x1p62,
+                  "interpolate: the result's extents must be from 1 to 2^62; got {} times {} along axis {}", extent,
+                  scale, axis);
+    attr.out_extent = static_cast<std::int64_t>(scaled);
+  }
+  if (params.align_corners) {
+    const std::int64_t steps = attr.out_extent - 1;
+    attr.ratio = steps > 0 ? static_cast<double>(extent - 1) / static_cast<double>(steps) : 0.0;
+  } else {
+    // Like PyTorch: a scale that was given is used as it is, not as the quotient of the rounded extents.
+    attr.ratio = scale > 0.0 ? 1.0 / scale : static_cast<double>(extent) / static_cast<double>(attr.out_extent);
+  }
+  attr.bicubic = params.mode == Interpolation::kBicubic;
+  attr.align_corners = params.align_corners;
+  attr.antialias = params.antialias;
+  return attr;
+}
+
+void check(const Tensor& input, const InterpolateParams& params) {
+  check_defined("interpolate", "input", input);
+  ADJOINT_CHECK(input.dim() >= 2, "interpolate: input must be (..., H, W); got {}", input.shape());
+  ADJOINT_CHECK(is_floating_point(input.dtype()),
+                "interpolate: input must be floating point; got {}; convert it with .to(kFloat32)", input.dtype());
+  ADJOINT_CHECK(input.size(-2) >= 1 && input.size(-1) >= 1,
+                "interpolate: height and width must be positive; got input {}", input.shape());
+  const bool has_size = !(params.size == Size2{}), has_scale = params.scale.h != 0.0 || params.scale.w != 0.0;
+  ADJOINT_CHECK(has_size != has_scale,
+                "interpolate: exactly one of size and scale must be given; got size ({}, {}), scale ({}, {})",
+                params.size.h, params.size.w, params.scale.h, params.scale.w);
+  ADJOINT_CHECK(!has_size || (params.size.h >= 1 && params.size.w >= 1),
+                "interpolate: size must be positive; got ({}, {})", params.size.h, params.size.w);
+  ADJOINT_CHECK(!has_scale ||
+                    (params.scale.h > 0.0 && params.scale.w > 0.0 && std::isfinite(params.scale.h + params.scale.w)),
+                "interpolate: scale must be positive and finite; got ({}, {})", params.scale.h, params.scale.w);
+  ADJOINT_CHECK(!params.antialias || !params.align_corners,
+                "interpolate: antialias and align_corners exclude each other; got both");
+}
+
+}  // namespace
+
+Tensor interpolate(const Tensor& input, const InterpolateParams& params) {
+  check(input, params);
+  const ResampleAttr along_width = axis_attr(params, -1, input.size(-1), params.size.w, params.scale.w);
+  const ResampleAttr along_height = axis_attr(params, -2, input.size(-2), params.size.h, params.scale.h);
+  // Through float32, so that what lies between the two axes is not rounded to 16 bits.
+  const bool reduced = element_size(input.dtype()) == 2;
+  const Tensor result = resample(resample(reduced ? input.to(kFloat32) : input, along_width), along_height);
+  return reduced ? result.to(input.dtype()) : result;
+}
+
+}  // namespace adjoint

@@ -1,0 +1,50 @@
+// Changing the resolution of images: interpolation, and moving channels to pixels and back.
+#pragma once
+
+#include <adjoint/core/tensor.h>
+#include <adjoint/ops/conv/conv.h>
+
+#include <cstdint>
+
+namespace adjoint {
+
+enum class Interpolation : std::uint8_t {
+  kBilinear,
+  /// Cubic convolution (Keys, 1981): a = -0.75, as PyTorch has it; a = -0.5 with antialias, as PIL and MATLAB have it.
+  kBicubic,
+};
+
+/// A factor for height and one for width: from one number for both, or {h, w}.
+struct Scale2 {
+  double h = 0.0, w = 0.0;
+  constexpr Scale2() = default;
+  constexpr Scale2(double both) : h(both), w(both) {}
+  constexpr Scale2(double height, double width) : h(height), w(width) {}
+};
+
+struct InterpolateParams {
+  /// The result's height and width; or
+  Size2 size = 0;
+  /// what to multiply the input's by, rounding down.
+  Scale2 scale = 0.0;
+  Interpolation mode = Interpolation::kBilinear;
+  /// Put the centres of the corner pixels of both images on one another, in place of the images' edges.
+  bool align_corners = false;
+  /// Where the result is smaller, widen the filter so that detail which it cannot hold is averaged, not aliased.
+  bool antialias = false;
+};
+
+/// input (..., H, W), floating point -> (..., H', W'), at least two axes; separable, differentiable to any order.
+/// Positions follow PyTorch: pixel centres are at half-integers. Taps beyond an edge repeat the edge's pixel; with
+/// antialias they are left out and the rest made to sum to 1. Throws Error unless exactly one of size and scale is
+/// given and positive, for an empty image (a batch of 0 is fine), and for antialias with align_corners, which have no
+/// common meaning.
+ADJOINT_API Tensor interpolate(const Tensor& input, const InterpolateParams& params);
+
+/// input (..., C r^2, H, W) -> (..., C, H r, W r): output pixel (y, x) of channel c is channel c r^2 + (y % r) r + x %
+/// r. Any dtype. Differentiable.
+ADJOINT_API Tensor pixel_shuffle(const Tensor& input, std::int64_t upscale_factor);
+/// The inverse: input (..., C, H r, W r) -> (..., C r^2, H, W).
+ADJOINT_API Tensor pixel_unshuffle(const Tensor& input, std::int64_t downscale_factor);
+
+}  // namespace adjoint
