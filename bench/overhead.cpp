@@ -1,0 +1,38 @@
+// Adjoint's overhead a recorded small operation; bench/compare_overhead runs it beside libtorch's.
+#include <adjoint/adjoint.h>
+
+#include "overhead.h"
+
+namespace {
+
+struct Adjoint {
+  using Tensor = adjoint::Tensor;
+
+  static Tensor leaf(std::int64_t rows, std::int64_t columns) {
+    return Tensor::ones({rows, columns}, {.requires_grad = true});
+  }
+
+  template <class Step>
+  static overhead::Times run(const Tensor& x, const Step& step, int count) {
+    const Tensor seed = Tensor::ones(x.shape());
+    const double start = overhead::now();
+    double recorded = 0;
+    double swept = 0;
+    {
+      adjoint::Tape tape;
+      Tensor y = x;
+      for (int i = 0; i < count; ++i) y = step(y);
+      recorded = overhead::now();
+      tape.backward(y, {.grad_output = seed});
+      swept = overhead::now();
+    }
+    return {recorded - start, swept - recorded, overhead::now() - start};
+  }
+};
+
+}  // namespace
+
+int main() {
+  adjoint::set_num_threads(1);
+  overhead::run_all<Adjoint>();
+}

@@ -1,0 +1,64 @@
+// Times chains of small recorded operations: one source for Adjoint and for libtorch, so that both do the same work.
+//
+// A framework gives Tensor; leaf(rows, columns), float32 and requiring a gradient; and run(x, step, count), which records
+// y = step(y) `count` times from y = x, sweeps back, drops the record, and tells what each took.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace overhead {
+
+/// Seconds.
+struct Times {
+  double forward = 0;
+  double backward = 0;
+  double total = 0;  // forward, backward, and dropping the record
+};
+
+inline double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// The median of each part over `repeats` runs, in microseconds an operation.
+template <class Run>
+Times median(Run&& run, int count, int repeats) {
+  std::vector<Times> samples;
+  for (int i = 0; i < repeats; ++i) samples.push_back(run());
+  const auto middle = [&](double Times::*part) {
+    std::nth_element(samples.begin(), samples.begin() + repeats / 2, samples.end(),
+                     [&](const Times& a, const Times& b) { return a.*part < b.*part; });
+    return samples[static_cast<std::size_t>(repeats / 2)].*part * 1e6 / count;
+  };
+  return {middle(&Times::forward), middle(&Times::backward), middle(&Times::total)};
+}
+
+/// Prints a line a case: name, then microseconds an operation forward, backward and in total.
+template <class Framework>
+void run_all() {
+  using Tensor = typename Framework::Tensor;
+  constexpr int kCount = 1000;
+  constexpr int kRepeats = 51;
+  const Tensor x = Framework::leaf(4, 4);
+  const Tensor other = Framework::leaf(4, 4);
+  const Tensor row = Framework::leaf(1, 4);
+
+  const auto report = [&](const char* name, const auto& step) {
+    const Times t = median([&] { return Framework::run(x, step, kCount); }, kCount, kRepeats);
+    std::printf("%s %.4f %.4f %.4f\n", name, t.forward, t.backward, t.total);
+  };
+  report("scale", [](const Tensor& y) { return y * 1.0; });
+  report("add", [&](const Tensor& y) { return y + other; });
+  report("mul", [&](const Tensor& y) { return y * other; });
+  report("add_broadcast", [&](const Tensor& y) { return y + row; });
+  report("relu", [](const Tensor& y) { return relu(y); });
+  report("tanh", [](const Tensor& y) { return tanh(y); });
+  report("transpose", [](const Tensor& y) { return y.transpose(0, 1); });
+}
+
+}  // namespace overhead

@@ -1,0 +1,37 @@
+// libtorch's overhead a recorded small operation; bench/compare_overhead runs it beside Adjoint's.
+#include <torch/torch.h>
+
+#include "overhead.h"
+
+namespace {
+
+struct Libtorch {
+  using Tensor = torch::Tensor;
+
+  static Tensor leaf(std::int64_t rows, std::int64_t columns) {
+    return torch::ones({rows, columns}, torch::requires_grad());
+  }
+
+  template <class Step>
+  static overhead::Times run(const Tensor& x, const Step& step, int count) {
+    const Tensor seed = torch::ones_like(x);
+    const double start = overhead::now();
+    double recorded = 0;
+    double swept = 0;
+    {
+      Tensor y = x;
+      for (int i = 0; i < count; ++i) y = step(y);
+      recorded = overhead::now();
+      y.backward(seed);
+      swept = overhead::now();
+    }
+    return {recorded - start, swept - recorded, overhead::now() - start};
+  }
+};
+
+}  // namespace
+
+int main() {
+  torch::set_num_threads(1);
+  overhead::run_all<Libtorch>();
+}
