@@ -1,0 +1,98 @@
+#include <adjoint/ops/matmul/matmul.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/core/copy.h>
+#include <adjoint/core/op.h>
+#include <adjoint/ops/matmul/kernels.h>
+
+#include <algorithm>
+
+namespace adjoint {
+namespace {
+
+TensorSpec product_spec(Operands in, const NoAttr&) {
+  return {{in[0].size(0), in[0].size(1), in[1].size(2)}, in[0].dtype()};
+}
+
+Tensor batched_product(const Tensor& a, const Tensor& b);
+
+// a (B, M, K), b (B, K, N) -> (B, M, N). matmul() has checked the operands.
+constinit const OpDef<> matmul_op{
+    .name = "matmul",
+    .infer = product_spec,
+    .cpu = cpu::matmul,
+    .cuda = ADJOINT_IF_CUDA(cuda::matmul),
+    .strided = true,
+    .vjp = {Vjp<NoAttr>{kSaveIn1, [](const Ctx<NoAttr>& c) { return batched_product(c.grad, c.in[1].transpose(1, 2)); }},
+            Vjp<NoAttr>{kSaveIn0, [](const Ctx<NoAttr>& c) { return batched_product(c.in[0].transpose(1, 2), c.grad); }}}};
+
+Tensor batched_product(const Tensor& a, const Tensor& b) { return apply(matmul_op, {a, b}); }
+
+void check_operands(const Tensor& a, const Tensor& b) {
+  check_defined("matmul", "a", a);
+  check_defined("matmul", "b", b);
+  ADJOINT_CHECK(is_floating_point(a.dtype()) && a.dtype() == b.dtype(),
+                "matmul: a and b must share one floating-point dtype; got a {}, b {}; convert one with to(dtype)", a.dtype(),
+                b.dtype());
+  ADJOINT_CHECK(a.device() == b.device(), "matmul: a and b must be on one device; got a {}, b {}; move one with to(device)",
+                a.device(), b.device());
+  ADJOINT_CHECK(a.dim() > 0 && b.dim() > 0,
+                "matmul: a and b must have an axis at least; got a {}, b {}; multiply scalars with *", a.shape(), b.shape());
+  const std::int64_t inner = b.size(b.dim() == 1 ? 0 : -2);
+  ADJOINT_CHECK(a.size(-1) == inner,
+                "matmul: a's last axis must equal b's {}; got a {}, b {}; transpose an operand or check its shape",
+                b.dim() == 1 ? "only one" : "last but one", a.shape(), b.shape());
+}
+
+Shape batch_shape(const Tensor& tensor) { return Shape(tensor.shape().begin(), tensor.shape().end() - 2); }
+
+Shape with_matrix(Shape batch, std::int64_t rows, std::int64_t columns) {
+  batch.push_back(rows);
+  batch.push_back(columns);
+  return batch;
+}
+
+// Both operands have two axes or more.
+Tensor product(const Tensor& a, const Tensor& b) {
+  const std::int64_t rows = a.size(-2), inner = a.size(-1), columns = b.size(-1);
+  if (b.dim() == 2) {
+    // One tall matrix: a single product, and its gradient needs no sum over the batch.
+    const std::int64_t all_rows = batch_shape(a).numel() * rows;
+    const Tensor tall = batched_product(a.reshape({1, all_rows, inner}), b.unsqueeze(0));
+    return tall.reshape(with_matrix(batch_shape(a), rows, columns));
+  }
+  const Shape batch = broadcast_shapes("matmul", batch_shape(a), batch_shape(b));
+  const std::int64_t count = batch.numel();
+  const Tensor all_a = a.expand(with_matrix(batch, rows, inner)).reshape({count, rows, inner});
+  const Tensor all_b = b.expand(with_matrix(batch, inner, columns)).reshape({count, inner, columns});
+  return batched_product(all_a, all_b).reshape(with_matrix(batch, rows, columns));
+}
+
+}  // namespace
+
+MatrixBatch as_matrices(const Tensor& tensor) {
+  const std::int64_t rows = tensor.size(1), columns = tensor.size(2);
+  const Strides& strides = tensor.strides();
+  // The stride of an axis of extent 1 means nothing.
+  const auto runs = [](std::int64_t extent, std::int64_t stride) { return extent <= 1 || stride == 1; };
+  const auto pitch = [](std::int64_t extent, std::int64_t stride, std::int64_t least) {
+    return extent <= 1 ? std::max<std::int64_t>(least, 1) : stride;
+  };
+  const std::int64_t row_pitch = pitch(rows, strides[1], columns), column_pitch = pitch(columns, strides[2], rows);
+  if (runs(columns, strides[2]) && row_pitch >= std::max<std::int64_t>(columns, 1)) {
+    return {tensor, false, row_pitch, strides[0]};
+  }
+  if (runs(rows, strides[1]) && column_pitch >= std::max<std::int64_t>(rows, 1)) {
+    return {tensor, true, column_pitch, strides[0]};
+  }
+  return {contiguous_copy(tensor), false, std::max<std::int64_t>(columns, 1), rows * columns};
+}
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  check_operands(a, b);
+  const Tensor result = product(a.dim() == 1 ? a.unsqueeze(0) : a, b.dim() == 1 ? b.unsqueeze(-1) : b);
+  const Tensor without_column = b.dim() == 1 ? result.squeeze(-1) : result;
+  return a.dim() == 1 ? without_column.squeeze(b.dim() == 1 ? -1 : -2) : without_column;
+}
+
+}  // namespace adjoint
