@@ -9,10 +9,13 @@
 #include <adjoint/core/precision.h>
 #include <adjoint/core/random.h>
 #include <adjoint/core/shape.h>
+#include <adjoint/core/stream.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor.h>
 #include <adjoint/ops/conv/conv.h>
 #include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/join/join.h>
+#include <adjoint/ops/matmul/matmul.h>
 #include <adjoint/ops/reduce/reduce.h>
 #include <adjoint/ops/resample/resample.h>
 #include <adjoint/ops/view/view.h>

@@ -1,5 +1,5 @@
-// Division by a number known before a kernel starts: one multiplication and a shift in place of some twenty instructions
-// (Granlund and Montgomery, "Division by invariant integers using multiplication", PLDI 1994).
+// Division by a number known before a kernel starts: one multiplication and a shift in place of some twenty
+// instructions (Granlund and Montgomery, "Division by invariant integers using multiplication", PLDI 1994).
 #pragma once
 
 #include <adjoint/core/dtype.h>
@@ -15,8 +15,7 @@ class Divider {
   ADJOINT_HD constexpr explicit Divider(std::uint32_t divisor) : divisor_(divisor) {
     while ((std::uint64_t{1} << shift_) < divisor) ++shift_;
     // 2^32 * (2^shift / divisor - 1), rounded up: below 2^32, since 2^shift < 2 * divisor.
-    multiplier_ =
-        static_cast<std::uint32_t>((((std::uint64_t{1} << shift_) - divisor) << 32) / divisor + 1);
+    multiplier_ = static_cast<std::uint32_t>((((std::uint64_t{1} << shift_) - divisor) << 32) / divisor + 1);
   }
 
   ADJOINT_HD constexpr std::uint32_t divisor() const { return divisor_; }

@@ -12,12 +12,13 @@ struct CUstream_st;  // cudaStream_t is CUstream_st*
 
 namespace adjoint {
 
-/// One stream of one CUDA device. A tensor's memory is given back in the order of the stream that was current when it was
-/// made: before the last handle on a tensor goes that another stream still uses, let its own stream wait for that one.
+/// One stream of one CUDA device. A tensor's memory is given back in the order of the stream that was current when it
+/// was made: before the last handle on a tensor goes that another stream still uses, let its own stream wait for that
+/// one.
 class ADJOINT_API Stream {
  public:
-  /// A stream of its own, which does not synchronise with the default one. Throws Error unless `device` is a CUDA device
-  /// that there is.
+  /// A stream of its own, which does not synchronise with the default one. Throws Error unless `device` is a CUDA
+  /// device that there is.
   static Stream create(Device device = kCUDA);
   /// Another library's stream (null: the default one), which must outlive every tensor made while it is current.
   static Stream wrap(CUstream_st* handle, Device device = kCUDA);

@@ -18,7 +18,8 @@ class Pool {
   explicit Pool(int device) : device_(device) {
     int supported = 0;
     ADJOINT_CUDA(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, device));
-    ADJOINT_CHECK(supported != 0, "cuda: a device must have memory pools; got cuda:{} without; use another device", device);
+    ADJOINT_CHECK(supported != 0, "cuda: a device must have memory pools; got cuda:{} without; use another device",
+                  device);
     cudaMemPoolProps properties{};
     properties.allocType = cudaMemAllocationTypePinned;
     properties.location = {cudaMemLocationTypeDevice, device};
@@ -69,9 +70,10 @@ class Pool {
     std::size_t free = 0, total = 0;
     ADJOINT_CUDA(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrUsedMemCurrent, &used));
     ADJOINT_CUDA(cudaMemGetInfo(&free, &total));
-    throw OutOfMemoryError(fmt::format("empty: out of memory on cuda:{}; asked for {} bytes, holding {}, free {} of {}; release "
-                                       "tensors or use a smaller batch",
-                                       device_, nbytes, used, free, total));
+    throw OutOfMemoryError(
+        fmt::format("empty: out of memory on cuda:{}; asked for {} bytes, holding {}, free {} of {}; release "
+                    "tensors or use a smaller batch",
+                    device_, nbytes, used, free, total));
   }
 
   int device_;

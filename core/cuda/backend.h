@@ -21,8 +21,8 @@ int device_count();
 void* allocate(std::size_t nbytes, int device, void** stream);
 void release(void* data, int device, void* stream) noexcept;
 
-/// In the order of the current stream. Where one side is the host, returns after the copy is done; between two GPUs, each
-/// one's current stream is ordered around it.
+/// In the order of the current stream. Where one side is the host, returns after the copy is done; between two GPUs,
+/// each one's current stream is ordered around it.
 void copy_bytes(void* dst, Device dst_device, const void* src, Device src_device, std::size_t nbytes);
 /// dst[i] = src[i], converted to dst's dtype. Same device and shape, any strides.
 void copy_strided(const Tensor& src, Tensor& dst);

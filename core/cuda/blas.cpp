@@ -21,8 +21,9 @@ class Handles {
     cublasHandle_t& handle = handles_[device];
     if (handle == nullptr) {
       ADJOINT_CUBLAS(cublasCreate(&handle));
-      ADJOINT_CUBLAS(cublasSetMathMode(
-          handle, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
+      ADJOINT_CUBLAS(
+          cublasSetMathMode(handle, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
+                                                              CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
       ADJOINT_CUBLAS(cublasSetPointerMode(handle, CUBLAS_POINTER_MODE_HOST));
     }
     return handle;
@@ -35,9 +36,10 @@ class Handles {
 }  // namespace
 
 void check_blas(cublasStatus_t status, const char* call) {
-  if (status == CUBLAS_STATUS_SUCCESS) [[likely]] return;
-  fail("cublas: {} must succeed; got {} ({}); see cuBLAS's documentation of the call", call, cublasGetStatusName(status),
-       cublasGetStatusString(status));
+  if (status == CUBLAS_STATUS_SUCCESS) [[likely]]
+    return;
+  fail("cublas: {} must succeed; got {} ({}); see cuBLAS's documentation of the call", call,
+       cublasGetStatusName(status), cublasGetStatusString(status));
 }
 
 Blas::Blas(int device) : guard_(device), workspace_(kWorkspaceBytes, device) {

@@ -127,8 +127,8 @@ struct WideLoops {
 };
 
 template <std::size_t... I, class Loops, class F, class Out, class... In>
-__device__ void compute_strided(std::index_sequence<I...>, const Loops& loops, const F& f, typename Loops::Index numel, Out* out,
-                                const In*... in) {
+__device__ void compute_strided(std::index_sequence<I...>, const Loops& loops, const F& f, typename Loops::Index numel,
+                                Out* out, const In*... in) {
   using Index = typename Loops::Index;
   const Index step = static_cast<Index>(gridDim.x) * kElementwiseThreads;
   for (Index i = static_cast<Index>(blockIdx.x) * kElementwiseThreads + threadIdx.x; i < numel; i += step) {
@@ -140,7 +140,8 @@ __device__ void compute_strided(std::index_sequence<I...>, const Loops& loops, c
 
 template <class Loops, class F, class Out, class... In>
 __global__ void __launch_bounds__(kElementwiseThreads)
-    elementwise_strided(const __grid_constant__ Loops loops, F f, typename Loops::Index numel, Out* out, const In*... in) {
+    elementwise_strided(const __grid_constant__ Loops loops, F f, typename Loops::Index numel, Out* out,
+                        const In*... in) {
   compute_strided(std::index_sequence_for<In...>{}, loops, f, numel, out, in...);
 }
 
@@ -170,10 +171,11 @@ struct Elementwise<Out(In...)> {
   static void run_contiguous(const F& f, std::int64_t numel, int device, Out* out, const In*... in) {
     constexpr int kVector = static_cast<int>(16 / std::max({sizeof(Out), sizeof(In)...}));
     if (is_aligned<Out, kVector>(out) && (is_aligned<In, kVector>(in) && ...)) {
-      launch(elementwise_contiguous<kVector, F, Out, In...>, elementwise_geometry((numel + kVector - 1) / kVector, device),
-             device, f, numel, out, in...);
+      launch(elementwise_contiguous<kVector, F, Out, In...>,
+             elementwise_geometry((numel + kVector - 1) / kVector, device), device, f, numel, out, in...);
     } else {
-      launch(elementwise_contiguous<1, F, Out, In...>, elementwise_geometry(numel, device), device, f, numel, out, in...);
+      launch(elementwise_contiguous<1, F, Out, In...>, elementwise_geometry(numel, device), device, f, numel, out,
+             in...);
     }
   }
 
@@ -194,7 +196,8 @@ struct Elementwise<Out(In...)> {
 template <class F, class Out>
 __global__ void __launch_bounds__(kElementwiseThreads) generate_kernel(F f, std::int64_t numel, Out* out) {
   const std::int64_t step = std::int64_t{gridDim.x} * kElementwiseThreads;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * kElementwiseThreads + threadIdx.x; i < numel; i += step) out[i] = f(i);
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kElementwiseThreads + threadIdx.x; i < numel; i += step)
+    out[i] = f(i);
 }
 
 }  // namespace detail

@@ -2,8 +2,8 @@
 
 #include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/backend.h>
-#include <adjoint/core/cuda/elementwise.cuh>
 #include <adjoint/core/philox.h>
+#include <adjoint/core/cuda/elementwise.cuh>
 
 namespace adjoint::cuda {
 namespace {
@@ -49,7 +49,8 @@ template <class Number, class T>
 __global__ void __launch_bounds__(detail::kElementwiseThreads)
     draw(Number number, std::uint64_t seed, std::uint64_t offset, std::int64_t numel, T* out) {
   const std::int64_t step = std::int64_t{gridDim.x} * detail::kElementwiseThreads;
-  for (std::int64_t b = std::int64_t{blockIdx.x} * detail::kElementwiseThreads + threadIdx.x; 2 * b < numel; b += step) {
+  for (std::int64_t b = std::int64_t{blockIdx.x} * detail::kElementwiseThreads + threadIdx.x; 2 * b < numel;
+       b += step) {
     const philox::Block block = philox::generate(seed, offset + static_cast<std::uint64_t>(b));
     out[2 * b] = number(block, 0);
     if (2 * b + 1 < numel) out[2 * b + 1] = number(block, 1);
@@ -59,16 +60,15 @@ __global__ void __launch_bounds__(detail::kElementwiseThreads)
 template <class T, class Number>
 void fill_random(Tensor& dst, const Number& number, std::uint64_t seed, std::uint64_t offset) {
   const int device = dst.device().index;
-  launch(draw<Number, T>, detail::elementwise_geometry((dst.numel() + 1) / 2, device), device, number, seed, offset, dst.numel(),
-         static_cast<T*>(dst.raw_mutable_data()));
+  launch(draw<Number, T>, detail::elementwise_geometry((dst.numel() + 1) / 2, device), device, number, seed, offset,
+         dst.numel(), static_cast<T*>(dst.raw_mutable_data()));
 }
 
 }  // namespace
 
 void copy_strided(const Tensor& src, Tensor& dst) {
-  visit(dst.dtype(), [&]<class To>() {
-    visit(src.dtype(), [&]<class From>() { elementwise<To(From)>(Convert<To>{}, dst, src); });
-  });
+  visit(dst.dtype(),
+        [&]<class To>() { visit(src.dtype(), [&]<class From>() { elementwise<To(From)>(Convert<To>{}, dst, src); }); });
 }
 
 void fill(Tensor& dst, double value) {
@@ -84,7 +84,9 @@ void fill_uniform(Tensor& dst, double low, double high, std::uint64_t seed, std:
 }
 
 void fill_normal(Tensor& dst, double mean, double standard_deviation, std::uint64_t seed, std::uint64_t offset) {
-  visit_floating(dst.dtype(), [&]<class T>() { fill_random<T>(dst, Normal<T>{mean, standard_deviation}, seed, offset); });
+  visit_floating(dst.dtype(), [&]<class T>() {
+    fill_random<T>(dst, Normal<T>{mean, standard_deviation}, seed, offset);
+  });
 }
 
 }  // namespace adjoint::cuda

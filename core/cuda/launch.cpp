@@ -18,23 +18,26 @@ std::string kernel_name(const void* kernel) {
     return "unknown kernel";
   }
   int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> demangled(abi::__cxa_demangle(mangled, nullptr, nullptr, &status), std::free);
+  const std::unique_ptr<char, void (*)(void*)> demangled(abi::__cxa_demangle(mangled, nullptr, nullptr, &status),
+                                                         std::free);
   return demangled != nullptr ? demangled.get() : mangled;
 }
 
 }  // namespace
 
 void check_launch(cudaError_t status, const void* kernel, const LaunchGeometry& geometry) {
-  if (status == cudaSuccess) [[likely]] return;
+  if (status == cudaSuccess) [[likely]]
+    return;
   cudaGetLastError();
   const char* remedy = "check the geometry against the device's limits";
   if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction) {
     remedy = "this build has no code for this GPU: name its architecture in CMAKE_CUDA_ARCHITECTURES";
   }
-  fail("cuda: a kernel launch must succeed; got {} ({}) for {} with grid ({}, {}, {}), block ({}, {}, {}), {} bytes of "
-       "shared memory; {}",
-       cudaGetErrorName(status), cudaGetErrorString(status), kernel_name(kernel), geometry.grid.x, geometry.grid.y,
-       geometry.grid.z, geometry.block.x, geometry.block.y, geometry.block.z, geometry.smem_bytes, remedy);
+  fail(
+      "cuda: a kernel launch must succeed; got {} ({}) for {} with grid ({}, {}, {}), block ({}, {}, {}), {} bytes of "
+      "shared memory; {}",
+      cudaGetErrorName(status), cudaGetErrorString(status), kernel_name(kernel), geometry.grid.x, geometry.grid.y,
+      geometry.grid.z, geometry.block.x, geometry.block.y, geometry.block.z, geometry.smem_bytes, remedy);
 }
 
 }  // namespace adjoint::cuda

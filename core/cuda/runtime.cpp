@@ -52,11 +52,13 @@ int device_count() {
 }
 
 void check(cudaError_t status, const char* call) {
-  if (status == cudaSuccess) [[likely]] return;
+  if (status == cudaSuccess) [[likely]]
+    return;
   cudaGetLastError();  // clears what can be cleared, so that the next call is not blamed
-  const char* remedy = is_sticky(status) ? "a kernel that ran before may be the cause: run again with CUDA_LAUNCH_BLOCKING=1 "
-                                           "or under compute-sanitizer, and restart the process"
-                                         : "see CUDA's documentation of the call";
+  const char* remedy = is_sticky(status)
+                           ? "a kernel that ran before may be the cause: run again with CUDA_LAUNCH_BLOCKING=1 "
+                             "or under compute-sanitizer, and restart the process"
+                           : "see CUDA's documentation of the call";
   fail("cuda: {} must succeed; got {} ({}); {}", call, cudaGetErrorName(status), cudaGetErrorString(status), remedy);
 }
 

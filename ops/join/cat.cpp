@@ -40,16 +40,16 @@ void cat_kernel(Operands in, Tensor& out, const CatAttr& attr) {
   }
 }
 
-constinit const OpDef<CatAttr> cat_op{
-    .name = "cat",
-    .infer = cat_spec,
-    .cpu = cat_kernel,
-    .cuda = ADJOINT_IF_CUDA(cat_kernel),
-    .strided = true,
-    .variadic = true,
-    .vjp = {Vjp<CatAttr>{kSaveNone, [](const Ctx<CatAttr>& c) {
-                           return c.grad.narrow(c.attr.axis, c.attr.begin(c.index), c.attr.length(c.index));
-                         }}}};
+constinit const OpDef<CatAttr> cat_op{.name = "cat",
+                                      .infer = cat_spec,
+                                      .cpu = cat_kernel,
+                                      .cuda = ADJOINT_IF_CUDA(cat_kernel),
+                                      .strided = true,
+                                      .variadic = true,
+                                      .vjp = {Vjp<CatAttr>{kSaveNone, [](const Ctx<CatAttr>& c) {
+                                                             return c.grad.narrow(c.attr.axis, c.attr.begin(c.index),
+                                                                                  c.attr.length(c.index));
+                                                           }}}};
 
 void check_first(const char* op, const std::vector<Tensor>& tensors) {
   ADJOINT_CHECK(!tensors.empty(), "{}: there must be a tensor at least; got none; pass one or more", op);
@@ -61,15 +61,17 @@ void check_alike(const char* op, const std::vector<Tensor>& tensors, std::size_t
   for (std::size_t i = 1; i < tensors.size(); ++i) {
     const Tensor& other = tensors[i];
     ADJOINT_CHECK(other.dtype() == first.dtype(),
-                  "{}: tensors must share one dtype; got {} in place 0, {} in place {}; convert with to(dtype)", op, first.dtype(),
-                  other.dtype(), i);
+                  "{}: tensors must share one dtype; got {} in place 0, {} in place {}; convert with to(dtype)", op,
+                  first.dtype(), other.dtype(), i);
     ADJOINT_CHECK(other.device() == first.device(),
                   "{}: tensors must be on one device; got {} in place 0, {} in place {}; move with to(device)", op,
                   first.device(), other.device(), i);
     bool fits = other.dim() == first.dim();
-    for (std::size_t k = 0; fits && k < first.shape().size(); ++k) fits = k == axis || other.shape()[k] == first.shape()[k];
-    ADJOINT_CHECK(fits, "{}: tensors must have one shape but for axis {}; got {} in place 0, {} in place {}; reshape or pad", op,
-                  axis, first.shape(), other.shape(), i);
+    for (std::size_t k = 0; fits && k < first.shape().size(); ++k)
+      fits = k == axis || other.shape()[k] == first.shape()[k];
+    ADJOINT_CHECK(fits,
+                  "{}: tensors must have one shape but for axis {}; got {} in place 0, {} in place {}; reshape or pad",
+                  op, axis, first.shape(), other.shape(), i);
   }
 }
 
@@ -77,7 +79,8 @@ void check_alike(const char* op, const std::vector<Tensor>& tensors, std::size_t
 
 Tensor cat(const std::vector<Tensor>& tensors, std::int64_t axis) {
   check_first("cat", tensors);
-  ADJOINT_CHECK(tensors[0].dim() > 0, "cat: tensors must have an axis at least; got {} in place 0; use stack for scalars",
+  ADJOINT_CHECK(tensors[0].dim() > 0,
+                "cat: tensors must have an axis at least; got {} in place 0; use stack for scalars",
                 tensors[0].shape());
   const std::size_t at = resolve_axis("cat", axis, tensors[0].shape().size());
   check_alike("cat", tensors, at);
@@ -89,8 +92,8 @@ Tensor cat(const std::vector<Tensor>& tensors, std::int64_t axis) {
 Tensor stack(const std::vector<Tensor>& tensors, std::int64_t axis) {
   check_first("stack", tensors);
   const std::size_t rank = tensors[0].shape().size() + 1;
-  ADJOINT_CHECK(rank <= kMaxRank, "stack: the result can have {} axes at most; got tensors {}; flatten some axes", kMaxRank,
-                tensors[0].shape());
+  ADJOINT_CHECK(rank <= kMaxRank, "stack: the result can have {} axes at most; got tensors {}; flatten some axes",
+                kMaxRank, tensors[0].shape());
   const std::size_t at = resolve_axis("stack", axis, rank);
   check_alike("stack", tensors, kMaxRank);
   std::vector<Tensor> slices;

@@ -12,8 +12,8 @@ namespace adjoint {
 /// Throws Error unless there is one at least, and all share dtype, device, rank and every other extent.
 ADJOINT_API Tensor cat(const std::vector<Tensor>& tensors, std::int64_t axis = 0);
 
-/// The tensors, all of one shape, along a new axis: `axis` is its place in the result, and may be negative. Differentiable.
-/// Throws Error as cat does.
+/// The tensors, all of one shape, along a new axis: `axis` is its place in the result, and may be negative.
+/// Differentiable. Throws Error as cat does.
 ADJOINT_API Tensor stack(const std::vector<Tensor>& tensors, std::int64_t axis = 0);
 
 /// `x` with `value` around it. `padding` holds a pair (before, after) for each axis, the last axis first, as

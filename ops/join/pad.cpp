@@ -51,30 +51,34 @@ Tensor unpad(const Tensor& grad, const PadAttr& attr) {
   return result;
 }
 
-constinit const OpDef<PadAttr> pad_op{
-    .name = "pad",
-    .infer = pad_spec,
-    .cpu = pad_kernel,
-    .cuda = ADJOINT_IF_CUDA(pad_kernel),
-    .strided = true,
-    .vjp = {Vjp<PadAttr>{kSaveNone, [](const Ctx<PadAttr>& c) { return unpad(c.grad, c.attr); }}}};
+constinit const OpDef<PadAttr> pad_op{.name = "pad",
+                                      .infer = pad_spec,
+                                      .cpu = pad_kernel,
+                                      .cuda = ADJOINT_IF_CUDA(pad_kernel),
+                                      .strided = true,
+                                      .vjp = {Vjp<PadAttr>{kSaveNone, [](const Ctx<PadAttr>& c) {
+                                                             return unpad(c.grad, c.attr);
+                                                           }}}};
 
 void check_padding(const Tensor& x, const std::vector<std::int64_t>& padding) {
   check_defined("pad", "x", x);
-  ADJOINT_CHECK(padding.size() % 2 == 0 && padding.size() / 2 <= x.shape().size(),
-                "pad: padding must hold a (before, after) pair for each of x's axes at most, the last axis first; got {} "
-                "numbers for x {}; write {{left, right, top, bottom}}",
-                padding.size(), x.shape());
+  ADJOINT_CHECK(
+      padding.size() % 2 == 0 && padding.size() / 2 <= x.shape().size(),
+      "pad: padding must hold a (before, after) pair for each of x's axes at most, the last axis first; got {} "
+      "numbers for x {}; write {{left, right, top, bottom}}",
+      padding.size(), x.shape());
   for (std::size_t pair = 0; pair < padding.size() / 2; ++pair) {
     const std::int64_t before = padding[2 * pair], after = padding[2 * pair + 1];
     const std::int64_t extent = x.shape()[x.shape().size() - 1 - pair];
     const bool cuts_fit = before >= -extent && after >= -extent &&
                           extent + std::min<std::int64_t>(before, 0) + std::min<std::int64_t>(after, 0) >= 0;
-    ADJOINT_CHECK(cuts_fit, "pad: cuts must leave an extent of 0 at least; got ({}, {}) for axis {} of x {}; cut less", before,
-                  after, x.shape().size() - 1 - pair, x.shape());
+    ADJOINT_CHECK(cuts_fit, "pad: cuts must leave an extent of 0 at least; got ({}, {}) for axis {} of x {}; cut less",
+                  before, after, x.shape().size() - 1 - pair, x.shape());
     std::int64_t padded = 0;
-    const bool overflows = __builtin_add_overflow(extent, before, &padded) || __builtin_add_overflow(padded, after, &padded);
-    ADJOINT_CHECK(!overflows, "pad: the result's extents must fit in 63 bits; got ({}, {}) for axis {} of x {}; pad less", before,
+    const bool overflows =
+        __builtin_add_overflow(extent, before, &padded) || __builtin_add_overflow(padded, after, &padded);
+    ADJOINT_CHECK(!overflows,
+                  "pad: the result's extents must fit in 63 bits; got ({}, {}) for axis {} of x {}; pad less", before,
                   after, x.shape().size() - 1 - pair, x.shape());
   }
 }

@@ -17,14 +17,18 @@ TensorSpec product_spec(Operands in, const NoAttr&) {
 Tensor batched_product(const Tensor& a, const Tensor& b);
 
 // a (B, M, K), b (B, K, N) -> (B, M, N). matmul() has checked the operands.
-constinit const OpDef<> matmul_op{
-    .name = "matmul",
-    .infer = product_spec,
-    .cpu = cpu::matmul,
-    .cuda = ADJOINT_IF_CUDA(cuda::matmul),
-    .strided = true,
-    .vjp = {Vjp<NoAttr>{kSaveIn1, [](const Ctx<NoAttr>& c) { return batched_product(c.grad, c.in[1].transpose(1, 2)); }},
-            Vjp<NoAttr>{kSaveIn0, [](const Ctx<NoAttr>& c) { return batched_product(c.in[0].transpose(1, 2), c.grad); }}}};
+constinit const OpDef<> matmul_op{.name = "matmul",
+                                  .infer = product_spec,
+                                  .cpu = cpu::matmul,
+                                  .cuda = ADJOINT_IF_CUDA(cuda::matmul),
+                                  .strided = true,
+                                  .vjp = {Vjp<NoAttr>{kSaveIn1,
+                                                      [](const Ctx<NoAttr>& c) {
+                                                        return batched_product(c.grad, c.in[1].transpose(1, 2));
+                                                      }},
+                                          Vjp<NoAttr>{kSaveIn0, [](const Ctx<NoAttr>& c) {
+                                                        return batched_product(c.in[0].transpose(1, 2), c.grad);
+                                                      }}}};
 
 Tensor batched_product(const Tensor& a, const Tensor& b) { return apply(matmul_op, {a, b}); }
 
@@ -32,12 +36,14 @@ void check_operands(const Tensor& a, const Tensor& b) {
   check_defined("matmul", "a", a);
   check_defined("matmul", "b", b);
   ADJOINT_CHECK(is_floating_point(a.dtype()) && a.dtype() == b.dtype(),
-                "matmul: a and b must share one floating-point dtype; got a {}, b {}; convert one with to(dtype)", a.dtype(),
-                b.dtype());
-  ADJOINT_CHECK(a.device() == b.device(), "matmul: a and b must be on one device; got a {}, b {}; move one with to(device)",
-                a.device(), b.device());
+                "matmul: a and b must share one floating-point dtype; got a {}, b {}; convert one with to(dtype)",
+                a.dtype(), b.dtype());
+  ADJOINT_CHECK(a.device() == b.device(),
+                "matmul: a and b must be on one device; got a {}, b {}; move one with to(device)", a.device(),
+                b.device());
   ADJOINT_CHECK(a.dim() > 0 && b.dim() > 0,
-                "matmul: a and b must have an axis at least; got a {}, b {}; multiply scalars with *", a.shape(), b.shape());
+                "matmul: a and b must have an axis at least; got a {}, b {}; multiply scalars with *", a.shape(),
+                b.shape());
   const std::int64_t inner = b.size(b.dim() == 1 ? 0 : -2);
   ADJOINT_CHECK(a.size(-1) == inner,
                 "matmul: a's last axis must equal b's {}; got a {}, b {}; transpose an operand or check its shape",

@@ -10,9 +10,7 @@ namespace {
 
 constexpr std::uint32_t kLargest = 0x7fffffffU;
 
-void expect_divides(std::uint32_t n, std::uint32_t d) {
-  ASSERT_EQ(Divider(d).divide(n), n / d) << n << " / " << d;
-}
+void expect_divides(std::uint32_t n, std::uint32_t d) { ASSERT_EQ(Divider(d).divide(n), n / d) << n << " / " << d; }
 
 TEST(Divider, AgreesWithDivisionAroundMultiplesOfSmallDivisors) {
   for (std::uint32_t d = 1; d <= 1000; ++d) {

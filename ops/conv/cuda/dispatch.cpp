@@ -64,7 +64,8 @@ const ConvKernel& select_conv_kernel(const ConvProblem& problem) {
     const bool wanted = forced == nullptr || std::string_view(forced) == kernel->name;
     if (wanted && kernel->takes(problem)) return *kernel;
   }
-  fail("{}: a forced kernel must take the problem; got kernel '{}'; let the library choose", role_name(problem.role), forced);
+  fail("{}: a forced kernel must take the problem; got kernel '{}'; let the library choose", role_name(problem.role),
+       forced);
 }
 
 ForceConvKernel::ForceConvKernel(const char* name) : before_(forced) {

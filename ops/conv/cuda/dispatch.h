@@ -1,8 +1,8 @@
-// Which CUDA kernel computes a convolution. Each of the trio has a list of kernels, best first; the first one that takes
-// the problem runs it, and the last one, `plain`, takes every problem.
+// Which CUDA kernel computes a convolution. Each of the trio has a list of kernels, best first; the first one that
+// takes the problem runs it, and the last one, `plain`, takes every problem.
 //
-// A new kernel is one ConvKernel in a file of its own and one line in dispatch.cpp. It must give the same bits from run to
-// run whatever the grid, and NaN and infinity wherever `plain` does.
+// A new kernel is one ConvKernel in a file of its own and one line in dispatch.cpp. It must give the same bits from run
+// to run whatever the grid, and NaN and infinity wherever `plain` does.
 #pragma once
 
 #include <adjoint/core/dtype.h>
@@ -38,8 +38,8 @@ struct ConvProblem {
 struct ConvKernel {
   /// Role and tile, never a version.
   const char* name;
-  /// Whether this kernel is right, and faster than those after it, for the problem. Decides by geometry, dtype, precision,
-  /// alignment and the device's architecture.
+  /// Whether this kernel is right, and faster than those after it, for the problem. Decides by geometry, dtype,
+  /// precision, alignment and the device's architecture.
   bool (*takes)(const ConvProblem& problem);
   /// Enqueues on the device's current stream.
   void (*run)(const ConvProblem& problem);
@@ -50,8 +50,8 @@ ADJOINT_API std::span<const ConvKernel* const> conv_kernels(ConvRole role);
 /// The one that runs `problem`.
 ADJOINT_API const ConvKernel& select_conv_kernel(const ConvProblem& problem);
 
-/// While it lives, this thread's convolutions run on the kernel of that name, and one that it does not take throws Error.
-/// For tests and benchmarks. Throws Error for a name that no role has.
+/// While it lives, this thread's convolutions run on the kernel of that name, and one that it does not take throws
+/// Error. For tests and benchmarks. Throws Error for a name that no role has.
 class ADJOINT_API ForceConvKernel {
  public:
   explicit ForceConvKernel(const char* name);

@@ -43,7 +43,8 @@ inline bool fits_32_bits(const ConvGeometry& g) {
   const auto below = [](std::int64_t a, std::int64_t b) { return a < kLimit && b < kLimit && a * b < kLimit; };
   bool fits = g.image_numel() < kLimit && g.feature_numel() < kLimit && g.filter_numel() < kLimit;
   for (int axis = 0; axis < 2; ++axis) {
-    fits = fits && below(g.feature[axis], g.stride[axis]) && below(g.kernel[axis], g.dilation[axis]) && g.padding[axis] < kLimit;
+    fits = fits && below(g.feature[axis], g.stride[axis]) && below(g.kernel[axis], g.dilation[axis]) &&
+           g.padding[axis] < kLimit;
   }
   return fits;
 }

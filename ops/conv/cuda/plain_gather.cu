@@ -4,9 +4,9 @@
 
 #include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/launch.h>
-#include <adjoint/ops/conv/cuda/index.cuh>
 #include <adjoint/ops/conv/cuda/plain.h>
 #include <adjoint/ops/conv/cuda/tap_run.h>
+#include <adjoint/ops/conv/cuda/index.cuh>
 
 #include <algorithm>
 #include <cstdint>
@@ -25,11 +25,11 @@ constexpr int kChannelsPerSum = 16;
 template <class Index>
 struct Gather {
   ConvAxis<Index> axes[2];
-  Splitter<Index> plane, width;        // of the result
-  Splitter<Index> strides[2];          // conv_transpose: position to phase
-  Index positions;                     // batch * plane of the result
+  Splitter<Index> plane, width;  // of the result
+  Splitter<Index> strides[2];    // conv_transpose: position to phase
+  Index positions;               // batch * plane of the result
   Index channel_blocks, blocks_per_group;
-  Index channels, source_channels;     // a group
+  Index channels, source_channels;  // a group
   Index result_channels_all, source_channels_all;
   Index result_plane, source_plane, source_width;
   Index filter_group, filter_channel, filter_source;  // filter's strides: group, result channel, source channel
@@ -71,7 +71,8 @@ __device__ PhaseTaps taps_of_phase(const ConvAxis<Index>& axis, Index phase) {
 
 // The taps that make up the result's position i on one axis.
 template <bool kTransposed, class Index>
-__device__ TapRun<Index> run_of(const ConvAxis<Index>& axis, const Splitter<Index>& stride, const PhaseTaps* tabled, Index i) {
+__device__ TapRun<Index> run_of(const ConvAxis<Index>& axis, const Splitter<Index>& stride, const PhaseTaps* tabled,
+                                Index i) {
   if constexpr (kTransposed) {
     Index q, phase;
     stride.split(i + axis.padding, q, phase);
@@ -102,9 +103,11 @@ __global__ void __launch_bounds__(kThreads, kResidentBlocks)
     Index filter_offsets[kChannels];
 #pragma unroll
     for (int k = 0; k < kChannels; ++k) {
-      filter_offsets[k] = group * p.filter_group + detail::smaller<Index>(channel + k, p.channels - 1) * p.filter_channel;
+      filter_offsets[k] =
+          group * p.filter_group + detail::smaller<Index>(channel + k, p.channels - 1) * p.filter_channel;
     }
-    for (Index position = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x; position < p.positions; position += step) {
+    for (Index position = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x; position < p.positions;
+         position += step) {
       Index sample, in_plane, y, x;
       p.plane.split(position, sample, in_plane);
       p.width.split(in_plane, y, x);
@@ -154,10 +157,12 @@ void launch_gather(const ConvProblem& problem) {
   const Gather<Index> p = make_gather<Index>(problem.geometry, kTransposed, kChannels);
   constexpr std::int64_t kMostGridY = 65535;
   const std::int64_t y = std::min<std::int64_t>(p.channel_blocks, kMostGridY);
-  const std::int64_t most_x = std::max<std::int64_t>(kBlocksPerMultiprocessor * multiprocessor_count(problem.device) / y, 1);
+  const std::int64_t most_x =
+      std::max<std::int64_t>(kBlocksPerMultiprocessor * multiprocessor_count(problem.device) / y, 1);
   const std::int64_t x = std::min((std::int64_t{p.positions} + kThreads - 1) / kThreads, most_x);
-  launch(conv_gather<kTransposed, kChannels, T, Index>, {dim3(static_cast<unsigned>(x), static_cast<unsigned>(y)), dim3(kThreads)},
-         problem.device, p, static_cast<const T*>(problem.first), static_cast<const T*>(problem.second),
+  launch(conv_gather<kTransposed, kChannels, T, Index>,
+         {dim3(static_cast<unsigned>(x), static_cast<unsigned>(y)), dim3(kThreads)}, problem.device, p,
+         static_cast<const T*>(problem.first), static_cast<const T*>(problem.second),
          static_cast<const T*>(problem.bias), static_cast<T*>(problem.out));
 }
 

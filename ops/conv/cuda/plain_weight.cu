@@ -1,11 +1,11 @@
-// conv_weight, plain: a block computes one tap of a small tile of (feature, image) channels, over one part of the sum over
-// batch and positions; a second kernel adds the parts in order. How the sum is cut depends on the shape alone.
+// conv_weight, plain: a block computes one tap of a small tile of (feature, image) channels, over one part of the sum
+// over batch and positions; a second kernel adds the parts in order. How the sum is cut depends on the shape alone.
 
 #include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/launch.h>
-#include <adjoint/ops/conv/cuda/index.cuh>
 #include <adjoint/ops/conv/cuda/plain.h>
 #include <adjoint/ops/conv/cuda/tap_run.h>
+#include <adjoint/ops/conv/cuda/index.cuh>
 
 #include <algorithm>
 #include <cstdint>
@@ -61,8 +61,8 @@ __device__ Sum sum_of_warp(Sum value) {
 // partial (gridDim.y, filter): part blockIdx.y of every sum. kTile: channels of a tile, of both kinds.
 template <int kTile, class T, class Index>
 __global__ void __launch_bounds__(kThreads)
-    conv_weight_parts(const __grid_constant__ WeightSum<Index> p, const T* __restrict__ image, const T* __restrict__ feature,
-                      compute_t<T>* __restrict__ partial) {
+    conv_weight_parts(const __grid_constant__ WeightSum<Index> p, const T* __restrict__ image,
+                      const T* __restrict__ feature, compute_t<T>* __restrict__ partial) {
   using Sum = compute_t<T>;
   __shared__ Sum of_warps[kWarps][kTile * kTile];
   for (Index tile = blockIdx.x; tile < p.tiles; tile += gridDim.x) {
@@ -90,7 +90,8 @@ __global__ void __launch_bounds__(kThreads)
       image_offsets[k] =
           (group * p.image_channels + detail::smaller<Index>(first_image + k, p.image_channels - 1)) * p.image_plane;
       feature_offsets[k] =
-          (group * p.feature_channels + detail::smaller<Index>(first_feature + k, p.feature_channels - 1)) * p.feature_plane;
+          (group * p.feature_channels + detail::smaller<Index>(first_feature + k, p.feature_channels - 1)) *
+          p.feature_plane;
     }
 
     Sum totals[kTile][kTile] = {};
@@ -178,8 +179,8 @@ void launch_weight(const ConvProblem& problem) {
   launch(conv_weight_parts<kTile, T, Index>, {dim3(x, static_cast<unsigned>(parts)), dim3(kThreads)}, problem.device, p,
          static_cast<const T*>(problem.first), static_cast<const T*>(problem.second), sums);
   const std::int64_t blocks = std::min<std::int64_t>((p.filter_numel + kThreads - 1) / kThreads, kMostGridX);
-  launch(add_parts<T>, {dim3(static_cast<unsigned>(blocks)), dim3(kThreads)}, problem.device, sums, static_cast<int>(parts),
-         std::int64_t{p.filter_numel}, static_cast<T*>(problem.out));
+  launch(add_parts<T>, {dim3(static_cast<unsigned>(blocks)), dim3(kThreads)}, problem.device, sums,
+         static_cast<int>(parts), std::int64_t{p.filter_numel}, static_cast<T*>(problem.out));
 }
 
 void run_weight(const ConvProblem& problem) {

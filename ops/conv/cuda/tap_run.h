@@ -74,7 +74,8 @@ ADJOINT_HD constexpr TapRun<Index> image_run(const ConvAxis<Index>& axis, Index 
   return {end - begin, begin, 1, first + begin * axis.dilation, axis.dilation};
 }
 
-/// conv_transpose: the feature positions that touch image position q * stride + phase - padding, whose phase has `taps`.
+/// conv_transpose: the feature positions that touch image position q * stride + phase - padding, whose phase has
+/// `taps`.
 template <class Index>
 ADJOINT_HD constexpr TapRun<Index> feature_run(const ConvAxis<Index>& axis, const PhaseTaps& taps, Index q) {
   const Index last = q - static_cast<Index>(taps.first_offset);

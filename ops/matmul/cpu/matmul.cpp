@@ -30,21 +30,25 @@ void with_block(const MatrixBatch& batch, std::int64_t index, std::int64_t row, 
                 std::int64_t columns, Visit visit) {
   const T* data = batch.tensor.data<T>() + index * batch.batch_stride;
   if (batch.transposed) {
-    visit(Strided<const ColumnMajor<T>>(data + column * batch.pitch + row, rows, columns, Eigen::OuterStride<>(batch.pitch)));
+    visit(Strided<const ColumnMajor<T>>(data + column * batch.pitch + row, rows, columns,
+                                        Eigen::OuterStride<>(batch.pitch)));
   } else {
-    visit(Strided<const RowMajor<T>>(data + row * batch.pitch + column, rows, columns, Eigen::OuterStride<>(batch.pitch)));
+    visit(Strided<const RowMajor<T>>(data + row * batch.pitch + column, rows, columns,
+                                     Eigen::OuterStride<>(batch.pitch)));
   }
 }
 
 template <class T>
 void multiply(const MatrixBatch& a, const MatrixBatch& b, Tensor& out) {
   const std::int64_t rows = out.size(1), columns = out.size(2), inner = a.tensor.size(2);
-  const std::int64_t row_tiles = (rows + kTileRows - 1) / kTileRows, column_tiles = (columns + kTileColumns - 1) / kTileColumns;
+  const std::int64_t row_tiles = (rows + kTileRows - 1) / kTileRows,
+                     column_tiles = (columns + kTileColumns - 1) / kTileColumns;
   T* result = out.mutable_data<T>();
   parallel_for(out.size(0) * row_tiles * column_tiles, [&](std::int64_t task) {
     const std::int64_t index = task / (row_tiles * column_tiles), tile = task % (row_tiles * column_tiles);
     const std::int64_t row = tile / column_tiles * kTileRows, column = tile % column_tiles * kTileColumns;
-    const std::int64_t tile_rows = std::min(kTileRows, rows - row), tile_columns = std::min(kTileColumns, columns - column);
+    const std::int64_t tile_rows = std::min(kTileRows, rows - row),
+                       tile_columns = std::min(kTileColumns, columns - column);
     Strided<RowMajor<T>> to(result + (index * rows + row) * columns + column, tile_rows, tile_columns,
                             Eigen::OuterStride<>(columns));
     with_block<T>(a, index, row, 0, tile_rows, inner, [&](const auto& left) {

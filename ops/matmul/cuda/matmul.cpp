@@ -19,7 +19,8 @@ cudaDataType_t storage_type(DType dtype) {
 
 cublasComputeType_t compute_type(DType dtype) {
   if (dtype == kFloat64) return CUBLAS_COMPUTE_64F;
-  return dtype == kFloat32 && float32_precision() == Precision::kTF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  return dtype == kFloat32 && float32_precision() == Precision::kTF32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                                      : CUBLAS_COMPUTE_32F;
 }
 
 }  // namespace
@@ -36,10 +37,12 @@ void matmul(std::span<const Tensor> in, Tensor& out, const NoAttr&) {
   const void* beta = dtype == kFloat64 ? static_cast<const void*>(&zero64) : &zero;
   // cuBLAS counts columns first: a row-major matrix is its transpose's, so the product is b^T a^T.
   const Blas blas(out.device().index);
-  ADJOINT_CUBLAS(cublasGemmStridedBatchedEx_64(
-      blas.handle(), b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, columns, rows, inner,
-      alpha, b.tensor.raw_data(), type, b.pitch, b.batch_stride, a.tensor.raw_data(), type, a.pitch, a.batch_stride, beta,
-      out.raw_mutable_data(), type, columns, rows * columns, batch, compute_type(dtype), CUBLAS_GEMM_DEFAULT));
+  ADJOINT_CUBLAS(cublasGemmStridedBatchedEx_64(blas.handle(), b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+                                               a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, columns, rows, inner, alpha,
+                                               b.tensor.raw_data(), type, b.pitch, b.batch_stride, a.tensor.raw_data(),
+                                               type, a.pitch, a.batch_stride, beta, out.raw_mutable_data(), type,
+                                               columns, rows * columns, batch, compute_type(dtype),
+                                               CUBLAS_GEMM_DEFAULT));
 }
 
 }  // namespace adjoint::cuda

@@ -40,7 +40,8 @@ void for_each_axis(Visit visit) {
 template <class Index>
 Pairs walk(const TapRun<Index>& run) {
   Pairs pairs;
-  for (Index t = 0; t < run.count; ++t) pairs.emplace_back(run.tap + t * run.tap_step, run.source + t * run.source_step);
+  for (Index t = 0; t < run.count; ++t)
+    pairs.emplace_back(run.tap + t * run.tap_step, run.source + t * run.source_step);
   return pairs;
 }
 

@@ -140,8 +140,9 @@ TEST_P(Join, GradientsOfBothOrders) {
   };
   both([](const std::vector<Tensor>& in) { return cat({in[0], in[1], in[2], in[0]}, 1); });
   both([](const std::vector<Tensor>& in) { return cat({stack({in[0], in[2]}, 1).flatten(1), in[1]}, 1); });
-  both([](const std::vector<Tensor>& in) { return cat({pad(in[0], {1, 2, 0, 1}, 3), pad(in[1], {3, 2, 1, 0})}, 0) +
-                                                  pad(in[2], {-1, 4, 2, 2}); });
+  both([](const std::vector<Tensor>& in) {
+    return cat({pad(in[0], {1, 2, 0, 1}, 3), pad(in[1], {3, 2, 1, 0})}, 0) + pad(in[2], {-1, 4, 2, 2});
+  });
 }
 
 TEST(JoinTape, GradientsReachOnlyTheOperandsThatNeedThem) {
@@ -158,8 +159,8 @@ TEST(JoinBadInput, Cat) {
   const Tensor x = Tensor::zeros({2, 3});
   EXPECT_ERROR(cat({}), "cat: there must be a tensor at least");
   EXPECT_ERROR(cat({x, Tensor{}}), "cat");
-  EXPECT_ERROR(cat({x, Tensor::zeros({3, 3})}, 1), "cat: tensors must have one shape but for axis 1", "(2, 3) in place 0",
-               "(3, 3) in place 1");
+  EXPECT_ERROR(cat({x, Tensor::zeros({3, 3})}, 1), "cat: tensors must have one shape but for axis 1",
+               "(2, 3) in place 0", "(3, 3) in place 1");
   EXPECT_ERROR(cat({x, Tensor::zeros({2})}, 1), "(2,) in place 1");
   EXPECT_ERROR(cat({x, x}, 2), "cat", "2");
   EXPECT_ERROR(cat({x, x.to(kFloat64)}), "one dtype", "float32 in place 0, float64 in place 1");
