@@ -413,6 +413,20 @@ TEST_F(ConvBadInput, OutOfMemory) {
   expect_values("the next call", conv_transpose1d(wide({1, 1, 2}), wide({1, 1, 1})), {4, 4});
 }
 
+TEST_F(ConvBadInputCuda, OutOfMemory) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  const auto wide_cuda = [](const Shape& shape) { return Tensor::full({}, 2.0, {.device = kCUDA}).expand(shape); };
+  refuses<OutOfMemoryError>(
+      [&] {
+        return conv_transpose1d(wide_cuda({1, 1, (1 << 20) + 1}), wide_cuda({1, 1, 1}), {},
+                                {.stride = std::int64_t{1} << 40});
+      },
+      "conv_transpose1d: the result must fit in memory; got input (1, 1, 1048577), weight (1, 1, 1), stride "
+      "1099511627776, padding 0, dilation 1, groups 1, output_padding 0; empty: out of memory on cuda:0; asked for "
+      "4611686018427387908 bytes, holding ");
+  expect_values("the next call", conv_transpose1d(wide_cuda({1, 1, 2}), wide_cuda({1, 1, 1})), {4, 4});
+}
+
 // ---- The trio's own checks.
 
 TEST_F(ConvBadInput, TrioOperands) {

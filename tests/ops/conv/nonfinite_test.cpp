@@ -19,7 +19,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 constexpr std::int64_t kSmall = 20'000;  // multiply-adds; larger problems are poisoned in fewer places
 
-void expect_trio(const char* where, const ConvProblem& p) {
+void expect_trio(const char* where, const ConvProblem& p, Device device) {
   SCOPED_TRACE(where);
   const ConvGeometry& g = p.geometry;
   const auto feature_values = oracle::conv(g, p.image, p.filter, p.feature_bias);
@@ -27,7 +27,7 @@ void expect_trio(const char* where, const ConvProblem& p) {
   const auto filter_values = oracle::conv_weight(g, p.image, p.feature);
   for (const DType dtype : {kFloat32, kFloat64}) {
     SCOPED_TRACE(to_string(dtype));
-    const TensorOptions options{.dtype = dtype};
+    const TensorOptions options{.dtype = dtype, .device = device};
     const Tensor image = p.image_tensor(options), filter = p.filter_tensor(options),
                  feature = p.feature_tensor(options);
     expect_values("conv", conv(image, filter, p.feature_bias_tensor(options), g), feature_values);
@@ -36,39 +36,41 @@ void expect_trio(const char* where, const ConvProblem& p) {
   }
 }
 
-class ConvNonFinite : public ::testing::TestWithParam<ConvCase> {
- protected:
-  ConvNonFinite() : trace_(__FILE__, __LINE__, GetParam()), problem_(integer_problem(geometry(GetParam()))) {}
-
-  // Puts `value` at the first, the middle and the last element, one at a time.
-  void poison(const char* where, std::vector<double> ConvProblem::*operand, double value) {
-    std::vector<double>& values = problem_.*operand;
-    if (values.empty()) return;
-    std::vector<std::size_t> places = {values.size() / 2};
-    if (multiply_adds(GetParam()) <= kSmall) places.insert(places.end(), {0, values.size() - 1});
-    for (const std::size_t place : places) {
-      const double before = std::exchange(values[place], value);
-      expect_trio(where, problem_);
-      values[place] = before;
-    }
-  }
-
-  ::testing::ScopedTrace trace_;
-  ConvProblem problem_;
-};
-
-TEST_P(ConvNonFinite, AppearWhereTheOraclePutsThem) {
-  for (const double value : {kNan, kInfinity}) {
-    SCOPED_TRACE(value);
-    poison("in the image", &ConvProblem::image, value);
-    poison("in the filter", &ConvProblem::filter, value);
-    poison("in the feature", &ConvProblem::feature, value);
-    poison("in conv_transpose's bias", &ConvProblem::image_bias, value);
-    poison("in conv's bias", &ConvProblem::feature_bias, value);
+// Puts `value` at the first, the middle and the last element of one operand, one at a time.
+void poison(const char* where, const ConvCase& c, std::vector<double> ConvProblem::*operand, double value,
+            Device device) {
+  ConvProblem p = integer_problem(geometry(c));
+  std::vector<double>& values = p.*operand;
+  if (values.empty()) return;
+  std::vector<std::size_t> places = {values.size() / 2};
+  if (multiply_adds(c) <= kSmall) places.insert(places.end(), {0, values.size() - 1});
+  for (const std::size_t place : places) {
+    const double before = std::exchange(values[place], value);
+    expect_trio(where, p, device);
+    values[place] = before;
   }
 }
 
+void check(const ConvCase& c, Device device) {
+  SCOPED_TRACE(c);
+  for (const double value : {kNan, kInfinity}) {
+    SCOPED_TRACE(value);
+    poison("in the image", c, &ConvProblem::image, value, device);
+    poison("in the filter", c, &ConvProblem::filter, value, device);
+    poison("in the feature", c, &ConvProblem::feature, value, device);
+    poison("in conv_transpose's bias", c, &ConvProblem::image_bias, value, device);
+    poison("in conv's bias", c, &ConvProblem::feature_bias, value, device);
+  }
+}
+
+class ConvNonFinite : public ::testing::TestWithParam<ConvCase> {};
+TEST_P(ConvNonFinite, AppearWhereTheOraclePutsThem) { check(GetParam(), kCPU); }
 INSTANTIATE_TEST_SUITE_P(Cases, ConvNonFinite, ::testing::ValuesIn(conv_cases()), ConvCaseName());
+
+TEST(ConvNonFiniteCuda, AppearWhereTheOraclePutsThem) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  for (std::size_t i = 0; i < conv_cases().size(); i += 3) check(conv_cases()[i], kCUDA);
+}
 
 }  // namespace
 }  // namespace adjoint::testing
