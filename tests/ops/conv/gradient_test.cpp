@@ -17,43 +17,27 @@ constexpr TensorOptions kDouble{.dtype = kFloat64};
 
 class ConvGradient : public ::testing::TestWithParam<ConvCase> {
  protected:
-  ConvGradient() : trace_(__FILE__, __LINE__, GetParam()), problem_(integer_problem(geometry(GetParam()))) {}
-
+  ConvGradient() : trace_(__FILE__, __LINE__, GetParam()) {}
   ::testing::ScopedTrace trace_;
-  ConvProblem problem_;
 };
 
-TEST_P(ConvGradient, FirstOrder) {
-  const ConvGeometry& g = problem_.geometry;
-  const Tensor image = problem_.image_tensor(kDouble), filter = problem_.filter_tensor(kDouble);
-  const Tensor feature = problem_.feature_tensor(kDouble);
-  EXPECT_TRUE(gradcheck([&](const std::vector<Tensor>& in) { return conv(in[0], in[1], in[2], g); },
-                        {image, filter, problem_.feature_bias_tensor(kDouble)}, kExact));
-  EXPECT_TRUE(
-      gradcheck([&](const std::vector<Tensor>& in) { return call_conv_transpose(GetParam(), in[0], in[1], in[2]); },
-                {feature, filter, problem_.image_bias_tensor(kDouble)}, kExact));
-  EXPECT_TRUE(
-      gradcheck([&](const std::vector<Tensor>& in) { return conv_weight(in[0], in[1], g); }, {image, feature}, kExact));
+TEST_P(ConvGradient, FirstAndSecondOrder) {
+  const ConvCase& c = GetParam();
+  const ConvProblem p = integer_problem(geometry(c));
+  const ConvGeometry& g = p.geometry;
+  const Tensor image = p.image_tensor(kDouble), filter = p.filter_tensor(kDouble), feature = p.feature_tensor(kDouble);
+  const auto check = [](const DifferentiableFunction& f, const std::vector<Tensor>& inputs) {
+    EXPECT_TRUE(gradcheck(f, inputs, kExact));
+    EXPECT_TRUE(gradgradcheck(f, inputs, kExact));
+  };
+  check([&](const std::vector<Tensor>& in) { return conv(in[0], in[1], in[2], g); },
+        {image, filter, p.feature_bias_tensor(kDouble)});
+  check([&](const std::vector<Tensor>& in) { return call_conv_transpose(c, in[0], in[1], in[2]); },
+        {feature, filter, p.image_bias_tensor(kDouble)});
+  check([&](const std::vector<Tensor>& in) { return conv_weight(in[0], in[1], g); }, {image, feature});
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, ConvGradient, ::testing::ValuesIn(small_conv_cases()), ConvCaseName());
-
-class ConvSecondGradient : public ConvGradient {};
-
-TEST_P(ConvSecondGradient, SecondOrder) {
-  const ConvGeometry& g = problem_.geometry;
-  const Tensor image = problem_.image_tensor(kDouble), filter = problem_.filter_tensor(kDouble);
-  const Tensor feature = problem_.feature_tensor(kDouble);
-  EXPECT_TRUE(gradgradcheck([&](const std::vector<Tensor>& in) { return conv(in[0], in[1], in[2], g); },
-                            {image, filter, problem_.feature_bias_tensor(kDouble)}, kExact));
-  EXPECT_TRUE(
-      gradgradcheck([&](const std::vector<Tensor>& in) { return call_conv_transpose(GetParam(), in[0], in[1], in[2]); },
-                    {feature, filter, problem_.image_bias_tensor(kDouble)}, kExact));
-  EXPECT_TRUE(gradgradcheck([&](const std::vector<Tensor>& in) { return conv_weight(in[0], in[1], g); },
-                            {image, feature}, kExact));
-}
-
-INSTANTIATE_TEST_SUITE_P(Cases, ConvSecondGradient, ::testing::ValuesIn(small_conv_cases()), ConvCaseName());
 
 // ---- What a call keeps and computes.
 
