@@ -56,24 +56,16 @@ __global__ void __launch_bounds__(kReduceThreads)
   using Acc = typename Policy::Acc;
   __shared__ alignas(16) unsigned char storage[kReduceThreads * sizeof(Acc)];
   Acc* const sums = reinterpret_cast<Acc*>(storage);
-  const int lanes = tiling.lanes();
-  const int lane = static_cast<int>(threadIdx.x) % lanes;
-  const int first_row = lane / tiling.columns;
+  const int thread = static_cast<int>(threadIdx.x);
   const std::int64_t step = std::int64_t{gridDim.x} * tiling.items_per_block;
   for (std::int64_t base = std::int64_t{blockIdx.x} * tiling.items_per_block; base < tiling.items; base += step) {
-    const std::int64_t item = base + static_cast<int>(threadIdx.x) / lanes;
-    const std::int64_t column = item % tiling.column_blocks * tiling.columns + lane % tiling.columns;
-    const std::int64_t chunk = item / tiling.column_blocks % stage.chunks;
-    const std::int64_t outer = item / tiling.column_blocks / stage.chunks;
-    // Threads left over where lanes do not divide the block hold items of the next block: they only keep time.
-    const bool active =
-        static_cast<int>(threadIdx.x) < lanes * tiling.items_per_block && item < tiling.items && column < stage.inner;
+    const ReducePlace place = reduce_place(tiling, stage, base, thread);
     Acc acc[4] = {policy.identity(), policy.identity(), policy.identity(), policy.identity()};
-    if (active) {
-      const std::int64_t begin = chunk * stage.chunk_rows;
+    if (place.active) {
+      const std::int64_t begin = place.chunk * stage.chunk_rows;
       const std::int64_t end = min(stage.extent, begin + stage.chunk_rows);
-      const auto* const at = data + outer * stage.extent * stage.inner + column;
-      std::int64_t row = begin + first_row;
+      const auto* const at = data + place.outer * stage.extent * stage.inner + place.column;
+      std::int64_t row = begin + place.row;
       const std::int64_t stride = tiling.abreast;
       for (; row + 3 * stride < end; row += 4 * stride) {  // four loads in flight
         typename Policy::In loaded[4];
@@ -84,14 +76,16 @@ __global__ void __launch_bounds__(kReduceThreads)
       }
       for (; row < end; row += stride) acc[0] = policy.combine(acc[0], policy.element(at[row * stage.inner], row));
     }
-    sums[threadIdx.x] = policy.combine(policy.combine(acc[0], acc[1]), policy.combine(acc[2], acc[3]));
+    sums[thread] = policy.combine(policy.combine(acc[0], acc[1]), policy.combine(acc[2], acc[3]));
     for (int half = tiling.abreast / 2; half > 0; half /= 2) {
       __syncthreads();
-      if (active && first_row < half) {
-        sums[threadIdx.x] = policy.combine(sums[threadIdx.x], sums[threadIdx.x + half * tiling.columns]);
+      if (place.active && place.row < half) {
+        sums[thread] = policy.combine(sums[thread], sums[thread + half * tiling.columns]);
       }
     }
-    if (active && first_row == 0) out[(outer * stage.chunks + chunk) * stage.inner + column] = policy.finish(sums[threadIdx.x]);
+    if (place.active && place.row == 0) {
+      out[(place.outer * stage.chunks + place.chunk) * stage.inner + place.column] = policy.finish(sums[thread]);
+    }
     __syncthreads();
   }
 }

@@ -29,6 +29,28 @@ struct ReduceTiling {
   constexpr std::int64_t blocks() const { return (items + items_per_block - 1) / items_per_block; }
 };
 
+/// What one thread does for one item; `column` and `row` are its first element's.
+struct ReducePlace {
+  std::int64_t outer;
+  std::int64_t chunk;
+  std::int64_t column;
+  int row;      // of the rows abreast
+  bool active;  // threads left over, past the last item or past the last column only keep time
+};
+
+ADJOINT_HD constexpr ReducePlace reduce_place(const ReduceTiling& tiling, const ReduceStage& stage, std::int64_t first_item,
+                                              int thread) {
+  const int lane = thread % tiling.lanes();
+  const std::int64_t item = first_item + thread / tiling.lanes();
+  ReducePlace place{};
+  place.row = lane / tiling.columns;
+  place.column = item % tiling.column_blocks * tiling.columns + lane % tiling.columns;
+  place.chunk = item / tiling.column_blocks % stage.chunks;
+  place.outer = item / tiling.column_blocks / stage.chunks;
+  place.active = thread < tiling.lanes() * tiling.items_per_block && item < tiling.items && place.column < stage.inner;
+  return place;
+}
+
 constexpr int reduce_columns(std::int64_t inner) { return static_cast<int>(std::min(inner, kReduceColumns)); }
 
 constexpr int reduce_abreast(std::int64_t extent, std::int64_t inner) {

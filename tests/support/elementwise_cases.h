@@ -1,0 +1,35 @@
+// The one table of elementwise functions that drives values, gradients and CPU against CUDA.
+#pragma once
+
+#include <adjoint/core/tensor.h>
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace adjoint::testing {
+
+enum class Takes { kFloating, kNumbers, kEverything };
+
+struct ElementwiseCase {
+  std::string name;
+  int arity;
+  Takes takes;
+  bool exact;  // no rounding on small integers and their quarters: results are compared at tolerance zero
+  double low, high;  // operands' range
+  bool differentiable;
+  Tensor (*call)(const std::vector<Tensor>& in);
+  double (*reference)(const double* in);
+};
+
+const std::vector<ElementwiseCase>& elementwise_cases();
+/// Those of all eight dtypes that the case takes.
+std::vector<DType> dtypes(Takes takes);
+/// Operand number `which`, of `count` values in the case's range that every dtype in `dtype`'s class holds exactly.
+std::vector<double> operand_values(const ElementwiseCase& c, DType dtype, std::int64_t count, int which);
+/// What a rounding function may be off by, relative to 1 + |value|.
+double tolerance(DType dtype);
+
+std::ostream& operator<<(std::ostream& out, const ElementwiseCase& c);
+
+}  // namespace adjoint::testing
