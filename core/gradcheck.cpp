@@ -38,7 +38,7 @@ std::vector<Tensor> own_inputs(const char* op, const std::vector<Tensor>& inputs
 Jacobian analytic_jacobian(const DifferentiableFunction& f, const std::vector<Tensor>& inputs, const Tensor& input) {
   const PauseTape pause;
   Tape tape;
-  const Tensor out = f(inputs);
+  const Tensor out = f(inputs).clone();  // recorded, also where f gives back one of its inputs
   Jacobian jacobian;
   for (std::int64_t row = 0; row < out.numel(); ++row) {
     if (!out.requires_grad()) {
@@ -120,12 +120,12 @@ bool gradgradcheck(const DifferentiableFunction& f, std::vector<Tensor> inputs, 
     const DifferentiableFunction gradient = [&f, i, count](const std::vector<Tensor>& x) {
       const std::vector<Tensor> arguments(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(count));
       if (Tape* outer = Tape::current()) {
-        const Tensor y = f(arguments);
+        const Tensor y = f(arguments).clone();
         const Tensor g = outer->gradient(y, {x[i]}, {.record = true, .grad_output = x[count], .allow_unused = true})[0];
         return g.defined() ? g : Tensor::zeros(x[i].shape(), x[i].options());
       }
       Tape tape;
-      const Tensor y = f(arguments);
+      const Tensor y = f(arguments).clone();
       const Tensor g = tape.gradient(y, {x[i]}, {.grad_output = x[count], .allow_unused = true})[0];
       return g.defined() ? g : Tensor::zeros(x[i].shape(), x[i].options());
     };

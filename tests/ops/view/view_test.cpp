@@ -210,6 +210,7 @@ struct ViewCase {
 };
 
 const ViewCase kViews[] = {
+    {"reshape_to_itself", [](const Tensor& x) { return x.reshape({2, 3, 4}); }},
     {"reshape", [](const Tensor& x) { return x.reshape({4, 6}); }},
     {"reshape_copy", [](const Tensor& x) { return x.permute({2, 1, 0}).reshape({6, 4}); }},
     {"flatten", [](const Tensor& x) { return x.flatten(1); }},
