@@ -18,6 +18,7 @@
 #include <adjoint/ops/matmul/matmul.h>
 #include <adjoint/ops/reduce/reduce.h>
 #include <adjoint/ops/resample/resample.h>
+#include <adjoint/ops/roll/roll.h>
 #include <adjoint/ops/view/view.h>
 
 // Absent from builds without ADJOINT_DATA.
