@@ -1,0 +1,42 @@
+#include <adjoint/nn/activation.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/ops/resample/resample.h>
+
+namespace adjoint::nn {
+
+LeakyReLU::LeakyReLU(const LeakyReLUOptions& options) : Module("LeakyReLU"), options_(options) {
+  set_description(fmt::format("negative_slope={}", options.negative_slope));
+}
+
+PReLU::PReLU(const PReLUOptions& options) : Module("PReLU") {
+  ADJOINT_CHECK(options.num_parameters >= 1, "PReLU: num_parameters must be at least 1; got {}",
+                options.num_parameters);
+  set_description(fmt::format("num_parameters={}", options.num_parameters));
+  weight = register_parameter("weight", Tensor::full({options.num_parameters}, options.init));
+}
+
+Flatten::Flatten(const FlattenOptions& options) : Module("Flatten"), options_(options) {
+  set_description(fmt::format("start_dim={}, end_dim={}", options.start_dim, options.end_dim));
+}
+
+PixelShuffle::PixelShuffle(std::int64_t upscale_factor) : Module("PixelShuffle"), upscale_factor_(upscale_factor) {
+  ADJOINT_CHECK(upscale_factor >= 1, "PixelShuffle: upscale_factor must be at least 1; got {}", upscale_factor);
+  set_description(fmt::format("upscale_factor={}", upscale_factor));
+}
+
+Tensor PixelShuffle::operator()(const Tensor& x) const { return pixel_shuffle(x, upscale_factor_); }
+
+Dropout::Dropout(const DropoutOptions& options) : Module("Dropout"), options_(options) {
+  ADJOINT_CHECK(options.p >= 0.0 && options.p <= 1.0, "Dropout: p must be between 0 and 1; got {}", options.p);
+  set_description(fmt::format("p={}", options.p));
+}
+
+Tensor Dropout::operator()(const Tensor& x) const {
+  if (!training() || options_.p == 0.0) return x;
+  if (options_.p == 1.0) return x * 0.0;
+  const Tensor kept = (Tensor::rand(x.shape(), {.device = x.device()}) >= options_.p).to(x.dtype());
+  return x * (kept * (1.0 / (1.0 - options_.p)));
+}
+
+}  // namespace adjoint::nn

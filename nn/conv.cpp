@@ -1,0 +1,177 @@
+#include <adjoint/nn/conv.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/nn/init.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace adjoint::nn {
+namespace {
+
+// The options of all four, one value a spatial axis.
+struct Layout {
+  const char* type;
+  std::int64_t in_channels, out_channels;
+  std::vector<std::int64_t> kernel_size, stride, padding, output_padding, dilation;
+  std::int64_t groups;
+  bool bias;
+  bool transposed;
+
+  Shape weight_shape() const {
+    Shape shape = transposed ? Shape{in_channels, out_channels / groups} : Shape{out_channels, in_channels / groups};
+    for (const std::int64_t extent : kernel_size) shape.push_back(extent);
+    return shape;
+  }
+};
+
+std::vector<std::int64_t> axes(std::int64_t length) { return {length}; }
+std::vector<std::int64_t> axes(const Size2& size) { return {size.h, size.w}; }
+
+template <class Options>
+Layout layout(const char* type, std::int64_t in_channels, std::int64_t out_channels, const Options& o) {
+  Layout layout{.type = type,
+                .in_channels = in_channels,
+                .out_channels = out_channels,
+                .kernel_size = axes(o.kernel_size),
+                .stride = axes(o.stride),
+                .padding = axes(o.padding),
+                .output_padding = {},
+                .dilation = axes(o.dilation),
+                .groups = o.groups,
+                .bias = o.bias,
+                .transposed = false};
+  if constexpr (requires { o.output_padding; }) {
+    layout.transposed = true;
+    layout.output_padding = axes(o.output_padding);
+  }
+  return layout;
+}
+
+std::string tuple(const std::vector<std::int64_t>& values) { return to_string(Dims(values)); }
+
+void check_at_least(const Layout& layout, const char* option, const std::vector<std::int64_t>& values,
+                    std::int64_t least) {
+  ADJOINT_CHECK(*std::min_element(values.begin(), values.end()) >= least, "{}: {} must be at least {}; got {}",
+                layout.type, option, least, tuple(values));
+}
+
+void check(const Layout& l) {
+  ADJOINT_CHECK(l.groups >= 1, "{}: groups must be at least 1; got {}", l.type, l.groups);
+  for (const auto& [option, channels] : {std::pair{"in_channels", l.in_channels}, {"out_channels", l.out_channels}}) {
+    ADJOINT_CHECK(channels >= 1, "{}: {} must be at least 1; got {}", l.type, option, channels);
+    ADJOINT_CHECK(channels % l.groups == 0, "{}: groups must divide {}; got {} groups, {} channels", l.type, option,
+                  l.groups, channels);
+  }
+  check_at_least(l, "kernel_size", l.kernel_size, 1);
+  check_at_least(l, "stride", l.stride, 1);
+  check_at_least(l, "padding", l.padding, 0);
+  check_at_least(l, "dilation", l.dilation, 1);
+  if (!l.transposed) return;
+  check_at_least(l, "output_padding", l.output_padding, 0);
+  for (std::size_t axis = 0; axis < l.stride.size(); ++axis) {
+    ADJOINT_CHECK(
+        l.output_padding[axis] < std::max(l.stride[axis], l.dilation[axis]),
+        "{}: output_padding must be below stride or below dilation; got output_padding {}, stride {}, dilation {}",
+        l.type, tuple(l.output_padding), tuple(l.stride), tuple(l.dilation));
+  }
+}
+
+// Like PyTorch's: what stands at its default is left out.
+std::string describe(const Layout& l) {
+  const auto is_all = [](const std::vector<std::int64_t>& values, std::int64_t value) {
+    return std::count(values.begin(), values.end(), value) == static_cast<std::ptrdiff_t>(values.size());
+  };
+  std::string text = fmt::format("{}, {}, kernel_size={}, stride={}", l.in_channels, l.out_channels,
+                                 tuple(l.kernel_size), tuple(l.stride));
+  if (!is_all(l.padding, 0)) text += ", padding=" + tuple(l.padding);
+  if (!is_all(l.dilation, 1)) text += ", dilation=" + tuple(l.dilation);
+  if (!is_all(l.output_padding, 0)) text += ", output_padding=" + tuple(l.output_padding);
+  if (l.groups != 1) text += fmt::format(", groups={}", l.groups);
+  if (!l.bias) text += ", bias=False";
+  return text;
+}
+
+template <class M>
+void make_parameters(M& module, const Layout& layout) {
+  module.weight = module.register_parameter("weight", Tensor::empty(layout.weight_shape()));
+  if (layout.bias) module.bias = module.register_parameter("bias", Tensor::empty({layout.out_channels}));
+  init::default_(module.weight, module.bias);
+}
+
+}  // namespace
+
+Conv1d::Conv1d(std::int64_t in_channels, std::int64_t out_channels, const Conv1dOptions& options)
+    : Module("Conv1d"), options_(options) {
+  const Layout made = layout("Conv1d", in_channels, out_channels, options);
+  check(made);
+  set_description(describe(made));
+  make_parameters(*this, made);
+}
+
+Tensor Conv1d::operator()(const Tensor& input) const {
+  return conv1d(input, weight, bias,
+                {.stride = options_.stride,
+                 .padding = options_.padding,
+                 .dilation = options_.dilation,
+                 .groups = options_.groups});
+}
+
+Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Conv2dOptions& options)
+    : Module("Conv2d"), options_(options) {
+  const Layout made = layout("Conv2d", in_channels, out_channels, options);
+  check(made);
+  set_description(describe(made));
+  make_parameters(*this, made);
+}
+
+Tensor Conv2d::operator()(const Tensor& input) const {
+  return conv2d(input, weight, bias,
+                {.stride = options_.stride,
+                 .padding = options_.padding,
+                 .dilation = options_.dilation,
+                 .groups = options_.groups});
+}
+
+ConvTranspose1d::ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels,
+                                 const ConvTranspose1dOptions& options)
+    : Module("ConvTranspose1d"), options_(options) {
+  const Layout made = layout("ConvTranspose1d", in_channels, out_channels, options);
+  check(made);
+  set_description(describe(made));
+  make_parameters(*this, made);
+}
+
+Tensor ConvTranspose1d::operator()(const Tensor& input, const OutputSize1d& call) const {
+  const bool sized = call.output_size != 0;
+  return conv_transpose1d(input, weight, bias,
+                          {.stride = options_.stride,
+                           .padding = options_.padding,
+                           .output_padding = sized ? 0 : options_.output_padding,
+                           .dilation = options_.dilation,
+                           .groups = options_.groups,
+                           .output_size = call.output_size});
+}
+
+ConvTranspose2d::ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels,
+                                 const ConvTranspose2dOptions& options)
+    : Module("ConvTranspose2d"), options_(options) {
+  const Layout made = layout("ConvTranspose2d", in_channels, out_channels, options);
+  check(made);
+  set_description(describe(made));
+  make_parameters(*this, made);
+}
+
+Tensor ConvTranspose2d::operator()(const Tensor& input, const OutputSize2d& call) const {
+  const bool sized = call.output_size != Size2(0);
+  return conv_transpose2d(input, weight, bias,
+                          {.stride = options_.stride,
+                           .padding = options_.padding,
+                           .output_padding = sized ? 0 : options_.output_padding,
+                           .dilation = options_.dilation,
+                           .groups = options_.groups,
+                           .output_size = call.output_size});
+}
+
+}  // namespace adjoint::nn

@@ -1,0 +1,102 @@
+// Convolution and transposed convolution as modules, with PyTorch's options, weight layouts and initial distributions:
+// weight and bias from U(-b, b), b = 1 / sqrt(fan_in) (nn/init.h).
+#pragma once
+
+#include <adjoint/nn/module.h>
+#include <adjoint/ops/conv/conv.h>
+
+#include <cstdint>
+
+namespace adjoint::nn {
+
+// kernel_size has no default: constructors throw Error where it is left out, as for every option that no input could
+// fit: channels that are not positive or that groups do not divide, kernel_size, stride or dilation below 1, negative
+// padding, output_padding that is negative or below neither stride nor dilation.
+
+struct Conv1dOptions {
+  std::int64_t kernel_size = 0, stride = 1, padding = 0, dilation = 1, groups = 1;
+  bool bias = true;
+};
+struct Conv2dOptions {
+  Size2 kernel_size, stride = 1, padding = 0, dilation = 1;
+  std::int64_t groups = 1;
+  bool bias = true;
+};
+struct ConvTranspose1dOptions {
+  std::int64_t kernel_size = 0, stride = 1, padding = 0, output_padding = 0, dilation = 1, groups = 1;
+  bool bias = true;
+};
+struct ConvTranspose2dOptions {
+  Size2 kernel_size, stride = 1, padding = 0, output_padding = 0, dilation = 1;
+  std::int64_t groups = 1;
+  bool bias = true;
+};
+
+/// The result's length for one call, in place of the module's output_padding; 0: none asked for.
+struct OutputSize1d {
+  std::int64_t output_size = 0;
+};
+/// The result's height and width for one call, in place of the module's output_padding; 0: none asked for.
+struct OutputSize2d {
+  Size2 output_size = 0;
+};
+
+/// (N, in_channels, L) -> (N, out_channels, L'); conv1d has the arithmetic.
+class ADJOINT_API Conv1d : public Module {
+ public:
+  Conv1d(std::int64_t in_channels, std::int64_t out_channels, const Conv1dOptions& options);
+  Tensor operator()(const Tensor& input) const;
+  const Conv1dOptions& options() const { return options_; }
+
+  Tensor weight;  // (out_channels, in_channels / groups, kernel_size)
+  Tensor bias;    // (out_channels); undefined without one
+
+ private:
+  Conv1dOptions options_;
+};
+
+/// (N, in_channels, H, W) -> (N, out_channels, H', W'); conv2d has the arithmetic.
+class ADJOINT_API Conv2d : public Module {
+ public:
+  Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Conv2dOptions& options);
+  Tensor operator()(const Tensor& input) const;
+  const Conv2dOptions& options() const { return options_; }
+
+  Tensor weight;  // (out_channels, in_channels / groups, kh, kw)
+  Tensor bias;    // (out_channels); undefined without one
+
+ private:
+  Conv2dOptions options_;
+};
+
+/// (N, in_channels, L) -> (N, out_channels, L'); conv_transpose1d has the arithmetic.
+class ADJOINT_API ConvTranspose1d : public Module {
+ public:
+  ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels, const ConvTranspose1dOptions& options);
+  /// up(x), or up(x, {.output_size = length}).
+  Tensor operator()(const Tensor& input, const OutputSize1d& call = {}) const;
+  const ConvTranspose1dOptions& options() const { return options_; }
+
+  Tensor weight;  // (in_channels, out_channels / groups, kernel_size)
+  Tensor bias;    // (out_channels); undefined without one
+
+ private:
+  ConvTranspose1dOptions options_;
+};
+
+/// (N, in_channels, H, W) -> (N, out_channels, H', W'); conv_transpose2d has the arithmetic.
+class ADJOINT_API ConvTranspose2d : public Module {
+ public:
+  ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, const ConvTranspose2dOptions& options);
+  /// up(x), or up(x, {.output_size = {height, width}}).
+  Tensor operator()(const Tensor& input, const OutputSize2d& call = {}) const;
+  const ConvTranspose2dOptions& options() const { return options_; }
+
+  Tensor weight;  // (in_channels, out_channels / groups, kh, kw)
+  Tensor bias;    // (out_channels); undefined without one
+
+ private:
+  ConvTranspose2dOptions options_;
+};
+
+}  // namespace adjoint::nn

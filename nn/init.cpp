@@ -1,0 +1,134 @@
+#include <adjoint/nn/init.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/core/tape.h>
+#include <adjoint/core/tensor_impl.h>
+
+#include <cmath>
+#include <vector>
+
+namespace adjoint::nn::init {
+namespace {
+
+struct Fans {
+  double in;
+  double out;
+};
+
+Fans fans(const char* op, const Tensor& tensor) {
+  check_defined(op, "tensor", tensor);
+  const Shape& shape = tensor.shape();
+  ADJOINT_CHECK(shape.size() >= 2, "{}: the tensor must have at least two axes; got shape {}", op, shape);
+  double taps = 1.0;
+  for (std::size_t axis = 2; axis < shape.size(); ++axis) taps *= static_cast<double>(shape[axis]);
+  return {static_cast<double>(shape[1]) * taps, static_cast<double>(shape[0]) * taps};
+}
+
+double kaiming_deviation(const char* op, const Tensor& tensor, const KaimingOptions& options) {
+  const Fans fan = fans(op, tensor);
+  return calculate_gain(options.nonlinearity, options.a) /
+         std::sqrt(options.mode == FanMode::kFanIn ? fan.in : fan.out);
+}
+
+double xavier_deviation(const char* op, const Tensor& tensor, const XavierOptions& options) {
+  const Fans fan = fans(op, tensor);
+  return options.gain * std::sqrt(2.0 / (fan.in + fan.out));
+}
+
+// A uniform distribution of this standard deviation, around 0.
+void uniform_of_deviation(Tensor& tensor, double deviation) {
+  const double bound = std::sqrt(3.0) * deviation;
+  uniform_(tensor, -bound, bound);
+}
+
+// The hat of linear interpolation, sampled at the taps of a kernel of `size`.
+std::vector<double> interpolation_taps(std::int64_t size) {
+  const double width = static_cast<double>((size + 1) / 2);
+  const double centre = static_cast<double>(size - 1) / 2.0;
+  std::vector<double> taps;
+  for (std::int64_t k = 0; k < size; ++k) taps.push_back(1.0 - std::abs(static_cast<double>(k) - centre) / width);
+  return taps;
+}
+
+}  // namespace
+
+double calculate_gain(Nonlinearity nonlinearity, double a) {
+  switch (nonlinearity) {
+    case Nonlinearity::kLinear:
+    case Nonlinearity::kSigmoid: return 1.0;
+    case Nonlinearity::kTanh: return 5.0 / 3.0;
+    case Nonlinearity::kReLU: return std::sqrt(2.0);
+    case Nonlinearity::kLeakyReLU: return std::sqrt(2.0 / (1.0 + a * a));
+    case Nonlinearity::kSELU: return 0.75;
+  }
+  fail("calculate_gain: the nonlinearity must be one of the enumeration's; got {}", static_cast<int>(nonlinearity));
+}
+
+void constant_(Tensor tensor, double value) {
+  const PauseTape pause;
+  tensor.fill_(value);
+}
+void zeros_(Tensor tensor) { constant_(std::move(tensor), 0.0); }
+void ones_(Tensor tensor) { constant_(std::move(tensor), 1.0); }
+
+void uniform_(Tensor tensor, double low, double high) {
+  const PauseTape pause;
+  tensor.uniform_(low, high);
+}
+
+void normal_(Tensor tensor, double mean, double standard_deviation) {
+  const PauseTape pause;
+  tensor.normal_(mean, standard_deviation);
+}
+
+void kaiming_uniform_(Tensor tensor, const KaimingOptions& options) {
+  const double deviation = kaiming_deviation("kaiming_uniform_", tensor, options);
+  if (tensor.numel() > 0) uniform_of_deviation(tensor, deviation);
+}
+
+void kaiming_normal_(Tensor tensor, const KaimingOptions& options) {
+  const double deviation = kaiming_deviation("kaiming_normal_", tensor, options);
+  if (tensor.numel() > 0) normal_(tensor, 0.0, deviation);
+}
+
+void xavier_uniform_(Tensor tensor, const XavierOptions& options) {
+  const double deviation = xavier_deviation("xavier_uniform_", tensor, options);
+  if (tensor.numel() > 0) uniform_of_deviation(tensor, deviation);
+}
+
+void xavier_normal_(Tensor tensor, const XavierOptions& options) {
+  const double deviation = xavier_deviation("xavier_normal_", tensor, options);
+  if (tensor.numel() > 0) normal_(tensor, 0.0, deviation);
+}
+
+void bilinear_(Tensor tensor) {
+  check_defined("bilinear_", "tensor", tensor);
+  const Shape& shape = tensor.shape();
+  ADJOINT_CHECK(shape.size() == 3 || shape.size() == 4,
+                "bilinear_: the tensor must be a convolution's weight, of three or four "
+                "axes; got shape {}",
+                shape);
+  ADJOINT_CHECK(shape[1] > 0 && shape[0] % shape[1] == 0,
+                "bilinear_: the second extent must divide the first, so that channel c feeds channel c; got shape {}",
+                shape);
+  const std::vector<double> rows = shape.size() == 4 ? interpolation_taps(shape[2]) : std::vector<double>{1.0};
+  const std::vector<double> columns = interpolation_taps(shape.back());
+  std::vector<double> values(static_cast<std::size_t>(tensor.numel()), 0.0);
+  const std::size_t taps = rows.size() * columns.size(), width = static_cast<std::size_t>(shape[1]);
+  for (std::size_t c = 0; c < static_cast<std::size_t>(shape[0]); ++c) {
+    double* filter = values.data() + (c * width + c % width) * taps;
+    for (std::size_t i = 0; i < taps; ++i) filter[i] = rows[i / columns.size()] * columns[i % columns.size()];
+  }
+  const PauseTape pause;
+  tensor.copy_(Tensor::from_vector(values, shape, {.dtype = kFloat64}));
+}
+
+void default_(Tensor weight, Tensor bias) {
+  kaiming_uniform_(weight, {.a = std::sqrt(5.0)});
+  if (!bias.defined()) return;
+  const double fan_in = fans("default_", weight).in;
+  const double bound = fan_in > 0.0 ? 1.0 / std::sqrt(fan_in) : 0.0;
+  uniform_(std::move(bias), -bound, bound);
+}
+
+}  // namespace adjoint::nn::init

@@ -1,0 +1,26 @@
+// The fully connected layer.
+#pragma once
+
+#include <adjoint/nn/module.h>
+
+#include <cstdint>
+
+namespace adjoint::nn {
+
+struct LinearOptions {
+  bool bias = true;
+};
+
+/// (..., in_features) -> (..., out_features): x weight^T + bias. Starts like PyTorch's: U(-b, b), b = 1 /
+/// sqrt(in_features).
+class ADJOINT_API Linear : public Module {
+ public:
+  /// Throws Error for features below 1.
+  Linear(std::int64_t in_features, std::int64_t out_features, const LinearOptions& options = {});
+  Tensor operator()(const Tensor& input) const;
+
+  Tensor weight;  // (out_features, in_features)
+  Tensor bias;    // (out_features); undefined without one
+};
+
+}  // namespace adjoint::nn

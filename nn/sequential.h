@@ -1,0 +1,84 @@
+// Sequential: modules and functions, one after the other.
+//
+//   nn::Sequential net(nn::Conv2d(3, 16, {.kernel_size = 3, .padding = 1}), nn::ReLU(),
+//                      nn::ConvTranspose2d(16, 3, {.kernel_size = 4, .stride = 2, .padding = 1}));
+//   Tensor y = net(x);
+//   net[0].as<nn::Conv2d>().weight;
+#pragma once
+
+#include <adjoint/nn/module.h>
+
+#include <concepts>
+#include <cstddef>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace adjoint::nn {
+
+/// A module, or a function without parameters, as something that maps one tensor to one tensor.
+class ADJOINT_API Layer : public Module {
+ public:
+  template <class M>
+  requires(std::derived_from<M, Module> && !std::same_as<M, Layer> &&
+           std::is_invocable_r_v<Tensor, const M&, const Tensor&>) Layer(M module)
+      : Module(module), forward_(Call<M>{std::move(module)}) {}
+  template <class F>
+  requires(!std::derived_from<F, Module> && std::is_invocable_r_v<Tensor, const F&, const Tensor&>) Layer(F function)
+      : Module("Function"), forward_(std::move(function)) {}
+
+  Tensor operator()(const Tensor& input) const { return forward_(input); }
+
+  /// The module under its own type. Throws Error where it is of another.
+  template <class M>
+  M as() const {
+    const Call<M>* call = forward_.target<Call<M>>();
+    if (call == nullptr) wrong_type();
+    return call->module;
+  }
+
+ private:
+  template <class M>
+  struct Call {
+    M module;
+    Tensor operator()(const Tensor& input) const { return module(input); }
+  };
+  [[noreturn]] void wrong_type() const;
+
+  std::function<Tensor(const Tensor&)> forward_;
+};
+
+class ADJOINT_API Sequential : public Module {
+ public:
+  Sequential();
+  /// Children are named "0", "1", ...
+  template <std::convertible_to<Layer>... Layers>
+  requires(sizeof...(Layers) > 0 && !(sizeof...(Layers) == 1 && (std::derived_from<Layers, Sequential> &&
+                                                                 ...))) explicit Sequential(Layers... layers)
+      : Sequential() {
+    (append(std::move(layers)), ...);
+  }
+  /// Children have names of their own: Sequential({{"conv", nn::Conv2d(...)}, {"act", nn::ReLU()}}).
+  explicit Sequential(std::initializer_list<std::pair<std::string, Layer>> layers);
+
+  /// Named by its index.
+  void append(Layer layer);
+  void append(const std::string& name, Layer layer);
+
+  Tensor operator()(const Tensor& input) const;
+
+  std::size_t size() const { return layers_->size(); }
+  /// Throws Error outside [0, size()).
+  const Layer& operator[](std::size_t i) const;
+  auto begin() const { return layers_->cbegin(); }
+  auto end() const { return layers_->cend(); }
+
+ private:
+  std::shared_ptr<std::vector<Layer>> layers_;  // of all copies
+};
+
+}  // namespace adjoint::nn

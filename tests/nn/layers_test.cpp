@@ -1,0 +1,313 @@
+// Convolutions, activations and initialisers as modules: results, options, initial distributions, errors.
+#include <adjoint/core/random.h>
+#include <adjoint/core/tape.h>
+#include <adjoint/nn/activation.h>
+#include <adjoint/nn/conv.h>
+#include <adjoint/nn/init.h>
+#include <adjoint/nn/linear.h>
+#include <adjoint/tests/support/errors.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace adjoint::nn {
+namespace {
+
+std::vector<float> values(const Tensor& tensor) { return tensor.to_vector<float>(); }
+
+TEST(Conv, ModulesCallTheOperatorsWithTheirOptions) {
+  const Conv1d c1(4, 6, {.kernel_size = 3, .stride = 2, .padding = 1, .dilation = 2, .groups = 2});
+  const Tensor x1 = Tensor::randn({2, 4, 11});
+  EXPECT_EQ(c1.weight.shape(), (Shape{6, 2, 3}));
+  EXPECT_EQ(values(c1(x1)),
+            values(conv1d(x1, c1.weight, c1.bias, {.stride = 2, .padding = 1, .dilation = 2, .groups = 2})));
+
+  const Conv2d c2(
+      4, 6,
+      {.kernel_size = {3, 2}, .stride = {1, 2}, .padding = {2, 1}, .dilation = {2, 1}, .groups = 2, .bias = false});
+  const Tensor x2 = Tensor::randn({2, 4, 7, 8});
+  EXPECT_EQ(c2.weight.shape(), (Shape{6, 2, 3, 2}));
+  EXPECT_FALSE(c2.bias.defined());
+  EXPECT_EQ(c2.parameters().size(), 1U);
+  EXPECT_EQ(values(c2(x2)),
+            values(conv2d(x2, c2.weight, {}, {.stride = {1, 2}, .padding = {2, 1}, .dilation = {2, 1}, .groups = 2})));
+
+  const ConvTranspose1d t1(
+      4, 6, {.kernel_size = 3, .stride = 3, .padding = 1, .output_padding = 2, .dilation = 2, .groups = 2});
+  EXPECT_EQ(t1.weight.shape(), (Shape{4, 3, 3}));
+  EXPECT_EQ(values(t1(x1)),
+            values(conv_transpose1d(x1, t1.weight, t1.bias,
+                                    {.stride = 3, .padding = 1, .output_padding = 2, .dilation = 2, .groups = 2})));
+
+  const ConvTranspose2d t2(4, 6,
+                           {.kernel_size = {3, 4},
+                            .stride = {3, 2},
+                            .padding = {1, 0},
+                            .output_padding = {2, 1},
+                            .dilation = {1, 2},
+                            .groups = 2});
+  EXPECT_EQ(t2.weight.shape(), (Shape{4, 3, 3, 4}));
+  EXPECT_EQ(t2.bias.shape(), (Shape{6}));
+  EXPECT_EQ(values(t2(x2)),
+            values(conv_transpose2d(
+                x2, t2.weight, t2.bias,
+                {.stride = {3, 2}, .padding = {1, 0}, .output_padding = {2, 1}, .dilation = {1, 2}, .groups = 2})));
+}
+
+TEST(Conv, AnOutputSizeReplacesTheOutputPadding) {
+  const ConvTranspose2d up(2, 3, {.kernel_size = 3, .stride = 2, .padding = 1, .output_padding = 1});
+  const Tensor x = Tensor::randn({1, 2, 5, 6});
+  EXPECT_EQ(up(x).shape(), (Shape{1, 3, 10, 12}));
+  EXPECT_EQ(up(x, {.output_size = {9, 12}}).shape(), (Shape{1, 3, 9, 12}));
+  const ConvTranspose1d line(2, 3, {.kernel_size = 3, .stride = 2, .padding = 1});
+  EXPECT_EQ(line(Tensor::randn({1, 2, 5})).shape(), (Shape{1, 3, 9}));
+  EXPECT_EQ(line(Tensor::randn({1, 2, 5}), {.output_size = 10}).shape(), (Shape{1, 3, 10}));
+}
+
+TEST(Conv, GradientsReachTheParameters) {
+  ConvTranspose2d up(2, 3, {.kernel_size = 2, .stride = 2});
+  Tape tape;
+  tape.backward(up(Tensor::ones({1, 2, 2, 2})).sum());
+  EXPECT_EQ(values(up.bias.grad()), (std::vector<float>{16, 16, 16}));
+  EXPECT_EQ(values(up.weight.grad()), std::vector<float>(2 * 3 * 4, 4.0F));
+}
+
+TEST(Conv, PrintsTheOptionsThatAreNotDefaults) {
+  EXPECT_EQ(to_string(ConvTranspose2d(4, 6,
+                                      {.kernel_size = {3, 4},
+                                       .stride = {3, 2},
+                                       .padding = {1, 0},
+                                       .output_padding = {2, 1},
+                                       .dilation = {1, 2},
+                                       .groups = 2,
+                                       .bias = false})),
+            "ConvTranspose2d(4, 6, kernel_size=(3, 4), stride=(3, 2), padding=(1, 0), dilation=(1, 2), "
+            "output_padding=(2, 1), "
+            "groups=2, bias=False)");
+  EXPECT_EQ(to_string(Conv1d(1, 2, {.kernel_size = 3})), "Conv1d(1, 2, kernel_size=(3,), stride=(1,))");
+}
+
+TEST(Conv, BadOptionsAreErrors) {
+  EXPECT_ERROR(ConvTranspose2d(2, 2, {}), "ConvTranspose2d: kernel_size must be at least 1; got (0, 0)");
+  EXPECT_ERROR(Conv1d(2, 2, {.kernel_size = -1}), "Conv1d: kernel_size must be at least 1; got (-1,)");
+  EXPECT_ERROR(Conv2d(0, 2, {.kernel_size = 1}), "Conv2d: in_channels must be at least 1; got 0");
+  EXPECT_ERROR(Conv2d(2, -3, {.kernel_size = 1}), "Conv2d: out_channels must be at least 1; got -3");
+  EXPECT_ERROR(Conv2d(2, 2, {.kernel_size = 1, .groups = 0}), "Conv2d: groups must be at least 1; got 0");
+  EXPECT_ERROR(Conv2d(4, 6, {.kernel_size = 1, .groups = 4}),
+               "Conv2d: groups must divide out_channels; got 4 groups, 6 channels");
+  EXPECT_ERROR(ConvTranspose1d(3, 4, {.kernel_size = 1, .groups = 2}),
+               "ConvTranspose1d: groups must divide in_channels; got 2");
+  EXPECT_ERROR(Conv2d(2, 2, {.kernel_size = 1, .stride = {1, 0}}), "Conv2d: stride must be at least 1; got (1, 0)");
+  EXPECT_ERROR(Conv2d(2, 2, {.kernel_size = 1, .padding = {-1, 0}}), "Conv2d: padding must be at least 0; got (-1, 0)");
+  EXPECT_ERROR(Conv2d(2, 2, {.kernel_size = 1, .dilation = 0}), "Conv2d: dilation must be at least 1; got (0, 0)");
+  EXPECT_ERROR(ConvTranspose2d(2, 2, {.kernel_size = 1, .output_padding = -1}),
+               "ConvTranspose2d: output_padding must be at least 0");
+  EXPECT_ERROR(ConvTranspose2d(2, 2, {.kernel_size = 1, .stride = {2, 3}, .output_padding = {1, 3}}),
+               "ConvTranspose2d: output_padding must be below stride or below dilation; got output_padding (1, 3), "
+               "stride (2, 3), "
+               "dilation (1, 1)");
+  EXPECT_NO_THROW(ConvTranspose2d(2, 2, {.kernel_size = 2, .stride = 1, .output_padding = 1, .dilation = 2}));
+}
+
+// ---- Initialisers.
+
+struct Moments {
+  double mean, deviation, low, high;
+};
+
+Moments moments(const Tensor& tensor) {
+  const std::vector<double> v = tensor.to_vector<double>();
+  Moments m{0, 0, v[0], v[0]};
+  for (const double x : v) m.mean += x / static_cast<double>(v.size());
+  for (const double x : v) m.deviation += (x - m.mean) * (x - m.mean) / static_cast<double>(v.size());
+  m.deviation = std::sqrt(m.deviation);
+  m.low = *std::min_element(v.begin(), v.end());
+  m.high = *std::max_element(v.begin(), v.end());
+  return m;
+}
+
+// Fills [-bound, bound], and nothing outside.
+void expect_uniform(const Tensor& tensor, double bound) {
+  const Moments m = moments(tensor);
+  const double n = static_cast<double>(tensor.numel());
+  EXPECT_LE(m.high, bound);
+  EXPECT_GE(m.low, -bound);
+  EXPECT_GT(m.high, bound * (1.0 - 12.0 / n));
+  EXPECT_LT(m.low, -bound * (1.0 - 12.0 / n));
+  EXPECT_NEAR(m.mean, 0.0, 4.0 * bound / std::sqrt(3.0 * n));
+  EXPECT_NEAR(m.deviation, bound / std::sqrt(3.0), 4.0 * bound / std::sqrt(n));
+}
+
+void expect_normal(const Tensor& tensor, double deviation) {
+  const Moments m = moments(tensor);
+  const double n = static_cast<double>(tensor.numel());
+  EXPECT_NEAR(m.mean, 0.0, 4.0 * deviation / std::sqrt(n));
+  EXPECT_NEAR(m.deviation, deviation, 4.0 * deviation / std::sqrt(2.0 * n));
+  EXPECT_GT(m.high, 2.5 * deviation);
+}
+
+TEST(Init, ConvolutionsStartFromPyTorchsDistributions) {
+  manual_seed(1);
+  // fan_in: input channels of a group times the taps.
+  const Conv2d conv(64, 48, {.kernel_size = {3, 5}, .groups = 2});
+  expect_uniform(conv.weight, 1.0 / std::sqrt(32.0 * 15.0));
+  // PyTorch counts size(1), which of a transposed convolution is the output channels of a group.
+  const ConvTranspose2d up(64, 4096, {.kernel_size = {2, 2}, .groups = 64});
+  expect_uniform(up.weight, 1.0 / std::sqrt(64.0 * 4.0));
+  expect_uniform(up.bias, 1.0 / std::sqrt(64.0 * 4.0));
+  const ConvTranspose1d line(100, 30, {.kernel_size = 7});
+  expect_uniform(line.weight, 1.0 / std::sqrt(30.0 * 7.0));
+}
+
+TEST(Init, DistributionsHaveTheirPapersWidths) {
+  manual_seed(2);
+  const Tensor t = Tensor::empty({60, 40, 3, 2});
+  const double fan_in = 240, fan_out = 360;
+  init::kaiming_uniform_(t, {.a = std::sqrt(5.0)});
+  expect_uniform(t, 1.0 / std::sqrt(fan_in));
+  init::kaiming_uniform_(t, {.mode = init::FanMode::kFanOut, .nonlinearity = init::Nonlinearity::kTanh});
+  expect_uniform(t, 5.0 / 3.0 * std::sqrt(3.0 / fan_out));
+  init::kaiming_normal_(t, {.nonlinearity = init::Nonlinearity::kReLU});
+  expect_normal(t, std::sqrt(2.0 / fan_in));
+  init::xavier_uniform_(t, {.gain = 2.0});
+  expect_uniform(t, 2.0 * std::sqrt(6.0 / (fan_in + fan_out)));
+  init::xavier_normal_(t);
+  expect_normal(t, std::sqrt(2.0 / (fan_in + fan_out)));
+  init::uniform_(t, -3.0, 3.0);
+  expect_uniform(t, 3.0);
+  init::normal_(t, 0.0, 0.5);
+  expect_normal(t, 0.5);
+}
+
+TEST(Init, ConstantsFillWhateverIsRecording) {
+  const Tensor t = Tensor::empty({3}, {.requires_grad = true});
+  const Tape tape;
+  init::constant_(t, 2.5);
+  EXPECT_EQ(values(t), (std::vector<float>{2.5, 2.5, 2.5}));
+  init::ones_(t);
+  EXPECT_EQ(values(t), (std::vector<float>{1, 1, 1}));
+  init::zeros_(t);
+  EXPECT_EQ(values(t), (std::vector<float>{0, 0, 0}));
+}
+
+TEST(Init, GainsArePyTorchs) {
+  EXPECT_EQ(init::calculate_gain(init::Nonlinearity::kLinear), 1.0);
+  EXPECT_EQ(init::calculate_gain(init::Nonlinearity::kSigmoid), 1.0);
+  EXPECT_EQ(init::calculate_gain(init::Nonlinearity::kSELU), 0.75);
+  EXPECT_NEAR(init::calculate_gain(init::Nonlinearity::kLeakyReLU, 0.2), 1.3867504905630728, 1e-15);
+}
+
+TEST(Init, TheBilinearFilterInterpolates) {
+  ConvTranspose2d up(2, 2, {.kernel_size = 4, .stride = 2, .padding = 1, .bias = false});
+  init::bilinear_(up.weight);
+  Tensor x = Tensor::zeros({1, 2, 4, 4});
+  Tensor ramp = x.view_as({4, 4}, {4, 1}, 0);  // channel 0: 0, 1, 2, 3 along the width; channel 1: zeros
+  ramp.copy_(Tensor::arange(0, 4));
+  const Tensor y = up(x);
+  const std::vector<float> all = values(y);
+  // Half-pixel linear interpolation, away from the borders.
+  const std::vector<float> row(all.begin() + 3 * 8 + 1, all.begin() + 3 * 8 + 7);
+  EXPECT_EQ(row, (std::vector<float>{0.25, 0.75, 1.25, 1.75, 2.25, 2.75}));
+  EXPECT_TRUE(std::all_of(all.begin() + 64, all.end(), [](float v) { return v == 0.0F; }));
+
+  const Tensor odd = Tensor::empty({3, 1, 3});  // depthwise, in one dimension
+  init::bilinear_(odd);
+  EXPECT_EQ(values(odd), (std::vector<float>{0.5, 1, 0.5, 0.5, 1, 0.5, 0.5, 1, 0.5}));
+  EXPECT_ERROR(init::bilinear_(Tensor::zeros({3, 2, 3})), "bilinear_: the second extent must divide the first",
+               "(3, 2, 3)");
+  EXPECT_ERROR(init::bilinear_(Tensor::zeros({3, 2})), "bilinear_: the tensor must be a convolution's weight");
+}
+
+TEST(Init, FewerThanTwoAxesHaveNoFan) {
+  EXPECT_ERROR(init::kaiming_uniform_(Tensor::zeros({3})),
+               "kaiming_uniform_: the tensor must have at least two axes; got shape (3,)");
+  EXPECT_ERROR(init::kaiming_normal_(Tensor::zeros({3})), "kaiming_normal_: the tensor must");
+  EXPECT_ERROR(init::xavier_uniform_(Tensor::zeros({})), "xavier_uniform_: the tensor must");
+  EXPECT_ERROR(init::xavier_normal_(Tensor{}), "xavier_normal_: tensor must be defined");
+  EXPECT_NO_THROW(init::kaiming_uniform_(Tensor::zeros({3, 0})));
+}
+
+// ---- Linear.
+
+TEST(Linear, IsAnAffineMapOfTheLastAxis) {
+  Linear linear(3, 2);
+  EXPECT_EQ(linear.weight.shape(), (Shape{2, 3}));
+  linear.weight.copy_(Tensor::from_vector<float>({1, 2, 3, -1, 0, 1}, {2, 3}));
+  linear.bias.copy_(Tensor::from_vector<float>({10, 20}, {2}));
+  const Tensor x = Tensor::from_vector<float>({1, 1, 1, 2, 0, -1}, {2, 3});
+  EXPECT_EQ(values(linear(x)), (std::vector<float>{16, 20, 9, 17}));
+  EXPECT_EQ(linear(x.reshape({2, 1, 3})).shape(), (Shape{2, 1, 2}));
+  EXPECT_EQ(values(linear(x.select(0, 0))), (std::vector<float>{16, 20}));
+  Tape tape;
+  tape.backward(linear(x).sum());
+  EXPECT_EQ(values(linear.weight.grad()), (std::vector<float>{3, 1, 0, 3, 1, 0}));
+  EXPECT_EQ(values(linear.bias.grad()), (std::vector<float>{2, 2}));
+}
+
+TEST(Linear, StartsFromPyTorchsDistributionAndChecksItsFeatures) {
+  manual_seed(4);
+  const Linear linear(300, 200, {.bias = false});
+  expect_uniform(linear.weight, 1.0 / std::sqrt(300.0));
+  EXPECT_FALSE(linear.bias.defined());
+  EXPECT_EQ(to_string(linear), "Linear(in_features=300, out_features=200, bias=False)");
+  EXPECT_ERROR(linear(Tensor::zeros({2, 3})),
+               "Linear: input's last axis must have in_features; got input (2, 3), weight (200, 300)");
+  EXPECT_ERROR(linear(Tensor::zeros({})), "Linear: input's last axis");
+  EXPECT_ERROR(linear(Tensor{}), "Linear: input must be defined");
+  EXPECT_ERROR(Linear(0, 3), "Linear: in_features and out_features must be at least 1; got 0, 3");
+}
+
+// ---- Activations.
+
+TEST(Activation, ModulesCallTheirFunctions) {
+  const Tensor x = Tensor::from_vector<float>({-2, -0.5, 0, 3}, {2, 2});
+  EXPECT_EQ(values(ReLU()(x)), (std::vector<float>{0, 0, 0, 3}));
+  EXPECT_EQ(values(LeakyReLU({.negative_slope = 0.5})(x)), (std::vector<float>{-1, -0.25, 0, 3}));
+  EXPECT_EQ(values(PReLU()(x)), (std::vector<float>{-0.5, -0.125, 0, 3}));
+  EXPECT_EQ(values(PReLU({.num_parameters = 2, .init = 2.0})(x)), (std::vector<float>{-4, -1, 0, 3}));
+  EXPECT_EQ(values(Identity()(x)), values(x));
+  EXPECT_EQ(values(Sigmoid()(x)), values(sigmoid(x)));
+  EXPECT_EQ(values(Tanh()(x)), values(tanh(x)));
+  EXPECT_EQ(values(SiLU()(x)), values(silu(x)));
+  EXPECT_EQ(Flatten()(Tensor::zeros({2, 3, 4})).shape(), (Shape{2, 12}));
+  EXPECT_EQ(Flatten({.start_dim = 0, .end_dim = 1})(Tensor::zeros({2, 3, 4})).shape(), (Shape{6, 4}));
+  const PixelShuffle shuffle(2);
+  EXPECT_EQ(values(shuffle(x.reshape({1, 4, 1, 1}))), values(x));
+  EXPECT_EQ(shuffle(Tensor::zeros({1, 8, 3, 5})).shape(), (Shape{1, 2, 6, 10}));
+  EXPECT_EQ(to_string(shuffle), "PixelShuffle(upscale_factor=2)");
+  EXPECT_ERROR(PixelShuffle(0), "PixelShuffle: upscale_factor must be at least 1; got 0");
+  EXPECT_EQ(to_string(LeakyReLU()), "LeakyReLU(negative_slope=0.01)");
+  EXPECT_EQ(to_string(Flatten()), "Flatten(start_dim=1, end_dim=-1)");
+  EXPECT_ERROR(PReLU({.num_parameters = 0}), "PReLU: num_parameters must be at least 1; got 0");
+}
+
+TEST(Dropout, ZeroesAndRescalesInTrainingAlone) {
+  manual_seed(3);
+  Dropout drop({.p = 0.25});
+  const Tensor x = Tensor::ones({10000});
+  const std::vector<float> y = values(drop(x));
+  const auto zeros = std::count(y.begin(), y.end(), 0.0F);
+  EXPECT_NEAR(static_cast<double>(zeros), 2500.0, 4.0 * std::sqrt(10000 * 0.25 * 0.75));
+  EXPECT_EQ(std::count(y.begin(), y.end(), static_cast<float>(1.0 / 0.75)), 10000 - zeros);
+  drop.eval();
+  EXPECT_EQ(values(drop(x)), values(x));
+  EXPECT_EQ(values(Dropout({.p = 1.0})(x)), std::vector<float>(10000, 0.0F));
+  EXPECT_ERROR(Dropout({.p = 1.5}), "Dropout: p must be between 0 and 1; got 1.5");
+  EXPECT_EQ(to_string(drop), "Dropout(p=0.25)");
+}
+
+TEST(Dropout, TheGradientPassesWhereTheElementDid) {
+  const Dropout drop({.p = 0.5});
+  const Tensor x = Tensor::ones({64}, {.requires_grad = true});
+  Tape tape;
+  const Tensor y = drop(x);
+  const std::vector<float> kept = values(y);
+  tape.backward(y.sum());
+  EXPECT_EQ(values(x.grad()), kept);
+}
+
+}  // namespace
+}  // namespace adjoint::nn

@@ -1,0 +1,234 @@
+// Module and Sequential: names, state, moves, modes, printing, composition.
+#include <adjoint/core/tape.h>
+#include <adjoint/nn/activation.h>
+#include <adjoint/nn/conv.h>
+#include <adjoint/nn/sequential.h>
+#include <adjoint/optim/sgd.h>
+#include <adjoint/tests/support/errors.h>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+namespace adjoint::nn {
+namespace {
+
+// As the documentation shows it.
+class Residual : public Module {
+ public:
+  explicit Residual(std::int64_t channels)
+      : Module("Residual"),
+        conv(register_module("conv", Conv2d(channels, channels, {.kernel_size = 3, .padding = 1}))),
+        scale(register_parameter("scale", Tensor::ones({1}))),
+        calls(register_buffer("calls", Tensor::zeros({}, {.dtype = kInt64}))) {}
+  Tensor operator()(const Tensor& x) const { return x + scale * relu(conv(x)); }
+
+  Conv2d conv;
+  Tensor scale;
+  Tensor calls;
+};
+
+std::vector<std::string> names(const NamedTensors& tensors) {
+  std::vector<std::string> all;
+  for (const auto& [name, tensor] : tensors) all.push_back(name);
+  return all;
+}
+
+Sequential upscaler() {
+  return Sequential(Conv2d(3, 4, {.kernel_size = 3, .padding = 1}), ReLU(), Residual(4),
+                    ConvTranspose2d(4, 3, {.kernel_size = 4, .stride = 2, .padding = 1}));
+}
+
+TEST(Module, NamesFollowTheTreeInPyTorchsOrder) {
+  const Sequential net = upscaler();
+  EXPECT_EQ(names(net.named_parameters()), (std::vector<std::string>{"0.weight", "0.bias", "2.scale", "2.conv.weight",
+                                                                     "2.conv.bias", "3.weight", "3.bias"}));
+  EXPECT_EQ(names(net.named_buffers()), std::vector<std::string>{"2.calls"});
+  EXPECT_EQ(names(net.state_dict()), (std::vector<std::string>{"0.weight", "0.bias", "2.scale", "2.calls",
+                                                               "2.conv.weight", "2.conv.bias", "3.weight", "3.bias"}));
+  EXPECT_EQ(net.num_parameters(), 4 * 3 * 9 + 4 + 1 + 4 * 4 * 9 + 4 + 4 * 3 * 16 + 3);
+  std::vector<std::string> paths;
+  for (const auto& [path, module] : net.named_modules()) paths.push_back(path + ":" + module.type());
+  EXPECT_EQ(paths, (std::vector<std::string>{":Sequential", "0:Conv2d", "1:ReLU", "2:Residual", "2.conv:Conv2d",
+                                             "3:ConvTranspose2d"}));
+}
+
+TEST(Module, CopiesShareParametersAndMode) {
+  Residual block(2);
+  const Residual copy = block;
+  EXPECT_TRUE(copy == block);
+  block.eval();
+  EXPECT_FALSE(copy.training());
+  EXPECT_FALSE(copy.conv.training());
+  block.train();
+  EXPECT_TRUE(copy.conv.training());
+  block.scale.fill_(3.0);
+  EXPECT_EQ(copy.scale.item<float>(), 3.0F);
+  EXPECT_EQ(copy.parameters()[0].item<float>(), 3.0F);
+}
+
+TEST(Module, ASharedTensorIsOneParameter) {
+  Module tied;
+  const Tensor weight = Tensor::ones({3});
+  tied.register_parameter("a", weight);
+  tied.register_parameter("b", weight);
+  EXPECT_EQ(names(tied.named_parameters()), std::vector<std::string>{"a"});
+  EXPECT_EQ(tied.num_parameters(), 3);
+  EXPECT_EQ(names(tied.state_dict()), (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(Module, StateIsOutsideTheTapeAndSharesElements) {
+  Residual block(2);
+  const NamedTensors state = block.state_dict();
+  EXPECT_FALSE(state[0].second.requires_grad());
+  block.scale.fill_(5.0);
+  EXPECT_EQ(state[0].second.item<float>(), 5.0F);
+}
+
+TEST(Module, LoadsTheStateOfAnother) {
+  Residual from(2), to(2);
+  from.calls.fill_(9);
+  const Tensor held = to.conv.weight;
+  const LoadReport report = to.load_state_dict(from.state_dict());
+  EXPECT_TRUE(report.missing.empty() && report.unexpected.empty());
+  EXPECT_EQ(held.to_vector<float>(), from.conv.weight.to_vector<float>());
+  EXPECT_EQ(to.calls.item<std::int64_t>(), 9);
+  EXPECT_TRUE(to.scale.requires_grad());
+}
+
+TEST(Module, AStateThatDoesNotFitIsOneErrorAndChangesNothing) {
+  Residual block(2);
+  const auto before = block.conv.bias.to_vector<float>();
+  NamedTensors state = block.state_dict();
+  state.erase(state.begin());                  // scale
+  state[0].second = Tensor::zeros({});         // calls, of another dtype
+  state[1].second = Tensor::zeros({2, 2, 3});  // conv.weight, of another shape
+  state[2].second = Tensor::full({2}, 77.0);   // conv.bias fits
+  state.emplace_back("conv.gain", Tensor::zeros({1}));
+  EXPECT_ERROR(block.load_state_dict(state),
+               "load_state_dict: names, shapes and dtypes must be the module's (Residual)",
+               "; missing: scale; unexpected: conv.gain; mismatched: calls (the module has int64 (), got float32 ()), "
+               "conv.weight "
+               "(the module has float32 (2, 2, 3, 3), got float32 (2, 2, 3))");
+  EXPECT_ERROR(block.load_state_dict(state, {.strict = false}), "mismatched: calls");
+  EXPECT_EQ(block.conv.bias.to_vector<float>(), before);
+
+  state.erase(state.begin(), state.begin() + 2);
+  const LoadReport report = block.load_state_dict(state, {.strict = false});
+  EXPECT_EQ(report.missing, (std::vector<std::string>{"scale", "calls", "conv.weight"}));
+  EXPECT_EQ(report.unexpected, std::vector<std::string>{"conv.gain"});
+  EXPECT_EQ(block.conv.bias.to_vector<float>(), (std::vector<float>{77, 77}));
+
+  EXPECT_ERROR(block.load_state_dict({{"scale", Tensor{}}}), "every tensor must be defined; got Tensor{} as 'scale'");
+  EXPECT_ERROR(block.load_state_dict({{"scale", Tensor::ones({1})}, {"scale", Tensor::ones({1})}}),
+               "names must be unique; got 'scale' twice");
+}
+
+TEST(Module, ConvertsInPlaceForEveryHolder) {
+  Residual block(2);
+  optim::SGD sgd(block.parameters(), {.lr = 1.0});
+  const Tensor held = block.conv.bias;
+  block.scale.set_grad(Tensor::full({1}, 0.5));
+  block.to(kFloat64);
+  EXPECT_EQ(held.dtype(), kFloat64);
+  EXPECT_TRUE(held.requires_grad());
+  EXPECT_EQ(block.calls.dtype(), kInt64);
+  EXPECT_EQ(block.scale.grad().dtype(), kFloat64);
+  sgd.step();
+  EXPECT_EQ(block.scale.item<double>(), 0.5);
+  EXPECT_EQ(block(Tensor::zeros({1, 2, 4, 4}, {.dtype = kFloat64})).dtype(), kFloat64);
+}
+
+TEST(Module, MovesAreErrorsWhereTheyCannotBeMade) {
+  Residual block(2);
+  EXPECT_ERROR(block.to(kInt32), "Module::to: the dtype must be floating point; got int32");
+  const Tape tape;
+  EXPECT_ERROR(block.to(kFloat64), "Module::to: a module must not move while a tape records");
+  EXPECT_EQ(block.scale.dtype(), kFloat32);
+}
+
+TEST(Module, GradientsAreForgottenAndParametersFrozen) {
+  Residual block(2);
+  block.scale.set_grad(Tensor::ones({1}));
+  block.zero_grad();
+  EXPECT_FALSE(block.scale.grad().defined());
+  block.requires_grad_(false);
+  EXPECT_FALSE(block.conv.weight.requires_grad());
+}
+
+TEST(Module, BadRegistrationsAreErrors) {
+  Residual block(2);
+  EXPECT_ERROR(block.register_parameter("scale", Tensor::ones({1})),
+               "register_parameter: a name must be free; got 'scale', which Residual");
+  EXPECT_ERROR(block.register_buffer("conv", Tensor::ones({1})), "register_buffer: a name must be free; got 'conv'");
+  EXPECT_ERROR(block.register_module("calls", ReLU()), "register_module: a name must be free; got 'calls'");
+  EXPECT_ERROR(block.register_module("a.b", ReLU()), "a name must not be empty or hold a dot; got 'a.b' in Residual");
+  EXPECT_ERROR(block.register_parameter("", Tensor::ones({1})), "a name must not be empty");
+  EXPECT_ERROR(block.register_parameter("p", Tensor{}), "a parameter must be defined; got Tensor{} as 'p'");
+  EXPECT_ERROR(block.register_parameter("p", Tensor::ones({1}, {.dtype = kInt64})),
+               "must be floating point; got int64");
+  EXPECT_ERROR(block.register_buffer("b", Tensor{}), "a buffer must be defined; got Tensor{} as 'b'");
+  EXPECT_ERROR(block.register_buffer("b", Tensor::ones({1}, {.requires_grad = true})),
+               "a buffer must not require a gradient; got 'b'");
+  EXPECT_ERROR(block.register_module("self", block), "a module must not be put inside itself; got 'self' in Residual");
+  Module child = block.named_children()[0].second;
+  EXPECT_ERROR(child.register_module("parent", block), "a module must not be put inside itself");
+}
+
+TEST(Module, PrintsLikePyTorch) {
+  EXPECT_EQ(to_string(upscaler()),
+            "Sequential(\n"
+            "  (0): Conv2d(3, 4, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))\n"
+            "  (1): ReLU()\n"
+            "  (2): Residual(\n"
+            "    (conv): Conv2d(4, 4, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))\n"
+            "  )\n"
+            "  (3): ConvTranspose2d(4, 3, kernel_size=(4, 4), stride=(2, 2), padding=(1, 1))\n"
+            ")");
+}
+
+TEST(Sequential, IsTheCompositionOfItsLayers) {
+  const Sequential net = upscaler();
+  const Tensor x = Tensor::randn({2, 3, 5, 6});
+  const Tensor y = net(x);
+  EXPECT_EQ(y.shape(), (Shape{2, 3, 10, 12}));
+  Tensor by_hand = x;
+  for (const Layer& layer : net) by_hand = layer(by_hand);
+  EXPECT_EQ(y.to_vector<float>(), by_hand.to_vector<float>());
+  EXPECT_EQ(net.size(), 4U);
+}
+
+TEST(Sequential, GivesLayersBackUnderTheirOwnType) {
+  const Sequential net = upscaler();
+  EXPECT_TRUE(net[0].as<Conv2d>().weight.impl() == net.parameters()[0].impl());
+  EXPECT_EQ(net[3].as<ConvTranspose2d>().options().stride, Size2(2));
+  EXPECT_ERROR(net[0].as<ReLU>(),
+               "Layer::as: the type must be the one that the layer was made from; got another for a Conv2d");
+  EXPECT_ERROR(net[4], "Sequential: an index must be below the number of layers; got 4 of 4");
+}
+
+TEST(Sequential, TakesNamesFunctionsAndOtherSequentials) {
+  const Tensor x = Tensor::from_vector<float>({-2, 3}, {2});
+  Sequential net({{"double", [](const Tensor& t) { return t + t; }}, {"act", ReLU()}});
+  EXPECT_EQ(net(x).to_vector<float>(), (std::vector<float>{0, 6}));
+  net.append(Sequential(Identity(), PReLU()));
+  EXPECT_EQ(names(net.named_parameters()), std::vector<std::string>{"2.1.weight"});
+  EXPECT_EQ(to_string(net),
+            "Sequential(\n  (double): Function()\n  (act): ReLU()\n"
+            "  (2): Sequential(\n    (0): Identity()\n    (1): PReLU(num_parameters=1)\n  )\n)");
+  EXPECT_ERROR(net.append("act", ReLU()), "a name must be free; got 'act'");
+  EXPECT_EQ(net.size(), 3U);
+}
+
+TEST(Sequential, CopiesShareLayersAppendedLater) {
+  Sequential net{ReLU()};
+  const Sequential copy = net;
+  net.append([](const Tensor& t) { return t + 1.0; });
+  EXPECT_EQ(copy.size(), 2U);
+  EXPECT_EQ(copy(Tensor::full({1}, -1.0)).item<float>(), 1.0F);
+}
+
+}  // namespace
+}  // namespace adjoint::nn
