@@ -1,0 +1,73 @@
+#include <adjoint/optim/adam.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/optim/kernels.h>
+
+#include <cmath>
+
+namespace adjoint::optim {
+namespace {
+
+template <class Options>
+std::vector<std::string> state_names(const Options& options) {
+  std::vector<std::string> names{"exp_avg", "exp_avg_sq"};
+  if (options.amsgrad) names.push_back("max_exp_avg_sq");
+  return names;
+}
+
+template <class Options>
+void check(const char* name, const Options& options) {
+  for (const double beta : options.betas) {
+    ADJOINT_CHECK(beta >= 0.0 && beta < 1.0, "{}: betas must be in [0, 1); got {}, {}", name, options.betas[0],
+                  options.betas[1]);
+  }
+  ADJOINT_CHECK(options.eps >= 0.0, "{}: eps must not be negative; got {}", name, options.eps);
+  ADJOINT_CHECK(options.weight_decay >= 0.0, "{}: weight_decay must not be negative; got {}", name,
+                options.weight_decay);
+}
+
+template <class Options>
+AdamAttr attributes(const Options& options, double lr, std::int64_t step) {
+  const auto t = static_cast<double>(step);
+  return {.beta1 = options.betas[0],
+          .beta2 = options.betas[1],
+          .eps = options.eps,
+          .weight_decay = 0.0,
+          .shrink = 1.0,
+          .step_size = lr / (1.0 - std::pow(options.betas[0], t)),
+          .bias_correction2_sqrt = std::sqrt(1.0 - std::pow(options.betas[1], t))};
+}
+
+void run(const Batch& batch, const AdamAttr& attr, bool amsgrad) {
+  if (amsgrad) {
+    update<Amsgrad>(batch, attr);
+  } else {
+    update<PlainAdam>(batch, attr);
+  }
+}
+
+}  // namespace
+
+Adam::Adam(std::vector<Tensor> parameters, const AdamOptions& options)
+    : Optimizer("Adam", std::move(parameters), options.lr, state_names(options)), options_(options) {
+  check("Adam", options);
+}
+
+void Adam::update(const Batch& batch) {
+  AdamAttr attr = attributes(options_, lr(), batch.step);
+  attr.weight_decay = options_.weight_decay;
+  run(batch, attr, options_.amsgrad);
+}
+
+AdamW::AdamW(std::vector<Tensor> parameters, const AdamWOptions& options)
+    : Optimizer("AdamW", std::move(parameters), options.lr, state_names(options)), options_(options) {
+  check("AdamW", options);
+}
+
+void AdamW::update(const Batch& batch) {
+  AdamAttr attr = attributes(options_, lr(), batch.step);
+  attr.shrink = 1.0 - lr() * options_.weight_decay;
+  run(batch, attr, options_.amsgrad);
+}
+
+}  // namespace adjoint::optim

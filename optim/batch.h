@@ -1,0 +1,33 @@
+// What a step hands to its kernels. Internal to optim.
+#pragma once
+
+#include <adjoint/core/device.h>
+#include <adjoint/core/dtype.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace adjoint::optim {
+
+/// Most tensors of a parameter's shape that an optimiser keeps for it.
+inline constexpr std::size_t kMaxState = 3;
+
+/// One parameter: addresses of `numel` contiguous elements each.
+struct Item {
+  void* parameter;
+  const void* gradient;
+  std::array<void*, kMaxState> state;
+  std::int64_t numel;
+};
+
+/// Parameters that one rule updates: of one dtype, on one device, after the same number of updates.
+struct Batch {
+  Device device;
+  DType dtype;
+  std::int64_t step;  // this update's number, from 1
+  std::vector<Item> items;
+};
+
+}  // namespace adjoint::optim

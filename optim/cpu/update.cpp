@@ -1,0 +1,44 @@
+#include <adjoint/core/convert.h>
+#include <adjoint/core/parallel.h>
+#include <adjoint/optim/kernels.h>
+
+namespace adjoint::optim::cpu {
+namespace {
+
+constexpr std::int64_t kGrain = 16384;
+
+template <class T, class Rule>
+void update_range(const Rule& rule, const Item& item, std::int64_t begin, std::int64_t end) {
+  using C = compute_t<T>;
+  constexpr int kState = Rule::kState;
+  T* __restrict parameter = static_cast<T*>(item.parameter);
+  const T* __restrict gradient = static_cast<const T*>(item.gradient);
+  T* const state[kMaxState] = {static_cast<T*>(item.state[0]), static_cast<T*>(item.state[1]),
+                               static_cast<T*>(item.state[2])};
+#pragma GCC ivdep
+  for (std::int64_t i = begin; i < end; ++i) {
+    C p = convert<C>(parameter[i]);
+    C s[kMaxState];
+    for (int n = 0; n < kState; ++n) s[n] = convert<C>(state[n][i]);
+    rule(p, convert<C>(gradient[i]), s);
+    for (int n = 0; n < kState; ++n) state[n][i] = convert<T>(s[n]);
+    parameter[i] = convert<T>(p);
+  }
+}
+
+}  // namespace
+
+template <template <class> class Rule>
+void update(const Batch& batch, const typename Rule<float>::Attr& attr) {
+  visit_floating(batch.dtype, [&]<class T>() {
+    const Rule<compute_t<T>> rule(attr);
+    for (const Item& item : batch.items) {
+      parallel_ranges(item.numel, kGrain,
+                      [&](std::int64_t begin, std::int64_t end) { update_range<T>(rule, item, begin, end); });
+    }
+  });
+}
+
+ADJOINT_INSTANTIATE_UPDATES
+
+}  // namespace adjoint::optim::cpu

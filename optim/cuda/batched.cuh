@@ -1,0 +1,64 @@
+// One launch over many tensors: each block takes one chunk of one of them. For .cu files of optim.
+//
+// A table of the tensors' addresses travels as the kernel's parameter, so that nothing is allocated or copied. Chunks
+// depend on the sizes alone, never on the device.
+#pragma once
+
+#include <adjoint/core/cuda/launch.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace adjoint::optim::cuda {
+
+inline constexpr int kThreads = 256;
+inline constexpr std::int64_t kChunk = 4096;  // elements of a block
+// A kernel's parameters may hold 4 KiB.
+inline constexpr int kMaxEntries = 64;
+
+inline std::int64_t chunks_of(std::int64_t numel) { return (numel + kChunk - 1) / kChunk; }
+
+/// Entry has `numel`, which is positive.
+template <class Entry>
+struct Table {
+  int count = 0;
+  std::int32_t first_chunk[kMaxEntries + 1] = {};  // of each entry; one past the last: all chunks
+  Entry entries[kMaxEntries];
+
+  /// The entry of a block, and the elements [begin, end) of it that are the block's.
+  __device__ const Entry& find(std::int64_t& begin, std::int64_t& end) const {
+    const auto chunk = static_cast<std::int32_t>(blockIdx.x);
+    int low = 0, high = count;  // first_chunk[low] <= chunk < first_chunk[high]
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      (first_chunk[middle] <= chunk ? low : high) = middle;
+    }
+    begin = (chunk - first_chunk[low]) * kChunk;
+    end = std::min(begin + kChunk, entries[low].numel);
+    return entries[low];
+  }
+};
+
+/// Calls run(table, first, geometry) for tables that hold all entries in their order; `first` is how many chunks
+/// earlier tables had.
+template <class Entry, class Run>
+void for_each_table(const std::vector<Entry>& entries, const Run& run) {
+  std::int64_t first = 0;
+  for (std::size_t begin = 0; begin < entries.size(); begin += kMaxEntries) {
+    Table<Entry> table;
+    table.count = static_cast<int>(std::min<std::size_t>(kMaxEntries, entries.size() - begin));
+    std::int64_t chunks = 0;
+    for (int i = 0; i < table.count; ++i) {
+      table.entries[i] = entries[begin + static_cast<std::size_t>(i)];
+      table.first_chunk[i] = static_cast<std::int32_t>(chunks);
+      chunks += chunks_of(table.entries[i].numel);
+    }
+    table.first_chunk[table.count] = static_cast<std::int32_t>(chunks);
+    run(table, first, adjoint::cuda::LaunchGeometry{dim3(static_cast<unsigned>(chunks)), dim3(kThreads)});
+    first += chunks;
+  }
+}
+
+}  // namespace adjoint::optim::cuda

@@ -1,0 +1,288 @@
+// Optimisers and schedules against PyTorch's numbers (tests/fixtures/optim.json), and their state.
+#include <adjoint/core/tape.h>
+#include <adjoint/optim/adam.h>
+#include <adjoint/optim/schedule.h>
+#include <adjoint/optim/sgd.h>
+#include <adjoint/tests/support/errors.h>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace adjoint::optim {
+namespace {
+
+using Json = nlohmann::json;
+
+const Json& fixture() {
+  static const Json json = [] {
+    std::ifstream file(ADJOINT_FIXTURES "/optim.json");
+    return Json::parse(file);
+  }();
+  return json;
+}
+
+template <class Options>
+Options common_options(const Json& o) {
+  Options options;
+  options.lr = o.value("lr", options.lr);
+  options.weight_decay = o.value("weight_decay", options.weight_decay);
+  if constexpr (requires { options.betas; }) {
+    if (o.contains("betas")) options.betas = {o["betas"][0], o["betas"][1]};
+    options.eps = o.value("eps", options.eps);
+    options.amsgrad = o.value("amsgrad", options.amsgrad);
+  } else {
+    options.momentum = o.value("momentum", options.momentum);
+    options.dampening = o.value("dampening", options.dampening);
+    options.nesterov = o.value("nesterov", options.nesterov);
+  }
+  return options;
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const Json& c, const std::vector<Tensor>& parameters) {
+  if (c["kind"] == "sgd") return std::make_unique<SGD>(parameters, common_options<SGDOptions>(c["options"]));
+  if (c["kind"] == "adam") return std::make_unique<Adam>(parameters, common_options<AdamOptions>(c["options"]));
+  return std::make_unique<AdamW>(parameters, common_options<AdamWOptions>(c["options"]));
+}
+
+Tensor start(DType dtype) {
+  const auto values = fixture()["start"].get<std::vector<double>>();
+  return Tensor::from_vector(values, {static_cast<std::int64_t>(values.size())},
+                             {.dtype = dtype, .requires_grad = true});
+}
+
+// The fixture's gradient at step t.
+void set_gradient(Tensor& p, std::size_t t) {
+  std::vector<double> gradient = p.to_vector<double>();
+  for (double& g : gradient) g = g * g * g / 3 + 0.1 * static_cast<double>(t + 1) - 0.25;
+  p.set_grad(Tensor::from_vector(gradient, p.shape(), {.dtype = p.dtype()}));
+}
+
+void expect_trajectories(DType dtype, double tolerance) {
+  ASSERT_EQ(fixture()["optimisers"].size(), 11U);
+  for (const Json& c : fixture()["optimisers"]) {
+    Tensor p = start(dtype);
+    const auto optimizer = make_optimizer(c, {p});
+    for (std::size_t t = 0; t < c["points"].size(); ++t) {
+      set_gradient(p, t);
+      optimizer->step();
+      const auto expected = c["points"][t].get<std::vector<double>>();
+      const auto actual = p.to_vector<double>();
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_NEAR(actual[i], expected[i], tolerance * (1.0 + std::abs(expected[i])))
+            << c["kind"] << " " << c["options"] << " step " << t << " element " << i;
+      }
+    }
+  }
+}
+
+TEST(Optimizer, Float64TrajectoriesArePyTorchs) { expect_trajectories(kFloat64, 1e-14); }
+TEST(Optimizer, Float32TrajectoriesArePyTorchs) { expect_trajectories(kFloat32, 2e-6); }
+
+TEST(Optimizer, HalfPrecisionIsRoundedOnceAStep) {
+  Tensor p = Tensor::full({3}, 1.0, {.dtype = kBFloat16, .requires_grad = true});
+  SGD sgd({p}, {.lr = 0.5});
+  p.set_grad(Tensor::full({3}, 0.1, {.dtype = kBFloat16}));
+  sgd.step();
+  const float gradient = static_cast<float>(bfloat16(0.1F));
+  EXPECT_EQ(p.to_vector<float>()[2], static_cast<float>(bfloat16(1.0F - 0.5F * gradient)));
+}
+
+// Long enough for several parallel ranges and with a tail.
+TEST(Optimizer, EveryElementOfALongParameterIsUpdatedAlike) {
+  const std::int64_t n = 3 * 16384 + 5;
+  Tensor p = Tensor::full({n}, 2.0, {.requires_grad = true});
+  Tensor single = Tensor::full({1}, 2.0, {.requires_grad = true});
+  Adam adam({p, single});
+  for (int t = 0; t < 3; ++t) {
+    p.set_grad(Tensor::full({n}, 0.5 + t));
+    single.set_grad(Tensor::full({1}, 0.5 + t));
+    adam.step();
+  }
+  const float expected = single.item<float>();
+  for (const float value : p.to_vector<float>()) ASSERT_NEAR(value, expected, 1e-7F);
+}
+
+TEST(Optimizer, GradientsOfAnyStridesAreRead) {
+  Tensor p = Tensor::zeros({2, 3}, {.requires_grad = true});
+  p.set_grad(Tensor::from_vector<float>({1, 2, 3, 4, 5, 6}, {3, 2}).view_as({2, 3}, {1, 2}, 0));
+  SGD sgd({p}, {.lr = 1.0});
+  sgd.step();
+  EXPECT_EQ(p.to_vector<float>(), (std::vector<float>{-1, -3, -5, -2, -4, -6}));
+}
+
+TEST(Optimizer, ParametersWithoutGradientsAreLeftAlone) {
+  Tensor p = start(kFloat64), q = start(kFloat64);
+  Adam adam({p, q}, {.weight_decay = 0.5});
+  set_gradient(q, 0);
+  adam.step();
+  EXPECT_EQ(p.to_vector<double>(), fixture()["start"].get<std::vector<double>>());
+  EXPECT_NE(q.to_vector<double>(), fixture()["start"].get<std::vector<double>>());
+  const NamedTensors state = adam.state_dict();
+  ASSERT_EQ(state.size(), 4U);  // lr, and the second parameter's
+  EXPECT_EQ(state[1].first, "1.step");
+}
+
+TEST(Optimizer, StepsWhileATapeRecords) {
+  Tensor p = start(kFloat64);
+  SGD sgd({p}, {.lr = 0.1});
+  set_gradient(p, 0);
+  const Tape tape;
+  sgd.step();
+  EXPECT_EQ(tape.size(), 0U);
+  EXPECT_NE(p.to_vector<double>(), fixture()["start"].get<std::vector<double>>());
+}
+
+TEST(Optimizer, ZeroGradForgetsGradients) {
+  Tensor p = start(kFloat64);
+  SGD sgd({p});
+  set_gradient(p, 0);
+  sgd.zero_grad();
+  EXPECT_FALSE(p.grad().defined());
+}
+
+TEST(Optimizer, ResumesExactlyFromItsState) {
+  for (const Json& c : fixture()["optimisers"]) {
+    Tensor p = start(kFloat32);
+    const auto optimizer = make_optimizer(c, {p});
+    for (std::size_t t = 0; t < 3; ++t) {
+      set_gradient(p, t);
+      optimizer->step();
+    }
+    optimizer->set_lr(0.0625);
+    Tensor q = Tensor::from_vector(p.to_vector<float>(), p.shape(), {.requires_grad = true});
+    const auto resumed = make_optimizer(c, {q});
+    resumed->load_state_dict(optimizer->state_dict());
+    EXPECT_EQ(resumed->lr(), 0.0625);
+    for (std::size_t t = 3; t < 6; ++t) {
+      set_gradient(p, t);
+      set_gradient(q, t);
+      optimizer->step();
+      resumed->step();
+    }
+    EXPECT_EQ(p.to_vector<float>(), q.to_vector<float>()) << c["kind"] << " " << c["options"];
+  }
+}
+
+TEST(Optimizer, AStateThatDoesNotFitChangesNothing) {
+  Tensor p = start(kFloat32);
+  Adam adam({p}, {.lr = 0.25});
+  set_gradient(p, 0);
+  adam.step();
+  const NamedTensors good = adam.state_dict();
+  const auto average = good[2].second.to_vector<float>();
+
+  const auto without = [&](std::size_t i) {
+    NamedTensors state = good;
+    state.erase(state.begin() + static_cast<std::ptrdiff_t>(i));
+    return state;
+  };
+  const auto with = [&](std::size_t i, const Tensor& tensor) {
+    NamedTensors state = good;
+    state[i].second = tensor;
+    return state;
+  };
+  NamedTensors extra = good;
+  extra.emplace_back("1.step", good[1].second);
+  NamedTensors twice = good;
+  twice.push_back(good[0]);
+  EXPECT_ERROR(adam.load_state_dict({}), "load_state_dict (Adam): the state must hold 'lr'");
+  EXPECT_ERROR(adam.load_state_dict(without(1)), "every name must belong to one of the 1 parameters; got '0.exp_avg");
+  EXPECT_ERROR(adam.load_state_dict(without(3)), "the state must hold '0.exp_avg_sq'");
+  EXPECT_ERROR(adam.load_state_dict(extra), "got '1.step'");
+  EXPECT_ERROR(adam.load_state_dict(twice), "names must be unique; got 'lr' twice");
+  EXPECT_ERROR(adam.load_state_dict(with(2, Tensor::zeros({4}))), "'0.exp_avg'", "float32 (5,)", "got float32 (4,)");
+  EXPECT_ERROR(adam.load_state_dict(with(2, Tensor::zeros({5}, {.dtype = kFloat64}))), "got float64 (5,)");
+  EXPECT_ERROR(adam.load_state_dict(with(1, Tensor::zeros({}, {.dtype = kInt64}))),
+               "'0.step' must be at least 1; got 0");
+  EXPECT_ERROR(adam.load_state_dict(with(1, Tensor::zeros({}))), "'0.step' must be one int64; got float32 ()");
+  EXPECT_ERROR(adam.load_state_dict(with(0, Tensor::full({}, -1.0))), "lr must be finite and not negative; got -1");
+  EXPECT_ERROR(adam.load_state_dict(with(3, Tensor{})), "every tensor must be defined; got Tensor{} as '0.exp_avg_sq'");
+  EXPECT_EQ(adam.lr(), 0.25);
+  EXPECT_EQ(adam.state_dict()[2].second.to_vector<float>(), average);
+}
+
+TEST(Optimizer, BadParametersAndOptionsAreErrors) {
+  const Tensor p = start(kFloat64);
+  EXPECT_ERROR(SGD({}), "SGD: there must be a parameter; got an empty list");
+  EXPECT_ERROR(Adam({p, Tensor{}}), "Adam: parameters must be defined; got Tensor{} as parameter 1");
+  EXPECT_ERROR(Adam({Tensor::zeros({2}, {.dtype = kInt32})}), "contiguous floating-point leaves; got int32 (2,)");
+  EXPECT_ERROR(Adam({Tensor::zeros({2, 2}).view_as({2, 2}, {1, 2}, 0)}),
+               "contiguous floating-point leaves; got float32 (2, 2)");
+  EXPECT_ERROR(AdamW({p, p}), "AdamW: parameters must be distinct; got parameter 1 (shape (5,)) twice");
+  EXPECT_ERROR(Adam({p}, {.lr = -1.0}), "Adam: lr must be finite and not negative; got -1");
+  EXPECT_ERROR(Adam({p}, {.lr = std::nan("")}), "Adam: lr must be finite");
+  EXPECT_ERROR(Adam({p}, {.betas = {0.9, 1.0}}), "Adam: betas must be in [0, 1); got 0.9, 1");
+  EXPECT_ERROR(Adam({p}, {.eps = -1e-8}), "Adam: eps must not be negative");
+  EXPECT_ERROR(AdamW({p}, {.weight_decay = -0.1}), "AdamW: weight_decay must not be negative; got -0.1");
+  EXPECT_ERROR(SGD({p}, {.momentum = -0.5}), "SGD: momentum must not be negative; got -0.5");
+  EXPECT_ERROR(SGD({p}, {.weight_decay = -1.0}), "SGD: weight_decay must not be negative; got -1");
+  EXPECT_ERROR(SGD({p}, {.nesterov = true}), "SGD: nesterov needs a momentum above 0 and no dampening; got momentum 0");
+  EXPECT_ERROR(SGD({p}, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}), "dampening 0.1");
+}
+
+template <class Make>
+void expect_rates(const char* name, const Make& make) {
+  const auto expected = fixture()["schedules"][name].get<std::vector<double>>();
+  ASSERT_GE(expected.size(), 9U);
+  SGD sgd({start(kFloat64)}, {.lr = fixture()["base_lr"]});
+  auto schedule = make(sgd);
+  for (std::size_t t = 0; t < expected.size(); ++t) {
+    EXPECT_NEAR(sgd.lr(), expected[t], 1e-15) << name << " step " << t;
+    EXPECT_EQ(schedule->last_epoch(), static_cast<std::int64_t>(t));
+    schedule->step();
+  }
+}
+
+TEST(Schedule, RatesArePyTorchs) {
+  const Warmup warmup{.steps = 4, .start_factor = 0.25};
+  expect_rates("step",
+               [](Optimizer& o) { return std::make_unique<StepLR>(o, StepLROptions{.step_size = 3, .gamma = 0.5}); });
+  expect_rates("cosine", [](Optimizer& o) {
+    return std::make_unique<CosineAnnealingLR>(o, CosineAnnealingLROptions{.T_max = 8, .eta_min = 0.05});
+  });
+  expect_rates("warmup_step", [&](Optimizer& o) {
+    return std::make_unique<StepLR>(o, StepLROptions{.step_size = 3, .gamma = 0.5, .warmup = warmup});
+  });
+  expect_rates("warmup_cosine", [&](Optimizer& o) {
+    return std::make_unique<CosineAnnealingLR>(o,
+                                               CosineAnnealingLROptions{.T_max = 8, .eta_min = 0.05, .warmup = warmup});
+  });
+}
+
+TEST(Schedule, ResumesExactlyFromItsState) {
+  SGD first({start(kFloat64)}, {.lr = 0.4}), second({start(kFloat64)}, {.lr = 1.0});
+  CosineAnnealingLR schedule(first, {.T_max = 10});
+  for (int t = 0; t < 4; ++t) schedule.step();
+  CosineAnnealingLR resumed(second, {.T_max = 10});
+  second.load_state_dict(first.state_dict());
+  resumed.load_state_dict(schedule.state_dict());
+  EXPECT_EQ(second.lr(), first.lr());
+  schedule.step();
+  resumed.step();
+  EXPECT_EQ(second.lr(), first.lr());
+}
+
+TEST(Schedule, BadOptionsAndStatesAreErrors) {
+  SGD sgd({start(kFloat64)}, {.lr = 0.4});
+  EXPECT_ERROR(StepLR(sgd, {}), "StepLR: step_size must be at least 1; got 0");
+  EXPECT_ERROR(StepLR(sgd, {.step_size = 2, .gamma = -0.1}), "StepLR: gamma must be finite and not negative; got -0.1");
+  EXPECT_ERROR(CosineAnnealingLR(sgd, {}), "CosineAnnealingLR: T_max must be at least 1; got 0");
+  EXPECT_ERROR(CosineAnnealingLR(sgd, {.T_max = 3, .eta_min = -1}),
+               "CosineAnnealingLR: eta_min must be finite and not negative");
+  EXPECT_ERROR(StepLR(sgd, {.step_size = 2, .warmup = {.steps = -1}}),
+               "StepLR: warmup.steps must not be negative; got -1");
+  EXPECT_ERROR(StepLR(sgd, {.step_size = 2, .warmup = {.steps = 1, .start_factor = 1.5}}), "start_factor", "got 1.5");
+  StepLR schedule(sgd, {.step_size = 2});
+  EXPECT_ERROR(schedule.load_state_dict({}), "load_state_dict (StepLR): the state must hold last_epoch and base_lr");
+  EXPECT_ERROR(schedule.load_state_dict({{"last_epoch", Tensor::zeros({})}}), "got 'last_epoch' of float32");
+  EXPECT_EQ(sgd.lr(), 0.4);
+}
+
+}  // namespace
+}  // namespace adjoint::optim
