@@ -29,23 +29,27 @@ struct ConvTranspose1dParams {
   /// Adds to one side of the result's length; below stride or below dilation.
   std::int64_t output_padding = 0;
   std::int64_t dilation = 1, groups = 1;
-  /// Where not 0, the result's length, in place of output_padding.
+  /// Where not 0, the result's length, in place of output_padding; any length that an output_padding could give.
   std::int64_t output_size = 0;
 };
 struct ConvTranspose2dParams {
   Size2 stride = 1, padding = 0, output_padding = 0, dilation = 1;
   std::int64_t groups = 1;
+  /// Where not 0, the result's height or width, as in ConvTranspose1dParams.
   Size2 output_size = 0;
 };
 
-// All of them: input and weight share one floating-point dtype and device; input may lack the batch axis, and then so does
-// the result; an undefined bias is none. Throws Error, before any work, for ranks, channels, groups, strides, paddings,
-// dilations and extents that do not fit, and for a result with an extent below 1 or more elements than 63 bits count.
+// All of them: input and weight share one floating-point dtype and device; input may lack the batch axis, and then so
+// does the result; the batch may be empty; an undefined bias is none. Throws Error, before any work, for ranks,
+// channels, groups, strides, paddings, dilations and extents that do not fit, for steps beyond 2^40, and for a result
+// with an extent below 1 or more bytes than 63 bits count; OutOfMemoryError for a result that memory does not hold.
 
 /// input (N, C, L), weight (O, C / groups, k), bias (O) -> (N, O, (L + 2 padding - dilation (k - 1) - 1) / stride + 1).
-ADJOINT_API Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const Conv1dParams& params = {});
+ADJOINT_API Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias = {},
+                          const Conv1dParams& params = {});
 /// input (N, C, H, W), weight (O, C / groups, kh, kw), bias (O) -> (N, O, H', W'), each axis as in conv1d.
-ADJOINT_API Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const Conv2dParams& params = {});
+ADJOINT_API Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias = {},
+                          const Conv2dParams& params = {});
 /// input (N, C, L), weight (C, O / groups, k), bias (O)
 /// -> (N, O, (L - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1).
 ADJOINT_API Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, const Tensor& bias = {},

@@ -2,8 +2,8 @@
 //
 // One trilinear form, S(image, filter, feature) = sum over valid taps of
 //     image[o * stride - padding + k * dilation] * filter[k] * feature[o],
-// has three partial derivatives, and they are the three operators: conv (feature from image), conv_transpose (image from
-// feature), conv_weight (filter from both). All three share one ConvGeometry, which holds both extents, so that no
+// has three partial derivatives, and they are the three operators: conv (feature from image), conv_transpose (image
+// from feature), conv_weight (filter from both). All three share one ConvGeometry, which holds both extents, so that no
 // gradient does geometry arithmetic.
 #pragma once
 
@@ -38,14 +38,16 @@ struct ConvGeometry {
   /// Elements of each tensor: image (N, Ci, H, W), feature (N, Cf, h, w), filter (Cf, Ci / groups, kh, kw).
   ADJOINT_HD constexpr std::int64_t image_numel() const { return batch * image_channels * image_plane(); }
   ADJOINT_HD constexpr std::int64_t feature_numel() const { return batch * feature_channels * feature_plane(); }
-  ADJOINT_HD constexpr std::int64_t filter_numel() const { return feature_channels * image_channels_per_group() * taps(); }
+  ADJOINT_HD constexpr std::int64_t filter_numel() const {
+    return feature_channels * image_channels_per_group() * taps();
+  }
 
   friend constexpr bool operator==(const ConvGeometry&, const ConvGeometry&) = default;
 };
 
 /// The image position that tap k of feature position o touches; it may lie outside the image.
-ADJOINT_HD constexpr std::int64_t image_position(std::int64_t o, std::int64_t k, std::int64_t stride, std::int64_t padding,
-                                                 std::int64_t dilation) {
+ADJOINT_HD constexpr std::int64_t image_position(std::int64_t o, std::int64_t k, std::int64_t stride,
+                                                 std::int64_t padding, std::int64_t dilation) {
   return o * stride - padding + k * dilation;
 }
 
@@ -59,8 +61,8 @@ ADJOINT_HD constexpr std::int64_t gcd(std::int64_t a, std::int64_t b) {
 }
 
 /// The taps of one phase of one axis. Image positions i with i + padding = q * stride + phase are touched by the taps
-/// k = first_tap + t * tap_step, t in [0, taps), at feature position o = q - first_offset - t * offset_step: each phase is
-/// a stride-1 problem of its own. With g = gcd(stride, dilation), phases that g does not divide have no taps.
+/// k = first_tap + t * tap_step, t in [0, taps), at feature position o = q - first_offset - t * offset_step: each phase
+/// is a stride-1 problem of its own. With g = gcd(stride, dilation), phases that g does not divide have no taps.
 struct PhaseTaps {
   std::int64_t taps = 0;
   std::int64_t first_tap = 0;
@@ -69,7 +71,8 @@ struct PhaseTaps {
   std::int64_t offset_step = 1;
 };
 
-ADJOINT_HD constexpr PhaseTaps phase_taps(std::int64_t phase, std::int64_t kernel, std::int64_t stride, std::int64_t dilation) {
+ADJOINT_HD constexpr PhaseTaps phase_taps(std::int64_t phase, std::int64_t kernel, std::int64_t stride,
+                                          std::int64_t dilation) {
   PhaseTaps result;
   const std::int64_t g = gcd(stride, dilation);
   result.tap_step = stride / g;
