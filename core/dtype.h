@@ -132,7 +132,7 @@ template <> struct DTypeOf<bool> { static constexpr DType value = kBool; };
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
-/// Calls f.template operator()<T>() with the C++ type of `dtype`: visit(dtype, [&]<class T>() { ... }).
+/// Calls `f.template operator()<T>()` with the C++ type of `dtype`: `visit(dtype, [&]<class T>() { ... })`.
 template <class F>
 decltype(auto) visit(DType dtype, F&& f) {
   switch (dtype) {
