@@ -51,7 +51,8 @@ std::optional<std::vector<ConvCase>> load_shapes() {
   std::ifstream file(std::string(folder) + "/real_network_shapes.json");
   if (!file.is_open()) return std::nullopt;
   std::vector<ConvCase> cases;
-  for (const Json& problem : Json::parse(file)["problems"]) {
+  const Json shapes = Json::parse(file);
+  for (const Json& problem : shapes["problems"]) {
     if (problem["torch"]["expressible"].get<bool>()) cases.push_back(parse(problem));
   }
   return cases;

@@ -1,0 +1,34 @@
+// roll: the operator, its gradient, and what callers see of it.
+#include <adjoint/ops/roll/roll.h>
+
+#include <adjoint/core/op.h>
+#include <adjoint/ops/roll/kernels.h>
+
+namespace adjoint {
+namespace {
+
+TensorSpec infer(Operands in, const RollAttr&) { return {in[0].shape(), in[0].dtype()}; }
+
+// Rolling moves every element to one place, so its adjoint moves the gradient back: the same operator, the other way.
+constinit const OpDef<RollAttr> roll_op = {
+    .name = "roll",
+    .infer = infer,
+    .cpu = cpu::roll,
+    .cuda = ADJOINT_IF_CUDA(cuda::roll),
+    .vjp = {Vjp<RollAttr>{kSaveNone, [](const Ctx<RollAttr>& c) {
+                            const auto& [extent, inner, shift] = c.attr;
+                            return apply(roll_op, {c.grad}, RollAttr{extent, inner, shift == 0 ? 0 : extent - shift});
+                          }}}};
+
+}  // namespace
+
+Tensor roll(const Tensor& x, std::int64_t shift, std::int64_t axis) {
+  check_defined("roll", "x", x);
+  const std::size_t along = resolve_axis("roll", axis, x.shape().size());
+  const std::int64_t extent = x.shape()[along];
+  if (extent == 0) return x.clone();
+  const std::int64_t forward = (shift % extent + extent) % extent;  // C++'s remainder has the sign of `shift`
+  return apply(roll_op, {x}, RollAttr{extent, contiguous_strides(x.shape())[along], forward});
+}
+
+}  // namespace adjoint
