@@ -23,6 +23,7 @@
 #include <adjoint/ops/conv/conv.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/join/join.h>
+#include <adjoint/ops/loss/loss.h>
 #include <adjoint/ops/matmul/matmul.h>
 #include <adjoint/ops/reduce/reduce.h>
 #include <adjoint/ops/resample/resample.h>

@@ -1,0 +1,169 @@
+// Losses: values, gradients of first and second order, accuracy of long sums, errors, CPU against CUDA.
+#include <adjoint/core/gradcheck.h>
+#include <adjoint/core/parallel.h>
+#include <adjoint/core/random.h>
+#include <adjoint/core/tape.h>
+#include <adjoint/ops/loss/loss.h>
+#include <adjoint/tests/support/errors.h>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace adjoint {
+namespace {
+
+using Loss = Tensor (*)(const Tensor&, const Tensor&, Reduction);
+constexpr Loss kLosses[] = {mse_loss, l1_loss};
+constexpr Reduction kReductions[] = {Reduction::kMean, Reduction::kSum, Reduction::kNone};
+
+Tensor vector(const std::vector<double>& values, DType dtype = kFloat32) {
+  return Tensor::from_vector(values, {static_cast<std::int64_t>(values.size())}, {.dtype = dtype});
+}
+
+TEST(Loss, ValuesOfEveryReductionAndDtype) {
+  for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
+    const Tensor a = vector({1, -2, 0.5, 4}, dtype), b = vector({3, -2, 0, 1}, dtype);
+    EXPECT_EQ(mse_loss(a, b, Reduction::kNone).to_vector<double>(), (std::vector<double>{4, 0, 0.25, 9}));
+    EXPECT_EQ(l1_loss(a, b, Reduction::kNone).to_vector<double>(), (std::vector<double>{2, 0, 0.5, 3}));
+    EXPECT_EQ(mse_loss(a, b, Reduction::kSum).item<double>(), 13.25);
+    EXPECT_EQ(l1_loss(a, b, Reduction::kSum).item<double>(), 5.5);
+    EXPECT_EQ(mse_loss(a, b).item<double>(), 3.3125);
+    EXPECT_EQ(l1_loss(a, b).item<double>(), 1.375);
+    EXPECT_EQ(mse_loss(a, b).dtype(), dtype);
+    EXPECT_EQ(mse_loss(a, b).shape(), Shape{});
+  }
+}
+
+TEST(Loss, GradientsOfBothOperands) {
+  const Tensor a = vector({1, -2, 0.5, 4}).requires_grad_(), b = vector({3, -2, 0, 1}).requires_grad_();
+  const auto gradients = [&](Loss loss, Reduction reduction) {
+    Tape tape;
+    const std::vector<Tensor> both = tape.gradient(loss(a, b, reduction), {a, b});
+    std::vector<float> values = both[0].to_vector<float>(), second = both[1].to_vector<float>();
+    values.insert(values.end(), second.begin(), second.end());
+    return values;
+  };
+  EXPECT_EQ(gradients(mse_loss, Reduction::kSum), (std::vector<float>{-4, 0, 1, 6, 4, 0, -1, -6}));
+  EXPECT_EQ(gradients(mse_loss, Reduction::kMean), (std::vector<float>{-1, 0, 0.25, 1.5, 1, 0, -0.25, -1.5}));
+  EXPECT_EQ(gradients(l1_loss, Reduction::kSum), (std::vector<float>{-1, 0, 1, 1, 1, 0, -1, -1}));
+  EXPECT_EQ(gradients(l1_loss, Reduction::kMean), (std::vector<float>{-.25, 0, .25, .25, .25, 0, -.25, -.25}));
+}
+
+TEST(Loss, FirstAndSecondOrderAgreeWithDifferences) {
+  manual_seed(5);
+  const Tensor a = Tensor::rand({2, 3}, {.dtype = kFloat64});
+  const Tensor b = Tensor::rand({2, 3}, {.dtype = kFloat64}) + 1.5;  // away from the kink
+  for (const Loss loss : kLosses) {
+    for (const Reduction reduction : kReductions) {
+      const auto f = [&](const std::vector<Tensor>& in) { return loss(in[0], in[1], reduction); };
+      EXPECT_TRUE(gradcheck(f, {a, b}));
+      EXPECT_TRUE(gradgradcheck(f, {a, b}));
+    }
+  }
+}
+
+TEST(Loss, ThirdOrder) {
+  const Tensor x = vector({3}, kFloat64).requires_grad_();
+  const Tensor zero = vector({0}, kFloat64);
+  Tape tape;
+  const Tensor y = mse_loss(x * x, zero);  // x^4
+  const Tensor first = tape.gradient(y, {x}, {.record = true})[0];
+  const Tensor second = tape.gradient(first, {x}, {.record = true, .grad_output = vector({1}, kFloat64)})[0];
+  const Tensor third = tape.gradient(second, {x}, {.record = true, .grad_output = vector({1}, kFloat64)})[0];
+  EXPECT_DOUBLE_EQ(first.item<double>(), 4 * 27);
+  EXPECT_DOUBLE_EQ(second.item<double>(), 12 * 9);
+  EXPECT_DOUBLE_EQ(third.item<double>(), 24 * 3);
+}
+
+TEST(Loss, OperandsOfAnyStrides) {
+  const Tensor a = Tensor::from_vector<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  const Tensor b = Tensor::from_vector<float>({1, 4, 2, 5, 3, 6}, {3, 2});
+  EXPECT_EQ(mse_loss(a.transpose(0, 1), b).item<float>(), 0.0F);
+  EXPECT_EQ(l1_loss(a, b.transpose(0, 1), Reduction::kSum).item<float>(), 0.0F);
+}
+
+TEST(Loss, LongSumsKeepFloat32sAccuracyWhateverTheThreads) {
+  manual_seed(6);
+  const std::int64_t n = 5 * 32768 + 77;
+  const Tensor a = Tensor::rand({n}), b = Tensor::rand({n});
+  const std::vector<float> x = a.to_vector<float>(), y = b.to_vector<float>();
+  double squares = 0, absolutes = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double d = static_cast<double>(x[i]) - static_cast<double>(y[i]);
+    squares += d * d;
+    absolutes += std::abs(d);
+  }
+  EXPECT_NEAR(mse_loss(a, b, Reduction::kSum).item<float>() / squares, 1.0, 2e-7);
+  EXPECT_NEAR(l1_loss(a, b, Reduction::kSum).item<float>() / absolutes, 1.0, 2e-7);
+  const int threads = num_threads();
+  const float many = mse_loss(a, b).item<float>();
+  set_num_threads(1);
+  EXPECT_EQ(mse_loss(a, b).item<float>(), many);
+  set_num_threads(threads);
+}
+
+TEST(Loss, NothingToCompare) {
+  const Tensor none = Tensor::zeros({0, 3}, {.requires_grad = true});
+  EXPECT_TRUE(std::isnan(mse_loss(none, none).item<float>()));
+  EXPECT_EQ(l1_loss(none, none, Reduction::kSum).item<float>(), 0.0F);
+  EXPECT_EQ(mse_loss(none, none, Reduction::kNone).shape(), (Shape{0, 3}));
+  Tape tape;
+  EXPECT_EQ(tape.gradient(mse_loss(none, Tensor::zeros({0, 3})), {none})[0].shape(), (Shape{0, 3}));
+}
+
+TEST(Loss, NaNStays) {
+  const Tensor a = vector({1, std::nan("")}).requires_grad_(), b = vector({0, 0});
+  for (const Loss loss : kLosses) {
+    EXPECT_TRUE(std::isnan(loss(a, b, Reduction::kMean).item<float>()));
+    Tape tape;
+    EXPECT_TRUE(std::isnan(tape.gradient(loss(a, b, Reduction::kSum), {a})[0].to_vector<float>()[1]));
+  }
+}
+
+TEST(Loss, OperandsThatDifferAreErrors) {
+  const Tensor a = Tensor::zeros({2, 3});
+  EXPECT_ERROR(mse_loss(a, Tensor::zeros({3})),
+               "mse_loss: input and target must have one shape; got input (2, 3), target (3,)");
+  EXPECT_ERROR(l1_loss(a, Tensor::zeros({2, 1})), "l1_loss: input and target must have one shape");
+  EXPECT_ERROR(mse_loss(a, Tensor::zeros({2, 3}, {.dtype = kFloat64})),
+               "must have one dtype; got input float32, target float64");
+  EXPECT_ERROR(l1_loss(Tensor::zeros({2}, {.dtype = kInt64}), Tensor::zeros({2}, {.dtype = kInt64})),
+               "l1_loss: input must be floating point; got int64");
+  EXPECT_ERROR(mse_loss(Tensor{}, a), "mse_loss: input must be defined");
+  EXPECT_ERROR(mse_loss(a, Tensor{}), "mse_loss: target must be defined");
+}
+
+TEST(LossCuda, AgreesWithTheCpu) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  manual_seed(7);
+  for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
+    for (const std::int64_t n : {1, 255, 8193, 100003}) {
+      const Tensor a = Tensor::rand({n}).to(dtype).requires_grad_(), b = Tensor::rand({n}).to(dtype);
+      const Tensor ca = a.detach().to(kCUDA).requires_grad_(), cb = b.to(kCUDA);
+      const double tolerance = dtype == kFloat64 ? 1e-14 : dtype == kFloat32 ? 1e-6 : 1e-2;
+      for (const Loss loss : kLosses) {
+        for (const Reduction reduction : kReductions) {
+          Tape tape;
+          const Tensor host = loss(a, b, reduction), device = loss(ca, cb, reduction);
+          const auto expected = host.to_vector<double>(), actual = device.to_vector<double>();
+          const Tensor seed = Tensor::rand(host.shape()).to(dtype);
+          const auto slope = tape.gradient(host, {a}, {.grad_output = seed})[0].to_vector<double>();
+          const auto device_slope = tape.gradient(device, {ca}, {.grad_output = seed.to(kCUDA)})[0].to_vector<double>();
+          for (std::size_t i = 0; i < expected.size(); ++i) {
+            ASSERT_NEAR(actual[i], expected[i], tolerance * (1 + std::abs(expected[i])))
+                << to_string(dtype) << " " << n;
+          }
+          for (std::size_t i = 0; i < slope.size(); ++i) {
+            ASSERT_NEAR(device_slope[i], slope[i], tolerance * (1 + std::abs(slope[i])))
+                << to_string(dtype) << " " << n;
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace adjoint
