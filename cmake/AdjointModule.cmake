@@ -1,3 +1,18 @@
+# <name>_avx2.cpp and <name>_avx512.cpp are compiled for that instruction set and chosen at run time (core/cpu_isa.h), beside
+# <name>_baseline.cpp; all three fuse multiplications and additions where the machine can.
+function(adjoint_instruction_sets)
+  set(baseline -ffp-contract=fast)
+  set(avx2 ${baseline} -mavx2 -mfma)
+  set(avx512 ${avx2} -mavx512f -mavx512dq -mavx512bw -mavx512vl -mprefer-vector-width=512)
+  foreach(set IN ITEMS baseline avx2 avx512)
+    set(files ${ARGN})
+    list(FILTER files INCLUDE REGEX "_${set}\\.cpp$")
+    if(files)
+      set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "${${set}}")
+    endif()
+  endforeach()
+endfunction()
+
 # adjoint_module(<name> [<module>...]): the folder <name>/ becomes part of the shared library. It may include its own
 # headers and those of the modules named after it, as <adjoint/<module>/...>: the build folder holds one link a module, so
 # an include that the design forbids does not compile.
@@ -14,6 +29,7 @@ function(adjoint_module name)
   if(NOT sources)
     return()
   endif()
+  adjoint_instruction_sets(${sources})
 
   set(target adjoint_${name})
   add_library(${target} OBJECT ${sources})

@@ -1,0 +1,13 @@
+#include <adjoint/ops/conv/cpu/dispatch.h>
+
+#include <adjoint/core/storage.h>
+
+namespace adjoint::cpu {
+
+Buffer::Buffer(std::int64_t bytes) : bytes_(bytes) {
+  const auto storage = Storage::allocate(static_cast<std::size_t>(bytes), kCPU);
+  storage_ = storage->data();
+  owner_ = storage;
+}
+
+}  // namespace adjoint::cpu

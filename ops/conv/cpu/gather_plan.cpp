@@ -1,0 +1,191 @@
+#include <adjoint/ops/conv/cpu/gather_plan.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace adjoint::cpu {
+namespace {
+
+struct AxisSlot {
+  std::int64_t place;              // of the output at q = 0
+  std::vector<std::int64_t> taps;  // of the filter, one for each place of the AxisPlan
+};
+
+// One axis of a plan: positions q in [begin, begin + extent) read the input at q * in_step + places[t].
+struct AxisPlan {
+  std::int64_t begin = 0, extent = 0;
+  std::vector<std::int64_t> places;
+  std::vector<AxisSlot> slots;
+};
+
+struct AxisSteps {
+  std::int64_t in, in_extent, out;
+};
+
+std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+
+// The positions q that read inside the input through `place`, cut to the plan's: [first, second).
+std::pair<std::int64_t, std::int64_t> reach(const AxisPlan& plan, std::int64_t place, const AxisSteps& steps) {
+  const std::int64_t first = -floor_div(place, steps.in);
+  const std::int64_t last = floor_div(steps.in_extent - 1 - place, steps.in) + 1;
+  const std::int64_t end = plan.begin + plan.extent;
+  return {std::clamp(first, plan.begin, end), std::clamp(last, plan.begin, end)};
+}
+
+// Leaves out the taps that [begin, end) never reaches inside the input.
+AxisPlan restricted(const AxisPlan& whole, std::int64_t begin, std::int64_t end, const AxisSteps& steps) {
+  AxisPlan part{begin, end - begin, {}, {}};
+  for (const AxisSlot& slot : whole.slots) part.slots.push_back({slot.place, {}});
+  for (std::size_t t = 0; t < whole.places.size(); ++t) {
+    const auto [first, last] = reach(part, whole.places[t], steps);
+    if (first >= last) continue;
+    part.places.push_back(whole.places[t]);
+    for (std::size_t s = 0; s < whole.slots.size(); ++s) part.slots[s].taps.push_back(whole.slots[s].taps[t]);
+  }
+  return part;
+}
+
+// Cuts positions apart where the set of taps that reach inside the input changes.
+std::vector<AxisPlan> cut_by_taps(const AxisPlan& whole, const AxisSteps& steps) {
+  std::vector<std::int64_t> cuts = {whole.begin, whole.begin + whole.extent};
+  for (const std::int64_t place : whole.places) {
+    const auto [first, last] = reach(whole, place, steps);
+    cuts.insert(cuts.end(), {first, last});
+  }
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  std::vector<AxisPlan> parts;
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) parts.push_back(restricted(whole, cuts[i], cuts[i + 1], steps));
+  return parts;
+}
+
+std::vector<AxisPlan> conv_axis(const ConvGeometry& g, std::size_t axis) {
+  AxisPlan plan{0, g.feature[axis], {}, {{0, {}}}};
+  for (std::int64_t k = 0; k < g.kernel[axis]; ++k) {
+    plan.places.push_back(image_position(0, k, g.stride[axis], g.padding[axis], g.dilation[axis]));
+    plan.slots[0].taps.push_back(k);
+  }
+  return {plan};
+}
+
+// One plan a phase that has positions.
+std::vector<AxisPlan> conv_transpose_axis(const ConvGeometry& g, std::size_t axis) {
+  const std::int64_t stride = g.stride[axis], padding = g.padding[axis], extent = g.image[axis];
+  std::vector<AxisPlan> plans;
+  for (std::int64_t i = 0; i < std::min(stride, extent); ++i) {
+    const std::int64_t phase = (i + padding) % stride;
+    const PhaseTaps taps = phase_taps(phase, g.kernel[axis], stride, g.dilation[axis]);
+    AxisPlan plan{(i + padding) / stride, (extent - 1 - i) / stride + 1, {}, {{phase - padding, {}}}};
+    for (std::int64_t t = 0; t < taps.taps; ++t) {
+      plan.places.push_back(-taps.first_offset - t * taps.offset_step);
+      plan.slots[0].taps.push_back(taps.first_tap + t * taps.tap_step);
+    }
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
+// All plans of an axis as one with a slot each, where they read the same inputs and few positions are computed in vain.
+void share_inputs(std::vector<AxisPlan>& plans, std::int64_t rows, std::int64_t block) {
+  AxisPlan shared = plans.front();
+  std::int64_t end = 0, positions = 0;
+  shared.slots.clear();
+  for (const AxisPlan& plan : plans) {
+    if (plan.places != shared.places) return;
+    shared.begin = std::min(shared.begin, plan.begin);
+    end = std::max(end, plan.begin + plan.extent);
+    positions += plan.extent;
+    shared.slots.push_back(plan.slots.front());
+  }
+  shared.extent = end - shared.begin;
+  const std::int64_t computed = shared.extent * static_cast<std::int64_t>(plans.size());
+  // Narrow products gain from every row that shares a gathered tile; wide ones have enough of their own.
+  const bool worthwhile = rows < 4 * block ? computed <= 2 * positions : computed * 20 <= positions * 21;
+  if (worthwhile) plans = {std::move(shared)};
+}
+
+struct PlanShape {
+  std::int64_t batch, groups, in_channels, out_channels;
+  Extent2 in_extent, out_extent, in_step, out_step;
+};
+
+OwnedGatherPlan combine(const PlanShape& shape, const AxisPlan& h, const AxisPlan& w, const Extent2& kernel,
+                        std::int64_t block) {
+  OwnedGatherPlan owned;
+  for (const std::int64_t place_h : h.places) {
+    for (const std::int64_t place_w : w.places) owned.tap_places.push_back({place_h, place_w});
+  }
+  for (const AxisSlot& slot_h : h.slots) {
+    for (const AxisSlot& slot_w : w.slots) {
+      owned.slot_places.push_back({slot_h.place, slot_w.place});
+      for (const std::int64_t tap_h : slot_h.taps) {
+        for (const std::int64_t tap_w : slot_w.taps) owned.kernel_taps.push_back(tap_h * kernel[1] + tap_w);
+      }
+    }
+  }
+  const auto place = [](const Extent2& extent) { return Place{extent[0], extent[1]}; };
+  GatherPlan& plan = owned.plan;
+  plan.batch = shape.batch;
+  plan.groups = shape.groups;
+  plan.in_channels = shape.in_channels;
+  plan.out_channels = shape.out_channels;
+  plan.in_extent = place(shape.in_extent);
+  plan.out_extent = place(shape.out_extent);
+  plan.in_step = place(shape.in_step);
+  plan.out_step = place(shape.out_step);
+  plan.grid_begin = {h.begin, w.begin};
+  plan.grid_extent = {h.extent, w.extent};
+  plan.taps = static_cast<std::int64_t>(owned.tap_places.size());
+  plan.slots = static_cast<std::int64_t>(owned.slot_places.size());
+  plan.tap_places = owned.tap_places.data();
+  plan.slot_places = owned.slot_places.data();
+  plan.positions = shape.batch * h.extent * w.extent;
+  plan.inner = plan.taps * plan.in_channels;
+  plan.rows = plan.slots * plan.out_channels;
+  plan.blocks = (plan.rows + block - 1) / block;
+  return owned;
+}
+
+std::vector<OwnedGatherPlan> make_plans(const PlanShape& shape, std::array<std::vector<AxisPlan>, 2> axes,
+                                        const Extent2& kernel, const PlanLimits& limits) {
+  for (std::size_t axis : {0U, 1U}) {
+    const AxisSteps steps{shape.in_step[axis], shape.in_extent[axis], shape.out_step[axis]};
+    std::vector<AxisPlan> parts;
+    for (const AxisPlan& plan : axes[axis]) {
+      if (limits.exact_taps) {
+        for (AxisPlan& part : cut_by_taps(plan, steps)) parts.push_back(std::move(part));
+      } else {
+        parts.push_back(restricted(plan, plan.begin, plan.begin + plan.extent, steps));
+      }
+    }
+    axes[axis] = std::move(parts);
+  }
+  if (!limits.exact_taps) {
+    for (std::size_t axis : {1U, 0U}) {
+      if (axes[axis].size() > 1) share_inputs(axes[axis], shape.out_channels, limits.block);
+    }
+  }
+  std::vector<OwnedGatherPlan> plans;
+  for (const AxisPlan& h : axes[0]) {
+    for (const AxisPlan& w : axes[1]) plans.push_back(combine(shape, h, w, kernel, limits.block));
+  }
+  return plans;
+}
+
+}  // namespace
+
+std::vector<OwnedGatherPlan> conv_plans(const ConvGeometry& g, const PlanLimits& limits) {
+  const PlanShape shape{
+      g.batch,  g.groups, g.image_channels_per_group(), g.feature_channels_per_group(), g.image, g.feature,
+      g.stride, {1, 1}};
+  return make_plans(shape, {conv_axis(g, 0), conv_axis(g, 1)}, g.kernel, limits);
+}
+
+std::vector<OwnedGatherPlan> conv_transpose_plans(const ConvGeometry& g, const PlanLimits& limits) {
+  const PlanShape shape{
+      g.batch, g.groups, g.feature_channels_per_group(), g.image_channels_per_group(), g.feature, g.image,
+      {1, 1},  g.stride};
+  return make_plans(shape, {conv_transpose_axis(g, 0), conv_transpose_axis(g, 1)}, g.kernel, limits);
+}
+
+}  // namespace adjoint::cpu

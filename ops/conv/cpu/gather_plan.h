@@ -1,0 +1,31 @@
+// From a ConvGeometry to the plans that compute conv and conv_transpose. Internal to ops/conv/cpu.
+#pragma once
+
+#include <adjoint/ops/conv/cpu/kernels.h>
+#include <adjoint/ops/conv/geometry.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace adjoint::cpu {
+
+/// A plan with the memory that it points to.
+struct OwnedGatherPlan {
+  GatherPlan plan;
+  std::vector<Place> tap_places, slot_places;
+  std::vector<std::int64_t> kernel_taps;  // (slots, taps): which tap of the filter
+};
+
+/// What limits a plan: rows of a block of the product, and whether positions whose taps differ may share a plan. They
+/// may where the filter is finite: a tap outside the image is multiplied as zero then.
+struct PlanLimits {
+  std::int64_t block = 1;
+  bool exact_taps = false;
+};
+
+/// feature from image.
+std::vector<OwnedGatherPlan> conv_plans(const ConvGeometry& geometry, const PlanLimits& limits);
+/// image from feature.
+std::vector<OwnedGatherPlan> conv_transpose_plans(const ConvGeometry& geometry, const PlanLimits& limits);
+
+}  // namespace adjoint::cpu

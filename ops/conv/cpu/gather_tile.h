@@ -1,0 +1,216 @@
+// One tile of conv or conv_transpose: gathers its inputs into panels, multiplies them by the packed filter, stores the
+// sums. For files that are compiled for one instruction set: see ops/matmul/cpu/micro_kernel.h.
+#pragma once
+
+#include <adjoint/ops/conv/cpu/kernels.h>
+#include <adjoint/ops/matmul/cpu/micro_kernel.h>
+
+namespace adjoint::cpu {
+namespace {
+
+// Neighbouring positions of one panel that lie in one row of the grid.
+struct Run {
+  Index panel;
+  Index at, length;  // within the panel
+  Index n, h, w;     // of its first position
+};
+
+// The part of a run whose inputs, or outputs, lie inside a plane.
+struct Inside {
+  Index begin = 0, end = 0;
+};
+
+// j in [0, length) with 0 <= first + j * step < extent.
+inline Inside inside(Index first, Index step, Index length, Index extent) {
+  const Index begin = first >= 0 ? 0 : minimum(length, (-first + step - 1) / step);
+  const Index end = first >= extent ? 0 : minimum(length, (extent - 1 - first) / step + 1);
+  return {begin, maximum(begin, end)};
+}
+
+template <class T>
+Index find_runs(const GatherPlan& plan, const GatherTile& tile, Run* runs) {
+  const Index width = plan.grid_extent.w, plane = plan.grid_extent.h * width;
+  Index count = 0, position = tile.begin;
+  while (position < tile.end) {
+    const Index n = position / plane, h = position % plane / width, w = position % width;
+    const Index at = position - tile.begin, in_panel = at % kPanel<T>;
+    const Index length = minimum(minimum(tile.end - position, width - w), kPanel<T> - in_panel);
+    runs[count++] = {at / kPanel<T>, in_panel, length, n, plan.grid_begin.h + h, plan.grid_begin.w + w};
+    position += length;
+  }
+  return count;
+}
+
+template <Index bytes>
+inline void move_bytes(char*& to, const char*& from) {
+  __builtin_memcpy(to, from, bytes);
+  to += bytes;
+  from += bytes;
+}
+
+// Copies short and odd lengths in ever smaller moves, without a call.
+template <class T>
+inline void copy_elements(T* to, const T* from, Index count) {
+  const Index bytes = count * static_cast<Index>(sizeof(T));
+  char* target = reinterpret_cast<char*>(to);
+  const char* source = reinterpret_cast<const char*>(from);
+  for (Index i = kVectorBytes; i <= bytes; i += kVectorBytes) move_bytes<kVectorBytes>(target, source);
+  if constexpr (kVectorBytes > 32) {
+    if (bytes & 32) move_bytes<32>(target, source);
+  }
+  if constexpr (kVectorBytes > 16) {
+    if (bytes & 16) move_bytes<16>(target, source);
+  }
+  if (bytes & 8) move_bytes<8>(target, source);
+  if (bytes & 4) move_bytes<4>(target, source);
+}
+
+template <class T>
+inline void zero_elements(T* to, Index count) {
+  for (Index i = 0; i < count; ++i) to[i] = T{};
+}
+
+template <int step, class T>
+inline void copy_strided(T* to, const T* from, Index count, Index any_step) {
+  const Index distance = step == 0 ? any_step : step;
+  if constexpr (step == 1) {
+    copy_elements(to, from, count);
+  } else {
+    for (Index i = 0; i < count; ++i) to[i] = from[i * distance];
+  }
+}
+
+// Rows of a panel, `pitch` apart, from the planes of as many channels.
+template <int step, class T>
+void gather_run(Index channels, const T* from, Index plane, Index any_step, Inside valid, Index length, T* to,
+                Index pitch) {
+  for (Index c = 0; c < channels; ++c) {
+    if (valid.begin > 0) zero_elements(to, valid.begin);
+    copy_strided<step>(to + valid.begin, from, valid.end - valid.begin, any_step);
+    if (valid.end < length) zero_elements(to + valid.end, length - valid.end);
+    from += plane;
+    to += pitch;
+  }
+}
+
+template <class T>
+struct Panels {
+  T* data;
+  Index inner;  // rows gathered
+  Index count, last_width;
+
+  Index width(Index panel) const { return panel + 1 < count ? kPanel<T> : last_width; }
+  T* panel(Index index) const { return data + index * kPanel<T> * inner; }
+};
+
+// Inner rows [first, first + panels.inner) of every panel.
+template <class T>
+void gather(const GatherPlan& plan, const GatherTile& tile, const Run* runs, Index run_count, const T* in, Index first,
+            const Panels<T>& panels) {
+  const Index plane = plan.in_extent.h * plan.in_extent.w, step = plan.in_step.w;
+  for (Index row = 0; row < panels.inner;) {
+    const Index tap = (first + row) / plan.in_channels, channel = (first + row) % plan.in_channels;
+    const Index channels = minimum(plan.in_channels - channel, panels.inner - row);
+    const Place place = plan.tap_places[tap];
+    for (const Run* run = runs; run != runs + run_count; ++run) {
+      const Index h = run->h * plan.in_step.h + place.h, w = run->w * step + place.w;
+      const bool row_exists = h >= 0 && h < plan.in_extent.h;
+      const Inside valid = row_exists ? inside(w, step, run->length, plan.in_extent.w) : Inside{};
+      const T* from = in;
+      if (valid.end > valid.begin) {
+        from += ((run->n * plan.groups + tile.group) * plan.in_channels + channel) * plane + h * plan.in_extent.w + w +
+                valid.begin * step;
+      }
+      const Index pitch = panels.width(run->panel);
+      T* to = panels.panel(run->panel) + row * pitch + run->at;
+      switch (step) {
+        case 1: gather_run<1>(channels, from, plane, step, valid, run->length, to, pitch); break;
+        case 2: gather_run<2>(channels, from, plane, step, valid, run->length, to, pitch); break;
+        case 3: gather_run<3>(channels, from, plane, step, valid, run->length, to, pitch); break;
+        case 4: gather_run<4>(channels, from, plane, step, valid, run->length, to, pitch); break;
+        default: gather_run<0>(channels, from, plane, step, valid, run->length, to, pitch); break;
+      }
+    }
+    row += channels;
+  }
+}
+
+// Positions that fill up the last panel: they are multiplied too, so they are defined.
+template <class T>
+void zero_tail(const Panels<T>& panels, Index positions) {
+  const Index used = positions - (panels.count - 1) * kPanel<T>;
+  for (Index row = 0; row < panels.inner; ++row) {
+    zero_elements(panels.panel(panels.count - 1) + row * panels.last_width + used, panels.last_width - used);
+  }
+}
+
+template <class T>
+void multiply(const GatherPlan& plan, const GatherTile& tile, const Panels<T>& panels, const T* filter, Index first,
+              T* sums) {
+  const Index first_row = tile.first_block * plan.rows / plan.blocks;
+  for (Index block = tile.first_block; block < tile.last_block; ++block) {
+    const Index row = block * plan.rows / plan.blocks, rows = (block + 1) * plan.rows / plan.blocks - row;
+    const T* packed = filter + row * plan.inner + first * rows;
+    T* to = sums + (row - first_row) * kTilePositions;
+    for (Index panel = 0; panel < panels.count; ++panel) {
+      const int vectors = static_cast<int>(panels.width(panel) / kLanes<T>);
+      panel_multiplier<T>(vectors, static_cast<int>(rows))(panels.inner, panels.panel(panel), packed,
+                                                           to + panel * kPanel<T>, kTilePositions, first > 0);
+    }
+  }
+}
+
+template <int step, class T>
+inline void store_run(T* to, const T* from, Index count, Index any_step, T bias) {
+  const Index distance = step == 0 ? any_step : step;
+  for (Index i = 0; i < count; ++i) to[i * distance] = from[i] + bias;
+}
+
+template <class T>
+void store_sums(const GatherPlan& plan, const GatherTile& tile, const Run* runs, Index run_count, const T* sums,
+                const T* bias, T* out) {
+  const Index plane = plan.out_extent.h * plan.out_extent.w, step = plan.out_step.w;
+  const Index first = tile.first_block * plan.rows / plan.blocks, last = tile.last_block * plan.rows / plan.blocks;
+  for (Index row = first; row < last; ++row) {
+    const Index channel = row % plan.out_channels;
+    const Place place = plan.slot_places[row / plan.out_channels];
+    const T offset = bias == nullptr ? T{} : bias[channel];
+    for (const Run* run = runs; run != runs + run_count; ++run) {
+      const Index h = run->h * plan.out_step.h + place.h, w = run->w * step + place.w;
+      if (h < 0 || h >= plan.out_extent.h) continue;
+      const Inside valid = inside(w, step, run->length, plan.out_extent.w);
+      if (valid.begin == valid.end) continue;
+      const T* from = sums + (row - first) * kTilePositions + run->panel * kPanel<T> + run->at + valid.begin;
+      T* to = out + ((run->n * plan.groups + tile.group) * plan.out_channels + channel) * plane +
+              h * plan.out_extent.w + w + valid.begin * step;
+      switch (step) {
+        case 1: store_run<1>(to, from, valid.end - valid.begin, step, offset); break;
+        case 2: store_run<2>(to, from, valid.end - valid.begin, step, offset); break;
+        default: store_run<0>(to, from, valid.end - valid.begin, step, offset); break;
+      }
+    }
+  }
+}
+
+template <class T>
+void gather_tile(const GatherPlan& plan, const GatherTile& tile, const T* in, const T* filter, const T* bias, T* out,
+                 T* scratch) {
+  const Index positions = tile.end - tile.begin;
+  Run runs[kTilePositions];
+  const Index run_count = find_runs<T>(plan, tile, runs);
+  T* sums = scratch + kTilePositions * kTileInner;
+  Panels<T> panels{scratch, 0, ceil_div(positions, kPanel<T>), 0};
+  panels.last_width = ceil_div(positions - (panels.count - 1) * kPanel<T>, kLanes<T>) * kLanes<T>;
+  Index first = 0;
+  do {  // once where there is nothing to add up: the sums are zero then
+    panels.inner = minimum(kTileInner, plan.inner - first);
+    gather(plan, tile, runs, run_count, in, first, panels);
+    zero_tail(panels, positions);
+    multiply(plan, tile, panels, filter, first, sums);
+    first += kTileInner;
+  } while (first < plan.inner);
+  store_sums(plan, tile, runs, run_count, sums, bias, out);
+}
+
+}  // namespace
+}  // namespace adjoint::cpu

@@ -1,0 +1,112 @@
+// The innermost loop of every matrix product on the CPU, in GCC's vector extensions, for whatever instruction set the
+// file that includes this is compiled for.
+//
+//   C (channels, positions) = B (inner, channels)^T * A (inner, positions)
+//
+// A panel of A holds kPanelVectors vectors of positions for each inner index; a block of B holds up to kMaxBlock
+// channels. Everything here has internal linkage and uses nothing of the standard library: a function that one file
+// emits with AVX-512 instructions must not become the copy that the whole program calls.
+#pragma once
+
+#include <cstdint>
+
+namespace adjoint::cpu {
+namespace {
+
+using Index = std::int64_t;
+
+// kMaxBlock * kPanelVectors accumulators, kPanelVectors operands and a broadcast fill the registers: 32 with AVX-512,
+// else 16.
+#if defined(__AVX512F__)
+constexpr int kVectorBytes = 64, kMaxBlock = 8;
+#elif defined(__AVX2__)
+constexpr int kVectorBytes = 32, kMaxBlock = 4;
+#else
+constexpr int kVectorBytes = 16, kMaxBlock = 4;
+#endif
+constexpr int kPanelVectors = 3;
+
+template <class T>
+struct VectorOf;
+template <>
+struct VectorOf<float> {
+  typedef float type __attribute__((vector_size(kVectorBytes)));
+};
+template <>
+struct VectorOf<double> {
+  typedef double type __attribute__((vector_size(kVectorBytes)));
+};
+template <class T>
+using Vector = typename VectorOf<T>::type;
+template <class T>
+constexpr Index kLanes = kVectorBytes / static_cast<Index>(sizeof(T));
+template <class T>
+constexpr Index kPanel = kPanelVectors* kLanes<T>;  // positions
+
+constexpr Index minimum(Index a, Index b) { return a < b ? a : b; }
+constexpr Index maximum(Index a, Index b) { return a > b ? a : b; }
+constexpr Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
+
+template <class T>
+inline Vector<T> load(const T* from) {
+  Vector<T> value;
+  __builtin_memcpy(&value, from, sizeof value);
+  return value;
+}
+template <class T>
+inline void store(T* to, Vector<T> value) {
+  __builtin_memcpy(to, &value, sizeof value);
+}
+
+// c (channels, vectors * lanes; channels `pitch` apart) = or += the sum over k < inner of a[k] (vectors) * b[k]
+// (channels).
+template <class T, int vectors, int channels>
+void multiply_panel(Index inner, const T* __restrict a, const T* __restrict b, T* __restrict c, Index pitch, bool add) {
+  Vector<T> sums[channels][vectors] = {};
+  for (Index k = 0; k < inner; ++k) {
+    Vector<T> left[vectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) left[v] = load(a + v * kLanes<T>);
+#pragma GCC unroll 8
+    for (int j = 0; j < channels; ++j) {
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) sums[j][v] += left[v] * b[j];
+    }
+    a += vectors * kLanes<T>;
+    b += channels;
+  }
+#pragma GCC unroll 8
+  for (int j = 0; j < channels; ++j) {
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) {
+      T* to = c + j * pitch + v * kLanes<T>;
+      store(to, add ? load(to) + sums[j][v] : sums[j][v]);
+    }
+  }
+}
+
+template <class T>
+using MultiplyPanel = void (*)(Index, const T*, const T*, T*, Index, bool);
+
+template <class T, int vectors, int channels>
+MultiplyPanel<T> panel_multiplier_of(int wanted_channels) {
+  if (wanted_channels == channels) return multiply_panel<T, vectors, channels>;
+  if constexpr (channels > 1) {
+    return panel_multiplier_of<T, vectors, channels - 1>(wanted_channels);
+  } else {
+    return multiply_panel<T, vectors, 1>;
+  }
+}
+
+// multiply_panel for 1 to kPanelVectors vectors and 1 to kMaxBlock channels.
+template <class T>
+MultiplyPanel<T> panel_multiplier(int vectors, int channels) {
+  switch (vectors) {
+    case 1: return panel_multiplier_of<T, 1, kMaxBlock>(channels);
+    case 2: return panel_multiplier_of<T, 2, kMaxBlock>(channels);
+    default: return panel_multiplier_of<T, 3, kMaxBlock>(channels);
+  }
+}
+
+}  // namespace
+}  // namespace adjoint::cpu
