@@ -29,6 +29,7 @@
 #include <adjoint/ops/resample/resample.h>
 #include <adjoint/ops/view/view.h>
 #include <adjoint/optim/adam.h>
+#include <adjoint/optim/clip.h>
 #include <adjoint/optim/optimizer.h>
 #include <adjoint/optim/schedule.h>
 #include <adjoint/optim/sgd.h>

@@ -41,11 +41,9 @@ struct Table {
   }
 };
 
-/// Calls run(table, first, geometry) for tables that hold all entries in their order; `first` is how many chunks
-/// earlier tables had.
+/// Calls run(table, geometry) for tables that hold all entries in their order.
 template <class Entry, class Run>
 void for_each_table(const std::vector<Entry>& entries, const Run& run) {
-  std::int64_t first = 0;
   for (std::size_t begin = 0; begin < entries.size(); begin += kMaxEntries) {
     Table<Entry> table;
     table.count = static_cast<int>(std::min<std::size_t>(kMaxEntries, entries.size() - begin));
@@ -56,8 +54,7 @@ void for_each_table(const std::vector<Entry>& entries, const Run& run) {
       chunks += chunks_of(table.entries[i].numel);
     }
     table.first_chunk[table.count] = static_cast<std::int32_t>(chunks);
-    run(table, first, adjoint::cuda::LaunchGeometry{dim3(static_cast<unsigned>(chunks)), dim3(kThreads)});
-    first += chunks;
+    run(table, adjoint::cuda::LaunchGeometry{dim3(static_cast<unsigned>(chunks)), dim3(kThreads)});
   }
 }
 

@@ -44,7 +44,7 @@ void update_all(const Batch& batch, const Rule& rule) {
     for (int n = 0; n < Rule::kState; ++n) entry.state[n] = static_cast<T*>(item.state[static_cast<std::size_t>(n)]);
     entries.push_back(entry);
   }
-  for_each_table(entries, [&](const Table<E>& table, std::int64_t, const LaunchGeometry& geometry) {
+  for_each_table(entries, [&](const Table<E>& table, const LaunchGeometry& geometry) {
     launch(update_kernel<T, Rule>, geometry, batch.device.index, table, rule);
   });
 }

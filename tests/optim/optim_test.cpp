@@ -1,5 +1,6 @@
 // Optimisers and schedules against PyTorch's numbers (tests/fixtures/optim.json), and their state.
 #include <adjoint/core/tape.h>
+#include <adjoint/nn/linear.h>
 #include <adjoint/optim/adam.h>
 #include <adjoint/optim/schedule.h>
 #include <adjoint/optim/sgd.h>
@@ -224,6 +225,52 @@ TEST(Optimizer, BadParametersAndOptionsAreErrors) {
   EXPECT_ERROR(SGD({p}, {.weight_decay = -1.0}), "SGD: weight_decay must not be negative; got -1");
   EXPECT_ERROR(SGD({p}, {.nesterov = true}), "SGD: nesterov needs a momentum above 0 and no dampening; got momentum 0");
   EXPECT_ERROR(SGD({p}, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}), "dampening 0.1");
+}
+
+TEST(OptimizerCuda, AgreesWithTheCpu) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  for (const Json& c : fixture()["optimisers"]) {
+    for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
+      std::vector<Tensor> host, device;
+      for (std::int64_t i = 0; i < 70; ++i) {  // more than one table holds
+        host.push_back(
+            Tensor::full({1 + i * 211}, 0.5 + 0.01 * static_cast<double>(i), {.dtype = dtype, .requires_grad = true}));
+        device.push_back(host.back().detach().to(kCUDA).requires_grad_());
+      }
+      const auto on_host = make_optimizer(c, host), on_device = make_optimizer(c, device);
+      for (std::size_t t = 0; t < 3; ++t) {
+        for (std::size_t i = 0; i < host.size(); ++i) {
+          set_gradient(host[i], t);
+          device[i].set_grad(host[i].grad().to(kCUDA));
+        }
+        on_host->step();
+        on_device->step();
+      }
+      const double tolerance = dtype == kFloat64 ? 1e-13 : dtype == kFloat32 ? 1e-5 : 2e-2;
+      for (std::size_t i = 0; i < host.size(); ++i) {
+        const auto expected = host[i].to_vector<double>(), actual = device[i].to_vector<double>();
+        for (std::size_t j = 0; j < expected.size(); ++j) {
+          ASSERT_NEAR(actual[j], expected[j], tolerance) << c["kind"] << " " << c["options"] << " parameter " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(OptimizerCuda, StateFollowsParametersThatMove) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  nn::Linear layer(3, 2);
+  Adam adam(layer.parameters());
+  const auto train = [&] {
+    for (Tensor& p : layer.parameters()) p.set_grad(Tensor::full(p.shape(), 0.5, {.device = p.device()}));
+    adam.step();
+  };
+  train();
+  const float before = layer.bias.to_vector<float>()[0];
+  layer.to(kCUDA);
+  train();
+  EXPECT_EQ(adam.state_dict()[2].second.device(), Device(kCUDA));
+  EXPECT_NEAR(layer.bias.to_vector<float>()[0], before - 1e-3F, 1e-6F);
 }
 
 template <class Make>

@@ -1,0 +1,28 @@
+// Gradient clipping, between backward() and step().
+#pragma once
+
+#include <adjoint/core/tensor.h>
+
+#include <vector>
+
+namespace adjoint::optim {
+
+struct ClipGradNormOptions {
+  /// p of the p-norm, above 0; infinity: the largest magnitude.
+  double norm_type = 2.0;
+  /// Throw Error, and change nothing, where the norm is NaN or infinite. Waits for the device.
+  bool error_if_nonfinite = false;
+};
+
+/// Scales all gradients in place by min(1, max_norm / (norm + 1e-6)), norm being that of all their elements together,
+/// as PyTorch does, and returns the norm from before (float64, a scalar on their device). Sums in float64; nothing
+/// waits for the device. Parameters without gradients are passed over. Throws Error for a max_norm that is negative or
+/// NaN, a norm_type that is not positive, and gradients on several devices.
+ADJOINT_API Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm,
+                                   const ClipGradNormOptions& options = {});
+
+/// Clamps every element of every gradient to [-clip_value, clip_value], in place; NaN stays. Throws Error for a
+/// clip_value that is negative or NaN.
+ADJOINT_API void clip_grad_value_(const std::vector<Tensor>& parameters, double clip_value);
+
+}  // namespace adjoint::optim

@@ -1,0 +1,60 @@
+// What clipping does to gradients, by device. Internal to optim.
+#pragma once
+
+#include <adjoint/core/dtype.h>
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace adjoint::optim {
+
+/// One tensor's contiguous elements.
+struct Piece {
+  void* data;
+  std::int64_t numel;
+  DType dtype;
+};
+
+/// The p-norm of many numbers: combine() of their element()s, then finish().
+struct Norm {
+  double p;
+
+  ADJOINT_HD bool is_max() const { return p > 1.7976931348623157e308; }
+  ADJOINT_HD double element(double value) const {
+    const double magnitude = std::fabs(value);
+    if (p == 2.0) return value * value;
+    return p == 1.0 || is_max() ? magnitude : std::pow(magnitude, p);
+  }
+  ADJOINT_HD double combine(double a, double b) const {
+    if (!is_max()) return a + b;
+    return b > a || b != b ? b : a;  // NaN wins
+  }
+  ADJOINT_HD double finish(double total) const {
+    if (p == 2.0) return std::sqrt(total);
+    return p == 1.0 || is_max() ? total : std::pow(total, 1.0 / p);
+  }
+};
+
+/// The factor that clips a norm; NaN where the norm is.
+ADJOINT_HD inline double clip_factor(double norm, double max_norm) {
+  const double factor = max_norm / (norm + 1e-6);
+  return factor > 1.0 ? 1.0 : factor;
+}
+
+// `pieces` lie on one device; CUDA's is given by its index. `norm` is a float64 scalar on that device.
+
+namespace cpu {
+void norm(const std::vector<Piece>& pieces, const Norm& rule, double* norm);
+/// data *= clip_factor(norm, max_norm).
+void scale(const std::vector<Piece>& pieces, const double* norm, double max_norm);
+void clamp(const std::vector<Piece>& pieces, double bound);
+}  // namespace cpu
+
+namespace cuda {
+void norm(const std::vector<Piece>& pieces, const Norm& rule, double* norm, int device);
+void scale(const std::vector<Piece>& pieces, const double* norm, double max_norm, int device);
+void clamp(const std::vector<Piece>& pieces, double bound, int device);
+}  // namespace cuda
+
+}  // namespace adjoint::optim

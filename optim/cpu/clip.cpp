@@ -1,0 +1,76 @@
+#include <adjoint/core/convert.h>
+#include <adjoint/core/parallel.h>
+#include <adjoint/optim/clip_kernels.h>
+
+namespace adjoint::optim::cpu {
+namespace {
+
+constexpr std::int64_t kGrain = 32768;
+constexpr std::int64_t kLanes = 8;
+
+template <class T, class Element>
+double norm_of_range(const T* data, const Norm& rule, std::int64_t begin, std::int64_t end, const Element& element) {
+  double lanes[kLanes] = {};
+  std::int64_t i = begin;
+  for (; i + kLanes <= end; i += kLanes) {
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+      lanes[lane] = rule.combine(lanes[lane], element(convert<double>(data[i + lane])));
+    }
+  }
+  for (std::int64_t lane = 0; i < end; ++i, ++lane) {
+    lanes[lane] = rule.combine(lanes[lane], element(convert<double>(data[i])));
+  }
+  double total = lanes[0];
+  for (std::int64_t lane = 1; lane < kLanes; ++lane) total = rule.combine(total, lanes[lane]);
+  return total;
+}
+
+// f(value) in place of every element.
+template <class F>
+void map(const std::vector<Piece>& pieces, const F& f) {
+  for (const Piece& piece : pieces) {
+    visit_floating(piece.dtype, [&]<class T>() {
+      auto* const data = static_cast<T*>(piece.data);
+      parallel_ranges(piece.numel, kGrain, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) data[i] = convert<T>(f(convert<compute_t<T>>(data[i])));
+      });
+    });
+  }
+}
+
+}  // namespace
+
+void norm(const std::vector<Piece>& pieces, const Norm& rule, double* norm) {
+  double total = 0.0;
+  for (const Piece& piece : pieces) {
+    std::vector<double> parts(static_cast<std::size_t>((piece.numel + kGrain - 1) / kGrain));
+    visit_floating(piece.dtype, [&]<class T>() {
+      const auto* const data = static_cast<const T*>(piece.data);
+      parallel_ranges(piece.numel, kGrain, [&](std::int64_t begin, std::int64_t end) {
+        double& part = parts[static_cast<std::size_t>(begin / kGrain)];
+        if (rule.p == 2.0) {
+          part = norm_of_range(data, Norm{2.0}, begin, end, [](double value) { return value * value; });
+        } else {
+          part = norm_of_range(data, rule, begin, end, [&](double value) { return rule.element(value); });
+        }
+      });
+    });
+    for (const double part : parts) total = rule.combine(total, part);
+  }
+  *norm = rule.finish(total);
+}
+
+void scale(const std::vector<Piece>& pieces, const double* norm, double max_norm) {
+  const double factor = clip_factor(*norm, max_norm);
+  if (factor == 1.0) return;
+  map(pieces, [&]<class C>(C value) { return value * static_cast<C>(factor); });
+}
+
+void clamp(const std::vector<Piece>& pieces, double bound) {
+  map(pieces, [&]<class C>(C value) {
+    const C limit = static_cast<C>(bound);
+    return value > limit ? limit : value < -limit ? -limit : value;
+  });
+}
+
+}  // namespace adjoint::optim::cpu

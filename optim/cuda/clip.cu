@@ -1,0 +1,130 @@
+// Clipping on CUDA. A norm is one launch for each dtype and 64 tensors, then one block for all chunks; its order
+// depends on the sizes alone.
+#include <adjoint/core/convert.h>
+#include <adjoint/optim/clip_kernels.h>
+#include <adjoint/optim/cuda/batched.cuh>
+
+namespace adjoint::optim::cuda {
+namespace {
+
+using adjoint::cuda::launch;
+using adjoint::cuda::LaunchGeometry;
+using adjoint::cuda::Workspace;
+
+template <class T>
+struct Entry {
+  T* data;
+  std::int64_t numel;
+};
+
+// The threads' values combined by halves; the result is thread 0's.
+__device__ double combine_block(const Norm& rule, double value) {
+  __shared__ double values[kThreads];
+  values[threadIdx.x] = value;
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (static_cast<int>(threadIdx.x) < half) {
+      values[threadIdx.x] = rule.combine(values[threadIdx.x], values[threadIdx.x + half]);
+    }
+  }
+  return values[0];
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    norm_of_chunks(const __grid_constant__ Table<Entry<T>> table, Norm rule, double* parts) {
+  std::int64_t begin, end;
+  const Entry<T>& entry = table.find(begin, end);
+  double total = 0.0;
+#pragma unroll 4
+  for (std::int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
+    total = rule.combine(total, rule.element(convert<double>(entry.data[i])));
+  }
+  total = combine_block(rule, total);
+  if (threadIdx.x == 0) parts[blockIdx.x] = total;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    norm_of_parts(Norm rule, const double* parts, std::int64_t count, double* norm) {
+  double total = 0.0;
+  for (std::int64_t i = threadIdx.x; i < count; i += kThreads) total = rule.combine(total, parts[i]);
+  total = combine_block(rule, total);
+  if (threadIdx.x == 0) *norm = rule.finish(total);
+}
+
+struct Scale {
+  const double* norm;
+  double max_norm;
+  template <class C>
+  __device__ C operator()(C value) const {
+    return value * static_cast<C>(clip_factor(*norm, max_norm));
+  }
+};
+
+struct Clamp {
+  double bound;
+  template <class C>
+  __device__ C operator()(C value) const {
+    const C limit = static_cast<C>(bound);
+    return value > limit ? limit : value < -limit ? -limit : value;
+  }
+};
+
+template <class T, class F>
+__global__ void __launch_bounds__(kThreads) map_kernel(const __grid_constant__ Table<Entry<T>> table, F f) {
+  std::int64_t begin, end;
+  const Entry<T>& entry = table.find(begin, end);
+#pragma unroll 4
+  for (std::int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
+    entry.data[i] = convert<T>(f(convert<compute_t<T>>(entry.data[i])));
+  }
+}
+
+// run.operator()<T>(entries) for each dtype that is there.
+template <class Run>
+void for_each_dtype(const std::vector<Piece>& pieces, const Run& run) {
+  for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
+    visit_floating(dtype, [&]<class T>() {
+      std::vector<Entry<T>> entries;
+      for (const Piece& piece : pieces) {
+        if (piece.dtype == dtype) entries.push_back({static_cast<T*>(piece.data), piece.numel});
+      }
+      run(entries);
+    });
+  }
+}
+
+template <class F>
+void map(const std::vector<Piece>& pieces, const F& f, int device) {
+  for_each_dtype(pieces, [&]<class T>(const std::vector<Entry<T>>& entries) {
+    for_each_table(entries, [&](const Table<Entry<T>>& table, const LaunchGeometry& geometry) {
+      launch(map_kernel<T, F>, geometry, device, table, f);
+    });
+  });
+}
+
+}  // namespace
+
+void norm(const std::vector<Piece>& pieces, const Norm& rule, double* norm, int device) {
+  std::int64_t chunks = 0;
+  for (const Piece& piece : pieces) chunks += chunks_of(piece.numel);
+  if (chunks == 0) return;  // the norm of nothing is the 0 that is there
+  const Workspace workspace(static_cast<std::size_t>(chunks) * sizeof(double), device);
+  auto* const parts = static_cast<double*>(workspace.data());
+  std::int64_t done = 0;
+  for_each_dtype(pieces, [&]<class T>(const std::vector<Entry<T>>& entries) {
+    for_each_table(entries, [&](const Table<Entry<T>>& table, const LaunchGeometry& geometry) {
+      launch(norm_of_chunks<T>, geometry, device, table, rule, parts + done);
+      done += table.first_chunk[table.count];
+    });
+  });
+  launch(norm_of_parts, {dim3(1), dim3(kThreads)}, device, rule, parts, chunks, norm);
+}
+
+void scale(const std::vector<Piece>& pieces, const double* norm, double max_norm, int device) {
+  map(pieces, Scale{norm, max_norm}, device);
+}
+
+void clamp(const std::vector<Piece>& pieces, double bound, int device) { map(pieces, Clamp{bound}, device); }
+
+}  // namespace adjoint::optim::cuda
