@@ -27,6 +27,7 @@
 #include <adjoint/ops/matmul/matmul.h>
 #include <adjoint/ops/reduce/reduce.h>
 #include <adjoint/ops/resample/resample.h>
+#include <adjoint/ops/roll/roll.h>
 #include <adjoint/ops/view/view.h>
 #include <adjoint/optim/adam.h>
 #include <adjoint/optim/clip.h>
