@@ -58,6 +58,7 @@ void run_all() {
   report("add_broadcast", [&](const Tensor& y) { return y + row; });
   report("relu", [](const Tensor& y) { return relu(y); });
   report("tanh", [](const Tensor& y) { return tanh(y); });
+  report("matmul", [&](const Tensor& y) { return matmul(y, other); });
   report("transpose", [](const Tensor& y) { return y.transpose(0, 1); });
 }
 
