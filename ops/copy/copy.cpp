@@ -8,7 +8,7 @@ namespace adjoint {
 namespace {
 
 struct CopyAttr {
-  DType dtype;   // the result's
+  DType dtype;  // the result's
   Device device;
   DType from_dtype;
   Device from_device;

@@ -19,51 +19,71 @@ using ScalarRule = Vjp<ScalarAttr>;
 
 constinit const OpDef<NoAttr> relu_grad_op =
     define<ReluGrad>(Rule{kSaveIn1, [](const Context& c) { return binary(relu_grad_op, c.grad, c.in[1]); }});
-constinit const auto relu_op = define<Relu>(Rule{kSaveOut, [](const Context& c) { return binary(relu_grad_op, c.grad, c.out); }});
+constinit const auto relu_op =
+    define<Relu>(Rule{kSaveOut, [](const Context& c) { return binary(relu_grad_op, c.grad, c.out); }});
 
-constinit const OpDef<ScalarAttr> leaky_relu_grad_op = define<LeakyReluGrad>(
-    ScalarRule{kSaveIn1, [](const ScalarContext& c) { return apply(leaky_relu_grad_op, {c.grad, c.in[1]}, c.attr); }});
-constinit const auto leaky_relu_op = define<LeakyRelu>(
-    ScalarRule{kSaveIn0, [](const ScalarContext& c) { return apply(leaky_relu_grad_op, {c.grad, c.in[0]}, c.attr); }});
+constinit const OpDef<ScalarAttr> leaky_relu_grad_op =
+    define<LeakyReluGrad>(ScalarRule{kSaveIn1, [](const ScalarContext& c) {
+                                       return apply(leaky_relu_grad_op, {c.grad, c.in[1]}, c.attr);
+                                     }});
+constinit const auto leaky_relu_op =
+    define<LeakyRelu>(ScalarRule{kSaveIn0, [](const ScalarContext& c) {
+                                   return apply(leaky_relu_grad_op, {c.grad, c.in[0]}, c.attr);
+                                 }});
 
 constinit const OpDef<NoAttr> prelu_gate_op =
     define<PreluGate>(Rule{kSaveIn1, [](const Context& c) { return binary(prelu_gate_op, c.grad, c.in[1]); }});
 // (g, x, weight)
-constinit const OpDef<NoAttr> prelu_grad_op = define<PreluGrad>(
-    Rule{kSaveIn1 | kSaveIn2, [](const Context& c) { return apply(prelu_grad_op, {c.grad, c.in[1], c.in[2]}); }}, Rule{},
-    Rule{kSaveIn0 | kSaveIn1, [](const Context& c) { return binary(prelu_gate_op, c.grad * c.in[0], c.in[1]); }});
+constinit const OpDef<NoAttr> prelu_grad_op =
+    define<PreluGrad>(Rule{kSaveIn1 | kSaveIn2,
+                           [](const Context& c) {
+                             return apply(prelu_grad_op, {c.grad, c.in[1], c.in[2]});
+                           }},
+                      Rule{}, Rule{kSaveIn0 | kSaveIn1, [](const Context& c) {
+                                     return binary(prelu_gate_op, c.grad * c.in[0], c.in[1]);
+                                   }});
 constinit const auto prelu_op =
-    define<Prelu>(Rule{kSaveIn0 | kSaveIn1, [](const Context& c) { return apply(prelu_grad_op, {c.grad, c.in[0], c.in[1]}); }},
+    define<Prelu>(Rule{kSaveIn0 | kSaveIn1,
+                       [](const Context& c) {
+                         return apply(prelu_grad_op, {c.grad, c.in[0], c.in[1]});
+                       }},
                   Rule{kSaveIn0, [](const Context& c) { return c.grad * binary(prelu_gate_op, c.in[0], c.in[0]); }});
 
 // The derivatives y(1 - y) and 1 - y^2 of sigmoid and tanh are written in their results.
 constinit const OpDef<NoAttr> sigmoid_grad_op =
     define<SigmoidGrad>(Rule{kSaveIn1, [](const Context& c) { return binary(sigmoid_grad_op, c.grad, c.in[1]); }},
-                        Rule{kSaveIn0 | kSaveIn1, [](const Context& c) { return c.grad * c.in[0] * (1.0 - c.in[1] * 2.0); }});
+                        Rule{kSaveIn0 | kSaveIn1,
+                             [](const Context& c) { return c.grad * c.in[0] * (1.0 - c.in[1] * 2.0); }});
 constinit const auto sigmoid_op =
     define<Sigmoid>(Rule{kSaveOut, [](const Context& c) { return binary(sigmoid_grad_op, c.grad, c.out); }});
 
 constinit const OpDef<NoAttr> tanh_grad_op =
     define<TanhGrad>(Rule{kSaveIn1, [](const Context& c) { return binary(tanh_grad_op, c.grad, c.in[1]); }},
                      Rule{kSaveIn0 | kSaveIn1, [](const Context& c) { return c.grad * c.in[0] * c.in[1] * -2.0; }});
-constinit const auto tanh_op = define<Tanh>(Rule{kSaveOut, [](const Context& c) { return binary(tanh_grad_op, c.grad, c.out); }});
+constinit const auto tanh_op =
+    define<Tanh>(Rule{kSaveOut, [](const Context& c) { return binary(tanh_grad_op, c.grad, c.out); }});
 
 // silu' = s (1 + x (1 - s)) and silu'' = s (1 - s) (2 + x (1 - 2 s)), with s = sigmoid(x).
 Tensor silu_second_derivative(const Tensor& x) {
   const Tensor s = sigmoid(x);
   return s * (1.0 - s) * (x * (1.0 - s * 2.0) + 2.0);
 }
-constinit const OpDef<NoAttr> silu_grad_op = define<SiluGrad>(
-    Rule{kSaveIn1, [](const Context& c) { return binary(silu_grad_op, c.grad, c.in[1]); }},
-    Rule{kSaveIn0 | kSaveIn1, [](const Context& c) { return c.grad * c.in[0] * silu_second_derivative(c.in[1]); }});
-constinit const auto silu_op = define<Silu>(Rule{kSaveIn0, [](const Context& c) { return binary(silu_grad_op, c.grad, c.in[0]); }});
+constinit const OpDef<NoAttr> silu_grad_op =
+    define<SiluGrad>(Rule{kSaveIn1, [](const Context& c) { return binary(silu_grad_op, c.grad, c.in[1]); }},
+                     Rule{kSaveIn0 | kSaveIn1,
+                          [](const Context& c) { return c.grad * c.in[0] * silu_second_derivative(c.in[1]); }});
+constinit const auto silu_op =
+    define<Silu>(Rule{kSaveIn0, [](const Context& c) { return binary(silu_grad_op, c.grad, c.in[0]); }});
 
-constinit const auto softplus_op = define<Softplus>(Rule{kSaveIn0, [](const Context& c) { return c.grad * sigmoid(c.in[0]); }});
+constinit const auto softplus_op =
+    define<Softplus>(Rule{kSaveIn0, [](const Context& c) { return c.grad * sigmoid(c.in[0]); }});
 
 }  // namespace
 
 Tensor relu(const Tensor& x) { return unary(relu_op, x); }
-Tensor leaky_relu(const Tensor& x, double negative_slope) { return unary(leaky_relu_op, x, ScalarAttr{negative_slope}); }
+Tensor leaky_relu(const Tensor& x, double negative_slope) {
+  return unary(leaky_relu_op, x, ScalarAttr{negative_slope});
+}
 Tensor sigmoid(const Tensor& x) { return unary(sigmoid_op, x); }
 Tensor tanh(const Tensor& x) { return unary(tanh_op, x); }
 Tensor silu(const Tensor& x) { return unary(silu_op, x); }
@@ -74,8 +94,8 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
   check_defined("prelu", "weight", weight);
   const std::int64_t channels = x.dim() < 2 ? 1 : x.shape()[1];
   ADJOINT_CHECK(weight.dim() == 1 && (weight.numel() == 1 || weight.numel() == channels),
-                "prelu: weight must have one element, or one for each element of x's axis 1; got x {}, weight {}", x.shape(),
-                weight.shape());
+                "prelu: weight must have one element, or one for each element of x's axis 1; got x {}, weight {}",
+                x.shape(), weight.shape());
   if (weight.numel() == 1 || x.dim() < 2) return binary(prelu_op, x, weight.reshape(Dims::filled(x.shape().size(), 1)));
   Shape per_channel = Dims::filled(x.shape().size(), 1);
   per_channel[1] = channels;

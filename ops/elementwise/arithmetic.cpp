@@ -30,8 +30,9 @@ constinit const auto add_op = define<Add>(Rule{kSaveNone, pass}, Rule{kSaveNone,
 constinit const auto sub_op = define<Sub>(Rule{kSaveNone, pass}, Rule{kSaveNone, negate});
 constinit const auto mul_op = define<Mul>(Rule{kSaveIn1, [](const Context& c) { return c.grad * c.in[1]; }},
                                           Rule{kSaveIn0, [](const Context& c) { return c.grad * c.in[0]; }});
-constinit const auto div_op = define<Div>(Rule{kSaveIn1, [](const Context& c) { return c.grad / c.in[1]; }},
-                                          Rule{kSaveIn1 | kSaveOut, [](const Context& c) { return -(c.grad * c.out / c.in[1]); }});
+constinit const auto div_op =
+    define<Div>(Rule{kSaveIn1, [](const Context& c) { return c.grad / c.in[1]; }},
+                Rule{kSaveIn1 | kSaveOut, [](const Context& c) { return -(c.grad * c.out / c.in[1]); }});
 constinit const auto neg_op = define<Neg>(Rule{kSaveNone, negate});
 
 constinit const auto add_scalar_op = define<AddScalar>(ScalarRule{kSaveNone, pass});
@@ -41,8 +42,8 @@ constinit const auto mul_scalar_op =
     define<MulScalar>(ScalarRule{kSaveNone, [](const ScalarContext& c) { return c.grad * c.attr.value; }});
 constinit const auto div_scalar_op =
     define<DivScalar>(ScalarRule{kSaveNone, [](const ScalarContext& c) { return c.grad / c.attr.value; }});
-constinit const auto scalar_div_op =
-    define<ScalarDiv>(ScalarRule{kSaveIn0 | kSaveOut, [](const ScalarContext& c) { return -(c.grad * c.out / c.in[0]); }});
+constinit const auto scalar_div_op = define<ScalarDiv>(
+    ScalarRule{kSaveIn0 | kSaveOut, [](const ScalarContext& c) { return -(c.grad * c.out / c.in[0]); }});
 
 // target = F(operands), where the target is operand 0. Kernels write contiguous results only.
 template <template <class> class F>
@@ -56,9 +57,10 @@ void update(Tensor& target, Operands operands, const ScalarAttr& attr) {
   if (kernel == nullptr) detail::no_kernel(op.name, target.device());
   if (target.is_contiguous()) return kernel(operands, target, attr);
   for (std::size_t axis = 0; axis < target.shape().size(); ++axis) {
-    ADJOINT_CHECK(target.strides()[axis] != 0 || target.shape()[axis] == 1,
-                  "{}: elements of the tensor must not share memory; got an expanded tensor of shape {}; clone() it first", op.name,
-                  target.shape());
+    ADJOINT_CHECK(
+        target.strides()[axis] != 0 || target.shape()[axis] == 1,
+        "{}: elements of the tensor must not share memory; got an expanded tensor of shape {}; clone() it first",
+        op.name, target.shape());
   }
   Tensor result = make_tensor({target.shape(), target.dtype()}, target.device());
   kernel(operands, result, attr);

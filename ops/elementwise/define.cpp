@@ -9,8 +9,8 @@ namespace adjoint::elementwise {
 namespace {
 
 [[noreturn]] void mixed_dtypes(const char* op, const Tensor& a, const Tensor& b) {
-  fail("{}: operands must share one dtype; got {} {} and {} {}; convert one with to()", op, a.dtype(), a.shape(), b.dtype(),
-       b.shape());
+  fail("{}: operands must share one dtype; got {} {} and {} {}; convert one with to()", op, a.dtype(), a.shape(),
+       b.dtype(), b.shape());
 }
 
 bool representable(double value, DType dtype) {
@@ -33,7 +33,8 @@ void check_dtypes(const char* op, functor::Accepts accepts, bool mask, Operands 
     fail("{}: the condition must be bool; got {} {}; compare with 0", op, in[0].dtype(), in[0].shape());
   }
   for (std::size_t i = first + 1; i < in.size(); ++i) {
-    if (in[i].dtype() != dtype) [[unlikely]] mixed_dtypes(op, in[first], in[i]);
+    if (in[i].dtype() != dtype) [[unlikely]]
+      mixed_dtypes(op, in[first], in[i]);
   }
   if (accepts == functor::kFloating && !is_floating_point(dtype)) [[unlikely]] {
     fail("{}: the dtype must be floating point; got {} {}; convert with to(kFloat32)", op, dtype, in[first].shape());
@@ -46,8 +47,9 @@ void check_dtypes(const char* op, functor::Accepts accepts, bool mask, Operands 
 void check_scalar(const char* op, const Tensor& tensor, double value) {
   check_defined(op, "the tensor", tensor);
   if (!representable(value, tensor.dtype())) [[unlikely]] {
-    fail("{}: a scalar takes the tensor's dtype and must fit it exactly; got {} for {} {}; convert the tensor with to()", op, value,
-         tensor.dtype(), tensor.shape());
+    fail(
+        "{}: a scalar takes the tensor's dtype and must fit it exactly; got {} for {} {}; convert the tensor with to()",
+        op, value, tensor.dtype(), tensor.shape());
   }
 }
 
@@ -60,7 +62,8 @@ Tensor binary(const OpDef<NoAttr>& op, const Tensor& a, const Tensor& b) {
   check_defined(op.name, "the first operand", a);
   check_defined(op.name, "the second operand", b);
   if (a.shape() == b.shape()) return apply(op, {a, b});
-  if (a.dtype() != b.dtype()) [[unlikely]] mixed_dtypes(op.name, a, b);
+  if (a.dtype() != b.dtype()) [[unlikely]]
+    mixed_dtypes(op.name, a, b);
   const Shape shape = broadcast_shapes(op.name, a.shape(), b.shape());
   return apply(op, {a.expand(shape), b.expand(shape)});
 }

@@ -6,7 +6,8 @@
 
 namespace adjoint::elementwise {
 
-/// Throws Error, naming `op`, where the operands' dtypes differ or are not accepted; with `mask`, operand 0 must be bool.
+/// Throws Error, naming `op`, where the operands' dtypes differ or are not accepted; with `mask`, operand 0 must be
+/// bool.
 void check_dtypes(const char* op, functor::Accepts accepts, bool mask, Operands in);
 /// Throws Error, naming `op`, where `value` cannot be had exactly in an integer dtype.
 void check_scalar(const char* op, const Tensor& tensor, double value);

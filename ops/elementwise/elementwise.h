@@ -1,9 +1,9 @@
 // Elementwise functions. Tensors broadcast by NumPy's rule; the operands of one call share a dtype and a device.
 //
-// A scalar takes the tensor's dtype; for an integer dtype it must be a whole number in its range. Arithmetic on integers
-// wraps around. float16 and bfloat16 are computed in float32 and rounded once. Every function is differentiable, to any
-// order, unless it says otherwise. Throws Error for undefined tensors, dtypes a function does not take, mixed dtypes or
-// devices, and shapes that do not broadcast.
+// A scalar takes the tensor's dtype; for an integer dtype it must be a whole number in its range. Arithmetic on
+// integers wraps around. float16 and bfloat16 are computed in float32 and rounded once. Every function is
+// differentiable, to any order, unless it says otherwise. Throws Error for undefined tensors, dtypes a function does
+// not take, mixed dtypes or devices, and shapes that do not broadcast.
 //
 // +, -, *, / and the comparisons are operators of Tensor (core/tensor.h).
 #pragma once
@@ -14,7 +14,8 @@
 
 namespace adjoint {
 
-// ---- Mathematics. Floating point only, but for abs, sign, square, minimum, maximum and clamp, which take integers too.
+// ---- Mathematics. Floating point only, but for abs, sign, square, minimum, maximum and clamp, which take integers
+// too.
 
 ADJOINT_API Tensor exp(const Tensor& x);
 ADJOINT_API Tensor log(const Tensor& x);

@@ -1,7 +1,7 @@
 // What each elementwise operator does to one element, for host and device alike, and which dtypes it takes.
 //
-// A functor is a template over the type it computes in (core/convert.h's compute_t of the elements' dtype). Its base says
-// how many operands it has, of which dtypes, and which attributes it is made from.
+// A functor is a template over the type it computes in (core/convert.h's compute_t of the elements' dtype). Its base
+// says how many operands it has, of which dtypes, and which attributes it is made from.
 #pragma once
 
 #include <adjoint/core/convert.h>
@@ -303,8 +303,8 @@ struct Softplus : Signature<1, kFloating> {
   ADJOINT_HD T operator()(T x) const { return (x < T{0} ? T{0} : x) + std::log1p(std::exp(-std::fabs(x))); }
 };
 
-// ---- Gradients in one pass: g is the result's gradient, x an operand, y the result. Those that are a multiple of g with
-// a factor constant almost everywhere are their own gradients in g, and have none in the rest.
+// ---- Gradients in one pass: g is the result's gradient, x an operand, y the result. Those that are a multiple of g
+// with a factor constant almost everywhere are their own gradients in g, and have none in the rest.
 
 template <class T>
 struct AbsGrad : Signature<2, kFloating> {

@@ -27,21 +27,28 @@ constinit const auto log_op = define<Log>(Rule{kSaveIn0, [](const Context& c) { 
 constinit const auto sqrt_op = define<Sqrt>(Rule{kSaveOut, [](const Context& c) { return c.grad * 0.5 / c.out; }});
 constinit const auto sin_op = define<Sin>(Rule{kSaveIn0, [](const Context& c) { return c.grad * cos(c.in[0]); }});
 constinit const auto cos_op = define<Cos>(Rule{kSaveIn0, [](const Context& c) { return -(c.grad * sin(c.in[0])); }});
-constinit const auto square_op = define<Square>(Rule{kSaveIn0, [](const Context& c) { return c.grad * c.in[0] * 2.0; }});
+constinit const auto square_op =
+    define<Square>(Rule{kSaveIn0, [](const Context& c) { return c.grad * c.in[0] * 2.0; }});
 constinit const auto sign_op =
     define<Sign>(Rule{kSaveNone, [](const Context& c) { return Tensor::zeros(c.grad.shape(), c.grad.options()); }});
 
 constinit const OpDef<NoAttr> abs_grad_op =
     define<AbsGrad>(Rule{kSaveIn1, [](const Context& c) { return binary(abs_grad_op, c.grad, c.in[1]); }});
-constinit const auto abs_op = define<Abs>(Rule{kSaveIn0, [](const Context& c) { return binary(abs_grad_op, c.grad, c.in[0]); }});
+constinit const auto abs_op =
+    define<Abs>(Rule{kSaveIn0, [](const Context& c) { return binary(abs_grad_op, c.grad, c.in[0]); }});
 
 constinit const OpDef<BoundsAttr> clamp_grad_op =
-    define<ClampGrad>(BoundsRule{kSaveIn1, [](const BoundsContext& c) { return apply(clamp_grad_op, {c.grad, c.in[1]}, c.attr); }});
-constinit const auto clamp_op =
-    define<Clamp>(BoundsRule{kSaveIn0, [](const BoundsContext& c) { return apply(clamp_grad_op, {c.grad, c.in[0]}, c.attr); }});
+    define<ClampGrad>(BoundsRule{kSaveIn1, [](const BoundsContext& c) {
+                                   return apply(clamp_grad_op, {c.grad, c.in[1]}, c.attr);
+                                 }});
+constinit const auto clamp_op = define<Clamp>(BoundsRule{kSaveIn0, [](const BoundsContext& c) {
+                                                           return apply(clamp_grad_op, {c.grad, c.in[0]}, c.attr);
+                                                         }});
 
-constinit const OpDef<NoAttr> maximum_grad_op = define<MaximumGrad>(
-    Rule{kSaveIn1 | kSaveIn2, [](const Context& c) { return apply(maximum_grad_op, {c.grad, c.in[1], c.in[2]}); }});
+constinit const OpDef<NoAttr> maximum_grad_op =
+    define<MaximumGrad>(Rule{kSaveIn1 | kSaveIn2, [](const Context& c) {
+                               return apply(maximum_grad_op, {c.grad, c.in[1], c.in[2]});
+                             }});
 
 // Of operand c.index; c.in[1 - c.index] is the other. minimum's operands change places.
 template <bool kMaximum>
@@ -50,18 +57,19 @@ Tensor extremum_gradient(const Context& c) {
   const Tensor& other = c.in[1 - c.index];
   return kMaximum ? apply(maximum_grad_op, {c.grad, self, other}) : apply(maximum_grad_op, {c.grad, other, self});
 }
-constinit const auto maximum_op =
-    define<Maximum>(Rule{kSaveIn0 | kSaveIn1, extremum_gradient<true>}, Rule{kSaveIn0 | kSaveIn1, extremum_gradient<true>});
-constinit const auto minimum_op =
-    define<Minimum>(Rule{kSaveIn0 | kSaveIn1, extremum_gradient<false>}, Rule{kSaveIn0 | kSaveIn1, extremum_gradient<false>});
+constinit const auto maximum_op = define<Maximum>(Rule{kSaveIn0 | kSaveIn1, extremum_gradient<true>},
+                                                  Rule{kSaveIn0 | kSaveIn1, extremum_gradient<true>});
+constinit const auto minimum_op = define<Minimum>(Rule{kSaveIn0 | kSaveIn1, extremum_gradient<false>},
+                                                  Rule{kSaveIn0 | kSaveIn1, extremum_gradient<false>});
 
-constinit const auto pow_scalar_op = define<PowScalar>(ScalarRule{
-    kSaveIn0, [](const ScalarContext& c) {
-      if (c.attr.value == 0.0) return Tensor::zeros(c.grad.shape(), c.grad.options());
-      return c.grad * (pow(c.in[0], c.attr.value - 1.0) * c.attr.value);
-    }});
+constinit const auto pow_scalar_op =
+    define<PowScalar>(ScalarRule{kSaveIn0, [](const ScalarContext& c) {
+                                   if (c.attr.value == 0.0) return Tensor::zeros(c.grad.shape(), c.grad.options());
+                                   return c.grad * (pow(c.in[0], c.attr.value - 1.0) * c.attr.value);
+                                 }});
 
-// Where the factor would be 0 * infinity it is 0, and the logarithm is kept finite so that no NaN appears in the next order.
+// Where the factor would be 0 * infinity it is 0, and the logarithm is kept finite so that no NaN appears in the next
+// order.
 Tensor pow_base_gradient(const Context& c) {
   const Tensor& exponent = c.in[1];
   const Tensor factor = exponent * pow(c.in[0], exponent - 1.0);
@@ -69,12 +77,13 @@ Tensor pow_base_gradient(const Context& c) {
 }
 Tensor pow_exponent_gradient(const Context& c) {
   const Tensor& base = c.in[0];
-  const Tensor flat = where(c.in[1] >= 0.0, base == 0.0, Tensor::zeros(Shape{}, {.dtype = kBool, .device = base.device()}));
+  const Tensor flat =
+      where(c.in[1] >= 0.0, base == 0.0, Tensor::zeros(Shape{}, {.dtype = kBool, .device = base.device()}));
   const Tensor logarithm = log(where(flat, Tensor::ones(Shape{}, base.options()), base));
   return c.grad * c.out * logarithm;
 }
-constinit const auto pow_op =
-    define<Pow>(Rule{kSaveIn0 | kSaveIn1, pow_base_gradient}, Rule{kSaveIn0 | kSaveIn1 | kSaveOut, pow_exponent_gradient});
+constinit const auto pow_op = define<Pow>(Rule{kSaveIn0 | kSaveIn1, pow_base_gradient},
+                                          Rule{kSaveIn0 | kSaveIn1 | kSaveOut, pow_exponent_gradient});
 
 }  // namespace
 

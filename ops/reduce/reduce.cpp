@@ -34,7 +34,9 @@ std::int64_t reduced_numel(const ReduceAttr& attr) {
 }
 
 // What stands at a reduced axis for its whole length: the result, or its gradient, in the operand's shape.
-Tensor spread(const Tensor& reduced, const ReduceAttr& attr) { return reduced.reshape(kept_shape(attr, true)).expand(attr.from); }
+Tensor spread(const Tensor& reduced, const ReduceAttr& attr) {
+  return reduced.reshape(kept_shape(attr, true)).expand(attr.from);
+}
 
 TensorSpec sum_spec(Operands in, const ReduceAttr& attr) {
   const DType dtype = in[0].dtype();
@@ -60,12 +62,13 @@ constinit const OpDef<ReduceAttr> sum_op{.name = "sum",
                                          .cuda = ADJOINT_IF_CUDA(cuda::reduce_sum),
                                          .vjp = {{{.rule = [](const Context& c) { return spread(c.grad, c.attr); }}}}};
 
-constinit const OpDef<ReduceAttr> mean_op{
-    .name = "mean",
-    .infer = sum_spec,
-    .cpu = cpu::reduce_sum,
-    .cuda = ADJOINT_IF_CUDA(cuda::reduce_sum),
-    .vjp = {{{.rule = [](const Context& c) { return spread(c.grad / c.attr.divisor, c.attr); }}}}};
+constinit const OpDef<ReduceAttr> mean_op{.name = "mean",
+                                          .infer = sum_spec,
+                                          .cpu = cpu::reduce_sum,
+                                          .cuda = ADJOINT_IF_CUDA(cuda::reduce_sum),
+                                          .vjp = {{{.rule = [](const Context& c) {
+                                            return spread(c.grad / c.attr.divisor, c.attr);
+                                          }}}}};
 
 constinit const OpDef<ReduceAttr> max_op{.name = "max",
                                          .infer = max_spec,
@@ -74,7 +77,10 @@ constinit const OpDef<ReduceAttr> max_op{.name = "max",
                                          .vjp = {{{.saves = kSaveIn0 | kSaveOut, .rule = max_gradient}}}};
 
 constinit const OpDef<ArgmaxAttr> argmax_op{.name = "argmax",
-                                            .infer = [](Operands, const ArgmaxAttr& attr) { return TensorSpec{attr.result, kInt64}; },
+                                            .infer =
+                                                [](Operands, const ArgmaxAttr& attr) {
+                                                  return TensorSpec{attr.result, kInt64};
+                                                },
                                             .cpu = cpu::argmax,
                                             .cuda = ADJOINT_IF_CUDA(cuda::argmax)};
 
@@ -91,8 +97,9 @@ ReduceAttr attributes(const char* op, const Tensor& input, const Dims& axes, boo
 }
 
 void check_floating(const char* op, const Tensor& input) {
-  ADJOINT_CHECK(is_floating_point(input.dtype()), "{}: the dtype must be floating point; got {} {}; convert with to(kFloat32)", op,
-                input.dtype(), input.shape());
+  ADJOINT_CHECK(is_floating_point(input.dtype()),
+                "{}: the dtype must be floating point; got {} {}; convert with to(kFloat32)", op, input.dtype(),
+                input.shape());
 }
 
 }  // namespace
@@ -114,7 +121,8 @@ Tensor Tensor::mean(const Dims& axes, bool keepdim) const {
 
 Tensor Tensor::max(const Dims& axes, bool keepdim) const {
   const ReduceAttr attr = attributes("max", *this, axes, keepdim);
-  ADJOINT_CHECK(reduced_numel(attr) > 0, "max: there must be elements to compare; got input {}, axes {}", shape(), axes);
+  ADJOINT_CHECK(reduced_numel(attr) > 0, "max: there must be elements to compare; got input {}, axes {}", shape(),
+                axes);
   return apply(max_op, Operands(this, 1), attr);
 }
 
@@ -127,7 +135,8 @@ Tensor var(const Tensor& input, const Dims& axes, std::int64_t correction, bool 
 
 Tensor argmax(const Tensor& input, std::int64_t axis, bool keepdim) {
   const ReduceAttr one = attributes("argmax", input, {axis}, keepdim);
-  ADJOINT_CHECK(reduced_numel(one) > 0, "argmax: there must be elements to compare; got input {}, axis {}", input.shape(), axis);
+  ADJOINT_CHECK(reduced_numel(one) > 0, "argmax: there must be elements to compare; got input {}, axis {}",
+                input.shape(), axis);
   ArgmaxAttr attr{1, 1, 1, kept_shape(one, keepdim)};
   for (std::size_t i = 0; i < one.from.size(); ++i) {
     const bool after = (one.axes >> i) == 0;

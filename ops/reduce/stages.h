@@ -1,8 +1,9 @@
-// How a reduction over any axes of a contiguous tensor becomes a sequence of simple stages, for host code of both devices.
+// How a reduction over any axes of a contiguous tensor becomes a sequence of simple stages, for host code of both
+// devices.
 //
 // Neighbouring axes that are all kept or all reduced merge. A stage then reduces the innermost reduced group: it sees
-// (outer, extent, inner) and gives (outer, chunks, inner), where each of the chunks covers chunk_rows of `extent`. Where
-// there are several chunks they are what the next stage reduces. Everything here follows from shapes alone.
+// (outer, extent, inner) and gives (outer, chunks, inner), where each of the chunks covers chunk_rows of `extent`.
+// Where there are several chunks they are what the next stage reduces. Everything here follows from shapes alone.
 #pragma once
 
 #include <adjoint/core/shape.h>
@@ -15,7 +16,7 @@ struct ReduceAttr {
   Shape from;          // the operand's
   std::uint32_t axes;  // bit i: axis i is reduced
   bool keepdim;
-  double divisor;      // of the finished sums: 1, or a mean's number of elements
+  double divisor;  // of the finished sums: 1, or a mean's number of elements
 };
 
 struct ReduceStage {
@@ -37,7 +38,8 @@ class ReduceStages {
     }
   }
 
-  /// The next stage; `chunk_rows(extent, inner)` says how many rows one chunk has. False when nothing is left to reduce.
+  /// The next stage; `chunk_rows(extent, inner)` says how many rows one chunk has. False when nothing is left to
+  /// reduce.
   template <class ChunkRows>
   bool next(ReduceStage& stage, ChunkRows&& chunk_rows) {
     int at = size_ - 1;

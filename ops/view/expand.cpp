@@ -21,23 +21,25 @@ Tensor expanded(const Tensor& in, const ExpandAttr& attr) {
   return in.view_as(attr.to, strides, in.storage_offset());
 }
 
-constinit const OpDef<ExpandAttr> expand_op{
-    .name = "expand",
-    .view = expanded,
-    .vjp = {{{.rule = [](const Ctx<ExpandAttr>& c) { return sum_to(c.grad, c.attr.from); }}}}};
+constinit const OpDef<ExpandAttr> expand_op{.name = "expand",
+                                            .view = expanded,
+                                            .vjp = {{{.rule = [](const Ctx<ExpandAttr>& c) {
+                                              return sum_to(c.grad, c.attr.from);
+                                            }}}}};
 
 }  // namespace
 
 Tensor Tensor::expand(const Shape& shape) const {
   check_defined("expand", "input", *this);
   const Shape& from = this->shape();
-  ADJOINT_CHECK(shape.size() >= from.size(), "expand: the shape must have at least the input's axes; got input {}, shape {}", from,
-                shape);
+  ADJOINT_CHECK(shape.size() >= from.size(),
+                "expand: the shape must have at least the input's axes; got input {}, shape {}", from, shape);
   const std::size_t added = shape.size() - from.size();
   Shape to = shape;
   for (std::size_t i = 0; i < to.size(); ++i) {
     if (i >= added && to[i] == -1) to[i] = from[i - added];
-    ADJOINT_CHECK(to[i] >= 0, "expand: extents must be at least 0, or -1 to keep one of the input's; got input {}, shape {}", from,
+    ADJOINT_CHECK(to[i] >= 0,
+                  "expand: extents must be at least 0, or -1 to keep one of the input's; got input {}, shape {}", from,
                   shape);
     ADJOINT_CHECK(i < added || to[i] == from[i - added] || from[i - added] == 1,
                   "expand: only axes of extent 1 can be repeated; got input {}, shape {}", from, shape);

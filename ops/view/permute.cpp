@@ -30,20 +30,22 @@ Tensor permute_gradient(const Ctx<PermuteAttr>& c) {
   return c.grad.permute(inverse);
 }
 
-constinit const OpDef<PermuteAttr> permute_op{.name = "permute", .view = permuted, .vjp = {{{.rule = permute_gradient}}}};
+constinit const OpDef<PermuteAttr> permute_op{.name = "permute",
+                                              .view = permuted,
+                                              .vjp = {{{.rule = permute_gradient}}}};
 
 }  // namespace
 
 Tensor Tensor::permute(const Dims& axes) const {
   check_defined("permute", "input", *this);
-  ADJOINT_CHECK(axes.size() == shape().size(), "permute: axes must name every axis of the input once; got axes {}, input {}", axes,
-                shape());
+  ADJOINT_CHECK(axes.size() == shape().size(),
+                "permute: axes must name every axis of the input once; got axes {}, input {}", axes, shape());
   Dims resolved;
   unsigned seen = 0;
   for (const std::int64_t axis : axes) {
     const std::size_t at = resolve_axis("permute", axis, shape().size());
-    ADJOINT_CHECK((seen >> at & 1U) == 0, "permute: axes must name every axis of the input once; got axes {}, input {}", axes,
-                  shape());
+    ADJOINT_CHECK((seen >> at & 1U) == 0, "permute: axes must name every axis of the input once; got axes {}, input {}",
+                  axes, shape());
     seen |= 1U << at;
     resolved.push_back(static_cast<std::int64_t>(at));
   }

@@ -16,7 +16,8 @@ struct ReshapeAttr {
 
 constinit const OpDef<ReshapeAttr> reshape_op{
     .name = "reshape",
-    .view = [](const Tensor& in, const ReshapeAttr& attr) { return in.view_as(attr.to, attr.strides, in.storage_offset()); },
+    .view = [](const Tensor& in,
+               const ReshapeAttr& attr) { return in.view_as(attr.to, attr.strides, in.storage_offset()); },
     .vjp = {{{.rule = [](const Ctx<ReshapeAttr>& c) { return c.grad.reshape(c.attr.from); }}}}};
 
 // Fills in the extent given as -1 and checks the number of elements.
@@ -36,24 +37,27 @@ Shape resolve_shape(const Tensor& input, const Shape& requested) {
   }
   const std::int64_t numel = input.numel();
   if (inferred) {
-    ADJOINT_CHECK(overflow || known != 0,
-                  "reshape: -1 is ambiguous where the other extents have no elements; got input {}, shape {}; give every extent",
-                  input.shape(), requested);
-    ADJOINT_CHECK(!overflow && numel % known == 0,
-                  "reshape: the number of elements must stay the same; got input {} of {} elements, shape {}, whose known "
-                  "extents do not divide that",
-                  input.shape(), numel, requested);
+    ADJOINT_CHECK(
+        overflow || known != 0,
+        "reshape: -1 is ambiguous where the other extents have no elements; got input {}, shape {}; give every extent",
+        input.shape(), requested);
+    ADJOINT_CHECK(
+        !overflow && numel % known == 0,
+        "reshape: the number of elements must stay the same; got input {} of {} elements, shape {}, whose known "
+        "extents do not divide that",
+        input.shape(), numel, requested);
     shape[*inferred] = numel / known;
   } else {
     ADJOINT_CHECK(!overflow && known == numel,
-                  "reshape: the number of elements must stay the same; got input {} of {} elements, shape {}", input.shape(), numel,
-                  requested);
+                  "reshape: the number of elements must stay the same; got input {} of {} elements, shape {}",
+                  input.shape(), numel, requested);
   }
   return shape;
 }
 
-// The strides that show `from` (with `strides`, and some elements) as `to`, of as many elements; nothing where no strides do.
-// Both shapes are cut into the shortest groups of axes with equal products; each group of `from` must be evenly spaced.
+// The strides that show `from` (with `strides`, and some elements) as `to`, of as many elements; nothing where no
+// strides do. Both shapes are cut into the shortest groups of axes with equal products; each group of `from` must be
+// evenly spaced.
 std::optional<Strides> view_strides(const Shape& from, const Strides& strides, const Shape& to) {
   Strides result = Strides::filled(to.size(), 1);
   std::size_t i = 0;
@@ -115,8 +119,8 @@ Tensor Tensor::flatten(std::int64_t first_axis, std::int64_t last_axis) const {
   }
   const std::size_t first = resolve_axis("flatten", first_axis, shape().size());
   const std::size_t last = resolve_axis("flatten", last_axis, shape().size());
-  ADJOINT_CHECK(first <= last, "flatten: the first axis must not come after the last; got {} and {} of input {}", first_axis,
-                last_axis, this->shape());
+  ADJOINT_CHECK(first <= last, "flatten: the first axis must not come after the last; got {} and {} of input {}",
+                first_axis, last_axis, this->shape());
   Shape flat;
   std::int64_t merged = 1;
   for (std::size_t i = 0; i < shape().size(); ++i) {

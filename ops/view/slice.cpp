@@ -36,35 +36,34 @@ void embed_kernel(Operands in, Tensor& out, const RangeAttr& attr) {
   copy_into(in[0], inside);
 }
 
-constinit const OpDef<RangeAttr> narrow_op{
-    .name = "narrow",
-    .view = range_view,
-    .vjp = {{{.rule = [](const Ctx<RangeAttr>& c) {
-      return embed(c.grad, static_cast<std::int64_t>(c.attr.axis), c.attr.start, c.attr.extent);
-    }}}}};
+constinit const OpDef<RangeAttr> narrow_op{.name = "narrow",
+                                           .view = range_view,
+                                           .vjp = {{{.rule = [](const Ctx<RangeAttr>& c) {
+                                             return embed(c.grad, static_cast<std::int64_t>(c.attr.axis), c.attr.start,
+                                                          c.attr.extent);
+                                           }}}}};
 
-constinit const OpDef<RangeAttr> select_op{
-    .name = "select",
-    .view = select_view,
-    .vjp = {{{.rule = [](const Ctx<RangeAttr>& c) {
-      const auto axis = static_cast<std::int64_t>(c.attr.axis);
-      return embed(c.grad.unsqueeze(axis), axis, c.attr.start, c.attr.extent);
-    }}}}};
+constinit const OpDef<RangeAttr> select_op{.name = "select",
+                                           .view = select_view,
+                                           .vjp = {{{.rule = [](const Ctx<RangeAttr>& c) {
+                                             const auto axis = static_cast<std::int64_t>(c.attr.axis);
+                                             return embed(c.grad.unsqueeze(axis), axis, c.attr.start, c.attr.extent);
+                                           }}}}};
 
-constinit const OpDef<RangeAttr> embed_op{
-    .name = "embed",
-    .infer =
-        [](Operands in, const RangeAttr& attr) {
-          Shape shape = in[0].shape();
-          shape[attr.axis] = attr.extent;
-          return TensorSpec{shape, in[0].dtype()};
-        },
-    .cpu = embed_kernel,
-    .cuda = ADJOINT_IF_CUDA(embed_kernel),
-    .strided = true,
-    .vjp = {{{.rule = [](const Ctx<RangeAttr>& c) {
-      return c.grad.narrow(static_cast<std::int64_t>(c.attr.axis), c.attr.start, c.attr.length);
-    }}}}};
+constinit const OpDef<RangeAttr> embed_op{.name = "embed",
+                                          .infer =
+                                              [](Operands in, const RangeAttr& attr) {
+                                                Shape shape = in[0].shape();
+                                                shape[attr.axis] = attr.extent;
+                                                return TensorSpec{shape, in[0].dtype()};
+                                              },
+                                          .cpu = embed_kernel,
+                                          .cuda = ADJOINT_IF_CUDA(embed_kernel),
+                                          .strided = true,
+                                          .vjp = {{{.rule = [](const Ctx<RangeAttr>& c) {
+                                            return c.grad.narrow(static_cast<std::int64_t>(c.attr.axis), c.attr.start,
+                                                                 c.attr.length);
+                                          }}}}};
 
 }  // namespace
 
@@ -73,8 +72,8 @@ Tensor Tensor::narrow(std::int64_t axis, std::int64_t start, std::int64_t length
   const std::size_t at = resolve_axis("narrow", axis, shape().size());
   const std::int64_t extent = shape()[at];
   ADJOINT_CHECK(start >= 0 && length >= 0 && start <= extent && length <= extent - start,
-                "narrow: the range must lie inside the axis; got start {}, length {} on axis {} of input {}", start, length, axis,
-                shape());
+                "narrow: the range must lie inside the axis; got start {}, length {} on axis {} of input {}", start,
+                length, axis, shape());
   return apply(narrow_op, Operands(this, 1), {at, start, length, extent});
 }
 
@@ -82,8 +81,9 @@ Tensor Tensor::select(std::int64_t axis, std::int64_t index) const {
   check_defined("select", "input", *this);
   const std::size_t at = resolve_axis("select", axis, shape().size());
   const std::int64_t extent = shape()[at];
-  ADJOINT_CHECK(index >= -extent && index < extent, "select: the index must lie in [-{}, {}); got {} on axis {} of input {}", extent,
-                extent, index, axis, shape());
+  ADJOINT_CHECK(index >= -extent && index < extent,
+                "select: the index must lie in [-{}, {}); got {} on axis {} of input {}", extent, extent, index, axis,
+                shape());
   return apply(select_op, Operands(this, 1), {at, index < 0 ? index + extent : index, 1, extent});
 }
 
@@ -92,8 +92,8 @@ Tensor embed(const Tensor& input, std::int64_t axis, std::int64_t start, std::in
   const std::size_t at = resolve_axis("embed", axis, input.shape().size());
   const std::int64_t length = input.shape()[at];
   ADJOINT_CHECK(start >= 0 && extent >= length && start <= extent - length,
-                "embed: the input must fit inside the extent; got start {}, extent {} for axis {} of input {}", start, extent, axis,
-                input.shape());
+                "embed: the input must fit inside the extent; got start {}, extent {} for axis {} of input {}", start,
+                extent, axis, input.shape());
   return apply(embed_op, Operands(&input, 1), {at, start, length, extent});
 }
 

@@ -37,7 +37,9 @@ const std::vector<ElementwiseCase>& elementwise_cases() {
       {"scalar_div", 1, kF, false, 1, 4, true, [](In in) { return 3.0 / in[0]; }, [](Ref x) { return 3.0 / x[0]; }},
       {"abs", 1, kN, true, -4, 4, true, [](In in) { return abs(in[0]); }, [](Ref x) { return std::fabs(x[0]); }},
       {"sign", 1, kN, true, -4, 4, true, [](In in) { return sign(in[0]); },
-       [](Ref x) { return x[0] > 0 ? 1.0 : x[0] < 0 ? -1.0 : 0.0; }},
+       [](Ref x) { return x[0] > 0   ? 1.0
+                          : x[0] < 0 ? -1.0
+                                     : 0.0; }},
       {"square", 1, kN, true, -4, 4, true, [](In in) { return square(in[0]); }, [](Ref x) { return x[0] * x[0]; }},
       {"clamp", 1, kN, true, -4, 4, true, [](In in) { return clamp(in[0], 1.0, 3.0); },
        [](Ref x) { return std::min(std::max(x[0], 1.0), 3.0); }},
@@ -52,34 +54,50 @@ const std::vector<ElementwiseCase>& elementwise_cases() {
       {"sin", 1, kF, false, -4, 4, true, [](In in) { return sin(in[0]); }, [](Ref x) { return std::sin(x[0]); }},
       {"cos", 1, kF, false, -4, 4, true, [](In in) { return cos(in[0]); }, [](Ref x) { return std::cos(x[0]); }},
       {"pow_2", 1, kF, true, -4, 4, true, [](In in) { return pow(in[0], 2.0); }, [](Ref x) { return x[0] * x[0]; }},
-      {"pow_3", 1, kF, false, -2, 2, true, [](In in) { return pow(in[0], 3.0); }, [](Ref x) { return x[0] * x[0] * x[0]; }},
+      {"pow_3", 1, kF, false, -2, 2, true, [](In in) { return pow(in[0], 3.0); },
+       [](Ref x) { return x[0] * x[0] * x[0]; }},
       {"pow_negative", 1, kF, false, 0.5, 4, true, [](In in) { return pow(in[0], -1.5); },
        [](Ref x) { return std::pow(x[0], -1.5); }},
       {"pow_0", 1, kF, true, -4, 4, true, [](In in) { return pow(in[0], 0.0); }, [](Ref) { return 1.0; }},
-      {"pow", 2, kF, false, 0.5, 3, true, [](In in) { return pow(in[0], in[1]); }, [](Ref x) { return std::pow(x[0], x[1]); }},
+      {"pow", 2, kF, false, 0.5, 3, true, [](In in) { return pow(in[0], in[1]); },
+       [](Ref x) { return std::pow(x[0], x[1]); }},
       {"minimum", 2, kE, true, -4, 4, true, [](In in) { return minimum(in[0], in[1]); },
        [](Ref x) { return std::min(x[0], x[1]); }},
       {"maximum", 2, kE, true, -4, 4, true, [](In in) { return maximum(in[0], in[1]); },
        [](Ref x) { return std::max(x[0], x[1]); }},
       {"leaky_relu", 1, kF, true, -4, 4, true, [](In in) { return leaky_relu(in[0], 0.5); },
        [](Ref x) { return x[0] > 0 ? x[0] : 0.5 * x[0]; }},
-      {"sigmoid", 1, kF, false, -4, 4, true, [](In in) { return sigmoid(in[0]); }, [](Ref x) { return sigmoid_of(x[0]); }},
+      {"sigmoid", 1, kF, false, -4, 4, true, [](In in) { return sigmoid(in[0]); },
+       [](Ref x) { return sigmoid_of(x[0]); }},
       {"tanh", 1, kF, false, -4, 4, true, [](In in) { return tanh(in[0]); }, [](Ref x) { return std::tanh(x[0]); }},
-      {"silu", 1, kF, false, -4, 4, true, [](In in) { return silu(in[0]); }, [](Ref x) { return x[0] * sigmoid_of(x[0]); }},
+      {"silu", 1, kF, false, -4, 4, true, [](In in) { return silu(in[0]); },
+       [](Ref x) { return x[0] * sigmoid_of(x[0]); }},
       {"softplus", 1, kF, false, -4, 4, true, [](In in) { return softplus(in[0]); },
        [](Ref x) { return std::log(1.0 + std::exp(x[0])); }},
-      {"eq", 2, kE, true, -4, 4, false, [](In in) { return in[0] == in[1]; }, [](Ref x) { return x[0] == x[1] ? 1.0 : 0.0; }},
-      {"ne", 2, kE, true, -4, 4, false, [](In in) { return in[0] != in[1]; }, [](Ref x) { return x[0] != x[1] ? 1.0 : 0.0; }},
-      {"lt", 2, kE, true, -4, 4, false, [](In in) { return in[0] < in[1]; }, [](Ref x) { return x[0] < x[1] ? 1.0 : 0.0; }},
-      {"le", 2, kE, true, -4, 4, false, [](In in) { return in[0] <= in[1]; }, [](Ref x) { return x[0] <= x[1] ? 1.0 : 0.0; }},
-      {"gt", 2, kE, true, -4, 4, false, [](In in) { return in[0] > in[1]; }, [](Ref x) { return x[0] > x[1] ? 1.0 : 0.0; }},
-      {"ge", 2, kE, true, -4, 4, false, [](In in) { return in[0] >= in[1]; }, [](Ref x) { return x[0] >= x[1] ? 1.0 : 0.0; }},
-      {"eq_scalar", 1, kE, true, -4, 4, false, [](In in) { return in[0] == 1.0; }, [](Ref x) { return x[0] == 1.0 ? 1.0 : 0.0; }},
-      {"ne_scalar", 1, kE, true, -4, 4, false, [](In in) { return in[0] != 1.0; }, [](Ref x) { return x[0] != 1.0 ? 1.0 : 0.0; }},
-      {"lt_scalar", 1, kE, true, -4, 4, false, [](In in) { return in[0] < 1.0; }, [](Ref x) { return x[0] < 1.0 ? 1.0 : 0.0; }},
-      {"le_scalar", 1, kE, true, -4, 4, false, [](In in) { return in[0] <= 1.0; }, [](Ref x) { return x[0] <= 1.0 ? 1.0 : 0.0; }},
-      {"gt_scalar", 1, kE, true, -4, 4, false, [](In in) { return in[0] > 1.0; }, [](Ref x) { return x[0] > 1.0 ? 1.0 : 0.0; }},
-      {"ge_scalar", 1, kE, true, -4, 4, false, [](In in) { return in[0] >= 1.0; }, [](Ref x) { return x[0] >= 1.0 ? 1.0 : 0.0; }},
+      {"eq", 2, kE, true, -4, 4, false, [](In in) { return in[0] == in[1]; },
+       [](Ref x) { return x[0] == x[1] ? 1.0 : 0.0; }},
+      {"ne", 2, kE, true, -4, 4, false, [](In in) { return in[0] != in[1]; },
+       [](Ref x) { return x[0] != x[1] ? 1.0 : 0.0; }},
+      {"lt", 2, kE, true, -4, 4, false, [](In in) { return in[0] < in[1]; },
+       [](Ref x) { return x[0] < x[1] ? 1.0 : 0.0; }},
+      {"le", 2, kE, true, -4, 4, false, [](In in) { return in[0] <= in[1]; },
+       [](Ref x) { return x[0] <= x[1] ? 1.0 : 0.0; }},
+      {"gt", 2, kE, true, -4, 4, false, [](In in) { return in[0] > in[1]; },
+       [](Ref x) { return x[0] > x[1] ? 1.0 : 0.0; }},
+      {"ge", 2, kE, true, -4, 4, false, [](In in) { return in[0] >= in[1]; },
+       [](Ref x) { return x[0] >= x[1] ? 1.0 : 0.0; }},
+      {"eq_scalar", 1, kE, true, -4, 4, false, [](In in) { return in[0] == 1.0; },
+       [](Ref x) { return x[0] == 1.0 ? 1.0 : 0.0; }},
+      {"ne_scalar", 1, kE, true, -4, 4, false, [](In in) { return in[0] != 1.0; },
+       [](Ref x) { return x[0] != 1.0 ? 1.0 : 0.0; }},
+      {"lt_scalar", 1, kE, true, -4, 4, false, [](In in) { return in[0] < 1.0; },
+       [](Ref x) { return x[0] < 1.0 ? 1.0 : 0.0; }},
+      {"le_scalar", 1, kE, true, -4, 4, false, [](In in) { return in[0] <= 1.0; },
+       [](Ref x) { return x[0] <= 1.0 ? 1.0 : 0.0; }},
+      {"gt_scalar", 1, kE, true, -4, 4, false, [](In in) { return in[0] > 1.0; },
+       [](Ref x) { return x[0] > 1.0 ? 1.0 : 0.0; }},
+      {"ge_scalar", 1, kE, true, -4, 4, false, [](In in) { return in[0] >= 1.0; },
+       [](Ref x) { return x[0] >= 1.0 ? 1.0 : 0.0; }},
       {"where", 3, kE, true, -4, 4, true, [](In in) { return where(in[0] > 0.0, in[1], in[2]); },
        [](Ref x) { return x[0] > 0.0 ? x[1] : x[2]; }},
   };
@@ -87,10 +105,11 @@ const std::vector<ElementwiseCase>& elementwise_cases() {
 }
 
 std::vector<DType> dtypes(Takes takes) {
-  std::vector<DType> all = {kFloat16, kBFloat16, kFloat32, kFloat64};
-  if (takes != Takes::kFloating) all.insert(all.end(), {kInt32, kInt64, kUInt8});
-  if (takes == Takes::kEverything) all.push_back(kBool);
-  return all;
+  switch (takes) {
+    case Takes::kFloating: return {kFloat16, kBFloat16, kFloat32, kFloat64};
+    case Takes::kNumbers: return {kFloat16, kBFloat16, kFloat32, kFloat64, kInt32, kInt64, kUInt8};
+    default: return {kFloat16, kBFloat16, kFloat32, kFloat64, kInt32, kInt64, kUInt8, kBool};
+  }
 }
 
 std::vector<double> operand_values(const ElementwiseCase& c, DType dtype, std::int64_t count, int which) {

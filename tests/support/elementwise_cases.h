@@ -15,7 +15,7 @@ struct ElementwiseCase {
   std::string name;
   int arity;
   Takes takes;
-  bool exact;  // no rounding on small integers and their quarters: results are compared at tolerance zero
+  bool exact;        // no rounding on small integers and their quarters: results are compared at tolerance zero
   double low, high;  // operands' range
   bool differentiable;
   Tensor (*call)(const std::vector<Tensor>& in);

@@ -84,8 +84,8 @@ struct Operand {
   StridedPlan<2> plan;  // of the others: {row-major order, the operand}
 };
 
-void run_gathered(std::span<const Operand> operands, std::byte* out, std::int64_t out_bytes, std::int64_t begin, std::int64_t end,
-                  const SpanLoop& loop) {
+void run_gathered(std::span<const Operand> operands, std::byte* out, std::int64_t out_bytes, std::int64_t begin,
+                  std::int64_t end, const SpanLoop& loop) {
   alignas(64) std::byte buffers[kMaxArity][static_cast<std::size_t>(kBlock) * sizeof(double)];
   const auto gatherer = [&](std::size_t i) {
     const Operand& operand = operands[std::min(i, operands.size() - 1)];
@@ -125,7 +125,10 @@ void run_spans(std::span<const Tensor> in, Tensor& out, const SpanLoop& loop) {
   }
   std::array<Operand, kMaxArity> operands;
   for (std::size_t i = 0; i < in.size(); ++i) {
-    operands[i] = {static_cast<const std::byte*>(in[i].raw_data()), element_size(in[i].dtype()), in[i].is_contiguous(), {}};
+    operands[i] = {static_cast<const std::byte*>(in[i].raw_data()),
+                   element_size(in[i].dtype()),
+                   in[i].is_contiguous(),
+                   {}};
     if (!operands[i].contiguous) operands[i].plan = make_strided_plan<2>(out.shape(), {out.strides(), in[i].strides()});
   }
   parallel_ranges(out.numel(), kStridedGrain, [&](std::int64_t begin, std::int64_t end) {

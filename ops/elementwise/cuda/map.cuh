@@ -2,9 +2,9 @@
 #pragma once
 
 #include <adjoint/core/convert.h>
-#include <adjoint/core/cuda/elementwise.cuh>
 #include <adjoint/core/tensor.h>
 #include <adjoint/ops/elementwise/functors.h>
+#include <adjoint/core/cuda/elementwise.cuh>
 
 #include <span>
 #include <type_traits>
@@ -20,7 +20,9 @@ struct OnStorage {
   F<Compute> functor;
 
   __device__ Result operator()(T a) const { return convert<Result>(functor(convert<Compute>(a))); }
-  __device__ Result operator()(T a, T b) const { return convert<Result>(functor(convert<Compute>(a), convert<Compute>(b))); }
+  __device__ Result operator()(T a, T b) const {
+    return convert<Result>(functor(convert<Compute>(a), convert<Compute>(b)));
+  }
   template <class First>  // T, or bool for a mask
   __device__ Result operator()(First a, T b, T c) const {
     using FirstCompute = std::conditional_t<Traits::kMask, bool, Compute>;

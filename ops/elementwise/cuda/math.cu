@@ -1,5 +1,5 @@
-#include <adjoint/ops/elementwise/cuda/map.cuh>
 #include <adjoint/ops/elementwise/kernels.h>
+#include <adjoint/ops/elementwise/cuda/map.cuh>
 
 namespace adjoint::cuda {
 ADJOINT_MATH_FUNCTORS(ADJOINT_INSTANTIATE_MAP)

@@ -1,8 +1,9 @@
 // Sums and maxima on the CPU.
 //
-// A chunk is rows of `inner` elements. They are dealt to lanes, element i of the chunk to lane i mod (m * inner), with m rows
-// side by side where rows are short: one loop that vectorises whatever the shape. Lanes add up in blocks of kBlockSteps, so
-// that rounding errors grow with two short sums instead of one long one; then the m rows fold, by halves, into one.
+// A chunk is rows of `inner` elements. They are dealt to lanes, element i of the chunk to lane i mod (m * inner), with
+// m rows side by side where rows are short: one loop that vectorises whatever the shape. Lanes add up in blocks of
+// kBlockSteps, so that rounding errors grow with two short sums instead of one long one; then the m rows fold, by
+// halves, into one.
 #include <adjoint/core/check.h>
 #include <adjoint/core/fill.h>
 #include <adjoint/core/parallel.h>
@@ -16,10 +17,10 @@
 namespace adjoint::cpu {
 namespace {
 
-constexpr std::int64_t kLanes = 32;           // wanted side by side: eight SSE registers of float32
-constexpr std::int64_t kMaxLanes = 256;       // columns that one task handles: its sums stay in the L1 cache
+constexpr std::int64_t kLanes = 32;      // wanted side by side: eight SSE registers of float32
+constexpr std::int64_t kMaxLanes = 256;  // columns that one task handles: its sums stay in the L1 cache
 constexpr std::int64_t kBlockSteps = 32;
-constexpr std::int64_t kShortExtent = 64;     // below, folding costs more than it saves
+constexpr std::int64_t kShortExtent = 64;  // below, folding costs more than it saves
 constexpr std::int64_t kTaskElements = 32768;
 
 // Rows side by side.
@@ -61,8 +62,8 @@ A sum_short_row(const T* data, std::int64_t extent) {
 
 // One chunk: `rows` rows from `data` on, `columns` of the `inner` columns.
 template <class Op, class A, class T, class Out>
-void reduce_chunk(const T* data, std::int64_t rows, std::int64_t columns, std::int64_t inner, std::int64_t abreast, Out* out,
-                  double divisor) {
+void reduce_chunk(const T* data, std::int64_t rows, std::int64_t columns, std::int64_t inner, std::int64_t abreast,
+                  Out* out, double divisor) {
   if (columns == 1 && abreast == 1 && inner == 1) {
     *out = reduce::finish<Out>(sum_short_row<Op, A>(data, rows), divisor);
     return;
@@ -88,17 +89,19 @@ void run_stage(const T* in, Out* out, const ReduceStage& stage, double divisor) 
   const std::int64_t column_blocks = (stage.inner + kMaxLanes - 1) / kMaxLanes;
   const std::int64_t items = stage.outer * stage.chunks * column_blocks;
   const std::int64_t item_elements = std::min(stage.extent, stage.chunk_rows) * std::min(stage.inner, kMaxLanes);
-  parallel_ranges(items, std::max<std::int64_t>(1, kTaskElements / item_elements), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t item = begin; item < end; ++item) {
-      const std::int64_t column = item % column_blocks * kMaxLanes;
-      const std::int64_t chunk = item / column_blocks % stage.chunks;
-      const std::int64_t outer = item / column_blocks / stage.chunks;
-      const std::int64_t row = chunk * stage.chunk_rows;
-      const T* data = in + (outer * stage.extent + row) * stage.inner + column;
-      reduce_chunk<Op, A>(data, std::min(stage.chunk_rows, stage.extent - row), std::min(kMaxLanes, stage.inner - column),
-                          stage.inner, abreast, out + (outer * stage.chunks + chunk) * stage.inner + column, divisor);
-    }
-  });
+  parallel_ranges(items, std::max<std::int64_t>(1, kTaskElements / item_elements),
+                  [&](std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t item = begin; item < end; ++item) {
+                      const std::int64_t column = item % column_blocks * kMaxLanes;
+                      const std::int64_t chunk = item / column_blocks % stage.chunks;
+                      const std::int64_t outer = item / column_blocks / stage.chunks;
+                      const std::int64_t row = chunk * stage.chunk_rows;
+                      const T* data = in + (outer * stage.extent + row) * stage.inner + column;
+                      reduce_chunk<Op, A>(data, std::min(stage.chunk_rows, stage.extent - row),
+                                          std::min(kMaxLanes, stage.inner - column), stage.inner, abreast,
+                                          out + (outer * stage.chunks + chunk) * stage.inner + column, divisor);
+                    }
+                  });
 }
 
 // All stages: from T through A, in which unfinished results are kept, to Out.

@@ -48,7 +48,8 @@ struct FirstMax {
   __device__ std::int64_t finish(Acc value) const { return value.row; }
 };
 
-// data (outer, extent, inner) -> out (outer, chunks, inner). Each item's result is its own: the grid's size changes nothing.
+// data (outer, extent, inner) -> out (outer, chunks, inner). Each item's result is its own: the grid's size changes
+// nothing.
 template <class Policy>
 __global__ void __launch_bounds__(kReduceThreads)
     reduce_kernel(Policy policy, const typename Policy::In* data, typename Policy::Result* out, ReduceStage stage,
@@ -91,11 +92,12 @@ __global__ void __launch_bounds__(kReduceThreads)
 }
 
 template <class Policy>
-void run_stage(const Policy& policy, const typename Policy::In* in, typename Policy::Result* out, const ReduceStage& stage,
-               int device) {
+void run_stage(const Policy& policy, const typename Policy::In* in, typename Policy::Result* out,
+               const ReduceStage& stage, int device) {
   constexpr std::int64_t kMaxBlocks = 1 << 20;
   const ReduceTiling tiling = reduce_tiling(stage);
-  const LaunchGeometry geometry{dim3(static_cast<unsigned>(std::min(tiling.blocks(), kMaxBlocks))), dim3(kReduceThreads)};
+  const LaunchGeometry geometry{dim3(static_cast<unsigned>(std::min(tiling.blocks(), kMaxBlocks))),
+                                dim3(kReduceThreads)};
   launch(reduce_kernel<Policy>, geometry, device, policy, in, out, stage, tiling);
 }
 
@@ -149,9 +151,8 @@ void reduce_max(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr)
 void argmax(std::span<const Tensor> in, Tensor& out, const ArgmaxAttr& attr) {
   ReduceStage stage{.outer = attr.outer, .extent = attr.extent, .inner = attr.inner, .chunk_rows = attr.extent};
   auto* const result = out.mutable_data<std::int64_t>();
-  visit(in[0].dtype(), [&]<class T>() {
-    run_stage(FirstMax<T>{}, in[0].data<T>(), result, stage, out.device().index);
-  });
+  visit(in[0].dtype(),
+        [&]<class T>() { run_stage(FirstMax<T>{}, in[0].data<T>(), result, stage, out.device().index); });
 }
 
 }  // namespace adjoint::cuda

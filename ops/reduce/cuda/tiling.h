@@ -1,7 +1,7 @@
 // How a block's threads share the work of a reduction stage: plain arithmetic, from shapes alone.
 //
-// An item is one chunk of rows and up to 32 columns of (outer, extent, inner). Its threads stand as (abreast, columns): each
-// warp reads neighbouring elements, whatever the shape. A block holds as many items as fit.
+// An item is one chunk of rows and up to 32 columns of (outer, extent, inner). Its threads stand as (abreast, columns):
+// each warp reads neighbouring elements, whatever the shape. A block holds as many items as fit.
 #pragma once
 
 #include <adjoint/core/dtype.h>
@@ -15,12 +15,13 @@ namespace adjoint::cuda {
 
 inline constexpr int kReduceThreads = 256;
 inline constexpr std::int64_t kReduceColumns = 32;
-inline constexpr std::int64_t kRowsPerThread = 32;  // before a chunk ends: bounds the error of the sums, and a block's time
+inline constexpr std::int64_t kRowsPerThread =
+    32;  // before a chunk ends: bounds the error of the sums, and a block's time
 inline constexpr std::int64_t kLeastRowsPerThread = 4;
 
 struct ReduceTiling {
-  int columns = 1;          // threads side by side in a row
-  int abreast = 1;          // rows side by side; a power of two
+  int columns = 1;  // threads side by side in a row
+  int abreast = 1;  // rows side by side; a power of two
   int items_per_block = 1;
   std::int64_t column_blocks = 1;
   std::int64_t items = 1;
@@ -38,8 +39,8 @@ struct ReducePlace {
   bool active;  // threads left over, past the last item or past the last column only keep time
 };
 
-ADJOINT_HD constexpr ReducePlace reduce_place(const ReduceTiling& tiling, const ReduceStage& stage, std::int64_t first_item,
-                                              int thread) {
+ADJOINT_HD constexpr ReducePlace reduce_place(const ReduceTiling& tiling, const ReduceStage& stage,
+                                              std::int64_t first_item, int thread) {
   const int lane = thread % tiling.lanes();
   const std::int64_t item = first_item + thread / tiling.lanes();
   ReducePlace place{};
@@ -55,7 +56,8 @@ constexpr int reduce_columns(std::int64_t inner) { return static_cast<int>(std::
 
 constexpr int reduce_abreast(std::int64_t extent, std::int64_t inner) {
   const auto most = std::bit_floor(static_cast<std::uint64_t>(kReduceThreads / reduce_columns(inner)));
-  const auto useful = std::bit_ceil(static_cast<std::uint64_t>((extent + kLeastRowsPerThread - 1) / kLeastRowsPerThread));
+  const auto useful =
+      std::bit_ceil(static_cast<std::uint64_t>((extent + kLeastRowsPerThread - 1) / kLeastRowsPerThread));
   return static_cast<int>(std::min(most, useful));
 }
 

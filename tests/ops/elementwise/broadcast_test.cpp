@@ -36,9 +36,16 @@ double broadcast_at(const std::vector<double>& values, const Shape& shape, const
 
 TEST(Broadcast, FollowsNumPy) {
   const BroadcastCase cases[] = {
-      {{2, 3}, {3}, {2, 3}},          {{3}, {2, 3}, {2, 3}},         {{2, 3}, {}, {2, 3}},
-      {{2, 1}, {1, 3}, {2, 3}},       {{4, 1, 5}, {3, 1}, {4, 3, 5}}, {{1}, {1, 1, 1}, {1, 1, 1}},
-      {{2, 3, 4, 5}, {3, 1, 1}, {2, 3, 4, 5}}, {{0, 3}, {1, 3}, {0, 3}}, {{1, 3}, {0, 1}, {0, 3}}, {{}, {}, {}},
+      {{2, 3}, {3}, {2, 3}},
+      {{3}, {2, 3}, {2, 3}},
+      {{2, 3}, {}, {2, 3}},
+      {{2, 1}, {1, 3}, {2, 3}},
+      {{4, 1, 5}, {3, 1}, {4, 3, 5}},
+      {{1}, {1, 1, 1}, {1, 1, 1}},
+      {{2, 3, 4, 5}, {3, 1, 1}, {2, 3, 4, 5}},
+      {{0, 3}, {1, 3}, {0, 3}},
+      {{1, 3}, {0, 1}, {0, 3}},
+      {{}, {}, {}},
       {{60, 1, 70}, {1, 50, 1}, {60, 50, 70}},
   };
   for (const BroadcastCase& c : cases) {
@@ -116,7 +123,8 @@ TEST(InPlace, AddsAndScales) {
   expect_values("itself", x, {2, 2, 2, 5, 5, 5});
   for (const DType dtype : {kFloat16, kBFloat16, kFloat64, kInt32, kInt64, kUInt8}) {
     Tensor y = Tensor::full({5}, 3, {.dtype = dtype});
-    expect_values(to_string(dtype), y.add_(Tensor::full({5}, 4, {.dtype = dtype}), 2.0).mul_(2.0), std::vector<double>(5, 22.0));
+    expect_values(to_string(dtype), y.add_(Tensor::full({5}, 4, {.dtype = dtype}), 2.0).mul_(2.0),
+                  std::vector<double>(5, 22.0));
   }
 }
 
@@ -140,7 +148,8 @@ TEST(InPlace, WritesThroughViews) {
 
 TEST(InPlace, RefusesWhatItCannotDo) {
   Tensor x = Tensor::ones({2, 3});
-  EXPECT_ERROR(x.add_(Tensor::ones({2, 2, 3})), "add_: the operand must broadcast to the tensor's shape; got operand (2, 2, 3)");
+  EXPECT_ERROR(x.add_(Tensor::ones({2, 2, 3})),
+               "add_: the operand must broadcast to the tensor's shape; got operand (2, 2, 3)");
   EXPECT_ERROR(x.add_(Tensor::ones({4})), "add_: ", "(2, 3)", "(4,)");
   EXPECT_ERROR(x.add_(Tensor::ones({2, 3}, {.dtype = kFloat64})), "add_: operands must share one dtype");
   EXPECT_ERROR(x.add_(Tensor{}), "add_: the operand must be defined");

@@ -161,7 +161,8 @@ TEST_P(ElementwiseCuda, GradientsAgreeWithTheCPU) {
   const auto gradients = [&](Device device) {
     std::vector<Tensor> in;
     for (int n = 0; n < c.arity; ++n) {
-      in.push_back(Tensor::from_vector<double>(operand_values(c, kFloat64, 35, n), {5, 7}, {.dtype = kFloat64, .device = device}));
+      in.push_back(Tensor::from_vector<double>(operand_values(c, kFloat64, 35, n), {5, 7},
+                                               {.dtype = kFloat64, .device = device}));
       in.back().requires_grad_();
     }
     Tape tape;
@@ -200,7 +201,8 @@ TEST(ElementwiseEdges, SpecialValues) {
   expect_values("relu", relu(x), {0, 0, 0, 0, 200, kInfinity});
   expect_values("log", log(x), {kNaN, kNaN, -kInfinity, -kInfinity, std::log(200.0), kInfinity});
   expect_values("sqrt", sqrt(x.narrow(0, 2, 4)), {0, 0, std::sqrt(200.0), kInfinity});
-  expect_values("division by zero", Tensor::ones({6}, {.dtype = kFloat64}) / x, {0, -0.005, -kInfinity, kInfinity, 0.005, 0});
+  expect_values("division by zero", Tensor::ones({6}, {.dtype = kFloat64}) / x,
+                {0, -0.005, -kInfinity, kInfinity, 0.005, 0});
   expect_values("pow 0 of NaN", pow(Tensor::full({1}, kNaN), 0.0), {1});
   expect_values("sign of NaN", sign(Tensor::full({1}, kNaN)), {0});
   EXPECT_TRUE(std::signbit((-Tensor::zeros({1})).item<double>()));

@@ -1,4 +1,5 @@
-// sum, mean, max, var and argmax: every set of axes against naive loops, long and wide shapes, threads, gradients, refusals.
+// sum, mean, max, var and argmax: every set of axes against naive loops, long and wide shapes, threads, gradients,
+// refusals.
 #include <adjoint/adjoint.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>
@@ -33,7 +34,8 @@ Dims axes_of(std::uint32_t mask) {
 }
 
 // For each result, in row-major order: everything that was reduced into it, in row-major order.
-std::vector<std::vector<double>> reduced_groups(const std::vector<double>& values, const Shape& shape, std::uint32_t mask) {
+std::vector<std::vector<double>> reduced_groups(const std::vector<double>& values, const Shape& shape,
+                                                std::uint32_t mask) {
   std::int64_t results = 1;
   for (std::size_t i = 0; i < shape.size(); ++i) results *= (mask >> i & 1U) != 0 ? 1 : shape[i];
   std::vector<std::vector<double>> groups(static_cast<std::size_t>(results));
@@ -56,7 +58,8 @@ double total(const std::vector<double>& group) {
 }
 double largest(const std::vector<double>& group) { return *std::max_element(group.begin(), group.end()); }
 
-std::vector<double> each(const std::vector<std::vector<double>>& groups, const std::function<double(const std::vector<double>&)>& f) {
+std::vector<double> each(const std::vector<std::vector<double>>& groups,
+                         const std::function<double(const std::vector<double>&)>& f) {
   std::vector<double> results;
   for (const auto& group : groups) results.push_back(f(group));
   return results;
@@ -66,7 +69,8 @@ TEST(Reduce, EverySetOfAxesOfEveryDType) {
   const Shape shape{3, 1, 4, 5};
   for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64, kInt32, kInt64, kUInt8, kBool}) {
     std::vector<double> values = integers(shape.numel(), 1, 7);
-    if (dtype == kUInt8 || dtype == kBool) std::transform(values.begin(), values.end(), values.begin(), [](double v) { return std::abs(v); });
+    if (dtype == kUInt8 || dtype == kBool)
+      std::transform(values.begin(), values.end(), values.begin(), [](double v) { return std::abs(v); });
     const Tensor x = Tensor::from_vector<double>(values, shape, {.dtype = dtype});
     const Tensor strided = non_contiguous(values, shape, {.dtype = dtype});
     for (std::uint32_t mask = 1; mask < 16; ++mask) {
@@ -94,8 +98,9 @@ TEST(Reduce, EverySetOfAxesOfEveryDType) {
 }
 
 // Longer than a chunk, wider than a block of columns, narrow, several groups: each path of both devices' kernels.
-const Shape kLongShapes[] = {{200001}, {3, 70000}, {70000, 3}, {5000, 40}, {33, 1000}, {1000, 300}, {7, 4000, 5},
-                             {4, 3, 50, 70}, {100000, 2}, {64}, {63}, {2, 65, 1, 129}, {40000, 7}};
+const Shape kLongShapes[] = {{200001},    {3, 70000},      {70000, 3},     {5000, 40},  {33, 1000},
+                             {1000, 300}, {7, 4000, 5},    {4, 3, 50, 70}, {100000, 2}, {64},
+                             {63},        {2, 65, 1, 129}, {40000, 7}};
 
 TEST(Reduce, LongAndWideShapesAreExactOnIntegers) {
   for (const Shape& shape : kLongShapes) {
@@ -134,7 +139,8 @@ TEST(Reduce, LongSumsStayAccurate) {
   EXPECT_NEAR(ones.sum().item<double>(), exact, exact * kBound);
   EXPECT_NEAR(ones.mean().item<double>(), 0.1F, 0.1 * kBound);
   EXPECT_NEAR(ones.reshape({n / 10, 10}).sum({0}).select(0, 3).item<double>(), exact / 10, exact / 10 * kBound);
-  // 16-bit floats are summed in float32: their own sum stops at 2048 (256 in bfloat16), and 65504 would overflow a mean.
+  // 16-bit floats are summed in float32: their own sum stops at 2048 (256 in bfloat16), and 65504 would overflow a
+  // mean.
   EXPECT_EQ(Tensor::ones({30000}, {.dtype = kFloat16}).sum().item<double>(), 30000.0);
   EXPECT_EQ(Tensor::ones({16384}, {.dtype = kBFloat16}).sum().item<double>(), 16384.0);
   EXPECT_EQ(Tensor::full({200000}, 4.0, {.dtype = kFloat16}).mean().item<double>(), 4.0);
@@ -159,7 +165,8 @@ TEST(Reduce, ScalarsAndNothing) {
 }
 
 TEST(Reduce, NaNAndInfinityAppearWhereTheyBelong) {
-  const Tensor x = Tensor::from_vector<double>({1, kNaN, 3, -kInfinity, -kInfinity, -kInfinity, kInfinity, 1, 2, kInfinity, -kInfinity, 0},
+  const Tensor x = Tensor::from_vector<double>({1, kNaN, 3, -kInfinity, -kInfinity, -kInfinity, kInfinity, 1, 2,
+                                                kInfinity, -kInfinity, 0},
                                                {4, 3});
   expect_values("sum", x.sum({1}), {kNaN, -kInfinity, kInfinity, kNaN});
   expect_values("max", x.max({1}), {kNaN, -kInfinity, kInfinity, kInfinity});
@@ -176,7 +183,8 @@ TEST(Argmax, FindsTheFirstOfTheLargest) {
   expect_values("first axis", argmax(x, 0), {1, 0, 1, 1});
   EXPECT_EQ(argmax(x, 1, true).shape(), (Shape{2, 1}));
   EXPECT_EQ(argmax(x, 1).dtype(), kInt64);
-  for (const DType dtype : {kFloat16, kInt32, kUInt8, kBool}) EXPECT_EQ(argmax(x.to(dtype), 0).select(0, 0).item<int>(), dtype == kBool ? 0 : 1);
+  for (const DType dtype : {kFloat16, kInt32, kUInt8, kBool})
+    EXPECT_EQ(argmax(x.to(dtype), 0).select(0, 0).item<int>(), dtype == kBool ? 0 : 1);
   for (const Shape& shape : {Shape{7, 300, 5}, Shape{3, 70000}, Shape{70000, 3}}) {
     const std::vector<double> values = reals(shape.numel(), 13);
     const Tensor y = Tensor::from_vector<double>(values, shape);
@@ -200,7 +208,8 @@ TEST(Var, IsTheMeanSquaredDistance) {
     return sum / (static_cast<double>(g.size()) - correction);
   };
   expect_near("unbiased", var(x, {0, 2}), each(groups, [&](const auto& g) { return variance(g, 1.0); }), 1e-14);
-  expect_near("population", var(x, {0, 2}, 0, true), each(groups, [&](const auto& g) { return variance(g, 0.0); }), 1e-14);
+  expect_near("population", var(x, {0, 2}, 0, true), each(groups, [&](const auto& g) { return variance(g, 0.0); }),
+              1e-14);
   EXPECT_TRUE(std::isnan(var(Tensor::ones({1})).item<double>()));
   const auto f = [](const std::vector<Tensor>& in) { return var(in[0], {1}); };
   EXPECT_TRUE(gradcheck(f, {x}));
@@ -245,7 +254,8 @@ TEST(ReduceCuda, AgreesWithTheCPU) {
   for (const Shape& shape : kLongShapes) {
     for (const DType dtype : {kFloat32, kFloat16, kFloat64, kInt32, kUInt8, kBool}) {
       std::vector<double> values = integers(shape.numel(), dtype == kFloat16 ? 1 : 3, 23);
-      if (dtype == kUInt8 || dtype == kBool) std::transform(values.begin(), values.end(), values.begin(), [](double v) { return std::abs(v); });
+      if (dtype == kUInt8 || dtype == kBool)
+        std::transform(values.begin(), values.end(), values.begin(), [](double v) { return std::abs(v); });
       const Tensor x = Tensor::from_vector<double>(values, shape, {.dtype = dtype});
       const Tensor there = x.to(kCUDA);
       for (std::uint32_t mask = 1; mask < (1U << shape.size()); ++mask) {
@@ -260,7 +270,8 @@ TEST(ReduceCuda, AgreesWithTheCPU) {
   }
   const Tensor none = Tensor::zeros({0, 3}, {.device = kCUDA});
   expect_values("mean of nothing", none.mean({0}).to(kCPU), {kNaN, kNaN, kNaN});
-  const Tensor odd = Tensor::from_vector<double>({1, kNaN, 3, -kInfinity, -kInfinity, -kInfinity}, {2, 3}, {.device = kCUDA});
+  const Tensor odd =
+      Tensor::from_vector<double>({1, kNaN, 3, -kInfinity, -kInfinity, -kInfinity}, {2, 3}, {.device = kCUDA});
   expect_values("max", odd.max({1}).to(kCPU), {kNaN, -kInfinity});
   expect_values("argmax", argmax(odd, 1).to(kCPU), {1, 0});
 }

@@ -76,8 +76,10 @@ TEST(ReduceTiling, EveryElementIsReadOnceByTheItemItBelongsTo) {
             }
           }
         }
-        EXPECT_TRUE(std::all_of(reads.begin(), reads.end(), [](int n) { return n == 1; })) << outer << " " << extent << " " << inner;
-        EXPECT_TRUE(std::all_of(writes.begin(), writes.end(), [](int n) { return n == 1; })) << outer << " " << extent << " " << inner;
+        EXPECT_TRUE(std::all_of(reads.begin(), reads.end(), [](int n) { return n == 1; }))
+            << outer << " " << extent << " " << inner;
+        EXPECT_TRUE(std::all_of(writes.begin(), writes.end(), [](int n) { return n == 1; }))
+            << outer << " " << extent << " " << inner;
       }
     }
   }

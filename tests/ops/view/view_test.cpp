@@ -136,7 +136,8 @@ TEST(Narrow, TakesARange) {
   EXPECT_EQ(x.narrow(1, 3, 0).shape(), (Shape{2, 0, 4}));
   expect_values("select", x.select(1, 2), {8, 9, 10, 11, 20, 21, 22, 23});
   expect_values("select from the end", x.select(-1, -1), {3, 7, 11, 15, 19, 23});
-  EXPECT_ERROR(x.narrow(1, 2, 2), "narrow: the range must lie inside the axis", "start 2, length 2 on axis 1", "(2, 3, 4)");
+  EXPECT_ERROR(x.narrow(1, 2, 2), "narrow: the range must lie inside the axis", "start 2, length 2 on axis 1",
+               "(2, 3, 4)");
   EXPECT_ERROR(x.narrow(1, -1, 1), "narrow: the range must lie inside the axis");
   EXPECT_ERROR(x.narrow(1, 0, -1), "narrow: the range must lie inside the axis");
   EXPECT_ERROR(x.narrow(1, std::numeric_limits<std::int64_t>::max(), 1), "narrow");
@@ -210,20 +211,38 @@ struct ViewCase {
 };
 
 const ViewCase kViews[] = {
-    {"reshape_to_itself", [](const Tensor& x) { return x.reshape({2, 3, 4}); }},
-    {"reshape", [](const Tensor& x) { return x.reshape({4, 6}); }},
-    {"reshape_copy", [](const Tensor& x) { return x.permute({2, 1, 0}).reshape({6, 4}); }},
+    {"reshape_to_itself",
+     [](const Tensor& x) {
+       return x.reshape({2, 3, 4});
+     }},
+    {"reshape",
+     [](const Tensor& x) {
+       return x.reshape({4, 6});
+     }},
+    {"reshape_copy",
+     [](const Tensor& x) {
+       return x.permute({2, 1, 0}).reshape({6, 4});
+     }},
     {"flatten", [](const Tensor& x) { return x.flatten(1); }},
-    {"permute", [](const Tensor& x) { return x.permute({1, 2, 0}); }},
+    {"permute",
+     [](const Tensor& x) {
+       return x.permute({1, 2, 0});
+     }},
     {"transpose", [](const Tensor& x) { return x.transpose(0, 2); }},
     {"narrow", [](const Tensor& x) { return x.narrow(1, 1, 2); }},
     {"narrow_nothing", [](const Tensor& x) { return x.narrow(1, 1, 0); }},
     {"select", [](const Tensor& x) { return x.select(2, -2); }},
     {"unsqueeze", [](const Tensor& x) { return x.unsqueeze(1); }},
     {"squeeze", [](const Tensor& x) { return x.narrow(0, 0, 1).squeeze(); }},
-    {"expand", [](const Tensor& x) { return x.narrow(1, 0, 1).expand({5, 2, 3, 4}); }},
+    {"expand",
+     [](const Tensor& x) {
+       return x.narrow(1, 0, 1).expand({5, 2, 3, 4});
+     }},
     {"embed", [](const Tensor& x) { return embed(x, 1, 2, 6); }},
-    {"sum_to", [](const Tensor& x) { return sum_to(x, {3, 1}); }},
+    {"sum_to",
+     [](const Tensor& x) {
+       return sum_to(x, {3, 1});
+     }},
 };
 
 class ViewGradient : public ::testing::TestWithParam<ViewCase> {};
@@ -244,7 +263,8 @@ TEST_P(ViewGradient, MatchesFiniteDifferences) {
   EXPECT_TRUE(gradgradcheck(f, {x}));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ViewGradient, ::testing::ValuesIn(kViews), [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, ViewGradient, ::testing::ValuesIn(kViews),
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace adjoint
