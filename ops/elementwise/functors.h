@@ -6,6 +6,7 @@
 
 #include <adjoint/core/convert.h>
 #include <adjoint/core/dtype.h>
+#include <adjoint/ops/elementwise/scalar_math.h>
 
 #include <cmath>
 #include <cstdint>
@@ -30,7 +31,8 @@ namespace adjoint::functor {
 
 enum class Accepts : std::uint8_t { kFloating, kNumbers, kEverything };  // kNumbers: all but bool
 
-/// kPredicate: the result is bool. kMask: operand 0 is bool, whatever the others are.
+/// kPredicate: the result is bool. kMask: operand 0 is bool, whatever the others are, which are only moved: T is their
+/// storage type.
 template <int N, Accepts kTypes, class A = NoAttr, bool kIsPredicate = false, bool kHasMask = false>
 struct Signature {
   using Attr = A;
@@ -41,6 +43,11 @@ struct Signature {
 };
 
 using enum Accepts;
+using scalar::select;
+
+/// The type that functor F works in for elements of type T.
+template <template <class> class F, class T>
+using compute_of = std::conditional_t<F<float>::kMask, T, compute_t<T>>;
 
 /// A functor from its operator's attributes.
 template <class F>
@@ -179,7 +186,7 @@ struct ScalarDiv : Signature<1, kFloating, ScalarAttr> {
 template <class T>
 struct Exp : Signature<1, kFloating> {
   static constexpr const char* kName = "exp";
-  ADJOINT_HD T operator()(T x) const { return std::exp(x); }
+  ADJOINT_HD T operator()(T x) const { return scalar::exp(x); }
 };
 template <class T>
 struct Log : Signature<1, kFloating> {
@@ -275,27 +282,27 @@ struct LeakyRelu : Signature<1, kFloating, ScalarAttr> {
   static constexpr const char* kName = "leaky_relu";
   T slope;
   explicit LeakyRelu(const ScalarAttr& attr) : slope(static_cast<T>(attr.value)) {}
-  ADJOINT_HD T operator()(T x) const { return x > T{0} ? x : x * slope; }
+  ADJOINT_HD T operator()(T x) const { return select(x > T{0}, x, x * slope); }
 };
 template <class T>
 struct Prelu : Signature<2, kFloating> {
   static constexpr const char* kName = "prelu";
-  ADJOINT_HD T operator()(T x, T weight) const { return x > T{0} ? x : x * weight; }
+  ADJOINT_HD T operator()(T x, T weight) const { return select(x > T{0}, x, x * weight); }
 };
 template <class T>
 struct Sigmoid : Signature<1, kFloating> {
   static constexpr const char* kName = "sigmoid";
-  ADJOINT_HD T operator()(T x) const { return T{1} / (T{1} + std::exp(-x)); }
+  ADJOINT_HD T operator()(T x) const { return T{1} / (T{1} + scalar::exp(-x)); }
 };
 template <class T>
 struct Tanh : Signature<1, kFloating> {
   static constexpr const char* kName = "tanh";
-  ADJOINT_HD T operator()(T x) const { return std::tanh(x); }
+  ADJOINT_HD T operator()(T x) const { return scalar::tanh(x); }
 };
 template <class T>
 struct Silu : Signature<1, kFloating> {
   static constexpr const char* kName = "silu";
-  ADJOINT_HD T operator()(T x) const { return x / (T{1} + std::exp(-x)); }
+  ADJOINT_HD T operator()(T x) const { return x / (T{1} + scalar::exp(-x)); }
 };
 template <class T>
 struct Softplus : Signature<1, kFloating> {
@@ -322,7 +329,7 @@ struct LeakyReluGrad : Signature<2, kFloating, ScalarAttr> {
   static constexpr const char* kName = "leaky_relu_grad";
   T slope;
   explicit LeakyReluGrad(const ScalarAttr& attr) : slope(static_cast<T>(attr.value)) {}
-  ADJOINT_HD T operator()(T g, T x) const { return x > T{0} ? g : g * slope; }
+  ADJOINT_HD T operator()(T g, T x) const { return select(x > T{0}, g, g * slope); }
 };
 template <class T>
 struct ClampGrad : Signature<2, kFloating, BoundsAttr> {
@@ -334,7 +341,7 @@ struct ClampGrad : Signature<2, kFloating, BoundsAttr> {
 template <class T>
 struct PreluGrad : Signature<3, kFloating> {
   static constexpr const char* kName = "prelu_grad";
-  ADJOINT_HD T operator()(T g, T x, T weight) const { return x > T{0} ? g : g * weight; }
+  ADJOINT_HD T operator()(T g, T x, T weight) const { return select(x > T{0}, g, g * weight); }
 };
 /// g where prelu multiplies by its weight.
 template <class T>
@@ -362,7 +369,7 @@ template <class T>
 struct SiluGrad : Signature<2, kFloating> {
   static constexpr const char* kName = "silu_grad";
   ADJOINT_HD T operator()(T g, T x) const {
-    const T s = T{1} / (T{1} + std::exp(-x));
+    const T s = T{1} / (T{1} + scalar::exp(-x));
     return g * s * (T{1} + x * (T{1} - s));
   }
 };
@@ -428,7 +435,7 @@ struct GreaterEqualScalar : CompareScalar<T, LessEqual, true> {
 template <class T>
 struct Where : Signature<3, kEverything, NoAttr, false, true> {
   static constexpr const char* kName = "where";
-  ADJOINT_HD T operator()(bool condition, T a, T b) const { return condition ? a : b; }
+  ADJOINT_HD T operator()(bool condition, T a, T b) const { return select(condition, a, b); }
 };
 
 }  // namespace adjoint::functor

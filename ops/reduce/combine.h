@@ -2,6 +2,7 @@
 #pragma once
 
 #include <adjoint/core/convert.h>
+#include <adjoint/ops/elementwise/scalar_math.h>
 
 #include <limits>
 #include <type_traits>
@@ -39,7 +40,7 @@ struct Max {
   }
   template <class A>
   ADJOINT_HD static constexpr A combine(A a, A b) {
-    return a > b || a != a ? a : b;
+    return scalar::select((a > b) | (a != a), a, b);
   }
 };
 

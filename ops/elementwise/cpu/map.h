@@ -25,8 +25,8 @@ void run_spans(std::span<const Tensor> in, Tensor& out, const SpanLoop& loop);
 
 template <template <class> class F, class T>
 void span_loop(const void* const* in, void* out, std::int64_t n, const void* functor) {
-  using Compute = compute_t<T>;
   using Traits = F<float>;
+  using Compute = functor::compute_of<F, T>;
   using Result = std::conditional_t<Traits::kPredicate, bool, T>;
   using First = std::conditional_t<Traits::kMask, bool, T>;
   const F<Compute> f = *static_cast<const F<Compute>*>(functor);
@@ -55,7 +55,7 @@ template <template <class> class F>
 void map(std::span<const Tensor> in, Tensor& out, const typename F<float>::Attr& attr) {
   using Traits = F<float>;
   const auto run = [&]<class T>() {
-    const auto functor = functor::make<F<compute_t<T>>>(attr);
+    const auto functor = functor::make<F<functor::compute_of<F, T>>>(attr);
     run_spans(in, out, {span_loop<F, T>, &functor});
   };
   const DType dtype = in[Traits::kMask ? 1 : 0].dtype();

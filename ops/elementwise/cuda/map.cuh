@@ -13,8 +13,8 @@ namespace adjoint::cuda {
 
 template <template <class> class F, class T>
 struct OnStorage {
-  using Compute = compute_t<T>;
   using Traits = F<float>;
+  using Compute = functor::compute_of<F, T>;
   using Result = std::conditional_t<Traits::kPredicate, bool, T>;
 
   F<Compute> functor;
@@ -34,7 +34,7 @@ template <template <class> class F>
 void map(std::span<const Tensor> in, Tensor& out, const typename F<float>::Attr& attr) {
   using Traits = F<float>;
   const auto run = [&]<class T>() {
-    const OnStorage<F, T> f{functor::make<F<compute_t<T>>>(attr)};
+    const OnStorage<F, T> f{functor::make<F<functor::compute_of<F, T>>>(attr)};
     using Result = typename OnStorage<F, T>::Result;
     if constexpr (Traits::kArity == 1) {
       elementwise<Result(T)>(f, out, in[0]);

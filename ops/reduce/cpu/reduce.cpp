@@ -20,7 +20,9 @@ namespace {
 constexpr std::int64_t kLanes = 32;      // wanted side by side: eight SSE registers of float32
 constexpr std::int64_t kMaxLanes = 256;  // columns that one task handles: its sums stay in the L1 cache
 constexpr std::int64_t kBlockSteps = 32;
-constexpr std::int64_t kShortExtent = 64;  // below, folding costs more than it saves
+constexpr std::int64_t kShortExtent = 64;  // below, rows do not stand side by side: folding costs more than it saves
+constexpr std::int64_t kShortRow = 512;    // below, a row is summed in registers
+constexpr std::int64_t kArgmaxColumns = 64;
 constexpr std::int64_t kTaskElements = 32768;
 
 // Rows side by side.
@@ -53,18 +55,30 @@ void sum_lanes(const T* data, std::int64_t steps, std::int64_t pitch, std::int64
   for (std::int64_t l = 0; l < tail; ++l) sums[l] = Op::combine(sums[l], convert<A>(rest[l]));
 }
 
+// A short row, in lanes that stay in registers.
 template <class Op, class A, class T>
 A sum_short_row(const T* data, std::int64_t extent) {
+  constexpr std::int64_t kRowLanes = 8;
+  A sums[kRowLanes];
+  std::fill(sums, sums + kRowLanes, Op::template identity<A>());
+  std::int64_t i = 0;
+  for (; i + kRowLanes <= extent; i += kRowLanes) {
+    for (std::int64_t l = 0; l < kRowLanes; ++l) sums[l] = Op::combine(sums[l], convert<A>(data[i + l]));
+  }
   A sum = Op::template identity<A>();
-  for (std::int64_t i = 0; i < extent; ++i) sum = Op::combine(sum, convert<A>(data[i]));
-  return sum;
+  for (; i < extent; ++i) sum = Op::combine(sum, convert<A>(data[i]));
+  if (extent < kRowLanes) return sum;
+  for (std::int64_t half = kRowLanes / 2; half > 0; half /= 2) {
+    for (std::int64_t l = 0; l < half; ++l) sums[l] = Op::combine(sums[l], sums[half + l]);
+  }
+  return Op::combine(sums[0], sum);
 }
 
 // One chunk: `rows` rows from `data` on, `columns` of the `inner` columns.
 template <class Op, class A, class T, class Out>
 void reduce_chunk(const T* data, std::int64_t rows, std::int64_t columns, std::int64_t inner, std::int64_t abreast,
                   Out* out, double divisor) {
-  if (columns == 1 && abreast == 1 && inner == 1) {
+  if (inner == 1 && rows < kShortRow) {
     *out = reduce::finish<Out>(sum_short_row<Op, A>(data, rows), divisor);
     return;
   }
@@ -132,20 +146,24 @@ void run_stages(const Tensor& in, Tensor& out, const ReduceAttr& attr) {
   }
 }
 
+// Of `columns` neighbouring columns: row by row, so that memory is read in order.
 template <class T>
-void argmax_columns(const T* in, std::int64_t* out, const ArgmaxAttr& attr, std::int64_t begin, std::int64_t end) {
-  for (std::int64_t i = begin; i < end; ++i) {
-    const T* column = in + i / attr.inner * attr.extent * attr.inner + i % attr.inner;
-    compute_t<T> best = convert<compute_t<T>>(column[0]);
-    std::int64_t at = 0;
-    for (std::int64_t k = 1; k < attr.extent; ++k) {
-      const auto value = convert<compute_t<T>>(column[k * attr.inner]);
-      if (value > best || (value != value && best == best)) {
-        best = value;
-        at = k;
+void argmax_columns(const T* data, const ArgmaxAttr& attr, std::int64_t columns, std::int64_t* out) {
+  using Value = compute_t<T>;
+  Value best[kArgmaxColumns];
+  for (std::int64_t l = 0; l < columns; ++l) {
+    best[l] = convert<Value>(data[l]);
+    out[l] = 0;
+  }
+  for (std::int64_t k = 1; k < attr.extent; ++k) {
+    const T* row = data + k * attr.inner;
+    for (std::int64_t l = 0; l < columns; ++l) {
+      const auto value = convert<Value>(row[l]);
+      if (value > best[l] || (value != value && best[l] == best[l])) {
+        best[l] = value;
+        out[l] = k;
       }
     }
-    out[i] = at;
   }
 }
 
@@ -168,8 +186,17 @@ void argmax(std::span<const Tensor> in, Tensor& out, const ArgmaxAttr& attr) {
   auto* const result = out.mutable_data<std::int64_t>();
   visit(in[0].dtype(), [&]<class T>() {
     const T* data = in[0].data<T>();
-    parallel_ranges(attr.outer * attr.inner, std::max<std::int64_t>(1, kTaskElements / attr.extent),
-                    [&](std::int64_t begin, std::int64_t end) { argmax_columns(data, result, attr, begin, end); });
+    const std::int64_t column_blocks = (attr.inner + kArgmaxColumns - 1) / kArgmaxColumns;
+    const std::int64_t item_elements = attr.extent * std::min(attr.inner, kArgmaxColumns);
+    const std::int64_t grain = std::max<std::int64_t>(1, kTaskElements / item_elements);
+    parallel_ranges(attr.outer * column_blocks, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t item = begin; item < end; ++item) {
+        const std::int64_t outer = item / column_blocks;
+        const std::int64_t column = item % column_blocks * kArgmaxColumns;
+        argmax_columns(data + outer * attr.extent * attr.inner + column, attr,
+                       std::min(kArgmaxColumns, attr.inner - column), result + outer * attr.inner + column);
+      }
+    });
   });
 }
 

@@ -5,7 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -212,6 +215,27 @@ TEST(ElementwiseEdges, SpecialValues) {
   expect_values("float16 overflow", Tensor::full({1}, 60000, {.dtype = kFloat16}) * 2.0, {kInfinity});
   // Computed in float32 and rounded once: in steps of float16 the product would be infinite.
   expect_values("float16 silu", silu(Tensor::full({1}, 60000, {.dtype = kFloat16})), {60000});
+}
+
+// Bit patterns all over float32: both signs, subnormal results, overflow, infinities, NaNs.
+TEST(ElementwiseEdges, ExpAndTanhAreAccurateAllOverFloat32) {
+  std::vector<float> values;
+  for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << 32); bits += 9973) {
+    values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+  }
+  const Tensor x = Tensor::from_vector<float>(values, {static_cast<std::int64_t>(values.size())});
+  const std::vector<float> e = exp(x).to_vector<float>(), t = tanh(x).to_vector<float>();
+  const auto close = [](float actual, double exact, double units) {
+    const auto nearest = static_cast<float>(exact);
+    if (!std::isfinite(nearest)) return std::isnan(nearest) ? std::isnan(actual) : actual == nearest;
+    const double unit = std::ldexp(1.0, std::max(std::ilogb(exact == 0.0 ? 1e-300 : exact) - 23, -149));
+    return std::abs(static_cast<double>(actual) - exact) <= units * unit &&
+           std::signbit(actual) == std::signbit(nearest);
+  };
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    ASSERT_TRUE(close(e[i], std::exp(static_cast<double>(values[i])), 1.1)) << "exp(" << values[i] << ") = " << e[i];
+    ASSERT_TRUE(close(t[i], std::tanh(static_cast<double>(values[i])), 2.5)) << "tanh(" << values[i] << ") = " << t[i];
+  }
 }
 
 struct Kink {
