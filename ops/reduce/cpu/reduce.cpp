@@ -21,7 +21,7 @@ constexpr std::int64_t kLanes = 32;      // wanted side by side: eight SSE regis
 constexpr std::int64_t kMaxLanes = 256;  // columns that one task handles: its sums stay in the L1 cache
 constexpr std::int64_t kBlockSteps = 32;
 constexpr std::int64_t kShortExtent = 64;  // below, rows do not stand side by side: folding costs more than it saves
-constexpr std::int64_t kShortRow = 512;    // below, a row is summed in registers
+constexpr std::int64_t kShortRow = 512;    // below, a row has lanes of its own
 constexpr std::int64_t kArgmaxColumns = 64;
 constexpr std::int64_t kTaskElements = 32768;
 
@@ -55,7 +55,7 @@ void sum_lanes(const T* data, std::int64_t steps, std::int64_t pitch, std::int64
   for (std::int64_t l = 0; l < tail; ++l) sums[l] = Op::combine(sums[l], convert<A>(rest[l]));
 }
 
-// A short row, in lanes that stay in registers.
+// A short row, in a few lanes of its own.
 template <class Op, class A, class T>
 A sum_short_row(const T* data, std::int64_t extent) {
   constexpr std::int64_t kRowLanes = 8;
@@ -63,6 +63,7 @@ A sum_short_row(const T* data, std::int64_t extent) {
   std::fill(sums, sums + kRowLanes, Op::template identity<A>());
   std::int64_t i = 0;
   for (; i + kRowLanes <= extent; i += kRowLanes) {
+#pragma GCC unroll 1  // left to itself, GCC unrolls the lanes into scalars
     for (std::int64_t l = 0; l < kRowLanes; ++l) sums[l] = Op::combine(sums[l], convert<A>(data[i + l]));
   }
   A sum = Op::template identity<A>();
@@ -146,10 +147,34 @@ void run_stages(const Tensor& in, Tensor& out, const ReduceAttr& attr) {
   }
 }
 
+template <class T>
+bool beats(T value, T best) {
+  return value > best || (value != value && best == best);
+}
+
+template <class T>
+std::int64_t argmax_row(const T* data, std::int64_t extent) {
+  using Value = compute_t<T>;
+  Value best = convert<Value>(data[0]);
+  std::int64_t at = 0;
+  for (std::int64_t k = 1; k < extent; ++k) {
+    const auto value = convert<Value>(data[k]);
+    if (beats(value, best)) {
+      best = value;
+      at = k;
+    }
+  }
+  return at;
+}
+
 // Of `columns` neighbouring columns: row by row, so that memory is read in order.
 template <class T>
 void argmax_columns(const T* data, const ArgmaxAttr& attr, std::int64_t columns, std::int64_t* out) {
   using Value = compute_t<T>;
+  if (attr.inner == 1) {
+    out[0] = argmax_row(data, attr.extent);
+    return;
+  }
   Value best[kArgmaxColumns];
   for (std::int64_t l = 0; l < columns; ++l) {
     best[l] = convert<Value>(data[l]);
@@ -159,7 +184,7 @@ void argmax_columns(const T* data, const ArgmaxAttr& attr, std::int64_t columns,
     const T* row = data + k * attr.inner;
     for (std::int64_t l = 0; l < columns; ++l) {
       const auto value = convert<Value>(row[l]);
-      if (value > best[l] || (value != value && best[l] == best[l])) {
+      if (beats(value, best[l])) {
         best[l] = value;
         out[l] = k;
       }
