@@ -1,7 +1,9 @@
 // The CPU's results do not depend on the number of threads, nor on the run; and every instruction set passes.
 
+#include <adjoint/core/cpu_isa.h>
 #include <adjoint/core/parallel.h>
 #include <adjoint/ops/conv/trio.h>
+#include <adjoint/tests/support/conv_oracle.h>
 #include <adjoint/tests/support/conv_problem.h>
 #include <adjoint/tests/support/values.h>
 
@@ -58,6 +60,37 @@ std::vector<ConvCase> cases_worth_splitting() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, ConvThreads, ::testing::ValuesIn(cases_worth_splitting()), ConvCaseName());
+
+void check_against_oracle(const ConvCase& c) {
+  SCOPED_TRACE(c);
+  const ConvProblem p = integer_problem(geometry(c));
+  const ConvGeometry& g = p.geometry;
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    SCOPED_TRACE(to_string(dtype));
+    const TensorOptions options{.dtype = dtype};
+    const Tensor image = p.image_tensor(options), filter = p.filter_tensor(options),
+                 feature = p.feature_tensor(options);
+    expect_values("conv", conv(image, filter, p.feature_bias_tensor(options), g),
+                  oracle::conv(g, p.image, p.filter, p.feature_bias));
+    expect_values("conv_transpose", conv_transpose(feature, filter, p.image_bias_tensor(options), g),
+                  oracle::conv_transpose(g, p.feature, p.filter, p.image_bias));
+    expect_values("conv_weight", conv_weight(image, feature, g), oracle::conv_weight(g, p.image, p.feature));
+  }
+}
+
+class ConvInstructionSet : public ::testing::TestWithParam<CpuIsa> {};
+
+TEST_P(ConvInstructionSet, EqualsTheOracle) {
+  if (GetParam() > best_cpu_isa()) GTEST_SKIP() << "this CPU lacks the instruction set";
+  const CpuIsaGuard guard(GetParam());
+  for (const ConvCase& c : conv_cases()) check_against_oracle(c);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, ConvInstructionSet, ::testing::Values(CpuIsa::kBaseline, CpuIsa::kAvx2, CpuIsa::kAvx512),
+                         [](const auto& info) {
+                           const char* names[] = {"Baseline", "Avx2", "Avx512"};
+                           return names[static_cast<int>(info.param)];
+                         });
 
 }  // namespace
 }  // namespace adjoint::testing
