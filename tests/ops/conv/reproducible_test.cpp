@@ -86,11 +86,13 @@ TEST_P(ConvInstructionSet, EqualsTheOracle) {
   for (const ConvCase& c : conv_cases()) check_against_oracle(c);
 }
 
+std::string instruction_set_name(const ::testing::TestParamInfo<CpuIsa>& param) {
+  const char* names[] = {"Baseline", "Avx2", "Avx512"};
+  return names[static_cast<int>(param.param)];
+}
+
 INSTANTIATE_TEST_SUITE_P(Each, ConvInstructionSet, ::testing::Values(CpuIsa::kBaseline, CpuIsa::kAvx2, CpuIsa::kAvx512),
-                         [](const auto& info) {
-                           const char* names[] = {"Baseline", "Avx2", "Avx512"};
-                           return names[static_cast<int>(info.param)];
-                         });
+                         instruction_set_name);
 
 }  // namespace
 }  // namespace adjoint::testing
