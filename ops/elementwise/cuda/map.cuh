@@ -3,7 +3,7 @@
 
 #include <adjoint/core/convert.h>
 #include <adjoint/core/tensor.h>
-#include <adjoint/ops/elementwise/functors.h>
+#include <adjoint/ops/elementwise/functor.h>
 #include <adjoint/core/cuda/elementwise.cuh>
 
 #include <span>

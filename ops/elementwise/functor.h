@@ -1,0 +1,98 @@
+// What every elementwise functor is made of: a functor says what an operator does to one element, for host and device
+// alike, and which dtypes it takes.
+//
+// A functor is a template over the type it computes in (core/convert.h's compute_t of the elements' dtype). Its base
+// says how many operands it has, of which dtypes, and which attributes it is made from.
+#pragma once
+
+#include <adjoint/core/convert.h>
+#include <adjoint/core/dtype.h>
+#include <adjoint/ops/elementwise/scalar_math.h>
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+namespace adjoint {
+
+struct NoAttr;  // op.h
+
+struct ScalarAttr {
+  double value;
+};
+struct BoundsAttr {
+  double low;
+  double high;
+};
+
+}  // namespace adjoint
+
+namespace adjoint::functor {
+
+enum class Accepts : std::uint8_t { kFloating, kNumbers, kEverything };  // kNumbers: all but bool
+
+/// kPredicate: the result is bool. kMask: operand 0 is bool, whatever the others are, which are only moved: T is their
+/// storage type.
+template <int N, Accepts kTypes, class A = NoAttr, bool kIsPredicate = false, bool kHasMask = false>
+struct Signature {
+  using Attr = A;
+  static constexpr int kArity = N;
+  static constexpr Accepts kAccepts = kTypes;
+  static constexpr bool kPredicate = kIsPredicate;
+  static constexpr bool kMask = kHasMask;
+};
+
+using enum Accepts;
+using scalar::select;
+
+/// The type that functor F works in for elements of type T.
+template <template <class> class F, class T>
+using compute_of = std::conditional_t<F<float>::kMask, T, compute_t<T>>;
+
+/// A functor from its operator's attributes.
+template <class F>
+F make(const typename F::Attr& attr) {
+  if constexpr (std::is_same_v<typename F::Attr, NoAttr>) {
+    return F{};
+  } else {
+    return F(attr);
+  }
+}
+
+// Integers wrap around: signed overflow is undefined, so they are computed unsigned.
+template <class T>
+ADJOINT_HD constexpr T add(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
+  } else {
+    return a + b;
+  }
+}
+template <class T>
+ADJOINT_HD constexpr T sub(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) - static_cast<std::make_unsigned_t<T>>(b));
+  } else {
+    return a - b;
+  }
+}
+template <class T>
+ADJOINT_HD constexpr T mul(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) * static_cast<std::make_unsigned_t<T>>(b));
+  } else {
+    return a * b;
+  }
+}
+
+/// A bound of clamp; infinities mean no bound, whatever the dtype.
+template <class T>
+T bound(double value) {
+  if constexpr (std::is_integral_v<T>) {
+    if (value == std::numeric_limits<double>::infinity()) return std::numeric_limits<T>::max();
+    if (value == -std::numeric_limits<double>::infinity()) return std::numeric_limits<T>::min();
+  }
+  return static_cast<T>(value);
+}
+
+}  // namespace adjoint::functor
