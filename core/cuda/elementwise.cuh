@@ -41,7 +41,7 @@ struct alignas(sizeof(T) * V) Pack {
 };
 
 template <class T, int V>
-bool is_aligned(const T* data) {
+bool is_aligned(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data) % (sizeof(T) * V) == 0;
 }
 
@@ -151,6 +151,8 @@ struct Elementwise;
 template <class Out, class... In>
 struct Elementwise<Out(In...)> {
   static constexpr std::size_t kOperands = 1 + sizeof...(In);
+  // Elements that move at once: 16 bytes of the widest operand.
+  static constexpr int kVector = static_cast<int>(16 / std::max({sizeof(Out), sizeof(In)...}));
 
   template <class F, class... Tensors>
   static void run(const F& f, Tensor& out, const Tensors&... in) {
@@ -159,26 +161,16 @@ struct Elementwise<Out(In...)> {
     const StridedPlan<kOperands> plan = make_strided_plan<kOperands>(out.shape(), {out.strides(), in.strides()...});
     const int device = out.device().index;
     auto* out_data = static_cast<Out*>(out.raw_mutable_data());
-    if (plan.contiguous()) {
-      run_contiguous(f, plan.numel, device, out_data, static_cast<const In*>(in.raw_data())...);
+    if (plan.contiguous() && is_aligned<Out, kVector>(out_data) && (is_aligned<In, kVector>(in.raw_data()) && ...)) {
+      launch(elementwise_contiguous<kVector, F, Out, In...>,
+             elementwise_geometry((plan.numel + kVector - 1) / kVector, device), device, f, plan.numel, out_data,
+             static_cast<const In*>(in.raw_data())...);
     } else {
       run_strided(f, plan, device, out_data, static_cast<const In*>(in.raw_data())...);
     }
   }
 
  private:
-  template <class F>
-  static void run_contiguous(const F& f, std::int64_t numel, int device, Out* out, const In*... in) {
-    constexpr int kVector = static_cast<int>(16 / std::max({sizeof(Out), sizeof(In)...}));
-    if (is_aligned<Out, kVector>(out) && (is_aligned<In, kVector>(in) && ...)) {
-      launch(elementwise_contiguous<kVector, F, Out, In...>,
-             elementwise_geometry((numel + kVector - 1) / kVector, device), device, f, numel, out, in...);
-    } else {
-      launch(elementwise_contiguous<1, F, Out, In...>, elementwise_geometry(numel, device), device, f, numel, out,
-             in...);
-    }
-  }
-
   template <class F>
   static void run_strided(const F& f, const StridedPlan<kOperands>& plan, int device, Out* out, const In*... in) {
     const LaunchGeometry geometry = elementwise_geometry(plan.numel, device);
