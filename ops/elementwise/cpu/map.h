@@ -10,6 +10,15 @@
 #include <span>
 #include <type_traits>
 
+// An operand may be the result itself, but never shifted against it. GCC would otherwise check for overlap at run time,
+// and not vectorise where the result is an operand; clang has no such promise that does not warn where it cannot be
+// used.
+#if defined(__clang__)
+#define ADJOINT_INDEPENDENT_ITERATIONS
+#else
+#define ADJOINT_INDEPENDENT_ITERATIONS _Pragma("GCC ivdep")
+#endif
+
 namespace adjoint::cpu {
 
 inline constexpr int kMaxArity = 3;
@@ -32,19 +41,18 @@ void span_loop(const void* const* in, void* out, std::int64_t n, const void* fun
   const F<Compute> f = *static_cast<const F<Compute>*>(functor);
   const auto* a = static_cast<const First*>(in[0]);
   auto* result = static_cast<Result*>(out);
-  // An operand may be the result itself, but never shifted against it, so iterations are independent.
   if constexpr (Traits::kArity == 1) {
-#pragma GCC ivdep
+    ADJOINT_INDEPENDENT_ITERATIONS
     for (std::int64_t i = 0; i < n; ++i) result[i] = convert<Result>(f(convert<Compute>(a[i])));
   } else if constexpr (Traits::kArity == 2) {
     const auto* b = static_cast<const T*>(in[1]);
-#pragma GCC ivdep
+    ADJOINT_INDEPENDENT_ITERATIONS
     for (std::int64_t i = 0; i < n; ++i) result[i] = convert<Result>(f(convert<Compute>(a[i]), convert<Compute>(b[i])));
   } else {
     using FirstCompute = std::conditional_t<Traits::kMask, bool, Compute>;
     const auto* b = static_cast<const T*>(in[1]);
     const auto* c = static_cast<const T*>(in[2]);
-#pragma GCC ivdep
+    ADJOINT_INDEPENDENT_ITERATIONS
     for (std::int64_t i = 0; i < n; ++i) {
       result[i] = convert<Result>(f(convert<FirstCompute>(a[i]), convert<Compute>(b[i]), convert<Compute>(c[i])));
     }
