@@ -10,7 +10,11 @@ target_link_libraries(adjoint PRIVATE fmt::fmt Threads::Threads)
 if(ADJOINT_WITH_CUDA)
   target_link_libraries(adjoint PRIVATE CUDA::cudart_static CUDA::cublas)
 endif()
-if(NOT BUILD_SHARED_LIBS)
+if(BUILD_SHARED_LIBS)
+  if(NOT ADJOINT_SANITIZE)  # a sanitizer's run time comes with the program
+    target_link_options(adjoint PRIVATE LINKER:--no-undefined)
+  endif()
+else()
   target_compile_definitions(adjoint PUBLIC ADJOINT_STATIC)
 endif()
 
