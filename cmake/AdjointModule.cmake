@@ -34,6 +34,8 @@ function(adjoint_module name)
     target_include_directories(${target} PRIVATE ${links}/${module})
   endforeach()
   target_link_libraries(${target} PRIVATE adjoint_warnings Eigen3::Eigen fmt::fmt nlohmann_json::nlohmann_json)
+  # No value changes; nobody reads errno or floating-point traps, and both keep square roots and comparisons from vectorising.
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno;-fno-trapping-math>")
   if(ADJOINT_WITH_CUDA)
     target_compile_definitions(${target} PRIVATE ADJOINT_WITH_CUDA)
     target_include_directories(${target} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
