@@ -1,0 +1,95 @@
+// Single-instruction wrappers that kernels share: asynchronous copies, mbarriers, register reallocation, tf32 rounding.
+// Shared-memory addresses are 32-bit, as shared_address() gives them.
+#pragma once
+
+#include <cstdint>
+
+namespace adjoint::cuda::ptx {
+
+__device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+// --- cp.async: kBytes (4, 8 or 16) from global to shared memory; zeros where `valid` is false --------------------------
+
+template <int kBytes>
+__device__ __forceinline__ void cp_async_zfill(std::uint32_t dst, const void* src, bool valid) {
+  static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
+  const int bytes = valid ? kBytes : 0;
+  if constexpr (kBytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(dst), "l"(src), "r"(bytes) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;\n" ::"r"(dst), "l"(src), "n"(kBytes), "r"(bytes)
+                 : "memory");
+  }
+}
+
+// --- mbarrier ---------------------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ void mbarrier_init(std::uint32_t barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;\n" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+
+/// Makes initialised barriers visible to the asynchronous proxy; a __syncthreads follows.
+__device__ __forceinline__ void fence_mbarrier_init() {
+  asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
+}
+
+__device__ __forceinline__ void mbarrier_arrive(std::uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared.b64 _, [%0];\n" ::"r"(barrier) : "memory");
+}
+
+__device__ __forceinline__ void mbarrier_arrive_expect_bytes(std::uint32_t barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+/// Arrives on the barrier once this thread's earlier cp.async are complete; init() counts this arrival.
+__device__ __forceinline__ void mbarrier_arrive_after_cp_async(std::uint32_t barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];\n" ::"r"(barrier) : "memory");
+}
+
+/// Waits until the phase of the given parity is complete.
+__device__ __forceinline__ void mbarrier_wait(std::uint32_t barrier, std::uint32_t parity) {
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "waiting:\n"
+      "mbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n"
+      "@!done bra waiting;\n"
+      "}\n" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
+// --- bulk copies, fences, registers -------------------------------------------------------------------------------------
+
+/// Copies `bytes` (a multiple of 16; both addresses 16-byte aligned) and reports them to the barrier.
+__device__ __forceinline__ void bulk_copy(std::uint32_t dst, const void* src, int bytes, std::uint32_t barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::"r"(dst),
+               "l"(src), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+
+/// Orders this thread's ordinary shared-memory accesses before later ones of the asynchronous proxy (wgmma, bulk copies).
+__device__ __forceinline__ void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory"); }
+
+template <int kRegisters>
+__device__ __forceinline__ void raise_register_limit() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
+}
+
+template <int kRegisters>
+__device__ __forceinline__ void lower_register_limit() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
+}
+
+// --- tf32 ---------------------------------------------------------------------------------------------------------------
+
+/// Rounded to nearest, ties away from zero; the 13 low bits are zero.
+__device__ __forceinline__ std::uint32_t round_to_tf32(float value) {
+  std::uint32_t bits;
+  asm("cvt.rna.tf32.f32 %0, %1;\n" : "=r"(bits) : "f"(value));
+  return bits;
+}
+
+}  // namespace adjoint::cuda::ptx

@@ -1,0 +1,322 @@
+// Chooses tiles, passes and stages of the tensor-core kernels by a small model of their clocks.
+#include <adjoint/ops/conv/cuda/correlation_plan.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <tuple>
+#include <vector>
+
+namespace adjoint::cuda {
+namespace {
+
+constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
+constexpr std::int64_t kMaxStageUnits = 1 << 14;  // of one channel; more never fits shared memory
+constexpr double kBytesPerClock = 18;  // that one multiprocessor draws from the L2 when all do
+
+/// A step before it has a place in a stage: its plane and its offset from the position.
+struct RawStep {
+  std::int32_t residue_h, plane, offset_h, offset_w;
+  std::int32_t h, w;
+};
+
+/// How a class's steps are cut into passes; each level's stages are smaller than those of the levels before.
+struct Cut {
+  bool by_row = false;
+  bool by_step = false;
+  std::int32_t planes = 1;
+};
+
+std::int32_t floor_div(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int32_t>(a >= 0 ? a / b : -((-a + b - 1) / b));
+}
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// Distinct offsets d of q - d over phases [begin, end), ascending.
+std::vector<std::int32_t> transposed_offsets(std::int64_t begin, std::int64_t end, std::int64_t kernel, std::int64_t stride,
+                                             std::int64_t dilation) {
+  std::vector<std::int32_t> offsets;
+  for (std::int64_t phase = begin; phase < std::min(end, stride); ++phase) {
+    const PhaseTaps taps = phase_taps(phase, kernel, stride, dilation);
+    for (std::int64_t t = 0; t < taps.taps; ++t) {
+      offsets.push_back(static_cast<std::int32_t>(taps.first_offset + t * taps.offset_step));
+    }
+  }
+  std::sort(offsets.begin(), offsets.end());
+  offsets.erase(std::unique(offsets.begin(), offsets.end()), offsets.end());
+  return offsets;
+}
+
+std::vector<RawStep> transposed_steps(const ConvGeometry& g, std::int64_t first_phase, std::int64_t end_phase) {
+  std::vector<RawStep> steps;
+  for (const std::int32_t h : transposed_offsets(first_phase, end_phase, g.kernel[0], g.stride[0], g.dilation[0])) {
+    for (const std::int32_t w : transposed_offsets(0, g.stride[1], g.kernel[1], g.stride[1], g.dilation[1])) {
+      steps.push_back({0, 0, static_cast<std::int32_t>(g.padding[0] / g.stride[0]) - h,
+                       static_cast<std::int32_t>(g.padding[1] / g.stride[1]) - w, static_cast<std::int16_t>(h),
+                       static_cast<std::int16_t>(w)});
+    }
+  }
+  return steps;
+}
+
+std::vector<RawStep> conv_steps(const ConvGeometry& g) {
+  std::vector<RawStep> steps;
+  for (std::int64_t h = 0; h < g.kernel[0]; ++h) {
+    for (std::int64_t w = 0; w < g.kernel[1]; ++w) {
+      const std::int64_t distance_h = h * g.dilation[0] - g.padding[0];
+      const std::int64_t distance_w = w * g.dilation[1] - g.padding[1];
+      const std::int32_t offset_h = floor_div(distance_h, g.stride[0]);
+      const std::int32_t offset_w = floor_div(distance_w, g.stride[1]);
+      steps.push_back({static_cast<std::int32_t>(distance_h - offset_h * g.stride[0]),
+                       static_cast<std::int32_t>(distance_w - offset_w * g.stride[1]), offset_h, offset_w,
+                       static_cast<std::int32_t>(h), static_cast<std::int32_t>(w)});
+    }
+  }
+  return steps;
+}
+
+auto pass_key(const RawStep& s, const Cut& cut) {
+  return std::make_tuple(s.residue_h, s.plane / cut.planes, cut.by_row ? s.offset_h : 0, cut.by_step ? s.offset_w : 0);
+}
+
+/// The passes of one class, appended; x_offset holds the plane until place_steps() knows the stage's shape.
+bool append_class(CorrelationPlan& plan, std::vector<RawStep> steps, std::vector<RawStep>& all, const Cut& cut,
+                  std::int32_t alignment, int& pass_count) {
+  std::stable_sort(steps.begin(), steps.end(),
+                   [&](const RawStep& a, const RawStep& b) { return pass_key(a, cut) < pass_key(b, cut); });
+  CorrelationClass& c = plan.class_list[plan.classes++];
+  c = {pass_count, 0, static_cast<std::int32_t>(steps.size()), static_cast<std::int32_t>(all.size())};
+  for (std::size_t begin = 0; begin < steps.size();) {
+    std::size_t end = begin;
+    std::int32_t min_h = steps[begin].offset_h, max_h = min_h, min_w = steps[begin].offset_w, max_w = min_w;
+    std::int32_t first_plane = steps[begin].plane, last_plane = first_plane;
+    for (; end < steps.size() && pass_key(steps[end], cut) == pass_key(steps[begin], cut); ++end) {
+      min_h = std::min(min_h, steps[end].offset_h);
+      max_h = std::max(max_h, steps[end].offset_h);
+      min_w = std::min(min_w, steps[end].offset_w);
+      max_w = std::max(max_w, steps[end].offset_w);
+      first_plane = std::min(first_plane, steps[end].plane);
+      last_plane = std::max(last_plane, steps[end].plane);
+    }
+    if (pass_count == kMaxPasses || all.size() + (end - begin) > kMaxSteps) return false;
+    const std::int32_t w_base = floor_div(min_w, alignment) * alignment;
+    plan.passes[pass_count++] = {static_cast<std::int32_t>(all.size()), static_cast<std::int32_t>(end - begin),
+                                 min_h, w_base, steps[begin].residue_h, first_plane, last_plane - first_plane + 1};
+    ++c.passes;
+    plan.rows = std::max(plan.rows, max_h - min_h + (1 << plan.log2_tile_h));
+    plan.cols = std::max(plan.cols, max_w - w_base + (1 << plan.log2_tile_w));
+    plan.stage_planes = std::max(plan.stage_planes, last_plane - first_plane + 1);
+    all.insert(all.end(), steps.begin() + static_cast<std::ptrdiff_t>(begin), steps.begin() + static_cast<std::ptrdiff_t>(end));
+    begin = end;
+  }
+  return true;
+}
+
+bool build_passes(const ConvGeometry& g, CorrelationPlan& plan, const Cut& cut) {
+  const std::int32_t alignment = plan.in_stride_w == 1 ? 4 * plan.unit_channels : 1;
+  std::vector<RawStep> all;
+  int pass_count = 0;
+  plan.classes = 0;
+  plan.rows = plan.cols = plan.stage_planes = 1;
+  if (plan.transposed) {
+    const std::int64_t classes = ceil_div(g.stride[0], plan.phases_per_class);
+    for (std::int64_t c = 0; c < classes; ++c) {
+      const std::int64_t phase = c * plan.phases_per_class;
+      if (!append_class(plan, transposed_steps(g, phase, phase + plan.phases_per_class), all, cut, alignment, pass_count)) {
+        return false;
+      }
+    }
+  } else if (!append_class(plan, conv_steps(g), all, cut, alignment, pass_count)) {
+    return false;
+  }
+  plan.cols = static_cast<std::int32_t>(ceil_div(plan.cols, alignment) * alignment);
+  const std::int64_t plane_units64 = (std::int64_t{plan.rows} * plan.cols) << plan.log2_tile_n;
+  if (plane_units64 * plan.stage_planes > kMaxStageUnits) return false;
+  const auto plane_units = static_cast<std::int32_t>(plane_units64);
+  // 8 modulo 32 banks: the four channels that a warp's lanes read at once fall into four groups of eight banks.
+  plan.unit_pitch = static_cast<std::int32_t>(ceil_div(plane_units * plan.stage_planes - 8, 32) * 32 + 8);
+  for (int i = 0; i < pass_count; ++i) {
+    const CorrelationPass& pass = plan.passes[i];
+    for (std::int32_t s = pass.first_step; s < pass.first_step + pass.steps; ++s) {
+      const RawStep& raw = all[static_cast<std::size_t>(s)];
+      plan.steps[s] = {(raw.plane - pass.first_plane) * plane_units + (raw.offset_h - pass.h_base) * plan.cols +
+                           raw.offset_w - pass.w_base,
+                       raw.h, raw.w};
+    }
+  }
+  plan.blocks_per_group = static_cast<std::int64_t>(all.size()) * plan.tiles_per_class * plan.chunks;
+  return true;
+}
+
+/// Of the kernel's static arrays: mbarriers and two tables of columns.
+std::int64_t static_smem_bytes(const CorrelationPlan& plan) { return 1280 + 32 * plan.tile_columns; }
+
+/// Every consumer warp stages eight columns of its positions on the way out.
+std::int64_t staging_bytes(const CorrelationPlan& plan) { return std::int64_t{4} * plan.consumers * 8 * (16 * plan.m_tiles + 4) * 4; }
+
+std::int64_t stage_bytes(const CorrelationPlan& plan) { return std::int64_t{4} * kChunkUnits * plan.unit_pitch; }
+
+/// Divides shared memory between input stages and filter slots.
+bool divide_smem(CorrelationPlan& plan, const CorrelationLimits& limits) {
+    const std::int64_t slot = std::int64_t{4} * plan.w_block_units;
+  std::int64_t left = limits.smem_bytes_per_sm / plan.blocks_per_sm - 1024 - static_smem_bytes(plan) - staging_bytes(plan);
+  const std::int64_t all_blocks = plan.blocks_per_group;
+  plan.weights_resident =
+      plan.groups * plan.column_tiles == 1 && all_blocks <= 64 && left - all_blocks * slot >= 2 * stage_bytes(plan);
+  if (plan.weights_resident) {
+    plan.w_slots = static_cast<std::int32_t>(std::max<std::int64_t>(all_blocks, 1));
+    left -= plan.w_slots * slot;
+    plan.x_stages = static_cast<std::int32_t>(std::min<std::int64_t>(left / stage_bytes(plan), 8));
+    return plan.x_stages >= 2;
+  }
+  plan.x_stages = 2;
+  plan.w_slots = 3;
+  left -= 2 * stage_bytes(plan) + 3 * slot;
+  if (left < 0) return false;
+  const auto grow = [&left](std::int32_t& count, std::int32_t most, std::int64_t bytes) {
+    while (count < most && left >= bytes) {
+      ++count;
+      left -= bytes;
+    }
+  };
+  grow(plan.w_slots, 4, slot);
+  grow(plan.x_stages, 3, stage_bytes(plan));
+  grow(plan.w_slots, 8, slot);
+  grow(plan.x_stages, 6, stage_bytes(plan));
+  return true;
+}
+
+/// Clocks of one multiprocessor for all tiles, to compare plans by.
+double model_clocks(const CorrelationPlan& plan, bool split) {
+  double clocks = 0;
+  const double m_tiles = plan.m_tiles * plan.consumers;
+  for (int i = 0; i < plan.classes; ++i) {
+    const CorrelationClass& c = plan.class_list[i];
+    const double steps = static_cast<double>(c.steps) * plan.chunks;
+    const double products = split ? 3 : 1;
+    const double tensor = steps * 2 * m_tiles * products * plan.tile_columns / 2;
+    const double shared = steps * 2 * m_tiles * (16 + products * plan.tile_columns / 4);
+    double bytes = steps * plan.w_block_units * 4 * (plan.weights_resident ? 0 : 1);
+    for (int j = c.first_pass; j < c.first_pass + c.passes; ++j) {
+      bytes += 4.0 * kChunkUnits * plan.chunks * plan.passes[j].planes * ((plan.rows * plan.cols) << plan.log2_tile_n);
+    }
+    bytes += 4.0 / plan.unit_channels * m_tiles * 64 * plan.tile_columns;
+    const double overlap = plan.blocks_per_sm == 1 ? 0.5 : 0.25;
+    const double worst = std::max({tensor, shared, bytes / kBytesPerClock});
+    const double rest = std::max(tensor + bytes / kBytesPerClock - worst, 0.0);
+    clocks += (worst + overlap * rest + 500) * plan.tiles_per_class;
+  }
+  return clocks * static_cast<double>(plan.tiles_n * plan.tiles_h * plan.tiles_w * plan.groups);
+}
+
+/// Tries cuts from the coarsest on; false where none fits.
+bool fit_passes(const ConvGeometry& g, CorrelationPlan& plan, const CorrelationLimits& limits) {
+  const std::int32_t all_planes = plan.in_stride_w;
+  for (const bool by_row : {false, true}) {
+    for (std::int32_t planes = all_planes; planes >= 1; planes = planes == 1 ? 0 : (planes + 1) / 2) {
+      if (build_passes(g, plan, {by_row, false, planes}) && divide_smem(plan, limits)) return true;
+    }
+  }
+  return build_passes(g, plan, {true, true, 1}) && divide_smem(plan, limits);
+}
+
+void set_geometry(const ConvGeometry& g, bool transposed, int unit_channels, CorrelationPlan& p) {
+  p = {};
+  p.transposed = transposed;
+  p.groups = static_cast<std::int32_t>(g.groups);
+  p.batch = g.batch;
+  p.unit_channels = unit_channels;
+  p.k_channels = static_cast<std::int32_t>(transposed ? g.feature_channels_per_group() : g.image_channels_per_group());
+  p.n_channels = static_cast<std::int32_t>(transposed ? g.image_channels_per_group() : g.feature_channels_per_group());
+  p.chunks = static_cast<std::int32_t>(ceil_div(p.k_channels, kChunkUnits * unit_channels));
+  const Extent2& in = transposed ? g.feature : g.image;
+  const Extent2& out = transposed ? g.image : g.feature;
+  p.in_h = static_cast<std::int32_t>(in[0]);
+  p.in_w = static_cast<std::int32_t>(in[1]);
+  p.out_h = static_cast<std::int32_t>(out[0]);
+  p.out_w = static_cast<std::int32_t>(out[1]);
+  p.kernel_h = static_cast<std::int32_t>(g.kernel[0]);
+  p.kernel_w = static_cast<std::int32_t>(g.kernel[1]);
+  p.dilation_h = static_cast<std::int32_t>(g.dilation[0]);
+  p.dilation_w = static_cast<std::int32_t>(g.dilation[1]);
+  const auto stride_h = static_cast<std::int32_t>(g.stride[0]);
+  const auto stride_w = static_cast<std::int32_t>(g.stride[1]);
+  p.in_stride_h = transposed ? 1 : stride_h;
+  p.in_stride_w = transposed ? 1 : stride_w;
+  p.out_stride_h = transposed ? stride_h : 1;
+  p.out_stride_w = transposed ? stride_w : 1;
+  p.out_offset_h = transposed ? static_cast<std::int32_t>(g.padding[0] % stride_h) : 0;
+  p.out_offset_w = transposed ? static_cast<std::int32_t>(g.padding[1] % stride_w) : 0;
+  p.q_h = static_cast<std::int32_t>((p.out_h - 1 + p.out_offset_h) / p.out_stride_h + 1);
+  p.q_w = static_cast<std::int32_t>((p.out_w - 1 + p.out_offset_w) / p.out_stride_w + 1);
+}
+
+void set_columns(const CorrelationTile& tile, bool split, std::int32_t phases_per_class, CorrelationPlan& p) {
+  p.tile_columns = tile.columns;
+  p.m_tiles = tile.m_tiles;
+  p.consumers = tile.consumers;
+  p.blocks_per_sm = tile.blocks_per_sm;
+  p.w_block_units = kChunkUnits * tile.columns * (split ? 2 : 1);
+  p.phases_per_class = phases_per_class;
+  p.class_columns = p.n_channels * p.out_stride_w * phases_per_class;
+  p.tiles_per_class = static_cast<std::int32_t>(ceil_div(p.class_columns, tile.columns));
+  p.column_tiles = p.tiles_per_class * static_cast<std::int32_t>(ceil_div(p.out_stride_h, phases_per_class));
+}
+
+bool supported(const ConvGeometry& g) {
+  for (int axis = 0; axis < 2; ++axis) {
+    if (g.image[axis] >= kMaxExtent || g.feature[axis] >= kMaxExtent || g.padding[axis] >= kMaxExtent) return false;
+    if (g.kernel[axis] > kMaxSteps || g.stride[axis] > 1024) return false;
+    if (g.dilation[axis] * g.kernel[axis] >= kMaxExtent) return false;
+  }
+  if (g.image_channels >= kMaxExtent || g.feature_channels >= kMaxExtent || g.batch >= kMaxExtent) return false;
+  return g.taps() <= kMaxSteps && g.stride[0] <= kMaxClasses;
+}
+
+}  // namespace
+
+std::int64_t correlation_smem_bytes(const CorrelationPlan& plan) {
+  return staging_bytes(plan) + plan.x_stages * stage_bytes(plan) + std::int64_t{4} * plan.w_slots * plan.w_block_units;
+}
+
+bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels, bool split,
+                      const CorrelationLimits& limits, CorrelationPlan& plan) {
+  if (!supported(g)) return false;
+  CorrelationPlan candidate;
+  set_geometry(g, transposed, unit_channels, candidate);
+  double best = std::numeric_limits<double>::infinity();
+  const auto try_tile = [&](const CorrelationTile& tile, std::int32_t phases_per_class) {
+    set_columns(tile, split, phases_per_class, candidate);
+    int log2_positions = 0;
+    while ((1 << log2_positions) < tile.positions()) ++log2_positions;
+    for (int w = 3; w <= log2_positions; ++w) {
+      if (w > 3 && (1 << (w - 1)) >= candidate.q_w) break;
+      for (int h = 0; h <= log2_positions - w; ++h) {
+        if (h > 0 && (1 << (h - 1)) >= candidate.q_h) break;
+        const int n = log2_positions - w - h;
+        candidate.log2_tile_w = w;
+        candidate.log2_tile_h = h;
+        candidate.log2_tile_n = n;
+        candidate.tiles_w = static_cast<std::int32_t>(ceil_div(candidate.q_w, std::int64_t{1} << w));
+        candidate.tiles_h = static_cast<std::int32_t>(ceil_div(candidate.q_h, std::int64_t{1} << h));
+        candidate.tiles_n = ceil_div(candidate.batch, std::int64_t{1} << n);
+        if (!fit_passes(g, candidate, limits)) continue;
+        const double clocks = model_clocks(candidate, split);
+        if (clocks < best) {
+          best = clocks;
+          plan = candidate;
+        }
+      }
+    }
+  };
+  for (const CorrelationTile& tile : split ? kSplitCorrelationTiles : kCorrelationTiles) {
+    try_tile(tile, 1);
+    // Few channels: all rows of phases share a tile's columns, and the input is read once for them.
+    const std::int64_t all = std::int64_t{candidate.n_channels} * candidate.out_stride_w * candidate.out_stride_h;
+    if (candidate.out_stride_h > 1 && all <= tile.columns) try_tile(tile, candidate.out_stride_h);
+  }
+  return best < std::numeric_limits<double>::infinity();
+}
+
+}  // namespace adjoint::cuda

@@ -1,0 +1,222 @@
+// Replays the walk of every block of the tensor-core kernels on the CPU, with the kernels' own index arithmetic: staged
+// input, packed filter blocks, products, stores. Small integers, so one wrong index fails exactly.
+#include <adjoint/ops/conv/cuda/correlation_plan.h>
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace adjoint::cuda {
+namespace {
+
+ConvGeometry make_geometry(std::int64_t batch, std::int64_t image_channels, std::int64_t feature_channels, std::int64_t groups,
+                           Extent2 feature, Extent2 kernel, Extent2 stride, Extent2 padding, Extent2 dilation,
+                           Extent2 output_padding) {
+  ConvGeometry g;
+  g.batch = batch;
+  g.image_channels = image_channels;
+  g.feature_channels = feature_channels;
+  g.groups = groups;
+  g.feature = feature;
+  g.kernel = kernel;
+  g.stride = stride;
+  g.padding = padding;
+  g.dilation = dilation;
+  for (int a = 0; a < 2; ++a) {
+    g.image[a] = (feature[a] - 1) * stride[a] - 2 * padding[a] + dilation[a] * (kernel[a] - 1) + output_padding[a] + 1;
+  }
+  return g;
+}
+
+std::vector<std::int64_t> small_integers(std::int64_t count, std::mt19937& random) {
+  std::vector<std::int64_t> values(static_cast<std::size_t>(count));
+  std::uniform_int_distribution<int> distribution(-4, 4);
+  for (auto& value : values) value = distribution(random);
+  return values;
+}
+
+struct Problem {
+  ConvGeometry g;
+  bool transposed;
+  std::vector<std::int64_t> x, filter;
+};
+
+std::vector<std::int64_t> expected(const Problem& problem) {
+  const ConvGeometry& g = problem.g;
+  std::vector<std::int64_t> out(static_cast<std::size_t>(problem.transposed ? g.image_numel() : g.feature_numel()), 0);
+  const std::int64_t ci_group = g.image_channels_per_group(), cf_group = g.feature_channels_per_group();
+  for (std::int64_t n = 0; n < g.batch; ++n)
+    for (std::int64_t cf = 0; cf < g.feature_channels; ++cf)
+      for (std::int64_t c = 0; c < ci_group; ++c)
+        for (std::int64_t kh = 0; kh < g.kernel[0]; ++kh)
+          for (std::int64_t kw = 0; kw < g.kernel[1]; ++kw)
+            for (std::int64_t h = 0; h < g.feature[0]; ++h)
+              for (std::int64_t w = 0; w < g.feature[1]; ++w) {
+                const std::int64_t ih = image_position(h, kh, g.stride[0], g.padding[0], g.dilation[0]);
+                const std::int64_t iw = image_position(w, kw, g.stride[1], g.padding[1], g.dilation[1]);
+                if (ih < 0 || ih >= g.image[0] || iw < 0 || iw >= g.image[1]) continue;
+                const std::int64_t ci = cf / cf_group * ci_group + c;
+                const auto image = static_cast<std::size_t>(((n * g.image_channels + ci) * g.image[0] + ih) * g.image[1] + iw);
+                const auto feature =
+                    static_cast<std::size_t>(((n * g.feature_channels + cf) * g.feature[0] + h) * g.feature[1] + w);
+                const auto filter = static_cast<std::size_t>(((cf * ci_group + c) * g.kernel[0] + kh) * g.kernel[1] + kw);
+                if (problem.transposed) {
+                  out[image] += problem.x[feature] * problem.filter[filter];
+                } else {
+                  out[feature] += problem.x[image] * problem.filter[filter];
+                }
+              }
+  return out;
+}
+
+/// One stage of one channel, as the loaders fill it; `visits` counts reads of x for bounds.
+std::vector<std::int64_t> staged_channel(const CorrelationPlan& p, const CorrelationPass& pass, const CorrelationWork& work,
+                                         std::int32_t channel, const std::vector<std::int64_t>& x) {
+  std::vector<std::int64_t> stage(static_cast<std::size_t>(p.unit_pitch), 1000003);  // what nobody may read
+  for (std::int32_t plane = 0; plane < pass.planes; ++plane)
+    for (std::int32_t n = 0; n < 1 << p.log2_tile_n; ++n)
+      for (std::int32_t row = 0; row < p.rows; ++row)
+        for (std::int32_t col = 0; col < p.cols; ++col) {
+          const std::int64_t h = (std::int64_t{work.h} + row + pass.h_base) * p.in_stride_h + pass.h_residue;
+          const std::int64_t w = (std::int64_t{work.w} + col + pass.w_base) * p.in_stride_w + pass.first_plane + plane;
+          std::int64_t value = 0;
+          if (work.n + n < p.batch && h >= 0 && h < p.in_h && w >= 0 && w < p.in_w && channel < p.k_channels) {
+            const std::int64_t c = ((work.n + n) * p.groups + work.group) * p.k_channels + channel;
+            value = x[static_cast<std::size_t>((c * p.in_h + h) * p.in_w + w)];
+          }
+          stage[static_cast<std::size_t>((((plane << p.log2_tile_n) + n) * p.rows + row) * p.cols + col)] = value;
+        }
+  return stage;
+}
+
+/// Runs the plan and checks that every output is stored exactly once, with its exact value.
+void replay(const Problem& problem, const CorrelationPlan& p) {
+  const std::int64_t sample = std::int64_t{p.groups} * p.n_channels * p.out_h * p.out_w;
+  std::vector<std::int64_t> out(static_cast<std::size_t>(sample * p.batch), 0);
+  std::vector<int> stored(out.size(), 0);
+  const std::int64_t taps = std::int64_t{p.kernel_h} * p.kernel_w;
+  const int positions = 64 * p.m_tiles * p.consumers;
+  std::vector<char> block_used(static_cast<std::size_t>(p.blocks_per_group * p.groups), 0);
+  for (std::int64_t tile = 0; tile < p.tiles(); ++tile) {
+    const CorrelationWork work = correlation_work(p, tile);
+    const CorrelationClass& c = p.class_list[work.class_index];
+    std::vector<std::int64_t> sums(static_cast<std::size_t>(positions * p.tile_columns), 0);
+    std::int32_t block = 0;
+    for (std::int32_t i = c.first_pass; i < c.first_pass + c.passes; ++i) {
+      const CorrelationPass& pass = p.passes[i];
+      for (std::int32_t chunk = 0; chunk < p.chunks; ++chunk) {
+        for (std::int32_t s = pass.first_step; s < pass.first_step + pass.steps; ++s, ++block) {
+          const CorrelationBlock where = correlation_block(p, work.class_index, block);
+          ASSERT_EQ(where.step, s);
+          ASSERT_EQ(where.chunk, chunk);
+          block_used[static_cast<std::size_t>(work.first_block + block)] = 1;
+        }
+        for (std::int32_t k = chunk * kChunkUnits * p.unit_channels; k < (chunk + 1) * kChunkUnits * p.unit_channels; ++k) {
+          if (k >= p.k_channels) break;
+          const std::vector<std::int64_t> stage = staged_channel(p, pass, work, k, problem.x);
+          for (std::int32_t s = pass.first_step; s < pass.first_step + pass.steps; ++s) {
+            for (std::int32_t j = 0; j < p.tile_columns; ++j) {
+              const CorrelationColumn column = correlation_column(p, work.class_index, work.first_column + j);
+              const std::int32_t tap = correlation_filter_tap(p, p.steps[s], column);
+              if (tap < 0) continue;
+              const std::int64_t pair =
+                  p.transposed ? (std::int64_t{work.group} * p.k_channels + k) * p.n_channels + column.channel
+                               : (std::int64_t{work.group} * p.n_channels + column.channel) * p.k_channels + k;
+              const std::int64_t weight = problem.filter[static_cast<std::size_t>(pair * taps + tap)];
+              for (int m = 0; m < positions; ++m) {
+                const std::int64_t at = correlation_stage_offset(p, m) + p.steps[s].x_offset;
+                ASSERT_LT(at, p.unit_pitch);
+                sums[static_cast<std::size_t>(m * p.tile_columns + j)] += weight * stage[static_cast<std::size_t>(at)];
+              }
+            }
+          }
+        }
+      }
+    }
+    ASSERT_EQ(block, c.steps * p.chunks);
+    for (int m = 0; m < positions; ++m) {
+      const CorrelationPosition q = correlation_position(p, m);
+      for (std::int32_t j = 0; j < p.tile_columns; ++j) {
+        const CorrelationColumn column = correlation_column(p, work.class_index, work.first_column + j);
+        const std::int64_t h = (std::int64_t{work.h} + q.h) * p.out_stride_h + column.phase_h - p.out_offset_h;
+        const std::int64_t w = (std::int64_t{work.w} + q.w) * p.out_stride_w + column.phase_w - p.out_offset_w;
+        if (!column.valid || work.n + q.n >= p.batch || h < 0 || h >= p.out_h || w < 0 || w >= p.out_w) continue;
+        const std::int64_t channel = std::int64_t{work.group} * p.n_channels + column.channel;
+        const auto to = static_cast<std::size_t>((work.n + q.n) * sample + (channel * p.out_h + h) * p.out_w + w);
+        out[to] = sums[static_cast<std::size_t>(m * p.tile_columns + j)];
+        ++stored[to];
+      }
+    }
+  }
+  for (const int count : stored) ASSERT_EQ(count, 1);
+  for (const char used : block_used) ASSERT_EQ(used, 1);
+  ASSERT_EQ(out, expected(problem));
+}
+
+void check(const ConvGeometry& g, std::int64_t smem_bytes = CorrelationLimits{}.smem_bytes_per_sm) {
+  std::mt19937 random(7);
+  for (const bool transposed : {false, true}) {
+    Problem problem{g, transposed, small_integers(transposed ? g.feature_numel() : g.image_numel(), random),
+                    small_integers(g.filter_numel(), random)};
+    for (const auto& [unit_channels, split] : {std::pair{1, false}, std::pair{1, true}, std::pair{2, false}}) {
+      SCOPED_TRACE(testing::Message() << "transposed " << transposed << ", unit_channels " << unit_channels << ", split " << split);
+      CorrelationPlan plan;
+      ASSERT_TRUE(plan_correlation(g, transposed, unit_channels, split, {smem_bytes}, plan));
+      EXPECT_EQ(plan.unit_pitch % 32, 8);
+      EXPECT_GE(plan.x_stages, 2);
+      EXPECT_LE(correlation_smem_bytes(plan), smem_bytes / plan.blocks_per_sm);
+      replay(problem, plan);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(CorrelationPlan, Stride1) { check(make_geometry(2, 20, 18, 1, {1, 300}, {1, 3}, {1, 1}, {0, 0}, {1, 1}, {0, 0})); }
+TEST(CorrelationPlan, Dilation) { check(make_geometry(1, 3, 5, 1, {9, 21}, {3, 2}, {1, 1}, {2, 1}, {2, 3}, {0, 0})); }
+TEST(CorrelationPlan, Stride2Kernel4) { check(make_geometry(3, 6, 40, 1, {8, 8}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {0, 0})); }
+TEST(CorrelationPlan, KernelBelowStride) { check(make_geometry(1, 4, 3, 1, {5, 6}, {2, 1}, {3, 4}, {0, 0}, {1, 1}, {1, 2})); }
+TEST(CorrelationPlan, StrideAndDilationShareAFactor) {
+  check(make_geometry(2, 3, 4, 1, {6, 7}, {3, 3}, {2, 4}, {1, 3}, {2, 6}, {0, 1}));
+}
+TEST(CorrelationPlan, PhasesShareColumns) { check(make_geometry(1, 1, 9, 1, {11, 13}, {9, 9}, {3, 3}, {4, 4}, {1, 1}, {2, 2})); }
+TEST(CorrelationPlan, Groups) { check(make_geometry(2, 12, 8, 4, {5, 9}, {3, 5}, {2, 1}, {1, 2}, {1, 2}, {1, 0})); }
+TEST(CorrelationPlan, WideStride) { check(make_geometry(1, 9, 17, 1, {1, 70}, {1, 16}, {1, 8}, {0, 4}, {1, 1}, {0, 0})); }
+TEST(CorrelationPlan, OddStrides) { check(make_geometry(1, 2, 3, 1, {4, 9}, {7, 5}, {5, 3}, {2, 4}, {1, 1}, {4, 1})); }
+TEST(CorrelationPlan, OnePixel) { check(make_geometry(5, 7, 3, 1, {1, 1}, {4, 4}, {1, 1}, {0, 0}, {1, 1}, {0, 0})); }
+
+// Little shared memory forces passes by row, by plane and by single step.
+TEST(CorrelationPlan, PassesUnderLittleSharedMemory) {
+  const ConvGeometry g = make_geometry(1, 18, 17, 1, {12, 20}, {3, 3}, {2, 2}, {9, 9}, {9, 9}, {1, 1});
+  for (const std::int64_t kilobytes : {160, 128, 96}) {
+    SCOPED_TRACE(kilobytes);
+    check(g, kilobytes * 1024);
+  }
+}
+
+TEST(CorrelationPlan, RandomGeometries) {
+  std::mt19937 random(11);
+  const auto draw = [&](std::int64_t low, std::int64_t high) { return std::uniform_int_distribution<std::int64_t>(low, high)(random); };
+  for (int i = 0; i < 60; ++i) {
+    const std::int64_t groups = draw(1, 3);
+    ConvGeometry g = make_geometry(draw(1, 3), groups * draw(1, 5), groups * draw(1, 5), groups, {draw(1, 9), draw(1, 20)},
+                                   {draw(1, 4), draw(1, 5)}, {draw(1, 4), draw(1, 5)}, {0, 0}, {draw(1, 4), draw(1, 4)}, {0, 0});
+    for (int a = 0; a < 2; ++a) {
+      g.padding[a] = draw(0, g.dilation[a] * (g.kernel[a] - 1));
+      g.image[a] += draw(0, std::max(g.stride[a], g.dilation[a]) - 1) - 2 * g.padding[a];
+      if (g.image[a] < 1) {
+        g.image[a] += 2 * g.padding[a];
+        g.padding[a] = 0;
+      }
+    }
+    SCOPED_TRACE(testing::Message() << "case " << i << ": kernel " << g.kernel[0] << "x" << g.kernel[1] << " stride " << g.stride[0]
+                                    << "x" << g.stride[1] << " dilation " << g.dilation[0] << "x" << g.dilation[1] << " padding "
+                                    << g.padding[0] << "x" << g.padding[1] << " feature " << g.feature[0] << "x" << g.feature[1]);
+    check(g);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace adjoint::cuda
