@@ -28,6 +28,19 @@ __device__ __forceinline__ void wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kPending) : "memory");
 }
 
+/// Keeps the compiler from moving ordinary uses of registers across the asynchronous products around this point: before
+/// fence() for what was written, after wait() for what is read.
+template <int kCount>
+__device__ __forceinline__ void pin(float (&registers)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(registers[i])::"memory");
+}
+template <int kCount>
+__device__ __forceinline__ void pin(std::uint32_t (&registers)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(registers[i])::"memory");
+}
+
 template <Operand kOperand, int kColumns>
 __device__ __forceinline__ void multiply(float (&d)[kColumns / 2], const std::uint32_t (&a)[4], std::uint64_t b);
 

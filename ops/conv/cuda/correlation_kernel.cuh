@@ -142,17 +142,18 @@ __device__ __forceinline__ void load_stage_words(const CorrelationPlan& p, const
                                                  std::uint32_t stage, int warp, int lane) {
   const int items = (pass.planes * p.rows * (p.cols / kVector)) << p.log2_tile_n;
   const std::int64_t plane = static_cast<std::int64_t>(p.in_h) * p.in_w;
-  const int first = chunk * kChunkUnits + warp;
-  const int channels = p.k_channels - first;  // from this warp's first on
 #pragma unroll 1
   for (int item = lane; item < items; item += 32) {
     const StageItem where = stage_item<kVector>(p, pass, work, static_cast<unsigned>(item));
-    const float* source = x + where.source + first * plane;
+    const float* source = x + where.source + (chunk * kChunkUnits + warp) * plane;
     std::uint32_t to = stage + 4 * (warp * p.unit_pitch + where.destination);
-#pragma unroll 3
-    for (int c = 0; c < kChunkUnits - warp; c += kLoaderWarps) {
-      const bool valid = where.valid && c < channels;
-      ptx::cp_async_zfill<4 * kVector>(to, valid ? source : x, valid);
+#pragma unroll
+    for (int i = 0; i < (kChunkUnits + kLoaderWarps - 1) / kLoaderWarps; ++i) {
+      const int c = warp + i * kLoaderWarps;
+      if (c < kChunkUnits) {
+        const bool valid = where.valid && chunk * kChunkUnits + c < p.k_channels;
+        ptx::cp_async_zfill<4 * kVector>(to, valid ? source : x, valid);
+      }
       source += kLoaderWarps * plane;
       to += 4 * kLoaderWarps * p.unit_pitch;
     }
@@ -467,6 +468,12 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
               }
             }
             const std::uint64_t b = descriptor + ((k * kHalfBytes) >> 4);
+#pragma unroll
+            for (int j = 0; j < kMTiles; ++j) {
+              wgmma::pin(a[j]);
+              if constexpr (kSplit) wgmma::pin(tail[j]);
+              if (kSplit || k == 0) wgmma::pin(sums[j]);
+            }
             wgmma::fence();
 #pragma unroll
             for (int j = 0; j < kMTiles; ++j) {
@@ -488,6 +495,7 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
             wgmma::wait<0>();
 #pragma unroll
             for (int j = 0; j < kMTiles; ++j) {
+              wgmma::pin(sums[j]);
 #pragma unroll
               for (int n = 0; n < kColumns / 2; ++n) {
                 totals[j][n] += sums[j][n];
@@ -502,6 +510,8 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
       }
     }
     wgmma::wait<0>();
+#pragma unroll
+    for (int j = 0; j < kMTiles; ++j) wgmma::pin(sums[j]);
     if (pending_slot >= 0 && !resident && lane == 0) ptx::mbarrier_arrive(layout.w_empty + 8 * pending_slot);
     asm volatile("bar.sync %0, 128;\n" ::"r"(warpgroup + 1) : "memory");
     // Worked out again rather than held in registers through the loop.
