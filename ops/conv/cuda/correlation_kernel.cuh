@@ -9,7 +9,8 @@
 
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/core/cuda/wgmma.cuh>
-#include <adjoint/ops/conv/cuda/correlation_plan.h>
+#include <adjoint/ops/conv/cuda/correlation.h>
+#include <adjoint/ops/conv/correlation_plan.h>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -18,8 +19,6 @@
 #include <type_traits>
 
 namespace adjoint::cuda {
-
-enum class Arithmetic { kTF32, kFloat32, kBFloat16, kFloat16 };  // kFloat32: three tf32 products
 
 template <Arithmetic kArithmetic>
 struct ArithmeticTraits {
@@ -41,15 +40,6 @@ struct ArithmeticTraits<Arithmetic::kFloat16> {
   static constexpr wgmma::Operand kOperand = wgmma::Operand::kFloat16;
   static constexpr bool kSplit = false;
   static constexpr bool kHalf = true;
-};
-
-struct CorrelationOperands {
-  const void* x;
-  const void* filter_blocks;
-  const void* bias;           // null for none
-  void* out;
-  std::int32_t load_vector;   // elements that every row of x lets be read at once
-  std::int32_t store_vector;  // 1, or the elements of 16 bytes where rows of out are so aligned
 };
 
 namespace correlation {
@@ -529,6 +519,7 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
 template <Arithmetic kArithmetic, int kColumns, int kMTiles, int kConsumers, int kBlocksPerSM>
 __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
     correlation_kernel(const __grid_constant__ CorrelationPlan plan, const CorrelationOperands operands) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which nothing launches
   extern __shared__ __align__(128) unsigned char smem[];
   __shared__ __align__(8) std::uint64_t barriers[2 * kMaxStages + 2 * kMaxSlots];
   __shared__ __align__(16) ColumnEntry entries[kConsumers][kColumns];
@@ -570,6 +561,7 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
     multiply_and_store<kArithmetic, kColumns, kMTiles>(plan, operands, layout, entries[warpgroup], staging, warpgroup, warp,
                                                        lane);
   }
+#endif
 }
 
 /// Filter blocks in the order of every tile's walk: [unit / 4][column][unit % 4] units, tails after heads where split.

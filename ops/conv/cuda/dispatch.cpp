@@ -2,6 +2,7 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/tensor.h>
+#include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/ops/conv/cuda/plain.h>
 #include <adjoint/ops/conv/kernels.h>
 
@@ -10,8 +11,8 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr const ConvKernel* kConv[] = {&plain_conv};
-constexpr const ConvKernel* kConvTranspose[] = {&plain_conv_transpose};
+constexpr const ConvKernel* kConv[] = {&correlation_conv, &plain_conv};
+constexpr const ConvKernel* kConvTranspose[] = {&correlation_conv_transpose, &plain_conv_transpose};
 constexpr const ConvKernel* kConvWeight[] = {&plain_conv_weight};
 
 thread_local const char* forced = nullptr;

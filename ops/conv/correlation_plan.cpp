@@ -1,5 +1,5 @@
 // Chooses tiles, passes and stages of the tensor-core kernels by a small model of their clocks.
-#include <adjoint/ops/conv/cuda/correlation_plan.h>
+#include <adjoint/ops/conv/correlation_plan.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
 constexpr std::int64_t kMaxStageUnits = 1 << 14;  // of one channel; more never fits shared memory
+constexpr std::int64_t kMaxGridY = 65535;
 constexpr double kBytesPerClock = 18;  // that one multiprocessor draws from the L2 when all do
 
 /// A step before it has a place in a stage: its plane and its offset from the position.
@@ -288,6 +289,7 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
   double best = std::numeric_limits<double>::infinity();
   const auto try_tile = [&](const CorrelationTile& tile, std::int32_t phases_per_class) {
     set_columns(tile, split, phases_per_class, candidate);
+    if (std::int64_t{candidate.groups} * candidate.column_tiles > kMaxGridY) return;  // packing's grid
     int log2_positions = 0;
     while ((1 << log2_positions) < tile.positions()) ++log2_positions;
     for (int w = 3; w <= log2_positions; ++w) {
@@ -301,7 +303,7 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
         candidate.tiles_w = static_cast<std::int32_t>(ceil_div(candidate.q_w, std::int64_t{1} << w));
         candidate.tiles_h = static_cast<std::int32_t>(ceil_div(candidate.q_h, std::int64_t{1} << h));
         candidate.tiles_n = ceil_div(candidate.batch, std::int64_t{1} << n);
-        if (!fit_passes(g, candidate, limits)) continue;
+        if (candidate.tiles() > std::numeric_limits<std::int32_t>::max() || !fit_passes(g, candidate, limits)) continue;
         const double clocks = model_clocks(candidate, split);
         if (clocks < best) {
           best = clocks;

@@ -14,6 +14,7 @@
 // until a stage fits shared memory. Filter blocks are packed in the order in which a tile's walk consumes them.
 #pragma once
 
+#include <adjoint/core/export.h>
 #include <adjoint/ops/conv/geometry.h>
 
 #include <cstdint>
@@ -187,11 +188,11 @@ struct CorrelationLimits {
 };
 
 /// Bytes of dynamic shared memory that a block of the plan uses.
-std::int64_t correlation_smem_bytes(const CorrelationPlan& plan);
+ADJOINT_API std::int64_t correlation_smem_bytes(const CorrelationPlan& plan);
 
 /// False where the kernels do not take the geometry: extents from 2^28 on, more steps, passes or classes than fit.
 /// `split` asks for float32 in three products.
-bool plan_correlation(const ConvGeometry& geometry, bool transposed, int unit_channels, bool split,
-                      const CorrelationLimits& limits, CorrelationPlan& plan);
+ADJOINT_API bool plan_correlation(const ConvGeometry& geometry, bool transposed, int unit_channels, bool split,
+                                  const CorrelationLimits& limits, CorrelationPlan& plan);
 
 }  // namespace adjoint::cuda

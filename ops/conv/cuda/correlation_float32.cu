@@ -1,0 +1,5 @@
+#include <adjoint/ops/conv/cuda/correlation_launch.cuh>
+
+namespace adjoint::cuda {
+template void run_correlation<Arithmetic::kFloat32>(const CorrelationPlan&, CorrelationOperands, const void*, int);
+}  // namespace adjoint::cuda
