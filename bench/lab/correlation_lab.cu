@@ -1,7 +1,11 @@
 // Checks and times the tensor-core kernels of conv and conv_transpose alone, without the library:
 //   nvcc -gencode=arch=compute_90a,code=sm_90a -std=c++20 --expt-relaxed-constexpr -I<include> -cudart static
 // Exact on small integers over geometries, alignments and grids; then random data and times over the benchmark's cases.
-#include <adjoint/ops/conv/cuda/correlation_launch.cuh>
+#include <adjoint/ops/conv/cuda/correlation_select.cuh>
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
 
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +26,22 @@ using namespace adjoint::cuda;
       std::exit(1);                                                                                   \
     }                                                                                                 \
   } while (0)
+
+template <Arithmetic kArithmetic>
+cudaError_t enqueue(const CorrelationPlan& plan, CorrelationOperands operands, const void* filter, void* blocks, int grid) {
+  const dim3 pack_grid = correlation::pack_grid(plan);
+  if (plan.blocks_per_group > 0) {
+    correlation::pack_filter_kernel<kArithmetic><<<pack_grid, 256>>>(plan, filter, static_cast<std::uint32_t*>(blocks));
+    if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) return status;
+  }
+  operands.filter_blocks = blocks;
+  const correlation::Kernel kernel = correlation::select_kernel<kArithmetic>(plan);
+  const auto smem_bytes = static_cast<int>(correlation_smem_bytes(plan));
+  const cudaError_t allowed = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, smem_bytes);
+  if (allowed != cudaSuccess) return allowed;
+  kernel<<<grid, 128 * (plan.consumers + 1), smem_bytes>>>(plan, operands);
+  return cudaGetLastError();
+}
 
 __device__ float hash_value(std::uint64_t i, std::uint32_t seed, bool integers) {
   std::uint64_t z = (i + 1) * 0x9e3779b97f4a7c15ULL + seed * 0xd1b54a32d192ed03ULL;
@@ -148,7 +168,7 @@ Result run(const ConvGeometry& g, bool transposed, bool integers, int offset, in
   if (plan.in_stride_w == 1) operands.load_vector = aligned(x, plan.in_w, width) ? width : aligned(x, plan.in_w, 2) ? 2 : 1;
   if (plan.out_stride_w == 1 && aligned(out, plan.out_w, width)) operands.store_vector = width;
   const int blocks = static_cast<int>(std::min<std::int64_t>(grid > 0 ? grid : 132 * plan.blocks_per_sm, plan.tiles()));
-  CHECK(correlation::enqueue<kArithmetic>(plan, operands, w, buffer_blocks, blocks, nullptr));
+  CHECK(enqueue<kArithmetic>(plan, operands, w, buffer_blocks, blocks));
   verify<<<2048, 256>>>(g, transposed, x, w, bias, out, verify_step, worst);
   unsigned host[2];
   CHECK(cudaMemcpy(host, worst, 8, cudaMemcpyDeviceToHost));
@@ -162,7 +182,7 @@ Result run(const ConvGeometry& g, bool transposed, bool integers, int offset, in
     CHECK(cudaEventCreate(&end));
     for (int i = 0; i < repeats; ++i) {
       CHECK(cudaEventRecord(begin));
-      CHECK(correlation::enqueue<kArithmetic>(plan, operands, w, buffer_blocks, blocks, nullptr));
+      CHECK(enqueue<kArithmetic>(plan, operands, w, buffer_blocks, blocks));
       CHECK(cudaEventRecord(end));
       CHECK(cudaEventSynchronize(end));
       float ms;

@@ -11,6 +11,7 @@ namespace adjoint::cuda {
 namespace {
 
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
+constexpr std::int64_t kMaxPlane = std::int64_t{1} << 31;
 constexpr std::int64_t kMaxStageUnits = 1 << 14;  // of one channel; more never fits shared memory
 constexpr std::int64_t kMaxGridY = 65535;
 constexpr double kBytesPerClock = 18;  // that one multiprocessor draws from the L2 when all do
@@ -153,15 +154,21 @@ bool build_passes(const ConvGeometry& g, CorrelationPlan& plan, const Cut& cut) 
 /// Of the kernel's static arrays: mbarriers and two tables of columns.
 std::int64_t static_smem_bytes(const CorrelationPlan& plan) { return 1280 + 32 * plan.tile_columns; }
 
-/// Every consumer warp stages eight columns of its positions on the way out.
-std::int64_t staging_bytes(const CorrelationPlan& plan) { return std::int64_t{4} * plan.consumers * 8 * (16 * plan.m_tiles + 4) * 4; }
+/// Every consumer warp stages columns of its positions on the way out.
+std::int64_t staging_bytes(const CorrelationPlan& plan) {
+  return std::int64_t{4} * plan.consumers * correlation_staged_columns(plan.tile_columns) * (16 * plan.m_tiles + 4) * 4;
+}
+
+/// The loaders' table: eight bytes for every value of a channel's stage, at most.
+std::int64_t item_bytes(const CorrelationPlan& plan) { return std::int64_t{8} * plan.unit_pitch; }
 
 std::int64_t stage_bytes(const CorrelationPlan& plan) { return std::int64_t{4} * kChunkUnits * plan.unit_pitch; }
 
 /// Divides shared memory between input stages and filter slots.
 bool divide_smem(CorrelationPlan& plan, const CorrelationLimits& limits) {
     const std::int64_t slot = std::int64_t{4} * plan.w_block_units;
-  std::int64_t left = limits.smem_bytes_per_sm / plan.blocks_per_sm - 1024 - static_smem_bytes(plan) - staging_bytes(plan);
+  std::int64_t left = limits.smem_bytes_per_sm / plan.blocks_per_sm - 1024 - static_smem_bytes(plan) - staging_bytes(plan) -
+                      item_bytes(plan);
   const std::int64_t all_blocks = plan.blocks_per_group;
   plan.weights_resident =
       plan.groups * plan.column_tiles == 1 && all_blocks <= 64 && left - all_blocks * slot >= 2 * stage_bytes(plan);
@@ -268,6 +275,7 @@ void set_columns(const CorrelationTile& tile, bool split, std::int32_t phases_pe
 bool supported(const ConvGeometry& g) {
   for (int axis = 0; axis < 2; ++axis) {
     if (g.image[axis] >= kMaxExtent || g.feature[axis] >= kMaxExtent || g.padding[axis] >= kMaxExtent) return false;
+    if (g.image_plane() >= kMaxPlane || g.feature_plane() >= kMaxPlane) return false;
     if (g.kernel[axis] > kMaxSteps || g.stride[axis] > 1024) return false;
     if (g.dilation[axis] * g.kernel[axis] >= kMaxExtent) return false;
   }
@@ -278,7 +286,7 @@ bool supported(const ConvGeometry& g) {
 }  // namespace
 
 std::int64_t correlation_smem_bytes(const CorrelationPlan& plan) {
-  return staging_bytes(plan) + plan.x_stages * stage_bytes(plan) + std::int64_t{4} * plan.w_slots * plan.w_block_units;
+  return staging_bytes(plan) + item_bytes(plan) + plan.x_stages * stage_bytes(plan) + std::int64_t{4} * plan.w_slots * plan.w_block_units;
 }
 
 bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels, bool split,

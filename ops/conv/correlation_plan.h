@@ -132,6 +132,9 @@ ADJOINT_HD inline std::int32_t correlation_stage_offset(const CorrelationPlan& p
   return (q.n * p.rows + q.h) * p.cols + q.w;
 }
 
+/// Columns that a consumer warp stages at once on its way out.
+constexpr int correlation_staged_columns(int tile_columns) { return tile_columns == 128 ? 32 : 16; }
+
 /// What column `column` of a class is: an output channel of the group, and the phase of the output position.
 struct CorrelationColumn {
   std::int32_t channel, phase_h, phase_w;

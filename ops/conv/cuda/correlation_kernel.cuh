@@ -47,7 +47,6 @@ namespace correlation {
 inline constexpr int kLoaderWarps = 3;
 inline constexpr int kMaxStages = 8;
 inline constexpr int kMaxSlots = 64;
-inline constexpr int kPasses = 8;  // columns that a warp stages at once
 
 __device__ __forceinline__ float to_float(float v) { return v; }
 __device__ __forceinline__ float to_float(__nv_bfloat16 v) { return __bfloat162float(v); }
@@ -93,11 +92,10 @@ struct SharedLayout {
   std::uint32_t x_full, x_empty, w_full, w_empty, x, w;  // shared-memory addresses
 };
 
-/// Where an item of a stage (a vector of a row) comes from and goes to.
+/// Where an item of a stage (a vector of a row) comes from and goes to; the same for every channel of a pass.
 struct StageItem {
-  std::int64_t source;       // elements from x's first, at channel 0 of the group
-  std::int32_t destination;  // units from the stage's channel
-  bool valid;
+  std::int32_t source;       // elements from the plane's first
+  std::int32_t destination;  // units from the stage's channel, over 6 bits of the image's number in the tile; -1 - it: zeros
 };
 
 template <int kVector>
@@ -116,32 +114,57 @@ __device__ __forceinline__ StageItem stage_item(const CorrelationPlan& p, const 
   const std::int64_t in_h = static_cast<std::int64_t>(work.h + row + pass.h_base) * p.in_stride_h + pass.h_residue;
   const std::int64_t in_w = static_cast<std::int64_t>(work.w + col + pass.w_base) * p.in_stride_w + pass.first_plane +
                             static_cast<int>(plane);
-  StageItem result;
-  result.valid = work.n + n < p.batch && in_h >= 0 && in_h < p.in_h && in_w >= 0 && in_w < p.in_w;
-  const std::int64_t channel = ((work.n + n) * p.groups + work.group) * p.k_channels;
-  result.source = result.valid ? (channel * p.in_h + in_h) * p.in_w + in_w : 0;
-  result.destination =
-      ((static_cast<int>(plane) << p.log2_tile_n) * p.rows + static_cast<int>(line)) * p.cols + col;
-  return result;
+  const bool valid = work.n + n < p.batch && in_h >= 0 && in_h < p.in_h && in_w >= 0 && in_w < p.in_w;
+  const int place = ((static_cast<int>(plane) << p.log2_tile_n) * p.rows + static_cast<int>(line)) * p.cols + col;
+  const int packed = place << 6 | n;
+  return valid ? StageItem{static_cast<std::int32_t>(in_h * p.in_w + in_w), packed} : StageItem{0, -1 - packed};
 }
 
-/// One channel a unit: asynchronous copies of kVector floats.
+__device__ __forceinline__ int stage_items(const CorrelationPlan& p, const CorrelationPass& pass, int vector) {
+  return (pass.planes * p.rows * (p.cols / vector)) << p.log2_tile_n;
+}
+
+/// The loader warps together; between two barriers of theirs.
 template <int kVector>
-__device__ __forceinline__ void load_stage_words(const CorrelationPlan& p, const CorrelationPass& pass,
-                                                 const CorrelationWork& work, int chunk, const float* x,
-                                                 std::uint32_t stage, int warp, int lane) {
-  const int items = (pass.planes * p.rows * (p.cols / kVector)) << p.log2_tile_n;
+__device__ __forceinline__ void fill_items(const CorrelationPlan& p, const CorrelationPass& pass, const CorrelationWork& work,
+                                           StageItem* items, int thread) {
+  const int count = stage_items(p, pass, kVector);
+  for (int item = thread; item < count; item += 32 * kLoaderWarps) {
+    items[item] = stage_item<kVector>(p, pass, work, static_cast<unsigned>(item));
+  }
+}
+
+/// An item read back from the table: channel 0 of the group, of the right image.
+struct ItemPlace {
+  std::int64_t source;
+  int destination;
+  bool valid;
+};
+
+__device__ __forceinline__ ItemPlace item_place(StageItem item, std::int64_t sample) {
+  const bool valid = item.destination >= 0;
+  const int packed = valid ? item.destination : -1 - item.destination;
+  return {item.source + (packed & 63) * sample, packed >> 6, valid};
+}
+
+/// One channel a unit: asynchronous copies of kVector floats. `x` points to the tile's first image and group.
+template <int kVector>
+__device__ __forceinline__ void load_stage_words(const CorrelationPlan& p, const StageItem* items, int count, int chunk,
+                                                 const float* x, std::uint32_t stage, int warp, int lane) {
   const std::int64_t plane = static_cast<std::int64_t>(p.in_h) * p.in_w;
+  const std::int64_t sample = plane * p.k_channels * p.groups;
+  const float* first = x + (chunk * kChunkUnits + warp) * plane;
+  const int channels = p.k_channels - chunk * kChunkUnits;
 #pragma unroll 1
-  for (int item = lane; item < items; item += 32) {
-    const StageItem where = stage_item<kVector>(p, pass, work, static_cast<unsigned>(item));
-    const float* source = x + where.source + (chunk * kChunkUnits + warp) * plane;
-    std::uint32_t to = stage + 4 * (warp * p.unit_pitch + where.destination);
+  for (int item = lane; item < count; item += 32) {
+    const ItemPlace place = item_place(items[item], sample);
+    const float* source = first + place.source;
+    std::uint32_t to = stage + 4 * (warp * p.unit_pitch + place.destination);
 #pragma unroll
     for (int i = 0; i < (kChunkUnits + kLoaderWarps - 1) / kLoaderWarps; ++i) {
       const int c = warp + i * kLoaderWarps;
       if (c < kChunkUnits) {
-        const bool valid = where.valid && chunk * kChunkUnits + c < p.k_channels;
+        const bool valid = place.valid && c < channels;
         ptx::cp_async_zfill<4 * kVector>(to, valid ? source : x, valid);
       }
       source += kLoaderWarps * plane;
@@ -152,22 +175,23 @@ __device__ __forceinline__ void load_stage_words(const CorrelationPlan& p, const
 
 /// Two channels a unit: kVector halves of each, interleaved on the way.
 template <int kVector>
-__device__ __forceinline__ void load_stage_pairs(const CorrelationPlan& p, const CorrelationPass& pass,
-                                                 const CorrelationWork& work, int chunk, const std::uint16_t* x,
-                                                 std::uint32_t* stage, int warp, int lane) {
-  const int items = (pass.planes * p.rows * (p.cols / kVector)) << p.log2_tile_n;
+__device__ __forceinline__ void load_stage_pairs(const CorrelationPlan& p, const StageItem* items, int count, int chunk,
+                                                 const std::uint16_t* x, std::uint32_t* stage, int warp, int lane) {
   const std::int64_t plane = static_cast<std::int64_t>(p.in_h) * p.in_w;
-  for (int item = lane; item < items; item += 32) {
-    const StageItem where = stage_item<kVector>(p, pass, work, static_cast<unsigned>(item));
-    const std::uint16_t* source = x + where.source;
-#pragma unroll 2
-    for (int u = warp; u < kChunkUnits; u += kLoaderWarps) {
+  const std::int64_t sample = plane * p.k_channels * p.groups;
+#pragma unroll 1
+  for (int item = lane; item < count; item += 32) {
+    const ItemPlace place = item_place(items[item], sample);
+#pragma unroll(kVector == 8 ? 2 : 3)
+    for (int i = 0; i < (kChunkUnits + kLoaderWarps - 1) / kLoaderWarps; ++i) {
+      const int u = warp + i * kLoaderWarps;
+      if (u >= kChunkUnits) break;
       const int channel = (chunk * kChunkUnits + u) * 2;
-      const bool valid0 = where.valid && channel < p.k_channels;
-      const bool valid1 = where.valid && channel + 1 < p.k_channels;
-      const std::uint16_t* from0 = source + channel * plane;
+      const bool valid0 = place.valid && channel < p.k_channels;
+      const bool valid1 = place.valid && channel + 1 < p.k_channels;
+      const std::uint16_t* from0 = x + place.source + channel * plane;
       const std::uint16_t* from1 = from0 + plane;
-      std::uint32_t* to = stage + u * p.unit_pitch + where.destination;
+      std::uint32_t* to = stage + u * p.unit_pitch + place.destination;
       if constexpr (kVector == 8) {
         const uint4 zero = make_uint4(0, 0, 0, 0);
         const uint4 a = valid0 ? __ldg(reinterpret_cast<const uint4*>(from0)) : zero;
@@ -189,42 +213,35 @@ __device__ __forceinline__ void load_stage_pairs(const CorrelationPlan& p, const
   }
 }
 
-template <bool kHalf>
+template <bool kHalf, int kVector>
 __device__ __forceinline__ void stage_input(const CorrelationPlan& p, const CorrelationOperands& operands,
                                             const SharedLayout& layout, unsigned char* smem, std::uint32_t smem_base,
-                                            int warp, int lane) {
+                                            StageItem* items, int warp, int lane) {
+  using Element = std::conditional_t<kHalf, std::uint16_t, float>;
   Ring ring;
   const std::uint32_t stage_bytes = 4 * kChunkUnits * p.unit_pitch;
+  const std::int64_t plane = static_cast<std::int64_t>(p.in_h) * p.in_w;
   const int tiles = static_cast<int>(p.tiles());
   for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
     const CorrelationWork work = correlation_work(p, tile);
+    const Element* x = static_cast<const Element*>(operands.x) + (work.n * p.groups + work.group) * p.k_channels * plane;
     const CorrelationClass& c = p.class_list[work.class_index];
     for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) {
       const CorrelationPass& pass = p.passes[i];
+      asm volatile("bar.sync 15, %0;\n" ::"n"(32 * kLoaderWarps) : "memory");
+      fill_items<kVector>(p, pass, work, items, warp * 32 + lane);
+      asm volatile("bar.sync 15, %0;\n" ::"n"(32 * kLoaderWarps) : "memory");
+      const int count = stage_items(p, pass, kVector);
       for (int chunk = 0; chunk < p.chunks; ++chunk) {
         ptx::mbarrier_wait(layout.x_empty + 8 * ring.slot, ring.parity ^ 1);
         const std::uint32_t stage = layout.x + ring.slot * stage_bytes;
         const std::uint32_t full = layout.x_full + 8 * ring.slot;
         if constexpr (kHalf) {
           auto* to = reinterpret_cast<std::uint32_t*>(smem + (stage - smem_base));
-          const auto* x = static_cast<const std::uint16_t*>(operands.x);
-          if (operands.load_vector == 8) {
-            load_stage_pairs<8>(p, pass, work, chunk, x, to, warp, lane);
-          } else if (operands.load_vector == 2) {
-            load_stage_pairs<2>(p, pass, work, chunk, x, to, warp, lane);
-          } else {
-            load_stage_pairs<1>(p, pass, work, chunk, x, to, warp, lane);
-          }
+          load_stage_pairs<kVector>(p, items, count, chunk, x, to, warp, lane);
           ptx::mbarrier_arrive(full);
         } else {
-          const auto* x = static_cast<const float*>(operands.x);
-          if (operands.load_vector == 4) {
-            load_stage_words<4>(p, pass, work, chunk, x, stage, warp, lane);
-          } else if (operands.load_vector == 2) {
-            load_stage_words<2>(p, pass, work, chunk, x, stage, warp, lane);
-          } else {
-            load_stage_words<1>(p, pass, work, chunk, x, stage, warp, lane);
-          }
+          load_stage_words<kVector>(p, items, count, chunk, x, stage, warp, lane);
           ptx::mbarrier_arrive_after_cp_async(full);
         }
         ring.advance(p.x_stages);
@@ -286,93 +303,94 @@ __device__ __forceinline__ void store_vector(T* to, const float* from, float bia
   *reinterpret_cast<uint4*>(to) = packed.vector;
 }
 
-/// Stores a warp's sums, kPasses columns at a time through its own staging rows, so that lanes write along rows of out.
+/// Stores a warp's sums, some columns at a time through its own staging rows, so that lanes write along rows of out. Only
+/// what names registers is unrolled: straight-line code for all columns would not fit the instruction cache.
 template <class T, int kColumns, int kMTiles>
 __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const CorrelationOperands& operands,
                                            const CorrelationWork& work, const float (&sums)[kMTiles][kColumns / 2],
                                            const ColumnEntry* entries, float* staging, int first_m, int lane) {
+  constexpr int kStaged = correlation_staged_columns(kColumns);
   constexpr int kWarpPositions = 16 * kMTiles;
   constexpr int kPitch = kWarpPositions + 4;  // 4 modulo 16: the eight-by-four pattern of a fragment hits each bank once
   constexpr int kLog2Positions = kMTiles == 4 ? 6 : kMTiles == 2 ? 5 : 4;
   static_assert(1 << kLog2Positions == kWarpPositions);
   constexpr int kVector = 16 / static_cast<int>(sizeof(T));
   constexpr int kLanesPerColumn = kWarpPositions / kVector;
-  constexpr int kColumnsAtOnce = 32 / kLanesPerColumn < kPasses ? 32 / kLanesPerColumn : kPasses;
+  constexpr int kColumnsAtOnce = 32 / kLanesPerColumn;
+  static_assert(kStaged % kColumnsAtOnce == 0);
   T* out = static_cast<T*>(operands.out);
   const std::int64_t sample = static_cast<std::int64_t>(p.groups) * p.n_channels * p.out_h * p.out_w;
   const int g = lane / 4, t = lane % 4;
 
   const bool vectors = operands.store_vector > 1;
-  // Where stores are scalar, sw neighbouring columns are neighbouring pixels: lanes run over both if sw divides kPasses.
+  // Where stores are scalar, sw neighbouring columns are neighbouring pixels: lanes run over both if sw divides kStaged.
   const int stride = p.out_stride_w;
-  const int log2_interleave = stride == 2 ? 1 : stride == 4 ? 2 : stride == 8 ? 3 : 0;
+  const int log2_interleave = stride == 2 ? 1 : stride == 4 ? 2 : stride == 8 ? 3 : stride == 16 ? 4 : 0;
   const bool one_row = p.log2_tile_w >= kLog2Positions;
 
-  // Vector stores: the lane's place is the same for every column.
-  const int lane_m = (lane % kLanesPerColumn) * kVector;
-  const CorrelationPosition lane_q = correlation_position(p, first_m + lane_m);
-  const int lane_h = (work.h + lane_q.h) * p.out_stride_h, lane_w = (work.w + lane_q.w) * stride;
-  const bool lane_valid = work.n + lane_q.n < p.batch && lane_w < p.out_w;
-  T* lane_out = out + (work.n + lane_q.n) * sample + static_cast<std::int64_t>(lane_h) * p.out_w + lane_w;
-
-  // Scalar stores within one row: everything but the column is known for the warp.
-  const CorrelationPosition warp_q = correlation_position(p, first_m);
-  const int warp_h = (work.h + warp_q.h) * p.out_stride_h, warp_w = (work.w + warp_q.w) * stride;
-  T* warp_out = out + (work.n + warp_q.n) * sample + static_cast<std::int64_t>(warp_h) * p.out_w + warp_w;
-  const bool warp_valid = work.n + warp_q.n < p.batch;
+  // Where a lane's vector, or else all of the warp's row, begins.
+  const int place_m = vectors ? (lane % kLanesPerColumn) * kVector : 0;
+  const CorrelationPosition place = correlation_position(p, first_m + place_m);
+  const int place_h = (work.h + place.h) * p.out_stride_h, place_w = (work.w + place.w) * stride;
+  const bool place_valid = work.n + place.n < p.batch;
+  T* place_out = out + (work.n + place.n) * sample + static_cast<std::int64_t>(place_h) * p.out_w + place_w;
 
 #pragma unroll
-  for (int block = 0; block < kColumns / 8; ++block) {
+  for (int first = 0; first < kColumns; first += kStaged) {
     __syncwarp();
 #pragma unroll
-    for (int j = 0; j < kMTiles; ++j) {
-      float* to = staging + 2 * t * kPitch + 16 * j + g;
-      to[0] = sums[j][4 * block];
-      to[kPitch] = sums[j][4 * block + 1];
-      to[8] = sums[j][4 * block + 2];
-      to[kPitch + 8] = sums[j][4 * block + 3];
+    for (int block = 0; block < kStaged / 8; ++block) {
+#pragma unroll
+      for (int j = 0; j < kMTiles; ++j) {
+        float* to = staging + (8 * block + 2 * t) * kPitch + 16 * j + g;
+        const float* from = sums[j] + first / 2 + 4 * block;
+        to[0] = from[0];
+        to[kPitch] = from[1];
+        to[8] = from[2];
+        to[kPitch + 8] = from[3];
+      }
     }
     __syncwarp();
-    const ColumnEntry* block_entries = entries + 8 * block;
+    const ColumnEntry* staged_entries = entries + first;
     if (vectors) {
-#pragma unroll
-      for (int i = 0; i < kPasses; i += kColumnsAtOnce) {
-        const int column = i + lane / kLanesPerColumn;
-        if (column < i + kColumnsAtOnce) {
-          const ColumnEntry entry = block_entries[column];
-          if (entry.offset != kNoColumn && lane_valid && static_cast<unsigned>(lane_h + entry.h) < static_cast<unsigned>(p.out_h)) {
-            store_vector(lane_out + entry.offset, staging + column * kPitch + lane_m, entry.bias);
-          }
+#pragma unroll 4
+      for (int column = lane / kLanesPerColumn; column < kStaged; column += kColumnsAtOnce) {
+        const ColumnEntry entry = staged_entries[column];
+        if (entry.offset != kNoColumn && place_valid && place_w < p.out_w &&
+            static_cast<unsigned>(place_h + entry.h) < static_cast<unsigned>(p.out_h)) {
+          store_vector(place_out + entry.offset, staging + column * kPitch + place_m, entry.bias);
         }
       }
     } else if (one_row) {
       const int mask = (1 << log2_interleave) - 1;
-      for (int column = 0; column < kPasses; column += 1 << log2_interleave) {
-        const ColumnEntry entry = block_entries[column];
-        const bool valid = entry.offset != kNoColumn && warp_valid &&
-                           static_cast<unsigned>(warp_h + entry.h) < static_cast<unsigned>(p.out_h);
-        if (!valid) continue;
-        T* to = warp_out + entry.offset;
-        for (int e = lane; e < kWarpPositions << log2_interleave; e += 32) {
-          const int m = e >> log2_interleave, phase = e & mask;
-          const int w = m * stride + phase;
-          if (static_cast<unsigned>(warp_w + entry.w + w) < static_cast<unsigned>(p.out_w)) {
-            to[w] = from_float<T>(staging[(column + phase) * kPitch + m] + entry.bias);
-          }
-        }
+#pragma unroll 4
+      for (int e = lane; e < kStaged * kWarpPositions; e += 32) {
+        const int phase = e & mask;
+        const int m = (e >> log2_interleave) & (kWarpPositions - 1);
+        const int column = ((e >> (kLog2Positions + log2_interleave)) << log2_interleave) + phase;
+        const ColumnEntry entry = staged_entries[column];
+        const int w = m * stride;
+        const bool valid = entry.offset != kNoColumn && place_valid &&
+                           static_cast<unsigned>(place_h + entry.h) < static_cast<unsigned>(p.out_h) &&
+                           static_cast<unsigned>(place_w + entry.w + w) < static_cast<unsigned>(p.out_w);
+        const float value = staging[column * kPitch + m] + entry.bias;
+        if (valid) place_out[entry.offset + w] = from_float<T>(value);
       }
     } else {
-      for (int e = lane; e < kPasses * kWarpPositions; e += 32) {
-        const int column = e / kWarpPositions, m = e % kWarpPositions;
-        const ColumnEntry entry = block_entries[column];
+#pragma unroll 2
+      for (int e = lane; e < kStaged * kWarpPositions; e += 32) {
+        const int phase = e & ((1 << log2_interleave) - 1);
+        const int m = (e >> log2_interleave) & (kWarpPositions - 1);
+        const int column = ((e >> (kLog2Positions + log2_interleave)) << log2_interleave) + phase;
+        const ColumnEntry entry = staged_entries[column];
         const CorrelationPosition q = correlation_position(p, first_m + m);
         const int h = (work.h + q.h) * p.out_stride_h, w = (work.w + q.w) * stride;
         const bool valid = entry.offset != kNoColumn && work.n + q.n < p.batch &&
                            static_cast<unsigned>(h + entry.h) < static_cast<unsigned>(p.out_h) &&
                            static_cast<unsigned>(w + entry.w) < static_cast<unsigned>(p.out_w);
+        const float value = staging[column * kPitch + m] + entry.bias;
         if (valid) {
-          out[(work.n + q.n) * sample + static_cast<std::int64_t>(h) * p.out_w + w + entry.offset] =
-              from_float<T>(staging[column * kPitch + m] + entry.bias);
+          out[(work.n + q.n) * sample + static_cast<std::int64_t>(h) * p.out_w + w + entry.offset] = from_float<T>(value);
         }
       }
     }
@@ -523,7 +541,7 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
   extern __shared__ __align__(128) unsigned char smem[];
   __shared__ __align__(8) std::uint64_t barriers[2 * kMaxStages + 2 * kMaxSlots];
   __shared__ __align__(16) ColumnEntry entries[kConsumers][kColumns];
-  constexpr int kStagingFloats = kPasses * (16 * kMTiles + 4);
+  constexpr int kStagingFloats = correlation_staged_columns(kColumns) * (16 * kMTiles + 4);
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
 
   SharedLayout layout;
@@ -551,7 +569,14 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
   if (warpgroup == kConsumers) {
     ptx::lower_register_limit<kConsumers == 2 ? 88 : 64>();
     if (warp < kLoaderWarps) {
-      stage_input<kHalf>(plan, operands, layout, smem, smem_base, warp, lane);
+      auto* items = reinterpret_cast<StageItem*>(smem + (layout.x - smem_base) + 4 * kChunkUnits * plan.x_stages * plan.unit_pitch);
+      if (operands.load_vector == (kHalf ? 8 : 4)) {
+        stage_input<kHalf, kHalf ? 8 : 4>(plan, operands, layout, smem, smem_base, items, warp, lane);
+      } else if (operands.load_vector == 2) {
+        stage_input<kHalf, 2>(plan, operands, layout, smem, smem_base, items, warp, lane);
+      } else {
+        stage_input<kHalf, 1>(plan, operands, layout, smem, smem_base, items, warp, lane);
+      }
     } else if (lane == 0) {
       stream_filter(plan, operands, layout);
     }

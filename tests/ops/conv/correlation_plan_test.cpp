@@ -189,7 +189,7 @@ TEST(CorrelationPlan, OnePixel) { check(make_geometry(5, 7, 3, 1, {1, 1}, {4, 4}
 // Little shared memory forces passes by row, by plane and by single step.
 TEST(CorrelationPlan, PassesUnderLittleSharedMemory) {
   const ConvGeometry g = make_geometry(1, 18, 17, 1, {12, 20}, {3, 3}, {2, 2}, {9, 9}, {9, 9}, {1, 1});
-  for (const std::int64_t kilobytes : {160, 128, 96}) {
+  for (const std::int64_t kilobytes : {160, 128, 112}) {
     SCOPED_TRACE(kilobytes);
     check(g, kilobytes * 1024);
   }
