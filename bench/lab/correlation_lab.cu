@@ -17,18 +17,19 @@
 using namespace adjoint;
 using namespace adjoint::cuda;
 
-#define CHECK(call)                                                                                   \
-  do {                                                                                                \
-    const cudaError_t status = (call);                                                                \
-    if (status != cudaSuccess) {                                                                      \
-      std::printf("%s:%d %s: %s\n", __FILE__, __LINE__, #call, cudaGetErrorString(status));           \
-      std::fflush(stdout);                                                                            \
-      std::exit(1);                                                                                   \
-    }                                                                                                 \
+#define CHECK(call)                                                                         \
+  do {                                                                                      \
+    const cudaError_t status = (call);                                                      \
+    if (status != cudaSuccess) {                                                            \
+      std::printf("%s:%d %s: %s\n", __FILE__, __LINE__, #call, cudaGetErrorString(status)); \
+      std::fflush(stdout);                                                                  \
+      std::exit(1);                                                                         \
+    }                                                                                       \
   } while (0)
 
 template <Arithmetic kArithmetic>
-cudaError_t enqueue(const CorrelationPlan& plan, CorrelationOperands operands, const void* filter, void* blocks, int grid) {
+cudaError_t enqueue(const CorrelationPlan& plan, CorrelationOperands operands, const void* filter, void* blocks,
+                    int grid) {
   const dim3 pack_grid = correlation::pack_grid(plan);
   if (plan.blocks_per_group > 0) {
     correlation::pack_filter_kernel<kArithmetic><<<pack_grid, 256>>>(plan, filter, static_cast<std::uint32_t*>(blocks));
@@ -59,10 +60,11 @@ __global__ void fill(T* p, std::int64_t n, std::uint32_t seed, bool integers) {
   }
 }
 
-/// worst[0]: the largest |out - reference| / (sum of |terms| + |bias|), as float bits; worst[1]: outputs that differ at all.
+/// worst[0]: the largest |out - reference| / (sum of |terms| + |bias|), as float bits; worst[1]: outputs that differ at
+/// all.
 template <class T>
-__global__ void verify(ConvGeometry g, bool transposed, const T* x, const T* w, const T* bias, const T* out, std::int64_t step,
-                       unsigned* worst) {
+__global__ void verify(ConvGeometry g, bool transposed, const T* x, const T* w, const T* bias, const T* out,
+                       std::int64_t step, unsigned* worst) {
   const std::int64_t total = transposed ? g.image_numel() : g.feature_numel();
   const std::int64_t ci = g.image_channels_per_group(), cf = g.feature_channels_per_group();
   for (std::int64_t at = (blockIdx.x * 256LL + threadIdx.x) * step; at < total; at += gridDim.x * 256LL * step) {
@@ -89,8 +91,10 @@ __global__ void verify(ConvGeometry g, bool transposed, const T* x, const T* w, 
         }
         for (std::int64_t k = 0; k < (transposed ? cf : ci); ++k) {
           const std::int64_t feature = transposed ? group * cf + k : c, image = transposed ? c - group * ci : k;
-          const double weight = correlation::to_float(w[((feature * ci + image) * g.kernel[0] + kh) * g.kernel[1] + kw]);
-          const std::int64_t plane = transposed ? (n * g.feature_channels + feature) : n * g.image_channels + group * ci + k;
+          const double weight =
+              correlation::to_float(w[((feature * ci + image) * g.kernel[0] + kh) * g.kernel[1] + kw]);
+          const std::int64_t plane =
+              transposed ? (n * g.feature_channels + feature) : n * g.image_channels + group * ci + k;
           const Extent2& in = transposed ? g.feature : g.image;
           const double term = weight * correlation::to_float(x[(plane * in[0] + h) * in[1] + v]);
           sum += term;
@@ -125,7 +129,8 @@ ConvGeometry geometry_of(const Case& c) {
   g.padding = c.padding;
   g.dilation = c.dilation;
   for (int a = 0; a < 2; ++a) {
-    g.image[a] = (c.feature[a] - 1) * c.stride[a] - 2 * c.padding[a] + c.dilation[a] * (c.kernel[a] - 1) + c.output_padding[a] + 1;
+    g.image[a] = (c.feature[a] - 1) * c.stride[a] - 2 * c.padding[a] + c.dilation[a] * (c.kernel[a] - 1) +
+                 c.output_padding[a] + 1;
   }
   return g;
 }
@@ -141,13 +146,15 @@ struct Result {
 };
 
 template <Arithmetic kArithmetic>
-Result run(const ConvGeometry& g, bool transposed, bool integers, int offset, int grid, int repeats, std::int64_t verify_step) {
+Result run(const ConvGeometry& g, bool transposed, bool integers, int offset, int grid, int repeats,
+           std::int64_t verify_step) {
   using Traits = ArithmeticTraits<kArithmetic>;
   using T = typename Traits::Element;
   Result result;
   static CorrelationPlan plan;
   if (!plan_correlation(g, transposed, Traits::kHalf ? 2 : 1, Traits::kSplit, {}, plan)) return result;
-  const std::int64_t nx = transposed ? g.feature_numel() : g.image_numel(), no = transposed ? g.image_numel() : g.feature_numel();
+  const std::int64_t nx = transposed ? g.feature_numel() : g.image_numel(),
+                     no = transposed ? g.image_numel() : g.feature_numel();
   const std::int64_t channels = transposed ? g.image_channels : g.feature_channels;
   T* x = reinterpret_cast<T*>(buffer_x) + offset;
   T* w = reinterpret_cast<T*>(buffer_w) + offset;
@@ -165,7 +172,8 @@ Result run(const ConvGeometry& g, bool transposed, bool integers, int offset, in
   const auto aligned = [&](const T* p, std::int64_t row, int elements) {
     return reinterpret_cast<std::uintptr_t>(p) % (elements * sizeof(T)) == 0 && row % elements == 0;
   };
-  if (plan.in_stride_w == 1) operands.load_vector = aligned(x, plan.in_w, width) ? width : aligned(x, plan.in_w, 2) ? 2 : 1;
+  if (plan.in_stride_w == 1)
+    operands.load_vector = aligned(x, plan.in_w, width) ? width : aligned(x, plan.in_w, 2) ? 2 : 1;
   if (plan.out_stride_w == 1 && aligned(out, plan.out_w, width)) operands.store_vector = width;
   const int blocks = static_cast<int>(std::min<std::int64_t>(grid > 0 ? grid : 132 * plan.blocks_per_sm, plan.tiles()));
   CHECK(enqueue<kArithmetic>(plan, operands, w, buffer_blocks, blocks));
@@ -245,19 +253,24 @@ int main(int argc, char** argv) {
   const char* names[] = {"tf32", "float32", "bf16", "fp16"};
   int failures = 0, ran = 0;
   std::mt19937 random(argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : 5);
-  const auto draw = [&](std::int64_t low, std::int64_t high) { return std::uniform_int_distribution<std::int64_t>(low, high)(random); };
+  const auto draw = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
   const auto check = [&](const Case& c, const ConvGeometry& g) {
     for (int arithmetic = 0; arithmetic < 4; ++arithmetic) {
       for (const bool transposed : {true, false}) {
-        const int offset = static_cast<int>(draw(0, 3)) * static_cast<int>(draw(0, 3)), grid = draw(0, 1) ? 0 : static_cast<int>(draw(1, 7));
+        const int offset = static_cast<int>(draw(0, 3)) * static_cast<int>(draw(0, 3)),
+                  grid = draw(0, 1) ? 0 : static_cast<int>(draw(1, 7));
         const Result r = run_any(arithmetic, g, transposed, true, offset, grid, 0, 1);
         ++ran;
         if (!r.ran || r.differing != 0) {
           ++failures;
-          std::printf("FAIL %-12s %-7s %s offset %d grid %d: ran %d, %u differ, error %g | N %ld C %ld->%ld g %ld f %ldx%ld k %ldx%ld s %ldx%ld p %ldx%ld d %ldx%ld\n",
-                      c.name, names[arithmetic], transposed ? "conv_transpose" : "conv", offset, grid, r.ran, r.differing,
-                      r.error, g.batch, g.feature_channels, g.image_channels, g.groups, g.feature[0], g.feature[1], g.kernel[0], g.kernel[1],
-                      g.stride[0], g.stride[1], g.padding[0], g.padding[1], g.dilation[0], g.dilation[1]);
+          std::printf(
+              "FAIL %-12s %-7s %s offset %d grid %d: ran %d, %u differ, error %g | N %ld C %ld->%ld g %ld f %ldx%ld k "
+              "%ldx%ld s %ldx%ld p %ldx%ld d %ldx%ld\n",
+              c.name, names[arithmetic], transposed ? "conv_transpose" : "conv", offset, grid, r.ran, r.differing,
+              r.error, g.batch, g.feature_channels, g.image_channels, g.groups, g.feature[0], g.feature[1], g.kernel[0],
+              g.kernel[1], g.stride[0], g.stride[1], g.padding[0], g.padding[1], g.dilation[0], g.dilation[1]);
           std::fflush(stdout);
         }
       }
@@ -269,8 +282,17 @@ int main(int argc, char** argv) {
   const int random_cases = argc > 3 ? std::atoi(argv[3]) : 100;
   for (int i = 0; i < random_cases && failures < 20; ++i) {
     const std::int64_t groups = draw(0, 3) == 0 ? draw(2, 3) : 1;
-    Case c{"random", draw(1, 4), groups * draw(1, 90), groups * draw(1, 90), groups, {draw(1, 20), draw(1, 150)},
-           {draw(1, 4), draw(1, 6)}, {draw(1, 3), draw(1, 5)}, {0, 0}, {draw(1, 3), draw(1, 3)}, {0, 0}};
+    Case c{"random",
+           draw(1, 4),
+           groups * draw(1, 90),
+           groups * draw(1, 90),
+           groups,
+           {draw(1, 20), draw(1, 150)},
+           {draw(1, 4), draw(1, 6)},
+           {draw(1, 3), draw(1, 5)},
+           {0, 0},
+           {draw(1, 3), draw(1, 3)},
+           {0, 0}};
     for (int a = 0; a < 2; ++a) {
       c.output_padding[a] = draw(0, std::max(c.stride[a], c.dilation[a]) - 1);
       c.padding[a] = draw(0, c.dilation[a] * (c.kernel[a] - 1));

@@ -10,7 +10,8 @@ __device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// --- cp.async: kBytes (4, 8 or 16) from global to shared memory; zeros where `valid` is false --------------------------
+// --- cp.async: kBytes (4, 8 or 16) from global to shared memory; zeros where `valid` is false
+// --------------------------
 
 template <int kBytes>
 __device__ __forceinline__ void cp_async_zfill(std::uint32_t dst, const void* src, bool valid) {
@@ -24,7 +25,8 @@ __device__ __forceinline__ void cp_async_zfill(std::uint32_t dst, const void* sr
   }
 }
 
-// --- mbarrier ---------------------------------------------------------------------------------------------------------
+// --- mbarrier
+// ---------------------------------------------------------------------------------------------------------
 
 __device__ __forceinline__ void mbarrier_init(std::uint32_t barrier, int arrivals) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;\n" ::"r"(barrier), "r"(arrivals) : "memory");
@@ -61,7 +63,8 @@ __device__ __forceinline__ void mbarrier_wait(std::uint32_t barrier, std::uint32
       : "memory");
 }
 
-// --- bulk copies, fences, registers -------------------------------------------------------------------------------------
+// --- bulk copies, fences, registers
+// -------------------------------------------------------------------------------------
 
 /// Copies `bytes` (a multiple of 16; both addresses 16-byte aligned) and reports them to the barrier.
 __device__ __forceinline__ void bulk_copy(std::uint32_t dst, const void* src, int bytes, std::uint32_t barrier) {
@@ -70,7 +73,8 @@ __device__ __forceinline__ void bulk_copy(std::uint32_t dst, const void* src, in
                : "memory");
 }
 
-/// Orders this thread's ordinary shared-memory accesses before later ones of the asynchronous proxy (wgmma, bulk copies).
+/// Orders this thread's ordinary shared-memory accesses before later ones of the asynchronous proxy (wgmma, bulk
+/// copies).
 __device__ __forceinline__ void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory"); }
 
 template <int kRegisters>
@@ -83,7 +87,8 @@ __device__ __forceinline__ void lower_register_limit() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
 }
 
-// --- tf32 ---------------------------------------------------------------------------------------------------------------
+// --- tf32
+// ---------------------------------------------------------------------------------------------------------------
 
 /// Rounded to nearest, ties away from zero; the 13 low bits are zero.
 __device__ __forceinline__ std::uint32_t round_to_tf32(float value) {

@@ -1,9 +1,10 @@
-// wgmma with A from registers: D (64, N) += A (64, K) * B (K, N) by one warpgroup, float32 sums. An operand register holds
-// one "unit": a tf32, or two halves adjacent in K; each instruction covers 8 units of K.
+// wgmma with A from registers: D (64, N) += A (64, K) * B (K, N) by one warpgroup, float32 sums. An operand register
+// holds one "unit": a tf32, or two halves adjacent in K; each instruction covers 8 units of K.
 //
-// A: thread holds a[0] = (row g, unit t), a[1] = (g + 8, t), a[2] = (g, t + 4), a[3] = (g + 8, t + 4), where g = lane / 4,
-// t = lane % 4, rows counted from 16 * warp. D: d[4 * j + ...] = (g, 8 j + 2 t), (g, 8 j + 2 t + 1), (g + 8, ...), (g + 8, ...).
-// B: shared memory, K-major without swizzle: [unit / 4][column][unit % 4], 16 bytes a row, as matrix_descriptor() says.
+// A: thread holds a[0] = (row g, unit t), a[1] = (g + 8, t), a[2] = (g, t + 4), a[3] = (g + 8, t + 4), where g = lane /
+// 4, t = lane % 4, rows counted from 16 * warp. D: d[4 * j + ...] = (g, 8 j + 2 t), (g, 8 j + 2 t + 1), (g + 8, ...),
+// (g + 8, ...). B: shared memory, K-major without swizzle: [unit / 4][column][unit % 4], 16 bytes a row, as
+// matrix_descriptor() says.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@ namespace adjoint::cuda::wgmma {
 
 enum class Operand { kTF32, kBFloat16, kFloat16 };
 
-/// K-major without swizzle: 8 rows of 16 bytes a core matrix, `k_stride_bytes` between core matrices along K, 128 along N.
+/// K-major without swizzle: 8 rows of 16 bytes a core matrix, `k_stride_bytes` between core matrices along K, 128 along
+/// N.
 __device__ __forceinline__ std::uint64_t matrix_descriptor(std::uint32_t shared_address, int k_stride_bytes) {
   return static_cast<std::uint64_t>((shared_address & 0x3ffffU) >> 4) |
          static_cast<std::uint64_t>(static_cast<std::uint32_t>(k_stride_bytes) >> 4) << 16 |
@@ -45,7 +47,8 @@ template <Operand kOperand, int kColumns>
 __device__ __forceinline__ void multiply(float (&d)[kColumns / 2], const std::uint32_t (&a)[4], std::uint64_t b);
 
 template <>
-__device__ __forceinline__ void multiply<Operand::kTF32, 16>(float (&d)[8], const std::uint32_t (&a)[4], std::uint64_t b) {
+__device__ __forceinline__ void multiply<Operand::kTF32, 16>(float (&d)[8], const std::uint32_t (&a)[4],
+                                                             std::uint64_t b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n16k8.f32.tf32.tf32 {"
       "%0, %1, %2, %3, %4, %5, %6, %7"
@@ -55,7 +58,8 @@ __device__ __forceinline__ void multiply<Operand::kTF32, 16>(float (&d)[8], cons
 }
 
 template <>
-__device__ __forceinline__ void multiply<Operand::kTF32, 32>(float (&d)[16], const std::uint32_t (&a)[4], std::uint64_t b) {
+__device__ __forceinline__ void multiply<Operand::kTF32, 32>(float (&d)[16], const std::uint32_t (&a)[4],
+                                                             std::uint64_t b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n32k8.f32.tf32.tf32 {"
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
@@ -66,7 +70,8 @@ __device__ __forceinline__ void multiply<Operand::kTF32, 32>(float (&d)[16], con
 }
 
 template <>
-__device__ __forceinline__ void multiply<Operand::kTF32, 64>(float (&d)[32], const std::uint32_t (&a)[4], std::uint64_t b) {
+__device__ __forceinline__ void multiply<Operand::kTF32, 64>(float (&d)[32], const std::uint32_t (&a)[4],
+                                                             std::uint64_t b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 {"
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
@@ -80,7 +85,8 @@ __device__ __forceinline__ void multiply<Operand::kTF32, 64>(float (&d)[32], con
 }
 
 template <>
-__device__ __forceinline__ void multiply<Operand::kTF32, 128>(float (&d)[64], const std::uint32_t (&a)[4], std::uint64_t b) {
+__device__ __forceinline__ void multiply<Operand::kTF32, 128>(float (&d)[64], const std::uint32_t (&a)[4],
+                                                              std::uint64_t b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 {"
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
@@ -100,7 +106,8 @@ __device__ __forceinline__ void multiply<Operand::kTF32, 128>(float (&d)[64], co
 }
 
 template <>
-__device__ __forceinline__ void multiply<Operand::kBFloat16, 16>(float (&d)[8], const std::uint32_t (&a)[4], std::uint64_t b) {
+__device__ __forceinline__ void multiply<Operand::kBFloat16, 16>(float (&d)[8], const std::uint32_t (&a)[4],
+                                                                 std::uint64_t b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {"
       "%0, %1, %2, %3, %4, %5, %6, %7"
@@ -110,7 +117,8 @@ __device__ __forceinline__ void multiply<Operand::kBFloat16, 16>(float (&d)[8], 
 }
 
 template <>
-__device__ __forceinline__ void multiply<Operand::kBFloat16, 32>(float (&d)[16], const std::uint32_t (&a)[4], std::uint64_t b) {
+__device__ __forceinline__ void multiply<Operand::kBFloat16, 32>(float (&d)[16], const std::uint32_t (&a)[4],
+                                                                 std::uint64_t b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
@@ -121,7 +129,8 @@ __device__ __forceinline__ void multiply<Operand::kBFloat16, 32>(float (&d)[16],
 }
 
 template <>
-__device__ __forceinline__ void multiply<Operand::kBFloat16, 64>(float (&d)[32], const std::uint32_t (&a)[4], std::uint64_t b) {
+__device__ __forceinline__ void multiply<Operand::kBFloat16, 64>(float (&d)[32], const std::uint32_t (&a)[4],
+                                                                 std::uint64_t b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
@@ -135,7 +144,8 @@ __device__ __forceinline__ void multiply<Operand::kBFloat16, 64>(float (&d)[32],
 }
 
 template <>
-__device__ __forceinline__ void multiply<Operand::kBFloat16, 128>(float (&d)[64], const std::uint32_t (&a)[4], std::uint64_t b) {
+__device__ __forceinline__ void multiply<Operand::kBFloat16, 128>(float (&d)[64], const std::uint32_t (&a)[4],
+                                                                  std::uint64_t b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
@@ -155,7 +165,8 @@ __device__ __forceinline__ void multiply<Operand::kBFloat16, 128>(float (&d)[64]
 }
 
 template <>
-__device__ __forceinline__ void multiply<Operand::kFloat16, 16>(float (&d)[8], const std::uint32_t (&a)[4], std::uint64_t b) {
+__device__ __forceinline__ void multiply<Operand::kFloat16, 16>(float (&d)[8], const std::uint32_t (&a)[4],
+                                                                std::uint64_t b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {"
       "%0, %1, %2, %3, %4, %5, %6, %7"
@@ -165,7 +176,8 @@ __device__ __forceinline__ void multiply<Operand::kFloat16, 16>(float (&d)[8], c
 }
 
 template <>
-__device__ __forceinline__ void multiply<Operand::kFloat16, 32>(float (&d)[16], const std::uint32_t (&a)[4], std::uint64_t b) {
+__device__ __forceinline__ void multiply<Operand::kFloat16, 32>(float (&d)[16], const std::uint32_t (&a)[4],
+                                                                std::uint64_t b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {"
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
@@ -176,7 +188,8 @@ __device__ __forceinline__ void multiply<Operand::kFloat16, 32>(float (&d)[16], 
 }
 
 template <>
-__device__ __forceinline__ void multiply<Operand::kFloat16, 64>(float (&d)[32], const std::uint32_t (&a)[4], std::uint64_t b) {
+__device__ __forceinline__ void multiply<Operand::kFloat16, 64>(float (&d)[32], const std::uint32_t (&a)[4],
+                                                                std::uint64_t b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
@@ -190,7 +203,8 @@ __device__ __forceinline__ void multiply<Operand::kFloat16, 64>(float (&d)[32], 
 }
 
 template <>
-__device__ __forceinline__ void multiply<Operand::kFloat16, 128>(float (&d)[64], const std::uint32_t (&a)[4], std::uint64_t b) {
+__device__ __forceinline__ void multiply<Operand::kFloat16, 128>(float (&d)[64], const std::uint32_t (&a)[4],
+                                                                 std::uint64_t b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "

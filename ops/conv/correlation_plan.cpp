@@ -36,8 +36,8 @@ std::int32_t floor_div(std::int64_t a, std::int64_t b) {
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// Distinct offsets d of q - d over phases [begin, end), ascending.
-std::vector<std::int32_t> transposed_offsets(std::int64_t begin, std::int64_t end, std::int64_t kernel, std::int64_t stride,
-                                             std::int64_t dilation) {
+std::vector<std::int32_t> transposed_offsets(std::int64_t begin, std::int64_t end, std::int64_t kernel,
+                                             std::int64_t stride, std::int64_t dilation) {
   std::vector<std::int32_t> offsets;
   for (std::int64_t phase = begin; phase < std::min(end, stride); ++phase) {
     const PhaseTaps taps = phase_taps(phase, kernel, stride, dilation);
@@ -103,13 +103,19 @@ bool append_class(CorrelationPlan& plan, std::vector<RawStep> steps, std::vector
     }
     if (pass_count == kMaxPasses || all.size() + (end - begin) > kMaxSteps) return false;
     const std::int32_t w_base = floor_div(min_w, alignment) * alignment;
-    plan.passes[pass_count++] = {static_cast<std::int32_t>(all.size()), static_cast<std::int32_t>(end - begin),
-                                 min_h, w_base, steps[begin].residue_h, first_plane, last_plane - first_plane + 1};
+    plan.passes[pass_count++] = {static_cast<std::int32_t>(all.size()),
+                                 static_cast<std::int32_t>(end - begin),
+                                 min_h,
+                                 w_base,
+                                 steps[begin].residue_h,
+                                 first_plane,
+                                 last_plane - first_plane + 1};
     ++c.passes;
     plan.rows = std::max(plan.rows, max_h - min_h + (1 << plan.log2_tile_h));
     plan.cols = std::max(plan.cols, max_w - w_base + (1 << plan.log2_tile_w));
     plan.stage_planes = std::max(plan.stage_planes, last_plane - first_plane + 1);
-    all.insert(all.end(), steps.begin() + static_cast<std::ptrdiff_t>(begin), steps.begin() + static_cast<std::ptrdiff_t>(end));
+    all.insert(all.end(), steps.begin() + static_cast<std::ptrdiff_t>(begin),
+               steps.begin() + static_cast<std::ptrdiff_t>(end));
     begin = end;
   }
   return true;
@@ -125,7 +131,8 @@ bool build_passes(const ConvGeometry& g, CorrelationPlan& plan, const Cut& cut) 
     const std::int64_t classes = ceil_div(g.stride[0], plan.phases_per_class);
     for (std::int64_t c = 0; c < classes; ++c) {
       const std::int64_t phase = c * plan.phases_per_class;
-      if (!append_class(plan, transposed_steps(g, phase, phase + plan.phases_per_class), all, cut, alignment, pass_count)) {
+      if (!append_class(plan, transposed_steps(g, phase, phase + plan.phases_per_class), all, cut, alignment,
+                        pass_count)) {
         return false;
       }
     }
@@ -166,9 +173,9 @@ std::int64_t stage_bytes(const CorrelationPlan& plan) { return std::int64_t{4} *
 
 /// Divides shared memory between input stages and filter slots.
 bool divide_smem(CorrelationPlan& plan, const CorrelationLimits& limits) {
-    const std::int64_t slot = std::int64_t{4} * plan.w_block_units;
-  std::int64_t left = limits.smem_bytes_per_sm / plan.blocks_per_sm - 1024 - static_smem_bytes(plan) - staging_bytes(plan) -
-                      item_bytes(plan);
+  const std::int64_t slot = std::int64_t{4} * plan.w_block_units;
+  std::int64_t left = limits.smem_bytes_per_sm / plan.blocks_per_sm - 1024 - static_smem_bytes(plan) -
+                      staging_bytes(plan) - item_bytes(plan);
   const std::int64_t all_blocks = plan.blocks_per_group;
   plan.weights_resident =
       plan.groups * plan.column_tiles == 1 && all_blocks <= 64 && left - all_blocks * slot >= 2 * stage_bytes(plan);
@@ -286,7 +293,8 @@ bool supported(const ConvGeometry& g) {
 }  // namespace
 
 std::int64_t correlation_smem_bytes(const CorrelationPlan& plan) {
-  return staging_bytes(plan) + item_bytes(plan) + plan.x_stages * stage_bytes(plan) + std::int64_t{4} * plan.w_slots * plan.w_block_units;
+  return staging_bytes(plan) + item_bytes(plan) + plan.x_stages * stage_bytes(plan) +
+         std::int64_t{4} * plan.w_slots * plan.w_block_units;
 }
 
 bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels, bool split,

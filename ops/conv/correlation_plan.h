@@ -1,17 +1,20 @@
-// The schedule of the tensor-core kernels for conv and conv_transpose: plain C++ for host and device, tested without a GPU.
+// The schedule of the tensor-core kernels for conv and conv_transpose: plain C++ for host and device, tested without a
+// GPU.
 //
 // Both operators are one stride-1 correlation over a grid of positions q,
 //     out[column][q] = sum over steps s, input channels c of x[plane(s)][c][q + offset(s)] * filter[s][c][column].
 //   conv_transpose: one plane (the feature); a column is (phase, image channel), because the image position
 //     i = q * stride + phase - padding takes only the taps with (phase - k * dilation) divisible by stride, and each of
-//     them reads the feature at q - (k * dilation - phase) / stride. Rows of phases form classes with lists of their own.
+//     them reads the feature at q - (k * dilation - phase) / stride. Rows of phases form classes with lists of their
+//     own.
 //   conv: q is the feature position; the image is split into planes by its position mod stride, so that every tap reads
 //     one plane at unit stride; a column is a feature channel. There is one class.
 //
 // A block computes tiles of kPositions x kColumns outputs. The input is staged kChunkUnits units at a time as raw rows,
-// [unit][plane][image of the tile][row][column]; a unit is 32 bits: one float, or two halves of adjacent channels. Any step
-// is one constant offset into a stage. A class's steps are cut into passes, whose stages hold only what their steps read,
-// until a stage fits shared memory. Filter blocks are packed in the order in which a tile's walk consumes them.
+// [unit][plane][image of the tile][row][column]; a unit is 32 bits: one float, or two halves of adjacent channels. Any
+// step is one constant offset into a stage. A class's steps are cut into passes, whose stages hold only what their
+// steps read, until a stage fits shared memory. Filter blocks are packed in the order in which a tile's walk consumes
+// them.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -37,7 +40,10 @@ struct CorrelationTile {
 };
 inline constexpr CorrelationTile kCorrelationTiles[] = {{128, 2, 2, 1}, {64, 4, 1, 2}, {32, 4, 1, 2}, {16, 4, 1, 2}};
 /// With the sums doubled: three products, promoted step by step to ordinary registers.
-inline constexpr CorrelationTile kSplitCorrelationTiles[] = {{128, 1, 2, 1}, {64, 2, 1, 2}, {32, 2, 1, 2}, {16, 2, 1, 2}};
+inline constexpr CorrelationTile kSplitCorrelationTiles[] = {{128, 1, 2, 1},
+                                                             {64, 2, 1, 2},
+                                                             {32, 2, 1, 2},
+                                                             {16, 2, 1, 2}};
 
 struct CorrelationStep {
   std::int32_t x_offset;  // 32-bit units from a position's place in the stage
@@ -46,9 +52,9 @@ struct CorrelationStep {
 
 struct CorrelationPass {
   std::int32_t first_step, steps;
-  std::int32_t h_base, w_base;         // the stage's first row and column, relative to the tile's first position
-  std::int32_t h_residue;              // conv: the image row is (q + h) * stride + h_residue
-  std::int32_t first_plane, planes;    // conv: residues of the image column
+  std::int32_t h_base, w_base;       // the stage's first row and column, relative to the tile's first position
+  std::int32_t h_residue;            // conv: the image row is (q + h) * stride + h_residue
+  std::int32_t first_plane, planes;  // conv: residues of the image column
 };
 
 struct CorrelationClass {
@@ -60,28 +66,28 @@ struct CorrelationPlan {
   std::int32_t transposed;
   std::int32_t groups;
   std::int64_t batch;
-  std::int32_t unit_channels;                  // channels in a unit: 1, or 2 for half precision
-  std::int32_t k_channels, n_channels;         // summed and produced, a group
-  std::int32_t chunks;                         // of kChunkUnits units
+  std::int32_t unit_channels;           // channels in a unit: 1, or 2 for half precision
+  std::int32_t k_channels, n_channels;  // summed and produced, a group
+  std::int32_t chunks;                  // of kChunkUnits units
   std::int32_t in_h, in_w, out_h, out_w;
-  std::int32_t in_stride_h, in_stride_w;       // conv: stride; conv_transpose: 1
-  std::int32_t out_stride_h, out_stride_w;     // out = q * out_stride + phase - out_offset
+  std::int32_t in_stride_h, in_stride_w;    // conv: stride; conv_transpose: 1
+  std::int32_t out_stride_h, out_stride_w;  // out = q * out_stride + phase - out_offset
   std::int32_t out_offset_h, out_offset_w;
   std::int32_t kernel_h, kernel_w, dilation_h, dilation_w;
-  std::int32_t q_h, q_w;                       // positions
-  std::int32_t log2_tile_h, log2_tile_w;       // the tile: images of the batch x rows x columns, innermost last
+  std::int32_t q_h, q_w;                  // positions
+  std::int32_t log2_tile_h, log2_tile_w;  // the tile: images of the batch x rows x columns, innermost last
   std::int32_t log2_tile_n;
-  std::int32_t tiles_h, tiles_w, column_tiles; // column_tiles: all classes together, a group
+  std::int32_t tiles_h, tiles_w, column_tiles;  // column_tiles: all classes together, a group
   std::int64_t tiles_n;
   std::int32_t tiles_per_class, phases_per_class, class_columns;
-  std::int32_t rows, cols;                     // of a plane of a stage, for one image of the tile
-  std::int32_t stage_planes;                   // the most that a pass loads
-  std::int32_t unit_pitch;                     // units from one channel of a stage to the next
+  std::int32_t rows, cols;    // of a plane of a stage, for one image of the tile
+  std::int32_t stage_planes;  // the most that a pass loads
+  std::int32_t unit_pitch;    // units from one channel of a stage to the next
   std::int32_t tile_columns, m_tiles, consumers, blocks_per_sm;
   std::int32_t classes;
   std::int32_t x_stages, w_slots, weights_resident;
-  std::int32_t w_block_units;                  // 32-bit units of a filter block
-  std::int64_t blocks_per_group;               // filter blocks
+  std::int32_t w_block_units;     // 32-bit units of a filter block
+  std::int64_t blocks_per_group;  // filter blocks
   CorrelationClass class_list[kMaxClasses];
   CorrelationPass passes[kMaxPasses];
   CorrelationStep steps[kMaxSteps];
@@ -91,10 +97,10 @@ struct CorrelationPlan {
 
 /// One unit of a block's walk: where its positions and columns begin.
 struct CorrelationWork {
-  std::int64_t n;                 // first image
-  std::int32_t h, w;              // first position
+  std::int64_t n;     // first image
+  std::int32_t h, w;  // first position
   std::int32_t group, class_index, first_column;
-  std::int64_t first_block;       // of its filter blocks
+  std::int64_t first_block;  // of its filter blocks
 };
 
 ADJOINT_HD inline CorrelationWork correlation_work(const CorrelationPlan& p, std::int64_t tile) {
@@ -187,7 +193,7 @@ ADJOINT_HD inline CorrelationBlock correlation_block(const CorrelationPlan& p, s
 }
 
 struct CorrelationLimits {
-  std::int64_t smem_bytes_per_sm = 233472;     // sm_90; 1024 of a block's share are the system's
+  std::int64_t smem_bytes_per_sm = 233472;  // sm_90; 1024 of a block's share are the system's
 };
 
 /// Bytes of dynamic shared memory that a block of the plan uses.

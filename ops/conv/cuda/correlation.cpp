@@ -11,7 +11,8 @@ namespace adjoint::cuda {
 namespace {
 
 constexpr std::size_t kPlansKept = 128;  // a thread
-// Channels are padded to the tile; where that leaves less than this share of the products, the plain kernels are faster.
+// Channels are padded to the tile; where that leaves less than this share of the products, the plain kernels are
+// faster.
 constexpr double kLeastUse = 1.0 / 32;
 
 Arithmetic arithmetic_of(const ConvProblem& problem) {
@@ -40,7 +41,8 @@ const CorrelationPlan* find_plan(const ConvProblem& problem) {
   }
   auto plan = std::make_unique<CorrelationPlan>();
   const bool half = arithmetic == Arithmetic::kBFloat16 || arithmetic == Arithmetic::kFloat16;
-  if (!plan_correlation(problem.geometry, transposed, half ? 2 : 1, arithmetic == Arithmetic::kFloat32, {}, *plan)) plan.reset();
+  if (!plan_correlation(problem.geometry, transposed, half ? 2 : 1, arithmetic == Arithmetic::kFloat32, {}, *plan))
+    plan.reset();
   KeptPlan entry{problem.geometry, transposed, arithmetic, std::move(plan)};
   if (kept.size() < kPlansKept) {
     kept.push_back(std::move(entry));
@@ -93,9 +95,12 @@ void run(const ConvProblem& problem) {
   }
   switch (arithmetic_of(problem)) {
     case Arithmetic::kTF32: return run_correlation<Arithmetic::kTF32>(plan, operands, problem.second, problem.device);
-    case Arithmetic::kFloat32: return run_correlation<Arithmetic::kFloat32>(plan, operands, problem.second, problem.device);
-    case Arithmetic::kBFloat16: return run_correlation<Arithmetic::kBFloat16>(plan, operands, problem.second, problem.device);
-    case Arithmetic::kFloat16: return run_correlation<Arithmetic::kFloat16>(plan, operands, problem.second, problem.device);
+    case Arithmetic::kFloat32:
+      return run_correlation<Arithmetic::kFloat32>(plan, operands, problem.second, problem.device);
+    case Arithmetic::kBFloat16:
+      return run_correlation<Arithmetic::kBFloat16>(plan, operands, problem.second, problem.device);
+    case Arithmetic::kFloat16:
+      return run_correlation<Arithmetic::kFloat16>(plan, operands, problem.second, problem.device);
   }
 }
 

@@ -1,8 +1,8 @@
 // conv and conv_transpose on Hopper's tensor cores: float32 (three tf32 products), TF32, bfloat16, float16.
 //
-// Where zeros stand in for values outside the input, or for the taps that a phase lacks, they are multiplied: infinity or NaN
-// in the input reaches every output that the plain kernels let it reach, and besides those only outputs less than one
-// stride from them, of the same sample and group; in the filter, only outputs of the same channel.
+// Where zeros stand in for values outside the input, or for the taps that a phase lacks, they are multiplied: infinity
+// or NaN in the input reaches every output that the plain kernels let it reach, and besides those only outputs less
+// than one stride from them, of the same sample and group; in the filter, only outputs of the same channel.
 #pragma once
 
 #include <adjoint/ops/conv/correlation_plan.h>
@@ -16,7 +16,7 @@ extern const ConvKernel correlation_conv_transpose;
 struct CorrelationOperands {
   const void* x;
   const void* filter_blocks;
-  const void* bias;           // null for none
+  const void* bias;  // null for none
   void* out;
   std::int32_t load_vector;   // elements that every row of x lets be read at once
   std::int32_t store_vector;  // 1, or the elements of 16 bytes where rows of out are so aligned

@@ -1,16 +1,17 @@
-// The tensor-core kernel of conv and conv_transpose for sm_90a; correlation_plan.h holds its schedule and index arithmetic.
+// The tensor-core kernel of conv and conv_transpose for sm_90a; correlation_plan.h holds its schedule and index
+// arithmetic.
 //
-// Positions are wgmma's rows and columns its columns. A fragments are read by LDS straight from the staged raw rows (any
-// offset, no bank conflicts because of the pitch) and rounded in registers; B blocks are packed for the descriptor.
-// Roles of a block's warpgroups: all but the last multiply and store, each its share of a tile's positions; of the last,
-// warps 0 to 2 stage the input and warp 3 streams filter blocks. Stages and slots are rings with a full and an empty mbarrier each.
-// No sum depends on the grid, on alignment or on the number of multiprocessors.
+// Positions are wgmma's rows and columns its columns. A fragments are read by LDS straight from the staged raw rows
+// (any offset, no bank conflicts because of the pitch) and rounded in registers; B blocks are packed for the
+// descriptor. Roles of a block's warpgroups: all but the last multiply and store, each its share of a tile's positions;
+// of the last, warps 0 to 2 stage the input and warp 3 streams filter blocks. Stages and slots are rings with a full
+// and an empty mbarrier each. No sum depends on the grid, on alignment or on the number of multiprocessors.
 #pragma once
 
+#include <adjoint/ops/conv/correlation_plan.h>
+#include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/core/cuda/wgmma.cuh>
-#include <adjoint/ops/conv/cuda/correlation.h>
-#include <adjoint/ops/conv/correlation_plan.h>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -82,8 +83,8 @@ struct Ring {
 };
 
 struct ColumnEntry {
-  std::int64_t offset;      // elements from out's first to this column's value at position 0; kNoColumn for none
-  std::int16_t h, w;        // added to q * stride
+  std::int64_t offset;  // elements from out's first to this column's value at position 0; kNoColumn for none
+  std::int16_t h, w;    // added to q * stride
   float bias;
 };
 inline constexpr std::int64_t kNoColumn = INT64_MIN;
@@ -94,8 +95,9 @@ struct SharedLayout {
 
 /// Where an item of a stage (a vector of a row) comes from and goes to; the same for every channel of a pass.
 struct StageItem {
-  std::int32_t source;       // elements from the plane's first
-  std::int32_t destination;  // units from the stage's channel, over 6 bits of the image's number in the tile; -1 - it: zeros
+  std::int32_t source;  // elements from the plane's first
+  std::int32_t
+      destination;  // units from the stage's channel, over 6 bits of the image's number in the tile; -1 - it: zeros
 };
 
 template <int kVector>
@@ -126,8 +128,8 @@ __device__ __forceinline__ int stage_items(const CorrelationPlan& p, const Corre
 
 /// The loader warps together; between two barriers of theirs.
 template <int kVector>
-__device__ __forceinline__ void fill_items(const CorrelationPlan& p, const CorrelationPass& pass, const CorrelationWork& work,
-                                           StageItem* items, int thread) {
+__device__ __forceinline__ void fill_items(const CorrelationPlan& p, const CorrelationPass& pass,
+                                           const CorrelationWork& work, StageItem* items, int thread) {
   const int count = stage_items(p, pass, kVector);
   for (int item = thread; item < count; item += 32 * kLoaderWarps) {
     items[item] = stage_item<kVector>(p, pass, work, static_cast<unsigned>(item));
@@ -224,7 +226,8 @@ __device__ __forceinline__ void stage_input(const CorrelationPlan& p, const Corr
   const int tiles = static_cast<int>(p.tiles());
   for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
     const CorrelationWork work = correlation_work(p, tile);
-    const Element* x = static_cast<const Element*>(operands.x) + (work.n * p.groups + work.group) * p.k_channels * plane;
+    const Element* x =
+        static_cast<const Element*>(operands.x) + (work.n * p.groups + work.group) * p.k_channels * plane;
     const CorrelationClass& c = p.class_list[work.class_index];
     for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) {
       const CorrelationPass& pass = p.passes[i];
@@ -303,15 +306,16 @@ __device__ __forceinline__ void store_vector(T* to, const float* from, float bia
   *reinterpret_cast<uint4*>(to) = packed.vector;
 }
 
-/// Stores a warp's sums, some columns at a time through its own staging rows, so that lanes write along rows of out. Only
-/// what names registers is unrolled: straight-line code for all columns would not fit the instruction cache.
+/// Stores a warp's sums, some columns at a time through its own staging rows, so that lanes write along rows of out.
+/// Only what names registers is unrolled: straight-line code for all columns would not fit the instruction cache.
 template <class T, int kColumns, int kMTiles>
 __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const CorrelationOperands& operands,
                                            const CorrelationWork& work, const float (&sums)[kMTiles][kColumns / 2],
                                            const ColumnEntry* entries, float* staging, int first_m, int lane) {
   constexpr int kStaged = correlation_staged_columns(kColumns);
   constexpr int kWarpPositions = 16 * kMTiles;
-  constexpr int kPitch = kWarpPositions + 4;  // 4 modulo 16: the eight-by-four pattern of a fragment hits each bank once
+  constexpr int kPitch =
+      kWarpPositions + 4;  // 4 modulo 16: the eight-by-four pattern of a fragment hits each bank once
   constexpr int kLog2Positions = kMTiles == 4 ? 6 : kMTiles == 2 ? 5 : 4;
   static_assert(1 << kLog2Positions == kWarpPositions);
   constexpr int kVector = 16 / static_cast<int>(sizeof(T));
@@ -323,7 +327,8 @@ __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const Corre
   const int g = lane / 4, t = lane % 4;
 
   const bool vectors = operands.store_vector > 1;
-  // Where stores are scalar, sw neighbouring columns are neighbouring pixels: lanes run over both if sw divides kStaged.
+  // Where stores are scalar, sw neighbouring columns are neighbouring pixels: lanes run over both if sw divides
+  // kStaged.
   const int stride = p.out_stride_w;
   const int log2_interleave = stride == 2 ? 1 : stride == 4 ? 2 : stride == 8 ? 3 : stride == 16 ? 4 : 0;
   const bool one_row = p.log2_tile_w >= kLog2Positions;
@@ -390,7 +395,8 @@ __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const Corre
                            static_cast<unsigned>(w + entry.w) < static_cast<unsigned>(p.out_w);
         const float value = staging[column * kPitch + m] + entry.bias;
         if (valid) {
-          out[(work.n + q.n) * sample + static_cast<std::int64_t>(h) * p.out_w + w + entry.offset] = from_float<T>(value);
+          out[(work.n + q.n) * sample + static_cast<std::int64_t>(h) * p.out_w + w + entry.offset] =
+              from_float<T>(value);
         }
       }
     }
@@ -569,7 +575,8 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
   if (warpgroup == kConsumers) {
     ptx::lower_register_limit<kConsumers == 2 ? 88 : 64>();
     if (warp < kLoaderWarps) {
-      auto* items = reinterpret_cast<StageItem*>(smem + (layout.x - smem_base) + 4 * kChunkUnits * plan.x_stages * plan.unit_pitch);
+      auto* items = reinterpret_cast<StageItem*>(smem + (layout.x - smem_base) +
+                                                 4 * kChunkUnits * plan.x_stages * plan.unit_pitch);
       if (operands.load_vector == (kHalf ? 8 : 4)) {
         stage_input<kHalf, kHalf ? 8 : 4>(plan, operands, layout, smem, smem_base, items, warp, lane);
       } else if (operands.load_vector == 2) {
@@ -583,15 +590,16 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
   } else {
     ptx::raise_register_limit<kConsumers == 2 ? 208 : 192>();
     float* staging = reinterpret_cast<float*>(smem) + (warpgroup * 4 + warp) * kStagingFloats;
-    multiply_and_store<kArithmetic, kColumns, kMTiles>(plan, operands, layout, entries[warpgroup], staging, warpgroup, warp,
-                                                       lane);
+    multiply_and_store<kArithmetic, kColumns, kMTiles>(plan, operands, layout, entries[warpgroup], staging, warpgroup,
+                                                       warp, lane);
   }
 #endif
 }
 
 /// Filter blocks in the order of every tile's walk: [unit / 4][column][unit % 4] units, tails after heads where split.
 template <Arithmetic kArithmetic>
-__global__ void pack_filter_kernel(const __grid_constant__ CorrelationPlan plan, const void* filter_pointer, std::uint32_t* blocks) {
+__global__ void pack_filter_kernel(const __grid_constant__ CorrelationPlan plan, const void* filter_pointer,
+                                   std::uint32_t* blocks) {
   using Traits = ArithmeticTraits<kArithmetic>;
   const auto* filter = static_cast<const typename Traits::Element*>(filter_pointer);
   const int group = static_cast<int>(blockIdx.y) / plan.column_tiles;
@@ -613,9 +621,9 @@ __global__ void pack_filter_kernel(const __grid_constant__ CorrelationPlan plan,
     for (int j = 0; j < plan.unit_channels; ++j) {
       const std::int64_t k = (static_cast<std::int64_t>(where.chunk) * kChunkUnits + unit) * plan.unit_channels + j;
       if (tap < 0 || k >= plan.k_channels) continue;
-      const std::int64_t pair = plan.transposed
-                                    ? (group * static_cast<std::int64_t>(plan.k_channels) + k) * plan.n_channels + column.channel
-                                    : (group * static_cast<std::int64_t>(plan.n_channels) + column.channel) * plan.k_channels + k;
+      const std::int64_t pair =
+          plan.transposed ? (group * static_cast<std::int64_t>(plan.k_channels) + k) * plan.n_channels + column.channel
+                          : (group * static_cast<std::int64_t>(plan.n_channels) + column.channel) * plan.k_channels + k;
       if constexpr (Traits::kHalf) {
         bits[j] = reinterpret_cast<const std::uint16_t*>(filter)[pair * taps + tap];
       } else {

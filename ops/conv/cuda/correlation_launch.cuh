@@ -13,8 +13,8 @@ void run_correlation(const CorrelationPlan& plan, CorrelationOperands operands, 
   const std::int64_t blocks = plan.blocks_per_group * plan.groups;
   const Workspace packed(static_cast<std::size_t>(blocks * plan.w_block_units * 4), device);
   if (blocks > 0) {
-    launch(correlation::pack_filter_kernel<kArithmetic>, {correlation::pack_grid(plan), dim3(256)}, device, plan, filter,
-           static_cast<std::uint32_t*>(packed.data()));
+    launch(correlation::pack_filter_kernel<kArithmetic>, {correlation::pack_grid(plan), dim3(256)}, device, plan,
+           filter, static_cast<std::uint32_t*>(packed.data()));
   }
   operands.filter_blocks = packed.data();
   const correlation::Kernel kernel = correlation::select_kernel<kArithmetic>(plan);
@@ -22,7 +22,8 @@ void run_correlation(const CorrelationPlan& plan, CorrelationOperands operands, 
   const std::int64_t resident = std::int64_t{multiprocessor_count(device)} * plan.blocks_per_sm;
   const DeviceGuard guard(device);
   allow_smem(kernel, smem_bytes);
-  launch(kernel, {dim3(static_cast<unsigned>(std::min(resident, plan.tiles()))), dim3(128 * (plan.consumers + 1)), smem_bytes},
+  launch(kernel,
+         {dim3(static_cast<unsigned>(std::min(resident, plan.tiles()))), dim3(128 * (plan.consumers + 1)), smem_bytes},
          device, plan, operands);
 }
 

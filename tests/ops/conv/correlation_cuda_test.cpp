@@ -1,5 +1,5 @@
-// The tensor-core kernels of conv and conv_transpose: exact on integers in every arithmetic over the case table and over
-// shapes that reach every tile, at odd addresses too; NaN and infinity as correlation.h promises.
+// The tensor-core kernels of conv and conv_transpose: exact on integers in every arithmetic over the case table and
+// over shapes that reach every tile, at odd addresses too; NaN and infinity as correlation.h promises.
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/core/precision.h>
@@ -36,20 +36,64 @@ constexpr Mode kModes[] = {{"float32", kFloat32, Precision::kFull, 1, true},
 const std::vector<ConvCase>& tile_cases() {
   static const std::vector<ConvCase> cases = {
       {.name = "columns16", .in_channels = 20, .out_channels = 9, .input = {1, 700}, .kernel = {1, 3}},
-      {.name = "columns32", .in_channels = 33, .out_channels = 30, .input = {9, 70}, .kernel = {3, 3}, .padding = {1, 1}},
-      {.name = "columns64", .in_channels = 64, .out_channels = 61, .input = {1, 1024}, .kernel = {1, 5}, .dilation = {1, 3}},
-      {.name = "columns128", .in_channels = 130, .out_channels = 125, .input = {1, 515}, .kernel = {1, 3}},
-      {.name = "kernel_is_stride", .in_channels = 256, .out_channels = 128, .input = {16, 16}, .kernel = {2, 2}, .stride = {2, 2}},
-      {.name = "stride2", .in_channels = 70, .out_channels = 64, .input = {12, 40}, .kernel = {4, 4}, .stride = {2, 2},
+      {.name = "columns32",
+       .in_channels = 33,
+       .out_channels = 30,
+       .input = {9, 70},
+       .kernel = {3, 3},
        .padding = {1, 1}},
-      {.name = "stride3", .in_channels = 56, .out_channels = 1, .input = {20, 60}, .kernel = {9, 9}, .stride = {3, 3},
-       .padding = {4, 4}, .output_padding = {2, 2}},
-      {.name = "stride8", .in_channels = 40, .out_channels = 36, .input = {1, 300}, .kernel = {1, 16}, .stride = {1, 8},
+      {.name = "columns64",
+       .in_channels = 64,
+       .out_channels = 61,
+       .input = {1, 1024},
+       .kernel = {1, 5},
+       .dilation = {1, 3}},
+      {.name = "columns128", .in_channels = 130, .out_channels = 125, .input = {1, 515}, .kernel = {1, 3}},
+      {.name = "kernel_is_stride",
+       .in_channels = 256,
+       .out_channels = 128,
+       .input = {16, 16},
+       .kernel = {2, 2},
+       .stride = {2, 2}},
+      {.name = "stride2",
+       .in_channels = 70,
+       .out_channels = 64,
+       .input = {12, 40},
+       .kernel = {4, 4},
+       .stride = {2, 2},
+       .padding = {1, 1}},
+      {.name = "stride3",
+       .in_channels = 56,
+       .out_channels = 1,
+       .input = {20, 60},
+       .kernel = {9, 9},
+       .stride = {3, 3},
+       .padding = {4, 4},
+       .output_padding = {2, 2}},
+      {.name = "stride8",
+       .in_channels = 40,
+       .out_channels = 36,
+       .input = {1, 300},
+       .kernel = {1, 16},
+       .stride = {1, 8},
        .padding = {0, 4}},
-      {.name = "far_taps", .in_channels = 18, .out_channels = 17, .input = {30, 40}, .kernel = {3, 3}, .stride = {2, 2},
-       .padding = {9, 9}, .dilation = {9, 9}},
-      {.name = "groups", .in_channels = 48, .out_channels = 36, .groups = 3, .input = {10, 33}, .kernel = {3, 5},
-       .stride = {2, 1}, .padding = {1, 2}, .dilation = {1, 2}},
+      {.name = "far_taps",
+       .in_channels = 18,
+       .out_channels = 17,
+       .input = {30, 40},
+       .kernel = {3, 3},
+       .stride = {2, 2},
+       .padding = {9, 9},
+       .dilation = {9, 9}},
+      {.name = "groups",
+       .in_channels = 48,
+       .out_channels = 36,
+       .groups = 3,
+       .input = {10, 33},
+       .kernel = {3, 5},
+       .stride = {2, 1},
+       .padding = {1, 2},
+       .dilation = {1, 2}},
   };
   return cases;
 }
@@ -65,7 +109,8 @@ void expect_exact(const ConvCase& c, std::int64_t offset) {
   const ConvProblem p = integer_problem(geometry(c));
   const ConvGeometry& g = p.geometry;
   const TensorOptions wide{.dtype = kFloat64};
-  const auto feature = conv(p.image_tensor(wide), p.filter_tensor(wide), p.feature_bias_tensor(wide), g).to_vector<double>();
+  const auto feature =
+      conv(p.image_tensor(wide), p.filter_tensor(wide), p.feature_bias_tensor(wide), g).to_vector<double>();
   const auto image =
       conv_transpose(p.feature_tensor(wide), p.filter_tensor(wide), p.image_bias_tensor(wide), g).to_vector<double>();
   for (const Mode& mode : kModes) {
@@ -76,7 +121,8 @@ void expect_exact(const ConvCase& c, std::int64_t offset) {
     const Tensor feature_bias = displaced(p.feature_bias_tensor(options), offset);
     const Tensor image_bias = displaced(p.image_bias_tensor(options), offset);
     expect_values("conv", conv(displaced(p.image_tensor(options), offset), filter, feature_bias, g), feature);
-    expect_values("conv_transpose", conv_transpose(displaced(p.feature_tensor(options), offset), filter, image_bias, g), image);
+    expect_values("conv_transpose", conv_transpose(displaced(p.feature_tensor(options), offset), filter, image_bias, g),
+                  image);
   }
 }
 
@@ -106,7 +152,8 @@ TEST(CorrelationTiles, AreAllReached) {
       std::set<int> columns;
       for (const ConvCase& c : tile_cases()) {
         cuda::CorrelationPlan plan;
-        ASSERT_TRUE(cuda::plan_correlation(geometry(c), transposed, mode.unit_channels, mode.split, {}, plan)) << c.name;
+        ASSERT_TRUE(cuda::plan_correlation(geometry(c), transposed, mode.unit_channels, mode.split, {}, plan))
+            << c.name;
         columns.insert(plan.tile_columns);
       }
       EXPECT_EQ(columns, (std::set<int>{16, 32, 64, 128})) << mode.name << (transposed ? " conv_transpose" : " conv");
@@ -134,14 +181,18 @@ void expect_nonfinite(const ConvCase& c, double value) {
   p.feature[place] = value;
   const auto at = static_cast<std::int64_t>(place);
   const std::int64_t ow = at % g.feature[1], oh = at / g.feature[1] % g.feature[0];
-  const std::int64_t channel = at / g.feature_plane() % g.feature_channels, n = at / g.feature_plane() / g.feature_channels;
+  const std::int64_t channel = at / g.feature_plane() % g.feature_channels,
+                     n = at / g.feature_plane() / g.feature_channels;
   const auto expected = oracle::conv_transpose(g, p.feature, p.filter, p.image_bias);
   for (const Mode& mode : kModes) {
     SCOPED_TRACE(mode.name);
     const PrecisionGuard precision(mode.precision);
     const TensorOptions options{.dtype = mode.dtype, .device = kCUDA};
-    const auto actual = conv_transpose(p.feature_tensor(options), p.filter_tensor(options), p.image_bias_tensor(options), g)
-                            .to(kCPU).to(kFloat64).to_vector<double>();
+    const auto actual =
+        conv_transpose(p.feature_tensor(options), p.filter_tensor(options), p.image_bias_tensor(options), g)
+            .to(kCPU)
+            .to(kFloat64)
+            .to_vector<double>();
     for (std::size_t i = 0; i < expected.size(); ++i) {
       if (std::isnan(expected[i])) {
         ASSERT_TRUE(std::isnan(actual[i])) << i;

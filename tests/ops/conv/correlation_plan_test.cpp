@@ -11,9 +11,9 @@
 namespace adjoint::cuda {
 namespace {
 
-ConvGeometry make_geometry(std::int64_t batch, std::int64_t image_channels, std::int64_t feature_channels, std::int64_t groups,
-                           Extent2 feature, Extent2 kernel, Extent2 stride, Extent2 padding, Extent2 dilation,
-                           Extent2 output_padding) {
+ConvGeometry make_geometry(std::int64_t batch, std::int64_t image_channels, std::int64_t feature_channels,
+                           std::int64_t groups, Extent2 feature, Extent2 kernel, Extent2 stride, Extent2 padding,
+                           Extent2 dilation, Extent2 output_padding) {
   ConvGeometry g;
   g.batch = batch;
   g.image_channels = image_channels;
@@ -58,10 +58,12 @@ std::vector<std::int64_t> expected(const Problem& problem) {
                 const std::int64_t iw = image_position(w, kw, g.stride[1], g.padding[1], g.dilation[1]);
                 if (ih < 0 || ih >= g.image[0] || iw < 0 || iw >= g.image[1]) continue;
                 const std::int64_t ci = cf / cf_group * ci_group + c;
-                const auto image = static_cast<std::size_t>(((n * g.image_channels + ci) * g.image[0] + ih) * g.image[1] + iw);
+                const auto image =
+                    static_cast<std::size_t>(((n * g.image_channels + ci) * g.image[0] + ih) * g.image[1] + iw);
                 const auto feature =
                     static_cast<std::size_t>(((n * g.feature_channels + cf) * g.feature[0] + h) * g.feature[1] + w);
-                const auto filter = static_cast<std::size_t>(((cf * ci_group + c) * g.kernel[0] + kh) * g.kernel[1] + kw);
+                const auto filter =
+                    static_cast<std::size_t>(((cf * ci_group + c) * g.kernel[0] + kh) * g.kernel[1] + kw);
                 if (problem.transposed) {
                   out[image] += problem.x[feature] * problem.filter[filter];
                 } else {
@@ -72,8 +74,9 @@ std::vector<std::int64_t> expected(const Problem& problem) {
 }
 
 /// One stage of one channel, as the loaders fill it; `visits` counts reads of x for bounds.
-std::vector<std::int64_t> staged_channel(const CorrelationPlan& p, const CorrelationPass& pass, const CorrelationWork& work,
-                                         std::int32_t channel, const std::vector<std::int64_t>& x) {
+std::vector<std::int64_t> staged_channel(const CorrelationPlan& p, const CorrelationPass& pass,
+                                         const CorrelationWork& work, std::int32_t channel,
+                                         const std::vector<std::int64_t>& x) {
   std::vector<std::int64_t> stage(static_cast<std::size_t>(p.unit_pitch), 1000003);  // what nobody may read
   for (std::int32_t plane = 0; plane < pass.planes; ++plane)
     for (std::int32_t n = 0; n < 1 << p.log2_tile_n; ++n)
@@ -113,7 +116,8 @@ void replay(const Problem& problem, const CorrelationPlan& p) {
           ASSERT_EQ(where.chunk, chunk);
           block_used[static_cast<std::size_t>(work.first_block + block)] = 1;
         }
-        for (std::int32_t k = chunk * kChunkUnits * p.unit_channels; k < (chunk + 1) * kChunkUnits * p.unit_channels; ++k) {
+        for (std::int32_t k = chunk * kChunkUnits * p.unit_channels; k < (chunk + 1) * kChunkUnits * p.unit_channels;
+             ++k) {
           if (k >= p.k_channels) break;
           const std::vector<std::int64_t> stage = staged_channel(p, pass, work, k, problem.x);
           for (std::int32_t s = pass.first_step; s < pass.first_step + pass.steps; ++s) {
@@ -161,7 +165,8 @@ void check(const ConvGeometry& g, std::int64_t smem_bytes = CorrelationLimits{}.
     Problem problem{g, transposed, small_integers(transposed ? g.feature_numel() : g.image_numel(), random),
                     small_integers(g.filter_numel(), random)};
     for (const auto& [unit_channels, split] : {std::pair{1, false}, std::pair{1, true}, std::pair{2, false}}) {
-      SCOPED_TRACE(testing::Message() << "transposed " << transposed << ", unit_channels " << unit_channels << ", split " << split);
+      SCOPED_TRACE(testing::Message() << "transposed " << transposed << ", unit_channels " << unit_channels
+                                      << ", split " << split);
       CorrelationPlan plan;
       ASSERT_TRUE(plan_correlation(g, transposed, unit_channels, split, {smem_bytes}, plan));
       EXPECT_EQ(plan.unit_pitch % 32, 8);
@@ -175,14 +180,22 @@ void check(const ConvGeometry& g, std::int64_t smem_bytes = CorrelationLimits{}.
 
 TEST(CorrelationPlan, Stride1) { check(make_geometry(2, 20, 18, 1, {1, 300}, {1, 3}, {1, 1}, {0, 0}, {1, 1}, {0, 0})); }
 TEST(CorrelationPlan, Dilation) { check(make_geometry(1, 3, 5, 1, {9, 21}, {3, 2}, {1, 1}, {2, 1}, {2, 3}, {0, 0})); }
-TEST(CorrelationPlan, Stride2Kernel4) { check(make_geometry(3, 6, 40, 1, {8, 8}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {0, 0})); }
-TEST(CorrelationPlan, KernelBelowStride) { check(make_geometry(1, 4, 3, 1, {5, 6}, {2, 1}, {3, 4}, {0, 0}, {1, 1}, {1, 2})); }
+TEST(CorrelationPlan, Stride2Kernel4) {
+  check(make_geometry(3, 6, 40, 1, {8, 8}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {0, 0}));
+}
+TEST(CorrelationPlan, KernelBelowStride) {
+  check(make_geometry(1, 4, 3, 1, {5, 6}, {2, 1}, {3, 4}, {0, 0}, {1, 1}, {1, 2}));
+}
 TEST(CorrelationPlan, StrideAndDilationShareAFactor) {
   check(make_geometry(2, 3, 4, 1, {6, 7}, {3, 3}, {2, 4}, {1, 3}, {2, 6}, {0, 1}));
 }
-TEST(CorrelationPlan, PhasesShareColumns) { check(make_geometry(1, 1, 9, 1, {11, 13}, {9, 9}, {3, 3}, {4, 4}, {1, 1}, {2, 2})); }
+TEST(CorrelationPlan, PhasesShareColumns) {
+  check(make_geometry(1, 1, 9, 1, {11, 13}, {9, 9}, {3, 3}, {4, 4}, {1, 1}, {2, 2}));
+}
 TEST(CorrelationPlan, Groups) { check(make_geometry(2, 12, 8, 4, {5, 9}, {3, 5}, {2, 1}, {1, 2}, {1, 2}, {1, 0})); }
-TEST(CorrelationPlan, WideStride) { check(make_geometry(1, 9, 17, 1, {1, 70}, {1, 16}, {1, 8}, {0, 4}, {1, 1}, {0, 0})); }
+TEST(CorrelationPlan, WideStride) {
+  check(make_geometry(1, 9, 17, 1, {1, 70}, {1, 16}, {1, 8}, {0, 4}, {1, 1}, {0, 0}));
+}
 TEST(CorrelationPlan, OddStrides) { check(make_geometry(1, 2, 3, 1, {4, 9}, {7, 5}, {5, 3}, {2, 4}, {1, 1}, {4, 1})); }
 TEST(CorrelationPlan, OnePixel) { check(make_geometry(5, 7, 3, 1, {1, 1}, {4, 4}, {1, 1}, {0, 0}, {1, 1}, {0, 0})); }
 
@@ -197,11 +210,14 @@ TEST(CorrelationPlan, PassesUnderLittleSharedMemory) {
 
 TEST(CorrelationPlan, RandomGeometries) {
   std::mt19937 random(11);
-  const auto draw = [&](std::int64_t low, std::int64_t high) { return std::uniform_int_distribution<std::int64_t>(low, high)(random); };
+  const auto draw = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
   for (int i = 0; i < 60; ++i) {
     const std::int64_t groups = draw(1, 3);
-    ConvGeometry g = make_geometry(draw(1, 3), groups * draw(1, 5), groups * draw(1, 5), groups, {draw(1, 9), draw(1, 20)},
-                                   {draw(1, 4), draw(1, 5)}, {draw(1, 4), draw(1, 5)}, {0, 0}, {draw(1, 4), draw(1, 4)}, {0, 0});
+    ConvGeometry g =
+        make_geometry(draw(1, 3), groups * draw(1, 5), groups * draw(1, 5), groups, {draw(1, 9), draw(1, 20)},
+                      {draw(1, 4), draw(1, 5)}, {draw(1, 4), draw(1, 5)}, {0, 0}, {draw(1, 4), draw(1, 4)}, {0, 0});
     for (int a = 0; a < 2; ++a) {
       g.padding[a] = draw(0, g.dilation[a] * (g.kernel[a] - 1));
       g.image[a] += draw(0, std::max(g.stride[a], g.dilation[a]) - 1) - 2 * g.padding[a];
@@ -210,9 +226,10 @@ TEST(CorrelationPlan, RandomGeometries) {
         g.padding[a] = 0;
       }
     }
-    SCOPED_TRACE(testing::Message() << "case " << i << ": kernel " << g.kernel[0] << "x" << g.kernel[1] << " stride " << g.stride[0]
-                                    << "x" << g.stride[1] << " dilation " << g.dilation[0] << "x" << g.dilation[1] << " padding "
-                                    << g.padding[0] << "x" << g.padding[1] << " feature " << g.feature[0] << "x" << g.feature[1]);
+    SCOPED_TRACE(testing::Message() << "case " << i << ": kernel " << g.kernel[0] << "x" << g.kernel[1] << " stride "
+                                    << g.stride[0] << "x" << g.stride[1] << " dilation " << g.dilation[0] << "x"
+                                    << g.dilation[1] << " padding " << g.padding[0] << "x" << g.padding[1]
+                                    << " feature " << g.feature[0] << "x" << g.feature[1]);
     check(g);
     if (testing::Test::HasFatalFailure()) return;
   }
