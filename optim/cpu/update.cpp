@@ -15,7 +15,12 @@ void update_range(const Rule& rule, const Item& item, std::int64_t begin, std::i
   const T* __restrict gradient = static_cast<const T*>(item.gradient);
   T* const state[kMaxState] = {static_cast<T*>(item.state[0]), static_cast<T*>(item.state[1]),
                                static_cast<T*>(item.state[2])};
+  // The compiler cannot see that a parameter, its gradient and its state do not overlap.
+#if defined(__clang__)
+#pragma clang loop vectorize(assume_safety)
+#else
 #pragma GCC ivdep
+#endif
   for (std::int64_t i = begin; i < end; ++i) {
     C p = convert<C>(parameter[i]);
     C s[kMaxState];
