@@ -1,7 +1,7 @@
 // Times chains of small recorded operations: one source for Adjoint and for libtorch, so that both do the same work.
 //
-// A framework gives Tensor; leaf(rows, columns), float32 and requiring a gradient; and run(x, step, count), which records
-// y = step(y) `count` times from y = x, sweeps back, drops the record, and tells what each took.
+// A framework gives Tensor; leaf(rows, columns), float32 and requiring a gradient; and run(x, step, count), which
+// records y = step(y) `count` times from y = x, sweeps back, drops the record, and tells what each took.
 #pragma once
 
 #include <algorithm>

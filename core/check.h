@@ -4,8 +4,8 @@
 //   ADJOINT_ASSERT(rank == 2, "...");                                               // a broken invariant: aborts
 #pragma once
 
-#include <adjoint/core/dtype.h>
 #include <adjoint/core/device.h>
+#include <adjoint/core/dtype.h>
 #include <adjoint/core/error.h>
 #include <adjoint/core/shape.h>
 
@@ -26,18 +26,18 @@ template <class... Args>
 
 }  // namespace adjoint
 
-#define ADJOINT_CHECK(condition, ...)                \
-  do {                                               \
-    if (!(condition)) [[unlikely]] {                 \
-      ::adjoint::fail(__VA_ARGS__);                  \
-    }                                                \
+#define ADJOINT_CHECK(condition, ...) \
+  do {                                \
+    if (!(condition)) [[unlikely]] {  \
+      ::adjoint::fail(__VA_ARGS__);   \
+    }                                 \
   } while (false)
 
-#define ADJOINT_ASSERT(condition, ...)                                                      \
-  do {                                                                                      \
-    if (!(condition)) [[unlikely]] {                                                        \
-      ::adjoint::assertion_failed(__FILE__, __LINE__, fmt::format(__VA_ARGS__));            \
-    }                                                                                       \
+#define ADJOINT_ASSERT(condition, ...)                                           \
+  do {                                                                           \
+    if (!(condition)) [[unlikely]] {                                             \
+      ::adjoint::assertion_failed(__FILE__, __LINE__, fmt::format(__VA_ARGS__)); \
+    }                                                                            \
   } while (false)
 
 template <>

@@ -41,7 +41,8 @@ std::vector<Tensor> as_leaves(std::span<const Tensor> inputs) {
 // Operands: the function's inputs, then the leaves that it captured.
 class CheckpointNode final : public detail::Node {
  public:
-  CheckpointNode(Function f, std::size_t inputs, const Generator& random) : f_(std::move(f)), inputs_(inputs), random_(random) {}
+  CheckpointNode(Function f, std::size_t inputs, const Generator& random)
+      : f_(std::move(f)), inputs_(inputs), random_(random) {}
   const char* name() const override { return "checkpoint"; }
 
   void backward(const Tensor& grad, const std::vector<bool>& needed, std::vector<Tensor>& grads, bool record) override {
@@ -73,7 +74,8 @@ class CheckpointNode final : public detail::Node {
     }
     if (tape.impl().find(out) < 0) return;
     const std::vector<Tensor> found =
-        tape.impl().sweep("checkpoint", out, targets, {.record = record, .grad_output = grad}, {.stop_at_targets = true});
+        tape.impl().sweep("checkpoint", out, targets, {.record = record, .grad_output = grad},
+                          {.stop_at_targets = true});
     for (std::size_t t = 0; t < owners.size(); ++t) {
       if (needed[owners[t]]) grads[owners[t]] = found[t];
     }

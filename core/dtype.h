@@ -64,9 +64,9 @@ ADJOINT_HD constexpr std::uint16_t float16_bits(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000U;
   const std::uint32_t magnitude = bits & 0x7fffffffU;
-  if (magnitude > 0x7f800000U) return static_cast<std::uint16_t>(sign | 0x7e00U);    // NaN
-  if (magnitude >= 0x477ff000U) return static_cast<std::uint16_t>(sign | 0x7c00U);   // rounds to 65520 or more: infinity
-  if (magnitude < 0x38800000U) {                                                     // below 2^-14: subnormal
+  if (magnitude > 0x7f800000U) return static_cast<std::uint16_t>(sign | 0x7e00U);   // NaN
+  if (magnitude >= 0x477ff000U) return static_cast<std::uint16_t>(sign | 0x7c00U);  // rounds to 65520 or more: infinity
+  if (magnitude < 0x38800000U) {                                                    // below 2^-14: subnormal
     // Adding 0.5 leaves round(value * 2^24) in the low bits of the sum, correctly rounded by the addition itself.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
     return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000U));
@@ -121,14 +121,38 @@ inline constexpr bool is_reduced_float<bfloat16> = true;
 /// The DType of a C++ element type.
 template <class T>
 struct DTypeOf;
-template <> struct DTypeOf<float16> { static constexpr DType value = kFloat16; };
-template <> struct DTypeOf<bfloat16> { static constexpr DType value = kBFloat16; };
-template <> struct DTypeOf<float> { static constexpr DType value = kFloat32; };
-template <> struct DTypeOf<double> { static constexpr DType value = kFloat64; };
-template <> struct DTypeOf<std::int32_t> { static constexpr DType value = kInt32; };
-template <> struct DTypeOf<std::int64_t> { static constexpr DType value = kInt64; };
-template <> struct DTypeOf<std::uint8_t> { static constexpr DType value = kUInt8; };
-template <> struct DTypeOf<bool> { static constexpr DType value = kBool; };
+template <>
+struct DTypeOf<float16> {
+  static constexpr DType value = kFloat16;
+};
+template <>
+struct DTypeOf<bfloat16> {
+  static constexpr DType value = kBFloat16;
+};
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = kFloat32;
+};
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = kFloat64;
+};
+template <>
+struct DTypeOf<std::int32_t> {
+  static constexpr DType value = kInt32;
+};
+template <>
+struct DTypeOf<std::int64_t> {
+  static constexpr DType value = kInt64;
+};
+template <>
+struct DTypeOf<std::uint8_t> {
+  static constexpr DType value = kUInt8;
+};
+template <>
+struct DTypeOf<bool> {
+  static constexpr DType value = kBool;
+};
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 

@@ -14,7 +14,8 @@ class ADJOINT_API Error : public std::runtime_error {
   ~Error() override;
 };
 
-/// A request for memory that could not be met; the message says how much was asked, held and free. The program can go on.
+/// A request for memory that could not be met; the message says how much was asked, held and free. The program can go
+/// on.
 class ADJOINT_API OutOfMemoryError : public Error {
  public:
   using Error::Error;

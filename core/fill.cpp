@@ -38,7 +38,8 @@ constexpr std::int64_t kRandomGrain = 8192;
 template <class Draw>
 void fill_random(Tensor& tensor, Generator& generator, Draw draw) {
   if (tensor.numel() == 0) return;
-  const auto blocks = static_cast<std::uint64_t>((tensor.numel() + philox::kNumbersPerBlock - 1) / philox::kNumbersPerBlock);
+  const auto blocks =
+      static_cast<std::uint64_t>((tensor.numel() + philox::kNumbersPerBlock - 1) / philox::kNumbersPerBlock);
   const std::uint64_t offset = generator.reserve(blocks);
   if (tensor.is_contiguous()) return draw(tensor, offset);
   Tensor contiguous = make_tensor({tensor.shape(), tensor.dtype()}, tensor.device());
@@ -87,7 +88,8 @@ void fill_arange(Tensor& tensor, double start, double step) {
   }
   visit(tensor.dtype(), [&]<class T>() {
     T* data = tensor.mutable_data<T>();
-    for (std::int64_t i = 0; i < tensor.numel(); ++i) data[i] = convert<T>(std::fma(static_cast<double>(i), step, start));
+    for (std::int64_t i = 0; i < tensor.numel(); ++i)
+      data[i] = convert<T>(std::fma(static_cast<double>(i), step, start));
   });
 }
 

@@ -26,8 +26,8 @@ std::vector<Tensor> own_inputs(const char* op, const std::vector<Tensor>& inputs
     Tensor copy = Tensor::empty(inputs[i].shape(), inputs[i].options());
     copy.copy_(inputs[i]);
     if (any_marked ? marked(inputs[i]) : is_floating_point(copy.dtype())) {
-      ADJOINT_CHECK(copy.dtype() == kFloat64, "{}: inputs to check must be float64; got {} as input {}; convert with to()", op,
-                    copy.dtype(), i);
+      ADJOINT_CHECK(copy.dtype() == kFloat64,
+                    "{}: inputs to check must be float64; got {} as input {}; convert with to()", op, copy.dtype(), i);
       copy.requires_grad_();
     }
     own.push_back(copy);
@@ -48,14 +48,17 @@ Jacobian analytic_jacobian(const DifferentiableFunction& f, const std::vector<Te
     Tensor seed = Tensor::zeros(out.shape(), out.options());
     seed.view_as({1}, {1}, row).fill_(1.0);
     const Tensor grad = tape.gradient(out, {input}, {.retain = true, .grad_output = seed, .allow_unused = true})[0];
-    jacobian.push_back(grad.defined() ? grad.to_vector<double>() : std::vector<double>(static_cast<std::size_t>(input.numel()), 0.0));
+    jacobian.push_back(grad.defined() ? grad.to_vector<double>()
+                                      : std::vector<double>(static_cast<std::size_t>(input.numel()), 0.0));
   }
   return jacobian;
 }
 
-Jacobian numeric_jacobian(const DifferentiableFunction& f, const std::vector<Tensor>& inputs, const Tensor& input, double eps) {
+Jacobian numeric_jacobian(const DifferentiableFunction& f, const std::vector<Tensor>& inputs, const Tensor& input,
+                          double eps) {
   const PauseTape pause;
-  Jacobian jacobian(static_cast<std::size_t>(f(inputs).numel()), std::vector<double>(static_cast<std::size_t>(input.numel())));
+  Jacobian jacobian(static_cast<std::size_t>(f(inputs).numel()),
+                    std::vector<double>(static_cast<std::size_t>(input.numel())));
   for (std::int64_t column = 0; column < input.numel(); ++column) {
     Tensor element = input.view_as({1}, {1}, column);
     const double value = element.item<double>();
@@ -78,15 +81,17 @@ bool compare(const char* op, std::size_t index, const Tensor& input, const Jacob
     for (std::size_t column = 0; column < numeric[row].size(); ++column) {
       const double a = analytic[row][column], n = numeric[row][column];
       if (std::abs(a - n) <= options.atol + options.rtol * std::abs(n)) continue;  // NaN fails
-      throw GradcheckError(fmt::format("{}: analytic and numeric gradient differ; got {:.17g} and {:.17g} for result element {} by "
-                                       "element {} of input {} of shape {} (atol {}, rtol {}, eps {})",
-                                       op, a, n, row, column, index, input.shape(), options.atol, options.rtol, options.eps));
+      throw GradcheckError(
+          fmt::format("{}: analytic and numeric gradient differ; got {:.17g} and {:.17g} for result element {} by "
+                      "element {} of input {} of shape {} (atol {}, rtol {}, eps {})",
+                      op, a, n, row, column, index, input.shape(), options.atol, options.rtol, options.eps));
     }
   }
   return true;
 }
 
-bool check(const char* op, const DifferentiableFunction& f, const std::vector<Tensor>& inputs, const GradcheckOptions& options) {
+bool check(const char* op, const DifferentiableFunction& f, const std::vector<Tensor>& inputs,
+           const GradcheckOptions& options) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].requires_grad()) continue;
     const Jacobian analytic = analytic_jacobian(f, inputs, inputs[i]);

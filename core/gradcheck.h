@@ -27,11 +27,12 @@ struct GradcheckOptions {
 
 using DifferentiableFunction = std::function<Tensor(const std::vector<Tensor>&)>;
 
-/// Compares the full Jacobian of f with finite differences, for every input that requires a gradient (all of them, where
-/// none was marked). Inputs are float64 and are not changed. Returns true; throws GradcheckError at the first mismatch,
-/// and Error for inputs that are not float64.
+/// Compares the full Jacobian of f with finite differences, for every input that requires a gradient (all of them,
+/// where none was marked). Inputs are float64 and are not changed. Returns true; throws GradcheckError at the first
+/// mismatch, and Error for inputs that are not float64.
 ADJOINT_API bool gradcheck(const DifferentiableFunction& f, std::vector<Tensor> inputs, GradcheckOptions options = {});
 /// The same for the gradient of f as a function of the inputs and of a random incoming gradient: second order.
-ADJOINT_API bool gradgradcheck(const DifferentiableFunction& f, std::vector<Tensor> inputs, GradcheckOptions options = {});
+ADJOINT_API bool gradgradcheck(const DifferentiableFunction& f, std::vector<Tensor> inputs,
+                               GradcheckOptions options = {});
 
 }  // namespace adjoint

@@ -22,7 +22,8 @@ class Node {
   virtual const char* name() const = 0;
   /// Writes to grads[i], for each operand with needed[i], its gradient from the result's; undefined stands for zero.
   /// Written in operators, which `record` asks to be recorded on the sweeping tape.
-  virtual void backward(const Tensor& grad, const std::vector<bool>& needed, std::vector<Tensor>& grads, bool record) = 0;
+  virtual void backward(const Tensor& grad, const std::vector<bool>& needed, std::vector<Tensor>& grads,
+                        bool record) = 0;
 
   std::size_t size = 0;               // operands
   std::int64_t* ids = nullptr;        // (size): the operand's id, -1 where no gradient flows
@@ -93,7 +94,7 @@ class TapeImpl {
   std::vector<Entry> entries_;
   std::unordered_map<const TensorImpl*, std::int64_t> leaf_ids_;
   std::unordered_map<std::int64_t, std::map<std::uint64_t, GradientHook>> hooks_;  // of recorded tensors, by id
-  std::unordered_map<std::int64_t, std::string> traces_;  // anomaly mode: what each call was
+  std::unordered_map<std::int64_t, std::string> traces_;                           // anomaly mode: what each call was
 };
 
 /// Decides, before an operation runs, whether it will be recorded, and then records it.

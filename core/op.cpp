@@ -7,10 +7,11 @@ namespace adjoint::detail {
 
 void check_operands(const char* op, Operands in) {
   for (std::size_t i = 0; i < in.size(); ++i) {
-    if (!in[i].defined()) [[unlikely]] fail("{}: operands must be defined; got Tensor{{}} as operand {}", op, i);
+    if (!in[i].defined()) [[unlikely]]
+      fail("{}: operands must be defined; got Tensor{{}} as operand {}", op, i);
     if (in[i].device() != in[0].device()) [[unlikely]] {
-      fail("{}: operands must be on one device; got {} and {} (shapes {} and {}); move one with to()", op, in[0].device(),
-           in[i].device(), in[0].shape(), in[i].shape());
+      fail("{}: operands must be on one device; got {} and {} (shapes {} and {}); move one with to()", op,
+           in[0].device(), in[i].device(), in[0].shape(), in[i].shape());
     }
   }
 }

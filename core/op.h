@@ -36,12 +36,21 @@ struct Ctx {
   const Tensor& out;
   const Tensor& grad;  // the gradient of the result
   const Attr& attr;
-  std::size_t index;   // which operand's gradient is asked for
+  std::size_t index;  // which operand's gradient is asked for
 };
 
 /// What a rule needs kept from the forward call.
-enum Save : std::uint32_t { kSaveNone = 0, kSaveIn0 = 1, kSaveIn1 = 2, kSaveIn2 = 4, kSaveIn3 = 8, kSaveOut = 1U << 31 };
-constexpr Save operator|(Save a, Save b) { return static_cast<Save>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b)); }
+enum Save : std::uint32_t {
+  kSaveNone = 0,
+  kSaveIn0 = 1,
+  kSaveIn1 = 2,
+  kSaveIn2 = 4,
+  kSaveIn3 = 8,
+  kSaveOut = 1U << 31
+};
+constexpr Save operator|(Save a, Save b) {
+  return static_cast<Save>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
+}
 
 /// The gradient rule of one operand: d(loss)/d(operand) from d(loss)/d(result). A null rule: not differentiable in it.
 template <class Attr>

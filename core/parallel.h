@@ -14,8 +14,8 @@ namespace adjoint {
 ADJOINT_API void set_num_threads(int count);
 ADJOINT_API int num_threads();
 
-/// Runs task(0) ... task(count - 1), each once, in any order and on any thread, and returns when all are done. The first
-/// exception is rethrown here. Called from inside a task, it runs serially.
+/// Runs task(0) ... task(count - 1), each once, in any order and on any thread, and returns when all are done. The
+/// first exception is rethrown here. Called from inside a task, it runs serially.
 ADJOINT_API void parallel_for(std::int64_t count, const std::function<void(std::int64_t)>& task);
 
 /// Cuts [0, count) into ranges of `grain` and runs body(begin, end) on each, in parallel. Serial, and free of any

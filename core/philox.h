@@ -14,7 +14,8 @@ struct Block {
 };
 
 ADJOINT_HD inline Block generate(std::uint64_t seed, std::uint64_t counter) {
-  std::uint32_t c0 = static_cast<std::uint32_t>(counter), c1 = static_cast<std::uint32_t>(counter >> 32), c2 = 0, c3 = 0;
+  std::uint32_t c0 = static_cast<std::uint32_t>(counter), c1 = static_cast<std::uint32_t>(counter >> 32), c2 = 0,
+                c3 = 0;
   std::uint32_t k0 = static_cast<std::uint32_t>(seed), k1 = static_cast<std::uint32_t>(seed >> 32);
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t p0 = std::uint64_t{0xD2511F53U} * c0;
@@ -47,8 +48,8 @@ ADJOINT_HD inline double normal(const Block& block, int i) {
   return radius * (i == 0 ? std::cos(angle) : std::sin(angle));
 }
 
-/// low + (high - low) * u in the storage type. u is cut (not rounded) to the type's bits first, so that it stays below 1;
-/// fma is spelt out, so that host and device round once each.
+/// low + (high - low) * u in the storage type. u is cut (not rounded) to the type's bits first, so that it stays below
+/// 1; fma is spelt out, so that host and device round once each.
 template <class T>
 ADJOINT_HD inline T to_uniform(double u, double low, double high) {
   constexpr int kBits = sizeof(T) == 8 ? 53 : sizeof(T) == 4 ? 24 : dtype_of<T> == kFloat16 ? 11 : 8;

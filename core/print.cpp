@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kSummaryThreshold = 1000;  // elements above which long axes are summarised
 constexpr std::int64_t kEdgeItems = 3;            // items shown at each end then
 constexpr int kPrecision = 4;
-constexpr std::size_t kIndent = 7;                // the width of "tensor("
+constexpr std::size_t kIndent = 7;  // the width of "tensor("
 
 // The elements that will be shown, in row-major order, with "..." between edges.
 class Printer {
@@ -64,7 +64,8 @@ class Printer {
       largest = std::max(largest, std::abs(value));
       smallest = std::min(smallest, std::abs(value));
     }
-    scientific_ = largest > 0.0 && (largest / smallest > 1000.0 || largest > 1e8 || smallest < 1e-4) && !(whole_ && largest < 1e8);
+    scientific_ = largest > 0.0 && (largest / smallest > 1000.0 || largest > 1e8 || smallest < 1e-4) &&
+                  !(whole_ && largest < 1e8);
     for (std::size_t i = 0; i < values_.size(); ++i) {
       if (std::isfinite(values_[i])) width_ = std::max(width_, element(i).size());
     }

@@ -22,7 +22,8 @@ std::uint64_t Generator::below(std::uint64_t bound) {
   ADJOINT_CHECK(bound > 0, "Generator::below: bound must be positive; got {}", bound);
   __extension__ using Wide = unsigned __int128;
   Wide product = Wide{next()} * bound;
-  // Lemire, "Fast random integer generation in an interval", ACM TOMACS 29 (2019): reject the few values that would bias.
+  // Lemire, "Fast random integer generation in an interval", ACM TOMACS 29 (2019): reject the few values that would
+  // bias.
   if (static_cast<std::uint64_t>(product) < bound) {
     const std::uint64_t threshold = (0 - bound) % bound;
     while (static_cast<std::uint64_t>(product) < threshold) product = Wide{next()} * bound;

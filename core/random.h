@@ -31,7 +31,8 @@ class ADJOINT_API Generator {
   std::uint64_t offset_ = 0;
 };
 
-/// Seeds this thread's generator, which rand, randn, uniform_, normal_ and the initialisers draw from. Starts at seed 0.
+/// Seeds this thread's generator, which rand, randn, uniform_, normal_ and the initialisers draw from. Starts at seed
+/// 0.
 ADJOINT_API void manual_seed(std::uint64_t seed);
 ADJOINT_API Generator& default_generator();
 

@@ -57,7 +57,8 @@ Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
   for (std::size_t axis = 0; axis < shorter.size(); ++axis) {
     const std::int64_t x = longer[lead + axis], y = shorter[axis];
     ADJOINT_CHECK(x == y || x == 1 || y == 1,
-                  "{}: shapes must broadcast: aligned from the last axis, extents are equal or 1; got {} and {}", op, a, b);
+                  "{}: shapes must broadcast: aligned from the last axis, extents are equal or 1; got {} and {}", op, a,
+                  b);
     result[lead + axis] = x == 1 ? y : x;
   }
   return result;

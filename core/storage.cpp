@@ -36,9 +36,10 @@ void* allocate_cpu(std::size_t nbytes) {
   const bool fits = rounded >= nbytes && (nbytes < kCheckedBytes || nbytes <= cpu_bytes_free());
   if (fits) data = std::aligned_alloc(kAlignment, rounded);
   if (data == nullptr) {
-    throw OutOfMemoryError(fmt::format("empty: out of memory on cpu; asked for {} bytes, holding {}, free {}; release "
-                                       "tensors or use a smaller batch",
-                                       nbytes, cpu_bytes_held.load(), cpu_bytes_free()));
+    throw OutOfMemoryError(
+        fmt::format("empty: out of memory on cpu; asked for {} bytes, holding {}, free {}; release "
+                    "tensors or use a smaller batch",
+                    nbytes, cpu_bytes_held.load(), cpu_bytes_free()));
   }
   cpu_bytes_held += nbytes;
   return data;

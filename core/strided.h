@@ -51,7 +51,8 @@ StridedPlan<N> make_strided_plan(const Shape& shape, const std::array<Strides, N
   int merged = 0;
   for (int axis = 1; axis < plan.rank; ++axis) {
     bool follows = true;
-    for (std::size_t n = 0; n < N; ++n) follows &= plan.strides[n][axis] == plan.strides[n][merged] * plan.sizes[merged];
+    for (std::size_t n = 0; n < N; ++n)
+      follows &= plan.strides[n][axis] == plan.strides[n][merged] * plan.sizes[merged];
     if (follows) {
       plan.sizes[merged] *= plan.sizes[axis];
       continue;

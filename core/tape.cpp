@@ -12,7 +12,7 @@
 namespace adjoint {
 namespace {
 
-thread_local Tape* recording_tape = nullptr;          // the innermost one, unless paused
+thread_local Tape* recording_tape = nullptr;             // the innermost one, unless paused
 thread_local std::vector<detail::TapeImpl*> live_tapes;  // all of this thread, paused ones too
 
 std::atomic<std::uint64_t> next_serial{1};
@@ -31,7 +31,8 @@ void accumulate(Tensor& sum, Tensor&& term, bool record) {
     sum = std::move(term);
     return;
   }
-  ADJOINT_ASSERT(sum.shape() == term.shape(), "gradients of one tensor have shapes {} and {}", sum.shape(), term.shape());
+  ADJOINT_ASSERT(sum.shape() == term.shape(), "gradients of one tensor have shapes {} and {}", sum.shape(),
+                 term.shape());
   if (!record && exclusively_owned(sum)) {
     sum.add_(term);
   } else {
@@ -40,7 +41,8 @@ void accumulate(Tensor& sum, Tensor&& term, bool record) {
 }
 
 void add_to_leaf(Tensor& leaf, const Tensor& grad, bool record) {
-  ADJOINT_ASSERT(leaf.shape() == grad.shape(), "a leaf of shape {} got a gradient of shape {}", leaf.shape(), grad.shape());
+  ADJOINT_ASSERT(leaf.shape() == grad.shape(), "a leaf of shape {} got a gradient of shape {}", leaf.shape(),
+                 grad.shape());
   const std::lock_guard lock(leaf_gradients);
   const Tensor& before = leaf.grad();
   if (!before.defined()) {
@@ -93,11 +95,15 @@ std::int64_t TapeImpl::find(const Tensor& tensor) const {
 std::int64_t TapeImpl::id_of(const char* op, const Tensor& operand) {
   const TensorImpl& impl = *operand.impl();
   if (impl.recorded()) [[likely]] {
-    if (impl.tape_serial == serial_) [[likely]] return impl.node_id;
-    ADJOINT_CHECK(find_live_tape(impl.tape_serial) == nullptr,
-                  "{}: an operand must not be recorded on an outer live tape; got shape {}; detach() it, pass it to checkpoint "
-                  "as an input, or record everything on one tape", op, impl.shape);
-    fail("{}: an operand was recorded on a tape that is gone, or on another thread's; got shape {}; detach() it", op, impl.shape);
+    if (impl.tape_serial == serial_) [[likely]]
+      return impl.node_id;
+    ADJOINT_CHECK(
+        find_live_tape(impl.tape_serial) == nullptr,
+        "{}: an operand must not be recorded on an outer live tape; got shape {}; detach() it, pass it to checkpoint "
+        "as an input, or record everything on one tape",
+        op, impl.shape);
+    fail("{}: an operand was recorded on a tape that is gone, or on another thread's; got shape {}; detach() it", op,
+         impl.shape);
   }
   if (!impl.requires_grad) return -1;
   const auto [leaf, is_new] = leaf_ids_.try_emplace(&impl, static_cast<std::int64_t>(entries_.size()));
@@ -112,7 +118,8 @@ void TapeImpl::append(Node* node, std::span<const Tensor> in, std::span<const st
   std::copy(ids.begin(), ids.end(), node->ids);
   if (save_mask != 0) {
     node->saved = static_cast<Tensor*>(arena_.allocate(in.size() * sizeof(Tensor), alignof(Tensor)));
-    node->versions = static_cast<std::uint32_t*>(arena_.allocate(in.size() * sizeof(std::uint32_t), alignof(std::uint32_t)));
+    node->versions =
+        static_cast<std::uint32_t*>(arena_.allocate(in.size() * sizeof(std::uint32_t), alignof(std::uint32_t)));
     for (std::size_t i = 0; i < in.size(); ++i) {
       const bool save = (save_mask >> std::min<std::size_t>(i, 30) & 1U) != 0;
       new (&node->saved[i]) Tensor(save ? in[i] : Tensor{});
@@ -164,13 +171,16 @@ void TapeImpl::remove_hook(std::uint64_t hook_id) {
 Tensor TapeImpl::seed(const char* caller, const Tensor& result, const GradientOptions& options) const {
   const Tensor& given = options.grad_output;
   if (!given.defined()) {
-    ADJOINT_CHECK(result.numel() == 1, "{}: a result of several elements needs a gradient to start from; got shape {}; pass "
-                  ".grad_output, or reduce the result with sum()", caller, result.shape());
+    ADJOINT_CHECK(result.numel() == 1,
+                  "{}: a result of several elements needs a gradient to start from; got shape {}; pass "
+                  ".grad_output, or reduce the result with sum()",
+                  caller, result.shape());
     return Tensor::ones(result.shape(), result.options());
   }
-  ADJOINT_CHECK(given.shape() == result.shape() && given.dtype() == result.dtype() && given.device() == result.device(),
-                "{}: grad_output must have the result's shape, dtype and device; got {} {} on {} for a result of {} {} on {}",
-                caller, given.shape(), given.dtype(), given.device(), result.shape(), result.dtype(), result.device());
+  ADJOINT_CHECK(
+      given.shape() == result.shape() && given.dtype() == result.dtype() && given.device() == result.device(),
+      "{}: grad_output must have the result's shape, dtype and device; got {} {} on {} for a result of {} {} on {}",
+      caller, given.shape(), given.dtype(), given.device(), result.shape(), result.dtype(), result.device());
   return given;
 }
 
@@ -200,10 +210,12 @@ Tensor TapeImpl::run_hooks(std::int64_t id, Tensor grad) const {
   for (const auto& [hook_id, hook] : *hooks) {
     Tensor replacement = hook(grad);
     if (!replacement.defined()) continue;
-    ADJOINT_CHECK(replacement.shape() == grad.shape() && replacement.dtype() == grad.dtype() && replacement.device() == grad.device(),
-                  "register_hook: a hook must return a gradient of the same shape, dtype and device, or none; got {} {} on {} "
-                  "for {} {} on {}", replacement.shape(), replacement.dtype(), replacement.device(), grad.shape(), grad.dtype(),
-                  grad.device());
+    ADJOINT_CHECK(
+        replacement.shape() == grad.shape() && replacement.dtype() == grad.dtype() &&
+            replacement.device() == grad.device(),
+        "register_hook: a hook must return a gradient of the same shape, dtype and device, or none; got {} {} on {} "
+        "for {} {} on {}",
+        replacement.shape(), replacement.dtype(), replacement.device(), grad.shape(), grad.dtype(), grad.device());
     grad = replacement;
   }
   return grad;
@@ -217,38 +229,45 @@ std::string TapeImpl::describe(std::int64_t id) const {
 
 void TapeImpl::check_saved(const char* caller, std::int64_t id) const {
   const Node& node = *entries_[static_cast<std::size_t>(id)].node;
-  ADJOINT_CHECK(!node.released, "{}: a sweep already passed here and freed what the gradient of {} needs; sweep with .retain",
-                caller, describe(id));
+  ADJOINT_CHECK(!node.released,
+                "{}: a sweep already passed here and freed what the gradient of {} needs; sweep with .retain", caller,
+                describe(id));
   for (std::size_t i = 0; i < node.size && node.saved != nullptr; ++i) {
     const Tensor& operand = node.saved[i];
-    ADJOINT_CHECK(!operand.defined() || operand.impl()->storage->version() == node.versions[i],
-                  "{}: operand {} of {} was changed in place after it was saved for the gradient; got shape {}; change a clone()",
-                  caller, i, describe(id), operand.shape());
+    ADJOINT_CHECK(
+        !operand.defined() || operand.impl()->storage->version() == node.versions[i],
+        "{}: operand {} of {} was changed in place after it was saved for the gradient; got shape {}; change a clone()",
+        caller, i, describe(id), operand.shape());
   }
   const Tensor& out = node.saved_out;
-  ADJOINT_CHECK(!out.defined() || out.impl()->storage->version() == node.out_version,
-                "{}: the result of {} was changed in place after it was saved for the gradient; got shape {}; change a clone()",
-                caller, describe(id), out.shape());
+  ADJOINT_CHECK(
+      !out.defined() || out.impl()->storage->version() == node.out_version,
+      "{}: the result of {} was changed in place after it was saved for the gradient; got shape {}; change a clone()",
+      caller, describe(id), out.shape());
 }
 
 void TapeImpl::check_nan(std::int64_t id, const Tensor& in, const Tensor& out) const {
   if (!out.defined() || !has_nan(out) || has_nan(in)) return;
-  fail("anomaly: a gradient became NaN in the gradient of {}; got gradient shape {}; look at that call's operands", describe(id),
-       out.shape());
+  fail("anomaly: a gradient became NaN in the gradient of {}; got gradient shape {}; look at that call's operands",
+       describe(id), out.shape());
 }
 
 std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, const std::vector<std::int64_t>& targets,
                                     const GradientOptions& options, const SweepOptions& how) {
   const std::int64_t last = find(result);
-  ADJOINT_CHECK(last >= 0, "{}: the result must be recorded on this tape; got shape {}; compute it while the tape is alive, from "
-                "a tensor that requires a gradient", caller, result.shape());
+  ADJOINT_CHECK(last >= 0,
+                "{}: the result must be recorded on this tape; got shape {}; compute it while the tape is alive, from "
+                "a tensor that requires a gradient",
+                caller, result.shape());
   ADJOINT_CHECK(!options.record || Tape::current() == &owner_,
                 "{}: .record needs this tape to be the innermost one of its thread, not paused", caller);
   std::optional<PauseTape> pause;
   if (!options.record) pause.emplace();
 
   const std::vector<bool> reaches = how.to_leaves ? std::vector<bool>{} : reachable(targets, last);
-  const auto wanted = [&](std::int64_t id) { return id >= 0 && (how.to_leaves || reaches[static_cast<std::size_t>(id)]); };
+  const auto wanted = [&](std::int64_t id) {
+    return id >= 0 && (how.to_leaves || reaches[static_cast<std::size_t>(id)]);
+  };
   const std::int64_t first = how.to_leaves || targets.empty() ? 0 : *std::min_element(targets.begin(), targets.end());
 
   std::vector<Tensor> results(targets.size());
@@ -279,7 +298,8 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
     operand_grads.assign(node->size, {});
     node->backward(grad, needed, operand_grads, options.record);
     for (std::size_t i = 0; i < node->size; ++i) {
-      if (anomaly_mode()) [[unlikely]] check_nan(id, grad, operand_grads[i]);
+      if (anomaly_mode()) [[unlikely]]
+        check_nan(id, grad, operand_grads[i]);
       if (!operand_grads[i].defined()) continue;
       accumulate(grads[static_cast<std::size_t>(node->ids[i])], std::move(operand_grads[i]), options.record);
     }
@@ -300,7 +320,8 @@ void Recording::use(std::size_t i, const Tensor& operand) {
   needed_ |= ids()[i] >= 0;
 }
 
-void Recording::commit(Node* node, std::span<const Tensor> in, const Tensor& out, std::uint32_t save_mask, bool save_out) {
+void Recording::commit(Node* node, std::span<const Tensor> in, const Tensor& out, std::uint32_t save_mask,
+                       bool save_out) {
   tape_.append(node, in, {ids(), size_}, out, save_mask, save_out);
 }
 
@@ -324,18 +345,22 @@ std::size_t Tape::size() const { return impl_->size(); }
 void Tape::backward(const Tensor& result, const BackwardOptions& options) {
   check_defined("backward", "result", result);
   impl_->sweep("backward", result, {},
-               {.retain = options.retain, .record = options.record, .grad_output = options.grad_output}, {.to_leaves = true});
+               {.retain = options.retain, .record = options.record, .grad_output = options.grad_output},
+               {.to_leaves = true});
 }
 
-std::vector<Tensor> Tape::gradient(const Tensor& result, const std::vector<Tensor>& inputs, const GradientOptions& options) {
+std::vector<Tensor> Tape::gradient(const Tensor& result, const std::vector<Tensor>& inputs,
+                                   const GradientOptions& options) {
   check_defined("gradient", "result", result);
   std::vector<std::int64_t> targets;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_defined("gradient", "input", inputs[i]);
     targets.push_back(impl_->find(inputs[i]));
     ADJOINT_CHECK(targets.back() >= 0 || options.allow_unused,
-                  "gradient: each input must be on this tape; got input {} of shape {}; mark it with requires_grad_() before it is "
-                  "used, or pass .allow_unused", i, inputs[i].shape());
+                  "gradient: each input must be on this tape; got input {} of shape {}; mark it with requires_grad_() "
+                  "before it is "
+                  "used, or pass .allow_unused",
+                  i, inputs[i].shape());
   }
   std::vector<std::int64_t> on_tape;
   std::copy_if(targets.begin(), targets.end(), std::back_inserter(on_tape), [](std::int64_t id) { return id >= 0; });
@@ -343,9 +368,10 @@ std::vector<Tensor> Tape::gradient(const Tensor& result, const std::vector<Tenso
   std::vector<Tensor> gradients(inputs.size());
   for (std::size_t i = 0, next = 0; i < inputs.size(); ++i) {
     if (targets[i] >= 0) gradients[i] = found[next++];
-    ADJOINT_CHECK(gradients[i].defined() || options.allow_unused,
-                  "gradient: the result must depend on each input; got no dependence on input {} of shape {}; pass .allow_unused",
-                  i, inputs[i].shape());
+    ADJOINT_CHECK(
+        gradients[i].defined() || options.allow_unused,
+        "gradient: the result must depend on each input; got no dependence on input {} of shape {}; pass .allow_unused",
+        i, inputs[i].shape());
   }
   return gradients;
 }
@@ -358,7 +384,8 @@ bool anomaly_mode() { return anomaly.load(std::memory_order_relaxed); }
 
 std::uint64_t Tensor::register_hook(GradientHook hook) const {
   check_defined("register_hook", "tensor", *this);
-  ADJOINT_CHECK(requires_grad(), "register_hook: the tensor must require a gradient; got shape {}; call requires_grad_()", shape());
+  ADJOINT_CHECK(requires_grad(),
+                "register_hook: the tensor must require a gradient; got shape {}; call requires_grad_()", shape());
   if (!impl_->recorded()) {
     if (!impl_->leaf) impl_->leaf = std::make_unique<LeafState>();
     const std::uint64_t id = next_hook.fetch_add(1);
@@ -366,7 +393,8 @@ std::uint64_t Tensor::register_hook(GradientHook hook) const {
     return id;
   }
   detail::TapeImpl* tape = detail::find_live_tape(impl_->tape_serial);
-  ADJOINT_CHECK(tape != nullptr, "register_hook: the tensor's tape must be alive on this thread; got shape {}", shape());
+  ADJOINT_CHECK(tape != nullptr, "register_hook: the tensor's tape must be alive on this thread; got shape {}",
+                shape());
   return tape->add_hook(impl_->node_id, std::move(hook));
 }
 

@@ -54,7 +54,8 @@ class ADJOINT_API Tape {
   /// second sweep without retain.
   void backward(const Tensor& result, const BackwardOptions& options = {});
   /// d(result)/d(input) for each input, a leaf or any recorded tensor. Never touches .grad().
-  std::vector<Tensor> gradient(const Tensor& result, const std::vector<Tensor>& inputs, const GradientOptions& options = {});
+  std::vector<Tensor> gradient(const Tensor& result, const std::vector<Tensor>& inputs,
+                               const GradientOptions& options = {});
 
   /// Recorded operations and leaves.
   std::size_t size() const;
@@ -83,7 +84,8 @@ class ADJOINT_API PauseTape {
 /// f(inputs), keeping the inputs instead of f's intermediate results: the sweep computes f again, from the same random
 /// state. Leaves that f captures get their gradients too; a recorded tensor that f captures is an error: pass it as an
 /// input. Exact for any f whose result depends on its inputs, its leaves and random numbers alone.
-ADJOINT_API Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& f, const std::vector<Tensor>& inputs);
+ADJOINT_API Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& f,
+                              const std::vector<Tensor>& inputs);
 
 /// While on, sweeps throw Error at the first gradient that is NaN where the gradient that came in was not, and name the
 /// forward call: its operator, its number on the tape, its operands' shapes. Slow: every gradient is read back.

@@ -63,13 +63,19 @@ void check_defined(const char* op, const char* operand, const Tensor& tensor) {
 
 void check_writable(const char* op, const Tensor& tensor) {
   const TensorImpl& impl = checked(tensor.impl());
-  ADJOINT_CHECK(!impl.recorded(), "{}: in-place operations must not change a recorded tensor; got shape {}; use the "
-                "operation that returns a new tensor, or detach().clone()", op, impl.shape);
-  ADJOINT_CHECK(!impl.views_recorded, "{}: in-place operations must not change a view of a recorded tensor; got shape {}; "
-                "use the operation that returns a new tensor, or detach().clone()", op, impl.shape);
-  ADJOINT_CHECK(!(impl.requires_grad && Tape::current() != nullptr),
-                "{}: in-place operations must not change a leaf that requires a gradient while a tape records; got shape {}; "
-                "do it before the tape or under PauseTape", op, impl.shape);
+  ADJOINT_CHECK(!impl.recorded(),
+                "{}: in-place operations must not change a recorded tensor; got shape {}; use the "
+                "operation that returns a new tensor, or detach().clone()",
+                op, impl.shape);
+  ADJOINT_CHECK(!impl.views_recorded,
+                "{}: in-place operations must not change a view of a recorded tensor; got shape {}; "
+                "use the operation that returns a new tensor, or detach().clone()",
+                op, impl.shape);
+  ADJOINT_CHECK(
+      !(impl.requires_grad && Tape::current() != nullptr),
+      "{}: in-place operations must not change a leaf that requires a gradient while a tape records; got shape {}; "
+      "do it before the tape or under PauseTape",
+      op, impl.shape);
 }
 
 // ---- Making tensors.
@@ -141,7 +147,8 @@ Tensor Tensor::from_blob(void* data, const Shape& shape, const TensorOptions& op
   const TensorSpec spec{shape, options.dtype};
   const std::int64_t numel = shape.numel();
   const std::size_t nbytes = checked_nbytes(spec, numel);
-  ADJOINT_CHECK(data != nullptr || nbytes == 0, "from_blob: data must not be null; got a null pointer, shape {}", shape);
+  ADJOINT_CHECK(data != nullptr || nbytes == 0, "from_blob: data must not be null; got a null pointer, shape {}",
+                shape);
   Tensor tensor = wrap_storage(Storage::wrap(data, nbytes, options.device, {}), spec, numel);
   if (options.requires_grad) tensor.requires_grad_();
   return tensor;
@@ -176,8 +183,9 @@ void* Tensor::raw_mutable_data() {
 
 template <class T>
 const T* Tensor::data() const {
-  ADJOINT_CHECK(dtype() == dtype_of<T>, "data: the element type must be the tensor's; got {} for a tensor of {}; use to()",
-                dtype_of<T>, dtype());
+  ADJOINT_CHECK(dtype() == dtype_of<T>,
+                "data: the element type must be the tensor's; got {} for a tensor of {}; use to()", dtype_of<T>,
+                dtype());
   return static_cast<const T*>(raw_data());
 }
 
@@ -205,11 +213,11 @@ std::vector<T> Tensor::to_vector() const {
   return std::vector<T>(data, data + host.numel());
 }
 
-#define ADJOINT_INSTANTIATE(T)                                                                                       \
-  template ADJOINT_API const T* Tensor::data<T>() const;                                                             \
-  template ADJOINT_API T* Tensor::mutable_data<T>();                                                                 \
-  template ADJOINT_API T Tensor::item<T>() const;                                                                    \
-  template ADJOINT_API std::vector<T> Tensor::to_vector<T>() const;                                                  \
+#define ADJOINT_INSTANTIATE(T)                                      \
+  template ADJOINT_API const T* Tensor::data<T>() const;            \
+  template ADJOINT_API T* Tensor::mutable_data<T>();                \
+  template ADJOINT_API T Tensor::item<T>() const;                   \
+  template ADJOINT_API std::vector<T> Tensor::to_vector<T>() const; \
   template ADJOINT_API Tensor Tensor::from_vector<T>(const std::vector<T>&, const Shape&, const TensorOptions&);
 ADJOINT_INSTANTIATE(float16)
 ADJOINT_INSTANTIATE(bfloat16)
@@ -243,8 +251,8 @@ bool Tensor::requires_grad() const { return checked(impl()).requires_grad || imp
 Tensor& Tensor::requires_grad_(bool value) {
   checked(impl());
   if (value) check_floating("requires_grad_", dtype());
-  ADJOINT_CHECK(!impl_->recorded(), "requires_grad_: a recorded tensor always requires a gradient; got shape {}; detach() it",
-                shape());
+  ADJOINT_CHECK(!impl_->recorded(),
+                "requires_grad_: a recorded tensor always requires a gradient; got shape {}; detach() it", shape());
   impl_->requires_grad = value;
   return *this;
 }
@@ -258,9 +266,10 @@ const Tensor& Tensor::grad() const {
 void Tensor::set_grad(const Tensor& gradient) {
   checked(impl());
   if (gradient.defined()) {
-    ADJOINT_CHECK(gradient.shape() == shape() && gradient.dtype() == dtype() && gradient.device() == device(),
-                  "set_grad: the gradient must have the tensor's shape, dtype and device; got {} {} on {} for {} {} on {}",
-                  gradient.shape(), gradient.dtype(), gradient.device(), shape(), dtype(), device());
+    ADJOINT_CHECK(
+        gradient.shape() == shape() && gradient.dtype() == dtype() && gradient.device() == device(),
+        "set_grad: the gradient must have the tensor's shape, dtype and device; got {} {} on {} for {} {} on {}",
+        gradient.shape(), gradient.dtype(), gradient.device(), shape(), dtype(), device());
   }
   if (!impl_->leaf) {
     if (!gradient.defined()) return;
@@ -281,7 +290,8 @@ Tensor& Tensor::copy_(const Tensor& source) {
   check_writable("copy_", *this);
   check_defined("copy_", "source", source);
   ADJOINT_CHECK(broadcast_shapes("copy_", shape(), source.shape()) == shape(),
-                "copy_: source must broadcast to the tensor's shape; got source {}, tensor {}", source.shape(), shape());
+                "copy_: source must broadcast to the tensor's shape; got source {}, tensor {}", source.shape(),
+                shape());
   Strides strides = Dims::filled(shape().size(), 0);
   const std::size_t lead = shape().size() - source.shape().size();
   for (std::size_t axis = 0; axis < source.shape().size(); ++axis) {

@@ -25,10 +25,10 @@ struct TensorImpl {
   std::int64_t numel = 0;
   DType dtype = kFloat32;
   bool contiguous = true;
-  bool requires_grad = false;      // leaves only
-  bool views_recorded = false;     // made from a recorded tensor where nothing recorded; in-place writes would corrupt it
-  std::uint64_t tape_serial = 0;   // the tape that recorded this tensor; 0: none
-  std::int64_t node_id = -1;       // its place on that tape
+  bool requires_grad = false;   // leaves only
+  bool views_recorded = false;  // made from a recorded tensor where nothing recorded; in-place writes would corrupt it
+  std::uint64_t tape_serial = 0;  // the tape that recorded this tensor; 0: none
+  std::int64_t node_id = -1;      // its place on that tape
   std::unique_ptr<LeafState> leaf;
 
   bool recorded() const { return tape_serial != 0; }

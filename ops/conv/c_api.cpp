@@ -18,7 +18,7 @@ using namespace adjoint;
 thread_local std::string last_error;
 
 ConvGeometry to_geometry(const adjoint_conv_geometry& g) {
-  const auto pair = [](const std::int64_t (&values)[2]) { return Extent2{values[0], values[1]}; };
+  const auto pair = [](const std::int64_t(&values)[2]) { return Extent2{values[0], values[1]}; };
   return {.rank = 2,
           .batch = g.batch,
           .image_channels = g.image_channels,
@@ -71,13 +71,13 @@ void run(Kernel kernel, const Tensor& a, const Tensor& b, const void* bias, std:
 
 }  // namespace
 
-int adjoint_conv(const adjoint_context* context, const adjoint_conv_geometry* geometry, const void* image, const void* filter,
-                 const void* bias, void* feature) {
+int adjoint_conv(const adjoint_context* context, const adjoint_conv_geometry* geometry, const void* image,
+                 const void* filter, const void* bias, void* feature) {
   return guarded(*context, [&](const TensorOptions& options) {
     const ConvGeometry g = to_geometry(*geometry);
     check_geometry("adjoint_conv", g);
-    run(ADJOINT_KERNEL(conv, options), view(image, image_shape(g), options), view(filter, filter_shape(g), options), bias,
-        g.feature_channels, view(feature, feature_shape(g), options), g, options);
+    run(ADJOINT_KERNEL(conv, options), view(image, image_shape(g), options), view(filter, filter_shape(g), options),
+        bias, g.feature_channels, view(feature, feature_shape(g), options), g, options);
   });
 }
 
@@ -87,7 +87,8 @@ int adjoint_conv_transpose(const adjoint_context* context, const adjoint_conv_ge
     const ConvGeometry g = to_geometry(*geometry);
     check_geometry("adjoint_conv_transpose", g);
     run(ADJOINT_KERNEL(conv_transpose, options), view(feature, feature_shape(g), options),
-        view(filter, filter_shape(g), options), bias, g.image_channels, view(image, image_shape(g), options), g, options);
+        view(filter, filter_shape(g), options), bias, g.image_channels, view(image, image_shape(g), options), g,
+        options);
   });
 }
 
@@ -96,8 +97,8 @@ int adjoint_conv_weight(const adjoint_context* context, const adjoint_conv_geome
   return guarded(*context, [&](const TensorOptions& options) {
     const ConvGeometry g = to_geometry(*geometry);
     check_geometry("adjoint_conv_weight", g);
-    run(ADJOINT_KERNEL(conv_weight, options), view(image, image_shape(g), options), view(feature, feature_shape(g), options),
-        nullptr, 0, view(filter, filter_shape(g), options), g, options);
+    run(ADJOINT_KERNEL(conv_weight, options), view(image, image_shape(g), options),
+        view(feature, feature_shape(g), options), nullptr, 0, view(filter, filter_shape(g), options), g, options);
   });
 }
 

@@ -1,7 +1,7 @@
 /* The convolution trio as a C interface on raw memory, for bindings from other languages. C89 but for stdint.h.
  *
- * Tensors are contiguous. Calls on CUDA devices are enqueued on `stream` and do not wait for it. A call returns 0, or -1
- * with a message in adjoint_last_error(); nothing was enqueued then. */
+ * Tensors are contiguous. Calls on CUDA devices are enqueued on `stream` and do not wait for it. A call returns 0, or
+ * -1 with a message in adjoint_last_error(); nothing was enqueued then. */
 #ifndef ADJOINT_OPS_CONV_C_API_H
 #define ADJOINT_OPS_CONV_C_API_H
 
@@ -29,7 +29,8 @@ typedef struct {
   int64_t image[2], feature[2], kernel[2], stride[2], padding[2], dilation[2];
 } adjoint_conv_geometry;
 
-/* Where a call runs. device: -1 for the CPU, else a CUDA device's index. stream: a cudaStream_t, NULL for the default. */
+/* Where a call runs. device: -1 for the CPU, else a CUDA device's index. stream: a cudaStream_t, NULL for the default.
+ */
 typedef struct {
   int device;
   void* stream;

@@ -50,7 +50,8 @@ TEST(BFloat16, RoundsToTheNearestAndTiesToEven) {
     ASSERT_EQ(bfloat16(std::nextafter(middle, 0.0F)).bits, bits) << bits;
   }
   EXPECT_TRUE(std::isnan(static_cast<float>(bfloat16(std::numeric_limits<float>::quiet_NaN()))));
-  EXPECT_TRUE(std::isnan(static_cast<float>(bfloat16(std::bit_cast<float>(0x7f800001U)))));  // payload in the dropped half
+  EXPECT_TRUE(
+      std::isnan(static_cast<float>(bfloat16(std::bit_cast<float>(0x7f800001U)))));  // payload in the dropped half
 }
 
 TEST(DType, NamesAndSizes) {

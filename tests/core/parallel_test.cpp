@@ -29,7 +29,11 @@ TEST_F(Threads, EveryTaskRunsOnce) {
 TEST_F(Threads, TheFirstExceptionComesBackAndThePoolGoesOn) {
   set_num_threads(3);
   for (int repeat = 0; repeat < 20; ++repeat) {
-    EXPECT_THROW(parallel_for(100, [](std::int64_t i) { if (i == 41) throw std::runtime_error("41"); }), std::runtime_error);
+    EXPECT_THROW(parallel_for(100,
+                              [](std::int64_t i) {
+                                if (i == 41) throw std::runtime_error("41");
+                              }),
+                 std::runtime_error);
     std::atomic<int> runs{0};
     parallel_for(100, [&](std::int64_t) { ++runs; });
     EXPECT_EQ(runs, 100);
@@ -61,7 +65,9 @@ TEST_F(Threads, RangesCoverTheWhole) {
   parallel_ranges(0, 10, [](std::int64_t, std::int64_t) { FAIL(); });
 }
 
-TEST_F(Threads, ACountBelowOneIsAnError) { EXPECT_ERROR(set_num_threads(0), "set_num_threads: the number of threads must be at least 1; got 0"); }
+TEST_F(Threads, ACountBelowOneIsAnError) {
+  EXPECT_ERROR(set_num_threads(0), "set_num_threads: the number of threads must be at least 1; got 0");
+}
 
 }  // namespace
 }  // namespace adjoint

@@ -16,7 +16,8 @@ namespace adjoint {
 namespace {
 
 Tensor leaf(const std::vector<double>& values) {
-  return Tensor::from_vector<double>(values, {static_cast<std::int64_t>(values.size())}, {.dtype = kFloat64, .requires_grad = true});
+  return Tensor::from_vector<double>(values, {static_cast<std::int64_t>(values.size())},
+                                     {.dtype = kFloat64, .requires_grad = true});
 }
 using Values = std::vector<double>;
 Values values(const Tensor& tensor) { return tensor.to_vector<double>(); }
@@ -57,12 +58,21 @@ TEST(Tape, RecordsNothingWhereNothingNeedsIt) {
 
 // Counts how often each gradient rule of a two-operand operator runs.
 int rule_calls[2];
-constinit const OpDef<NoAttr> counted_op{
-    .name = "counted",
-    .infer = [](Operands in, const NoAttr&) { return TensorSpec{in[0].shape(), in[0].dtype()}; },
-    .cpu = [](Operands in, Tensor& out, const NoAttr&) { out.copy_(in[0]); },
-    .vjp = {{{kSaveNone, [](const Ctx<NoAttr>& c) { ++rule_calls[0]; return c.grad; }},
-             {kSaveNone, [](const Ctx<NoAttr>& c) { ++rule_calls[1]; return c.grad * 0.0; }}}}};
+constinit const OpDef<NoAttr> counted_op{.name = "counted",
+                                         .infer =
+                                             [](Operands in, const NoAttr&) {
+                                               return TensorSpec{in[0].shape(), in[0].dtype()};
+                                             },
+                                         .cpu = [](Operands in, Tensor& out, const NoAttr&) { out.copy_(in[0]); },
+                                         .vjp = {{{kSaveNone,
+                                                   [](const Ctx<NoAttr>& c) {
+                                                     ++rule_calls[0];
+                                                     return c.grad;
+                                                   }},
+                                                  {kSaveNone, [](const Ctx<NoAttr>& c) {
+                                                     ++rule_calls[1];
+                                                     return c.grad * 0.0;
+                                                   }}}}};
 
 TEST(Tape, NeverComputesAGradientThatNobodyNeeds) {
   rule_calls[0] = rule_calls[1] = 0;
@@ -122,7 +132,8 @@ TEST(Tape, UnusedInputsAreErrorsUnlessAllowed) {
   Tape tape;
   const Tensor other = on_tape * 2.0, y = x * 2.0;
   EXPECT_ERROR(tape.gradient(y, {x, unused}), "each input must be on this tape; got input 1 of shape (1,)");
-  EXPECT_ERROR(tape.gradient(y, {on_tape}, {.retain = true}), "the result must depend on each input; got no dependence on input 0");
+  EXPECT_ERROR(tape.gradient(y, {on_tape}, {.retain = true}),
+               "the result must depend on each input; got no dependence on input 0");
   const auto gradients = tape.gradient(y, {unused, x, other}, {.allow_unused = true});
   EXPECT_FALSE(gradients[0].defined());
   EXPECT_EQ(values(gradients[1]), (Values{2}));
@@ -159,9 +170,10 @@ TEST(Tape, ResultsNeedAGradientToStartFrom) {
   Tensor x = leaf({1, 2});
   Tape tape;
   const Tensor y = x * x;
-  EXPECT_ERROR(tape.backward(y), "backward: a result of several elements needs a gradient to start from; got shape (2,)");
-  EXPECT_ERROR(tape.backward(y, {.grad_output = Tensor::ones({2})}), "grad_output must have the result's shape, dtype and device",
-               "float32", "float64");
+  EXPECT_ERROR(tape.backward(y),
+               "backward: a result of several elements needs a gradient to start from; got shape (2,)");
+  EXPECT_ERROR(tape.backward(y, {.grad_output = Tensor::ones({2})}),
+               "grad_output must have the result's shape, dtype and device", "float32", "float64");
   tape.backward(y, {.grad_output = Tensor::from_vector<double>({1, 10}, {2}, {.dtype = kFloat64})});
   EXPECT_EQ(values(x.grad()), (Values{2, 40}));
 }
@@ -198,7 +210,8 @@ TEST(Tape, NestedTapesEachHaveTheirOwn) {
     Tape inner;
     const Tensor z = x * x * x;
     EXPECT_EQ(values(inner.gradient(z, {x})[0]), (Values{12}));
-    EXPECT_ERROR(outer.gradient(y, {x}, {.retain = true, .record = true}), ".record needs this tape to be the innermost one");
+    EXPECT_ERROR(outer.gradient(y, {x}, {.retain = true, .record = true}),
+                 ".record needs this tape to be the innermost one");
   }
   outer.backward(y);
   EXPECT_EQ(values(x.grad()), (Values{4}));
@@ -283,7 +296,8 @@ TEST_F(Anomaly, NamesTheForwardCall) {
   const Tensor x = leaf({0, 1}), zero = leaf({0, 0}).detach();
   Tape tape;
   const Tensor y = (x / x.detach() * zero + x).sum();  // 0 / 0
-  EXPECT_ERROR(tape.backward(y), "anomaly: a gradient became NaN in the gradient of div((2,) float64, (2,) float64), call #");
+  EXPECT_ERROR(tape.backward(y),
+               "anomaly: a gradient became NaN in the gradient of div((2,) float64, (2,) float64), call #");
 }
 
 Tensor two_layers(const std::vector<Tensor>& in) { return in[0] * in[0] * in[1] + in[0]; }
@@ -304,8 +318,14 @@ TEST(Checkpoint, FindsTheLeavesThatTheFunctionCaptures) {
   Tensor x = leaf({1, 2}), w = leaf({3, 4});
   int calls = 0;
   int hook_calls = 0;
-  w.register_hook([&](const Tensor&) { ++hook_calls; return Tensor{}; });
-  const auto f = [&](const std::vector<Tensor>& in) { ++calls; return in[0] * w * w; };
+  w.register_hook([&](const Tensor&) {
+    ++hook_calls;
+    return Tensor{};
+  });
+  const auto f = [&](const std::vector<Tensor>& in) {
+    ++calls;
+    return in[0] * w * w;
+  };
   Tape tape;
   tape.backward((checkpoint(f, {x}) + w).sum());
   EXPECT_EQ(calls, 2);
@@ -313,18 +333,21 @@ TEST(Checkpoint, FindsTheLeavesThatTheFunctionCaptures) {
   EXPECT_EQ(values(w.grad()), (Values{7, 17}));
   EXPECT_EQ(values(x.grad()), (Values{9, 16}));
   const Tensor recorded = x * 2.0;
-  EXPECT_ERROR(checkpoint([&](const std::vector<Tensor>& in) { return in[0] * recorded; }, {w}), "outer live tape", "checkpoint");
+  EXPECT_ERROR(checkpoint([&](const std::vector<Tensor>& in) { return in[0] * recorded; }, {w}), "outer live tape",
+               "checkpoint");
 }
 
 TEST(Checkpoint, KeepsInputsInsteadOfIntermediateResults) {
   const Tensor x = leaf({1, 2});
   std::weak_ptr<TensorImpl> inside;
   Tape tape;
-  const Tensor y = checkpoint([&](const std::vector<Tensor>& in) {
-    const Tensor squared = in[0] * in[0];
-    inside = squared.impl_ptr();
-    return squared * squared;
-  }, {x});
+  const Tensor y = checkpoint(
+      [&](const std::vector<Tensor>& in) {
+        const Tensor squared = in[0] * in[0];
+        inside = squared.impl_ptr();
+        return squared * squared;
+      },
+      {x});
   EXPECT_TRUE(inside.expired());
   EXPECT_EQ(tape.size(), 2U);
 }
@@ -334,11 +357,13 @@ TEST(Checkpoint, DrawsTheSameRandomNumbersAgain) {
   std::vector<double> masks;
   manual_seed(4);
   Tape tape;
-  const Tensor y = checkpoint([&](const std::vector<Tensor>& in) {
-    const Tensor mask = Tensor::rand({3}, {.dtype = kFloat64});
-    masks.push_back(mask.sum().item<double>());
-    return in[0] * mask;
-  }, {x});
+  const Tensor y = checkpoint(
+      [&](const std::vector<Tensor>& in) {
+        const Tensor mask = Tensor::rand({3}, {.dtype = kFloat64});
+        masks.push_back(mask.sum().item<double>());
+        return in[0] * mask;
+      },
+      {x});
   const double next = Tensor::rand({1}, {.dtype = kFloat64}).item<double>();
   manual_seed(4);
   Tensor::rand({3}, {.dtype = kFloat64});
@@ -353,25 +378,34 @@ TEST(Gradcheck, NamesInputElementAndBothValues) {
   // A wrong gradient: the product's rule forgets one operand.
   static constinit const OpDef<NoAttr> wrong_op{
       .name = "wrong",
-      .infer = [](Operands in, const NoAttr&) { return TensorSpec{in[0].shape(), in[0].dtype()}; },
+      .infer =
+          [](Operands in, const NoAttr&) {
+            return TensorSpec{in[0].shape(), in[0].dtype()};
+          },
       .cpu = [](Operands in, Tensor& out, const NoAttr&) { out.copy_(in[0] * in[1]); },
       .vjp = {{{kSaveIn1, [](const Ctx<NoAttr>& c) { return c.grad * c.in[1]; }},
                {kSaveNone, [](const Ctx<NoAttr>& c) { return c.grad * 2.0; }}}}};
   const auto f = [](const std::vector<Tensor>& in) { return apply(wrong_op, {in[0], in[1]}); };
   EXPECT_ERROR(gradcheck(f, {leaf({1, 5}), leaf({3, 4})}),
-               "gradcheck: analytic and numeric gradient differ; got 2 and 1", "result element 0 by element 0 of input 1 of shape (2,)");
+               "gradcheck: analytic and numeric gradient differ; got 2 and 1",
+               "result element 0 by element 0 of input 1 of shape (2,)");
   EXPECT_THROW(gradcheck(f, {leaf({1, 5}), leaf({3, 4})}), GradcheckError);
   EXPECT_TRUE(gradcheck(f, {leaf({1, 5}), leaf({3, 4}).detach()})) << "only marked inputs are checked";
   // A first gradient that is right, and hides from the tape that it depends on the operand.
   static constinit const OpDef<NoAttr> hidden_op{
       .name = "hidden",
-      .infer = [](Operands in, const NoAttr&) { return TensorSpec{in[0].shape(), in[0].dtype()}; },
+      .infer =
+          [](Operands in, const NoAttr&) {
+            return TensorSpec{in[0].shape(), in[0].dtype()};
+          },
       .cpu = [](Operands in, Tensor& out, const NoAttr&) { out.copy_(in[0] * in[0]); },
       .vjp = {{{kSaveIn0, [](const Ctx<NoAttr>& c) { return c.grad * (c.in[0].detach() * 2.0); }}}}};
   const auto square = [](const std::vector<Tensor>& in) { return apply(hidden_op, {in[0]}); };
   EXPECT_TRUE(gradcheck(square, {leaf({1, 5})}));
-  EXPECT_ERROR(gradgradcheck(square, {leaf({1, 5})}), "gradgradcheck: analytic and numeric gradient differ; got 0 and ");
-  EXPECT_ERROR(gradcheck(f, {Tensor::ones({1}), Tensor::ones({1})}), "inputs to check must be float64; got float32 as input 0");
+  EXPECT_ERROR(gradgradcheck(square, {leaf({1, 5})}),
+               "gradgradcheck: analytic and numeric gradient differ; got 0 and ");
+  EXPECT_ERROR(gradcheck(f, {Tensor::ones({1}), Tensor::ones({1})}),
+               "inputs to check must be float64; got float32 as input 0");
 }
 
 TEST(Gradcheck, IsExactOnBilinearFunctionsWithALargeStep) {
@@ -379,7 +413,8 @@ TEST(Gradcheck, IsExactOnBilinearFunctionsWithALargeStep) {
   const GradcheckOptions exact{.eps = 1.0, .atol = 1e-12, .rtol = 0.0};
   EXPECT_TRUE(gradcheck(product, {leaf({1, 5}), leaf({3, -4})}, exact));
   EXPECT_TRUE(gradgradcheck(product, {leaf({1, 5}), leaf({3, -4})}, exact));
-  EXPECT_THROW(gradcheck([](const std::vector<Tensor>& in) { return in[0] * in[0] * in[0]; }, {leaf({2})}, exact), GradcheckError);
+  EXPECT_THROW(gradcheck([](const std::vector<Tensor>& in) { return in[0] * in[0] * in[0]; }, {leaf({2})}, exact),
+               GradcheckError);
 }
 
 }  // namespace

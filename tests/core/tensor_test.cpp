@@ -21,8 +21,10 @@ TEST(Tensor, MakesWhatItSays) {
   EXPECT_TRUE(tensor.is_contiguous());
   EXPECT_EQ(tensor.data<float>()[4], 5.0F);
   EXPECT_EQ(Tensor::eye(3).to_vector<int>(), (std::vector<int>{1, 0, 0, 0, 1, 0, 0, 0, 1}));
-  EXPECT_EQ(Tensor::arange(1, 2, 0.25, {.dtype = kFloat64}).to_vector<double>(), (std::vector<double>{1, 1.25, 1.5, 1.75}));
-  EXPECT_EQ(Tensor::arange(3, 0, -1, {.dtype = kInt64}).to_vector<std::int64_t>(), (std::vector<std::int64_t>{3, 2, 1}));
+  EXPECT_EQ(Tensor::arange(1, 2, 0.25, {.dtype = kFloat64}).to_vector<double>(),
+            (std::vector<double>{1, 1.25, 1.5, 1.75}));
+  EXPECT_EQ(Tensor::arange(3, 0, -1, {.dtype = kInt64}).to_vector<std::int64_t>(),
+            (std::vector<std::int64_t>{3, 2, 1}));
   EXPECT_EQ(Tensor::arange(1, 0).numel(), 0);
   EXPECT_EQ(Tensor::full({2}, -1.5, {.dtype = kBFloat16}).to_vector<float>(), (std::vector<float>{-1.5F, -1.5F}));
   EXPECT_EQ(Tensor::scalar(4).item<std::int64_t>(), 4);
@@ -36,10 +38,12 @@ TEST(Tensor, EveryPairOfDtypesConverts) {
       Tensor target = Tensor::empty({3}, {.dtype = to});
       target.copy_(source);
       const double three = from == kBool || to == kBool ? 1.0 : 3.0;
-      EXPECT_EQ(target.to_vector<double>(), (std::vector<double>{0, 1, three})) << to_string(from) << " " << to_string(to);
+      EXPECT_EQ(target.to_vector<double>(), (std::vector<double>{0, 1, three}))
+          << to_string(from) << " " << to_string(to);
     }
   }
-  EXPECT_EQ(Tensor::from_vector<bool>({true, false}, {2}, {.dtype = kInt32}).to_vector<bool>(), (std::vector<bool>{true, false}));
+  EXPECT_EQ(Tensor::from_vector<bool>({true, false}, {2}, {.dtype = kInt32}).to_vector<bool>(),
+            (std::vector<bool>{true, false}));
 }
 
 TEST(Tensor, ZeroSizesWork) {
@@ -76,12 +80,15 @@ TEST(Tensor, FromBlobSharesTheCallersMemory) {
 TEST(Tensor, MistakesAreErrors) {
   EXPECT_ERROR(Tensor{}.shape(), "the tensor must be defined");
   EXPECT_ERROR(Tensor::zeros({2}).item<float>(), "item: the tensor must have one element; got shape (2,)");
-  EXPECT_ERROR(Tensor::zeros({2}).data<double>(), "data: the element type must be the tensor's; got float64 for a tensor of float32");
-  EXPECT_ERROR(Tensor::from_vector<float>({1, 2}, {3}), "from_vector: the number of values must be the shape's; got 2 values, shape (3,)");
+  EXPECT_ERROR(Tensor::zeros({2}).data<double>(),
+               "data: the element type must be the tensor's; got float64 for a tensor of float32");
+  EXPECT_ERROR(Tensor::from_vector<float>({1, 2}, {3}),
+               "from_vector: the number of values must be the shape's; got 2 values, shape (3,)");
   EXPECT_ERROR(Tensor::zeros({-1}), "extents must not be negative; got (-1,)");
   EXPECT_ERROR(Tensor::empty({1LL << 61, 2}), "must fit in 63 bits");
   EXPECT_ERROR(Tensor::arange(0, 1, 0), "step not 0");
-  EXPECT_ERROR(Tensor::zeros({2}, {.dtype = kInt64, .requires_grad = true}), "requires_grad_: the dtype must be floating point");
+  EXPECT_ERROR(Tensor::zeros({2}, {.dtype = kInt64, .requires_grad = true}),
+               "requires_grad_: the dtype must be floating point");
   EXPECT_ERROR(Tensor::zeros({2}).set_grad(Tensor::zeros({3})), "set_grad: the gradient must have the tensor's shape");
   EXPECT_ERROR(Tensor::zeros({2}, {.device = {DeviceType::kCUDA, 99}}), "the device must exist; got cuda:99");
 }
@@ -119,7 +126,8 @@ TEST(TensorPrint, LooksLikePyTorch) {
   EXPECT_EQ(printed(Tensor::zeros({2, 0})), "tensor([], size=(2, 0))");
   EXPECT_EQ(printed(Tensor::from_vector<double>({NAN, INFINITY, 1}, {3})), "tensor([nan, inf, 1.])");
   EXPECT_EQ(printed(Tensor::from_vector<double>({1e-6, 1}, {2})), "tensor([1.0000e-06, 1.0000e+00])");
-  EXPECT_EQ(printed(Tensor::arange(0, 2000, 1, {.dtype = kInt64})), "tensor([   0,    1,    2, ..., 1997, 1998, 1999])");
+  EXPECT_EQ(printed(Tensor::arange(0, 2000, 1, {.dtype = kInt64})),
+            "tensor([   0,    1,    2, ..., 1997, 1998, 1999])");
   EXPECT_EQ(printed(Tensor{}), "tensor(undefined)");
 }
 
