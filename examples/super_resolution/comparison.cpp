@@ -1,0 +1,134 @@
+// comparison.png.
+#include "canvas.h"
+#include "report.h"
+#include "upscale.h"
+
+#include <adjoint/data/image.h>
+#include <adjoint/data/transforms.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace super_resolution {
+namespace {
+
+namespace data = adjoint::data;
+using adjoint::Tensor;
+
+constexpr std::int64_t kWindow = 144;  // pixels of the original in a panel
+constexpr std::int64_t kZoom = 2;      // pixels of the panel in one of the original's
+constexpr std::int64_t kPanel = kWindow * kZoom;
+constexpr std::int64_t kGap = 16, kCaption = 58, kHeader = 46;
+constexpr Rgb kInk{0.13F, 0.15F, 0.19F}, kSoft{0.42F, 0.45F, 0.50F}, kBlue{0.10F, 0.40F, 0.80F};
+
+struct Window {
+  std::int64_t top = 0, left = 0, height = 0, width = 0;  // even, in pixels of the original
+};
+
+/// Where the picture has most contrast between neighbours: there enlarging is hard, and differences show.
+Window busiest(const Tensor& luma) {
+  const std::int64_t h = luma.size(1), w = luma.size(2);
+  Window best{0, 0, std::min(h, kWindow), std::min(w, kWindow)};
+  const float* data = luma.data<float>();
+  double most = -1.0;
+  for (std::int64_t top = 0; top + best.height <= h; top += kWindow / 4) {
+    for (std::int64_t left = 0; left + best.width <= w; left += kWindow / 4) {
+      double contrast = 0.0;
+      for (std::int64_t y = top; y + 1 < top + best.height; ++y) {
+        for (std::int64_t x = left; x + 1 < left + best.width; ++x) {
+          const float* p = data + y * w + x;
+          contrast += std::abs(p[1] - p[0]) + std::abs(p[w] - p[0]);
+        }
+      }
+      if (contrast > most) {
+        most = contrast;
+        best.top = top;
+        best.left = left;
+      }
+    }
+  }
+  return best;
+}
+
+/// Every pixel as a square of `times` pixels.
+Tensor magnified(const Tensor& image, std::int64_t times) {
+  const std::int64_t channels = image.size(0), h = image.size(1), w = image.size(2);
+  return image.reshape({channels, h, 1, w, 1})
+      .expand({channels, h, times, w, times})
+      .reshape({channels, h * times, w * times});
+}
+
+/// A piece of a picture (in units of the original's pixels divided by `shrink`) as a panel.
+Tensor panel(const Tensor& image, const Window& window, std::int64_t shrink) {
+  return magnified(data::crop(image, window.top / shrink, window.left / shrink, window.height / shrink,
+                              window.width / shrink),
+                   kZoom * shrink);
+}
+
+void centred(Canvas& canvas, float centre, float y, float size, const std::string& text, Rgb color) {
+  canvas.text({centre - Canvas::text_width(size, text) / 2, y}, size, text, color);
+}
+
+void draw_row(Canvas& canvas, std::int64_t top, const Tensor& rgb, const Quality& quality, const Trainer& trainer) {
+  const Tensor low = halved(rgb);
+  const Window window = busiest(luma(rgb));
+  // The window with enough around it that its pixels are those of the whole picture enlarged.
+  const std::int64_t margin = trainer.model().radius();
+  const std::int64_t first_y = std::max<std::int64_t>(0, window.top / kScale - margin),
+                     first_x = std::max<std::int64_t>(0, window.left / kScale - margin);
+  const std::int64_t last_y = std::min(low.size(1), (window.top + window.height) / kScale + margin);
+  const std::int64_t last_x = std::min(low.size(2), (window.left + window.width) / kScale + margin);
+  const Tensor around = data::crop(low, first_y, first_x, last_y - first_y, last_x - first_x);
+  const Window inside{window.top - kScale * first_y, window.left - kScale * first_x, window.height, window.width};
+
+  const std::array<Tensor, 4> panels{panel(low, window, kScale),
+                                     panel(data::to_uint8(bicubic(data::to_float(around))), inside, 1),
+                                     panel(upscale(trainer.model(), around, trainer.device()), inside, 1),
+                                     panel(rgb, window, 1)};
+  const std::array<std::string, 4> captions{fmt::format("{} x {} pixels", low.size(2), low.size(1)),
+                                            fmt::format("{:.2f} dB", quality.bicubic),
+                                            fmt::format("{:.2f} dB", quality.adjoint),
+                                            fmt::format("{} x {} pixels", rgb.size(2), rgb.size(1))};
+  for (std::size_t i = 0; i < panels.size(); ++i) {
+    const std::int64_t left = kGap + static_cast<std::int64_t>(i) * (kPanel + kGap);
+    canvas.paste(panels[i], left + (kPanel - panels[i].size(2)) / 2, top + (kPanel - panels[i].size(1)) / 2);
+    centred(canvas, static_cast<float>(left) + kPanel / 2.0F, static_cast<float>(top + kPanel) + 28.0F, 13, captions[i],
+            i == 2 ? kBlue : kInk);
+  }
+}
+
+}  // namespace
+
+void write_comparison(const std::filesystem::path& path, const Trainer& trainer) {
+  const auto count = static_cast<std::size_t>(trainer.validation().size());
+  std::vector<Quality> qualities;
+  for (const LumaPair& pair : trainer.tests()) qualities.push_back(measure(trainer.model(), pair, trainer.device()));
+  // Not the best ones: pictures from the middle of the order of gain.
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return qualities[a].adjoint - qualities[a].bicubic < qualities[b].adjoint - qualities[b].bicubic;
+  });
+  const std::size_t rows = std::min<std::size_t>(count, 3), first = (count - rows) / 2;
+
+  Canvas canvas(kHeader + static_cast<std::int64_t>(rows) * (kPanel + kCaption), kGap + 4 * (kPanel + kGap), {1, 1, 1});
+  const std::array<const char*, 4> titles{"low", "bicubic", "Adjoint", "original"};
+  for (std::size_t i = 0; i < titles.size(); ++i) {
+    centred(canvas, static_cast<float>(kGap + static_cast<std::int64_t>(i) * (kPanel + kGap)) + kPanel / 2.0F, 30, 15,
+            titles[i], i == 2 ? kBlue : kInk);
+  }
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::size_t i = order[first + row];
+    draw_row(canvas, kHeader + static_cast<std::int64_t>(row) * (kPanel + kCaption),
+             trainer.validation().rgb(static_cast<std::int64_t>(i)), qualities[i], trainer);
+  }
+  data::write_png(path, canvas.image());
+}
+
+}  // namespace super_resolution

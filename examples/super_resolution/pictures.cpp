@@ -1,0 +1,188 @@
+#include "pictures.h"
+
+#include "synthetic.h"
+#include "upscale.h"
+
+#include <adjoint/core/error.h>
+#include <adjoint/core/parallel.h>
+#include <adjoint/data/transforms.h>
+#include <adjoint/ops/resample/resample.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace super_resolution {
+namespace {
+
+namespace data = adjoint::data;
+namespace fs = std::filesystem;
+using adjoint::Tensor;
+
+constexpr std::int64_t kBorder = 2;  // pixels that PSNR leaves out
+constexpr std::int64_t kMaxPixels = 1'000'000'000;
+
+[[noreturn]] void fail(const std::string& message) { throw adjoint::Error("super_resolution: " + message); }
+
+Tensor even(const Tensor& image) {
+  const std::int64_t h = image.size(1) / kScale * kScale, w = image.size(2) / kScale * kScale;
+  return h == image.size(1) && w == image.size(2) ? image : data::crop(image, 0, 0, h, w);
+}
+
+Tensor middle(const Tensor& image, std::int64_t pixels) {
+  const double shrink = std::sqrt(static_cast<double>(pixels) / static_cast<double>(image.size(1) * image.size(2)));
+  if (shrink >= 1.0) return image;
+  const auto part = [&](std::int64_t extent) {
+    return std::max<std::int64_t>(kScale,
+                                  static_cast<std::int64_t>(static_cast<double>(extent) * shrink) / kScale * kScale);
+  };
+  const std::int64_t h = part(image.size(1)), w = part(image.size(2));
+  return data::crop(image, (image.size(1) - h) / 2, (image.size(2) - w) / 2, h, w);
+}
+
+// FNV-1a.
+std::uint64_t hash_of(const Tensor& bytes, std::uint64_t hash) {
+  const auto* data = bytes.data<std::uint8_t>();
+  for (std::int64_t i = 0; i < bytes.numel(); ++i) hash = (hash ^ data[i]) * 0x100000001b3U;
+  return hash;
+}
+
+}  // namespace
+
+PictureSet PictureSet::of_files(std::vector<fs::path> paths) {
+  PictureSet set;
+  set.count_ = std::ssize(paths);
+  set.paths_ = std::move(paths);
+  return set;
+}
+
+PictureSet PictureSet::synthetic(std::uint64_t first, std::int64_t count, std::int64_t extent) {
+  PictureSet set;
+  set.first_ = first;
+  set.count_ = count;
+  set.extent_ = extent;
+  return set;
+}
+
+std::string PictureSet::name(std::int64_t i) const {
+  return paths_.empty() ? fmt::format("made {}", first_ + static_cast<std::uint64_t>(i))
+                        : paths_[static_cast<std::size_t>(i)].string();
+}
+
+Tensor PictureSet::rgb(std::int64_t i) const {
+  if (paths_.empty()) return even(synthetic_picture(first_ + static_cast<std::uint64_t>(i), extent_, extent_));
+  const Tensor image = data::read_image(paths_[static_cast<std::size_t>(i)], {.channels = data::Channels::kRGB});
+  if (std::min(image.size(1), image.size(2)) <= 2 * kBorder + kScale) {
+    fail(fmt::format("'{}' must be larger than {} x {} pixels; got {} x {}", name(i), 2 * kBorder + kScale,
+                     2 * kBorder + kScale, image.size(2), image.size(1)));
+  }
+  return even(image);
+}
+
+Split split_folder(const fs::path& training, const fs::path& validation) {
+  constexpr std::size_t kEvery = 8;
+  const std::vector<fs::path> all = data::list_images(training);
+  if (all.empty()) fail(fmt::format("'{}' holds no PNG or JPEG file", training.string()));
+  std::vector<fs::path> train, test;
+  if (validation.empty()) {
+    if (all.size() < 2)
+      fail(fmt::format("'{}' must hold at least 2 pictures, one of them to test on; name others with --val",
+                       training.string()));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const bool held_out = i % kEvery == kEvery / 2 || (all.size() <= kEvery / 2 && i + 1 == all.size());
+      (held_out ? test : train).push_back(all[i]);
+    }
+  } else {
+    train = all;
+    test = data::list_images(validation);
+    if (test.empty()) fail(fmt::format("'{}' holds no PNG or JPEG file", validation.string()));
+    std::set<fs::path> known;
+    for (const fs::path& path : train) known.insert(fs::canonical(path));
+    for (const fs::path& path : test) {
+      if (known.contains(fs::canonical(path)))
+        fail(fmt::format("'{}' must not be in both --images and --val", path.string()));
+    }
+  }
+  return {PictureSet::of_files(std::move(train)), PictureSet::of_files(std::move(test))};
+}
+
+Tensor luma(const Tensor& rgb) { return data::to_channels(data::to_float(rgb), data::Channels::kGrey); }
+
+Tensor halved(const Tensor& rgb) {
+  const Tensor image = data::to_float(rgb);
+  return data::to_uint8(adjoint::interpolate(image, {.size = {image.size(1) / kScale, image.size(2) / kScale},
+                                                     .mode = adjoint::Interpolation::kBicubic,
+                                                     .antialias = true}));
+}
+
+double psnr(const Tensor& image, const Tensor& reference) {
+  const std::int64_t h = reference.size(1), w = reference.size(2);
+  const float* a = image.data<float>();
+  const float* b = reference.data<float>();
+  double sum = 0.0;
+  for (std::int64_t y = kBorder; y < h - kBorder; ++y) {
+    for (std::int64_t x = kBorder; x < w - kBorder; ++x) {
+      const double difference =
+          static_cast<double>(std::clamp(a[y * w + x], 0.0F, 1.0F)) - static_cast<double>(b[y * w + x]);
+      sum += difference * difference;
+    }
+  }
+  return -10.0 * std::log10(std::max(sum / static_cast<double>((h - 2 * kBorder) * (w - 2 * kBorder)), 1e-12));
+}
+
+LumaPair luma_pair(const Tensor& rgb) { return {luma(halved(rgb)), luma(rgb)}; }
+
+Patches::Patches(const PictureSet& pictures, std::int64_t patch, std::int64_t size) : patch_(patch), size_(size) {
+  if (patch < 1 || size < 1) fail(fmt::format("patch and size must be positive; got {} and {}", patch, size));
+  std::vector<LumaPair> pairs(static_cast<std::size_t>(pictures.size()));
+  adjoint::parallel_for(pictures.size(), [&](std::int64_t i) {
+    const LumaPair pair = luma_pair(middle(pictures.rgb(i), kMaxPixels / pictures.size()));
+    pairs[static_cast<std::size_t>(i)] = {data::to_uint8(pair.low), data::to_uint8(pair.high)};
+  });
+  std::int64_t pixels = 0;
+  fingerprint_ = 0xcbf29ce484222325U;
+  for (LumaPair& pair : pairs) {
+    if (std::min(pair.low.size(1), pair.low.size(2)) < patch) continue;
+    pixels += pair.low.numel();
+    fingerprint_ = hash_of(pair.high, fingerprint_);
+    last_pixel_.push_back(pixels);
+    pairs_.push_back(std::move(pair));
+  }
+  if (pairs_.empty())
+    fail(fmt::format("a picture to train on must have at least {} x {} pixels; none has", kScale * patch,
+                     kScale * patch));
+}
+
+data::Example Patches::get(std::int64_t, adjoint::Generator& generator) const {
+  const auto pixel = static_cast<std::int64_t>(generator.below(static_cast<std::uint64_t>(last_pixel_.back())));
+  const auto found = std::upper_bound(last_pixel_.begin(), last_pixel_.end(), pixel);
+  const LumaPair& pair = pairs_[static_cast<std::size_t>(found - last_pixel_.begin())];
+  const auto place = [&](std::int64_t extent) {
+    return static_cast<std::int64_t>(generator.below(static_cast<std::uint64_t>(extent - patch_ + 1)));
+  };
+  const std::int64_t top = place(pair.low.size(1)), left = place(pair.low.size(2));
+  const auto piece = [&](const Tensor& image, std::int64_t scale, adjoint::Generator& turns) {
+    return data::to_float(
+        data::random_dihedral(data::crop(image, scale * top, scale * left, scale * patch_, scale * patch_), turns));
+  };
+  adjoint::Generator same = generator;  // both must turn the same way
+  return {piece(pair.low, 1, generator), piece(pair.high, kScale, same)};
+}
+
+Quality measure(const Model& model, const LumaPair& pair, adjoint::Device device) {
+  return {psnr(bicubic(pair.low), pair.high), psnr(upscale_luma(model, pair.low, device), pair.high)};
+}
+
+Quality measure(const Model& model, const std::vector<LumaPair>& pairs, adjoint::Device device) {
+  Quality mean;
+  for (const LumaPair& pair : pairs) {
+    const Quality one = measure(model, pair, device);
+    mean.bicubic += one.bicubic / static_cast<double>(pairs.size());
+    mean.adjoint += one.adjoint / static_cast<double>(pairs.size());
+  }
+  return mean;
+}
+
+}  // namespace super_resolution

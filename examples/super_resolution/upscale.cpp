@@ -1,0 +1,83 @@
+#include "upscale.h"
+
+#include <adjoint/core/error.h>
+#include <adjoint/core/tape.h>
+#include <adjoint/data/image.h>
+#include <adjoint/data/transforms.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace super_resolution {
+namespace {
+
+namespace data = adjoint::data;
+using adjoint::Tensor;
+
+/// Copies rows [top, ...) and columns [left, ...) of `from` to (to_top, to_left) of `to`: h x w elements of each
+/// channel.
+void copy_window(const Tensor& from, std::int64_t top, std::int64_t left, Tensor& to, std::int64_t to_top,
+                 std::int64_t to_left, std::int64_t h, std::int64_t w) {
+  const auto bytes = static_cast<std::size_t>(adjoint::element_size(to.dtype()));
+  const auto* in = static_cast<const std::byte*>(from.raw_data());
+  auto* out = static_cast<std::byte*>(to.raw_mutable_data());
+  for (std::int64_t c = 0; c < to.size(0); ++c) {
+    for (std::int64_t y = 0; y < h; ++y) {
+      const std::int64_t source = (c * from.size(1) + top + y) * from.size(2) + left;
+      const std::int64_t target = (c * to.size(1) + to_top + y) * to.size(2) + to_left;
+      std::memcpy(out + static_cast<std::size_t>(target) * bytes, in + static_cast<std::size_t>(source) * bytes,
+                  static_cast<std::size_t>(w) * bytes);
+    }
+  }
+}
+
+/// enlarge(part) for every tile of `image` with `margin` pixels around it where there are any, put together.
+template <class F>
+Tensor by_tiles(const Tensor& image, std::int64_t tile, std::int64_t margin, F enlarge) {
+  if (tile < 1) throw adjoint::Error("super_resolution: a tile must have at least one pixel");
+  const std::int64_t h = image.size(1), w = image.size(2);
+  Tensor result = Tensor::empty({image.size(0), kScale * h, kScale * w}, {.dtype = image.dtype()});
+  for (std::int64_t y = 0; y < h; y += tile) {
+    for (std::int64_t x = 0; x < w; x += tile) {
+      const std::int64_t top = std::max<std::int64_t>(0, y - margin), left = std::max<std::int64_t>(0, x - margin);
+      const std::int64_t bottom = std::min(h, y + tile + margin), right = std::min(w, x + tile + margin);
+      const Tensor part = enlarge(data::crop(image, top, left, bottom - top, right - left));
+      copy_window(part, kScale * (y - top), kScale * (x - left), result, kScale * y, kScale * x,
+                  kScale * (std::min(h, y + tile) - y), kScale * (std::min(w, x + tile) - x));
+    }
+  }
+  return result;
+}
+
+/// One tile's luma (1, h, w).
+Tensor run(const Model& model, const Tensor& luma, adjoint::Device device) {
+  return model(luma.unsqueeze(0).to(device)).to(adjoint::kCPU).squeeze(0).contiguous();
+}
+
+/// One tile of a picture: BT.601 colour differences are linear in the channels, so "bicubic colour with the model's
+/// luma" is bicubic interpolation of every channel, plus the difference of the lumas in each.
+Tensor enlarge(const Model& model, const Tensor& image, adjoint::Device device) {
+  const Tensor low = data::to_float(image);
+  const Tensor plain = bicubic(low);
+  const std::int64_t colors = low.size(0) >= 3 ? 3 : 1;
+  const Tensor luma = run(model, data::to_channels(low, data::Channels::kGrey), device);
+  const Tensor plain_luma = data::to_channels(plain, data::Channels::kGrey);
+  const Tensor color = plain.narrow(0, 0, colors) + (luma - plain_luma);
+  Tensor result = plain.clone();
+  result.narrow(0, 0, colors).copy_(color);
+  return data::to_uint8(result);
+}
+
+}  // namespace
+
+Tensor upscale_luma(const Model& model, const Tensor& luma, adjoint::Device device, std::int64_t tile) {
+  const adjoint::PauseTape pause;
+  return by_tiles(luma, tile, model.radius(), [&](const Tensor& part) { return run(model, part, device); });
+}
+
+Tensor upscale(const Model& model, const Tensor& image, adjoint::Device device, std::int64_t tile) {
+  const adjoint::PauseTape pause;
+  return by_tiles(image, tile, model.radius(), [&](const Tensor& part) { return enlarge(model, part, device); });
+}
+
+}  // namespace super_resolution

@@ -1,0 +1,360 @@
+#include "canvas.h"
+#include "model.h"
+#include "pictures.h"
+#include "synthetic.h"
+#include "training.h"
+#include "upscale.h"
+
+#include <adjoint/core/random.h>
+#include <adjoint/data/image.h>
+#include <adjoint/data/transforms.h>
+#include <adjoint/nn/safetensors.h>
+#include <adjoint/ops/resample/resample.h>
+#include <adjoint/tests/support/errors.h>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <sys/wait.h>
+
+namespace super_resolution {
+namespace {
+
+namespace fs = std::filesystem;
+namespace data = adjoint::data;
+using adjoint::Shape;
+using adjoint::Tensor;
+
+/// A model that does something, untrained.
+Model random_model(const ModelOptions& options) {
+  adjoint::manual_seed(11);
+  Model model(options);
+  for (Tensor parameter : model.parameters()) parameter.normal_(0.0, 0.1);
+  return model;
+}
+
+float largest_difference(const Tensor& a, const Tensor& b) {
+  const auto x = a.to_vector<float>(), y = b.to_vector<float>();
+  EXPECT_EQ(x.size(), y.size());
+  float largest = 0.0F;
+  for (std::size_t i = 0; i < x.size(); ++i) largest = std::max(largest, std::abs(x[i] - y[i]));
+  return largest;
+}
+
+class SuperResolution : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) /
+              (std::string("adjoint_sr_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::remove_all(folder_);
+    fs::create_directories(folder_ / "pictures");
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  /// Made pictures of several sizes as files, some grey, some JPEG.
+  fs::path write_pictures() const {
+    for (int i = 0; i < 6; ++i) {
+      const Tensor picture = synthetic_picture(100 + static_cast<std::uint64_t>(i), 40 + 3 * i, 61 - 2 * i);
+      const fs::path path = folder_ / "pictures" / std::to_string(i);
+      if (i % 3 == 0) data::write_jpeg(path.string() + ".jpg", picture);
+      if (i % 3 == 1) data::write_png(path.string() + ".png", picture);
+      if (i % 3 == 2) data::write_png(path.string() + ".png", data::to_channels(picture, data::Channels::kGrey));
+    }
+    return folder_ / "pictures";
+  }
+
+  TrainingOptions small_options() const {
+    return {.images = write_pictures().string(),
+            .steps = 14,
+            .batch = 3,
+            .patch = 8,
+            .seed = 5,
+            .model = {.features = 4, .layers = 1},
+            .test_every = 4};
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(SuperResolution, MadePicturesAreReproducibleDifferentAndDetailed) {
+  const Tensor picture = synthetic_picture(3, 96, 128);
+  EXPECT_EQ(picture.shape(), (Shape{3, 96, 128}));
+  EXPECT_EQ(picture.to_vector<int>(), synthetic_picture(3, 96, 128).to_vector<int>());
+  EXPECT_NE(picture.to_vector<int>(), synthetic_picture(4, 96, 128).to_vector<int>());
+  for (std::uint64_t number = 0; number < 12; ++number) {
+    const LumaPair pair = luma_pair(synthetic_picture(number, 128, 128));
+    // Bicubic interpolation loses some of every picture, but not most of it.
+    const double quality = psnr(bicubic(pair.low), pair.high);
+    EXPECT_GT(quality, 12.0) << number;
+    EXPECT_LT(quality, 60.0) << number;
+  }
+}
+
+TEST_F(SuperResolution, TextIsDrawnWhereItIsAsked) {
+  Canvas canvas(40, 200);
+  canvas.text({20, 30}, 12, "Adjoint 31.4 dB", {1, 1, 1});
+  const Tensor image = canvas.image();
+  const auto brightest = [&](std::int64_t top, std::int64_t left, std::int64_t h, std::int64_t w) {
+    const auto values = data::crop(image, top, left, h, w).to_vector<int>();
+    return *std::max_element(values.begin(), values.end());
+  };
+  const auto width = static_cast<std::int64_t>(Canvas::text_width(12, "Adjoint 31.4 dB"));
+  EXPECT_EQ(brightest(16, 20, 16, width), 255);
+  EXPECT_EQ(brightest(0, 0, 40, 18), 0);
+  EXPECT_EQ(brightest(0, 22 + width, 40, 200 - 22 - width), 0);
+  EXPECT_EQ(brightest(0, 0, 14, 200), 0);
+}
+
+TEST_F(SuperResolution, PsnrLeavesTheBorderOut) {
+  const Tensor reference = Tensor::full({1, 12, 12}, 0.5);
+  Tensor image = Tensor::full({1, 12, 12}, 0.6);
+  EXPECT_NEAR(psnr(image, reference), 20.0, 1e-4);
+  image.narrow(1, 0, 2).fill_(1.0);
+  image.narrow(2, 10, 2).fill_(0.0);
+  EXPECT_NEAR(psnr(image, reference), 20.0, 1e-4);
+  image.narrow(1, 2, 1).fill_(1.0);
+  EXPECT_LT(psnr(image, reference), 19.0);
+}
+
+TEST_F(SuperResolution, AnUntrainedModelIsBicubicInterpolation) {
+  adjoint::manual_seed(1);
+  const Tensor low = Tensor::rand({2, 1, 9, 13});
+  EXPECT_EQ(Model()(low).to_vector<float>(), bicubic(low).to_vector<float>());
+}
+
+TEST_F(SuperResolution, RadiusCoversWhatAPixelDependsOn) {
+  for (const std::int64_t layers : {0, 1, 3}) {
+    const Model model = random_model({.features = 3, .layers = layers});
+    Tensor low = Tensor::full({1, 1, 31, 31}, 0.5);
+    const Tensor before = model(low);
+    low.narrow(2, 15, 1).narrow(3, 15, 1).fill_(1.0);
+    const Tensor after = model(low);
+    const auto a = before.to_vector<float>(), b = after.to_vector<float>();
+    std::int64_t reach = 0;
+    for (std::int64_t i = 0; i < 62 * 62; ++i) {
+      if (a[static_cast<std::size_t>(i)] == b[static_cast<std::size_t>(i)]) continue;
+      reach = std::max({reach, std::abs(i / 62 / 2 - 15), std::abs(i % 62 / 2 - 15)});
+    }
+    EXPECT_EQ(reach, model.radius()) << layers << " layers";
+  }
+}
+
+TEST_F(SuperResolution, TilesFitTogetherWithoutASeam) {
+  const Model model = random_model({.features = 5, .layers = 2});
+  const Tensor image = data::crop(synthetic_picture(1, 80, 110), 0, 0, 77, 101);
+  const Tensor luma_image = luma(image);
+  const Tensor whole_luma = upscale_luma(model, luma_image, adjoint::kCPU, 1000);
+  const Tensor whole = upscale(model, image, adjoint::kCPU, 1000);
+  ASSERT_EQ(whole.shape(), (Shape{3, 154, 202}));
+  for (const std::int64_t tile : {5, 8, 19, 64}) {
+    EXPECT_LT(largest_difference(upscale_luma(model, luma_image, adjoint::kCPU, tile), whole_luma), 2e-6F) << tile;
+    // A value within rounding of a half may go either way.
+    EXPECT_LE(largest_difference(upscale(model, image, adjoint::kCPU, tile), whole), 1.0F) << tile;
+  }
+}
+
+TEST_F(SuperResolution, UpscalesAnySizeAndKeepsAlpha) {
+  const Model model = random_model({.features = 3, .layers = 1});
+  const Tensor picture = synthetic_picture(2, 24, 30);
+  for (std::int64_t channels = 1; channels <= 4; ++channels) {
+    for (const auto& [h, w] : {std::pair{1, 1}, std::pair{1, 7}, std::pair{24, 30}}) {
+      const Tensor image = data::to_channels(data::crop(picture, 0, 0, h, w), static_cast<data::Channels>(channels));
+      EXPECT_EQ(upscale(model, image, adjoint::kCPU).shape(), (Shape{channels, 2 * h, 2 * w}));
+    }
+  }
+  Tensor rgba = data::to_channels(picture, data::Channels::kRGBA);
+  rgba.narrow(0, 3, 1).copy_(picture.narrow(0, 1, 1));
+  const Tensor alpha = upscale(model, rgba, adjoint::kCPU).narrow(0, 3, 1);
+  const Tensor expected = data::to_uint8(bicubic(data::to_float(picture.narrow(0, 1, 1))));
+  EXPECT_EQ(alpha.to_vector<int>(), expected.to_vector<int>());
+}
+
+TEST_F(SuperResolution, UpscalingChangesLumaAndKeepsColourDifferences) {
+  const Model model = random_model({.features = 3, .layers = 1});
+  // Muted, so that nothing is clamped.
+  const Tensor picture = data::to_uint8(data::to_float(synthetic_picture(5, 32, 32)) * 0.1 + 0.45);
+  const Tensor result = data::to_float(upscale(model, picture, adjoint::kCPU)),
+               plain = bicubic(data::to_float(picture));
+  const auto difference = [](const Tensor& rgb) { return rgb.narrow(0, 0, 1) - rgb.narrow(0, 2, 1); };
+  EXPECT_LT(largest_difference(difference(result), difference(plain)), 1.01F / 255.0F);
+  EXPECT_LT(largest_difference(luma(data::to_uint8(result)), upscale_luma(model, luma(picture), adjoint::kCPU)),
+            1.01F / 255.0F);
+}
+
+TEST_F(SuperResolution, PatchesAreOnePlaceInBothResolutions) {
+  const Patches patches(PictureSet::synthetic(40, 3, 64), 16, 50);
+  for (std::int64_t i = 0; i < patches.size(); ++i) {
+    adjoint::Generator generator(static_cast<std::uint64_t>(i));
+    const data::Example example = patches.get(i, generator);
+    ASSERT_EQ(example.input.shape(), (Shape{1, 16, 16}));
+    ASSERT_EQ(example.target.shape(), (Shape{1, 32, 32}));
+    const Tensor low =
+        adjoint::interpolate(example.target, {.size = 16, .mode = adjoint::Interpolation::kBicubic, .antialias = true});
+    // Away from the edges, where the patch lacks its surroundings; both were rounded to 8 bits, colours to low once
+    // more.
+    EXPECT_LT(largest_difference(data::crop(low, 2, 2, 12, 12), data::crop(example.input, 2, 2, 12, 12)), 3.0F / 255.0F)
+        << i;
+  }
+}
+
+TEST_F(SuperResolution, FoldersAreSplitWithoutOverlap) {
+  const Split split = split_folder(write_pictures(), {});
+  EXPECT_EQ(split.training.size(), 5);
+  EXPECT_EQ(split.validation.size(), 1);
+  for (std::int64_t i = 0; i < split.training.size(); ++i) EXPECT_NE(split.training.name(i), split.validation.name(0));
+  EXPECT_ERROR(split_folder(folder_ / "pictures", folder_ / "pictures"), "must not be in both --images and --val");
+  fs::create_directories(folder_ / "empty");
+  EXPECT_ERROR(split_folder(folder_ / "empty", {}), "holds no PNG or JPEG file");
+}
+
+TEST_F(SuperResolution, ModelsAreSavedWithTheirOptions) {
+  const Model model = random_model({.features = 6, .layers = 2});
+  save_model(folder_ / "m.safetensors", model);
+  const Model loaded = load_model(folder_ / "m.safetensors");
+  EXPECT_EQ(loaded.options().features, 6);
+  const Tensor low = Tensor::full({1, 1, 6, 6}, 0.3);
+  EXPECT_EQ(loaded(low).to_vector<float>(), model(low).to_vector<float>());
+  adjoint::nn::save_safetensors(folder_ / "other.safetensors", {{"a", Tensor::zeros({2})}});
+  EXPECT_ERROR(load_model(folder_ / "other.safetensors"), "is no model of this program");
+}
+
+/// Trains to the end, stopping and resuming after each of `stops` steps, and returns the last checkpoint.
+adjoint::nn::Safetensors trained(const TrainingOptions& options, const std::vector<std::int64_t>& stops,
+                                 const fs::path& checkpoint) {
+  Progress progress;
+  auto trainer = std::make_unique<Trainer>(options, adjoint::kCPU);
+  for (const std::int64_t stop : stops) {
+    EXPECT_FALSE(trainer->run(checkpoint, progress, [&] { return trainer->steps_done() >= stop; }));
+    EXPECT_EQ(trainer->steps_done(), stop);
+    trainer = Trainer::resume(checkpoint, adjoint::kCPU);
+    EXPECT_EQ(trainer->steps_done(), stop);
+  }
+  EXPECT_TRUE(trainer->run(checkpoint, progress, [] { return false; }));
+  return adjoint::nn::load_safetensors(checkpoint);
+}
+
+TEST_F(SuperResolution, AResumedRunIsBitForBitTheUninterruptedOne) {
+  const TrainingOptions options = small_options();
+  const auto whole = trained(options, {}, folder_ / "whole.safetensors");
+  const auto resumed = trained(options, {0, 3, 4, 11}, folder_ / "resumed.safetensors");
+  ASSERT_EQ(whole.tensors.size(), resumed.tensors.size());
+  for (std::size_t i = 0; i < whole.tensors.size(); ++i) {
+    EXPECT_EQ(whole.tensors[i].first, resumed.tensors[i].first);
+    EXPECT_EQ(whole.tensors[i].second.to_vector<double>(), resumed.tensors[i].second.to_vector<double>())
+        << whole.tensors[i].first;
+  }
+  const auto state = [](const auto& file) {
+    auto json = nlohmann::json::parse(file.metadata.begin()->second);
+    json.erase("seconds");
+    for (auto& point : json["curve"]) point.erase("seconds");
+    return json;
+  };
+  EXPECT_EQ(state(whole), state(resumed));
+  TrainingOptions other = options;
+  other.seed = 6;
+  const auto weight = [](const adjoint::nn::Safetensors& file) {
+    for (const auto& [name, tensor] : file.tensors) {
+      if (name == "model.up.weight") return tensor.to_vector<float>();
+    }
+    return std::vector<float>{};
+  };
+  EXPECT_FALSE(weight(whole).empty());
+  EXPECT_NE(weight(trained(other, {}, folder_ / "other.safetensors")), weight(whole));
+}
+
+TEST_F(SuperResolution, ResumingWithOtherPicturesIsAnError) {
+  TrainingOptions options = small_options();
+  options.steps = 4;
+  trained(options, {2}, folder_ / "c.safetensors");
+  data::write_png(folder_ / "pictures" / "1.png", synthetic_picture(7, 40, 40));
+  EXPECT_ERROR(Trainer::resume(folder_ / "c.safetensors", adjoint::kCPU), "are not those that");
+}
+
+/// Runs the program and returns its exit code; `output_` has what it said.
+class SuperResolutionTool : public SuperResolution {
+ protected:
+  int run(const std::string& arguments, const std::string& before = "") {
+    const fs::path log = folder_ / "log";
+    const std::string command =
+        before + " '" ADJOINT_SUPER_RESOLUTION "' " + arguments + " > '" + log.string() + "' 2>&1";
+    const int status = std::system(command.c_str());
+    std::ifstream file(log);
+    output_.assign(std::istreambuf_iterator<char>(file), {});
+    return WEXITSTATUS(status);
+  }
+  std::int64_t lines() const { return std::count(output_.begin(), output_.end(), '\n'); }
+
+  std::string output_;
+};
+
+TEST_F(SuperResolutionTool, TrainsUpscalesAndEvaluates) {
+  const std::string pictures = write_pictures().string(), out = (folder_ / "out").string();
+  ASSERT_EQ(run("train --images " + pictures +
+                " --steps 6 --batch 2 --patch 8 --features 4 --layers 1 --test-every 3 --out " + out),
+            0)
+      << output_;
+  EXPECT_EQ(output_.find('\x1b'), std::string::npos) << "no terminal, so plain lines";
+  for (const char* name : {"model.safetensors", "comparison.png", "curves.png", "metrics.json"}) {
+    EXPECT_TRUE(fs::exists(folder_ / "out" / name)) << name;
+    EXPECT_NE(output_.find(name), std::string::npos) << name;
+  }
+  const auto metrics = nlohmann::json::parse(std::ifstream(folder_ / "out" / "metrics.json"));
+  EXPECT_GT(metrics["psnr_bicubic"].get<double>(), 10.0);
+  EXPECT_GT(metrics["psnr_adjoint"].get<double>(), 10.0);
+  EXPECT_GT(metrics["seconds"].get<double>(), 0.0);
+  EXPECT_FALSE(metrics["device"].get<std::string>().empty());
+  ASSERT_EQ(metrics["curve"].size(), 2U);
+  EXPECT_EQ(metrics["curve"][1]["step"], 6);
+  EXPECT_EQ(data::read_image(folder_ / "out" / "comparison.png").size(0), 3);
+
+  const std::string model = out + "/model.safetensors", enlarged = (folder_ / "big.png").string();
+  ASSERT_EQ(run("upscale " + model + " " + pictures + "/0.jpg " + enlarged), 0) << output_;
+  EXPECT_EQ(data::read_image(enlarged).shape(), (Shape{3, 80, 122}));
+  ASSERT_EQ(run("eval --images " + pictures + " --model " + model), 0) << output_;
+  EXPECT_EQ(lines(), 8);
+}
+
+TEST_F(SuperResolutionTool, AnInterruptSavesAndResumes) {
+  const std::string pictures = write_pictures().string(), out = (folder_ / "out").string();
+  ASSERT_EQ(run("train --images " + pictures +
+                    " --steps 1000000 --batch 2 --patch 8 --features 4 --layers 1 --test-every 1000 --out " + out,
+                "timeout --preserve-status -s INT 2"),
+            130)
+      << output_;
+  EXPECT_NE(output_.find("super_resolution train --resume --out " + out), std::string::npos) << output_;
+  EXPECT_EQ(run("train --resume --out " + out, "timeout --preserve-status -s INT 2"), 130) << output_;
+}
+
+TEST_F(SuperResolutionTool, BadInputIsOneLineAndExitCode1) {
+  std::ofstream(folder_ / "text.png") << "no picture";
+  const std::string here = folder_.string();
+  for (const std::string& arguments :
+       {"upscale " + here + "/none.safetensors a.png b.png", "upscale " + here + "/text.png a.png b.png",
+        "eval --images " + here + "/none", "train --images " + here + "/none --out " + here + "/out",
+        "train --images " + here + " --out " + here + "/out", "train --resume --out " + here + "/out2",
+        "train --steps 0 --out " + here + "/out", "train --out " + here + "/text.png/out"}) {
+    EXPECT_EQ(run(arguments), 1) << arguments;
+    EXPECT_EQ(lines(), 1) << arguments << ": " << output_;
+  }
+}
+
+TEST_F(SuperResolutionTool, WrongUsageIsExitCode2) {
+  for (const char* arguments :
+       {"", "enlarge", "upscale only_one", "train --steps many", "train --resume --steps 5", "train --val x"}) {
+    EXPECT_EQ(run(arguments), 2) << arguments << ": " << output_;
+  }
+  EXPECT_EQ(run("--help"), 0);
+  EXPECT_EQ(run("train --help"), 0);
+}
+
+}  // namespace
+}  // namespace super_resolution
