@@ -358,8 +358,7 @@ std::vector<Tensor> Tape::gradient(const Tensor& result, const std::vector<Tenso
     targets.push_back(impl_->find(inputs[i]));
     ADJOINT_CHECK(targets.back() >= 0 || options.allow_unused,
                   "gradient: each input must be on this tape; got input {} of shape {}; mark it with requires_grad_() "
-                  "before it is "
-                  "used, or pass .allow_unused",
+                  "before it is used, or pass .allow_unused",
                   i, inputs[i].shape());
   }
   std::vector<std::int64_t> on_tape;

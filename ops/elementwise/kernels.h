@@ -20,26 +20,20 @@ void map(std::span<const Tensor> in, Tensor& out, const typename F<float>::Attr&
 }  // namespace adjoint::cuda
 
 // One list a source file, so that they compile side by side.
-#define ADJOINT_ARITHMETIC_FUNCTORS(X)                                                                             \
-  X(Add)                                                                                                           \
-  X(Sub)                                                                                                           \
-  X(Mul)                                                                                                           \
-  X(Div)                                                                                                           \
-  X(Neg) X(AddScaled) X(AddScalar) X(SubScalar) X(ScalarSub) X(MulScalar) X(DivScalar) X(ScalarDiv) X(Abs) X(Sign) \
-      X(Square) X(Clamp) X(Relu)
+// clang-format off
+#define ADJOINT_ARITHMETIC_FUNCTORS(X) \
+  X(Add) X(Sub) X(Mul) X(Div) X(Neg) X(AddScaled) X(AddScalar) X(SubScalar) X(ScalarSub) X(MulScalar) X(DivScalar) \
+  X(ScalarDiv) X(Abs) X(Sign) X(Square) X(Clamp) X(Relu)
 #define ADJOINT_MATH_FUNCTORS(X) \
-  X(Exp) X(Log) X(Sqrt) X(Sin) X(Cos) X(PowScalar) X(Pow) X(LeakyRelu) X(Prelu) X(Sigmoid) X(Tanh) X(Silu) X(Softplus)
+  X(Exp) X(Log) X(Sqrt) X(Sin) X(Cos) X(PowScalar) X(Pow) X(LeakyRelu) X(Prelu) X(Sigmoid) X(Tanh) X(Silu) \
+  X(Softplus)
 #define ADJOINT_GRADIENT_FUNCTORS(X) \
-  X(AbsGrad)                         \
-  X(ReluGrad)                        \
-  X(LeakyReluGrad) X(ClampGrad) X(PreluGrad) X(PreluGate) X(MaximumGrad) X(SigmoidGrad) X(TanhGrad) X(SiluGrad)
-#define ADJOINT_SELECTION_FUNCTORS(X)                                                                                 \
-  X(Equal)                                                                                                            \
-  X(NotEqual)                                                                                                         \
-  X(Less)                                                                                                             \
-  X(LessEqual)                                                                                                        \
-  X(EqualScalar) X(NotEqualScalar) X(LessScalar) X(LessEqualScalar) X(GreaterScalar) X(GreaterEqualScalar) X(Minimum) \
-      X(Maximum) X(Where)
+  X(AbsGrad) X(ReluGrad) X(LeakyReluGrad) X(ClampGrad) X(PreluGrad) X(PreluGate) X(MaximumGrad) X(SigmoidGrad) \
+  X(TanhGrad) X(SiluGrad)
+#define ADJOINT_SELECTION_FUNCTORS(X) \
+  X(Equal) X(NotEqual) X(Less) X(LessEqual) X(EqualScalar) X(NotEqualScalar) X(LessScalar) X(LessEqualScalar) \
+  X(GreaterScalar) X(GreaterEqualScalar) X(Minimum) X(Maximum) X(Where)
+// clang-format on
 
 #define ADJOINT_INSTANTIATE_MAP(F) \
   template void map<functor::F>(std::span<const Tensor>, Tensor&, const functor::F<float>::Attr&);
