@@ -56,7 +56,7 @@ __device__ float hash_value(std::uint64_t i, std::uint32_t seed, bool integers) 
 template <class T>
 __global__ void fill(T* p, std::int64_t n, std::uint32_t seed, bool integers) {
   for (std::int64_t i = blockIdx.x * 256LL + threadIdx.x; i < n; i += gridDim.x * 256LL) {
-    p[i] = correlation::from_float<T>(hash_value(static_cast<std::uint64_t>(i), seed, integers));
+    p[i] = from_float<T>(hash_value(static_cast<std::uint64_t>(i), seed, integers));
   }
 }
 
@@ -73,7 +73,7 @@ __global__ void verify(ConvGeometry g, bool transposed, const T* x, const T* w, 
     const std::int64_t channels = transposed ? g.image_channels : g.feature_channels;
     const std::int64_t c = at / (extent[0] * extent[1]) % channels, n = at / (extent[0] * extent[1]) / channels;
     const std::int64_t group = c / (transposed ? ci : cf);
-    double sum = bias ? static_cast<double>(correlation::to_float(bias[c])) : 0, size = fabs(sum);
+    double sum = bias ? static_cast<double>(to_float(bias[c])) : 0, size = fabs(sum);
     for (std::int64_t kh = 0; kh < g.kernel[0]; ++kh) {
       for (std::int64_t kw = 0; kw < g.kernel[1]; ++kw) {
         std::int64_t h, v;
@@ -91,19 +91,18 @@ __global__ void verify(ConvGeometry g, bool transposed, const T* x, const T* w, 
         }
         for (std::int64_t k = 0; k < (transposed ? cf : ci); ++k) {
           const std::int64_t feature = transposed ? group * cf + k : c, image = transposed ? c - group * ci : k;
-          const double weight =
-              correlation::to_float(w[((feature * ci + image) * g.kernel[0] + kh) * g.kernel[1] + kw]);
+          const double weight = to_float(w[((feature * ci + image) * g.kernel[0] + kh) * g.kernel[1] + kw]);
           const std::int64_t plane =
               transposed ? (n * g.feature_channels + feature) : n * g.image_channels + group * ci + k;
           const Extent2& in = transposed ? g.feature : g.image;
-          const double term = weight * correlation::to_float(x[(plane * in[0] + h) * in[1] + v]);
+          const double term = weight * to_float(x[(plane * in[0] + h) * in[1] + v]);
           sum += term;
           size += fabs(term);
         }
       }
     }
-    const double got = correlation::to_float(out[at]);
-    const double rounded = correlation::to_float(correlation::from_float<T>(static_cast<float>(sum)));
+    const double got = to_float(out[at]);
+    const double rounded = to_float(from_float<T>(static_cast<float>(sum)));
     const double error = fabs(got - rounded) / (size > 0 ? size : 1);
     if (!(got == rounded)) atomicAdd(worst + 1, 1u);
     const float bits = error == error ? static_cast<float>(error) : 1e30f;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <adjoint/ops/conv/correlation_plan.h>
+#include <adjoint/ops/conv/cuda/arithmetic.h>
 #include <adjoint/ops/conv/cuda/dispatch.h>
 
 namespace adjoint::cuda {
@@ -22,7 +23,8 @@ struct CorrelationOperands {
   std::int32_t store_vector;  // 1, or the elements of 16 bytes where rows of out are so aligned
 };
 
-enum class Arithmetic { kTF32, kFloat32, kBFloat16, kFloat16 };  // kFloat32: three tf32 products
+/// Whether this build holds the kernels' sm_90a code; asked on a device of compute capability 9.0.
+bool has_correlation_code(int device);
 
 /// Packs the filter into a workspace, then computes, on the device's current stream. One translation unit each.
 template <Arithmetic kArithmetic>

@@ -4,6 +4,7 @@
 #include <adjoint/core/tensor.h>
 #include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/ops/conv/cuda/plain.h>
+#include <adjoint/ops/conv/cuda/weight.h>
 #include <adjoint/ops/conv/kernels.h>
 
 #include <string_view>
@@ -13,7 +14,7 @@ namespace {
 
 constexpr const ConvKernel* kConv[] = {&correlation_conv, &plain_conv};
 constexpr const ConvKernel* kConvTranspose[] = {&correlation_conv_transpose, &plain_conv_transpose};
-constexpr const ConvKernel* kConvWeight[] = {&plain_conv_weight};
+constexpr const ConvKernel* kConvWeight[] = {&tensor_core_conv_weight, &plain_conv_weight};
 
 thread_local const char* forced = nullptr;
 

@@ -1,0 +1,37 @@
+// What the tensor-core kernels of the trio compute with.
+#pragma once
+
+#include <adjoint/ops/conv/cuda/dispatch.h>
+
+#include <cstdint>
+
+namespace adjoint::cuda {
+
+enum class Arithmetic { kTF32, kFloat32, kBFloat16, kFloat16 };  // kFloat32: three tf32 products
+
+/// Of a problem in float32, bfloat16 or float16.
+inline Arithmetic arithmetic_of(const ConvProblem& problem) {
+  switch (problem.dtype) {
+    case kBFloat16: return Arithmetic::kBFloat16;
+    case kFloat16: return Arithmetic::kFloat16;
+    default: return problem.precision == Precision::kTF32 ? Arithmetic::kTF32 : Arithmetic::kFloat32;
+  }
+}
+
+/// Elements of a 32-bit unit.
+inline int unit_elements(Arithmetic arithmetic) {
+  return arithmetic == Arithmetic::kBFloat16 || arithmetic == Arithmetic::kFloat16 ? 2 : 1;
+}
+
+/// Whether every row of `row_bytes` that begins at `pointer` begins at a multiple of `bytes`.
+inline bool rows_aligned(const void* pointer, std::int64_t row_bytes, std::int64_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(bytes) == 0 && row_bytes % bytes == 0;
+}
+
+/// Elements of `size` bytes that all those rows let be read at once: 16 bytes' worth, two, or one.
+inline std::int32_t row_vector(const void* pointer, std::int64_t row, std::int64_t size) {
+  if (rows_aligned(pointer, row * size, 16)) return static_cast<std::int32_t>(16 / size);
+  return rows_aligned(pointer, row * size, 2 * size) ? 2 : 1;
+}
+
+}  // namespace adjoint::cuda

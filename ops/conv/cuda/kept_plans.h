@@ -1,0 +1,42 @@
+// Plans of the tensor-core kernels, kept: planning takes longer than launching, and a training loop asks for the same
+// few.
+#pragma once
+
+#include <adjoint/ops/conv/cuda/arithmetic.h>
+#include <adjoint/ops/conv/cuda/dispatch.h>
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace adjoint::cuda {
+
+/// This thread's plan for the problem's role, geometry and arithmetic, made by make(plan) where there is none yet; null
+/// where make() returned false. Valid until the thread has asked for many others.
+template <class Plan, class Make>
+const Plan* keep_plan(const ConvProblem& problem, Make&& make) {
+  struct Kept {
+    ConvRole role;
+    ConvGeometry geometry;
+    Arithmetic arithmetic;
+    std::unique_ptr<Plan> plan;
+  };
+  constexpr std::size_t kMostKept = 128;
+  thread_local std::vector<Kept> kept;
+  thread_local std::size_t oldest = 0;
+  const Arithmetic arithmetic = arithmetic_of(problem);
+  for (const Kept& k : kept) {
+    if (k.role == problem.role && k.arithmetic == arithmetic && k.geometry == problem.geometry) return k.plan.get();
+  }
+  auto plan = std::make_unique<Plan>();
+  if (!make(*plan)) plan.reset();
+  Kept entry{problem.role, problem.geometry, arithmetic, std::move(plan)};
+  if (kept.size() < kMostKept) return kept.emplace_back(std::move(entry)).plan.get();
+  Kept& slot = kept[oldest];
+  oldest = (oldest + 1) % kMostKept;
+  slot = std::move(entry);
+  return slot.plan.get();
+}
+
+}  // namespace adjoint::cuda

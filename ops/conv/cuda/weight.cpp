@@ -1,0 +1,51 @@
+#include <adjoint/core/cuda/runtime.h>
+#include <adjoint/ops/conv/cuda/kept_plans.h>
+#include <adjoint/ops/conv/cuda/weight.h>
+
+namespace adjoint::cuda {
+namespace {
+
+// Channels and taps are padded to the tile; where that leaves less than this share of the products, the plain kernels
+// are faster.
+constexpr double kLeastUse = 1.0 / 64;
+
+const WeightPlan* find_plan(const ConvProblem& problem) {
+  const Arithmetic arithmetic = arithmetic_of(problem);
+  return keep_plan<WeightPlan>(problem, [&](WeightPlan& plan) {
+    return plan_weight(problem.geometry, unit_elements(arithmetic), arithmetic == Arithmetic::kFloat32, plan);
+  });
+}
+
+bool has_tensor_cores(int device) {
+  int major = 0;
+  ADJOINT_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  return major >= 8;
+}
+
+double use_of_tile(const WeightPlan& plan) {
+  const double rows = static_cast<double>(plan.image_channels) * plan.kernel_h * plan.kernel_w;
+  return rows / (static_cast<double>(plan.channel_blocks) * plan.tap_blocks * plan.tile_rows) * plan.feature_channels /
+         (static_cast<double>(plan.column_blocks) * plan.tile_columns);
+}
+
+bool takes(const ConvProblem& problem) {
+  if (problem.dtype == kFloat64 || !has_tensor_cores(problem.device)) return false;
+  const WeightPlan* plan = find_plan(problem);
+  return plan != nullptr && use_of_tile(*plan) >= kLeastUse;
+}
+
+void run(const ConvProblem& problem) {
+  const WeightPlan& plan = *find_plan(problem);
+  switch (arithmetic_of(problem)) {
+    case Arithmetic::kTF32: return run_weight<Arithmetic::kTF32>(plan, problem);
+    case Arithmetic::kFloat32: return run_weight<Arithmetic::kFloat32>(plan, problem);
+    case Arithmetic::kBFloat16: return run_weight<Arithmetic::kBFloat16>(plan, problem);
+    case Arithmetic::kFloat16: return run_weight<Arithmetic::kFloat16>(plan, problem);
+  }
+}
+
+}  // namespace
+
+const ConvKernel tensor_core_conv_weight{"tensor_core_conv_weight", takes, run};
+
+}  // namespace adjoint::cuda

@@ -1,0 +1,153 @@
+// The schedule of the tensor-core kernels for conv_weight: plain C++ for host and device, tested without a GPU.
+//
+//   filter[f][c][tap] = sum over images n and feature positions o of feature[n][f][o] * image[n][c][o * stride -
+//   padding + tap * dilation]
+//
+// is a product whose rows are (tap, image channel), whose columns are feature channels and whose summed index runs over
+// positions, which lie contiguous in both operands. A block computes kRows x kColumns of it for one split of the
+// positions: stage by stage it keeps a tile of tile_h x tile_w positions of each of its feature channels, and of its
+// image channels what its taps read at those positions. The image is split into planes by its position mod stride, so
+// that a row reads at unit stride at one constant offset. Rows are ordered by tap within a block of channels:
+// neighbouring rows are neighbouring channels. The number of splits depends on the shape alone, and partial sums are
+// added in order.
+#pragma once
+
+#include <adjoint/core/export.h>
+#include <adjoint/ops/conv/geometry.h>
+
+#include <cstdint>
+
+namespace adjoint::cuda {
+
+inline constexpr int kMaxTapBlocks = 256;
+
+/// The tile shapes that are compiled; eight warps share a tile.
+struct WeightTile {
+  int rows, columns;
+};
+inline constexpr WeightTile kWeightTiles[] = {{256, 128}, {256, 64}, {256, 32}, {256, 8}};
+
+/// The taps of a block's rows, and where its stage of the image begins.
+struct WeightTapBlock {
+  std::int32_t first_tap, taps;
+  std::int32_t h_base, w_base;  // relative to the tile's first position, in units of stride
+  std::int32_t first_plane_h, first_plane_w;
+};
+
+struct WeightPlan {
+  std::int32_t groups;
+  std::int64_t batch;
+  std::int32_t unit_elements;                     // of a 32-bit unit: 1, or 2 halves
+  std::int32_t image_channels, feature_channels;  // a group
+  std::int32_t image_h, image_w, feature_h, feature_w;
+  std::int32_t kernel_h, kernel_w, stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w;
+  std::int32_t tile_rows, tile_columns;   // of the product
+  std::int32_t log2_tile_h, log2_tile_w;  // positions of a stage
+  std::int32_t tiles_h, tiles_w;
+  std::int64_t stages;  // batch * tiles_h * tiles_w
+  std::int32_t splits;
+  std::int64_t stages_per_split;
+  std::int32_t block_channels, channel_blocks;  // image channels of a block
+  std::int32_t tap_blocks, column_blocks;
+  std::int32_t planes_h, planes_w, rows, cols;  // of a channel's stage
+  std::int32_t image_pitch, feature_pitch;      // elements from one channel of a stage to the next
+  std::int32_t smem_stages;
+  WeightTapBlock tap_block[kMaxTapBlocks];
+
+  ADJOINT_HD std::int64_t blocks_per_split() const {
+    return std::int64_t{groups} * channel_blocks * tap_blocks * column_blocks;
+  }
+};
+
+/// One block's part of the product.
+struct WeightWork {
+  std::int32_t group, first_channel, tap_block, first_column;
+};
+
+ADJOINT_HD inline WeightWork weight_work(const WeightPlan& p, std::int64_t block) {
+  WeightWork work;
+  work.first_column = static_cast<std::int32_t>(block % p.column_blocks) * p.tile_columns;
+  block /= p.column_blocks;
+  work.tap_block = static_cast<std::int32_t>(block % p.tap_blocks);
+  block /= p.tap_blocks;
+  work.first_channel = static_cast<std::int32_t>(block % p.channel_blocks) * p.block_channels;
+  work.group = static_cast<std::int32_t>(block / p.channel_blocks);
+  return work;
+}
+
+/// What row `row` of a block is: a channel relative to the block's first, and a tap.
+struct WeightRow {
+  std::int32_t channel, tap;
+  bool valid;
+};
+
+ADJOINT_HD inline WeightRow weight_row(const WeightPlan& p, const WeightWork& work, std::int32_t row) {
+  const WeightTapBlock& taps = p.tap_block[work.tap_block];
+  WeightRow result;
+  const std::int32_t tap = row / p.block_channels;
+  result.channel = row - tap * p.block_channels;
+  result.tap = taps.first_tap + tap;
+  result.valid = tap < taps.taps && work.first_channel + result.channel < p.image_channels;
+  return result;
+}
+
+ADJOINT_HD inline std::int32_t weight_floor_div(std::int64_t a, std::int32_t b) {
+  return static_cast<std::int32_t>(a >= 0 ? a / b : -((-a + b - 1) / b));
+}
+
+/// Elements from a stage's image to what a valid row reads at the stage's first position.
+ADJOINT_HD inline std::int32_t weight_row_offset(const WeightPlan& p, const WeightWork& work, const WeightRow& row) {
+  const WeightTapBlock& taps = p.tap_block[work.tap_block];
+  const std::int64_t h = static_cast<std::int64_t>(row.tap / p.kernel_w) * p.dilation_h - p.padding_h;
+  const std::int64_t w = static_cast<std::int64_t>(row.tap % p.kernel_w) * p.dilation_w - p.padding_w;
+  const std::int32_t offset_h = weight_floor_div(h, p.stride_h), offset_w = weight_floor_div(w, p.stride_w);
+  const auto plane_h = static_cast<std::int32_t>(h - static_cast<std::int64_t>(offset_h) * p.stride_h);
+  const auto plane_w = static_cast<std::int32_t>(w - static_cast<std::int64_t>(offset_w) * p.stride_w);
+  const std::int32_t plane = (plane_h - taps.first_plane_h) * p.planes_w + plane_w - taps.first_plane_w;
+  return row.channel * p.image_pitch + (plane * p.rows + offset_h - taps.h_base) * p.cols + offset_w - taps.w_base;
+}
+
+/// Where an element of the filter is among the blocks' sums.
+struct WeightPlace {
+  std::int64_t block;
+  std::int32_t row, column;
+};
+
+ADJOINT_HD inline WeightPlace weight_place(const WeightPlan& p, std::int32_t group, std::int32_t feature_channel,
+                                           std::int32_t image_channel, std::int32_t tap) {
+  const std::int32_t channel_block = image_channel / p.block_channels, tap_block = tap / p.tap_block[0].taps;
+  const std::int32_t column_block = feature_channel / p.tile_columns;
+  WeightPlace place;
+  place.block =
+      ((std::int64_t{group} * p.channel_blocks + channel_block) * p.tap_blocks + tap_block) * p.column_blocks +
+      column_block;
+  place.row =
+      (tap - tap_block * p.tap_block[0].taps) * p.block_channels + image_channel - channel_block * p.block_channels;
+  place.column = feature_channel - column_block * p.tile_columns;
+  return place;
+}
+
+/// Where a stage's positions begin.
+struct WeightStage {
+  std::int64_t n;
+  std::int32_t h, w;
+};
+
+ADJOINT_HD inline WeightStage weight_stage(const WeightPlan& p, std::int64_t stage) {
+  WeightStage result;
+  result.w = static_cast<std::int32_t>(stage % p.tiles_w) << p.log2_tile_w;
+  stage /= p.tiles_w;
+  result.h = static_cast<std::int32_t>(stage % p.tiles_h) << p.log2_tile_h;
+  result.n = stage / p.tiles_h;
+  return result;
+}
+
+/// Bytes of dynamic shared memory that a block uses; of the workspace of partial sums.
+ADJOINT_API std::int64_t weight_smem_bytes(const WeightPlan& plan);
+ADJOINT_API std::int64_t weight_workspace_bytes(const WeightPlan& plan);
+
+/// False where the kernels do not take the geometry: extents from 2^28 on, planes from 2^31, stages that do not fit.
+/// `split` asks for float32 in three products.
+ADJOINT_API bool plan_weight(const ConvGeometry& geometry, int unit_elements, bool split, WeightPlan& plan);
+
+}  // namespace adjoint::cuda
