@@ -2,6 +2,7 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/tensor.h>
+#include <adjoint/ops/conv/cuda/channelwise.h>
 #include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/ops/conv/cuda/plain.h>
 #include <adjoint/ops/conv/cuda/weight.h>
@@ -12,9 +13,10 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr const ConvKernel* kConv[] = {&correlation_conv, &plain_conv};
-constexpr const ConvKernel* kConvTranspose[] = {&correlation_conv_transpose, &plain_conv_transpose};
-constexpr const ConvKernel* kConvWeight[] = {&tensor_core_conv_weight, &plain_conv_weight};
+constexpr const ConvKernel* kConv[] = {&channelwise_conv, &correlation_conv, &plain_conv};
+constexpr const ConvKernel* kConvTranspose[] = {&channelwise_conv_transpose, &correlation_conv_transpose,
+                                                &plain_conv_transpose};
+constexpr const ConvKernel* kConvWeight[] = {&channelwise_conv_weight, &tensor_core_conv_weight, &plain_conv_weight};
 
 thread_local const char* forced = nullptr;
 

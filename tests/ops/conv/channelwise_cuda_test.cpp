@@ -1,0 +1,160 @@
+// The kernels for few channels a group: exact on integers in every dtype over shapes that reach every compiled number
+// of taps, at odd addresses, with NaN and infinity where the oracle puts them; the same bits from run to run.
+#ifdef ADJOINT_WITH_CUDA
+
+#include <adjoint/ops/conv/cuda/dispatch.h>
+#include <adjoint/ops/conv/trio.h>
+#include <adjoint/tests/support/conv_oracle.h>
+#include <adjoint/tests/support/conv_problem.h>
+#include <adjoint/tests/support/values.h>
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace adjoint::testing {
+namespace {
+
+const std::vector<ConvCase>& grouped_cases() {
+  static const std::vector<ConvCase> cases = {
+      {.name = "up2",
+       .in_channels = 6,
+       .out_channels = 6,
+       .groups = 6,
+       .input = {17, 40},
+       .kernel = {4, 4},
+       .stride = {2, 2},
+       .padding = {1, 1}},
+      {.name = "multiplier",
+       .in_channels = 3,
+       .out_channels = 12,
+       .groups = 3,
+       .input = {9, 150},
+       .kernel = {3, 3},
+       .stride = {1, 1},
+       .padding = {1, 1}},
+      {.name = "three_a_group",
+       .in_channels = 9,
+       .out_channels = 6,
+       .groups = 3,
+       .input = {8, 9},
+       .kernel = {5, 5},
+       .stride = {2, 1},
+       .padding = {2, 2},
+       .output_padding = {1, 0}},
+      {.name = "row",
+       .in_channels = 4,
+       .out_channels = 4,
+       .groups = 4,
+       .input = {1, 5000},
+       .kernel = {1, 16},
+       .stride = {1, 8},
+       .padding = {0, 4}},
+      {.name = "short_row",
+       .in_channels = 4,
+       .out_channels = 4,
+       .groups = 4,
+       .input = {1, 700},
+       .kernel = {1, 4},
+       .stride = {1, 2},
+       .padding = {0, 1},
+       .dilation = {1, 3}},
+      {.name = "one_pixel", .in_channels = 4, .out_channels = 4, .groups = 4, .input = {1, 1}, .kernel = {5, 5}},
+      {.name = "no_taps",
+       .in_channels = 2,
+       .out_channels = 2,
+       .groups = 2,
+       .input = {5, 6},
+       .kernel = {2, 2},
+       .stride = {3, 3},
+       .output_padding = {1, 2}},
+      {.name = "two_kernels",
+       .batch = 1,
+       .in_channels = 2,
+       .out_channels = 2,
+       .groups = 2,
+       .input = {40, 33},
+       .kernel = {4, 4},
+       .stride = {3, 2},
+       .dilation = {2, 1}},
+  };
+  return cases;
+}
+
+struct Results {
+  Tensor conv, conv_transpose, conv_weight;
+};
+
+Results run_trio(const ConvProblem& p, const TensorOptions& options) {
+  const ConvGeometry& g = p.geometry;
+  const Tensor image = p.image_tensor(options), filter = p.filter_tensor(options), feature = p.feature_tensor(options);
+  return {conv(image, filter, p.feature_bias_tensor(options), g),
+          conv_transpose(feature, filter, p.image_bias_tensor(options), g), conv_weight(image, feature, g)};
+}
+
+void expect_oracles(const ConvProblem& p, DType dtype) {
+  SCOPED_TRACE(to_string(dtype));
+  const ConvGeometry& g = p.geometry;
+  const Results actual = run_trio(p, {.dtype = dtype, .device = kCUDA});
+  expect_values("conv", actual.conv, oracle::conv(g, p.image, p.filter, p.feature_bias));
+  expect_values("conv_transpose", actual.conv_transpose, oracle::conv_transpose(g, p.feature, p.filter, p.image_bias));
+  expect_values("conv_weight", actual.conv_weight, oracle::conv_weight(g, p.image, p.feature));
+}
+
+TEST(ChannelwiseCuda, TakesTheCases) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  for (const ConvCase& c : grouped_cases()) {
+    for (const auto role : {cuda::ConvRole::kFeature, cuda::ConvRole::kImage, cuda::ConvRole::kFilter}) {
+      const cuda::ConvProblem problem{.role = role,
+                                      .geometry = geometry(c),
+                                      .dtype = kFloat32,
+                                      .precision = Precision::kFull,
+                                      .device = 0,
+                                      .first = nullptr,
+                                      .second = nullptr,
+                                      .bias = nullptr,
+                                      .out = nullptr};
+      EXPECT_EQ(std::string(cuda::select_conv_kernel(problem).name).substr(0, 11), "channelwise") << c.name;
+    }
+  }
+}
+
+TEST(ChannelwiseCuda, IntegersAreExact) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  for (const ConvCase& c : grouped_cases()) {
+    SCOPED_TRACE(c);
+    const ConvProblem p = integer_problem(geometry(c));
+    for (const DType dtype : {kFloat32, kBFloat16, kFloat16}) expect_oracles(p, dtype);
+  }
+}
+
+TEST(ChannelwiseCuda, NonFiniteValuesAppearWhereTheOraclePutsThem) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  for (const ConvCase& c : grouped_cases()) {
+    SCOPED_TRACE(c);
+    for (const double value : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+      for (auto operand : {&ConvProblem::image, &ConvProblem::filter, &ConvProblem::feature}) {
+        ConvProblem p = integer_problem(geometry(c));
+        (p.*operand)[(p.*operand).size() / 2] = value;
+        expect_oracles(p, kFloat32);
+      }
+    }
+  }
+}
+
+TEST(ChannelwiseCuda, RepeatsItsBits) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  for (const ConvCase& c : grouped_cases()) {
+    SCOPED_TRACE(c);
+    const ConvProblem p = real_problem(geometry(c));
+    const Results first = run_trio(p, {.dtype = kFloat32, .device = kCUDA});
+    const Results again = run_trio(p, {.dtype = kFloat32, .device = kCUDA});
+    expect_same_bits("conv", again.conv, first.conv);
+    expect_same_bits("conv_transpose", again.conv_transpose, first.conv_transpose);
+    expect_same_bits("conv_weight", again.conv_weight, first.conv_weight);
+  }
+}
+
+}  // namespace
+}  // namespace adjoint::testing
+#endif
