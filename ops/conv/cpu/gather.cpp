@@ -10,12 +10,16 @@
 #include <adjoint/ops/conv/kernels.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
+#include <limits>
 #include <vector>
 
 namespace adjoint::cpu {
 namespace {
+
+constexpr std::int64_t kStripChannels = 8;
 
 using PlanMaker = std::vector<OwnedGatherPlan> (*)(const ConvGeometry&, const PlanLimits&);
 
@@ -25,37 +29,48 @@ struct FilterLayout {
 };
 
 template <class T>
-bool is_finite(T value) {
+bool all_finite(const T* values, std::int64_t count) {
   using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-  constexpr Bits exponent = sizeof(T) == 4 ? Bits{0x7f800000} : static_cast<Bits>(0x7ff0000000000000);
-  return (std::bit_cast<Bits>(value) & exponent) != exponent;
+  constexpr Bits exponent = std::bit_cast<Bits>(std::numeric_limits<T>::infinity());
+  bool finite = true;
+  for (std::int64_t i = 0; i < count; ++i) finite &= (std::bit_cast<Bits>(values[i]) & exponent) != exponent;
+  return finite;
 }
 
-// Packs rows [begin, end) of one group: to[tap][inner channel][row]. Returns whether every value was finite.
+// Rows of the product, the same in every plan of a call, whose filters are packed together.
+struct RowBlock {
+  std::int64_t begin, end;
+  std::int64_t size() const { return end - begin; }
+};
+
+// Packs a strip of inner channels of one plan: to[tap][inner channel][row]. Returns whether every value was finite.
 template <class T>
-bool pack_block(const OwnedGatherPlan& owned, std::int64_t begin, std::int64_t end, const FilterLayout& layout,
-                const T* filter, T* to) {
-  constexpr std::int64_t kStrip = 8;  // inner channels whose filters are read again for each tap: they stay in cache
+bool pack_strip(const OwnedGatherPlan& owned, RowBlock block, std::int64_t first, std::int64_t channels,
+                const FilterLayout& layout, const T* filter, T* to) {
+  // Transposed by way of a strip that stays in the first-level cache: steps through `to` are large powers of two.
+  constexpr std::int64_t kStripTaps = 16, kMostRows = 8;
+  std::array<T, kStripChannels * kStripTaps * kMostRows> strip;
   const GatherPlan& plan = owned.plan;
-  const std::int64_t rows = end - begin;
   bool finite = true;
-  for (std::int64_t first = 0; first < plan.in_channels; first += kStrip) {
-    const std::int64_t last = std::min(first + kStrip, plan.in_channels);
-    for (std::int64_t tap = 0; tap < plan.taps; ++tap) {
-      T* target = to + (tap * plan.in_channels + first) * rows;
-      std::int64_t slot = begin / plan.out_channels, channel = begin % plan.out_channels;
-      for (std::int64_t i = 0; i < rows; ++i) {
-        const T* from =
-            filter + channel * layout.row_step + owned.kernel_taps[static_cast<std::size_t>(slot * plan.taps + tap)];
-        for (std::int64_t c = first; c < last; ++c) {
-          const T value = from[c * layout.inner_step];
-          finite &= is_finite(value);
-          target[(c - first) * rows + i] = value;
-        }
-        if (++channel == plan.out_channels) {
-          channel = 0;
-          ++slot;
-        }
+  for (std::int64_t first_tap = 0; first_tap < plan.taps; first_tap += kStripTaps) {
+    const std::int64_t taps = std::min(kStripTaps, plan.taps - first_tap);
+    for (std::int64_t i = 0; i < block.size(); ++i) {
+      const std::int64_t channel = (block.begin + i) / plan.slots, slot = (block.begin + i) % plan.slots;
+      const std::int64_t* tap = owned.kernel_taps.data() + slot * plan.taps + first_tap;
+      for (std::int64_t c = 0; c < channels; ++c) {
+        const T* from = filter + channel * layout.row_step + (first + c) * layout.inner_step;
+        T* target = strip.data() + c * block.size() + i;
+        for (std::int64_t t = 0; t < taps; ++t) target[t * kStripChannels * block.size()] = from[tap[t]];
+      }
+    }
+    for (std::int64_t t = 0; t < taps; ++t) {
+      const T* from = strip.data() + t * kStripChannels * block.size();
+      finite &= all_finite(from, channels * block.size());
+      const std::int64_t channel_step = owned.by_shifts ? plan.taps : 1,
+                         tap_step = owned.by_shifts ? 1 : plan.in_channels;
+      for (std::int64_t c = 0; c < channels; ++c) {
+        T* target = to + ((first_tap + t) * tap_step + (first + c) * channel_step) * block.size();
+        for (std::int64_t i = 0; i < block.size(); ++i) target[i] = from[c * block.size() + i];
       }
     }
   }
@@ -65,6 +80,7 @@ bool pack_block(const OwnedGatherPlan& owned, std::int64_t begin, std::int64_t e
 struct Task {
   std::size_t plan;
   GatherTile tile;
+  ShiftTile shift_tile;  // in place of tile where the plan is by shifts
 };
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -91,35 +107,41 @@ void append_tiles(std::size_t index, const GatherPlan& plan, std::int64_t panel,
   }
 }
 
+void append_shift_tiles(std::size_t index, const OwnedGatherPlan& owned, std::vector<Task>& tasks) {
+  const GatherPlan& plan = owned.plan;
+  const Place grid = plan.grid_extent;
+  for (std::int64_t n = 0; n < plan.batch; ++n) {
+    for (std::int64_t group = 0; group < plan.groups; ++group) {
+      for (std::int64_t h = 0; h < grid.h; h += owned.shift_tile.h) {
+        for (std::int64_t w = 0; w < grid.w; w += owned.shift_tile.w) {
+          const Place extent{std::min(owned.shift_tile.h, grid.h - h), std::min(owned.shift_tile.w, grid.w - w)};
+          tasks.push_back({index, {}, {group, n, {h, w}, extent}});
+        }
+      }
+    }
+  }
+}
+
 // Every group's packed filter, of every plan, one after another.
 template <class T>
 class PackedFilters {
  public:
   PackedFilters(const std::vector<OwnedGatherPlan>& plans, const FilterLayout& layout, const T* filter) {
     std::int64_t elements = 0;
-    std::vector<std::int64_t> first_block = {0};
     for (const OwnedGatherPlan& owned : plans) {
       offsets_.push_back(elements);
       elements += owned.plan.groups * owned.plan.rows * owned.plan.inner;
-      first_block.push_back(first_block.back() + owned.plan.groups * owned.plan.blocks);
     }
     buffer_ = Buffer(elements * static_cast<std::int64_t>(sizeof(T)));
+    if (elements == 0) return;
+    const GatherPlan& any = plans.front().plan;
+    const std::int64_t blocks = any.groups * any.blocks, grain = std::max<std::int64_t>(1, (blocks << 14) / elements);
     std::atomic<bool> finite{true};
-    const std::int64_t blocks = first_block.back();
-    parallel_ranges(blocks, std::max<std::int64_t>(1, blocks * (std::int64_t{1} << 14) / (elements + 1)),
-                    [&](std::int64_t begin, std::int64_t end) {
-                      std::size_t index = 0;
-                      for (std::int64_t block = begin; block < end; ++block) {
-                        while (block >= first_block[index + 1]) ++index;
-                        const GatherPlan& plan = plans[index].plan;
-                        const std::int64_t in_plan = block - first_block[index], group = in_plan / plan.blocks;
-                        const std::int64_t row = in_plan % plan.blocks * plan.rows / plan.blocks;
-                        const std::int64_t last = (in_plan % plan.blocks + 1) * plan.rows / plan.blocks;
-                        T* to = group_data(index, plan, group) + row * plan.inner;
-                        if (!pack_block(plans[index], row, last, layout, filter + group * layout.group_step, to))
-                          finite = false;
-                      }
-                    });
+    parallel_ranges(blocks, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t block = begin; block < end; ++block) {
+        if (!pack(plans, block / any.blocks, block % any.blocks, layout, filter)) finite = false;
+      }
+    });
     finite_ = finite;
   }
 
@@ -129,6 +151,23 @@ class PackedFilters {
   }
 
  private:
+  // One block of rows, of all plans at once: each part of the filter is read from memory once.
+  bool pack(const std::vector<OwnedGatherPlan>& plans, std::int64_t group, std::int64_t block,
+            const FilterLayout& layout, const T* filter) const {
+    const GatherPlan& any = plans.front().plan;
+    const RowBlock rows{block * any.rows / any.blocks, (block + 1) * any.rows / any.blocks};
+    bool finite = true;
+    for (std::int64_t first = 0; first < any.in_channels; first += kStripChannels) {
+      const std::int64_t channels = std::min(kStripChannels, any.in_channels - first);
+      for (std::size_t index = 0; index < plans.size(); ++index) {
+        const GatherPlan& plan = plans[index].plan;
+        finite &= pack_strip(plans[index], rows, first, channels, layout, filter + group * layout.group_step,
+                             group_data(index, plan, group) + rows.begin * plan.inner);
+      }
+    }
+    return finite;
+  }
+
   Buffer buffer_;
   std::vector<std::int64_t> offsets_;
   bool finite_ = true;
@@ -138,27 +177,37 @@ template <class T>
 void run(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry, PlanMaker make_plans,
          const FilterLayout& layout) {
   const Kernels<T>& kernel = kernels<T>();
-  std::vector<OwnedGatherPlan> plans = make_plans(geometry, {.block = kernel.block});
+  std::vector<OwnedGatherPlan> plans = make_plans(geometry, {.block = kernel.block, .panel = kernel.panel});
   const T* filter = in[1].data<T>();
   PackedFilters<T> filters(plans, layout, filter);
   if (!filters.finite()) {  // no infinity may meet the zeros around an image
-    plans = make_plans(geometry, {.block = kernel.block, .exact_taps = true});
+    plans = make_plans(geometry, {.block = kernel.block, .panel = kernel.panel, .exact_taps = true});
     filters = PackedFilters<T>(plans, layout, filter);
   }
   std::vector<Task> tasks;
   for (std::size_t index = 0; index < plans.size(); ++index) {
-    append_tiles(index, plans[index].plan, kernel.panel, tasks);
+    if (plans[index].by_shifts) {
+      append_shift_tiles(index, plans[index], tasks);
+    } else {
+      append_tiles(index, plans[index].plan, kernel.panel, tasks);
+    }
   }
   const T* source = in[0].data<T>();
   const T* bias = in.size() == 3 ? in[2].data<T>() : nullptr;
   T* result = out.mutable_data<T>();
   parallel_for(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t i) {
     const Task& task = tasks[static_cast<std::size_t>(i)];
-    const GatherPlan& plan = plans[task.plan].plan;
-    const std::int64_t group = task.tile.group;
-    kernel.gather_tile(plan, task.tile, source, filters.group_data(task.plan, plan, group),
-                       bias == nullptr ? nullptr : bias + group * plan.out_channels, result,
-                       thread_scratch<T>(kGatherScratch));
+    const OwnedGatherPlan& owned = plans[task.plan];
+    const GatherPlan& plan = owned.plan;
+    const std::int64_t group = owned.by_shifts ? task.shift_tile.group : task.tile.group;
+    const T* packed = filters.group_data(task.plan, plan, group);
+    const T* group_bias = bias == nullptr ? nullptr : bias + group * plan.out_channels;
+    T* scratch = thread_scratch<T>(owned.scratch());
+    if (owned.by_shifts) {
+      kernel.shift_tile(plan, owned.shifts, task.shift_tile, source, packed, group_bias, result, scratch);
+    } else {
+      kernel.gather_tile(plan, task.tile, source, packed, group_bias, result, scratch);
+    }
   });
 }
 

@@ -98,6 +98,8 @@ void share_inputs(std::vector<AxisPlan>& plans, std::int64_t rows, std::int64_t 
     shared.slots.push_back(plan.slots.front());
   }
   shared.extent = end - shared.begin;
+  // Neighbouring slots are neighbouring outputs: gather_tile stores them as one.
+  std::sort(shared.slots.begin(), shared.slots.end(), [](const auto& a, const auto& b) { return a.place < b.place; });
   const std::int64_t computed = shared.extent * static_cast<std::int64_t>(plans.size());
   // Narrow products gain from every row that shares a gathered tile; wide ones have enough of their own.
   const bool worthwhile = rows < 4 * block ? computed <= 2 * positions : computed * 20 <= positions * 21;
@@ -146,6 +148,60 @@ OwnedGatherPlan combine(const PlanShape& shape, const AxisPlan& h, const AxisPla
   return owned;
 }
 
+// Turns the plan into one by shifts where that saves work: the product is narrow, and a slab holds fewer elements than
+// its taps would gather.
+void use_shifts(OwnedGatherPlan& owned, std::int64_t panel) {
+  constexpr std::int64_t kNarrow = 64, kMostInner = 2048, kMostResidues = 16, kEnough = 32;
+  constexpr std::int64_t kSlabElements = std::int64_t{1} << 16, kSumElements = std::int64_t{1} << 15;
+  const GatherPlan& plan = owned.plan;
+  const Place step = plan.in_step;
+  if (plan.taps < 2 || plan.taps > kMostShiftTaps || plan.rows > kNarrow || plan.inner > kMostInner ||
+      step.h > kMostResidues || step.w > kMostResidues || step.h * step.w > kMostResidues || plan.positions == 0) {
+    return;
+  }
+  ShiftPlan& shifts = owned.shifts;
+  shifts.residues = step.h * step.w;
+  owned.residue_used = std::make_unique<bool[]>(static_cast<std::size_t>(shifts.residues));
+  Place last{};
+  std::int64_t used = 0;
+  for (const Place& place : owned.tap_places) {
+    const Place shift{floor_div(place.h, step.h), floor_div(place.w, step.w)};
+    const std::int64_t residue = (place.h - shift.h * step.h) * step.w + place.w - shift.w * step.w;
+    const bool first = owned.shift_taps.empty();
+    shifts.shift_begin =
+        first ? shift : Place{std::min(shifts.shift_begin.h, shift.h), std::min(shifts.shift_begin.w, shift.w)};
+    last = first ? shift : Place{std::max(last.h, shift.h), std::max(last.w, shift.w)};
+    owned.shift_taps.push_back({residue, shift});
+    bool& seen = owned.residue_used[static_cast<std::size_t>(residue)];
+    used += seen ? 0 : 1;
+    seen = true;
+  }
+  shifts.shift_extent = {last.h - shifts.shift_begin.h, last.w - shifts.shift_begin.w};
+  for (ShiftPlan::Tap& tap : owned.shift_taps) {
+    tap.shift = {tap.shift.h - shifts.shift_begin.h, tap.shift.w - shifts.shift_begin.w};
+  }
+  shifts.taps = owned.shift_taps.data();
+  shifts.residue_used = owned.residue_used.get();
+
+  const Place halo = shifts.shift_extent, grid = plan.grid_extent;
+  if (halo.h > kSlabElements || halo.w > kSlabElements) return;
+  const auto fits = [&](Place extent) {
+    const std::int64_t plane = (extent.h + halo.h) * (extent.w + halo.w);
+    return plane <= kSlabElements / (plan.in_channels * shifts.residues) && plane <= kSumElements / plan.rows;
+  };
+  Place extent{1, grid.w};
+  while (extent.w > panel && !fits(extent)) extent.w = (extent.w + 1) / 2;
+  const std::int64_t columns = (grid.w + extent.w - 1) / extent.w;
+  const std::int64_t most_rows = std::max<std::int64_t>(1, plan.batch * plan.groups * columns * grid.h / kEnough);
+  while (extent.h < std::min(grid.h, most_rows) && fits({extent.h + 1, extent.w})) ++extent.h;
+  // What a tile copies and computes in vain must not outweigh what it saves.
+  const std::int64_t slab = used * (extent.h + halo.h) * (extent.w + halo.w), positions = extent.h * extent.w;
+  const std::int64_t computed = ((extent.h - 1) * (extent.w + halo.w) + extent.w + panel - 1) / panel * panel;
+  if (!fits(extent) || slab * 3 > 2 * plan.taps * positions || computed * 4 > positions * 5) return;
+  owned.by_shifts = true;
+  owned.shift_tile = extent;
+}
+
 std::vector<OwnedGatherPlan> make_plans(const PlanShape& shape, std::array<std::vector<AxisPlan>, 2> axes,
                                         const Extent2& kernel, const PlanLimits& limits) {
   for (std::size_t axis : {0U, 1U}) {
@@ -167,12 +223,22 @@ std::vector<OwnedGatherPlan> make_plans(const PlanShape& shape, std::array<std::
   }
   std::vector<OwnedGatherPlan> plans;
   for (const AxisPlan& h : axes[0]) {
-    for (const AxisPlan& w : axes[1]) plans.push_back(combine(shape, h, w, kernel, limits.block));
+    for (const AxisPlan& w : axes[1]) {
+      plans.push_back(combine(shape, h, w, kernel, limits.block));
+      if (!limits.exact_taps) use_shifts(plans.back(), limits.panel);
+    }
   }
   return plans;
 }
 
 }  // namespace
+
+std::int64_t OwnedGatherPlan::scratch() const {
+  if (!by_shifts) return kGatherScratch;
+  const std::int64_t pitch = shift_tile.w + shifts.shift_extent.w;
+  const std::int64_t slab = plan.in_channels * shifts.residues * (shift_tile.h + shifts.shift_extent.h) * pitch;
+  return slab + 2 * kShiftPadding + plan.rows * (shift_tile.h * pitch + kShiftPadding);
+}
 
 std::vector<OwnedGatherPlan> conv_plans(const ConvGeometry& g, const PlanLimits& limits) {
   const PlanShape shape{

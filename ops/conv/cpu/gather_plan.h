@@ -5,6 +5,7 @@
 #include <adjoint/ops/conv/geometry.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace adjoint::cpu {
@@ -14,12 +15,21 @@ struct OwnedGatherPlan {
   GatherPlan plan;
   std::vector<Place> tap_places, slot_places;
   std::vector<std::int64_t> kernel_taps;  // (slots, taps): which tap of the filter
+
+  bool by_shifts = false;  // computed by ShiftTiles of this extent at most
+  ShiftPlan shifts{};
+  Place shift_tile;
+  std::vector<ShiftPlan::Tap> shift_taps;
+  std::unique_ptr<bool[]> residue_used;
+
+  /// Elements of scratch memory that a tile needs.
+  std::int64_t scratch() const;
 };
 
-/// What limits a plan: rows of a block of the product, and whether positions whose taps differ may share a plan. They
-/// may where the filter is finite: a tap outside the image is multiplied as zero then.
+/// What limits a plan: rows of a block of the product, positions of a panel, and whether positions whose taps differ
+/// may share a plan. They may where the filter is finite: a tap outside the image is multiplied as zero then.
 struct PlanLimits {
-  std::int64_t block = 1;
+  std::int64_t block = 1, panel = 1;
   bool exact_taps = false;
 };
 

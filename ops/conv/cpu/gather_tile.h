@@ -10,6 +10,7 @@ namespace {
 
 // Neighbouring positions of one panel that lie in one row of the grid.
 struct Run {
+  Index sums;  // its first position's place in a row of the tile's sums
   Index panel;
   Index at, length;  // within the panel
   Index n, h, w;     // of its first position
@@ -35,7 +36,7 @@ Index find_runs(const GatherPlan& plan, const GatherTile& tile, Run* runs) {
     const Index n = position / plane, h = position % plane / width, w = position % width;
     const Index at = position - tile.begin, in_panel = at % kPanel<T>;
     const Index length = minimum(minimum(tile.end - position, width - w), kPanel<T> - in_panel);
-    runs[count++] = {at / kPanel<T>, in_panel, length, n, plan.grid_begin.h + h, plan.grid_begin.w + w};
+    runs[count++] = {at, at / kPanel<T>, in_panel, length, n, plan.grid_begin.h + h, plan.grid_begin.w + w};
     position += length;
   }
   return count;
@@ -80,17 +81,48 @@ inline void copy_strided(T* to, const T* from, Index count, Index any_step) {
   }
 }
 
-// Rows of a panel, `pitch` apart, from the planes of as many channels.
+// A row of `length` with zeros where it lies outside. `from` is where its first position would be.
 template <int step, class T>
-void gather_run(Index channels, const T* from, Index plane, Index any_step, Inside valid, Index length, T* to,
-                Index pitch) {
+inline void copy_row(const T* from, Index any_step, Inside valid, Index length, T* to) {
+  if (valid.begin > 0) zero_elements(to, valid.begin);
+  copy_strided<step>(to + valid.begin, from + valid.begin * (step == 0 ? any_step : step), valid.end - valid.begin,
+                     any_step);
+  if (valid.end < length) zero_elements(to + valid.end, length - valid.end);
+}
+
+#if defined(__AVX512F__)
+// One run's row in at most kPanelVectors masked moves: lanes that are not loaded are zero.
+template <int vectors, class T>
+void gather_run_masked(Index channels, const T* from, Index plane, Inside valid, Index length, T* to, Index pitch) {
+  LaneMask loaded[vectors], stored[vectors];
+  for (int v = 0; v < vectors; ++v) {
+    loaded[v] = lane_mask<T>(valid.begin - v * kLanes<T>, valid.end - v * kLanes<T>);
+    stored[v] = lane_mask<T>(0, length - v * kLanes<T>);
+  }
   for (Index c = 0; c < channels; ++c) {
-    if (valid.begin > 0) zero_elements(to, valid.begin);
-    copy_strided<step>(to + valid.begin, from, valid.end - valid.begin, any_step);
-    if (valid.end < length) zero_elements(to + valid.end, length - valid.end);
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) {
+      masked_store(to + v * kLanes<T>, stored[v], masked_load(from + v * kLanes<T>, loaded[v]));
+    }
     from += plane;
     to += pitch;
   }
+}
+#endif
+
+// Rows of a panel, `pitch` apart, from the planes of as many channels. `from` is where the run's first position would
+// be.
+template <int step, class T>
+void gather_run(Index channels, const T* from, Index plane, Index any_step, Inside valid, Index length, T* to,
+                Index pitch) {
+#if defined(__AVX512F__)
+  if constexpr (step == 1) {
+    if (length <= kLanes<T>) return gather_run_masked<1>(channels, from, plane, valid, length, to, pitch);
+    if (length <= 2 * kLanes<T>) return gather_run_masked<2>(channels, from, plane, valid, length, to, pitch);
+    return gather_run_masked<3>(channels, from, plane, valid, length, to, pitch);
+  }
+#endif
+  for (Index c = 0; c < channels; ++c) copy_row<step>(from + c * plane, any_step, valid, length, to + c * pitch);
 }
 
 template <class T>
@@ -118,8 +150,7 @@ void gather(const GatherPlan& plan, const GatherTile& tile, const Run* runs, Ind
       const Inside valid = row_exists ? inside(w, step, run->length, plan.in_extent.w) : Inside{};
       const T* from = in;
       if (valid.end > valid.begin) {
-        from += ((run->n * plan.groups + tile.group) * plan.in_channels + channel) * plane + h * plan.in_extent.w + w +
-                valid.begin * step;
+        from += ((run->n * plan.groups + tile.group) * plan.in_channels + channel) * plane + h * plan.in_extent.w + w;
       }
       const Index pitch = panels.width(run->panel);
       T* to = panels.panel(run->panel) + row * pitch + run->at;
@@ -160,35 +191,85 @@ void multiply(const GatherPlan& plan, const GatherTile& tile, const Panels<T>& p
   }
 }
 
+// Where the sums of one run of positions go: q's are `count`, outputs `step` apart.
+template <class T>
+struct OutputRun {
+  const T* sums;
+  T* to;
+  Index count, step;
+  T bias;
+};
+
 template <int step, class T>
-inline void store_run(T* to, const T* from, Index count, Index any_step, T bias) {
-  const Index distance = step == 0 ? any_step : step;
-  for (Index i = 0; i < count; ++i) to[i * distance] = from[i] + bias;
+inline void store_strided(const OutputRun<T>& run) {
+  const Index distance = step == 0 ? run.step : step;
+  for (Index i = 0; i < run.count; ++i) run.to[i * distance] = run.sums[i] + run.bias;
 }
 
+// Two rows of sums, `pitch` apart, whose outputs are neighbours.
 template <class T>
-void store_sums(const GatherPlan& plan, const GatherTile& tile, const Run* runs, Index run_count, const T* sums,
-                const T* bias, T* out) {
-  const Index plane = plan.out_extent.h * plan.out_extent.w, step = plan.out_step.w;
-  const Index first = tile.first_block * plan.rows / plan.blocks, last = tile.last_block * plan.rows / plan.blocks;
-  for (Index row = first; row < last; ++row) {
-    const Index channel = row % plan.out_channels;
-    const Place place = plan.slot_places[row / plan.out_channels];
-    const T offset = bias == nullptr ? T{} : bias[channel];
+inline void store_interleaved_pair(const OutputRun<T>& run, Index pitch) {
+  Index i = 0;
+  for (; i + kLanes<T> <= run.count; i += kLanes<T>) {
+    const Vector<T> even = load(run.sums + i) + run.bias, odd = load(run.sums + pitch + i) + run.bias;
+    store(run.to + 2 * i, interleave_low<T>(even, odd));
+    store(run.to + 2 * i + kLanes<T>, interleave_high<T>(even, odd));
+  }
+  for (; i < run.count; ++i) {
+    run.to[2 * i] = run.sums[i] + run.bias;
+    run.to[2 * i + 1] = run.sums[pitch + i] + run.bias;
+  }
+}
+
+// The outputs of one run in one row of the product, or in `slots` rows whose outputs are neighbours.
+template <class T>
+void store_run(const GatherPlan& plan, const Run& run, Place place, Index slots, const T* sums, Index pitch, T bias,
+               T* out) {
+  const Index h = run.h * plan.out_step.h + place.h, w = run.w * plan.out_step.w + place.w;
+  if (h < 0 || h >= plan.out_extent.h) return;
+  const Index step = plan.out_step.w;
+  const T* from = sums + run.sums;
+  T* to = out + h * plan.out_extent.w + w;
+  if (slots == 2) {
+    const Inside first = inside(w, step, run.length, plan.out_extent.w);
+    const Inside second = inside(w + 1, step, run.length, plan.out_extent.w);
+    const Index begin = maximum(first.begin, second.begin), end = minimum(first.end, second.end);
+    if (begin < end) store_interleaved_pair<T>({from + begin, to + begin * step, end - begin, step, bias}, pitch);
+    // At the ends of a row one of the two may lie outside.
+    for (Index i = first.begin; i < minimum(begin, first.end); ++i) to[i * step] = from[i] + bias;
+    for (Index i = maximum(end, first.begin); i < first.end; ++i) to[i * step] = from[i] + bias;
+    from += pitch;
+    for (Index i = second.begin; i < minimum(begin, second.end); ++i) to[i * step + 1] = from[i] + bias;
+    for (Index i = maximum(end, second.begin); i < second.end; ++i) to[i * step + 1] = from[i] + bias;
+    return;
+  }
+  const Inside valid = inside(w, step, run.length, plan.out_extent.w);
+  if (valid.begin == valid.end) return;
+  const OutputRun<T> output{from + valid.begin, to + valid.begin * step, valid.end - valid.begin, step, bias};
+  if (step == 1) {
+    store_strided<1>(output);
+  } else {
+    store_strided<0>(output);
+  }
+}
+
+// Rows [first, last) of the product, `pitch` apart.
+template <class T>
+void store_sums(const GatherPlan& plan, Index group, Index first, Index last, const Run* runs, Index run_count,
+                const T* sums, Index pitch, const T* bias, T* out) {
+  const Index plane = plan.out_extent.h * plan.out_extent.w;
+  for (Index row = first; row < last;) {
+    const Index channel = row / plan.slots, slot = row % plan.slots;
+    const Place place = plan.slot_places[slot];
+    const bool pair = plan.out_step.w == 2 && slot + 1 < plan.slots && row + 1 < last &&
+                      plan.slot_places[slot + 1].h == place.h && plan.slot_places[slot + 1].w == place.w + 1;
+    const Index slots = pair ? 2 : 1;
     for (const Run* run = runs; run != runs + run_count; ++run) {
-      const Index h = run->h * plan.out_step.h + place.h, w = run->w * step + place.w;
-      if (h < 0 || h >= plan.out_extent.h) continue;
-      const Inside valid = inside(w, step, run->length, plan.out_extent.w);
-      if (valid.begin == valid.end) continue;
-      const T* from = sums + (row - first) * kTilePositions + run->panel * kPanel<T> + run->at + valid.begin;
-      T* to = out + ((run->n * plan.groups + tile.group) * plan.out_channels + channel) * plane +
-              h * plan.out_extent.w + w + valid.begin * step;
-      switch (step) {
-        case 1: store_run<1>(to, from, valid.end - valid.begin, step, offset); break;
-        case 2: store_run<2>(to, from, valid.end - valid.begin, step, offset); break;
-        default: store_run<0>(to, from, valid.end - valid.begin, step, offset); break;
-      }
+      T* target = out + ((run->n * plan.groups + group) * plan.out_channels + channel) * plane;
+      store_run(plan, *run, place, slots, sums + (row - first) * pitch, pitch, bias == nullptr ? T{} : bias[channel],
+                target);
     }
+    row += slots;
   }
 }
 
@@ -209,7 +290,8 @@ void gather_tile(const GatherPlan& plan, const GatherTile& tile, const T* in, co
     multiply(plan, tile, panels, filter, first, sums);
     first += kTileInner;
   } while (first < plan.inner);
-  store_sums(plan, tile, runs, run_count, sums, bias, out);
+  store_sums(plan, tile.group, tile.first_block * plan.rows / plan.blocks, tile.last_block * plan.rows / plan.blocks,
+             runs, run_count, sums, kTilePositions, bias, out);
 }
 
 }  // namespace

@@ -32,8 +32,29 @@ struct GatherPlan {
   const Place* slot_places;  // (slots)
   std::int64_t positions;    // batch * grid
   std::int64_t inner;        // taps * in_channels: rows of a gathered tile, tap-major
-  std::int64_t rows;         // slots * out_channels: rows of the product, slot-major
+  std::int64_t rows;         // slots * out_channels: rows of the product, channel-major: row = channel * slots + slot
   std::int64_t blocks;       // of rows: block i begins at row i * rows / blocks
+};
+
+/// A plan's taps as shifts of one slab, for narrow products, which gathering each tap's inputs would dominate: a tile's
+/// inputs are copied once, with zeros around the plane, split by residue modulo in_step, so that neighbouring grid
+/// positions are neighbours; a tap then reads a residue at a constant distance. Positions run on over the ends of the
+/// slab's rows.
+struct ShiftPlan {
+  struct Tap {
+    std::int64_t residue;  // h * in_step.w + w
+    Place shift;           // from the slab's first row and column
+  };
+  Place shift_begin, shift_extent;  // of all taps: smallest, and largest less smallest
+  std::int64_t residues;            // in_step.h * in_step.w
+  const Tap* taps;                  // (taps)
+  const bool* residue_used;         // (residues)
+};
+
+/// One task's share of a plan's product where taps are shifts: a part of one sample's grid, all rows of the product.
+struct ShiftTile {
+  std::int64_t group, n;
+  Place begin, extent;  // from grid_begin
 };
 
 /// One task's share of a plan's product.
@@ -46,7 +67,7 @@ struct GatherTile {
 /// Bounds of a tile: its gathered inputs and its sums stay in a core's second-level cache. kTilePositions is a multiple
 /// of every panel.
 inline constexpr std::int64_t kTilePositions = 192;
-inline constexpr std::int64_t kTileRows = 128;
+inline constexpr std::int64_t kTileRows = 256;
 /// Inner rows that are gathered and multiplied at a time: a block of filters, kTileInner long, stays in the first
 /// level.
 inline constexpr std::int64_t kTileInner = 256;
@@ -57,6 +78,16 @@ struct OuterProduct {
   std::int64_t vector_step[3];  // elements
   std::int64_t scalar_step[3];
   std::int64_t lane_step;
+};
+
+/// Vectors of an outer product with a single lane: more than a panel's, or its sums would wait for one another.
+inline constexpr std::int64_t kMostLoneVectors = 8;
+
+/// Part of a weight gradient of one image plane and one feature plane: feature positions [begin, begin + extent).
+struct DotTile {
+  Place image_extent, begin, extent;
+  std::int64_t feature_width;
+  Place kernel, stride, padding, dilation;
 };
 
 template <class T>
@@ -70,13 +101,22 @@ struct Kernels {
   /// group's, or null; `in` and `out` are whole tensors; `scratch` holds gather_scratch elements, 64-byte aligned.
   void (*gather_tile)(const GatherPlan& plan, const GatherTile& tile, const T* in, const T* filter, const T* bias,
                       T* out, T* scratch);
+  /// As gather_tile, by shifts; the packed blocks are channel-major: (in_channels, taps, rows of the block). `scratch`
+  /// holds shift_scratch elements.
+  void (*shift_tile)(const GatherPlan& plan, const ShiftPlan& shifts, const ShiftTile& tile, const T* in,
+                     const T* filter, const T* bias, T* out, T* scratch);
   /// to[position][channel] = from[channel][position]; channels from `channels` to `pitch` become zero.
   void (*transpose)(std::int64_t channels, std::int64_t positions, const T* from, std::int64_t channel_step, T* to,
                     std::int64_t pitch);
   /// result: (lanes, vectors), lanes `pitch` elements apart.
   void (*outer_product)(const OuterProduct& product, int vectors, int lanes, const T* vector_operand,
                         const T* scalar_operand, T* result, std::int64_t pitch);
+  /// Adds each tap's sum to result (kernel.h, kernel.w). `scratch` holds the image rows that the tile reads.
+  void (*tap_dots)(const DotTile& tile, const T* image, const T* feature, T* result, T* scratch);
 };
+
+/// Taps that a plan by shifts has at most, and elements past a slab's last position that whole panels touch.
+inline constexpr std::int64_t kMostShiftTaps = 512, kShiftPadding = 64;
 
 /// Elements of scratch memory that gather_tile needs.
 inline constexpr std::int64_t kGatherScratch = kTilePositions * (kTileInner + kTileRows);

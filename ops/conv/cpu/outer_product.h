@@ -33,12 +33,12 @@ void accumulate(const OuterProduct& product, const T* vector_operand, const T* s
       const T* b = scalar_operand + n * product.scalar_step[0] + h * product.scalar_step[1];
       for (Index w = 0; w < product.extent[2]; ++w) {
         Vector<T> left[vectors];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int v = 0; v < vectors; ++v) left[v] = load(a + v * kLanes<T>);
 #pragma GCC unroll 8
         for (int j = 0; j < lanes; ++j) {
           const T right = b[j * lane_step];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
           for (int v = 0; v < vectors; ++v) sums[j][v] += left[v] * right;
         }
         a += vector_step;
@@ -48,7 +48,7 @@ void accumulate(const OuterProduct& product, const T* vector_operand, const T* s
   }
 #pragma GCC unroll 8
   for (int j = 0; j < lanes; ++j) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int v = 0; v < vectors; ++v) {
       T* to = result + j * pitch + v * kLanes<T>;
       store(to, load(to) + sums[j][v]);
@@ -67,9 +67,20 @@ void accumulate_lanes(int wanted, const OuterProduct& product, const T* vector_o
   accumulate<T, vectors, lanes>(product, vector_operand, scalar_operand, result, pitch);
 }
 
+template <class T, int vectors>
+void accumulate_lone(int wanted, const OuterProduct& product, const T* vector_operand, const T* scalar_operand,
+                     T* result) {
+  if constexpr (vectors > 1) {
+    if (wanted < vectors)
+      return accumulate_lone<T, vectors - 1>(wanted, product, vector_operand, scalar_operand, result);
+  }
+  accumulate<T, vectors, 1>(product, vector_operand, scalar_operand, result, 0);
+}
+
 template <class T>
 void outer_product(const OuterProduct& product, int vectors, int lanes, const T* vector_operand,
                    const T* scalar_operand, T* result, Index pitch) {
+  if (lanes == 1) return accumulate_lone<T, kMostLoneVectors>(vectors, product, vector_operand, scalar_operand, result);
   switch (vectors) {
     case 1: return accumulate_lanes<T, 1, kMaxBlock>(lanes, product, vector_operand, scalar_operand, result, pitch);
     case 2: return accumulate_lanes<T, 2, kMaxBlock>(lanes, product, vector_operand, scalar_operand, result, pitch);

@@ -9,6 +9,8 @@
 
 #include <adjoint/core/parallel.h>
 #include <adjoint/ops/conv/cpu/dispatch.h>
+#include <adjoint/ops/conv/cpu/weight_chunks.h>
+#include <adjoint/ops/conv/cpu/weight_narrow.h>
 #include <adjoint/ops/conv/cpu/widen.h>
 #include <adjoint/ops/conv/kernels.h>
 
@@ -22,16 +24,6 @@ namespace {
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-struct Range {
-  std::int64_t begin, end;
-  std::int64_t size() const { return end - begin; }
-};
-
-// Feature positions that are summed together: whole planes, or rows of one, or part of a row.
-struct Chunk {
-  Range n, h, w;
-};
-
 // Feature positions o, of one axis, whose image position for tap k exists, cut to `within`.
 Range reached(const ConvGeometry& g, std::size_t axis, std::int64_t k, Range within) {
   const std::int64_t base = image_position(0, k, g.stride[axis], g.padding[axis], g.dilation[axis]);
@@ -39,23 +31,6 @@ Range reached(const ConvGeometry& g, std::size_t axis, std::int64_t k, Range wit
   const std::int64_t last = base >= g.image[axis] ? 0 : (g.image[axis] - 1 - base) / g.stride[axis] + 1;
   const std::int64_t begin = std::clamp(first, within.begin, within.end);
   return {begin, std::clamp(last, begin, std::max(begin, within.end))};
-}
-
-std::vector<Chunk> make_chunks(const ConvGeometry& g, std::int64_t positions) {
-  std::vector<Chunk> chunks;
-  const std::int64_t height = g.feature[0], width = g.feature[1];
-  const std::int64_t planes = std::max<std::int64_t>(1, positions / (height * width));
-  const std::int64_t rows = std::clamp<std::int64_t>(positions / width, 1, height);
-  const std::int64_t columns = std::min(width, positions);
-  for (std::int64_t n = 0; n < g.batch; n += planes) {
-    for (std::int64_t h = 0; h < height; h += rows) {
-      for (std::int64_t w = 0; w < width; w += columns) {
-        chunks.push_back(
-            {{n, std::min(n + planes, g.batch)}, {h, std::min(h + rows, height)}, {w, std::min(w + columns, width)}});
-      }
-    }
-  }
-  return chunks;
 }
 
 template <class T>
@@ -69,7 +44,7 @@ class WeightGradient {
     vector_channels_ = std::max(image_channels, feature_channels);
     lane_channels_ = std::min(image_channels, feature_channels);
     const std::int64_t vectors = ceil_div(vector_channels_, kernel_.lanes);
-    strips_ = ceil_div(vectors, kernel_.panel_vectors);
+    strips_ = ceil_div(vectors, lane_channels_ == 1 ? kMostLoneVectors : kernel_.panel_vectors);
     for (std::int64_t i = 0; i <= strips_; ++i) strip_begin_.push_back(i * vectors / strips_ * kernel_.lanes);
     lane_blocks_ = ceil_div(lane_channels_, kernel_.block);
   }
@@ -192,27 +167,39 @@ class WeightGradient {
                           strip_begin_.back());
   }
 
-  // Adds up the shares, in order, and puts the filter's axes in their order.
+  // Adds up the shares, in order, and puts the filter's axes in their order: a strip of vector channels and taps at a
+  // time, which stays in the first-level cache.
   void write(T* filter) const {
-    const std::int64_t image_channels = g_.image_channels_per_group(), taps = g_.taps();
-    const std::int64_t rows = g_.feature_channels;
-    parallel_ranges(rows, std::max<std::int64_t>(1, 16384 / (image_channels * taps)),
-                    [&](std::int64_t begin, std::int64_t end) {
-                      for (std::int64_t row = begin; row < end; ++row) {
-                        const std::int64_t group = row / g_.feature_channels_per_group(),
-                                           f = row % g_.feature_channels_per_group();
-                        for (std::int64_t c = 0; c < image_channels; ++c) {
-                          const std::int64_t lane = vectors_from_image_ ? f : c, channel = vectors_from_image_ ? c : f;
-                          for (std::int64_t tap = 0; tap < taps; ++tap) {
-                            T sum{};
-                            for (std::int64_t share = 0; share < shares_; ++share) {
-                              sum += sums(share, group)[(tap * lane_channels_ + lane) * strip_begin_.back() + channel];
-                            }
-                            filter[(row * image_channels + c) * taps + tap] = sum;
-                          }
-                        }
-                      }
-                    });
+    constexpr std::int64_t kChannels = 16, kTaps = 32;
+    const std::int64_t taps = g_.taps(), strips = ceil_div(vector_channels_, kChannels);
+    const std::int64_t lane_step = (vectors_from_image_ ? g_.image_channels_per_group() : 1) * taps;
+    const std::int64_t channel_step = (vectors_from_image_ ? 1 : g_.image_channels_per_group()) * taps;
+    const std::int64_t tasks = g_.groups * lane_channels_ * strips;
+    parallel_ranges(tasks, std::max<std::int64_t>(1, 1024 / taps), [&](std::int64_t begin, std::int64_t end) {
+      std::array<T, kChannels * kTaps> strip;
+      for (std::int64_t task = begin; task < end; ++task) {
+        const std::int64_t first = task % strips * kChannels, lane = task / strips % lane_channels_;
+        const std::int64_t group = task / strips / lane_channels_;
+        const std::int64_t channels = std::min(kChannels, vector_channels_ - first);
+        T* to = filter + group * vector_channels_ * lane_channels_ * taps + lane * lane_step + first * channel_step;
+        for (std::int64_t first_tap = 0; first_tap < taps; first_tap += kTaps) {
+          const std::int64_t count = std::min(kTaps, taps - first_tap);
+          for (std::int64_t tap = 0; tap < count; ++tap) {
+            const std::int64_t at = ((first_tap + tap) * lane_channels_ + lane) * strip_begin_.back() + first;
+            for (std::int64_t c = 0; c < channels; ++c) {
+              T sum = sums(0, group)[at + c];
+              for (std::int64_t share = 1; share < shares_; ++share) sum += sums(share, group)[at + c];
+              strip[static_cast<std::size_t>(c * kTaps + tap)] = sum;
+            }
+          }
+          for (std::int64_t c = 0; c < channels; ++c) {
+            T* target = to + c * channel_step + first_tap;
+            for (std::int64_t tap = 0; tap < count; ++tap)
+              target[tap] = strip[static_cast<std::size_t>(c * kTaps + tap)];
+          }
+        }
+      }
+    });
   }
 
   const ConvGeometry& g_;
@@ -232,7 +219,11 @@ class WeightGradient {
 
 void conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& g) {
   in_compute_type(in, out, [&]<class T>(std::span<const Tensor> operands, Tensor& result) {
-    WeightGradient<T>(operands[0], operands[1], g).run(result);
+    if (is_narrow<T>(g)) {
+      narrow_weight<T>(operands[0], operands[1], result, g);
+    } else {
+      WeightGradient<T>(operands[0], operands[1], g).run(result);
+    }
   });
 }
 

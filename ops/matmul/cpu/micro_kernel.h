@@ -9,6 +9,9 @@
 #pragma once
 
 #include <cstdint>
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 namespace adjoint::cpu {
 namespace {
@@ -57,6 +60,60 @@ template <class T>
 inline void store(T* to, Vector<T> value) {
   __builtin_memcpy(to, &value, sizeof value);
 }
+
+// a0 b0 a1 b1 ..., from the lower and from the upper halves.
+template <class T>
+inline Vector<T> interleave_low(Vector<T> a, Vector<T> b) {
+  constexpr int n = kLanes<T>;
+  if constexpr (n == 16) {
+    return __builtin_shufflevector(a, b, 0, n, 1, n + 1, 2, n + 2, 3, n + 3, 4, n + 4, 5, n + 5, 6, n + 6, 7, n + 7);
+  } else if constexpr (n == 8) {
+    return __builtin_shufflevector(a, b, 0, n, 1, n + 1, 2, n + 2, 3, n + 3);
+  } else if constexpr (n == 4) {
+    return __builtin_shufflevector(a, b, 0, n, 1, n + 1);
+  } else {
+    return __builtin_shufflevector(a, b, 0, n);
+  }
+}
+template <class T>
+inline Vector<T> interleave_high(Vector<T> a, Vector<T> b) {
+  constexpr int n = kLanes<T>, h = n / 2;
+  if constexpr (n == 16) {
+    return __builtin_shufflevector(a, b, h, n + h, h + 1, n + h + 1, h + 2, n + h + 2, h + 3, n + h + 3, h + 4,
+                                   n + h + 4, h + 5, n + h + 5, h + 6, n + h + 6, h + 7, n + h + 7);
+  } else if constexpr (n == 8) {
+    return __builtin_shufflevector(a, b, h, n + h, h + 1, n + h + 1, h + 2, n + h + 2, h + 3, n + h + 3);
+  } else if constexpr (n == 4) {
+    return __builtin_shufflevector(a, b, h, n + h, h + 1, n + h + 1);
+  } else {
+    return __builtin_shufflevector(a, b, h, n + h);
+  }
+}
+
+#if defined(__AVX512F__)
+using LaneMask = unsigned;
+
+// Lanes [begin, end), cut to those that there are.
+template <class T>
+inline LaneMask lane_mask(Index begin, Index end) {
+  begin = maximum(0, minimum(begin, kLanes<T>));
+  end = maximum(begin, minimum(end, kLanes<T>));
+  return ((1U << end) - 1U) & ~((1U << begin) - 1U);
+}
+// Touches no memory but the mask's lanes; the others are zero.
+inline __m512 masked_load(const float* from, LaneMask mask) {
+  return _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), from);
+}
+inline __m512d masked_load(const double* from, LaneMask mask) {
+  return _mm512_maskz_loadu_pd(static_cast<__mmask8>(mask), from);
+}
+inline void masked_store(float* to, LaneMask mask, __m512 value) {
+  _mm512_mask_storeu_ps(to, static_cast<__mmask16>(mask), value);
+}
+inline void masked_store(double* to, LaneMask mask, __m512d value) {
+  _mm512_mask_storeu_pd(to, static_cast<__mmask8>(mask), value);
+}
+#endif
 
 // c (channels, vectors * lanes; channels `pitch` apart) = or += the sum over k < inner of a[k] (vectors) * b[k]
 // (channels).

@@ -1,0 +1,146 @@
+#!/usr/bin/python3
+"""Transposed convolution on the CPU beside PyTorch's, in one run: milliseconds, and how many times faster.
+
+Both sides get the same number of threads and take turns, a few calls at a time, so that whatever else the machine does
+hits both alike; each case reports the medians. "forward + backward" computes the result and the gradients of input and
+weight.
+
+    bench/compare_pytorch_cpu.py [--threads 2] [--rounds 15] [--isa avx2] [--only NAME] [--program build/bench/bench_conv_cpu]
+
+Needs Debian's python3-torch, and the program from a build with -DADJOINT_BUILD_BENCH=ON. Writes
+bench/results/pytorch_cpu.json (--out).
+"""
+
+import argparse
+import dataclasses
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import time
+
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PARTS = {"forward": "forward", "both": "forward + backward"}
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    batch: int
+    in_channels: int
+    out_channels: int
+    input: tuple
+    kernel: tuple
+    stride: tuple = (1, 1)
+    padding: tuple = (0, 0)
+    output_padding: tuple = (0, 0)
+    dilation: tuple = (1, 1)
+    groups: int = 1
+    rank: int = 2
+
+    def request(self, part, calls):
+        sizes = [*self.input, *self.kernel, *self.stride, *self.padding, *self.output_padding, *self.dilation]
+        return " ".join(map(str, [self.name, self.batch, self.in_channels, self.out_channels, self.groups, *sizes, part, calls]))
+
+
+def line(name, batch, in_channels, out_channels, length, kernel, stride=1, padding=0, dilation=1):
+    """A 1-D case: a unit height."""
+    return Case(name, batch, in_channels, out_channels, (1, length), (1, kernel), (1, stride), (0, padding),
+                dilation=(1, dilation), rank=1)
+
+
+CASES = [
+    line("128_128_k3", 1, 128, 128, 8192, 3),
+    line("32_64_k5_d3", 1, 32, 64, 16384, 5, dilation=3),
+    Case("32_32_k3x7", 1, 32, 32, (128, 128), (3, 7), padding=(1, 3)),
+    Case("dcgan_512_256_k4_s2", 4, 512, 256, (8, 8), (4, 4), (2, 2), (1, 1)),
+    Case("unet_256_128_k2_s2", 1, 256, 128, (64, 64), (2, 2), (2, 2)),
+    Case("fsrcnn_56_1_k9_s3", 1, 56, 1, (96, 96), (9, 9), (3, 3), (4, 4), (2, 2)),
+    line("hifigan_128_64_k4_s2", 1, 128, 64, 8192, 4, 2, 1),
+    Case("depthwise_128_k4_s2", 1, 128, 128, (64, 64), (4, 4), (2, 2), (1, 1), groups=128),
+]
+
+
+class Adjoint:
+    def __init__(self, program, threads, isa):
+        environment = {**os.environ, "ADJOINT_NUM_THREADS": str(threads)}
+        if isa:
+            environment["ADJOINT_CPU_ISA"] = isa
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+
+    def milliseconds(self, case, part, calls):
+        self.process.stdin.write(case.request(part, calls) + "\n")
+        self.process.stdin.flush()
+        return [float(word) for word in self.process.stdout.readline().split()]
+
+
+class PyTorch:
+    def __init__(self, case):
+        tail = (lambda size: size[1:]) if case.rank == 1 else (lambda size: size)
+        self.x = torch.randn(case.batch, case.in_channels, *tail(case.input), requires_grad=True)
+        self.w = torch.randn(case.in_channels, case.out_channels // case.groups, *tail(case.kernel), requires_grad=True)
+        function = torch.nn.functional.conv_transpose1d if case.rank == 1 else torch.nn.functional.conv_transpose2d
+        self.call = lambda: function(self.x, self.w, None, tail(case.stride), tail(case.padding), tail(case.output_padding),
+                                     case.groups, tail(case.dilation))
+        self.gradient = torch.randn_like(self.call())
+
+    def once(self, part):
+        start = time.perf_counter()
+        if part == "forward":
+            with torch.no_grad():
+                self.call()
+        else:
+            torch.autograd.grad(self.call(), (self.x, self.w), self.gradient)
+        return (time.perf_counter() - start) * 1e3
+
+    def milliseconds(self, part, calls):
+        self.once(part)
+        return [self.once(part) for _ in range(calls)]
+
+
+def compare(case, part, adjoint, rounds, calls):
+    pytorch = PyTorch(case)
+    ours, theirs = [], []
+    for _ in range(rounds):
+        ours += adjoint.milliseconds(case, part, calls)
+        theirs += pytorch.milliseconds(part, calls)
+    return {"case": case.name, "part": PARTS[part], "adjoint_ms": statistics.median(ours), "adjoint_min_ms": min(ours),
+            "pytorch_ms": statistics.median(theirs), "pytorch_min_ms": min(theirs),
+            "speedup": statistics.median(theirs) / statistics.median(ours)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--calls", type=int, default=3, help="timed calls a side and round")
+    parser.add_argument("--isa", help="baseline, avx2 or avx512: Adjoint's instruction set, in place of the best")
+    parser.add_argument("--only", default="", help="cases whose name holds this")
+    parser.add_argument("--program", default=ROOT / "build/bench/bench_conv_cpu", type=pathlib.Path)
+    parser.add_argument("--out", default=ROOT / "bench/results/pytorch_cpu.json", type=pathlib.Path)
+    arguments = parser.parse_args()
+
+    torch.set_num_threads(arguments.threads)
+    adjoint = Adjoint(arguments.program, arguments.threads, arguments.isa)
+    print(f"{'case':<22} {'part':<19} {'Adjoint ms':>10} {'PyTorch ms':>10} {'speedup':>8}")
+    results = []
+    for part in PARTS:
+        chosen = [case for case in CASES if arguments.only in case.name]
+        for case in chosen:
+            result = compare(case, part, adjoint, arguments.rounds, arguments.calls)
+            results.append(result)
+            print(f"{case.name:<22} {result['part']:<19} {result['adjoint_ms']:>10.3f} {result['pytorch_ms']:>10.3f} "
+                  f"{result['speedup']:>8.2f}", flush=True)
+        speedups = [result["speedup"] for result in results[-len(chosen):]]
+        print(f"{'geometric mean':<22} {PARTS[part]:<19} {'':>10} {'':>10} {math.exp(statistics.fmean(map(math.log, speedups))):>8.2f}")
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    record = {"threads": arguments.threads, "pytorch": torch.__version__, "isa": arguments.isa or "best", "results": results}
+    arguments.out.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

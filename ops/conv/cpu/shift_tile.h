@@ -1,0 +1,126 @@
+// One tile of conv or conv_transpose where the product is narrow: one zero-padded copy of the tile's inputs serves
+// every tap, as a shift. For files that are compiled for one instruction set: see ops/matmul/cpu/micro_kernel.h.
+#pragma once
+
+#include <adjoint/ops/conv/cpu/gather_tile.h>
+
+namespace adjoint::cpu {
+namespace {
+
+struct Slab {
+  Index rows, pitch;  // of a residue's plane
+  Index channel;      // elements
+};
+
+inline Slab slab_of(const ShiftPlan& shifts, const ShiftTile& tile) {
+  const Index rows = tile.extent.h + shifts.shift_extent.h, pitch = tile.extent.w + shifts.shift_extent.w;
+  return {rows, pitch, shifts.residues * rows * pitch};
+}
+
+// Row `row` of one residue's plane, of one channel.
+template <class T>
+void fill_row(const GatherPlan& plan, const T* plane, Index h, Index w, Index length, T* to) {
+  const bool row_exists = h >= 0 && h < plan.in_extent.h;
+  const Inside valid = row_exists ? inside(w, plan.in_step.w, length, plan.in_extent.w) : Inside{};
+  const T* from = row_exists ? plane + h * plan.in_extent.w + w : plane;
+  switch (plan.in_step.w) {
+    case 1: return copy_row<1>(from, 1, valid, length, to);
+    case 2: return copy_row<2>(from, 2, valid, length, to);
+    case 3: return copy_row<3>(from, 3, valid, length, to);
+    default: return copy_row<0>(from, plan.in_step.w, valid, length, to);
+  }
+}
+
+template <class T>
+void fill_slab(const GatherPlan& plan, const ShiftPlan& shifts, const ShiftTile& tile, const Slab& slab, const T* in,
+               T* to) {
+  const Index plane = plan.in_extent.h * plan.in_extent.w;
+  const Index h0 = plan.grid_begin.h + tile.begin.h + shifts.shift_begin.h;
+  const Index w0 = plan.grid_begin.w + tile.begin.w + shifts.shift_begin.w;
+  for (Index c = 0; c < plan.in_channels; ++c) {
+    const T* from = in + ((tile.n * plan.groups + tile.group) * plan.in_channels + c) * plane;
+    for (Index residue = 0; residue < shifts.residues; ++residue) {
+      T* target = to + c * slab.channel + residue * slab.rows * slab.pitch;
+      if (!shifts.residue_used[residue]) continue;
+      const Index residue_h = residue / plan.in_step.w, residue_w = residue % plan.in_step.w;
+      for (Index row = 0; row < slab.rows; ++row) {
+        fill_row(plan, from, (h0 + row) * plan.in_step.h + residue_h, w0 * plan.in_step.w + residue_w, slab.pitch,
+                 target + row * slab.pitch);
+      }
+    }
+  }
+}
+
+// c (rows, vectors * lanes; rows `pitch` apart) = the sum over channels and taps of a[channel][offset of tap] * b.
+template <class T, int vectors, int rows>
+void multiply_shifted(Index channels, Index channel_step, Index taps, const Index* offsets, const T* __restrict a,
+                      const T* __restrict b, T* __restrict c, Index pitch) {
+  Vector<T> sums[rows][vectors] = {};
+  for (Index channel = 0; channel < channels; ++channel) {
+    for (Index tap = 0; tap < taps; ++tap) {
+      const T* from = a + offsets[tap];
+      Vector<T> left[vectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) left[v] = load(from + v * kLanes<T>);
+#pragma GCC unroll 8
+      for (int j = 0; j < rows; ++j) {
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) sums[j][v] += left[v] * b[j];
+      }
+      b += rows;
+    }
+    a += channel_step;
+  }
+#pragma GCC unroll 8
+  for (int j = 0; j < rows; ++j) {
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) store(c + j * pitch + v * kLanes<T>, sums[j][v]);
+  }
+}
+
+template <class T, int rows>
+void multiply_shifted_rows(int wanted, Index channels, Index channel_step, Index taps, const Index* offsets, const T* a,
+                           const T* b, T* c, Index pitch) {
+  if constexpr (rows > 1) {
+    if (wanted < rows) {
+      return multiply_shifted_rows<T, rows - 1>(wanted, channels, channel_step, taps, offsets, a, b, c, pitch);
+    }
+  }
+  multiply_shifted<T, kPanelVectors, rows>(channels, channel_step, taps, offsets, a, b, c, pitch);
+}
+
+template <class T>
+void shift_tile(const GatherPlan& plan, const ShiftPlan& shifts, const ShiftTile& tile, const T* in, const T* filter,
+                const T* bias, T* out, T* scratch) {
+  const Slab slab = slab_of(shifts, tile);
+  fill_slab(plan, shifts, tile, slab, in, scratch);
+  Index offsets[kMostShiftTaps];
+  for (Index t = 0; t < plan.taps; ++t) {
+    const ShiftPlan::Tap& tap = shifts.taps[t];
+    offsets[t] = (tap.residue * slab.rows + tap.shift.h) * slab.pitch + tap.shift.w;
+  }
+  const Index length = (tile.extent.h - 1) * slab.pitch + tile.extent.w;
+  const Index panels = ceil_div(length, kPanel<T>), pitch = panels * kPanel<T>;
+  T* sums = scratch + plan.in_channels * slab.channel + kShiftPadding;
+  for (Index panel = 0; panel < panels; ++panel) {
+    for (Index block = 0; block < plan.blocks; ++block) {
+      const Index row = block * plan.rows / plan.blocks, rows = (block + 1) * plan.rows / plan.blocks - row;
+      multiply_shifted_rows<T, kMaxBlock>(static_cast<int>(rows), plan.in_channels, slab.channel, plan.taps, offsets,
+                                          scratch + panel * kPanel<T>, filter + row * plan.inner,
+                                          sums + row * pitch + panel * kPanel<T>, pitch);
+    }
+  }
+  for (Index h = 0; h < tile.extent.h; ++h) {
+    const Run run{h * slab.pitch,
+                  0,
+                  0,
+                  tile.extent.w,
+                  tile.n,
+                  plan.grid_begin.h + tile.begin.h + h,
+                  plan.grid_begin.w + tile.begin.w};
+    store_sums(plan, tile.group, 0, plan.rows, &run, 1, sums, pitch, bias, out);
+  }
+}
+
+}  // namespace
+}  // namespace adjoint::cpu

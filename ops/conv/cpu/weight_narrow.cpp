@@ -1,0 +1,77 @@
+// Dot products of rows, one task a pair of planes. Where a filter has few pairs, shares of the positions are summed
+// apart and then added up in order, as shapes alone decide.
+#include <adjoint/ops/conv/cpu/weight_narrow.h>
+
+#include <adjoint/core/parallel.h>
+#include <adjoint/ops/conv/cpu/weight_chunks.h>
+
+#include <vector>
+
+namespace adjoint::cpu {
+namespace {
+
+constexpr std::int64_t kChunkPositions = 4096;
+
+// Elements of the image rows that a chunk reads, where they are split by column.
+std::int64_t rows_read(const ConvGeometry& g, const Chunk& chunk) {
+  if (g.stride[1] == 1) return 0;
+  const std::int64_t rows = (chunk.h.size() - 1) * g.stride[0] + (g.kernel[0] - 1) * g.dilation[0] + 1;
+  const std::int64_t columns = (chunk.w.size() + 1) * g.stride[1] + (g.kernel[1] - 1) * g.dilation[1] + g.stride[1];
+  return std::min(rows, g.image[0]) * std::min(columns, g.image[1] + g.stride[1]);
+}
+
+DotTile dot_tile(const ConvGeometry& g, const Chunk& chunk) {
+  const auto place = [](const Extent2& extent) { return Place{extent[0], extent[1]}; };
+  return {.image_extent = place(g.image),
+          .begin = {chunk.h.begin, chunk.w.begin},
+          .extent = {chunk.h.size(), chunk.w.size()},
+          .feature_width = g.feature[1],
+          .kernel = place(g.kernel),
+          .stride = place(g.stride),
+          .padding = place(g.padding),
+          .dilation = place(g.dilation)};
+}
+
+}  // namespace
+
+template <class T>
+void narrow_weight(const Tensor& image, const Tensor& feature, Tensor& filter, const ConvGeometry& g) {
+  constexpr std::int64_t kEnough = 16;
+  const Kernels<T>& kernel = kernels<T>();
+  const std::vector<Chunk> chunks = make_chunks(g, kChunkPositions);
+  const auto count = static_cast<std::int64_t>(chunks.size());
+  const std::int64_t image_channels = g.image_channels_per_group(), taps = g.taps();
+  const std::int64_t pairs = g.feature_channels * image_channels;
+  const std::int64_t shares =
+      std::clamp<std::int64_t>(kEnough / std::max<std::int64_t>(1, pairs), 1, std::max<std::int64_t>(1, count));
+  std::int64_t scratch = 0;
+  for (const Chunk& chunk : chunks) scratch = std::max(scratch, rows_read(g, chunk));
+  const T *images = image.data<T>(), *features = feature.data<T>();
+  std::vector<T> sums(static_cast<std::size_t>(shares * pairs * taps), T{});
+  parallel_for(shares * pairs, [&](std::int64_t task) {
+    const std::int64_t share = task / pairs, pair = task % pairs;
+    const std::int64_t f = pair / image_channels, group = f / g.feature_channels_per_group();
+    const std::int64_t c = group * image_channels + pair % image_channels;
+    for (std::int64_t i = share * count / shares; i < (share + 1) * count / shares; ++i) {
+      const Chunk& chunk = chunks[static_cast<std::size_t>(i)];
+      const DotTile tile = dot_tile(g, chunk);
+      for (std::int64_t n = chunk.n.begin; n < chunk.n.end; ++n) {
+        kernel.tap_dots(tile, images + (n * g.image_channels + c) * g.image_plane(),
+                        features + (n * g.feature_channels + f) * g.feature_plane(), sums.data() + task * taps,
+                        thread_scratch<T>(scratch));
+      }
+    }
+  });
+  T* to = filter.mutable_data<T>();
+  for (std::int64_t i = 0; i < pairs * taps; ++i) {
+    T sum = sums[static_cast<std::size_t>(i)];
+    for (std::int64_t share = 1; share < shares; ++share)
+      sum += sums[static_cast<std::size_t>(share * pairs * taps + i)];
+    to[i] = sum;
+  }
+}
+
+template void narrow_weight<float>(const Tensor&, const Tensor&, Tensor&, const ConvGeometry&);
+template void narrow_weight<double>(const Tensor&, const Tensor&, Tensor&, const ConvGeometry&);
+
+}  // namespace adjoint::cpu
