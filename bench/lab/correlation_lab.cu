@@ -166,14 +166,9 @@ Result run(const ConvGeometry& g, bool transposed, bool integers, int offset, in
   CHECK(cudaMemset(out, 0xff, static_cast<std::size_t>(no) * sizeof(T)));
   CHECK(cudaMemset(buffer_blocks, 0xff, 1 << 20));
   CHECK(cudaMemset(worst, 0, 8));
-  const int width = Traits::kHalf ? 8 : 4;
   CorrelationOperands operands{x, nullptr, bias, out, 1, 1};
-  const auto aligned = [&](const T* p, std::int64_t row, int elements) {
-    return reinterpret_cast<std::uintptr_t>(p) % (elements * sizeof(T)) == 0 && row % elements == 0;
-  };
-  if (plan.in_stride_w == 1)
-    operands.load_vector = aligned(x, plan.in_w, width) ? width : aligned(x, plan.in_w, 2) ? 2 : 1;
-  if (plan.out_stride_w == 1 && aligned(out, plan.out_w, width)) operands.store_vector = width;
+  if (plan.in_stride_w == 1) operands.load_vector = row_vector(x, plan.in_w, sizeof(T));
+  if (plan.out_stride_w == 1) operands.store_vector = row_vector(out, plan.out_w, sizeof(T));
   const int blocks = static_cast<int>(std::min<std::int64_t>(grid > 0 ? grid : 132 * plan.blocks_per_sm, plan.tiles()));
   CHECK(enqueue<kArithmetic>(plan, operands, w, buffer_blocks, blocks));
   verify<<<2048, 256>>>(g, transposed, x, w, bias, out, verify_step, worst);

@@ -11,6 +11,7 @@ namespace adjoint::cuda {
 namespace {
 
 constexpr int kThreads = 128;
+constexpr int kMaxLineChunks = 4;
 constexpr int kMaxStride = 16;
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
 constexpr std::int64_t kMaxPairs = 16;  // channels times channels of a group; more is work for tensor cores
@@ -35,6 +36,7 @@ struct Gather {
   std::int32_t kernel_w, taps;
   std::int32_t column_threads;  // of a block's threads, those along columns; the others take other rows
   std::int32_t column_blocks, row_blocks;
+  std::int32_t line_chunks;                    // of kRows rows that a thread computes one after the other
   std::int64_t filter_channel, filter_source;  // the filter's strides within a group
 };
 
@@ -75,20 +77,21 @@ template <class T, int kTapsH, int kTapsW, int kRows>
 __global__ void __launch_bounds__(kThreads)
     channelwise_gather(const __grid_constant__ Gather p, const T* __restrict__ source, const T* __restrict__ filter,
                        const T* __restrict__ bias, T* __restrict__ result) {
-  std::int64_t block = blockIdx.x;
-  const auto column_block = static_cast<int>(block % p.column_blocks);
-  block /= p.column_blocks;
-  const auto row_block = static_cast<int>(block % p.row_blocks);
-  const std::int64_t plane = block / p.row_blocks;  // sample and channel of the result
-  const auto channel_all = static_cast<int>(plane % (static_cast<std::int64_t>(p.groups) * p.channels));
-  const std::int64_t n = plane / (static_cast<std::int64_t>(p.groups) * p.channels);
+  unsigned block = blockIdx.x;
+  const auto column_block = static_cast<int>(block % static_cast<unsigned>(p.column_blocks));
+  block /= static_cast<unsigned>(p.column_blocks);
+  const unsigned plane_index = block / static_cast<unsigned>(p.row_blocks);  // sample and channel of the result
+  const auto row_block = static_cast<int>(block - plane_index * static_cast<unsigned>(p.row_blocks));
+  const std::int64_t plane = plane_index;
+  const auto n = static_cast<std::int64_t>(plane_index / static_cast<unsigned>(p.groups * p.channels));
+  const auto channel_all = static_cast<int>(plane_index % static_cast<unsigned>(p.groups * p.channels));
   const int group = channel_all / p.channels, channel = channel_all - group * p.channels;
 
   const int column = column_block * p.column_threads + static_cast<int>(threadIdx.x) % p.column_threads;
   const int lines = kThreads / p.column_threads;
   const int line = row_block * lines + static_cast<int>(threadIdx.x) / p.column_threads;
-  const int phase_h = line % p.h.phases, first_period = line / p.h.phases * kRows;
-  if (column >= p.w.result || first_period * p.h.phases + phase_h >= p.h.result) return;
+  const int phase_h = line % p.h.phases, line_period = line / p.h.phases * kRows * p.line_chunks;
+  if (column >= p.w.result || line_period * p.h.phases + phase_h >= p.h.result) return;
 
   const PhaseRun run_h = p.h.run[phase_h];
   const int period_w = column / p.w.phases;
@@ -101,45 +104,50 @@ __global__ void __launch_bounds__(kThreads)
     if (j < run_w.taps && w >= 0 && w < p.w.source) inside |= 1U << j;
   }
 
-  float sums[kRows] = {};
-  const std::int64_t source_plane = static_cast<std::int64_t>(p.h.source) * p.w.source;
-  for (int c = 0; c < p.source_channels; ++c) {
-    const T* from = source + ((n * p.groups + group) * p.source_channels + c) * source_plane + source_w;
-    const T* taps = filter + static_cast<std::int64_t>(group) * p.channels * p.source_channels * p.taps +
-                    channel * p.filter_channel + c * p.filter_source;
-    float weights[kTapsH][kTapsW];
-#pragma unroll
-    for (int i = 0; i < kTapsH; ++i) {
-#pragma unroll
-      for (int j = 0; j < kTapsW; ++j) {
-        const bool there = i < run_h.taps && j < run_w.taps;
-        const int tap = (run_h.tap + i * p.h.tap_step) * p.kernel_w + run_w.tap + j * p.w.tap_step;
-        weights[i][j] = there ? to_float(taps[tap]) : 0.0F;
-      }
-    }
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      const int first_h = run_h.source + (first_period + r) * p.h.source_per_period;
+#pragma unroll 1
+  for (int chunk = 0; chunk < p.line_chunks; ++chunk) {
+    const int first_period = line_period + chunk * kRows;
+    if (first_period * p.h.phases + phase_h >= p.h.result) return;
+    float sums[kRows] = {};
+    const std::int64_t source_plane = static_cast<std::int64_t>(p.h.source) * p.w.source;
+    for (int c = 0; c < p.source_channels; ++c) {
+      const T* from = source + ((n * p.groups + group) * p.source_channels + c) * source_plane + source_w;
+      const T* taps = filter + static_cast<std::int64_t>(group) * p.channels * p.source_channels * p.taps +
+                      channel * p.filter_channel + c * p.filter_source;
+      float weights[kTapsH][kTapsW];
 #pragma unroll
       for (int i = 0; i < kTapsH; ++i) {
-        const int h = first_h + i * p.h.source_step;
-        const bool row_inside = i < run_h.taps && h >= 0 && h < p.h.source;
-        const T* row = from + static_cast<std::int64_t>(h) * p.w.source;
 #pragma unroll
         for (int j = 0; j < kTapsW; ++j) {
-          if (row_inside && (inside >> j & 1U) != 0) {
-            sums[r] = fmaf(to_float(row[j * p.w.source_step]), weights[i][j], sums[r]);
+          const bool there = i < run_h.taps && j < run_w.taps;
+          const int tap = (run_h.tap + i * p.h.tap_step) * p.kernel_w + run_w.tap + j * p.w.tap_step;
+          weights[i][j] = there ? to_float(taps[tap]) : 0.0F;
+        }
+      }
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        const int first_h = run_h.source + (first_period + r) * p.h.source_per_period;
+#pragma unroll
+        for (int i = 0; i < kTapsH; ++i) {
+          const int h = first_h + i * p.h.source_step;
+          const bool row_inside = i < run_h.taps && h >= 0 && h < p.h.source;
+          const T* row = from + static_cast<std::int64_t>(h) * p.w.source;
+#pragma unroll
+          for (int j = 0; j < kTapsW; ++j) {
+            if (row_inside && (inside >> j & 1U) != 0) {
+              sums[r] = fmaf(to_float(row[j * p.w.source_step]), weights[i][j], sums[r]);
+            }
           }
         }
       }
     }
-  }
-  const float offset = bias != nullptr ? to_float(bias[channel_all]) : 0.0F;
-  T* to = result + plane * p.h.result * p.w.result + column;
+    const float offset = bias != nullptr ? to_float(bias[channel_all]) : 0.0F;
+    T* to = result + plane * p.h.result * p.w.result + column;
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    const int h = (first_period + r) * p.h.phases + phase_h;
-    if (h < p.h.result) to[static_cast<std::int64_t>(h) * p.w.result] = from_float<T>(sums[r] + offset);
+    for (int r = 0; r < kRows; ++r) {
+      const int h = (first_period + r) * p.h.phases + phase_h;
+      if (h < p.h.result) to[static_cast<std::int64_t>(h) * p.w.result] = from_float<T>(sums[r] + offset);
+    }
   }
 }
 
@@ -147,7 +155,10 @@ template <class T, int kTapsH, int kTapsW, int kRows>
 void launch_gather(Gather p, const ConvProblem& problem) {
   p.column_threads = 32;
   while (p.column_threads < kThreads && p.column_threads < p.w.result) p.column_threads *= 2;
-  const std::int64_t lines = std::int64_t{p.h.phases} * ((p.h.result + p.h.phases * kRows - 1) / (p.h.phases * kRows));
+  const std::int64_t periods = (p.h.result + p.h.phases - 1) / p.h.phases;
+  p.line_chunks = static_cast<std::int32_t>(std::clamp<std::int64_t>(periods / kRows, 1, kMaxLineChunks));
+  const std::int64_t line_periods = std::int64_t{kRows} * p.line_chunks;
+  const std::int64_t lines = p.h.phases * ((periods + line_periods - 1) / line_periods);
   const int block_lines = kThreads / p.column_threads;
   p.column_blocks = (p.w.result + p.column_threads - 1) / p.column_threads;
   p.row_blocks = static_cast<std::int32_t>((lines + block_lines - 1) / block_lines);

@@ -20,7 +20,7 @@ struct CorrelationOperands {
   const void* bias;  // null for none
   void* out;
   std::int32_t load_vector;   // elements that every row of x lets be read at once
-  std::int32_t store_vector;  // 1, or the elements of 16 bytes where rows of out are so aligned
+  std::int32_t store_vector;  // elements that every row of out lets be written at once
 };
 
 /// Whether this build holds the kernels' sm_90a code; asked on a device of compute capability 9.0.

@@ -267,19 +267,98 @@ __device__ __forceinline__ void fill_columns(const CorrelationPlan& p, const Cor
   }
 }
 
-__device__ __forceinline__ void store_vector(float* to, const float* from, float bias) {
-  const float4 v = *reinterpret_cast<const float4*>(from);
-  *reinterpret_cast<float4*>(to) = make_float4(v.x + bias, v.y + bias, v.z + bias, v.w + bias);
-}
-template <class T>
+/// kCount (16 bytes' worth, or two) neighbouring values.
+template <int kCount, class T>
 __device__ __forceinline__ void store_vector(T* to, const float* from, float bias) {
   union {
-    T halves[8];
-    uint4 vector;
+    T values[kCount];
+    std::conditional_t<sizeof(T) * kCount == 16, uint4, std::conditional_t<sizeof(T) * kCount == 8, uint2, unsigned>>
+        vector;
   } packed;
 #pragma unroll
-  for (int i = 0; i < 8; ++i) packed.halves[i] = from_float<T>(from[i] + bias);
-  *reinterpret_cast<uint4*>(to) = packed.vector;
+  for (int i = 0; i < kCount; i += 2) {
+    const float2 pair = *reinterpret_cast<const float2*>(from + i);
+    packed.values[i] = from_float<T>(pair.x + bias);
+    packed.values[i + 1] = from_float<T>(pair.y + bias);
+  }
+  *reinterpret_cast<decltype(packed.vector)*>(to) = packed.vector;
+}
+
+/// What a warp stores from, and where to.
+template <class T>
+struct StagedColumns {
+  T* out;
+  const ColumnEntry* entries;
+  const float* staging;
+  std::int64_t sample;  // elements of one image of out
+  int first_m, lane;
+};
+
+/// kVector neighbouring positions at a time; a lane's place is the same for every column.
+template <int kVector, int kStaged, int kWarpPositions, class T>
+__device__ __forceinline__ void store_vectors(const CorrelationPlan& p, const CorrelationWork& work,
+                                              const StagedColumns<T>& staged) {
+  constexpr int kLanesPerColumn = kWarpPositions / kVector;
+  constexpr int kColumnsAtOnce = 32 / kLanesPerColumn;
+  static_assert(kLanesPerColumn <= 32 && kStaged % kColumnsAtOnce == 0);
+  const int m = staged.lane % kLanesPerColumn * kVector;
+  const CorrelationPosition q = correlation_position(p, staged.first_m + m);
+  const int h = (work.h + q.h) * p.out_stride_h, w = work.w + q.w;
+  if (work.n + q.n >= p.batch || w >= p.out_w) return;
+  T* to = staged.out + (work.n + q.n) * staged.sample + static_cast<std::int64_t>(h) * p.out_w + w;
+#pragma unroll 4
+  for (int column = staged.lane / kLanesPerColumn; column < kStaged; column += kColumnsAtOnce) {
+    const ColumnEntry entry = staged.entries[column];
+    if (entry.offset != kNoColumn && static_cast<unsigned>(h + entry.h) < static_cast<unsigned>(p.out_h)) {
+      store_vector<kVector>(to + entry.offset, staged.staging + column * (kWarpPositions + 4) + m, entry.bias);
+    }
+  }
+}
+
+/// One value at a time, lanes along rows of out: 1 << log2_interleave columns are neighbouring pixels.
+template <int kStaged, int kWarpPositions, class T>
+__device__ __forceinline__ void store_values(const CorrelationPlan& p, const CorrelationWork& work,
+                                             const StagedColumns<T>& staged, int log2_interleave) {
+  constexpr int kPitch = kWarpPositions + 4;
+  const int mask = (1 << log2_interleave) - 1, group_size = kWarpPositions << log2_interleave;
+  const CorrelationPosition first = correlation_position(p, staged.first_m);
+  if ((1 << p.log2_tile_w) >= kWarpPositions) {  // all positions in one row: only the column is not the warp's
+    const int h = (work.h + first.h) * p.out_stride_h, first_w = (work.w + first.w) * p.out_stride_w;
+    if (work.n + first.n >= p.batch) return;
+    T* to = staged.out + (work.n + first.n) * staged.sample + static_cast<std::int64_t>(h) * p.out_w + first_w;
+#pragma unroll 4
+    for (int e = staged.lane; e < kStaged * kWarpPositions; e += 32) {
+      const int within = e & (group_size - 1), phase = e & mask;
+      const int column = ((e / kWarpPositions) & ~mask) | phase;
+      const int m = within >> log2_interleave;
+      const ColumnEntry entry = staged.entries[column];
+      const int w = m * p.out_stride_w;
+      const bool valid = entry.offset != kNoColumn &&
+                         static_cast<unsigned>(h + entry.h) < static_cast<unsigned>(p.out_h) &&
+                         static_cast<unsigned>(first_w + entry.w + w) < static_cast<unsigned>(p.out_w);
+      const float value = staged.staging[column * kPitch + m] + entry.bias;
+      if (valid) to[entry.offset + w] = from_float<T>(value);
+    }
+    return;
+  }
+  const int group_lanes = group_size < 32 ? group_size : 32;
+  for (int e = staged.lane % group_lanes; e < group_size; e += 32) {
+    const int phase = e & mask, m = e >> log2_interleave;
+    const CorrelationPosition q = correlation_position(p, staged.first_m + m);
+    const int h = (work.h + q.h) * p.out_stride_h, w = (work.w + q.w) * p.out_stride_w;
+    const bool in_batch = work.n + q.n < p.batch;
+    T* to = staged.out + (work.n + q.n) * staged.sample + static_cast<std::int64_t>(h) * p.out_w + w;
+#pragma unroll 4
+    for (int column = ((staged.lane / group_lanes) << log2_interleave) + phase; column < kStaged;
+         column += (32 / group_lanes) << log2_interleave) {
+      const ColumnEntry entry = staged.entries[column];
+      const bool valid = entry.offset != kNoColumn && in_batch &&
+                         static_cast<unsigned>(h + entry.h) < static_cast<unsigned>(p.out_h) &&
+                         static_cast<unsigned>(w + entry.w) < static_cast<unsigned>(p.out_w);
+      const float value = staged.staging[column * kPitch + m] + entry.bias;
+      if (valid) to[entry.offset] = from_float<T>(value);
+    }
+  }
 }
 
 /// Stores a warp's sums, some columns at a time through its own staging rows, so that lanes write along rows of out.
@@ -292,30 +371,17 @@ __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const Corre
   constexpr int kWarpPositions = 16 * kMTiles;
   constexpr int kPitch =
       kWarpPositions + 4;  // 4 modulo 16: the eight-by-four pattern of a fragment hits each bank once
-  constexpr int kLog2Positions = kMTiles == 4 ? 6 : kMTiles == 2 ? 5 : 4;
-  static_assert(1 << kLog2Positions == kWarpPositions);
-  constexpr int kVector = 16 / static_cast<int>(sizeof(T));
-  constexpr int kLanesPerColumn = kWarpPositions / kVector;
-  constexpr int kColumnsAtOnce = 32 / kLanesPerColumn;
-  static_assert(kStaged % kColumnsAtOnce == 0);
-  T* out = static_cast<T*>(operands.out);
-  const std::int64_t sample = static_cast<std::int64_t>(p.groups) * p.n_channels * p.out_h * p.out_w;
+  constexpr int kWide = 16 / static_cast<int>(sizeof(T));
   const int g = lane / 4, t = lane % 4;
-
-  const bool vectors = operands.store_vector > 1;
-  // Where stores are scalar, sw neighbouring columns are neighbouring pixels: lanes run over both if sw divides
-  // kStaged.
+  // Neighbouring columns are phases of neighbouring pixels; lanes run over both where the stride divides kStaged.
   const int stride = p.out_stride_w;
   const int log2_interleave = stride == 2 ? 1 : stride == 4 ? 2 : stride == 8 ? 3 : stride == 16 ? 4 : 0;
-  const bool one_row = p.log2_tile_w >= kLog2Positions;
-
-  // Where a lane's vector, or else all of the warp's row, begins.
-  const int place_m = vectors ? (lane % kLanesPerColumn) * kVector : 0;
-  const CorrelationPosition place = correlation_position(p, first_m + place_m);
-  const int place_h = (work.h + place.h) * p.out_stride_h, place_w = (work.w + place.w) * stride;
-  const bool place_valid = work.n + place.n < p.batch;
-  T* place_out = out + (work.n + place.n) * sample + static_cast<std::int64_t>(place_h) * p.out_w + place_w;
-
+  StagedColumns<T> staged{static_cast<T*>(operands.out),
+                          entries,
+                          staging,
+                          static_cast<std::int64_t>(p.groups) * p.n_channels * p.out_h * p.out_w,
+                          first_m,
+                          lane};
 #pragma unroll
   for (int first = 0; first < kColumns; first += kStaged) {
     __syncwarp();
@@ -332,49 +398,13 @@ __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const Corre
       }
     }
     __syncwarp();
-    const ColumnEntry* staged_entries = entries + first;
-    if (vectors) {
-#pragma unroll 4
-      for (int column = lane / kLanesPerColumn; column < kStaged; column += kColumnsAtOnce) {
-        const ColumnEntry entry = staged_entries[column];
-        if (entry.offset != kNoColumn && place_valid && place_w < p.out_w &&
-            static_cast<unsigned>(place_h + entry.h) < static_cast<unsigned>(p.out_h)) {
-          store_vector(place_out + entry.offset, staging + column * kPitch + place_m, entry.bias);
-        }
-      }
-    } else if (one_row) {
-      const int mask = (1 << log2_interleave) - 1;
-#pragma unroll 4
-      for (int e = lane; e < kStaged * kWarpPositions; e += 32) {
-        const int phase = e & mask;
-        const int m = (e >> log2_interleave) & (kWarpPositions - 1);
-        const int column = ((e >> (kLog2Positions + log2_interleave)) << log2_interleave) + phase;
-        const ColumnEntry entry = staged_entries[column];
-        const int w = m * stride;
-        const bool valid = entry.offset != kNoColumn && place_valid &&
-                           static_cast<unsigned>(place_h + entry.h) < static_cast<unsigned>(p.out_h) &&
-                           static_cast<unsigned>(place_w + entry.w + w) < static_cast<unsigned>(p.out_w);
-        const float value = staging[column * kPitch + m] + entry.bias;
-        if (valid) place_out[entry.offset + w] = from_float<T>(value);
-      }
+    staged.entries = entries + first;
+    if (operands.store_vector == kWide) {
+      store_vectors<kWide, kStaged, kWarpPositions>(p, work, staged);
+    } else if (operands.store_vector == 2) {
+      store_vectors<2, kStaged, kWarpPositions>(p, work, staged);
     } else {
-#pragma unroll 2
-      for (int e = lane; e < kStaged * kWarpPositions; e += 32) {
-        const int phase = e & ((1 << log2_interleave) - 1);
-        const int m = (e >> log2_interleave) & (kWarpPositions - 1);
-        const int column = ((e >> (kLog2Positions + log2_interleave)) << log2_interleave) + phase;
-        const ColumnEntry entry = staged_entries[column];
-        const CorrelationPosition q = correlation_position(p, first_m + m);
-        const int h = (work.h + q.h) * p.out_stride_h, w = (work.w + q.w) * stride;
-        const bool valid = entry.offset != kNoColumn && work.n + q.n < p.batch &&
-                           static_cast<unsigned>(h + entry.h) < static_cast<unsigned>(p.out_h) &&
-                           static_cast<unsigned>(w + entry.w) < static_cast<unsigned>(p.out_w);
-        const float value = staging[column * kPitch + m] + entry.bias;
-        if (valid) {
-          out[(work.n + q.n) * sample + static_cast<std::int64_t>(h) * p.out_w + w + entry.offset] =
-              from_float<T>(value);
-        }
-      }
+      store_values<kStaged, kWarpPositions>(p, work, staged, log2_interleave);
     }
   }
 }
