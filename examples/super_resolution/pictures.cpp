@@ -22,7 +22,6 @@ namespace fs = std::filesystem;
 using adjoint::Tensor;
 
 constexpr std::int64_t kBorder = 2;  // pixels that PSNR leaves out
-constexpr std::int64_t kMaxPixels = 1'000'000'000;
 
 [[noreturn]] void fail(const std::string& message) { throw adjoint::Error("super_resolution: " + message); }
 
@@ -66,6 +65,8 @@ PictureSet PictureSet::synthetic(std::uint64_t first, std::int64_t count, std::i
   return set;
 }
 
+void PictureSet::limit(std::int64_t total_pixels) { max_pixels_ = total_pixels / std::max<std::int64_t>(count_, 1); }
+
 std::string PictureSet::name(std::int64_t i) const {
   return paths_.empty() ? fmt::format("made {}", first_ + static_cast<std::uint64_t>(i))
                         : paths_[static_cast<std::size_t>(i)].string();
@@ -78,7 +79,7 @@ Tensor PictureSet::rgb(std::int64_t i) const {
     fail(fmt::format("'{}' must be larger than {} x {} pixels; got {} x {}", name(i), 2 * kBorder + kScale,
                      2 * kBorder + kScale, image.size(2), image.size(1)));
   }
-  return even(image);
+  return middle(even(image), max_pixels_);
 }
 
 Split split_folder(const fs::path& training, const fs::path& validation) {
@@ -138,7 +139,7 @@ Patches::Patches(const PictureSet& pictures, std::int64_t patch, std::int64_t si
   if (patch < 1 || size < 1) fail(fmt::format("patch and size must be positive; got {} and {}", patch, size));
   std::vector<LumaPair> pairs(static_cast<std::size_t>(pictures.size()));
   adjoint::parallel_for(pictures.size(), [&](std::int64_t i) {
-    const LumaPair pair = luma_pair(middle(pictures.rgb(i), kMaxPixels / pictures.size()));
+    const LumaPair pair = luma_pair(pictures.rgb(i));
     pairs[static_cast<std::size_t>(i)] = {data::to_uint8(pair.low), data::to_uint8(pair.high)};
   });
   std::int64_t pixels = 0;

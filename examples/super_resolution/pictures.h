@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ class PictureSet {
   /// Pictures number first, first + 1, ... of synthetic.h, each height x width.
   static PictureSet synthetic(std::uint64_t first, std::int64_t count, std::int64_t extent);
 
+  /// From now on, of a picture of more pixels than its share of `total_pixels` only the middle.
+  void limit(std::int64_t total_pixels);
   std::int64_t size() const { return count_; }
   std::string name(std::int64_t i) const;
   /// (3, H, W), uint8, H and W even: an odd last row or column is left out.
@@ -29,6 +32,7 @@ class PictureSet {
   std::vector<std::filesystem::path> paths_;
   std::uint64_t first_ = 0;
   std::int64_t count_ = 0, extent_ = 0;
+  std::int64_t max_pixels_ = std::numeric_limits<std::int64_t>::max();  // of one picture
 };
 
 struct Split {

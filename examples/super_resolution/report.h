@@ -9,8 +9,8 @@
 
 namespace super_resolution {
 
-/// metrics.json: psnr_bicubic, psnr_adjoint (dB, means over the validation pictures), seconds, device, the curve, and
-/// every picture's figures. Replaced atomically.
+/// metrics.json: psnr_bicubic, psnr_adjoint (dB, means over the validation pictures, of large ones the middle),
+/// seconds, device, the curve, and every picture's figures. Replaced atomically.
 void write_metrics(const std::filesystem::path& path, const Trainer& trainer);
 
 /// curves.png: loss and validation PSNR against seconds of training.

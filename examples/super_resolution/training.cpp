@@ -27,8 +27,16 @@ constexpr std::int64_t kMadeExtent = 256, kMadeTests = 12, kMadePictures = 96;
 // What the checkpoint's metadata keeps beside the tensors: text.
 constexpr const char* kStateKey = "super_resolution_training";
 
+// What is kept in memory to train on; and what is tested on every now and then, which should take a second or two.
+constexpr std::int64_t kTrainingPixels = 1'000'000'000, kTestPixels = 4'000'000;
+
 Split split_of(const TrainingOptions& options) {
-  if (!options.images.empty()) return split_folder(options.images, options.validation);
+  if (!options.images.empty()) {
+    Split split = split_folder(options.images, options.validation);
+    split.training.limit(kTrainingPixels);
+    split.validation.limit(kTestPixels);
+    return split;
+  }
   return {PictureSet::synthetic(kMadeTests, kMadePictures, kMadeExtent),
           PictureSet::synthetic(0, kMadeTests, kMadeExtent)};
 }

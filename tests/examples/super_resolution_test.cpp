@@ -206,6 +206,15 @@ TEST_F(SuperResolution, PatchesAreOnePlaceInBothResolutions) {
   }
 }
 
+TEST_F(SuperResolution, LimitedSetsGiveTheMiddleOfLargePictures) {
+  PictureSet pictures = PictureSet::synthetic(8, 2, 64);
+  const Tensor whole = pictures.rgb(1);
+  pictures.limit(2 * 32 * 32);
+  EXPECT_EQ(pictures.rgb(1).to_vector<int>(), data::crop(whole, 16, 16, 32, 32).to_vector<int>());
+  pictures.limit(2 * 64 * 64);
+  EXPECT_EQ(pictures.rgb(1).shape(), whole.shape());
+}
+
 TEST_F(SuperResolution, FoldersAreSplitWithoutOverlap) {
   const Split split = split_folder(write_pictures(), {});
   EXPECT_EQ(split.training.size(), 5);
