@@ -65,7 +65,9 @@ PictureSet PictureSet::synthetic(std::uint64_t first, std::int64_t count, std::i
   return set;
 }
 
-void PictureSet::limit(std::int64_t total_pixels) { max_pixels_ = total_pixels / std::max<std::int64_t>(count_, 1); }
+void PictureSet::limit(std::int64_t total_pixels) {
+  max_pixels_ = std::max<std::int64_t>(total_pixels / std::max<std::int64_t>(count_, 1), 64 * 64);
+}
 
 std::string PictureSet::name(std::int64_t i) const {
   return paths_.empty() ? fmt::format("made {}", first_ + static_cast<std::uint64_t>(i))
@@ -73,7 +75,9 @@ std::string PictureSet::name(std::int64_t i) const {
 }
 
 Tensor PictureSet::rgb(std::int64_t i) const {
-  if (paths_.empty()) return even(synthetic_picture(first_ + static_cast<std::uint64_t>(i), extent_, extent_));
+  if (paths_.empty()) {
+    return middle(even(synthetic_picture(first_ + static_cast<std::uint64_t>(i), extent_, extent_)), max_pixels_);
+  }
   const Tensor image = data::read_image(paths_[static_cast<std::size_t>(i)], {.channels = data::Channels::kRGB});
   if (std::min(image.size(1), image.size(2)) <= 2 * kBorder + kScale) {
     fail(fmt::format("'{}' must be larger than {} x {} pixels; got {} x {}", name(i), 2 * kBorder + kScale,

@@ -21,7 +21,7 @@ class PictureSet {
   /// Pictures number first, first + 1, ... of synthetic.h, each height x width.
   static PictureSet synthetic(std::uint64_t first, std::int64_t count, std::int64_t extent);
 
-  /// From now on, of a picture of more pixels than its share of `total_pixels` only the middle.
+  /// From now on, of a picture of more pixels than its share of `total_pixels` (at least 4096) only the middle.
   void limit(std::int64_t total_pixels);
   std::int64_t size() const { return count_; }
   std::string name(std::int64_t i) const;

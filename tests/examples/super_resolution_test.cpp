@@ -207,11 +207,14 @@ TEST_F(SuperResolution, PatchesAreOnePlaceInBothResolutions) {
 }
 
 TEST_F(SuperResolution, LimitedSetsGiveTheMiddleOfLargePictures) {
-  PictureSet pictures = PictureSet::synthetic(8, 2, 64);
+  PictureSet pictures = PictureSet::synthetic(8, 2, 128);
   const Tensor whole = pictures.rgb(1);
-  pictures.limit(2 * 32 * 32);
-  EXPECT_EQ(pictures.rgb(1).to_vector<int>(), data::crop(whole, 16, 16, 32, 32).to_vector<int>());
+  const Tensor middle = data::crop(whole, 32, 32, 64, 64);
   pictures.limit(2 * 64 * 64);
+  EXPECT_EQ(pictures.rgb(1).to_vector<int>(), middle.to_vector<int>());
+  pictures.limit(1);  // never less than that
+  EXPECT_EQ(pictures.rgb(1).to_vector<int>(), middle.to_vector<int>());
+  pictures.limit(2 * 128 * 128);
   EXPECT_EQ(pictures.rgb(1).shape(), whole.shape());
 }
 
