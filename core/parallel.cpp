@@ -2,6 +2,7 @@
 
 #include <adjoint/core/check.h>
 
+#include <pthread.h>
 #include <sched.h>
 
 #include <atomic>
@@ -10,6 +11,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -116,7 +118,15 @@ std::mutex pool_mutex;
 std::atomic<int> thread_count{0};  // 0: not decided yet
 std::shared_ptr<Pool> pool;        // null: not made yet
 
+// A child of fork() has none of the pool's threads, and would wait for them in vain. It forgets the pool, neither
+// stopping nor freeing it, and makes its own.
+void forget_pool() {
+  new (&pool_mutex) std::mutex;
+  new (&pool) std::shared_ptr<Pool>;
+}
+
 std::shared_ptr<Pool> acquire_pool() {
+  [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, forget_pool);
   const std::lock_guard lock(pool_mutex);
   if (!pool) pool = std::make_shared<Pool>(num_threads() - 1);
   return pool;

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <stdexcept>
 #include <thread>
@@ -64,6 +67,30 @@ TEST_F(Threads, RangesCoverTheWhole) {
   for (const auto& count : hits) EXPECT_EQ(count, 1);
   parallel_ranges(0, 10, [](std::int64_t, std::int64_t) { FAIL(); });
 }
+
+#if !defined(__SANITIZE_THREAD__)  // which lets no child of several threads start one
+TEST_F(Threads, AChildProcessHasItsOwn) {
+  set_num_threads(4);
+  std::atomic<int> runs{0};
+  const auto work = [&] {
+    for (int repeat = 0; repeat < 50; ++repeat) parallel_for(100, [&](std::int64_t) { ++runs; });
+  };
+  work();
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(60);
+    work();
+    set_num_threads(2);
+    work();
+    _exit(runs == 3 * 50 * 100 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+  work();
+}
+#endif
 
 TEST_F(Threads, ACountBelowOneIsAnError) {
   EXPECT_ERROR(set_num_threads(0), "set_num_threads: the number of threads must be at least 1; got 0");
