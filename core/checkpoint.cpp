@@ -17,6 +17,9 @@ constinit const OpDef<NoAttr> alias_op{
     .view = [](const Tensor& in, const NoAttr&) { return in.view_as(in.shape(), in.strides(), in.storage_offset()); },
     .vjp = {{{kSaveNone, [](const Ctx<NoAttr>& c) { return c.grad; }}}}};
 
+// A function may give back an input or a leaf as it is, which no operation of its own has put on the tape.
+Tensor recorded(const Tensor& result) { return apply(alias_op, {result}); }
+
 // Draws the same random numbers as the first run did, then carries on where the thread was.
 class ReplayRandom {
  public:
@@ -50,7 +53,7 @@ class CheckpointNode final : public detail::Node {
     if (record) {
       // Recomputed on the sweeping tape itself, so that the gradient is differentiable in its turn.
       std::vector<Tensor> operands;
-      for (std::size_t i = 0; i < inputs_; ++i) operands.push_back(apply(alias_op, {saved[i]}));
+      for (std::size_t i = 0; i < inputs_; ++i) operands.push_back(recorded(saved[i]));
       differentiate(*Tape::current(), operands, grad, needed, grads, true);
     } else {
       Tape tape;
@@ -61,7 +64,7 @@ class CheckpointNode final : public detail::Node {
  private:
   void differentiate(Tape& tape, std::vector<Tensor> operands, const Tensor& grad, const std::vector<bool>& needed,
                      std::vector<Tensor>& grads, bool record) {
-    const Tensor out = f_(operands);
+    const Tensor out = recorded(f_(operands));
     operands.insert(operands.end(), saved + inputs_, saved + size);
     std::vector<std::int64_t> targets;
     std::vector<std::size_t> owners;
@@ -105,7 +108,7 @@ Tensor checkpoint(const Function& f, const std::vector<Tensor>& inputs) {
     const std::vector<Tensor> leaves = as_leaves(inputs);
     const Tensor result = f(leaves);
     check_defined("checkpoint", "the function's result", result);
-    out = result.detach();
+    out = recorded(result).detach();
     for (const Tensor& leaf : probe.impl().leaves()) {
       const auto same = [&](const Tensor& input) { return input.impl() == leaf.impl(); };
       if (std::none_of(leaves.begin(), leaves.end(), same)) operands.push_back(leaf);

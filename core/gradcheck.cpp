@@ -126,11 +126,13 @@ bool gradgradcheck(const DifferentiableFunction& f, std::vector<Tensor> inputs, 
       const std::vector<Tensor> arguments(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(count));
       if (Tape* outer = Tape::current()) {
         const Tensor y = f(arguments).clone();
+        if (!y.requires_grad()) return Tensor::zeros(x[i].shape(), x[i].options());
         const Tensor g = outer->gradient(y, {x[i]}, {.record = true, .grad_output = x[count], .allow_unused = true})[0];
         return g.defined() ? g : Tensor::zeros(x[i].shape(), x[i].options());
       }
       Tape tape;
       const Tensor y = f(arguments).clone();
+      if (!y.requires_grad()) return Tensor::zeros(x[i].shape(), x[i].options());
       const Tensor g = tape.gradient(y, {x[i]}, {.grad_output = x[count], .allow_unused = true})[0];
       return g.defined() ? g : Tensor::zeros(x[i].shape(), x[i].options());
     };
