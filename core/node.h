@@ -81,6 +81,7 @@ class TapeImpl {
 
   Tensor seed(const char* caller, const Tensor& result, const GradientOptions& options) const;
   std::vector<bool> reachable(const std::vector<std::int64_t>& targets, std::int64_t last) const;
+  std::map<std::uint64_t, GradientHook> hooks_of(std::int64_t id) const;
   Tensor run_hooks(std::int64_t id, Tensor grad) const;
   std::string describe(std::int64_t id) const;
   void check_saved(const char* caller, std::int64_t id) const;

@@ -38,7 +38,9 @@ std::string to_string(const Dims& dims) {
 Strides contiguous_strides(const Shape& shape) {
   Strides strides = Dims::filled(shape.size(), 1);
   for (std::size_t axis = shape.size(); axis-- > 1;) {
-    strides[axis - 1] = strides[axis] * std::max<std::int64_t>(shape[axis], 1);
+    // May wrap around where there are no elements, and then no stride is ever followed.
+    std::int64_t& stride = strides[axis - 1];
+    static_cast<void>(__builtin_mul_overflow(strides[axis], std::max<std::int64_t>(shape[axis], 1), &stride));
   }
   return strides;
 }

@@ -19,6 +19,7 @@ std::atomic<std::uint64_t> next_serial{1};
 std::atomic<std::uint64_t> next_hook{1};
 std::atomic<bool> anomaly{false};
 std::mutex leaf_gradients;  // tapes of several threads add to the same leaves
+std::mutex leaf_hooks;      // and read their hooks while programs add and remove them
 
 bool exclusively_owned(const Tensor& tensor) {
   const TensorImpl& impl = *tensor.impl();
@@ -44,14 +45,16 @@ void add_to_leaf(Tensor& leaf, const Tensor& grad, bool record) {
   ADJOINT_ASSERT(leaf.shape() == grad.shape(), "a leaf of shape {} got a gradient of shape {}", leaf.shape(),
                  grad.shape());
   const std::lock_guard lock(leaf_gradients);
-  const Tensor& before = leaf.grad();
+  Tensor before = leaf.grad();
   if (!before.defined()) {
-    leaf.set_grad(record || exclusively_owned(grad) ? grad : grad.clone());
-  } else if (record || before.requires_grad()) {
-    leaf.set_grad(before + grad);
+    // Leaves share a gradient only where nothing will be added to it in place.
+    leaf.set_grad(grad.requires_grad() || exclusively_owned(grad) ? grad : grad.clone());
+  } else if (record || before.requires_grad() || overlaps_itself(before)) {
+    const TensorImpl& impl = *before.impl();
+    const bool tape_is_gone = impl.recorded() && detail::find_live_tape(impl.tape_serial) == nullptr;
+    leaf.set_grad((tape_is_gone ? before.detach() : before) + grad);
   } else {
-    Tensor sum = before;  // in place, as PyTorch does: handles that a program holds stay current
-    sum.add_(grad);
+    before.add_(grad);  // in place, as PyTorch does: handles that a program holds stay current
   }
 }
 
@@ -198,16 +201,19 @@ std::vector<bool> TapeImpl::reachable(const std::vector<std::int64_t>& targets, 
   return reaches;
 }
 
-Tensor TapeImpl::run_hooks(std::int64_t id, Tensor grad) const {
+// A copy: a hook may remove itself, or add others.
+std::map<std::uint64_t, GradientHook> TapeImpl::hooks_of(std::int64_t id) const {
   const Entry& entry = entries_[static_cast<std::size_t>(id)];
-  const std::map<std::uint64_t, GradientHook>* hooks = nullptr;
   if (entry.node == nullptr) {
-    if (entry.leaf.impl()->leaf) hooks = &entry.leaf.impl()->leaf->hooks;
-  } else if (const auto found = hooks_.find(id); found != hooks_.end()) {
-    hooks = &found->second;
+    const std::lock_guard lock(leaf_hooks);
+    return entry.leaf.impl()->leaf->hooks;
   }
-  if (hooks == nullptr) return grad;
-  for (const auto& [hook_id, hook] : *hooks) {
+  const auto found = hooks_.find(id);
+  return found == hooks_.end() ? std::map<std::uint64_t, GradientHook>{} : found->second;
+}
+
+Tensor TapeImpl::run_hooks(std::int64_t id, Tensor grad) const {
+  for (const auto& [hook_id, hook] : hooks_of(id)) {
     Tensor replacement = hook(grad);
     if (!replacement.defined()) continue;
     ADJOINT_CHECK(
@@ -386,8 +392,8 @@ std::uint64_t Tensor::register_hook(GradientHook hook) const {
   ADJOINT_CHECK(requires_grad(),
                 "register_hook: the tensor must require a gradient; got shape {}; call requires_grad_()", shape());
   if (!impl_->recorded()) {
-    if (!impl_->leaf) impl_->leaf = std::make_unique<LeafState>();
     const std::uint64_t id = next_hook.fetch_add(1);
+    const std::lock_guard lock(leaf_hooks);
     impl_->leaf->hooks.emplace(id, std::move(hook));
     return id;
   }
@@ -399,7 +405,11 @@ std::uint64_t Tensor::register_hook(GradientHook hook) const {
 
 void Tensor::remove_hook(std::uint64_t id) const {
   check_defined("remove_hook", "tensor", *this);
-  if (impl_->leaf) impl_->leaf->hooks.erase(id);
+  if (impl_->leaf) {
+    std::map<std::uint64_t, GradientHook>::node_type removed;  // goes after the lock, with all that the hook holds
+    const std::lock_guard lock(leaf_hooks);
+    removed = impl_->leaf->hooks.extract(id);
+  }
   if (detail::TapeImpl* tape = detail::find_live_tape(impl_->tape_serial)) tape->remove_hook(id);
 }
 

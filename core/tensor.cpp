@@ -61,6 +61,15 @@ void check_defined(const char* op, const char* operand, const Tensor& tensor) {
   ADJOINT_CHECK(tensor.defined(), "{}: {} must be defined; got Tensor{{}}", op, operand);
 }
 
+bool overlaps_itself(const Tensor& tensor) {
+  const TensorImpl& impl = checked(tensor.impl());
+  if (impl.contiguous) return false;
+  for (std::size_t axis = 0; axis < impl.shape.size(); ++axis) {
+    if (impl.strides[axis] == 0 && impl.shape[axis] > 1) return true;
+  }
+  return false;
+}
+
 void check_writable(const char* op, const Tensor& tensor) {
   const TensorImpl& impl = checked(tensor.impl());
   ADJOINT_CHECK(!impl.recorded(),
@@ -76,6 +85,10 @@ void check_writable(const char* op, const Tensor& tensor) {
       "{}: in-place operations must not change a leaf that requires a gradient while a tape records; got shape {}; "
       "do it before the tape or under PauseTape",
       op, impl.shape);
+  ADJOINT_CHECK(
+      !overlaps_itself(tensor),
+      "{}: elements of the tensor must not share memory; got an expanded tensor of shape {}; clone() it first", op,
+      impl.shape);
 }
 
 // ---- Making tensors.
@@ -253,6 +266,7 @@ Tensor& Tensor::requires_grad_(bool value) {
   if (value) check_floating("requires_grad_", dtype());
   ADJOINT_CHECK(!impl_->recorded(),
                 "requires_grad_: a recorded tensor always requires a gradient; got shape {}; detach() it", shape());
+  if (value && !impl_->leaf) impl_->leaf = std::make_unique<LeafState>();
   impl_->requires_grad = value;
   return *this;
 }

@@ -11,7 +11,8 @@
 
 namespace adjoint {
 
-/// A leaf's accumulated gradient and its hooks. Made on first use, so that results carry one empty pointer.
+/// A leaf's accumulated gradient and its hooks. Made by requires_grad_(), so that threads that share a leaf find it
+/// there; results carry one empty pointer.
 struct LeafState {
   Tensor grad;
   std::map<std::uint64_t, GradientHook> hooks;
@@ -43,7 +44,10 @@ struct TensorSpec {
 
 /// An uninitialised contiguous tensor.
 ADJOINT_API Tensor make_tensor(const TensorSpec& spec, Device device);
-/// Throws Error, naming `op` and the remedy, where writing into `tensor` would make a recorded gradient wrong.
+/// True where several elements are one in memory, as after expand().
+ADJOINT_API bool overlaps_itself(const Tensor& tensor);
+/// Throws Error, naming `op` and the remedy, where writing into `tensor` would make a recorded gradient wrong, or where
+/// it overlaps itself.
 ADJOINT_API void check_writable(const char* op, const Tensor& tensor);
 /// Throws Error, naming `op` and the operand, for an undefined tensor.
 ADJOINT_API void check_defined(const char* op, const char* operand, const Tensor& tensor);

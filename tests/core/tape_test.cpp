@@ -233,6 +233,48 @@ TEST(Tape, ThreadsShareLeaves) {
   EXPECT_EQ(values(x.grad()), (Values{3.0 * kThreads * kSteps, 3.0 * kThreads * kSteps}));
 }
 
+TEST(Tape, ThreadsShareLeavesWhoseHooksComeAndGo) {
+  Tensor x = leaf({1, 1});
+  std::thread sweeps([&] {
+    for (int step = 0; step < 200; ++step) {
+      Tape tape;
+      tape.backward((x * 3.0).sum());
+    }
+  });
+  for (int i = 0; i < 200; ++i) x.remove_hook(x.register_hook([](const Tensor& gradient) { return gradient * 1.0; }));
+  sweeps.join();
+  EXPECT_EQ(values(x.grad()), (Values{600, 600}));
+}
+
+TEST(Tape, LeavesNeverShareAGradientThatIsAddedToInPlace) {
+  Tensor x = leaf({1, 1}), y = leaf({1, 1});
+  const Tensor ones = leaf({1, 1}).detach();
+  {
+    Tape tape;
+    tape.backward(x + y, {.record = true, .grad_output = ones});
+  }
+  {
+    Tape tape;
+    tape.backward(x * 2.0, {.grad_output = ones});
+  }
+  EXPECT_EQ(values(x.grad()), (Values{3, 3}));
+  EXPECT_EQ(values(y.grad()), (Values{1, 1}));
+  EXPECT_EQ(values(ones), (Values{1, 1}));
+}
+
+TEST(Tape, AddsToGradientsOfEveryKind) {
+  Tensor x = leaf({1, 2});
+  for (const bool record : {true, true, false}) {  // on a tape that is gone by the next
+    Tape tape;
+    tape.backward((x * x).sum(), {.record = record});
+  }
+  EXPECT_EQ(values(x.grad()), (Values{6, 12}));
+  x.set_grad(leaf({5}).detach().expand({2}));
+  Tape tape;
+  tape.backward(x.sum());
+  EXPECT_EQ(values(x.grad()), (Values{6, 6}));
+}
+
 TEST(InPlace, ThrowsWhereItWouldCorruptAGradient) {
   Tensor x = leaf({1, 2});
   x.add_(Tensor::ones({2}, {.dtype = kFloat64}));
@@ -286,6 +328,22 @@ TEST(Hooks, SeeTheWholeGradientAndMayReplaceIt) {
   EXPECT_ERROR(tape.backward(x * 1.0), "register_hook: a hook must return a gradient of the same shape");
 }
 
+TEST(Hooks, MayRemoveThemselves) {
+  Tensor x = leaf({1});
+  int calls = 0;
+  std::uint64_t id = 0;
+  id = x.register_hook([&](const Tensor&) {
+    x.remove_hook(id);
+    ++calls;
+    return Tensor{};
+  });
+  for (int sweep = 0; sweep < 2; ++sweep) {
+    Tape tape;
+    tape.backward(x * 2.0);
+  }
+  EXPECT_EQ(calls, 1);
+}
+
 class Anomaly : public ::testing::Test {
  protected:
   void SetUp() override { set_anomaly_mode(true); }
@@ -335,6 +393,20 @@ TEST(Checkpoint, FindsTheLeavesThatTheFunctionCaptures) {
   const Tensor recorded = x * 2.0;
   EXPECT_ERROR(checkpoint([&](const std::vector<Tensor>& in) { return in[0] * recorded; }, {w}), "outer live tape",
                "checkpoint");
+}
+
+TEST(Checkpoint, OfAFunctionThatGivesBackWhatItGot) {
+  const auto identity = [](const std::vector<Tensor>& in) {
+    return checkpoint([](const auto& x) { return x[0]; }, in);
+  };
+  EXPECT_TRUE(gradcheck(identity, {leaf({1, 2}).detach()}));
+  EXPECT_TRUE(gradgradcheck([&](const auto& in) { return identity({in[0] * in[0]}); }, {leaf({1, 2}).detach()}));
+  const Tensor x = leaf({1, 2}), w = leaf({3, 4});
+  Tape tape;
+  const Tensor y = checkpoint([&](const std::vector<Tensor>&) { return w; }, {x});
+  EXPECT_EQ(values(tape.gradient((y * y).sum(), {w}, {.retain = true})[0]), (Values{6, 8}));
+  const Tensor recorded = x * 2.0;
+  EXPECT_ERROR(checkpoint([&](const std::vector<Tensor>&) { return recorded; }, {w}), "outer live tape", "checkpoint");
 }
 
 TEST(Checkpoint, KeepsInputsInsteadOfIntermediateResults) {
@@ -406,6 +478,12 @@ TEST(Gradcheck, NamesInputElementAndBothValues) {
                "gradgradcheck: analytic and numeric gradient differ; got 0 and ");
   EXPECT_ERROR(gradcheck(f, {Tensor::ones({1}), Tensor::ones({1})}),
                "inputs to check must be float64; got float32 as input 0");
+}
+
+TEST(Gradcheck, AConstantHasZeroGradients) {
+  const auto constant = [](const std::vector<Tensor>&) { return Tensor::ones({2}, {.dtype = kFloat64}); };
+  EXPECT_TRUE(gradcheck(constant, {leaf({1, 2}).detach()}));
+  EXPECT_TRUE(gradgradcheck(constant, {leaf({1, 2}).detach()}));
 }
 
 TEST(Gradcheck, IsExactOnBilinearFunctionsWithALargeStep) {

@@ -55,6 +55,7 @@ TEST(Tensor, ZeroSizesWork) {
   target.copy_(Tensor::ones({1, 0})).fill_(3);
   EXPECT_EQ(Tensor::rand({0}).numel(), 0);
   EXPECT_EQ(Tensor::eye(0).shape(), (Shape{0, 0}));
+  EXPECT_EQ(Tensor::zeros({0, 1LL << 61, 4, 4}).numel(), 0) << "UBSan sees the strides";
 }
 
 TEST(Tensor, CopyBroadcastsAndHandlesOverlap) {
@@ -67,6 +68,13 @@ TEST(Tensor, CopyBroadcastsAndHandlesOverlap) {
   EXPECT_EQ(line.to_vector<int>(), (std::vector<int>{0, 0, 1, 2, 3, 4}));
   EXPECT_ERROR(target.copy_(Tensor::zeros({2, 2})), "copy_: shapes must broadcast", "(2, 3)", "(2, 2)");
   EXPECT_ERROR(target.copy_(Tensor::zeros({2, 2, 3})), "copy_: source must broadcast to the tensor's shape");
+}
+
+TEST(Tensor, InPlaceOperationsRefuseElementsThatShareMemory) {
+  Tensor expanded = Tensor::zeros({1}).expand({3});
+  EXPECT_ERROR(expanded.copy_(Tensor::arange(0, 3)), "copy_: elements of the tensor must not share memory", "clone()");
+  EXPECT_ERROR(expanded.uniform_(0, 1), "uniform_: elements of the tensor must not share memory", "(3,)");
+  EXPECT_EQ(expanded.to_vector<float>(), (std::vector<float>{0, 0, 0}));
 }
 
 TEST(Tensor, FromBlobSharesTheCallersMemory) {
