@@ -94,17 +94,18 @@ void check_geometry(const char* op, const ConvGeometry& g) {
   bool valid = (g.rank == 1 || g.rank == 2) && g.batch >= 0 && g.groups >= 1 && g.image_channels % g.groups == 0 &&
                g.feature_channels % g.groups == 0;
   for (std::size_t axis : {0U, 1U}) {
+    valid = valid && g.image[axis] >= 1 && g.feature[axis] >= 1;
     valid = valid && g.kernel[axis] >= 1 && g.stride[axis] >= 1 && g.padding[axis] >= 0 && g.dilation[axis] >= 1;
     valid = valid && (g.rank == 2 || axis == 1 || (g.image[axis] == 1 && g.feature[axis] == 1 && g.kernel[axis] == 1));
   }
   ADJOINT_CHECK(
       valid,
-      "{}: a geometry's rank is 1 or 2, its groups divide both channels, its kernel, stride and dilation are positive "
-      "and "
-      "its padding is not negative; got rank {}, groups {}, channels {} and {}, kernel ({}, {}), stride ({}, {}), "
+      "{}: a geometry's rank is 1 or 2, its groups divide both channels, its extents, kernel, stride and dilation are "
+      "positive and its padding is not negative; got rank {}, groups {}, channels {} and {}, image ({}, {}), feature "
+      "({}, {}), kernel ({}, {}), stride ({}, {}), "
       "padding ({}, {}), dilation ({}, {}); make it from a call of conv.h",
-      op, g.rank, g.groups, g.image_channels, g.feature_channels, g.kernel[0], g.kernel[1], g.stride[0], g.stride[1],
-      g.padding[0], g.padding[1], g.dilation[0], g.dilation[1]);
+      op, g.rank, g.groups, g.image_channels, g.feature_channels, g.image[0], g.image[1], g.feature[0], g.feature[1],
+      g.kernel[0], g.kernel[1], g.stride[0], g.stride[1], g.padding[0], g.padding[1], g.dilation[0], g.dilation[1]);
 }
 
 Shape image_shape(const ConvGeometry& geometry) {

@@ -6,6 +6,7 @@
 #include <adjoint/core/gradcheck.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/tests/support/conv_oracle.h>
+#include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>
 
 #include <gtest/gtest.h>
@@ -451,12 +452,14 @@ TEST_F(ConvBadInput, TrioOperands) {
           "with .to(dtype)");
   ConvGeometry broken = g;
   broken.groups = 0;
-  refuses([&] { return conv(image, filter, {}, broken); },
-          "conv: a geometry's rank is 1 or 2, its groups divide both channels, its kernel, stride and dilation are "
-          "positive and its "
-          "padding is not negative; got rank 1, groups 0, channels 3 and 4, kernel (1, 2), stride (1, 1), padding (0, "
-          "0), dilation "
-          "(1, 1); make it from a call of conv.h");
+  refuses(
+      [&] { return conv(image, filter, {}, broken); },
+      "conv: a geometry's rank is 1 or 2, its groups divide both channels, its extents, kernel, stride and dilation "
+      "are positive and its padding is not negative; got rank 1, groups 0, channels 3 and 4, image (1, 6), feature "
+      "(1, 5), kernel (1, 2), stride (1, 1), padding (0, 0), dilation (1, 1); make it from a call of conv.h");
+  ConvGeometry empty = g;
+  empty.feature = {1, 0};
+  EXPECT_ERROR(conv_weight(image, Tensor::ones({2, 4, 0}), empty), "conv_weight: ", "extents", "feature (1, 0)");
 }
 
 // ---- Calls that crashed, or passed silently, in other frameworks. Each is decided: refused, or right.
