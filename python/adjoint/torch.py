@@ -83,6 +83,8 @@ class _Geometry:
                 f"{name}: input and weight must share dtype and device; got {input.dtype} on {input.device} and "
                 f"{weight.dtype} on {weight.device}"
             )
+        if input.device.type not in ("cpu", "cuda"):
+            raise ValueError(f"{name}: tensors must be on the CPU or on a CUDA device; got {input.device}")
         if input.dtype not in _DTYPES:
             raise ValueError(f"{name}: the dtype must be float16, bfloat16, float32 or float64; got {input.dtype}")
         if groups < 1 or input.shape[1] != weight.shape[0] or input.shape[1] % groups:

@@ -98,6 +98,7 @@ class FunctionTest(unittest.TestCase):
         for message, call in {
             "must have 3 axes": lambda: adj.conv_transpose1d(x[0, 0], w),
             "must share dtype": lambda: adj.conv_transpose1d(x.double(), w),
+            "must be on the CPU or on a CUDA device": lambda: adj.conv_transpose1d(x.to("meta"), w.to("meta")),
             "the dtype must be": lambda: adj.conv_transpose1d(x.int(), w.int()),
             "input channels must equal": lambda: adj.conv_transpose1d(x, w.transpose(0, 1)),
             "output_padding must be below": lambda: adj.conv_transpose1d(x, w, output_padding=1),
