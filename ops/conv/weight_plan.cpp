@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
 constexpr std::int64_t kMaxPlane = std::int64_t{1} << 31;
+constexpr std::int64_t kMaxStages = std::int64_t{1} << 31;
 constexpr std::int64_t kSmemBytes = 160 * 1024;  // fits sm_80 too
 constexpr std::int64_t kBlocksWanted = 264;      // two for each of an H100's multiprocessors; splits make up the number
 constexpr std::int64_t kMaxWorkspace = std::int64_t{512} << 20;
@@ -170,6 +171,7 @@ bool plan_weight(const ConvGeometry& g, int unit_elements, bool split, WeightPla
           for (std::int32_t per_block = most; per_block >= 1; per_block /= 2) {
             if (!build_tap_blocks(candidate, per_block)) continue;
             set_splits(candidate);
+            if (candidate.stages >= kMaxStages) break;
             const double clocks = model_clocks(candidate, split);
             if (clocks < best) {
               best = clocks;

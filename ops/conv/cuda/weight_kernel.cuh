@@ -85,21 +85,28 @@ template <int kSize, int kVector>
 __device__ __forceinline__ void load_feature(const WeightPlan& p, const WeightWork& work, const WeightStage& at,
                                              const unsigned char* feature, unsigned char* smem, std::uint32_t smem_base,
                                              std::uint32_t stage, int thread) {
+  // A power of two of vectors a column, at most kThreads: a thread has one place, in every so-many-th column.
+  constexpr int kLog2Vector = kVector == 8 ? 3 : kVector == 4 ? 2 : kVector == 2 ? 1 : 0;
+  const int log2_vectors = p.log2_tile_h + p.log2_tile_w - kLog2Vector;
+  const int position = (thread & ((1 << log2_vectors) - 1)) * kVector;
+  const int column_step = kThreads >> log2_vectors;
+  const int h = at.h + (position >> p.log2_tile_w), w = at.w + (position & ((1 << p.log2_tile_w) - 1));
+  const bool inside = h < p.feature_h && w < p.feature_w;
+  const int channels = p.feature_channels - work.first_column;
   const std::int64_t plane = static_cast<std::int64_t>(p.feature_h) * p.feature_w;
-  const int log2_positions = p.log2_tile_h + p.log2_tile_w;
-  const int count = (p.tile_columns << log2_positions) / kVector;
-  const unsigned char* first =
-      feature + ((at.n * p.groups + work.group) * p.feature_channels + work.first_column) * plane * kSize;
+  const std::int64_t first_channel = (at.n * p.groups + work.group) * p.feature_channels + work.first_column;
+  const int first = thread >> log2_vectors;
+  const unsigned char* source =
+      inside ? feature + ((first_channel + first) * plane + static_cast<std::int64_t>(h) * p.feature_w + w) * kSize
+             : feature;
+  const std::int64_t step = inside ? column_step * plane * kSize : 0;
+  std::uint32_t to = stage + kSize * (first * p.feature_pitch + position);
 #pragma unroll 4
-  for (int item = thread; item < count; item += kThreads) {
-    const int column = (item * kVector) >> log2_positions;
-    const int position = (item * kVector) & ((1 << log2_positions) - 1);
-    const int h = at.h + (position >> p.log2_tile_w), w = at.w + (position & ((1 << p.log2_tile_w) - 1));
-    const bool valid = work.first_column + column < p.feature_channels && h < p.feature_h && w < p.feature_w;
-    const unsigned char* source =
-        valid ? first + (column * plane + static_cast<std::int64_t>(h) * p.feature_w + w) * kSize : feature;
-    copy_or_zero<kVector * kSize>(smem, smem_base, stage + kSize * (column * p.feature_pitch + position), source,
-                                  valid);
+  for (int column = first; column < p.tile_columns; column += column_step) {
+    const bool valid = inside && column < channels;
+    copy_or_zero<kVector * kSize>(smem, smem_base, to, valid ? source : feature, valid);
+    source += step;
+    to += kSize * column_step * p.feature_pitch;
   }
 }
 
@@ -222,7 +229,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     const auto* image = reinterpret_cast<const std::uint32_t*>(smem + slot * stage_bytes);
     const auto* feature = reinterpret_cast<const std::uint32_t*>(smem + slot * stage_bytes + image_bytes) +
                           ((first_column + g) * p.feature_pitch) / (kHalf ? 2 : 1) + t;
-#pragma unroll 1
+#pragma unroll 2
     for (int step = 0; step < steps; ++step) {
       const int row = step >> log2_row_steps, col = (step & ((1 << log2_row_steps) - 1)) << kLog2Depth;
       const int image_offset = row * p.cols + col;
