@@ -22,6 +22,13 @@ bool has_tensor_cores(int device) {
   return major >= 8;
 }
 
+// sm_86 and sm_89 have 99 KB a block where sm_80 has 163.
+bool fits_shared_memory(const WeightPlan& plan, int device) {
+  int most = 0;
+  ADJOINT_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  return weight_smem_bytes(plan) <= most;
+}
+
 double use_of_tile(const WeightPlan& plan) {
   const double rows = static_cast<double>(plan.image_channels) * plan.kernel_h * plan.kernel_w;
   return rows / (static_cast<double>(plan.channel_blocks) * plan.tap_blocks * plan.tile_rows) * plan.feature_channels /
@@ -31,7 +38,7 @@ double use_of_tile(const WeightPlan& plan) {
 bool takes(const ConvProblem& problem) {
   if (problem.dtype == kFloat64 || !has_tensor_cores(problem.device)) return false;
   const WeightPlan* plan = find_plan(problem);
-  return plan != nullptr && use_of_tile(*plan) >= kLeastUse;
+  return plan != nullptr && use_of_tile(*plan) >= kLeastUse && fits_shared_memory(*plan, problem.device);
 }
 
 void run(const ConvProblem& problem) {
