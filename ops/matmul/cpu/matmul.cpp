@@ -3,12 +3,14 @@
 #include <adjoint/core/fill.h>
 #include <adjoint/core/op.h>
 #include <adjoint/core/parallel.h>
+#include <adjoint/ops/conv/kernels.h>
 #include <adjoint/ops/matmul/kernels.h>
 
 #include <Eigen/Core>
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 namespace adjoint::cpu {
 namespace {
@@ -57,6 +59,48 @@ void multiply(const MatrixBatch& a, const MatrixBatch& b, Tensor& out) {
   });
 }
 
+// A large product is a convolution with one tap, whose kernels are made for the CPU's instruction set. Small ones and
+// long batches are faster without its packing.
+constexpr std::int64_t kConvolvedExtent = 64;
+
+bool is_dense(const MatrixBatch& batch) { return batch.pitch == batch.tensor.size(batch.transposed ? 1 : 2); }
+
+bool is_convolution(const MatrixBatch& a, const MatrixBatch& b, const Tensor& out) {
+  const std::int64_t least = std::min({out.size(1), out.size(2), a.tensor.size(2)});
+  return out.size(0) == 1 && least >= kConvolvedExtent && is_dense(a) && is_dense(b) && !(a.transposed && b.transposed);
+}
+
+// The memory of a dense matrix in a shape of the convolution's.
+Tensor dense(const MatrixBatch& batch, const Shape& shape) {
+  return batch.tensor.view_as(shape, contiguous_strides(shape), batch.tensor.storage_offset());
+}
+
+// a b = conv(b, a), a' b = conv_transpose(b, a), a b' = conv_weight(b, a), where the primed lie transposed.
+void convolve(const MatrixBatch& a, const MatrixBatch& b, Tensor& out) {
+  const std::int64_t rows = out.size(1), columns = out.size(2), inner = a.tensor.size(2);
+  const std::int64_t positions = b.transposed ? inner : columns;
+  ConvGeometry g{.rank = 1, .image_channels = inner, .feature_channels = rows};
+  g.image = g.feature = {1, positions};
+  if (b.transposed) {
+    g.image_channels = columns;
+    const Tensor operands[] = {dense(b, {1, columns, inner}), dense(a, {1, rows, inner})};
+    conv_weight(operands, out, g);
+  } else if (a.transposed) {
+    std::swap(g.image_channels, g.feature_channels);
+    const Tensor operands[] = {dense(b, {1, inner, columns}), dense(a, {inner, rows, 1})};
+    conv_transpose(operands, out, g);
+  } else {
+    const Tensor operands[] = {dense(b, {1, inner, columns}), dense(a, {rows, inner, 1})};
+    conv(operands, out, g);
+  }
+}
+
+template <class T>
+void multiply_matrices(std::span<const Tensor> in, Tensor& out) {
+  const MatrixBatch a = as_matrices(in[0]), b = as_matrices(in[1]);
+  is_convolution(a, b, out) ? convolve(a, b, out) : multiply<T>(a, b, out);
+}
+
 Tensor converted(const Tensor& tensor, DType dtype) {
   Tensor result = make_tensor({tensor.shape(), dtype}, tensor.device());
   copy_into(tensor, result);
@@ -68,9 +112,9 @@ Tensor converted(const Tensor& tensor, DType dtype) {
 void matmul(std::span<const Tensor> in, Tensor& out, const NoAttr& attr) {
   if (in[0].size(2) == 0) return fill(out, 0.0);
   if (out.dtype() == kFloat64) {
-    multiply<double>(as_matrices(in[0]), as_matrices(in[1]), out);
+    multiply_matrices<double>(in, out);
   } else if (out.dtype() == kFloat32) {
-    multiply<float>(as_matrices(in[0]), as_matrices(in[1]), out);
+    multiply_matrices<float>(in, out);
   } else {
     const Tensor wide[] = {converted(in[0], kFloat32), converted(in[1], kFloat32)};
     Tensor sums = make_tensor({out.shape(), kFloat32}, out.device());

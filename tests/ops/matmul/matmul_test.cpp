@@ -144,6 +144,22 @@ TEST(MatmulStrides, TransposedOperandsGiveTheSameProduct) {
   expect_near("transposed", viewed, copied.to_vector<double>(), 1e-6);
 }
 
+// Large enough for the kernels of the CPU's instruction set, which read each operand in either order.
+TEST(MatmulStrides, LargeTransposedOperandsAreExactOnIntegers) {
+  const MatmulCase c{{70, 90}, {90, 65}, {70, 65}};
+  const std::vector<double> a = integers(c.a.numel(), 2, 1), b = integers(c.b.numel(), 2, 2);
+  const std::vector<double> expected = naive(c, a, b);
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    const Tensor x = Tensor::from_vector(a, c.a, {.dtype = dtype}), y = Tensor::from_vector(b, c.b, {.dtype = dtype});
+    const Tensor x_columns = x.transpose(0, 1).contiguous().transpose(0, 1);
+    const Tensor y_columns = y.transpose(0, 1).contiguous().transpose(0, 1);
+    expect_values("row-major", matmul(x, y), expected);
+    expect_values("a column-major", matmul(x_columns, y), expected);
+    expect_values("b column-major", matmul(x, y_columns), expected);
+    expect_values("both column-major", matmul(x_columns, y_columns), expected);
+  }
+}
+
 TEST(MatmulReduced, SumsInFloat32AndRoundsOnce) {
   // 1 + 2048 * 2^-11 is 2 exactly; float16 sums would stay at 1.
   std::vector<double> row(2049, 0x1p-11);
