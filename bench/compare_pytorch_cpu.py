@@ -7,7 +7,7 @@ weight.
 
     bench/compare_pytorch_cpu.py [--threads 2] [--rounds 15] [--isa avx2] [--only NAME] [--program build/bench/bench_conv_cpu]
 
-Needs Debian's python3-torch, and the program from a build with -DADJOINT_BUILD_BENCH=ON. Writes
+Needs Debian's python3-torch and libopenblas0-pthread (with the reference BLAS, PyTorch is no peer), and the program from a build with -DADJOINT_BUILD_BENCH=ON. Writes
 bench/results/pytorch_cpu.json (--out).
 """
 
@@ -20,8 +20,6 @@ import pathlib
 import statistics
 import subprocess
 import time
-
-import torch
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PARTS = {"forward": "forward", "both": "forward + backward"}
@@ -79,7 +77,8 @@ class Adjoint:
 
 
 class PyTorch:
-    def __init__(self, case):
+    def __init__(self, torch, case):
+        self.torch = torch
         tail = (lambda size: size[1:]) if case.rank == 1 else (lambda size: size)
         self.x = torch.randn(case.batch, case.in_channels, *tail(case.input), requires_grad=True)
         self.w = torch.randn(case.in_channels, case.out_channels // case.groups, *tail(case.kernel), requires_grad=True)
@@ -91,10 +90,10 @@ class PyTorch:
     def once(self, part):
         start = time.perf_counter()
         if part == "forward":
-            with torch.no_grad():
+            with self.torch.no_grad():
                 self.call()
         else:
-            torch.autograd.grad(self.call(), (self.x, self.w), self.gradient)
+            self.torch.autograd.grad(self.call(), (self.x, self.w), self.gradient)
         return (time.perf_counter() - start) * 1e3
 
     def milliseconds(self, part, calls):
@@ -102,8 +101,18 @@ class PyTorch:
         return [self.once(part) for _ in range(calls)]
 
 
-def compare(case, part, adjoint, rounds, calls):
-    pytorch = PyTorch(case)
+def load_torch(threads):
+    """PyTorch and the name of its BLAS. Its threads are OpenMP's and the BLAS's own, which it counts on loading."""
+    os.environ["OPENBLAS_NUM_THREADS"] = str(threads)
+    import torch
+    torch.set_num_threads(threads)
+    maps = pathlib.Path("/proc/self/maps").read_text().split()
+    blas = {pathlib.Path(word).name for word in maps if "/" in word and "blas" in pathlib.Path(word).name.lower()}
+    return torch, ", ".join(sorted(blas))
+
+
+def compare(torch, case, part, adjoint, rounds, calls):
+    pytorch = PyTorch(torch, case)
     ours, theirs = [], []
     for _ in range(rounds):
         ours += adjoint.milliseconds(case, part, calls)
@@ -124,21 +133,24 @@ def main():
     parser.add_argument("--out", default=ROOT / "bench/results/pytorch_cpu.json", type=pathlib.Path)
     arguments = parser.parse_args()
 
-    torch.set_num_threads(arguments.threads)
+    torch, blas = load_torch(arguments.threads)
+    print(f"PyTorch {torch.__version__} with {blas}, {arguments.threads} threads")
+    if "openblas" not in blas:
+        print("PyTorch uses no OpenBLAS: the comparison flatters Adjoint; run scripts/setup bench")
     adjoint = Adjoint(arguments.program, arguments.threads, arguments.isa)
     print(f"{'case':<22} {'part':<19} {'Adjoint ms':>10} {'PyTorch ms':>10} {'speedup':>8}")
     results = []
     for part in PARTS:
         chosen = [case for case in CASES if arguments.only in case.name]
         for case in chosen:
-            result = compare(case, part, adjoint, arguments.rounds, arguments.calls)
+            result = compare(torch, case, part, adjoint, arguments.rounds, arguments.calls)
             results.append(result)
             print(f"{case.name:<22} {result['part']:<19} {result['adjoint_ms']:>10.3f} {result['pytorch_ms']:>10.3f} "
                   f"{result['speedup']:>8.2f}", flush=True)
         speedups = [result["speedup"] for result in results[-len(chosen):]]
         print(f"{'geometric mean':<22} {PARTS[part]:<19} {'':>10} {'':>10} {math.exp(statistics.fmean(map(math.log, speedups))):>8.2f}")
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    record = {"threads": arguments.threads, "pytorch": torch.__version__, "isa": arguments.isa or "best", "results": results}
+    record = {"threads": arguments.threads, "pytorch": torch.__version__, "blas": blas, "isa": arguments.isa or "best", "results": results}
     arguments.out.write_text(json.dumps(record, indent=1) + "\n")
 
 
