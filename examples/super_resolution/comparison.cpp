@@ -25,7 +25,7 @@ constexpr std::int64_t kWindow = 144;  // pixels of the original in a panel
 constexpr std::int64_t kZoom = 2;      // pixels of the panel in one of the original's
 constexpr std::int64_t kPanel = kWindow * kZoom;
 constexpr std::int64_t kGap = 16, kCaption = 58, kHeader = 46;
-constexpr Rgb kInk{0.13F, 0.15F, 0.19F}, kSoft{0.42F, 0.45F, 0.50F}, kBlue{0.10F, 0.40F, 0.80F};
+constexpr Rgb kInk{0.13F, 0.15F, 0.19F}, kBlue{0.10F, 0.40F, 0.80F};
 
 struct Window {
   std::int64_t top = 0, left = 0, height = 0, width = 0;  // even, in pixels of the original
