@@ -1,13 +1,11 @@
-#include <adjoint/core/gradcheck.h>
 #include <adjoint/core/op.h>
-#include <adjoint/core/random.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor.h>
+#include <adjoint/tests/core/leaf.h>
 #include <adjoint/tests/support/errors.h>
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -15,12 +13,9 @@
 namespace adjoint {
 namespace {
 
-Tensor leaf(const std::vector<double>& values) {
-  return Tensor::from_vector<double>(values, {static_cast<std::int64_t>(values.size())},
-                                     {.dtype = kFloat64, .requires_grad = true});
-}
-using Values = std::vector<double>;
-Values values(const Tensor& tensor) { return tensor.to_vector<double>(); }
+using testing::leaf;
+using testing::Values;
+using testing::values;
 
 TEST(Tape, AddsGradientsToLeaves) {
   Tensor x = leaf({1, 2, 3}), y = leaf({4, 5, 6});
@@ -356,143 +351,6 @@ TEST_F(Anomaly, NamesTheForwardCall) {
   const Tensor y = (x / x.detach() * zero + x).sum();  // 0 / 0
   EXPECT_ERROR(tape.backward(y),
                "anomaly: a gradient became NaN in the gradient of div((2,) float64, (2,) float64), call #");
-}
-
-Tensor two_layers(const std::vector<Tensor>& in) { return in[0] * in[0] * in[1] + in[0]; }
-
-TEST(Checkpoint, GivesTheSameGradientsOfAnyOrder) {
-  const Tensor x = leaf({1, 2, 3}), w = leaf({2, -1, 4});
-  Tape tape;
-  const auto plain = tape.gradient(two_layers({x * 2.0, w}).sum(), {x, w});
-  const auto again = tape.gradient(checkpoint(two_layers, {x * 2.0, w}).sum(), {x, w});
-  EXPECT_EQ(values(plain[0]), values(again[0]));
-  EXPECT_EQ(values(plain[1]), values(again[1]));
-  const auto through = [](const std::vector<Tensor>& in) { return checkpoint(two_layers, {in[0] * in[1], in[1]}); };
-  EXPECT_TRUE(gradcheck(through, {x.detach(), w.detach()}));
-  EXPECT_TRUE(gradgradcheck(through, {x.detach(), w.detach()}));
-}
-
-TEST(Checkpoint, FindsTheLeavesThatTheFunctionCaptures) {
-  Tensor x = leaf({1, 2}), w = leaf({3, 4});
-  int calls = 0;
-  int hook_calls = 0;
-  w.register_hook([&](const Tensor&) {
-    ++hook_calls;
-    return Tensor{};
-  });
-  const auto f = [&](const std::vector<Tensor>& in) {
-    ++calls;
-    return in[0] * w * w;
-  };
-  Tape tape;
-  tape.backward((checkpoint(f, {x}) + w).sum());
-  EXPECT_EQ(calls, 2);
-  EXPECT_EQ(hook_calls, 1);
-  EXPECT_EQ(values(w.grad()), (Values{7, 17}));
-  EXPECT_EQ(values(x.grad()), (Values{9, 16}));
-  const Tensor recorded = x * 2.0;
-  EXPECT_ERROR(checkpoint([&](const std::vector<Tensor>& in) { return in[0] * recorded; }, {w}), "outer live tape",
-               "checkpoint");
-}
-
-TEST(Checkpoint, OfAFunctionThatGivesBackWhatItGot) {
-  const auto identity = [](const std::vector<Tensor>& in) {
-    return checkpoint([](const auto& x) { return x[0]; }, in);
-  };
-  EXPECT_TRUE(gradcheck(identity, {leaf({1, 2}).detach()}));
-  EXPECT_TRUE(gradgradcheck([&](const auto& in) { return identity({in[0] * in[0]}); }, {leaf({1, 2}).detach()}));
-  const Tensor x = leaf({1, 2}), w = leaf({3, 4});
-  Tape tape;
-  const Tensor y = checkpoint([&](const std::vector<Tensor>&) { return w; }, {x});
-  EXPECT_EQ(values(tape.gradient((y * y).sum(), {w}, {.retain = true})[0]), (Values{6, 8}));
-  const Tensor recorded = x * 2.0;
-  EXPECT_ERROR(checkpoint([&](const std::vector<Tensor>&) { return recorded; }, {w}), "outer live tape", "checkpoint");
-}
-
-TEST(Checkpoint, KeepsInputsInsteadOfIntermediateResults) {
-  const Tensor x = leaf({1, 2});
-  std::weak_ptr<TensorImpl> inside;
-  Tape tape;
-  const Tensor y = checkpoint(
-      [&](const std::vector<Tensor>& in) {
-        const Tensor squared = in[0] * in[0];
-        inside = squared.impl_ptr();
-        return squared * squared;
-      },
-      {x});
-  EXPECT_TRUE(inside.expired());
-  EXPECT_EQ(tape.size(), 2U);
-}
-
-TEST(Checkpoint, DrawsTheSameRandomNumbersAgain) {
-  Tensor x = leaf({1, 1, 1});
-  std::vector<double> masks;
-  manual_seed(4);
-  Tape tape;
-  const Tensor y = checkpoint(
-      [&](const std::vector<Tensor>& in) {
-        const Tensor mask = Tensor::rand({3}, {.dtype = kFloat64});
-        masks.push_back(mask.sum().item<double>());
-        return in[0] * mask;
-      },
-      {x});
-  const double next = Tensor::rand({1}, {.dtype = kFloat64}).item<double>();
-  manual_seed(4);
-  Tensor::rand({3}, {.dtype = kFloat64});
-  EXPECT_EQ(next, Tensor::rand({1}, {.dtype = kFloat64}).item<double>());
-  tape.backward(y.sum());
-  ASSERT_EQ(masks.size(), 2U);
-  EXPECT_EQ(masks[0], masks[1]);
-  EXPECT_EQ(values(x.grad()), values(y));
-}
-
-TEST(Gradcheck, NamesInputElementAndBothValues) {
-  // A wrong gradient: the product's rule forgets one operand.
-  static constinit const OpDef<NoAttr> wrong_op{
-      .name = "wrong",
-      .infer =
-          [](Operands in, const NoAttr&) {
-            return TensorSpec{in[0].shape(), in[0].dtype()};
-          },
-      .cpu = [](Operands in, Tensor& out, const NoAttr&) { out.copy_(in[0] * in[1]); },
-      .vjp = {{{kSaveIn1, [](const Ctx<NoAttr>& c) { return c.grad * c.in[1]; }},
-               {kSaveNone, [](const Ctx<NoAttr>& c) { return c.grad * 2.0; }}}}};
-  const auto f = [](const std::vector<Tensor>& in) { return apply(wrong_op, {in[0], in[1]}); };
-  EXPECT_ERROR(gradcheck(f, {leaf({1, 5}), leaf({3, 4})}),
-               "gradcheck: analytic and numeric gradient differ; got 2 and 1",
-               "result element 0 by element 0 of input 1 of shape (2,)");
-  EXPECT_THROW(gradcheck(f, {leaf({1, 5}), leaf({3, 4})}), GradcheckError);
-  EXPECT_TRUE(gradcheck(f, {leaf({1, 5}), leaf({3, 4}).detach()})) << "only marked inputs are checked";
-  // A first gradient that is right, and hides from the tape that it depends on the operand.
-  static constinit const OpDef<NoAttr> hidden_op{
-      .name = "hidden",
-      .infer =
-          [](Operands in, const NoAttr&) {
-            return TensorSpec{in[0].shape(), in[0].dtype()};
-          },
-      .cpu = [](Operands in, Tensor& out, const NoAttr&) { out.copy_(in[0] * in[0]); },
-      .vjp = {{{kSaveIn0, [](const Ctx<NoAttr>& c) { return c.grad * (c.in[0].detach() * 2.0); }}}}};
-  const auto square = [](const std::vector<Tensor>& in) { return apply(hidden_op, {in[0]}); };
-  EXPECT_TRUE(gradcheck(square, {leaf({1, 5})}));
-  EXPECT_ERROR(gradgradcheck(square, {leaf({1, 5})}),
-               "gradgradcheck: analytic and numeric gradient differ; got 0 and ");
-  EXPECT_ERROR(gradcheck(f, {Tensor::ones({1}), Tensor::ones({1})}),
-               "inputs to check must be float64; got float32 as input 0");
-}
-
-TEST(Gradcheck, AConstantHasZeroGradients) {
-  const auto constant = [](const std::vector<Tensor>&) { return Tensor::ones({2}, {.dtype = kFloat64}); };
-  EXPECT_TRUE(gradcheck(constant, {leaf({1, 2}).detach()}));
-  EXPECT_TRUE(gradgradcheck(constant, {leaf({1, 2}).detach()}));
-}
-
-TEST(Gradcheck, IsExactOnBilinearFunctionsWithALargeStep) {
-  const auto product = [](const std::vector<Tensor>& in) { return in[0] * in[1]; };
-  const GradcheckOptions exact{.eps = 1.0, .atol = 1e-12, .rtol = 0.0};
-  EXPECT_TRUE(gradcheck(product, {leaf({1, 5}), leaf({3, -4})}, exact));
-  EXPECT_TRUE(gradgradcheck(product, {leaf({1, 5}), leaf({3, -4})}, exact));
-  EXPECT_THROW(gradcheck([](const std::vector<Tensor>& in) { return in[0] * in[0] * in[0]; }, {leaf({2})}, exact),
-               GradcheckError);
 }
 
 }  // namespace
