@@ -10,6 +10,24 @@ __device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
+/// The block's dynamic shared memory; the alignment that swizzled operands ask for.
+__device__ __forceinline__ unsigned char* dynamic_smem() {
+  extern __shared__ __align__(1024) unsigned char dynamic_smem_bytes[];
+  return dynamic_smem_bytes;
+}
+
+__device__ __forceinline__ std::uint32_t load_shared(std::uint32_t address) {
+  std::uint32_t value;
+  asm volatile("ld.shared.b32 %0, [%1];\n" : "=r"(value) : "r"(address));
+  return value;
+}
+
+/// Of kThreads threads, whole warps; barrier 0 is __syncthreads'.
+template <int kThreads>
+__device__ __forceinline__ void barrier(int index) {
+  asm volatile("bar.sync %0, %1;\n" ::"r"(index), "n"(kThreads) : "memory");
+}
+
 // --- cp.async: kBytes (4, 8 or 16) from global to shared memory; zeros where `valid` is false
 // --------------------------
 
@@ -23,6 +41,13 @@ __device__ __forceinline__ void cp_async_zfill(std::uint32_t dst, const void* sr
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;\n" ::"r"(dst), "l"(src), "n"(kBytes), "r"(bytes)
                  : "memory");
   }
+}
+
+__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
+/// Waits until at most kPending of this thread's groups are in flight.
+template <int kPending>
+__device__ __forceinline__ void cp_async_wait() {
+  asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending) : "memory");
 }
 
 // --- mbarrier

@@ -12,6 +12,25 @@
 
 namespace adjoint::cuda {
 
+template <Arithmetic kArithmetic>
+struct ArithmeticTraits {
+  using Element = float;
+  static constexpr bool kSplit = kArithmetic == Arithmetic::kFloat32;
+  static constexpr bool kHalf = false;
+};
+template <>
+struct ArithmeticTraits<Arithmetic::kBFloat16> {
+  using Element = __nv_bfloat16;
+  static constexpr bool kSplit = false;
+  static constexpr bool kHalf = true;
+};
+template <>
+struct ArithmeticTraits<Arithmetic::kFloat16> {
+  using Element = __half;
+  static constexpr bool kSplit = false;
+  static constexpr bool kHalf = true;
+};
+
 __device__ __forceinline__ float to_float(float v) { return v; }
 __device__ __forceinline__ float to_float(__nv_bfloat16 v) { return __bfloat162float(v); }
 __device__ __forceinline__ float to_float(__half v) { return __half2float(v); }

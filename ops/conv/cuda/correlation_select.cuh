@@ -2,6 +2,7 @@
 #pragma once
 
 #include <adjoint/ops/conv/cuda/correlation_kernel.cuh>
+#include <adjoint/ops/conv/cuda/correlation_pack.cuh>
 
 #include <algorithm>
 

@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   constexpr bool kSplit = kArithmetic == Arithmetic::kFloat32;
   constexpr int kSize = kHalf ? 2 : 4;
   constexpr int kLog2Depth = kHalf ? 4 : 3;  // positions of an instruction
-  extern __shared__ __align__(128) unsigned char smem[];
+  unsigned char* const smem = ptx::dynamic_smem();
   const std::uint32_t smem_base = ptx::shared_address(smem);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int first_row = (warp % kWarpRows) * 16 * kMTiles, first_column = (warp / kWarpRows) * 8 * kNTiles;
@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       const std::uint32_t stage = load_slot * stage_bytes;
       load_stage<kSize>(p, operands, work, next, smem, smem_base, stage, stage + image_bytes);
     }
-    asm volatile("cp.async.commit_group;\n" ::: "memory");
+    ptx::cp_async_commit();
     ++next;
     load_slot = load_slot + 1 == p.smem_stages ? 0 : load_slot + 1;
   };
@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int stages_per_sum = kSumPositions >> (p.log2_tile_h + p.log2_tile_w);
   int slot = 0, unflushed = 0;
   for (std::int64_t s = first_stage; s < end_stage; ++s) {
-    asm volatile("cp.async.wait_group 1;\n" ::: "memory");
+    ptx::cp_async_wait<1>();
     __syncthreads();
     load_next();
     const auto* image = reinterpret_cast<const std::uint32_t*>(smem + slot * stage_bytes);
