@@ -1,0 +1,89 @@
+// The tensor-core kernel of conv and conv_transpose on the emulator: exact on small integers in every arithmetic, at
+// any address, on any grid and in any order of execution.
+#include <cuda_runtime.h>
+#include <adjoint/ops/conv/cuda/correlation_select.cuh>
+#include <adjoint/tests/emulation/kernel_run.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace adjoint::testing {
+namespace {
+
+template <class M>
+class CorrelationEmulation : public ::testing::Test {
+ protected:
+  using T = typename M::Element;
+
+  /// False where the kernels do not take the geometry.
+  static bool compute(const ConvGeometry& g, bool transposed, const std::vector<double>& x,
+                      const std::vector<double>& filter, const std::vector<double>& bias,
+                      const std::vector<double>& expected, std::uint64_t seed) {
+    cuda::CorrelationPlan plan;
+    if (!cuda::plan_correlation(g, transposed, M::kUnitElements, M::kSplit, {}, plan)) return false;
+    const std::size_t offset = seed % 9;
+    Operand<T> in(x, offset), weights(filter, 0), biases(bias, 0);
+    Operand<T> out(std::vector<double>(expected.size(), std::numeric_limits<double>::quiet_NaN()), seed % 5);
+    std::vector<std::uint32_t> blocks(
+        static_cast<std::size_t>(plan.blocks_per_group * plan.groups * plan.w_block_units) + 4);
+    auto* packed = blocks.data();
+    while (reinterpret_cast<std::uintptr_t>(packed) % 16 != 0) ++packed;
+    const dim3 pack_grid = cuda::correlation::pack_grid(plan);
+    emulation::run({.grid = {1, pack_grid.y}, .block = {32}, .seed = seed},
+                   [&] { cuda::correlation::pack_filter_kernel<M::kArithmetic>(plan, weights.data(), packed); });
+
+    cuda::CorrelationOperands operands{in.data(), packed, bias.empty() ? nullptr : biases.data(), out.data(), 1, 1};
+    if (plan.in_stride_w == 1) operands.load_vector = cuda::row_vector(in.data(), plan.in_w, sizeof(T));
+    if (plan.out_stride_w == 1) operands.store_vector = cuda::row_vector(out.data(), plan.out_w, sizeof(T));
+    const auto kernel = cuda::correlation::select_kernel<M::kArithmetic>(plan);
+    const auto grid = static_cast<unsigned>(std::clamp<std::int64_t>(static_cast<std::int64_t>(seed % 3) + 1, 1,
+                                                                     std::max<std::int64_t>(plan.tiles(), 1)));
+    EXPECT_LE(cuda::correlation_smem_bytes(plan), 232448);
+    emulation::run({.grid = {grid}, .block = {static_cast<unsigned>(128 * (plan.consumers + 1))}, .seed = seed},
+                   [&] { kernel(plan, operands); });
+    expect_equal(out.data(), expected);
+    return true;
+  }
+
+  static int compute_both(const ConvCase& c, std::uint64_t seed) {
+    SCOPED_TRACE(c);
+    const ConvProblem p = integer_problem(geometry(c));
+    const ConvGeometry& g = p.geometry;
+    int taken = 0;
+    taken += compute(g, true, p.feature, p.filter, p.image_bias,
+                     oracle::conv_transpose(g, p.feature, p.filter, p.image_bias), seed);
+    taken += compute(g, false, p.image, p.filter, p.feature_bias,
+                     oracle::conv(g, p.image, p.filter, p.feature_bias), seed);
+    return taken;
+  }
+};
+TYPED_TEST_SUITE(CorrelationEmulation, Modes);
+
+TYPED_TEST(CorrelationEmulation, RandomGeometriesAreExact) {
+  int taken = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) taken += this->compute_both(random_case(seed), seed);
+  EXPECT_GT(taken, 60);
+}
+
+TYPED_TEST(CorrelationEmulation, EveryTileIsExact) {
+  const ConvCase cases[] = {
+      {.batch = 1, .in_channels = 20, .out_channels = 9, .input = {1, 700}, .kernel = {1, 3}},
+      {.batch = 1, .in_channels = 33, .out_channels = 30, .input = {9, 40}, .kernel = {3, 3}, .padding = {1, 1}},
+      {.batch = 1, .in_channels = 36, .out_channels = 61, .input = {1, 500}, .kernel = {1, 5}, .dilation = {1, 3}},
+      {.batch = 1, .in_channels = 40, .out_channels = 125, .input = {1, 515}, .kernel = {1, 3}},
+      {.batch = 2, .in_channels = 64, .out_channels = 128, .input = {8, 8}, .kernel = {2, 2}, .stride = {2, 2}},
+      {.batch = 5, .in_channels = 40, .out_channels = 64, .input = {8, 8}, .kernel = {4, 4}, .stride = {2, 2}, .padding = {1, 1}},
+      {.batch = 1, .in_channels = 20, .out_channels = 36, .input = {1, 300}, .kernel = {1, 16}, .stride = {1, 8}, .padding = {0, 4}},
+      {.batch = 1, .in_channels = 24, .out_channels = 1, .input = {12, 40}, .kernel = {9, 9}, .stride = {3, 3}, .padding = {4, 4}, .output_padding = {2, 2}},
+      {.batch = 1, .in_channels = 18, .out_channels = 17, .input = {12, 20}, .kernel = {3, 3}, .stride = {2, 2}, .padding = {9, 9}, .dilation = {9, 9}},
+  };
+  std::uint64_t seed = 0;
+  for (const ConvCase& c : cases) EXPECT_GT(this->compute_both(c, ++seed), 0);
+}
+
+}  // namespace
+}  // namespace adjoint::testing

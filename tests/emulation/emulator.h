@@ -1,0 +1,92 @@
+// Runs CUDA kernels on the CPU, so that tests without a GPU can check what they compute.
+//
+// A kernel's .cuh compiles as C++: include/ holds stand-ins for CUDA's headers and for core/cuda's wrappers of single
+// instructions, to be found before the real ones. Each thread of a block is a fiber; all fibers of a block (or of a
+// cluster's blocks) take turns on one thread of the host, in an order drawn from a seed, and change at barriers,
+// mbarrier waits and warp-wide instructions. Asynchronous work is done as late as its waits allow, or at a moment drawn
+// at random where none waits: cp.async and bulk copies by the scheduler, wgmma's products at the wait that covers them.
+// So a missing wait or a buffer that is reused too early shows as a wrong sum, and a barrier that nobody completes as
+// an exception. Not modelled: time, memory ordering between proxies, alignment faults of ordinary loads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace adjoint::emulation {
+
+struct Dim3 {
+  unsigned x = 1, y = 1, z = 1;
+  constexpr Dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+
+struct Launch {
+  Dim3 grid, block;
+  unsigned cluster = 1;    // consecutive blocks along x that run together
+  std::uint64_t seed = 0;  // of the order of execution
+};
+
+/// Calls `kernel` once a thread. Throws std::runtime_error when no thread of a cluster can go on.
+void run(const Launch& launch, const std::function<void()>& kernel);
+
+/// One matrix instruction of a lane, not yet done.
+struct Product {
+  float* sums;
+  std::uint32_t a[4];
+  std::uint64_t b;  // the descriptor
+  int columns;
+  int operand;  // 0: tf32, 1: bfloat16, 2: float16
+};
+
+/// A copy to shared memory, not yet done; zeros after the first `valid` bytes.
+struct Copy {
+  unsigned char* to;
+  const void* from;
+  std::size_t bytes, valid;
+};
+
+/// What one thread of a kernel knows of itself.
+struct Thread {
+  Dim3 index, block_index;
+  unsigned rank = 0;  // of its block in the cluster
+  std::vector<Copy> open_copies;
+  std::vector<std::vector<Copy>> copy_groups;
+  std::vector<Product> open_products;
+  std::vector<std::vector<Product>> product_groups;
+};
+
+Thread& current();
+const Launch& launch();
+
+/// Lets other threads run until `ready` says true.
+void wait_until(const std::function<bool()>& ready);
+/// Lets `work` be done at a moment of the scheduler's choice.
+void later(std::function<void()> work);
+
+/// Waits for `count` threads at barrier `index` of the block.
+void block_barrier(int index, int count);
+/// Waits for the warp, each lane with a value of its own; then lane 0's `work(values)` runs once, where there is any.
+void warp_collective(void* value, const std::function<void(void* const*)>& work);
+
+/// Shared memory: 32-bit addresses count from the first byte of the block's dynamic shared memory.
+inline constexpr std::size_t kDynamicBytes = 256 * 1024;
+unsigned char* dynamic_smem(unsigned rank);
+std::uint32_t shared_address(const void* pointer);
+unsigned char* shared_pointer(std::uint32_t address);
+
+void perform(const Copy& copy);
+/// A warp's share of one wgmma: 16 rows. `lanes` are the 32 lanes' products.
+void multiply_warp(const Product* const* lanes, unsigned rank);
+
+/// What an mbarrier's eight bytes hold.
+struct MBarrier {
+  std::uint16_t expected, pending;
+  std::int32_t bytes_and_phase;  // outstanding bytes * 2 + phase
+};
+MBarrier& mbarrier(std::uint32_t address);
+void mbarrier_update(MBarrier& barrier, int arrivals, int bytes);
+bool mbarrier_complete(const MBarrier& barrier, std::uint32_t parity);
+
+}  // namespace adjoint::emulation

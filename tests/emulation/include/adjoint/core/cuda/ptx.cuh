@@ -1,0 +1,98 @@
+// core/cuda/ptx.cuh for emulator.h: the same names.
+#pragma once
+
+#include <adjoint/tests/emulation/emulator.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace adjoint::cuda::ptx {
+
+inline std::uint32_t shared_address(const void* pointer) { return emulation::shared_address(pointer); }
+inline unsigned char* dynamic_smem() { return emulation::dynamic_smem(emulation::current().rank); }
+inline std::uint32_t load_shared(std::uint32_t address) {
+  if (address % 4 != 0) throw std::runtime_error("emulated ld.shared.b32: unaligned");
+  return *reinterpret_cast<const std::uint32_t*>(emulation::shared_pointer(address));
+}
+template <int kThreads>
+void barrier(int index) {
+  emulation::block_barrier(index, kThreads);
+}
+
+template <int kBytes>
+void cp_async_zfill(std::uint32_t dst, const void* src, bool valid) {
+  if (dst % kBytes != 0 || (valid && reinterpret_cast<std::uintptr_t>(src) % kBytes != 0)) {
+    throw std::runtime_error("emulated cp.async: unaligned");
+  }
+  emulation::current().open_copies.push_back({emulation::shared_pointer(dst), src, kBytes, valid ? kBytes : 0U});
+}
+inline void cp_async_commit() {
+  emulation::Thread& thread = emulation::current();
+  thread.copy_groups.push_back(std::move(thread.open_copies));
+  thread.open_copies.clear();
+}
+template <int kPending>
+void cp_async_wait() {
+  auto& groups = emulation::current().copy_groups;
+  while (groups.size() > kPending) {
+    for (const emulation::Copy& copy : groups.front()) emulation::perform(copy);
+    groups.erase(groups.begin());
+  }
+}
+
+inline void mbarrier_init(std::uint32_t barrier, int arrivals) {
+  const auto count = static_cast<std::uint16_t>(arrivals);
+  emulation::mbarrier(barrier) = {count, count, 0};
+}
+inline void fence_mbarrier_init() {}
+inline void mbarrier_arrive(std::uint32_t barrier) { emulation::mbarrier_update(emulation::mbarrier(barrier), 1, 0); }
+inline void mbarrier_arrive_expect_bytes(std::uint32_t barrier, int bytes) {
+  emulation::MBarrier& state = emulation::mbarrier(barrier);
+  state.bytes_and_phase += 2 * bytes;
+  emulation::mbarrier_update(state, 1, 0);
+}
+inline void mbarrier_arrive_after_cp_async(std::uint32_t barrier) {
+  emulation::Thread& thread = emulation::current();
+  emulation::MBarrier* state = &emulation::mbarrier(barrier);
+  thread.copy_groups.push_back(std::move(thread.open_copies));
+  thread.open_copies.clear();
+  emulation::later([groups = std::exchange(thread.copy_groups, {}), state] {
+    for (const auto& group : groups) {
+      for (const emulation::Copy& copy : group) emulation::perform(copy);
+    }
+    emulation::mbarrier_update(*state, 1, 0);
+  });
+}
+inline void mbarrier_wait(std::uint32_t barrier, std::uint32_t parity) {
+  const emulation::MBarrier* state = &emulation::mbarrier(barrier);
+  emulation::wait_until([state, parity] { return emulation::mbarrier_complete(*state, parity); });
+}
+
+inline void bulk_copy(std::uint32_t dst, const void* src, int bytes, std::uint32_t barrier) {
+  if (dst % 16 != 0 || reinterpret_cast<std::uintptr_t>(src) % 16 != 0 || bytes % 16 != 0) {
+    throw std::runtime_error("emulated cp.async.bulk: unaligned");
+  }
+  const auto count = static_cast<std::size_t>(bytes);
+  emulation::later([copy = emulation::Copy{emulation::shared_pointer(dst), src, count, count},
+                    state = &emulation::mbarrier(barrier), bytes] {
+    emulation::perform(copy);
+    emulation::mbarrier_update(*state, 0, -bytes);
+  });
+}
+inline void fence_async_proxy() {}
+
+template <int kRegisters>
+void raise_register_limit() {}
+template <int kRegisters>
+void lower_register_limit() {}
+
+inline std::uint32_t round_to_tf32(float value) {
+  const std::uint32_t bits = __float_as_uint(value);
+  if ((bits & 0x7f800000U) == 0x7f800000U) return (bits & 0x007fffffU) != 0 ? 0x7fffe000U : bits;
+  return (bits + 0x1000U) & 0xffffe000U;
+}
+
+}  // namespace adjoint::cuda::ptx

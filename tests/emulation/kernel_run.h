@@ -1,0 +1,89 @@
+// What the tests of emulated kernels share: the arithmetics, operands in them, and geometries.
+#pragma once
+
+#include <adjoint/ops/conv/cuda/arithmetic.cuh>
+#include <adjoint/tests/support/conv_cases.h>
+#include <adjoint/tests/support/conv_oracle.h>
+#include <adjoint/tests/support/conv_problem.h>
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace adjoint::testing {
+
+template <cuda::Arithmetic kArithmetic_>
+struct Mode {
+  static constexpr cuda::Arithmetic kArithmetic = kArithmetic_;
+  using Element = typename cuda::ArithmeticTraits<kArithmetic>::Element;
+  static constexpr int kUnitElements = cuda::ArithmeticTraits<kArithmetic>::kHalf ? 2 : 1;
+  static constexpr bool kSplit = cuda::ArithmeticTraits<kArithmetic>::kSplit;
+};
+using Modes = ::testing::Types<Mode<cuda::Arithmetic::kTF32>, Mode<cuda::Arithmetic::kFloat32>,
+                               Mode<cuda::Arithmetic::kBFloat16>, Mode<cuda::Arithmetic::kFloat16>>;
+
+/// Values in an element type, `offset` elements after a 16-byte boundary.
+template <class T>
+class Operand {
+ public:
+  Operand(const std::vector<double>& values, std::size_t offset) : elements_(values.size() + offset + 16) {
+    while (reinterpret_cast<std::uintptr_t>(elements_.data() + begin_) % 16 != 0) ++begin_;
+    begin_ += offset;
+    for (std::size_t i = 0; i < values.size(); ++i) data()[i] = cuda::from_float<T>(static_cast<float>(values[i]));
+  }
+  T* data() { return elements_.data() + begin_; }
+
+ private:
+  std::vector<T> elements_;
+  std::size_t begin_ = 0;
+};
+
+/// The oracle's values as the type holds them.
+template <class T>
+double rounded(double value) {
+  return cuda::to_float(cuda::from_float<T>(static_cast<float>(value)));
+}
+
+template <class T>
+void expect_equal(const T* got, const std::vector<double>& expected) {
+  int failures = 0;
+  for (std::size_t i = 0; i < expected.size() && failures < 3; ++i) {
+    const double value = cuda::to_float(got[i]);
+    if (value != rounded<T>(expected[i])) {
+      ADD_FAILURE() << "element " << i << " of " << expected.size() << ": got " << value << ", expected "
+                    << rounded<T>(expected[i]);
+      ++failures;
+    }
+  }
+}
+
+/// Geometries of a few thousand products, from a seed; each attribute takes every small value.
+inline ConvCase random_case(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto upto = [&](std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low + 1));
+  };
+  for (;;) {
+    ConvCase c{.name = "seed" + std::to_string(seed)};
+    c.batch = upto(1, 5);
+    c.groups = upto(0, 3) == 0 ? upto(2, 3) : 1;
+    c.in_channels = c.groups * upto(1, upto(0, 2) == 0 ? 40 : 12);
+    c.out_channels = c.groups * upto(1, upto(0, 2) == 0 ? 70 : 12);
+    for (std::size_t axis = 0; axis < 2; ++axis) {
+      c.input[axis] = axis == 0 && upto(0, 1) == 0 ? 1 : upto(1, axis == 0 ? 9 : 40);
+      c.kernel[axis] = axis == 0 && c.input[0] == 1 ? 1 : upto(1, 5);
+      c.stride[axis] = upto(1, 4);
+      c.dilation[axis] = upto(1, 3);
+      c.padding[axis] = upto(0, 4);
+      c.output_padding[axis] = upto(0, std::max(c.stride[axis], c.dilation[axis]) - 1);
+    }
+    const Extent2 out = output_extents(c);
+    if (out[0] >= 1 && out[1] >= 1 && multiply_adds(c) < 4'000'000) return c;
+  }
+}
+
+}  // namespace adjoint::testing
