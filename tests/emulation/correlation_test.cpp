@@ -1,8 +1,8 @@
 // The tensor-core kernel of conv and conv_transpose on the emulator: exact on small integers in every arithmetic, at
 // any address, on any grid and in any order of execution.
+#include <adjoint/tests/emulation/kernel_run.h>
 #include <cuda_runtime.h>
 #include <adjoint/ops/conv/cuda/correlation_select.cuh>
-#include <adjoint/tests/emulation/kernel_run.h>
 
 #include <gtest/gtest.h>
 
@@ -40,8 +40,8 @@ class CorrelationEmulation : public ::testing::Test {
     if (plan.in_stride_w == 1) operands.load_vector = cuda::row_vector(in.data(), plan.in_w, sizeof(T));
     if (plan.out_stride_w == 1) operands.store_vector = cuda::row_vector(out.data(), plan.out_w, sizeof(T));
     const auto kernel = cuda::correlation::select_kernel<M::kArithmetic>(plan);
-    const auto grid = static_cast<unsigned>(std::clamp<std::int64_t>(static_cast<std::int64_t>(seed % 3) + 1, 1,
-                                                                     std::max<std::int64_t>(plan.tiles(), 1)));
+    const auto grid = static_cast<unsigned>(
+        std::clamp<std::int64_t>(static_cast<std::int64_t>(seed % 3) + 1, 1, std::max<std::int64_t>(plan.tiles(), 1)));
     EXPECT_LE(cuda::correlation_smem_bytes(plan), 232448);
     emulation::run({.grid = {grid}, .block = {static_cast<unsigned>(128 * (plan.consumers + 1))}, .seed = seed},
                    [&] { kernel(plan, operands); });
@@ -56,8 +56,8 @@ class CorrelationEmulation : public ::testing::Test {
     int taken = 0;
     taken += compute(g, true, p.feature, p.filter, p.image_bias,
                      oracle::conv_transpose(g, p.feature, p.filter, p.image_bias), seed);
-    taken += compute(g, false, p.image, p.filter, p.feature_bias,
-                     oracle::conv(g, p.image, p.filter, p.feature_bias), seed);
+    taken +=
+        compute(g, false, p.image, p.filter, p.feature_bias, oracle::conv(g, p.image, p.filter, p.feature_bias), seed);
     return taken;
   }
 };
@@ -76,10 +76,36 @@ TYPED_TEST(CorrelationEmulation, EveryTileIsExact) {
       {.batch = 1, .in_channels = 36, .out_channels = 61, .input = {1, 500}, .kernel = {1, 5}, .dilation = {1, 3}},
       {.batch = 1, .in_channels = 40, .out_channels = 125, .input = {1, 515}, .kernel = {1, 3}},
       {.batch = 2, .in_channels = 64, .out_channels = 128, .input = {8, 8}, .kernel = {2, 2}, .stride = {2, 2}},
-      {.batch = 5, .in_channels = 40, .out_channels = 64, .input = {8, 8}, .kernel = {4, 4}, .stride = {2, 2}, .padding = {1, 1}},
-      {.batch = 1, .in_channels = 20, .out_channels = 36, .input = {1, 300}, .kernel = {1, 16}, .stride = {1, 8}, .padding = {0, 4}},
-      {.batch = 1, .in_channels = 24, .out_channels = 1, .input = {12, 40}, .kernel = {9, 9}, .stride = {3, 3}, .padding = {4, 4}, .output_padding = {2, 2}},
-      {.batch = 1, .in_channels = 18, .out_channels = 17, .input = {12, 20}, .kernel = {3, 3}, .stride = {2, 2}, .padding = {9, 9}, .dilation = {9, 9}},
+      {.batch = 5,
+       .in_channels = 40,
+       .out_channels = 64,
+       .input = {8, 8},
+       .kernel = {4, 4},
+       .stride = {2, 2},
+       .padding = {1, 1}},
+      {.batch = 1,
+       .in_channels = 20,
+       .out_channels = 36,
+       .input = {1, 300},
+       .kernel = {1, 16},
+       .stride = {1, 8},
+       .padding = {0, 4}},
+      {.batch = 1,
+       .in_channels = 24,
+       .out_channels = 1,
+       .input = {12, 40},
+       .kernel = {9, 9},
+       .stride = {3, 3},
+       .padding = {4, 4},
+       .output_padding = {2, 2}},
+      {.batch = 1,
+       .in_channels = 18,
+       .out_channels = 17,
+       .input = {12, 20},
+       .kernel = {3, 3},
+       .stride = {2, 2},
+       .padding = {9, 9},
+       .dilation = {9, 9}},
   };
   std::uint64_t seed = 0;
   for (const ConvCase& c : cases) EXPECT_GT(this->compute_both(c, ++seed), 0);

@@ -1,10 +1,10 @@
 // What the tests of emulated kernels share: the arithmetics, operands in them, and geometries.
 #pragma once
 
-#include <adjoint/ops/conv/cuda/arithmetic.cuh>
 #include <adjoint/tests/support/conv_cases.h>
 #include <adjoint/tests/support/conv_oracle.h>
 #include <adjoint/tests/support/conv_problem.h>
+#include <adjoint/ops/conv/cuda/arithmetic.cuh>
 
 #include <gtest/gtest.h>
 

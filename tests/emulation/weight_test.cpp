@@ -1,7 +1,7 @@
 // conv_weight's tensor-core kernel on the emulator: exact on small integers in every arithmetic and at any address.
+#include <adjoint/tests/emulation/kernel_run.h>
 #include <cuda_runtime.h>
 #include <adjoint/ops/conv/cuda/weight_select.cuh>
-#include <adjoint/tests/emulation/kernel_run.h>
 
 #include <gtest/gtest.h>
 
