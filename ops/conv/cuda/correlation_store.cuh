@@ -11,7 +11,7 @@
 
 namespace adjoint::cuda::correlation {
 
-struct ColumnEntry {
+struct alignas(16) ColumnEntry {
   std::int64_t offset;  // elements from out's first to this column's value at position 0; kNoColumn for none
   std::int16_t h, w;    // added to q * stride
   float bias;
@@ -35,21 +35,30 @@ __device__ __forceinline__ void fill_columns(const CorrelationPlan& p, const Cor
   }
 }
 
-/// kCount (16 bytes' worth, or two) neighbouring values.
+/// One read of 16 bytes.
+__device__ __forceinline__ ColumnEntry load_entry(const ColumnEntry* from) {
+  union {
+    int4 words;
+    ColumnEntry entry;
+  } both;
+  both.words = *reinterpret_cast<const int4*>(from);
+  return both.entry;
+}
+
+/// kCount neighbouring values, aligned to their size: 16 bytes' worth, two or one.
 template <int kCount, class T>
-__device__ __forceinline__ void store_vector(T* to, const float* from, float bias) {
+__device__ __forceinline__ void store_vector(T* to, const float (&from)[kCount], float bias) {
+  using Vector =
+      std::conditional_t<sizeof(T) * kCount == 16, uint4,
+                         std::conditional_t<sizeof(T) * kCount == 8, uint2,
+                                            std::conditional_t<sizeof(T) * kCount == 4, std::uint32_t, std::uint16_t>>>;
   union {
     T values[kCount];
-    std::conditional_t<sizeof(T) * kCount == 16, uint4, std::conditional_t<sizeof(T) * kCount == 8, uint2, unsigned>>
-        vector;
+    Vector vector;
   } packed;
 #pragma unroll
-  for (int i = 0; i < kCount; i += 2) {
-    const float2 pair = *reinterpret_cast<const float2*>(from + i);
-    packed.values[i] = from_float<T>(pair.x + bias);
-    packed.values[i + 1] = from_float<T>(pair.y + bias);
-  }
-  *reinterpret_cast<decltype(packed.vector)*>(to) = packed.vector;
+  for (int i = 0; i < kCount; ++i) packed.values[i] = from_float<T>(from[i] + bias);
+  *reinterpret_cast<Vector*>(to) = packed.vector;
 }
 
 /// What a warp stores from, and where to.
@@ -62,70 +71,68 @@ struct StagedColumns {
   int first_m, lane;
 };
 
+/// A lane's place, position m of the warp and kVector - 1 after it, in every so-many-th staged column. All reads of a
+/// few columns come before their stores, so that their latencies overlap.
+template <int kVector, int kPitch, class T>
+__device__ __forceinline__ void store_place(const CorrelationPlan& p, const CorrelationWork& work,
+                                            const StagedColumns<T>& staged, int m, int first_column, int end_column,
+                                            int step) {
+  constexpr int kBatch = 4;
+  const CorrelationPosition q = correlation_position(p, staged.first_m + m);
+  const int h = (work.h + q.h) * p.out_stride_h, w = (work.w + q.w) * p.out_stride_w;
+  if (work.n + q.n >= p.batch) return;
+  T* to = staged.out + (work.n + q.n) * staged.sample + static_cast<std::int64_t>(h) * p.out_w + w;
+#pragma unroll 1
+  for (int column = first_column; column < end_column; column += kBatch * step) {
+    ColumnEntry entry[kBatch];
+    float values[kBatch][kVector];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const int at = min(column + i * step, end_column - 1);
+      entry[i] = load_entry(staged.entries + at);
+      const float* from = staged.staging + at * kPitch + m;
+      if constexpr (kVector == 1) {
+        values[i][0] = from[0];
+      } else {
+#pragma unroll
+        for (int j = 0; j < kVector; j += 2) {
+          const float2 pair = *reinterpret_cast<const float2*>(from + j);
+          values[i][j] = pair.x;
+          values[i][j + 1] = pair.y;
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const bool valid = column + i * step < end_column && entry[i].offset != kNoColumn &&
+                         static_cast<unsigned>(h + entry[i].h) < static_cast<unsigned>(p.out_h) &&
+                         static_cast<unsigned>(w + entry[i].w) < static_cast<unsigned>(p.out_w);
+      if (valid) store_vector<kVector>(to + entry[i].offset, values[i], entry[i].bias);
+    }
+  }
+}
+
 /// kVector neighbouring positions at a time; a lane's place is the same for every column.
 template <int kVector, int kStaged, int kWarpPositions, class T>
 __device__ __forceinline__ void store_vectors(const CorrelationPlan& p, const CorrelationWork& work,
                                               const StagedColumns<T>& staged) {
   constexpr int kLanesPerColumn = kWarpPositions / kVector;
-  constexpr int kColumnsAtOnce = 32 / kLanesPerColumn;
-  static_assert(kLanesPerColumn <= 32 && kStaged % kColumnsAtOnce == 0);
-  const int m = staged.lane % kLanesPerColumn * kVector;
-  const CorrelationPosition q = correlation_position(p, staged.first_m + m);
-  const int h = (work.h + q.h) * p.out_stride_h, w = work.w + q.w;
-  if (work.n + q.n >= p.batch || w >= p.out_w) return;
-  T* to = staged.out + (work.n + q.n) * staged.sample + static_cast<std::int64_t>(h) * p.out_w + w;
-#pragma unroll 4
-  for (int column = staged.lane / kLanesPerColumn; column < kStaged; column += kColumnsAtOnce) {
-    const ColumnEntry entry = staged.entries[column];
-    if (entry.offset != kNoColumn && static_cast<unsigned>(h + entry.h) < static_cast<unsigned>(p.out_h)) {
-      store_vector<kVector>(to + entry.offset, staged.staging + column * (kWarpPositions + 4) + m, entry.bias);
-    }
-  }
+  static_assert(kLanesPerColumn <= 32);
+  store_place<kVector, kWarpPositions + 4>(p, work, staged, staged.lane % kLanesPerColumn * kVector,
+                                           staged.lane / kLanesPerColumn, kStaged, 32 / kLanesPerColumn);
 }
 
 /// One value at a time, lanes along rows of out: 1 << log2_interleave columns are neighbouring pixels.
 template <int kStaged, int kWarpPositions, class T>
 __device__ __forceinline__ void store_values(const CorrelationPlan& p, const CorrelationWork& work,
                                              const StagedColumns<T>& staged, int log2_interleave) {
-  constexpr int kPitch = kWarpPositions + 4;
   const int mask = (1 << log2_interleave) - 1, group_size = kWarpPositions << log2_interleave;
-  const CorrelationPosition first = correlation_position(p, staged.first_m);
-  if ((1 << p.log2_tile_w) >= kWarpPositions) {  // all positions in one row: only the column is not the warp's
-    const int h = (work.h + first.h) * p.out_stride_h, first_w = (work.w + first.w) * p.out_stride_w;
-    if (work.n + first.n >= p.batch) return;
-    T* to = staged.out + (work.n + first.n) * staged.sample + static_cast<std::int64_t>(h) * p.out_w + first_w;
-#pragma unroll 4
-    for (int e = staged.lane; e < kStaged * kWarpPositions; e += 32) {
-      const int within = e & (group_size - 1), phase = e & mask;
-      const int column = ((e / kWarpPositions) & ~mask) | phase;
-      const int m = within >> log2_interleave;
-      const ColumnEntry entry = staged.entries[column];
-      const int w = m * p.out_stride_w;
-      const bool valid = entry.offset != kNoColumn &&
-                         static_cast<unsigned>(h + entry.h) < static_cast<unsigned>(p.out_h) &&
-                         static_cast<unsigned>(first_w + entry.w + w) < static_cast<unsigned>(p.out_w);
-      const float value = staged.staging[column * kPitch + m] + entry.bias;
-      if (valid) to[entry.offset + w] = from_float<T>(value);
-    }
-    return;
-  }
-  const int group_lanes = group_size < 32 ? group_size : 32;
+  const int group_lanes = min(group_size, 32);
+#pragma unroll 1
   for (int e = staged.lane % group_lanes; e < group_size; e += 32) {
-    const int phase = e & mask, m = e >> log2_interleave;
-    const CorrelationPosition q = correlation_position(p, staged.first_m + m);
-    const int h = (work.h + q.h) * p.out_stride_h, w = (work.w + q.w) * p.out_stride_w;
-    const bool in_batch = work.n + q.n < p.batch;
-    T* to = staged.out + (work.n + q.n) * staged.sample + static_cast<std::int64_t>(h) * p.out_w + w;
-#pragma unroll 4
-    for (int column = ((staged.lane / group_lanes) << log2_interleave) + phase; column < kStaged;
-         column += (32 / group_lanes) << log2_interleave) {
-      const ColumnEntry entry = staged.entries[column];
-      const bool valid = entry.offset != kNoColumn && in_batch &&
-                         static_cast<unsigned>(h + entry.h) < static_cast<unsigned>(p.out_h) &&
-                         static_cast<unsigned>(w + entry.w) < static_cast<unsigned>(p.out_w);
-      const float value = staged.staging[column * kPitch + m] + entry.bias;
-      if (valid) to[entry.offset] = from_float<T>(value);
-    }
+    store_place<1, kWarpPositions + 4>(p, work, staged, e >> log2_interleave,
+                                       ((staged.lane / group_lanes) << log2_interleave) + (e & mask), kStaged,
+                                       (32 / group_lanes) << log2_interleave);
   }
 }
 
