@@ -61,6 +61,13 @@ void expect_equal(const T* got, const std::vector<double>& expected) {
   }
 }
 
+/// Of each kernel's random geometries; AddressSanitizer makes fibers ten times slower.
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr std::uint64_t kRandomCases = 4;
+#else
+inline constexpr std::uint64_t kRandomCases = 40;
+#endif
+
 /// Geometries of a few thousand products, from a seed; each attribute takes every small value.
 inline ConvCase random_case(std::uint64_t seed) {
   std::mt19937_64 random(seed);
