@@ -20,6 +20,7 @@ constexpr double kBytesPerClock = 18;  // that one multiprocessor draws from the
 struct RawStep {
   std::int32_t residue_h, plane, offset_h, offset_w;
   std::int32_t h, w;
+  CorrelationRange range = CorrelationRange::kAll;
 };
 
 /// How a class's steps are cut into passes; each level's stages are smaller than those of the levels before.
@@ -35,14 +36,16 @@ std::int32_t floor_div(std::int64_t a, std::int64_t b) {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// Distinct offsets d of q - d over phases [begin, end), ascending.
-std::vector<std::int32_t> transposed_offsets(std::int64_t begin, std::int64_t end, std::int64_t kernel,
-                                             std::int64_t stride, std::int64_t dilation) {
+/// Distinct offsets from q to the feature over phases [begin, end) of an axis, ascending.
+std::vector<std::int32_t> transposed_offsets(const ConvGeometry& g, std::size_t axis, std::int64_t begin,
+                                             std::int64_t end) {
+  const std::int64_t stride = g.stride[axis];
   std::vector<std::int32_t> offsets;
   for (std::int64_t phase = begin; phase < std::min(end, stride); ++phase) {
-    const PhaseTaps taps = phase_taps(phase, kernel, stride, dilation);
+    const std::int64_t place = phase + g.padding[axis];
+    const PhaseTaps taps = phase_taps(place % stride, g.kernel[axis], stride, g.dilation[axis]);
     for (std::int64_t t = 0; t < taps.taps; ++t) {
-      offsets.push_back(static_cast<std::int32_t>(taps.first_offset + t * taps.offset_step));
+      offsets.push_back(static_cast<std::int32_t>(place / stride - taps.first_offset - t * taps.offset_step));
     }
   }
   std::sort(offsets.begin(), offsets.end());
@@ -50,13 +53,28 @@ std::vector<std::int32_t> transposed_offsets(std::int64_t begin, std::int64_t en
   return offsets;
 }
 
-std::vector<RawStep> transposed_steps(const ConvGeometry& g, std::int64_t first_phase, std::int64_t end_phase) {
+/// The half of a tile's columns that alone holds phases of a step, where there is one.
+CorrelationRange step_range(const ConvGeometry& g, std::int32_t offset) {
+  const auto taken = [&](std::int64_t begin, std::int64_t end) {
+    const auto offsets = transposed_offsets(g, 1, begin, end);
+    return std::binary_search(offsets.begin(), offsets.end(), offset);
+  };
+  if (!taken(g.stride[1] / 2, g.stride[1])) return CorrelationRange::kLower;
+  return taken(0, g.stride[1] / 2) ? CorrelationRange::kAll : CorrelationRange::kUpper;
+}
+
+std::vector<RawStep> transposed_steps(const ConvGeometry& g, const CorrelationPlan& plan, std::int32_t class_index) {
+  const std::int64_t first_phase = std::int64_t{class_index} * plan.phases_per_class;
+  const bool halves = plan.segments == 2 && plan.takes_halves;
+  std::vector<RawStep> row;
+  for (const std::int32_t w : transposed_offsets(g, 1, 0, g.stride[1])) {
+    row.push_back({0, 0, 0, w, 0, w, halves ? step_range(g, w) : CorrelationRange::kAll});
+  }
   std::vector<RawStep> steps;
-  for (const std::int32_t h : transposed_offsets(first_phase, end_phase, g.kernel[0], g.stride[0], g.dilation[0])) {
-    for (const std::int32_t w : transposed_offsets(0, g.stride[1], g.kernel[1], g.stride[1], g.dilation[1])) {
-      steps.push_back({0, 0, static_cast<std::int32_t>(g.padding[0] / g.stride[0]) - h,
-                       static_cast<std::int32_t>(g.padding[1] / g.stride[1]) - w, static_cast<std::int16_t>(h),
-                       static_cast<std::int16_t>(w)});
+  for (const std::int32_t h : transposed_offsets(g, 0, first_phase, first_phase + plan.phases_per_class)) {
+    for (RawStep step : row) {
+      step.h = step.offset_h = h;
+      steps.push_back(step);
     }
   }
   return steps;
@@ -72,7 +90,7 @@ std::vector<RawStep> conv_steps(const ConvGeometry& g) {
       const std::int32_t offset_w = floor_div(distance_w, g.stride[1]);
       steps.push_back({static_cast<std::int32_t>(distance_h - offset_h * g.stride[0]),
                        static_cast<std::int32_t>(distance_w - offset_w * g.stride[1]), offset_h, offset_w,
-                       static_cast<std::int32_t>(h), static_cast<std::int32_t>(w)});
+                       static_cast<std::int32_t>(h), static_cast<std::int32_t>(w), CorrelationRange::kAll});
     }
   }
   return steps;
@@ -85,14 +103,18 @@ auto pass_key(const RawStep& s, const Cut& cut) {
 /// The passes of one class, appended; x_offset holds the plane until place_steps() knows the stage's shape.
 bool append_class(CorrelationPlan& plan, std::vector<RawStep> steps, std::vector<RawStep>& all, const Cut& cut,
                   std::int32_t alignment, int& pass_count) {
-  std::stable_sort(steps.begin(), steps.end(),
-                   [&](const RawStep& a, const RawStep& b) { return pass_key(a, cut) < pass_key(b, cut); });
+  const CorrelationClass* last = plan.classes > 0 ? &plan.class_list[plan.classes - 1] : nullptr;
+  std::stable_sort(steps.begin(), steps.end(), [&](const RawStep& a, const RawStep& b) {
+    return std::make_pair(pass_key(a, cut), a.range) < std::make_pair(pass_key(b, cut), b.range);
+  });
   CorrelationClass& c = plan.class_list[plan.classes++];
-  c = {pass_count, 0, static_cast<std::int32_t>(steps.size()), static_cast<std::int32_t>(all.size())};
+  c = {pass_count, 0, static_cast<std::int32_t>(steps.size()), 0, last ? last->first_half + last->halves : 0};
   for (std::size_t begin = 0; begin < steps.size();) {
     std::size_t end = begin;
     std::int32_t min_h = steps[begin].offset_h, max_h = min_h, min_w = steps[begin].offset_w, max_w = min_w;
     std::int32_t first_plane = steps[begin].plane, last_plane = first_plane;
+    std::int32_t halves = 0;
+    std::int32_t of_range[3] = {0, 0, 0};
     for (; end < steps.size() && pass_key(steps[end], cut) == pass_key(steps[begin], cut); ++end) {
       min_h = std::min(min_h, steps[end].offset_h);
       max_h = std::max(max_h, steps[end].offset_h);
@@ -100,17 +122,25 @@ bool append_class(CorrelationPlan& plan, std::vector<RawStep> steps, std::vector
       max_w = std::max(max_w, steps[end].offset_w);
       first_plane = std::min(first_plane, steps[end].plane);
       last_plane = std::max(last_plane, steps[end].plane);
+      halves += steps[end].range == CorrelationRange::kAll ? 2 : 1;
+      ++of_range[static_cast<int>(steps[end].range)];
     }
     if (pass_count == kMaxPasses || all.size() + (end - begin) > kMaxSteps) return false;
     const std::int32_t w_base = floor_div(min_w, alignment) * alignment;
-    plan.passes[pass_count++] = {static_cast<std::int32_t>(all.size()),
-                                 static_cast<std::int32_t>(end - begin),
+    const auto first_step = static_cast<std::int32_t>(all.size());
+    plan.passes[pass_count++] = {first_step,
+                                 first_step + of_range[0],
+                                 first_step + of_range[0] + of_range[1],
+                                 first_step + of_range[0] + of_range[1] + of_range[2],
+                                 halves,
+                                 c.halves,
                                  min_h,
                                  w_base,
                                  steps[begin].residue_h,
                                  first_plane,
                                  last_plane - first_plane + 1};
     ++c.passes;
+    c.halves += halves;
     plan.rows = std::max(plan.rows, max_h - min_h + (1 << plan.log2_tile_h));
     plan.cols = std::max(plan.cols, max_w - w_base + (1 << plan.log2_tile_w));
     plan.stage_planes = std::max(plan.stage_planes, last_plane - first_plane + 1);
@@ -128,13 +158,9 @@ bool build_passes(const ConvGeometry& g, CorrelationPlan& plan, const Cut& cut) 
   plan.classes = 0;
   plan.rows = plan.cols = plan.stage_planes = 1;
   if (plan.transposed) {
-    const std::int64_t classes = ceil_div(g.stride[0], plan.phases_per_class);
-    for (std::int64_t c = 0; c < classes; ++c) {
-      const std::int64_t phase = c * plan.phases_per_class;
-      if (!append_class(plan, transposed_steps(g, phase, phase + plan.phases_per_class), all, cut, alignment,
-                        pass_count)) {
-        return false;
-      }
+    const auto classes = static_cast<std::int32_t>(ceil_div(g.stride[0], plan.phases_per_class));
+    for (std::int32_t c = 0; c < classes; ++c) {
+      if (!append_class(plan, transposed_steps(g, plan, c), all, cut, alignment, pass_count)) return false;
     }
   } else if (!append_class(plan, conv_steps(g), all, cut, alignment, pass_count)) {
     return false;
@@ -147,14 +173,17 @@ bool build_passes(const ConvGeometry& g, CorrelationPlan& plan, const Cut& cut) 
   plan.unit_pitch = static_cast<std::int32_t>(ceil_div(plane_units * plan.stage_planes - 8, 32) * 32 + 8);
   for (int i = 0; i < pass_count; ++i) {
     const CorrelationPass& pass = plan.passes[i];
-    for (std::int32_t s = pass.first_step; s < pass.first_step + pass.steps; ++s) {
+    std::int32_t half = 0;
+    for (std::int32_t s = pass.first_step; s < pass.end_step; ++s) {
       const RawStep& raw = all[static_cast<std::size_t>(s)];
       plan.steps[s] = {(raw.plane - pass.first_plane) * plane_units + (raw.offset_h - pass.h_base) * plan.cols +
                            raw.offset_w - pass.w_base,
-                       raw.h, raw.w};
+                       raw.h, raw.w, raw.range, half};
+      half += plan.steps[s].halves();
     }
   }
-  plan.blocks_per_group = static_cast<std::int64_t>(all.size()) * plan.tiles_per_class * plan.chunks;
+  const CorrelationClass& last = plan.class_list[plan.classes - 1];
+  plan.halves_per_group = std::int64_t{last.first_half + last.halves} * plan.tiles_per_class * plan.chunks;
   return true;
 }
 
@@ -176,7 +205,7 @@ bool divide_smem(CorrelationPlan& plan, const CorrelationLimits& limits) {
   const std::int64_t slot = std::int64_t{4} * plan.w_block_units;
   std::int64_t left = limits.smem_bytes_per_sm / plan.blocks_per_sm - 1024 - static_smem_bytes(plan) -
                       staging_bytes(plan) - item_bytes(plan);
-  const std::int64_t all_blocks = plan.blocks_per_group;
+  const std::int64_t all_blocks = std::int64_t{plan.class_list[0].steps} * plan.chunks;
   plan.weights_resident =
       plan.groups * plan.column_tiles == 1 && all_blocks <= 64 && left - all_blocks * slot >= 2 * stage_bytes(plan);
   if (plan.weights_resident) {
@@ -209,10 +238,11 @@ double model_clocks(const CorrelationPlan& plan, bool split) {
   for (int i = 0; i < plan.classes; ++i) {
     const CorrelationClass& c = plan.class_list[i];
     const double steps = static_cast<double>(c.steps) * plan.chunks;
+    const double whole_steps = c.halves / 2.0 * plan.chunks;
     const double products = split ? 3 : 1;
-    const double tensor = steps * 2 * m_tiles * products * plan.tile_columns / 2;
-    const double shared = steps * 2 * m_tiles * (16 + products * plan.tile_columns / 4);
-    double bytes = steps * plan.w_block_units * 4 * (plan.weights_resident ? 0 : 1);
+    const double tensor = whole_steps * 2 * m_tiles * products * plan.tile_columns / 2;
+    const double shared = 2 * m_tiles * (steps * 16 + whole_steps * products * plan.tile_columns / 4);
+    double bytes = whole_steps * plan.w_block_units * 4 * (plan.weights_resident ? 0 : 1);
     for (int j = c.first_pass; j < c.first_pass + c.passes; ++j) {
       bytes += 4.0 * kChunkUnits * plan.chunks * plan.passes[j].planes * ((plan.rows * plan.cols) << plan.log2_tile_n);
     }
@@ -253,6 +283,8 @@ void set_geometry(const ConvGeometry& g, bool transposed, int unit_channels, Cor
   p.out_w = static_cast<std::int32_t>(out[1]);
   p.kernel_h = static_cast<std::int32_t>(g.kernel[0]);
   p.kernel_w = static_cast<std::int32_t>(g.kernel[1]);
+  p.padding_h = static_cast<std::int32_t>(g.padding[0]);
+  p.padding_w = static_cast<std::int32_t>(g.padding[1]);
   p.dilation_h = static_cast<std::int32_t>(g.dilation[0]);
   p.dilation_w = static_cast<std::int32_t>(g.dilation[1]);
   const auto stride_h = static_cast<std::int32_t>(g.stride[0]);
@@ -261,10 +293,9 @@ void set_geometry(const ConvGeometry& g, bool transposed, int unit_channels, Cor
   p.in_stride_w = transposed ? 1 : stride_w;
   p.out_stride_h = transposed ? stride_h : 1;
   p.out_stride_w = transposed ? stride_w : 1;
-  p.out_offset_h = transposed ? static_cast<std::int32_t>(g.padding[0] % stride_h) : 0;
-  p.out_offset_w = transposed ? static_cast<std::int32_t>(g.padding[1] % stride_w) : 0;
-  p.q_h = static_cast<std::int32_t>((p.out_h - 1 + p.out_offset_h) / p.out_stride_h + 1);
-  p.q_w = static_cast<std::int32_t>((p.out_w - 1 + p.out_offset_w) / p.out_stride_w + 1);
+  p.segments = p.out_stride_w % 2 == 0 ? 2 : 1;
+  p.q_h = static_cast<std::int32_t>(ceil_div(p.out_h, p.out_stride_h));
+  p.q_w = static_cast<std::int32_t>(ceil_div(p.out_w, p.out_stride_w));
 }
 
 void set_columns(const CorrelationTile& tile, bool split, std::int32_t phases_per_class, CorrelationPlan& p) {
@@ -272,6 +303,7 @@ void set_columns(const CorrelationTile& tile, bool split, std::int32_t phases_pe
   p.m_tiles = tile.m_tiles;
   p.consumers = tile.consumers;
   p.blocks_per_sm = tile.blocks_per_sm;
+  p.takes_halves = tile.halves;
   p.w_block_units = kChunkUnits * tile.columns * (split ? 2 : 1);
   p.phases_per_class = phases_per_class;
   p.class_columns = p.n_channels * p.out_stride_w * phases_per_class;

@@ -4,9 +4,10 @@
 // Both operators are one stride-1 correlation over a grid of positions q,
 //     out[column][q] = sum over steps s, input channels c of x[plane(s)][c][q + offset(s)] * filter[s][c][column].
 //   conv_transpose: one plane (the feature); a column is (phase, image channel), because the image position
-//     i = q * stride + phase - padding takes only the taps with (phase - k * dilation) divisible by stride, and each of
-//     them reads the feature at q - (k * dilation - phase) / stride. Rows of phases form classes with lists of their
-//     own.
+//     q * stride + phase takes only the taps with (phase + padding - k * dilation) divisible by stride, and each of
+//     them reads the feature at q + (phase + padding - k * dilation) / stride. Rows of phases form classes with lists
+//     of their own. Where the stride along a row is even, the lower half of a tile's columns holds the lower half of
+//     the phases, so that a step that only those take multiplies half of the columns; the upper half likewise.
 //   conv: q is the feature position; the image is split into planes by its position mod stride, so that every tap reads
 //     one plane at unit stride; a column is a feature channel. There is one class.
 //
@@ -14,7 +15,7 @@
 // [unit][plane][image of the tile][row][column]; a unit is 32 bits: one float, or two halves of adjacent channels. Any
 // step is one constant offset into a stage. A class's steps are cut into passes, whose stages hold only what their
 // steps read, until a stage fits shared memory. Filter blocks are packed in the order in which a tile's walk consumes
-// them.
+// them; their place is counted in halves, of kChunkUnits units x half of a tile's columns.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -36,22 +37,35 @@ struct CorrelationTile {
   int m_tiles;        // rows of 64 positions of a consumer warpgroup
   int consumers;      // warpgroups that multiply
   int blocks_per_sm;  // resident at once
+  bool halves;        // whether steps may take half of its columns
   constexpr int positions() const { return 64 * m_tiles * consumers; }
 };
-inline constexpr CorrelationTile kCorrelationTiles[] = {{128, 2, 2, 1}, {64, 4, 1, 2}, {32, 4, 1, 2}, {16, 4, 1, 2}};
+inline constexpr CorrelationTile kCorrelationTiles[] = {{128, 2, 2, 1, true},
+                                                        {64, 4, 1, 2, false},
+                                                        {32, 4, 1, 2, false},
+                                                        {16, 4, 1, 2, false}};
 /// With the sums doubled: three products, promoted step by step to ordinary registers.
-inline constexpr CorrelationTile kSplitCorrelationTiles[] = {{128, 1, 2, 1},
-                                                             {64, 2, 1, 2},
-                                                             {32, 2, 1, 2},
-                                                             {16, 2, 1, 2}};
+inline constexpr CorrelationTile kSplitCorrelationTiles[] = {{128, 1, 2, 1, false},
+                                                             {64, 2, 1, 2, false},
+                                                             {32, 2, 1, 2, false},
+                                                             {16, 2, 1, 2, false}};
+
+/// The columns of a tile that a step multiplies; its filter block holds only these.
+enum class CorrelationRange : std::int32_t { kAll, kLower, kUpper };
 
 struct CorrelationStep {
   std::int32_t x_offset;  // 32-bit units from a position's place in the stage
-  std::int32_t h, w;      // conv: the tap; conv_transpose: the offset d of q - d
+  std::int32_t h, w;      // conv: the tap; conv_transpose: the offset from q to the feature
+  CorrelationRange range;
+  std::int32_t first_half;  // of its filter block, in halves from the first step's of its pass and chunk
+
+  ADJOINT_HD std::int32_t halves() const { return range == CorrelationRange::kAll ? 2 : 1; }
 };
 
 struct CorrelationPass {
-  std::int32_t first_step, steps;
+  // Steps of range kAll come first, then kLower, then kUpper.
+  std::int32_t first_step, lower_step, upper_step, end_step;
+  std::int32_t halves, first_half;   // of one chunk's filter blocks, and of those of the class's passes before
   std::int32_t h_base, w_base;       // the stage's first row and column, relative to the tile's first position
   std::int32_t h_residue;            // conv: the image row is (q + h) * stride + h_residue
   std::int32_t first_plane, planes;  // conv: residues of the image column
@@ -59,7 +73,8 @@ struct CorrelationPass {
 
 struct CorrelationClass {
   std::int32_t first_pass, passes;
-  std::int32_t steps, first_step;
+  std::int32_t steps;
+  std::int32_t halves, first_half;  // of one chunk's filter blocks, and of those of the classes before
 };
 
 struct CorrelationPlan {
@@ -71,36 +86,46 @@ struct CorrelationPlan {
   std::int32_t chunks;                  // of kChunkUnits units
   std::int32_t in_h, in_w, out_h, out_w;
   std::int32_t in_stride_h, in_stride_w;    // conv: stride; conv_transpose: 1
-  std::int32_t out_stride_h, out_stride_w;  // out = q * out_stride + phase - out_offset
-  std::int32_t out_offset_h, out_offset_w;
-  std::int32_t kernel_h, kernel_w, dilation_h, dilation_w;
+  std::int32_t out_stride_h, out_stride_w;  // out = q * out_stride + phase
+  std::int32_t kernel_h, kernel_w, padding_h, padding_w, dilation_h, dilation_w;
   std::int32_t q_h, q_w;                  // positions
   std::int32_t log2_tile_h, log2_tile_w;  // the tile: images of the batch x rows x columns, innermost last
   std::int32_t log2_tile_n;
   std::int32_t tiles_h, tiles_w, column_tiles;  // column_tiles: all classes together, a group
   std::int64_t tiles_n;
   std::int32_t tiles_per_class, phases_per_class, class_columns;
+  std::int32_t takes_halves;
+  std::int32_t segments;      // of a tile's columns: 2 where each half of the phases has a half of them, else 1
   std::int32_t rows, cols;    // of a plane of a stage, for one image of the tile
   std::int32_t stage_planes;  // the most that a pass loads
   std::int32_t unit_pitch;    // units from one channel of a stage to the next
   std::int32_t tile_columns, m_tiles, consumers, blocks_per_sm;
   std::int32_t classes;
   std::int32_t x_stages, w_slots, weights_resident;
-  std::int32_t w_block_units;     // 32-bit units of a filter block
-  std::int64_t blocks_per_group;  // filter blocks
+  std::int32_t w_block_units;     // 32-bit units of a whole filter block
+  std::int64_t halves_per_group;  // of filter blocks
   CorrelationClass class_list[kMaxClasses];
   CorrelationPass passes[kMaxPasses];
   CorrelationStep steps[kMaxSteps];
 
   ADJOINT_HD std::int64_t tiles() const { return tiles_n * tiles_h * tiles_w * groups * column_tiles; }
+  /// Whether some steps take half of a tile's columns.
+  ADJOINT_HD bool halves() const {
+    for (std::int32_t i = 0; i < classes; ++i) {
+      if (class_list[i].halves != 2 * class_list[i].steps) return true;
+    }
+    return false;
+  }
+  /// 32-bit units of all filter blocks.
+  ADJOINT_HD std::int64_t filter_units() const { return halves_per_group * groups * (w_block_units / 2); }
 };
 
 /// One unit of a block's walk: where its positions and columns begin.
 struct CorrelationWork {
   std::int64_t n;     // first image
   std::int32_t h, w;  // first position
-  std::int32_t group, class_index, first_column;
-  std::int64_t first_block;  // of its filter blocks
+  std::int32_t group, class_index, tile_in_class;
+  std::int64_t first_half;  // of its filter blocks
 };
 
 ADJOINT_HD inline CorrelationWork correlation_work(const CorrelationPlan& p, std::int64_t tile) {
@@ -114,11 +139,11 @@ ADJOINT_HD inline CorrelationWork correlation_work(const CorrelationPlan& p, std
   work.h = static_cast<std::int32_t>(tile % p.tiles_h) << p.log2_tile_h;
   work.n = (tile / p.tiles_h) << p.log2_tile_n;
   work.class_index = column_tile / p.tiles_per_class;
-  const std::int32_t tile_in_class = column_tile % p.tiles_per_class;
-  work.first_column = tile_in_class * p.tile_columns;
+  work.tile_in_class = column_tile % p.tiles_per_class;
   const CorrelationClass& c = p.class_list[work.class_index];
-  work.first_block = work.group * p.blocks_per_group +
-                     (static_cast<std::int64_t>(c.first_step) * p.tiles_per_class + tile_in_class * c.steps) * p.chunks;
+  work.first_half =
+      work.group * p.halves_per_group +
+      (static_cast<std::int64_t>(c.first_half) * p.tiles_per_class + work.tile_in_class * c.halves) * p.chunks;
   return work;
 }
 
@@ -138,30 +163,48 @@ ADJOINT_HD inline std::int32_t correlation_stage_offset(const CorrelationPlan& p
   return (q.n * p.rows + q.h) * p.cols + q.w;
 }
 
-/// Columns that a consumer warp stages at once on its way out.
+/// Columns that a consumer warp stages at once on its way out: as many of a tile's lower half as of its upper half.
 constexpr int correlation_staged_columns(int tile_columns) { return tile_columns == 128 ? 32 : 16; }
 
-/// What column `column` of a class is: an output channel of the group, and the phase of the output position.
+/// The column of a tile that is the `place`-th to be staged.
+ADJOINT_HD constexpr int correlation_staged_column(int tile_columns, int place) {
+  const int half = correlation_staged_columns(tile_columns) / 2;
+  return place / (2 * half) * half + place % half + place / half % 2 * (tile_columns / 2);
+}
+
+/// Of the phases that staged columns hold as neighbouring pixels; -1 where they hold none.
+ADJOINT_HD constexpr int correlation_log2_interleave(int out_stride_w) {
+  for (int log2 = 0; log2 <= 4; ++log2) {
+    if (out_stride_w == 1 << log2) return log2;
+  }
+  return -1;
+}
+
+/// What a column of a tile is: an output channel of the group, and the phase of the output position.
 struct CorrelationColumn {
   std::int32_t channel, phase_h, phase_w;
   bool valid;
 };
 
-ADJOINT_HD inline CorrelationColumn correlation_column(const CorrelationPlan& p, std::int32_t class_index,
+ADJOINT_HD inline CorrelationColumn correlation_column(const CorrelationPlan& p, const CorrelationWork& work,
                                                        std::int32_t column) {
+  const std::int32_t segment_columns = p.tile_columns / p.segments, segment_phases = p.out_stride_w / p.segments;
+  const std::int32_t segment = column / segment_columns;
+  std::int32_t index = work.tile_in_class * segment_columns + column % segment_columns;
   CorrelationColumn result;
-  result.phase_w = column % p.out_stride_w;
-  column /= p.out_stride_w;
-  result.channel = column % p.n_channels;
-  result.phase_h = class_index * p.phases_per_class + column / p.n_channels;
-  result.valid = column < p.n_channels * p.phases_per_class && result.phase_h < p.out_stride_h;
+  result.phase_w = segment * segment_phases + index % segment_phases;
+  index /= segment_phases;
+  result.channel = index % p.n_channels;
+  index /= p.n_channels;
+  result.phase_h = work.class_index * p.phases_per_class + index;
+  result.valid = index < p.phases_per_class && result.phase_h < p.out_stride_h;
   return result;
 }
 
-/// The tap along one axis that a step and a phase have in common, or -1.
+/// The tap along one axis by which a phase reads the feature at `offset`, or -1.
 ADJOINT_HD inline std::int32_t correlation_tap(std::int32_t offset, std::int32_t phase, std::int32_t stride,
-                                               std::int32_t dilation, std::int32_t kernel) {
-  const std::int32_t distance = offset * stride + phase;
+                                               std::int32_t padding, std::int32_t dilation, std::int32_t kernel) {
+  const std::int32_t distance = phase + padding - offset * stride;
   if (distance < 0 || distance % dilation != 0 || distance / dilation >= kernel) return -1;
   return distance / dilation;
 }
@@ -171,25 +214,27 @@ ADJOINT_HD inline std::int32_t correlation_filter_tap(const CorrelationPlan& p, 
                                                       const CorrelationColumn& column) {
   if (!column.valid) return -1;
   if (!p.transposed) return step.h * p.kernel_w + step.w;
-  const std::int32_t kh = correlation_tap(step.h, column.phase_h, p.out_stride_h, p.dilation_h, p.kernel_h);
-  const std::int32_t kw = correlation_tap(step.w, column.phase_w, p.out_stride_w, p.dilation_w, p.kernel_w);
+  const std::int32_t kh =
+      correlation_tap(step.h, column.phase_h, p.out_stride_h, p.padding_h, p.dilation_h, p.kernel_h);
+  const std::int32_t kw =
+      correlation_tap(step.w, column.phase_w, p.out_stride_w, p.padding_w, p.dilation_w, p.kernel_w);
   return kh < 0 || kw < 0 ? -1 : kh * p.kernel_w + kw;
 }
 
-/// The step and chunk of a tile's filter block `block` (counted from the tile's first).
-struct CorrelationBlock {
-  std::int32_t step, chunk;
+/// The tile's first column of a step's filter block, and how many it holds.
+struct CorrelationColumns {
+  std::int32_t first, count;
 };
 
-ADJOINT_HD inline CorrelationBlock correlation_block(const CorrelationPlan& p, std::int32_t class_index,
-                                                     std::int32_t block) {
-  const CorrelationClass& c = p.class_list[class_index];
-  for (std::int32_t i = c.first_pass; i < c.first_pass + c.passes; ++i) {
-    const std::int32_t blocks = p.passes[i].steps * p.chunks;
-    if (block < blocks) return {p.passes[i].first_step + block % p.passes[i].steps, block / p.passes[i].steps};
-    block -= blocks;
-  }
-  return {-1, -1};
+ADJOINT_HD inline CorrelationColumns correlation_columns(const CorrelationPlan& p, const CorrelationStep& step) {
+  const std::int32_t half = p.tile_columns / 2;
+  return {step.range == CorrelationRange::kUpper ? half : 0, step.halves() * half};
+}
+
+/// Where the filter block of a chunk and a step of a pass begins, in halves from the tile's first.
+ADJOINT_HD inline std::int32_t correlation_block_half(const CorrelationPlan& p, const CorrelationPass& pass,
+                                                      std::int32_t chunk, std::int32_t step) {
+  return pass.first_half * p.chunks + chunk * pass.halves + p.steps[step].first_half;
 }
 
 struct CorrelationLimits {

@@ -28,17 +28,18 @@ class CorrelationEmulation : public ::testing::Test {
     const std::size_t offset = seed % 9;
     Operand<T> in(x, offset), weights(filter, 0), biases(bias, 0);
     Operand<T> out(std::vector<double>(expected.size(), std::numeric_limits<double>::quiet_NaN()), seed % 5);
-    std::vector<std::uint32_t> blocks(
-        static_cast<std::size_t>(plan.blocks_per_group * plan.groups * plan.w_block_units) + 4);
+    std::vector<std::uint32_t> blocks(static_cast<std::size_t>(plan.filter_units()) + 4);
     auto* packed = blocks.data();
     while (reinterpret_cast<std::uintptr_t>(packed) % 16 != 0) ++packed;
     const dim3 pack_grid = cuda::correlation::pack_grid(plan);
-    emulation::run({.grid = {1, pack_grid.y}, .block = {32}, .seed = seed},
+    emulation::run({.grid = pack_grid, .block = {32}, .seed = seed},
                    [&] { cuda::correlation::pack_filter_kernel<M::kArithmetic>(plan, weights.data(), packed); });
 
     cuda::CorrelationOperands operands{in.data(), packed, bias.empty() ? nullptr : biases.data(), out.data(), 1, 1};
     if (plan.in_stride_w == 1) operands.load_vector = cuda::row_vector(in.data(), plan.in_w, sizeof(T));
-    if (plan.out_stride_w == 1) operands.store_vector = cuda::row_vector(out.data(), plan.out_w, sizeof(T));
+    if (cuda::correlation_log2_interleave(plan.out_stride_w) >= 0) {
+      operands.store_vector = cuda::row_vector(out.data(), plan.out_w, sizeof(T));
+    }
     const auto kernel = cuda::correlation::select_kernel<M::kArithmetic>(plan);
     const auto grid = static_cast<unsigned>(
         std::clamp<std::int64_t>(static_cast<std::int64_t>(seed % 3) + 1, 1, std::max<std::int64_t>(plan.tiles(), 1)));
@@ -64,9 +65,9 @@ class CorrelationEmulation : public ::testing::Test {
 TYPED_TEST_SUITE(CorrelationEmulation, Modes);
 
 TYPED_TEST(CorrelationEmulation, RandomGeometriesAreExact) {
-  std::uint64_t taken = 0;
-  for (std::uint64_t seed = 0; seed < kRandomCases; ++seed) taken += this->compute_both(random_case(seed), seed);
-  EXPECT_GT(2 * taken, 3 * kRandomCases);
+  int taken = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) taken += this->compute_both(random_case(seed), seed);
+  EXPECT_GT(taken, 60);
 }
 
 TYPED_TEST(CorrelationEmulation, EveryTileIsExact) {

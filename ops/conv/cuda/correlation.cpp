@@ -47,7 +47,9 @@ void run(const ConvProblem& problem) {
   const std::int64_t size = element_size(problem.dtype);
   CorrelationOperands operands{problem.first, nullptr, problem.bias, problem.out, 1, 1};
   if (plan.in_stride_w == 1) operands.load_vector = row_vector(problem.first, plan.in_w, size);
-  if (plan.out_stride_w == 1) operands.store_vector = row_vector(problem.out, plan.out_w, size);
+  if (correlation_log2_interleave(plan.out_stride_w) >= 0) {
+    operands.store_vector = row_vector(problem.out, plan.out_w, size);
+  }
   switch (arithmetic_of(problem)) {
     case Arithmetic::kTF32: return run_correlation<Arithmetic::kTF32>(plan, operands, problem.second, problem.device);
     case Arithmetic::kFloat32:

@@ -13,6 +13,7 @@
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/core/cuda/wgmma.cuh>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
+#include <adjoint/ops/conv/cuda/correlation_filter.cuh>
 #include <adjoint/ops/conv/cuda/correlation_stage.cuh>
 #include <adjoint/ops/conv/cuda/correlation_store.cuh>
 
@@ -25,34 +26,199 @@ inline constexpr wgmma::Operand kOperand = kArithmetic == Arithmetic::kBFloat16 
                                            : kArithmetic == Arithmetic::kFloat16 ? wgmma::Operand::kFloat16
                                                                                  : wgmma::Operand::kTF32;
 
-template <Arithmetic kArithmetic, int kColumns, int kMTiles>
-__device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, const CorrelationOperands& operands,
-                                                   const SharedLayout& layout, ColumnEntry* entries, float* staging,
-                                                   int warpgroup, int warp, int lane) {
-  using Traits = ArithmeticTraits<kArithmetic>;
-  using T = typename Traits::Element;
-  constexpr bool kSplit = Traits::kSplit;
-  constexpr int kBlockBytes = 4 * kChunkUnits * kColumns * (kSplit ? 2 : 1);
-  constexpr int kHalfBytes = 2 * kColumns * 16;  // of a block: 8 units of K
-  const int g = lane / 4, t = lane % 4;
-  const int first_m = warpgroup * 64 * kMTiles + warp * 16 * kMTiles;
-  const std::uint32_t stage_bytes = 4 * kChunkUnits * p.unit_pitch;
-  const std::uint32_t k_bytes = 16 * p.unit_pitch;  // four units further along K
+/// The sums of the lower or the upper half of a tile's columns.
+template <int kUpper, int kCount>
+__device__ __forceinline__ auto& half_of(float (&sums)[kCount]) {
+  return *reinterpret_cast<float(*)[kCount / 2]>(sums + kUpper * (kCount / 2));
+}
 
+/// A consumer warpgroup's walk: its places in the rings and its sums.
+template <Arithmetic kArithmetic, int kColumns, bool kHalves, int kMTiles>
+struct Multiplier {
+  using Traits = ArithmeticTraits<kArithmetic>;
+  static constexpr bool kSplit = Traits::kSplit;
+  static constexpr int kBlockBytes = 4 * kChunkUnits * kColumns * (kSplit ? 2 : 1);
+
+  const CorrelationPlan& p;
+  const SharedLayout& layout;
+  const int lane;
   std::uint32_t row[kMTiles][2];
+  Ring x_ring, w_ring;
+  int pending_slot = -1;  // whose products may still be under way
+  float sums[kMTiles][kColumns / 2];
+  float totals[kSplit ? kMTiles : 1][kSplit ? kColumns / 2 : 1];
+
+  __device__ __forceinline__ Multiplier(const CorrelationPlan& plan, const SharedLayout& shared, int first_m, int lane_)
+      : p(plan), layout(shared), lane(lane_) {
 #pragma unroll
-  for (int j = 0; j < kMTiles; ++j) {
+    for (int j = 0; j < kMTiles; ++j) {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      row[j][h] = 4 * (correlation_stage_offset(p, first_m + 16 * j + 8 * h + g) + t * p.unit_pitch);
+      for (int h = 0; h < 2; ++h) {
+        const int m = first_m + 16 * j + 8 * h + lane / 4;
+        row[j][h] = 4 * (correlation_stage_offset(p, m) + lane % 4 * p.unit_pitch);
+      }
     }
   }
 
-  float sums[kMTiles][kColumns / 2];
-  float totals[kSplit ? kMTiles : 1][kSplit ? kColumns / 2 : 1];
-  Ring x_ring, w_ring;
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int j = 0; j < kMTiles; ++j) {
+#pragma unroll
+      for (int i = 0; i < kColumns / 2; ++i) {
+        sums[j][i] = 0;
+        if constexpr (kSplit) totals[j][i] = 0;
+      }
+    }
+  }
+
+  __device__ __forceinline__ void release_slot() {
+    if (pending_slot >= 0 && !p.weights_resident && lane == 0) {
+      ptx::mbarrier_arrive(layout.w_empty + 8 * pending_slot);
+    }
+  }
+
+  /// Waits for all products and gives their slot back.
+  __device__ __forceinline__ void drain() {
+    wgmma::wait<0>();
+#pragma unroll
+    for (int j = 0; j < kMTiles; ++j) wgmma::pin(sums[j]);
+    release_slot();
+    pending_slot = -1;
+  }
+
+  /// Adds the sums to ordinary registers, which lose no bits over many terms.
+  __device__ __forceinline__ void promote() {
+    wgmma::wait<0>();
+#pragma unroll
+    for (int j = 0; j < kMTiles; ++j) {
+      wgmma::pin(sums[j]);
+#pragma unroll
+      for (int n = 0; n < kColumns / 2; ++n) {
+        totals[j][n] += sums[j][n];
+        sums[j][n] = 0;
+      }
+    }
+  }
+
+  template <int kWidth>
+  static __device__ __forceinline__ void multiply_columns(float (&d)[kWidth / 2], const std::uint32_t (&a)[4],
+                                                          const std::uint32_t (&tail)[4], std::uint64_t b, int tails) {
+    wgmma::multiply<kOperand<kArithmetic>, kWidth>(d, a, b);
+    if constexpr (kSplit) {
+      wgmma::multiply<kOperand<kArithmetic>, kWidth>(d, a, b + (tails >> 4));
+      wgmma::multiply<kOperand<kArithmetic>, kWidth>(d, tail, b);
+    }
+  }
+
+  /// Eight units of K of a step, by one range of columns: one product an m-tile, or three where float32 is split.
+  template <CorrelationRange kRange>
+  __device__ __forceinline__ void multiply(std::uint32_t first_unit, std::uint64_t b) {
+    constexpr int kTails = 4 * kChunkUnits * (kRange == CorrelationRange::kAll ? kColumns : kColumns / 2);
+    const std::uint32_t four_units = 16 * p.unit_pitch;
+    std::uint32_t a[kMTiles][4];
+    std::uint32_t tail[kSplit ? kMTiles : 1][4];
+#pragma unroll
+    for (int j = 0; j < kMTiles; ++j) {
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        const std::uint32_t value = ptx::load_shared(row[j][r & 1] + (first_unit + r / 2 * four_units));
+        if constexpr (kSplit) {
+          split_tf32(__uint_as_float(value), a[j][r], tail[j][r]);
+        } else if constexpr (Traits::kHalf) {
+          a[j][r] = value;
+        } else {
+          a[j][r] = ptx::round_to_tf32(__uint_as_float(value));
+        }
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < kMTiles; ++j) {
+      wgmma::pin(a[j]);
+      if constexpr (kSplit) wgmma::pin(tail[j]);
+    }
+    wgmma::fence();
+#pragma unroll
+    for (int j = 0; j < kMTiles; ++j) {
+      if constexpr (!kHalves) {
+        multiply_columns<kColumns>(sums[j], a[j], tail[kSplit ? j : 0], b, kTails);
+      } else {
+        // Always the same registers together: the compiler serialises products of several widths.
+        constexpr int kHalf = kColumns / 2;
+        if constexpr (kRange != CorrelationRange::kUpper) {
+          multiply_columns<kHalf>(half_of<0>(sums[j]), a[j], tail[kSplit ? j : 0], b, kTails);
+        }
+        if constexpr (kRange != CorrelationRange::kLower) {
+          constexpr int kFirst = kRange == CorrelationRange::kAll ? kHalf : 0;
+          multiply_columns<kHalf>(half_of<1>(sums[j]), a[j], tail[kSplit ? j : 0], b + kFirst, kTails);
+        }
+      }
+    }
+    wgmma::commit();
+  }
+
+  /// Steps [first, end) of one chunk, all of one range. Products of the last may still be under way afterwards.
+  template <CorrelationRange kRange>
+  __device__ __forceinline__ void multiply_steps(std::uint32_t stage, int first, int end) {
+    constexpr int kWidth = kRange == CorrelationRange::kAll ? kColumns : kColumns / 2;
+#pragma unroll 1
+    for (int s = first; s < end; ++s) {
+      ptx::mbarrier_wait(layout.w_full + 8 * w_ring.slot, p.weights_resident ? 0 : w_ring.parity);
+      const std::uint32_t step_base = stage + 4 * p.steps[s].x_offset;
+      const std::uint64_t b = wgmma::matrix_descriptor(layout.w + w_ring.slot * kBlockBytes, kWidth * 16);
+#pragma unroll
+      for (int k = 0; k < kChunkUnits / 8; ++k) {
+#pragma unroll
+        for (int j = 0; j < kMTiles; ++j) {
+          if (kSplit || k == 0) wgmma::pin(sums[j]);
+        }
+        multiply<kRange>(step_base + 32 * k * p.unit_pitch, b + ((8 * kWidth * 4 * k) >> 4));
+        wgmma::wait<1>();
+        if (k == 0) release_slot();
+      }
+      pending_slot = w_ring.slot;
+      w_ring.advance(p.w_slots);
+      if constexpr (kSplit) promote();
+    }
+  }
+
+  __device__ __forceinline__ void multiply_tile(int class_index) {
+    const CorrelationClass& c = p.class_list[class_index];
+    const std::uint32_t stage_bytes = 4 * kChunkUnits * p.unit_pitch;
+    clear();
+    pending_slot = -1;
+#pragma unroll 1
+    for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) {
+      const CorrelationPass& pass = p.passes[i];
+#pragma unroll 1
+      for (int chunk = 0; chunk < p.chunks; ++chunk) {
+        ptx::mbarrier_wait(layout.x_full + 8 * x_ring.slot, x_ring.parity);
+        const std::uint32_t stage = layout.x + x_ring.slot * stage_bytes;
+        multiply_steps<CorrelationRange::kAll>(stage, pass.first_step, pass.lower_step);
+        if constexpr (kHalves) {
+          // The compiler keeps products under way only through loops of one shape.
+          drain();
+          multiply_steps<CorrelationRange::kLower>(stage, pass.lower_step, pass.upper_step);
+          drain();
+          multiply_steps<CorrelationRange::kUpper>(stage, pass.upper_step, pass.end_step);
+          drain();
+        }
+        // Every lane for itself: one lane after a __syncwarp is 1% faster at best, and racecheck takes it for a race.
+        ptx::mbarrier_arrive(layout.x_empty + 8 * x_ring.slot);
+        x_ring.advance(p.x_stages);
+      }
+    }
+    drain();
+  }
+};
+
+template <Arithmetic kArithmetic, int kColumns, bool kHalves, int kMTiles>
+__device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, const CorrelationOperands& operands,
+                                                   const SharedLayout& layout, ColumnEntry* entries, float* staging,
+                                                   int warpgroup, int warp, int lane) {
+  using T = typename ArithmeticTraits<kArithmetic>::Element;
+  const int first_m = warpgroup * 64 * kMTiles + warp * 16 * kMTiles;
+  Multiplier<kArithmetic, kColumns, kHalves, kMTiles> multiplier(p, layout, first_m, lane);
   const int tiles = static_cast<int>(p.tiles());
-  const bool resident = p.weights_resident;
   for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
     int class_index;
     {
@@ -62,104 +228,21 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
       ptx::barrier<128>(warpgroup + 1);
       fill_columns(p, work, static_cast<const T*>(operands.bias), entries, warp * 32 + lane);
     }
-    const int end_pass = p.class_list[class_index].first_pass + p.class_list[class_index].passes;
-#pragma unroll
-    for (int j = 0; j < kMTiles; ++j) {
-#pragma unroll
-      for (int i = 0; i < kColumns / 2; ++i) {
-        sums[j][i] = 0;
-        if constexpr (kSplit) totals[j][i] = 0;
-      }
-    }
-    int pending_slot = -1;
-    for (int i = p.class_list[class_index].first_pass; i < end_pass; ++i) {
-      const int first_step = p.passes[i].first_step, end_step = first_step + p.passes[i].steps;
-      for (int chunk = 0; chunk < p.chunks; ++chunk) {
-        ptx::mbarrier_wait(layout.x_full + 8 * x_ring.slot, x_ring.parity);
-        const std::uint32_t stage = layout.x + x_ring.slot * stage_bytes;
-        for (int s = first_step; s < end_step; ++s) {
-          ptx::mbarrier_wait(layout.w_full + 8 * w_ring.slot, resident ? 0 : w_ring.parity);
-          const std::uint32_t step_base = stage + 4 * p.steps[s].x_offset;
-          const std::uint64_t descriptor =
-              wgmma::matrix_descriptor(layout.w + w_ring.slot * kBlockBytes, kColumns * 16);
-#pragma unroll
-          for (int k = 0; k < 2; ++k) {
-            std::uint32_t a[kMTiles][4];
-            std::uint32_t tail[kSplit ? kMTiles : 1][4];
-#pragma unroll
-            for (int j = 0; j < kMTiles; ++j) {
-#pragma unroll
-              for (int r = 0; r < 4; ++r) {
-                const std::uint32_t value = ptx::load_shared(row[j][r & 1] + (step_base + (2 * k + r / 2) * k_bytes));
-                if constexpr (kSplit) {
-                  split_tf32(__uint_as_float(value), a[j][r], tail[j][r]);
-                } else if constexpr (Traits::kHalf) {
-                  a[j][r] = value;
-                } else {
-                  a[j][r] = ptx::round_to_tf32(__uint_as_float(value));
-                }
-              }
-            }
-            const std::uint64_t b = descriptor + ((k * kHalfBytes) >> 4);
-#pragma unroll
-            for (int j = 0; j < kMTiles; ++j) {
-              wgmma::pin(a[j]);
-              if constexpr (kSplit) wgmma::pin(tail[j]);
-              if (kSplit || k == 0) wgmma::pin(sums[j]);
-            }
-            wgmma::fence();
-#pragma unroll
-            for (int j = 0; j < kMTiles; ++j) {
-              wgmma::multiply<kOperand<kArithmetic>, kColumns>(sums[j], a[j], b);
-              if constexpr (kSplit) {
-                wgmma::multiply<kOperand<kArithmetic>, kColumns>(sums[j], a[j], b + ((kBlockBytes / 2) >> 4));
-                wgmma::multiply<kOperand<kArithmetic>, kColumns>(sums[j], tail[j], b);
-              }
-            }
-            wgmma::commit();
-            wgmma::wait<1>();
-            if (k == 0 && pending_slot >= 0 && !resident) {
-              if (lane == 0) ptx::mbarrier_arrive(layout.w_empty + 8 * pending_slot);
-            }
-          }
-          pending_slot = w_ring.slot;
-          w_ring.advance(p.w_slots);
-          if constexpr (kSplit) {
-            wgmma::wait<0>();
-#pragma unroll
-            for (int j = 0; j < kMTiles; ++j) {
-              wgmma::pin(sums[j]);
-#pragma unroll
-              for (int n = 0; n < kColumns / 2; ++n) {
-                totals[j][n] += sums[j][n];
-                sums[j][n] = 0;
-              }
-            }
-          }
-        }
-        // Every lane for itself: one lane after a __syncwarp is 1% faster at best, and racecheck takes it for a race.
-        ptx::mbarrier_arrive(layout.x_empty + 8 * x_ring.slot);
-        x_ring.advance(p.x_stages);
-      }
-    }
-    wgmma::wait<0>();
-#pragma unroll
-    for (int j = 0; j < kMTiles; ++j) wgmma::pin(sums[j]);
-    if (pending_slot >= 0 && !resident && lane == 0) ptx::mbarrier_arrive(layout.w_empty + 8 * pending_slot);
+    multiplier.multiply_tile(class_index);
     ptx::barrier<128>(warpgroup + 1);
     // Worked out again rather than held in registers through the loop.
     int same_tile = tile;
     asm volatile("" : "+r"(same_tile));
     const CorrelationWork work = correlation_work(p, same_tile);
-    if constexpr (kSplit) {
-      store_tile<T, kColumns, kMTiles>(p, operands, work, totals, entries, staging, first_m, lane);
+    if constexpr (ArithmeticTraits<kArithmetic>::kSplit) {
+      store_tile<T, kColumns, kMTiles>(p, operands, work, multiplier.totals, entries, staging, first_m, lane);
     } else {
-      store_tile<T, kColumns, kMTiles>(p, operands, work, sums, entries, staging, first_m, lane);
+      store_tile<T, kColumns, kMTiles>(p, operands, work, multiplier.sums, entries, staging, first_m, lane);
     }
   }
 }
 
-template <Arithmetic kArithmetic, int kColumns, int kMTiles, int kConsumers, int kBlocksPerSM>
+template <Arithmetic kArithmetic, int kColumns, bool kHalves, int kMTiles, int kConsumers, int kBlocksPerSM>
 __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
     correlation_kernel(const __grid_constant__ CorrelationPlan plan, const CorrelationOperands operands) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which nothing launches
@@ -209,8 +292,8 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
   } else {
     ptx::raise_register_limit<kConsumers == 2 ? 208 : 192>();
     float* staging = reinterpret_cast<float*>(smem) + (warpgroup * 4 + warp) * kStagingFloats;
-    multiply_and_store<kArithmetic, kColumns, kMTiles>(plan, operands, layout, entries[warpgroup], staging, warpgroup,
-                                                       warp, lane);
+    multiply_and_store<kArithmetic, kColumns, kHalves, kMTiles>(plan, operands, layout, entries[warpgroup], staging,
+                                                                warpgroup, warp, lane);
   }
 #endif
 }

@@ -10,9 +10,8 @@ namespace adjoint::cuda {
 
 template <Arithmetic kArithmetic>
 void run_correlation(const CorrelationPlan& plan, CorrelationOperands operands, const void* filter, int device) {
-  const std::int64_t blocks = plan.blocks_per_group * plan.groups;
-  const Workspace packed(static_cast<std::size_t>(blocks * plan.w_block_units * 4), device);
-  if (blocks > 0) {
+  const Workspace packed(static_cast<std::size_t>(plan.filter_units() * 4), device);
+  if (plan.filter_units() > 0) {
     launch(correlation::pack_filter_kernel<kArithmetic>, {correlation::pack_grid(plan), dim3(256)}, device, plan,
            filter, static_cast<std::uint32_t*>(packed.data()));
   }

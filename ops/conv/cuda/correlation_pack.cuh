@@ -8,47 +8,63 @@
 
 namespace adjoint::cuda::correlation {
 
-/// Filter blocks in the order of every tile's walk: [unit / 4][column][unit % 4] units, tails after heads where split.
+/// Four units of K that a thread packs: where they lie in the filter, and one of every four rows of a block.
 template <Arithmetic kArithmetic>
-__global__ void pack_filter_kernel(const __grid_constant__ CorrelationPlan plan, const void* filter_pointer,
-                                   std::uint32_t* blocks) {
+__device__ __forceinline__ void pack_units(const CorrelationPlan& plan, const void* filter_pointer, std::int64_t first,
+                                           std::int64_t k_stride, int k, int columns, std::uint32_t* to) {
   using Traits = ArithmeticTraits<kArithmetic>;
   const auto* filter = static_cast<const typename Traits::Element*>(filter_pointer);
-  const int group = static_cast<int>(blockIdx.y) / plan.column_tiles;
-  const int column_tile = static_cast<int>(blockIdx.y) % plan.column_tiles;
-  CorrelationWork work = correlation_work(plan, static_cast<std::int64_t>(group) * plan.column_tiles + column_tile);
-  const int units = kChunkUnits * plan.tile_columns;
-  const std::int64_t taps = static_cast<std::int64_t>(plan.kernel_h) * plan.kernel_w;
-  const std::int64_t count = static_cast<std::int64_t>(plan.class_list[work.class_index].steps) * plan.chunks * units;
-  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count;
-       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
-    const int block = static_cast<int>(i / units), within = static_cast<int>(i % units);
-    const CorrelationBlock where = correlation_block(plan, work.class_index, block);
-    const int column_index = within / 4 % plan.tile_columns;
-    const int unit = within / (4 * plan.tile_columns) * 4 + within % 4;
-    const CorrelationColumn column = correlation_column(plan, work.class_index, work.first_column + column_index);
-    const int tap = correlation_filter_tap(plan, plan.steps[where.step], column);
-    float values[2] = {0, 0};
-    std::uint16_t bits[2] = {0, 0};
-    for (int j = 0; j < plan.unit_channels; ++j) {
-      const std::int64_t k = (static_cast<std::int64_t>(where.chunk) * kChunkUnits + unit) * plan.unit_channels + j;
-      if (tap < 0 || k >= plan.k_channels) continue;
-      const std::int64_t pair =
-          plan.transposed ? (group * static_cast<std::int64_t>(plan.k_channels) + k) * plan.n_channels + column.channel
-                          : (group * static_cast<std::int64_t>(plan.n_channels) + column.channel) * plan.k_channels + k;
-      if constexpr (Traits::kHalf) {
-        bits[j] = reinterpret_cast<const std::uint16_t*>(filter)[pair * taps + tap];
+#pragma unroll
+  for (int i = 0; i < kChunkUnits / 4; ++i, to += 4 * columns) {
+    if constexpr (Traits::kHalf) {
+      const auto* halves = reinterpret_cast<const std::uint16_t*>(filter);
+      const int channel = 2 * (k + 4 * i);
+      const std::uint32_t low = first >= 0 && channel < plan.k_channels ? halves[first + channel * k_stride] : 0;
+      const std::uint32_t high =
+          first >= 0 && channel + 1 < plan.k_channels ? halves[first + (channel + 1) * k_stride] : 0;
+      *to = low | high << 16;
+    } else {
+      const int channel = k + 4 * i;
+      const float value = first >= 0 && channel < plan.k_channels ? filter[first + channel * k_stride] : 0.0F;
+      if constexpr (Traits::kSplit) {
+        split_tf32(value, to[0], to[kChunkUnits * columns]);
       } else {
-        values[j] = filter[pair * taps + tap];
+        *to = ptx::round_to_tf32(value);
       }
     }
-    std::uint32_t* to = blocks + (work.first_block + block) * plan.w_block_units + within;
-    if constexpr (Traits::kHalf) {
-      *to = bits[0] | static_cast<std::uint32_t>(bits[1]) << 16;
-    } else if constexpr (Traits::kSplit) {
-      split_tf32(values[0], to[0], to[units]);
-    } else {
-      *to = ptx::round_to_tf32(values[0]);
+  }
+}
+
+/// Filter blocks in the order of every tile's walk: [unit / 4][column][unit % 4] units, tails after heads where split.
+/// A block of threads packs a chunk of all steps of a column tile: neighbouring taps, which lie in the same sectors.
+template <Arithmetic kArithmetic>
+__global__ void pack_filter_kernel(const __grid_constant__ CorrelationPlan plan, const void* filter,
+                                   std::uint32_t* blocks) {
+  const int chunk = static_cast<int>(blockIdx.x);
+  const CorrelationWork work = correlation_work(plan, blockIdx.y);
+  const CorrelationClass& c = plan.class_list[work.class_index];
+  const std::int64_t taps = static_cast<std::int64_t>(plan.kernel_h) * plan.kernel_w;
+  const std::int64_t k_stride = plan.transposed ? plan.n_channels * taps : taps;
+  const std::int64_t n_stride = plan.transposed ? taps : plan.k_channels * taps;
+  const int slots = 4 * plan.tile_columns, threads = static_cast<int>(blockDim.x),
+            thread = static_cast<int>(threadIdx.x);
+  const int at_once = slots < threads ? slots : threads;
+  for (int slot = thread % at_once; slot < slots; slot += at_once) {
+    const int k = chunk * kChunkUnits + slot % 4;
+    const CorrelationColumn column = correlation_column(plan, work, slot / 4);
+    const std::int64_t pair =
+        work.group * std::int64_t{plan.k_channels} * plan.n_channels * taps + column.channel * n_stride;
+    for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) {
+      const CorrelationPass& pass = plan.passes[i];
+      for (int s = pass.first_step + thread / at_once; s < pass.end_step; s += threads / at_once) {
+        const CorrelationColumns range = correlation_columns(plan, plan.steps[s]);
+        const int within = slot / 4 - range.first;
+        if (within < 0 || within >= range.count) continue;
+        const int tap = correlation_filter_tap(plan, plan.steps[s], column);
+        const std::int64_t half = work.first_half + correlation_block_half(plan, pass, chunk, s);
+        pack_units<kArithmetic>(plan, filter, tap < 0 ? -1 : pair + tap, k_stride, k, range.count,
+                                blocks + half * (plan.w_block_units / 2) + 4 * within + slot % 4);
+      }
     }
   }
 }

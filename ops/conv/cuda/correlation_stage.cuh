@@ -1,5 +1,5 @@
-// How the tensor-core kernel of conv and conv_transpose fills shared memory: three warps stage raw rows of the input,
-// one thread streams filter blocks. Stages and slots are rings with a full and an empty mbarrier each.
+// How the tensor-core kernel of conv and conv_transpose stages its input: three warps copy raw rows into a ring of
+// stages with a full and an empty mbarrier each.
 #pragma once
 
 #include <adjoint/ops/conv/correlation_plan.h>
@@ -187,27 +187,6 @@ __device__ __forceinline__ void stage_input(const CorrelationPlan& p, const Corr
         ring.advance(p.x_stages);
       }
     }
-  }
-}
-
-/// One thread: filter blocks in the order of the walk, or all of them once where they are resident.
-__device__ __forceinline__ void stream_filter(const CorrelationPlan& p, const CorrelationOperands& operands,
-                                              const SharedLayout& layout) {
-  Ring ring;
-  const int bytes = 4 * p.w_block_units;
-  const auto* blocks = static_cast<const unsigned char*>(operands.filter_blocks);
-  const int tiles = static_cast<int>(p.tiles());
-  for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
-    const CorrelationWork work = correlation_work(p, tile);
-    const int count = p.class_list[work.class_index].steps * p.chunks;
-    const unsigned char* source = blocks + work.first_block * bytes;
-    for (int i = 0; i < count; ++i, source += bytes) {
-      ptx::mbarrier_wait(layout.w_empty + 8 * ring.slot, ring.parity ^ 1);
-      ptx::mbarrier_arrive_expect_bytes(layout.w_full + 8 * ring.slot, bytes);
-      ptx::bulk_copy(layout.w + ring.slot * bytes, source, bytes, layout.w_full + 8 * ring.slot);
-      ring.advance(p.w_slots);
-    }
-    if (p.weights_resident) break;
   }
 }
 

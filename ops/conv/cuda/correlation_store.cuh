@@ -11,23 +11,24 @@
 
 namespace adjoint::cuda::correlation {
 
-struct alignas(16) ColumnEntry {
+struct ColumnEntry {
   std::int64_t offset;  // elements from out's first to this column's value at position 0; kNoColumn for none
   std::int16_t h, w;    // added to q * stride
   float bias;
 };
 inline constexpr std::int64_t kNoColumn = INT64_MIN;
 
+/// Entries in the order in which columns are staged.
 template <class T>
 __device__ __forceinline__ void fill_columns(const CorrelationPlan& p, const CorrelationWork& work, const T* bias,
                                              ColumnEntry* entries, int thread) {
   if (thread < p.tile_columns) {
-    const CorrelationColumn column = correlation_column(p, work.class_index, work.first_column + thread);
+    const CorrelationColumn column = correlation_column(p, work, correlation_staged_column(p.tile_columns, thread));
     ColumnEntry entry{kNoColumn, 0, 0, 0.0F};
     if (column.valid) {
       const std::int64_t channel = static_cast<std::int64_t>(work.group) * p.n_channels + column.channel;
-      entry.h = static_cast<std::int16_t>(column.phase_h - p.out_offset_h);
-      entry.w = static_cast<std::int16_t>(column.phase_w - p.out_offset_w);
+      entry.h = static_cast<std::int16_t>(column.phase_h);
+      entry.w = static_cast<std::int16_t>(column.phase_w);
       entry.offset = (channel * p.out_h + entry.h) * p.out_w + entry.w;
       entry.bias = bias != nullptr ? to_float(bias[channel]) : 0.0F;
     }
@@ -35,33 +36,8 @@ __device__ __forceinline__ void fill_columns(const CorrelationPlan& p, const Cor
   }
 }
 
-/// One read of 16 bytes.
-__device__ __forceinline__ ColumnEntry load_entry(const ColumnEntry* from) {
-  union {
-    int4 words;
-    ColumnEntry entry;
-  } both;
-  both.words = *reinterpret_cast<const int4*>(from);
-  return both.entry;
-}
-
-/// kCount neighbouring values, aligned to their size: 16 bytes' worth, two or one.
-template <int kCount, class T>
-__device__ __forceinline__ void store_vector(T* to, const float (&from)[kCount], float bias) {
-  using Vector =
-      std::conditional_t<sizeof(T) * kCount == 16, uint4,
-                         std::conditional_t<sizeof(T) * kCount == 8, uint2,
-                                            std::conditional_t<sizeof(T) * kCount == 4, std::uint32_t, std::uint16_t>>>;
-  union {
-    T values[kCount];
-    Vector vector;
-  } packed;
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) packed.values[i] = from_float<T>(from[i] + bias);
-  *reinterpret_cast<Vector*>(to) = packed.vector;
-}
-
-/// What a warp stores from, and where to.
+/// What a warp stores from, and where to. 1 << log2_interleave staged columns, half of them in either half of the
+/// staged ones, are neighbouring pixels.
 template <class T>
 struct StagedColumns {
   T* out;
@@ -69,70 +45,84 @@ struct StagedColumns {
   const float* staging;
   std::int64_t sample;  // elements of one image of out
   int first_m, lane;
+  int log2_interleave;
 };
 
-/// A lane's place, position m of the warp and kVector - 1 after it, in every so-many-th staged column. All reads of a
-/// few columns come before their stores, so that their latencies overlap.
-template <int kVector, int kPitch, class T>
-__device__ __forceinline__ void store_place(const CorrelationPlan& p, const CorrelationWork& work,
-                                            const StagedColumns<T>& staged, int m, int first_column, int end_column,
-                                            int step) {
-  constexpr int kBatch = 4;
-  const CorrelationPosition q = correlation_position(p, staged.first_m + m);
-  const int h = (work.h + q.h) * p.out_stride_h, w = (work.w + q.w) * p.out_stride_w;
-  if (work.n + q.n >= p.batch) return;
-  T* to = staged.out + (work.n + q.n) * staged.sample + static_cast<std::int64_t>(h) * p.out_w + w;
-#pragma unroll 1
-  for (int column = first_column; column < end_column; column += kBatch * step) {
-    ColumnEntry entry[kBatch];
-    float values[kBatch][kVector];
+/// The staged column that holds `phase` of the `group`-th pixel.
+template <int kStaged>
+__device__ __forceinline__ int staged_slot(int group, int phase, int log2_interleave) {
+  if (log2_interleave == 0) return group;
+  const int log2_half = log2_interleave - 1;
+  return (phase >> log2_half) * (kStaged / 2) + (group << log2_half) + (phase & ((1 << log2_half) - 1));
+}
+
+/// kVector neighbouring pixels of a group from the staged columns: the first is `phase` of position m.
+template <int kVector, int kStaged, int kPitch>
+__device__ __forceinline__ void gather(const float* staging, int group, int m, int phase, int log2_interleave,
+                                       float (&values)[kVector]) {
+  if (kVector == 1 || log2_interleave > 1) {
 #pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      const int at = min(column + i * step, end_column - 1);
-      entry[i] = load_entry(staged.entries + at);
-      const float* from = staged.staging + at * kPitch + m;
-      if constexpr (kVector == 1) {
-        values[i][0] = from[0];
-      } else {
-#pragma unroll
-        for (int j = 0; j < kVector; j += 2) {
-          const float2 pair = *reinterpret_cast<const float2*>(from + j);
-          values[i][j] = pair.x;
-          values[i][j + 1] = pair.y;
-        }
-      }
+    for (int i = 0; i < kVector; ++i) {
+      const int place = phase + i, mask = (1 << log2_interleave) - 1;
+      values[i] =
+          staging[staged_slot<kStaged>(group, place & mask, log2_interleave) * kPitch + m + (place >> log2_interleave)];
     }
+  } else if (log2_interleave == 1) {
+    const float* lower = staging + group * kPitch + m;
 #pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      const bool valid = column + i * step < end_column && entry[i].offset != kNoColumn &&
-                         static_cast<unsigned>(h + entry[i].h) < static_cast<unsigned>(p.out_h) &&
-                         static_cast<unsigned>(w + entry[i].w) < static_cast<unsigned>(p.out_w);
-      if (valid) store_vector<kVector>(to + entry[i].offset, values[i], entry[i].bias);
+    for (int i = 0; i < kVector; i += 2) {
+      values[i] = lower[i / 2];
+      values[i + 1] = lower[kStaged / 2 * kPitch + i / 2];
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i + 1 < kVector; i += 2) {
+      const float2 pair = *reinterpret_cast<const float2*>(staging + group * kPitch + m + i);
+      values[i] = pair.x;
+      values[i + 1] = pair.y;
     }
   }
 }
 
-/// kVector neighbouring positions at a time; a lane's place is the same for every column.
-template <int kVector, int kStaged, int kWarpPositions, class T>
-__device__ __forceinline__ void store_vectors(const CorrelationPlan& p, const CorrelationWork& work,
-                                              const StagedColumns<T>& staged) {
-  constexpr int kLanesPerColumn = kWarpPositions / kVector;
-  static_assert(kLanesPerColumn <= 32);
-  store_place<kVector, kWarpPositions + 4>(p, work, staged, staged.lane % kLanesPerColumn * kVector,
-                                           staged.lane / kLanesPerColumn, kStaged, 32 / kLanesPerColumn);
+/// kCount neighbouring values: 16 bytes' worth, two, or one.
+template <int kCount, class T>
+__device__ __forceinline__ void store_values(T* to, const float (&values)[kCount], float bias) {
+  constexpr int kBytes = kCount * static_cast<int>(sizeof(T));
+  using Wide = std::conditional_t<kBytes == 16, uint4, std::conditional_t<kBytes == 8, uint2, unsigned>>;
+  if constexpr (kCount == 1) {
+    *to = from_float<T>(values[0] + bias);
+  } else {
+    union {
+      T values[kCount];
+      Wide vector;
+    } packed;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) packed.values[i] = from_float<T>(values[i] + bias);
+    *reinterpret_cast<Wide*>(to) = packed.vector;
+  }
 }
 
-/// One value at a time, lanes along rows of out: 1 << log2_interleave columns are neighbouring pixels.
-template <int kStaged, int kWarpPositions, class T>
-__device__ __forceinline__ void store_values(const CorrelationPlan& p, const CorrelationWork& work,
-                                             const StagedColumns<T>& staged, int log2_interleave) {
-  const int mask = (1 << log2_interleave) - 1, group_size = kWarpPositions << log2_interleave;
-  const int group_lanes = min(group_size, 32);
-#pragma unroll 1
-  for (int e = staged.lane % group_lanes; e < group_size; e += 32) {
-    store_place<1, kWarpPositions + 4>(p, work, staged, e >> log2_interleave,
-                                       ((staged.lane / group_lanes) << log2_interleave) + (e & mask), kStaged,
-                                       (32 / group_lanes) << log2_interleave);
+/// kVector neighbouring pixels at a time, lanes along rows of out; a lane's place is the same for many columns.
+template <int kVector, int kStaged, int kWarpPositions, class T>
+__device__ __forceinline__ void store_staged(const CorrelationPlan& p, const CorrelationWork& work,
+                                             const StagedColumns<T>& staged) {
+  const int log2_interleave = staged.log2_interleave;
+  const int vectors = (kWarpPositions << log2_interleave) / kVector;  // of a group
+  const int lanes = vectors < 32 ? vectors : 32;
+  for (int vector = staged.lane & (lanes - 1); vector < vectors; vector += 32) {
+    const int m = vector * kVector >> log2_interleave, phase = vector * kVector & ((1 << log2_interleave) - 1);
+    const CorrelationPosition q = correlation_position(p, staged.first_m + m);
+    const int h = (work.h + q.h) * p.out_stride_h, w = (work.w + q.w) * p.out_stride_w;
+    if (work.n + q.n >= p.batch) continue;
+    T* to = staged.out + (work.n + q.n) * staged.sample + static_cast<std::int64_t>(h) * p.out_w + w;
+#pragma unroll 4
+    for (int group = staged.lane / lanes; group < kStaged >> log2_interleave; group += 32 / lanes) {
+      const ColumnEntry entry = staged.entries[staged_slot<kStaged>(group, phase, log2_interleave)];
+      const bool valid = entry.offset != kNoColumn && h + entry.h < p.out_h && w + entry.w < p.out_w;
+      float values[kVector];
+      gather<kVector, kStaged, kWarpPositions + 4>(staged.staging, group, m, phase, log2_interleave, values);
+      if (valid) store_values<kVector>(to + entry.offset, values, entry.bias);
+    }
   }
 }
 
@@ -148,15 +138,13 @@ __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const Corre
       kWarpPositions + 4;  // 4 modulo 16: the eight-by-four pattern of a fragment hits each bank once
   constexpr int kWide = 16 / static_cast<int>(sizeof(T));
   const int g = lane / 4, t = lane % 4;
-  // Neighbouring columns are phases of neighbouring pixels; lanes run over both where the stride divides kStaged.
-  const int stride = p.out_stride_w;
-  const int log2_interleave = stride == 2 ? 1 : stride == 4 ? 2 : stride == 8 ? 3 : stride == 16 ? 4 : 0;
   StagedColumns<T> staged{static_cast<T*>(operands.out),
                           entries,
                           staging,
                           static_cast<std::int64_t>(p.groups) * p.n_channels * p.out_h * p.out_w,
                           first_m,
-                          lane};
+                          lane,
+                          max(correlation_log2_interleave(p.out_stride_w), 0)};
 #pragma unroll
   for (int first = 0; first < kColumns; first += kStaged) {
     __syncwarp();
@@ -165,7 +153,7 @@ __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const Corre
 #pragma unroll
       for (int j = 0; j < kMTiles; ++j) {
         float* to = staging + (8 * block + 2 * t) * kPitch + 16 * j + g;
-        const float* from = sums[j] + first / 2 + 4 * block;
+        const float* from = sums[j] + correlation_staged_column(kColumns, first + 8 * block) / 2;
         to[0] = from[0];
         to[kPitch] = from[1];
         to[8] = from[2];
@@ -175,11 +163,11 @@ __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const Corre
     __syncwarp();
     staged.entries = entries + first;
     if (operands.store_vector == kWide) {
-      store_vectors<kWide, kStaged, kWarpPositions>(p, work, staged);
+      store_staged<kWide, kStaged, kWarpPositions>(p, work, staged);
     } else if (operands.store_vector == 2) {
-      store_vectors<2, kStaged, kWarpPositions>(p, work, staged);
+      store_staged<2, kStaged, kWarpPositions>(p, work, staged);
     } else {
-      store_values<kStaged, kWarpPositions>(p, work, staged, log2_interleave);
+      store_staged<1, kStaged, kWarpPositions>(p, work, staged);
     }
   }
 }

@@ -7,7 +7,8 @@ template void run_correlation<Arithmetic::kTF32>(const CorrelationPlan&, Correla
 bool has_correlation_code(int device) {
   const DeviceGuard guard(device);
   cudaFuncAttributes attributes{};
-  ADJOINT_CUDA(cudaFuncGetAttributes(&attributes, correlation::correlation_kernel<Arithmetic::kTF32, 128, 2, 2, 1>));
+  ADJOINT_CUDA(
+      cudaFuncGetAttributes(&attributes, correlation::correlation_kernel<Arithmetic::kTF32, 128, false, 2, 2, 1>));
   return attributes.binaryVersion == 90;
 }
 

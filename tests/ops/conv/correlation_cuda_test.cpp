@@ -150,13 +150,16 @@ TEST(CorrelationTiles, AreAllReached) {
   for (const Mode& mode : kModes) {
     for (const bool transposed : {false, true}) {
       std::set<int> columns;
+      bool halves = false;
       for (const ConvCase& c : tile_cases()) {
         cuda::CorrelationPlan plan;
         ASSERT_TRUE(cuda::plan_correlation(geometry(c), transposed, mode.unit_channels, mode.split, {}, plan))
             << c.name;
         columns.insert(plan.tile_columns);
+        halves = halves || plan.halves();
       }
       EXPECT_EQ(columns, (std::set<int>{16, 32, 64, 128})) << mode.name << (transposed ? " conv_transpose" : " conv");
+      EXPECT_EQ(halves, transposed && !mode.split) << mode.name;
     }
   }
 }

@@ -101,28 +101,29 @@ void replay(const Problem& problem, const CorrelationPlan& p) {
   std::vector<int> stored(out.size(), 0);
   const std::int64_t taps = std::int64_t{p.kernel_h} * p.kernel_w;
   const int positions = 64 * p.m_tiles * p.consumers;
-  std::vector<char> block_used(static_cast<std::size_t>(p.blocks_per_group * p.groups), 0);
+  std::vector<char> half_used(static_cast<std::size_t>(p.halves_per_group * p.groups), 0);
   for (std::int64_t tile = 0; tile < p.tiles(); ++tile) {
     const CorrelationWork work = correlation_work(p, tile);
     const CorrelationClass& c = p.class_list[work.class_index];
     std::vector<std::int64_t> sums(static_cast<std::size_t>(positions * p.tile_columns), 0);
-    std::int32_t block = 0;
+    std::int32_t half = 0;
     for (std::int32_t i = c.first_pass; i < c.first_pass + c.passes; ++i) {
       const CorrelationPass& pass = p.passes[i];
       for (std::int32_t chunk = 0; chunk < p.chunks; ++chunk) {
-        for (std::int32_t s = pass.first_step; s < pass.first_step + pass.steps; ++s, ++block) {
-          const CorrelationBlock where = correlation_block(p, work.class_index, block);
-          ASSERT_EQ(where.step, s);
-          ASSERT_EQ(where.chunk, chunk);
-          block_used[static_cast<std::size_t>(work.first_block + block)] = 1;
+        for (std::int32_t s = pass.first_step; s < pass.end_step; ++s) {
+          ASSERT_EQ(correlation_block_half(p, pass, chunk, s), half);
+          for (std::int32_t end = p.steps[s].halves(); end > 0; --end, ++half) {
+            half_used[static_cast<std::size_t>(work.first_half + half)] = 1;
+          }
         }
         for (std::int32_t k = chunk * kChunkUnits * p.unit_channels; k < (chunk + 1) * kChunkUnits * p.unit_channels;
              ++k) {
           if (k >= p.k_channels) break;
           const std::vector<std::int64_t> stage = staged_channel(p, pass, work, k, problem.x);
-          for (std::int32_t s = pass.first_step; s < pass.first_step + pass.steps; ++s) {
-            for (std::int32_t j = 0; j < p.tile_columns; ++j) {
-              const CorrelationColumn column = correlation_column(p, work.class_index, work.first_column + j);
+          for (std::int32_t s = pass.first_step; s < pass.end_step; ++s) {
+            const CorrelationColumns range = correlation_columns(p, p.steps[s]);
+            for (std::int32_t j = range.first; j < range.first + range.count; ++j) {
+              const CorrelationColumn column = correlation_column(p, work, j);
               const std::int32_t tap = correlation_filter_tap(p, p.steps[s], column);
               if (tap < 0) continue;
               const std::int64_t pair =
@@ -139,14 +140,15 @@ void replay(const Problem& problem, const CorrelationPlan& p) {
         }
       }
     }
-    ASSERT_EQ(block, c.steps * p.chunks);
+    ASSERT_EQ(half, c.halves * p.chunks);
     for (int m = 0; m < positions; ++m) {
       const CorrelationPosition q = correlation_position(p, m);
-      for (std::int32_t j = 0; j < p.tile_columns; ++j) {
-        const CorrelationColumn column = correlation_column(p, work.class_index, work.first_column + j);
-        const std::int64_t h = (std::int64_t{work.h} + q.h) * p.out_stride_h + column.phase_h - p.out_offset_h;
-        const std::int64_t w = (std::int64_t{work.w} + q.w) * p.out_stride_w + column.phase_w - p.out_offset_w;
-        if (!column.valid || work.n + q.n >= p.batch || h < 0 || h >= p.out_h || w < 0 || w >= p.out_w) continue;
+      for (std::int32_t place = 0; place < p.tile_columns; ++place) {
+        const std::int32_t j = correlation_staged_column(p.tile_columns, place);
+        const CorrelationColumn column = correlation_column(p, work, j);
+        const std::int64_t h = (std::int64_t{work.h} + q.h) * p.out_stride_h + column.phase_h;
+        const std::int64_t w = (std::int64_t{work.w} + q.w) * p.out_stride_w + column.phase_w;
+        if (!column.valid || work.n + q.n >= p.batch || h >= p.out_h || w >= p.out_w) continue;
         const std::int64_t channel = std::int64_t{work.group} * p.n_channels + column.channel;
         const auto to = static_cast<std::size_t>((work.n + q.n) * sample + (channel * p.out_h + h) * p.out_w + w);
         out[to] = sums[static_cast<std::size_t>(m * p.tile_columns + j)];
@@ -155,7 +157,7 @@ void replay(const Problem& problem, const CorrelationPlan& p) {
     }
   }
   for (const int count : stored) ASSERT_EQ(count, 1);
-  for (const char used : block_used) ASSERT_EQ(used, 1);
+  for (const char used : half_used) ASSERT_EQ(used, 1);
   ASSERT_EQ(out, expected(problem));
 }
 
@@ -195,6 +197,28 @@ TEST(CorrelationPlan, PhasesShareColumns) {
 TEST(CorrelationPlan, Groups) { check(make_geometry(2, 12, 8, 4, {5, 9}, {3, 5}, {2, 1}, {1, 2}, {1, 2}, {1, 0})); }
 TEST(CorrelationPlan, WideStride) {
   check(make_geometry(1, 9, 17, 1, {1, 70}, {1, 16}, {1, 8}, {0, 4}, {1, 1}, {0, 0}));
+}
+TEST(CorrelationPlan, StepsOfHalfTheColumns) {
+  const ConvGeometry cases[] = {
+      make_geometry(2, 70, 20, 1, {6, 9}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {0, 0}),
+      make_geometry(1, 64, 5, 1, {1, 40}, {1, 3}, {1, 2}, {0, 1}, {1, 1}, {0, 1}),
+      make_geometry(1, 33, 9, 1, {3, 33}, {2, 16}, {1, 8}, {0, 4}, {1, 1}, {0, 0}),
+  };
+  for (const ConvGeometry& g : cases) {
+    CorrelationPlan plan;
+    ASSERT_TRUE(plan_correlation(g, true, 1, false, {}, plan));
+    EXPECT_TRUE(plan.halves());
+    check(g);
+  }
+}
+// Positions fill tiles whatever the padding.
+TEST(CorrelationPlan, PositionsAreNoMoreThanTheOutputNeeds) {
+  CorrelationPlan plan;
+  const ConvGeometry g = make_geometry(128, 256, 512, 1, {8, 8}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {0, 0});
+  ASSERT_TRUE(plan_correlation(g, true, 1, false, {}, plan));
+  EXPECT_EQ(plan.q_h, 8);
+  EXPECT_EQ(plan.q_w, 8);
+  EXPECT_EQ(plan.tiles() * 64 * plan.m_tiles * plan.consumers * plan.tile_columns, std::int64_t{128} * 256 * 16 * 16);
 }
 TEST(CorrelationPlan, OddStrides) { check(make_geometry(1, 2, 3, 1, {4, 9}, {7, 5}, {5, 3}, {2, 4}, {1, 1}, {4, 1})); }
 TEST(CorrelationPlan, OnePixel) { check(make_geometry(5, 7, 3, 1, {1, 1}, {4, 4}, {1, 1}, {0, 0}, {1, 1}, {0, 0})); }
