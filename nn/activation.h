@@ -1,7 +1,9 @@
-// Activations, and other layers that only reshape or mask, as modules.
+// Activations, and other layers that only reshape or mask, as modules. Behind a convolution in a Sequential, those with
+// an activation() become part of it.
 #pragma once
 
 #include <adjoint/nn/module.h>
+#include <adjoint/ops/elementwise/activation.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 
 #include <cstdint>
@@ -18,6 +20,7 @@ class ADJOINT_API ReLU : public Module {
  public:
   ReLU() : Module("ReLU") {}
   Tensor operator()(const Tensor& x) const { return relu(x); }
+  Activation activation() const { return Activation::relu(); }
 };
 
 struct LeakyReLUOptions {
@@ -27,6 +30,7 @@ class ADJOINT_API LeakyReLU : public Module {
  public:
   explicit LeakyReLU(const LeakyReLUOptions& options = {});
   Tensor operator()(const Tensor& x) const { return leaky_relu(x, options_.negative_slope); }
+  Activation activation() const { return Activation::leaky_relu(options_.negative_slope); }
 
  private:
   LeakyReLUOptions options_;
@@ -51,18 +55,21 @@ class ADJOINT_API Sigmoid : public Module {
  public:
   Sigmoid() : Module("Sigmoid") {}
   Tensor operator()(const Tensor& x) const { return sigmoid(x); }
+  Activation activation() const { return Activation::sigmoid(); }
 };
 
 class ADJOINT_API Tanh : public Module {
  public:
   Tanh() : Module("Tanh") {}
   Tensor operator()(const Tensor& x) const { return tanh(x); }
+  Activation activation() const { return Activation::tanh(); }
 };
 
 class ADJOINT_API SiLU : public Module {
  public:
   SiLU() : Module("SiLU") {}
   Tensor operator()(const Tensor& x) const { return silu(x); }
+  Activation activation() const { return Activation::silu(); }
 };
 
 struct FlattenOptions {

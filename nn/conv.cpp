@@ -110,12 +110,15 @@ Conv1d::Conv1d(std::int64_t in_channels, std::int64_t out_channels, const Conv1d
   make_parameters(*this, made);
 }
 
-Tensor Conv1d::operator()(const Tensor& input) const {
+Tensor Conv1d::operator()(const Tensor& input) const { return activated(input, {}); }
+
+Tensor Conv1d::activated(const Tensor& input, const Activation& activation) const {
   return conv1d(input, weight, bias,
                 {.stride = options_.stride,
                  .padding = options_.padding,
                  .dilation = options_.dilation,
-                 .groups = options_.groups});
+                 .groups = options_.groups,
+                 .activation = activation});
 }
 
 Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Conv2dOptions& options)
@@ -126,12 +129,15 @@ Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Conv2d
   make_parameters(*this, made);
 }
 
-Tensor Conv2d::operator()(const Tensor& input) const {
+Tensor Conv2d::operator()(const Tensor& input) const { return activated(input, {}); }
+
+Tensor Conv2d::activated(const Tensor& input, const Activation& activation) const {
   return conv2d(input, weight, bias,
                 {.stride = options_.stride,
                  .padding = options_.padding,
                  .dilation = options_.dilation,
-                 .groups = options_.groups});
+                 .groups = options_.groups,
+                 .activation = activation});
 }
 
 ConvTranspose1d::ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels,
@@ -144,6 +150,10 @@ ConvTranspose1d::ConvTranspose1d(std::int64_t in_channels, std::int64_t out_chan
 }
 
 Tensor ConvTranspose1d::operator()(const Tensor& input, const OutputSize1d& call) const {
+  return activated(input, {}, call);
+}
+
+Tensor ConvTranspose1d::activated(const Tensor& input, const Activation& activation, const OutputSize1d& call) const {
   const bool sized = call.output_size != 0;
   return conv_transpose1d(input, weight, bias,
                           {.stride = options_.stride,
@@ -151,7 +161,8 @@ Tensor ConvTranspose1d::operator()(const Tensor& input, const OutputSize1d& call
                            .output_padding = sized ? 0 : options_.output_padding,
                            .dilation = options_.dilation,
                            .groups = options_.groups,
-                           .output_size = call.output_size});
+                           .output_size = call.output_size,
+                           .activation = activation});
 }
 
 ConvTranspose2d::ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels,
@@ -164,6 +175,10 @@ ConvTranspose2d::ConvTranspose2d(std::int64_t in_channels, std::int64_t out_chan
 }
 
 Tensor ConvTranspose2d::operator()(const Tensor& input, const OutputSize2d& call) const {
+  return activated(input, {}, call);
+}
+
+Tensor ConvTranspose2d::activated(const Tensor& input, const Activation& activation, const OutputSize2d& call) const {
   const bool sized = call.output_size != Size2(0);
   return conv_transpose2d(input, weight, bias,
                           {.stride = options_.stride,
@@ -171,7 +186,8 @@ Tensor ConvTranspose2d::operator()(const Tensor& input, const OutputSize2d& call
                            .output_padding = sized ? 0 : options_.output_padding,
                            .dilation = options_.dilation,
                            .groups = options_.groups,
-                           .output_size = call.output_size});
+                           .output_size = call.output_size,
+                           .activation = activation});
 }
 
 }  // namespace adjoint::nn

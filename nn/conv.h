@@ -46,6 +46,8 @@ class ADJOINT_API Conv1d : public Module {
  public:
   Conv1d(std::int64_t in_channels, std::int64_t out_channels, const Conv1dOptions& options);
   Tensor operator()(const Tensor& input) const;
+  /// activate((*this)(input), activation), as one operator.
+  Tensor activated(const Tensor& input, const Activation& activation) const;
   const Conv1dOptions& options() const { return options_; }
 
   Tensor weight;  // (out_channels, in_channels / groups, kernel_size)
@@ -60,6 +62,8 @@ class ADJOINT_API Conv2d : public Module {
  public:
   Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Conv2dOptions& options);
   Tensor operator()(const Tensor& input) const;
+  /// activate((*this)(input), activation), as one operator.
+  Tensor activated(const Tensor& input, const Activation& activation) const;
   const Conv2dOptions& options() const { return options_; }
 
   Tensor weight;  // (out_channels, in_channels / groups, kh, kw)
@@ -75,6 +79,8 @@ class ADJOINT_API ConvTranspose1d : public Module {
   ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels, const ConvTranspose1dOptions& options);
   /// up(x), or up(x, {.output_size = length}).
   Tensor operator()(const Tensor& input, const OutputSize1d& call = {}) const;
+  /// activate((*this)(input, call), activation), as one operator.
+  Tensor activated(const Tensor& input, const Activation& activation, const OutputSize1d& call = {}) const;
   const ConvTranspose1dOptions& options() const { return options_; }
 
   Tensor weight;  // (in_channels, out_channels / groups, kernel_size)
@@ -90,6 +96,8 @@ class ADJOINT_API ConvTranspose2d : public Module {
   ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, const ConvTranspose2dOptions& options);
   /// up(x), or up(x, {.output_size = {height, width}}).
   Tensor operator()(const Tensor& input, const OutputSize2d& call = {}) const;
+  /// activate((*this)(input, call), activation), as one operator.
+  Tensor activated(const Tensor& input, const Activation& activation, const OutputSize2d& call = {}) const;
   const ConvTranspose2dOptions& options() const { return options_; }
 
   Tensor weight;  // (in_channels, out_channels / groups, kh, kw)

@@ -4,6 +4,9 @@
 //                      nn::ConvTranspose2d(16, 3, {.kernel_size = 4, .stride = 2, .padding = 1}));
 //   Tensor y = net(x);
 //   net[0].as<nn::Conv2d>().weight;
+//
+// A convolution and the activation right behind it run as one operator (Activation in ops/conv/conv.h tells what that
+// means in half precision). Both stay children, with their names and parameters.
 #pragma once
 
 #include <adjoint/nn/module.h>
@@ -36,9 +39,15 @@ class ADJOINT_API Layer : public Module {
   /// The module under its own type. Throws Error where it is of another.
   template <class M>
   M as() const {
+    const M* module = get_if<M>();
+    if (module == nullptr) wrong_type();
+    return *module;
+  }
+  /// As as(), but null where it is of another type, even of one derived from M. Valid for as long as the layer.
+  template <class M>
+  const M* get_if() const {
     const Call<M>* call = forward_.target<Call<M>>();
-    if (call == nullptr) wrong_type();
-    return call->module;
+    return call == nullptr ? nullptr : &call->module;
   }
 
  private:
@@ -71,14 +80,18 @@ class ADJOINT_API Sequential : public Module {
 
   Tensor operator()(const Tensor& input) const;
 
-  std::size_t size() const { return layers_->size(); }
+  std::size_t size() const { return chain_->layers.size(); }
   /// Throws Error outside [0, size()).
   const Layer& operator[](std::size_t i) const;
-  auto begin() const { return layers_->cbegin(); }
-  auto end() const { return layers_->cend(); }
+  auto begin() const { return chain_->layers.cbegin(); }
+  auto end() const { return chain_->layers.cend(); }
 
  private:
-  std::shared_ptr<std::vector<Layer>> layers_;  // of all copies
+  struct Chain {
+    std::vector<Layer> layers;
+    std::vector<std::function<Tensor(const Tensor&)>> steps;  // what runs: a layer, or two as one
+  };
+  std::shared_ptr<Chain> chain_;  // of all copies
 };
 
 }  // namespace adjoint::nn

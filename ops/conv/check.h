@@ -5,6 +5,7 @@
 #include <adjoint/core/error.h>
 #include <adjoint/core/tensor.h>
 #include <adjoint/ops/conv/geometry.h>
+#include <adjoint/ops/elementwise/activation.h>
 
 #include <cstdint>
 
@@ -24,6 +25,7 @@ struct ConvCall {
   std::int64_t groups = 1;
   Extent2 output_padding{0, 0};  // transposed only
   Extent2 output_size{0, 0};     // transposed only; 0: from output_padding
+  Activation activation{};
 
   bool batched() const { return input.dim() == rank + 2; }
 };

@@ -1,9 +1,9 @@
-// The public convolutions: PyTorch's arguments, checked and turned into one operator of the trio.
+// The public convolutions: PyTorch's arguments, checked and turned into one operator of the trio, with its activation.
 
 #include <adjoint/ops/conv/conv.h>
 
+#include <adjoint/ops/conv/activated.h>
 #include <adjoint/ops/conv/check.h>
-#include <adjoint/ops/conv/trio.h>
 
 namespace adjoint {
 namespace {
@@ -12,10 +12,10 @@ Extent2 pair(const Size2& size) { return {size.h, size.w}; }
 
 Tensor run(const ConvCall& call) {
   const ConvGeometry geometry = resolve_geometry(call);
-  const auto op = call.transposed ? conv_transpose : conv;
+  const auto op = call.transposed ? conv_transpose_activated : conv_activated;
   try {
-    if (call.batched()) return op(call.input, call.weight, call.bias, geometry);
-    return op(call.input.unsqueeze(0), call.weight, call.bias, geometry).squeeze(0);
+    if (call.batched()) return op(call.input, call.weight, call.bias, geometry, call.activation);
+    return op(call.input.unsqueeze(0), call.weight, call.bias, geometry, call.activation).squeeze(0);
   } catch (const OutOfMemoryError& error) {
     rethrow_out_of_memory(call, error);
   }
@@ -33,7 +33,8 @@ Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias, con
               .stride = {1, params.stride},
               .padding = {0, params.padding},
               .dilation = {1, params.dilation},
-              .groups = params.groups});
+              .groups = params.groups,
+              .activation = params.activation});
 }
 
 Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Conv2dParams& params) {
@@ -46,7 +47,8 @@ Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, con
               .stride = pair(params.stride),
               .padding = pair(params.padding),
               .dilation = pair(params.dilation),
-              .groups = params.groups});
+              .groups = params.groups,
+              .activation = params.activation});
 }
 
 Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, const Tensor& bias,
@@ -62,7 +64,8 @@ Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, const Tensor&
               .dilation = {1, params.dilation},
               .groups = params.groups,
               .output_padding = {0, params.output_padding},
-              .output_size = {0, params.output_size}});
+              .output_size = {0, params.output_size},
+              .activation = params.activation});
 }
 
 Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor& bias,
@@ -78,7 +81,8 @@ Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor&
               .dilation = pair(params.dilation),
               .groups = params.groups,
               .output_padding = pair(params.output_padding),
-              .output_size = pair(params.output_size)});
+              .output_size = pair(params.output_size),
+              .activation = params.activation});
 }
 
 }  // namespace adjoint

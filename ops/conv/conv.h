@@ -2,6 +2,7 @@
 #pragma once
 
 #include <adjoint/core/tensor.h>
+#include <adjoint/ops/elementwise/activation.h>
 
 #include <array>
 #include <cstdint>
@@ -19,10 +20,12 @@ struct Size2 {
 
 struct Conv1dParams {
   std::int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
+  Activation activation = {};
 };
 struct Conv2dParams {
   Size2 stride = 1, padding = 0, dilation = 1;
   std::int64_t groups = 1;
+  Activation activation = {};
 };
 struct ConvTranspose1dParams {
   std::int64_t stride = 1, padding = 0;
@@ -31,18 +34,26 @@ struct ConvTranspose1dParams {
   std::int64_t dilation = 1, groups = 1;
   /// Where not 0, the result's length, in place of output_padding; any length that an output_padding could give.
   std::int64_t output_size = 0;
+  Activation activation = {};
 };
 struct ConvTranspose2dParams {
   Size2 stride = 1, padding = 0, output_padding = 0, dilation = 1;
   std::int64_t groups = 1;
   /// Where not 0, the result's height or width, as in ConvTranspose1dParams.
   Size2 output_size = 0;
+  Activation activation = {};
 };
 
 // All of them: input and weight share one floating-point dtype and device; input may lack the batch axis, and then so
 // does the result; the batch may be empty; an undefined bias is none. Throws Error, before any work, for ranks,
 // channels, groups, strides, paddings, dilations and extents that do not fit, for steps beyond 2^40, and for a result
 // with an extent below 1 or more bytes than 63 bits count; OutOfMemoryError for a result that memory does not hold.
+//
+// An activation becomes part of the operator: conv2d(x, w, b, {.activation = Activation::relu()}) is relu(conv2d(x, w,
+// b)), without passes over memory of its own. In float32 and float64 results and gradients have the same bits as of the
+// two calls. In float16 and bfloat16 the sums are activated before they are rounded: one rounding instead of two. silu,
+// and leaky_relu of a negative slope, are parts of the operator only where no gradient is recorded, since theirs need
+// what the activation reads; while a tape records they are the two calls.
 
 /// input (N, C, L), weight (O, C / groups, k), bias (O) -> (N, O, (L + 2 padding - dilation (k - 1) - 1) / stride + 1).
 ADJOINT_API Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias = {},

@@ -12,6 +12,7 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/op.h>
+#include <adjoint/ops/conv/infer.h>
 #include <adjoint/ops/conv/kernels.h>
 
 namespace adjoint {
@@ -35,22 +36,6 @@ void check_operand(const char* op, const char* name, const Tensor& operand, cons
 
 void check_bias(const char* op, Operands in, std::int64_t channels) {
   if (in.size() == 3) check_operand(op, "bias", in[2], {channels}, in[0].dtype());
-}
-
-TensorSpec infer_conv(Operands in, const ConvGeometry& geometry) {
-  check_geometry("conv", geometry);
-  check_operand("conv", "image", in[0], image_shape(geometry), in[0].dtype());
-  check_operand("conv", "filter", in[1], filter_shape(geometry), in[0].dtype());
-  check_bias("conv", in, geometry.feature_channels);
-  return {feature_shape(geometry), in[0].dtype()};
-}
-
-TensorSpec infer_conv_transpose(Operands in, const ConvGeometry& geometry) {
-  check_geometry("conv_transpose", geometry);
-  check_operand("conv_transpose", "feature", in[0], feature_shape(geometry), in[0].dtype());
-  check_operand("conv_transpose", "filter", in[1], filter_shape(geometry), in[0].dtype());
-  check_bias("conv_transpose", in, geometry.image_channels);
-  return {image_shape(geometry), in[0].dtype()};
 }
 
 TensorSpec infer_conv_weight(Operands in, const ConvGeometry& geometry) {
@@ -89,6 +74,22 @@ constinit const OpDef<ConvGeometry> conv_weight_op{
              {kSaveIn0, [](const ConvCtx& c) { return conv(c.in[0], c.grad, {}, c.attr); }}}}};
 
 }  // namespace
+
+TensorSpec infer_conv(Operands in, const ConvGeometry& geometry) {
+  check_geometry("conv", geometry);
+  check_operand("conv", "image", in[0], image_shape(geometry), in[0].dtype());
+  check_operand("conv", "filter", in[1], filter_shape(geometry), in[0].dtype());
+  check_bias("conv", in, geometry.feature_channels);
+  return {feature_shape(geometry), in[0].dtype()};
+}
+
+TensorSpec infer_conv_transpose(Operands in, const ConvGeometry& geometry) {
+  check_geometry("conv_transpose", geometry);
+  check_operand("conv_transpose", "feature", in[0], feature_shape(geometry), in[0].dtype());
+  check_operand("conv_transpose", "filter", in[1], filter_shape(geometry), in[0].dtype());
+  check_bias("conv_transpose", in, geometry.image_channels);
+  return {image_shape(geometry), in[0].dtype()};
+}
 
 void check_geometry(const char* op, const ConvGeometry& g) {
   bool valid = (g.rank == 1 || g.rank == 2) && g.batch >= 0 && g.groups >= 1 && g.image_channels % g.groups == 0 &&

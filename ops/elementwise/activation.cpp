@@ -1,7 +1,8 @@
-// relu, leaky_relu, prelu, sigmoid, tanh, silu, softplus.
+// relu, leaky_relu, prelu, sigmoid, tanh, silu, softplus; and those that an Activation names.
 #include <adjoint/ops/elementwise/elementwise.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/ops/elementwise/activate.h>
 #include <adjoint/ops/elementwise/define.h>
 
 namespace adjoint {
@@ -78,6 +79,12 @@ constinit const auto silu_op =
 constinit const auto softplus_op =
     define<Softplus>(Rule{kSaveIn0, [](const Context& c) { return c.grad * sigmoid(c.in[0]); }});
 
+template <template <class> class F>
+void map_in_place(Tensor& x, const elementwise::AttrOf<F>& attr) {
+  const auto map = x.device().is_cpu() ? cpu::map<F> : ADJOINT_IF_CUDA(cuda::map<F>);
+  map(Operands(&x, 1), x, attr);
+}
+
 }  // namespace
 
 Tensor relu(const Tensor& x) { return unary(relu_op, x); }
@@ -100,6 +107,43 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
   Shape per_channel = Dims::filled(x.shape().size(), 1);
   per_channel[1] = channels;
   return binary(prelu_op, x, weight.reshape(per_channel));
+}
+
+Tensor activate(const Tensor& x, const Activation& activation) {
+  check_defined("activate", "x", x);
+  switch (activation.kind) {
+    case ActivationKind::kReLU: return relu(x);
+    case ActivationKind::kLeakyReLU: return leaky_relu(x, activation.negative_slope);
+    case ActivationKind::kTanh: return tanh(x);
+    case ActivationKind::kSigmoid: return sigmoid(x);
+    case ActivationKind::kSiLU: return silu(x);
+    case ActivationKind::kNone: break;
+  }
+  return x;
+}
+
+void activate_in_place(Tensor& x, const Activation& activation) {
+  switch (activation.kind) {
+    case ActivationKind::kReLU: return map_in_place<Relu>(x, {});
+    case ActivationKind::kLeakyReLU: return map_in_place<LeakyRelu>(x, {activation.negative_slope});
+    case ActivationKind::kTanh: return map_in_place<Tanh>(x, {});
+    case ActivationKind::kSigmoid: return map_in_place<Sigmoid>(x, {});
+    case ActivationKind::kSiLU: return map_in_place<Silu>(x, {});
+    case ActivationKind::kNone: return;
+  }
+}
+
+Tensor activation_gradient(const Activation& activation, const Tensor& grad, const Tensor& y) {
+  switch (activation.kind) {
+    case ActivationKind::kReLU: return binary(relu_grad_op, grad, y);
+    case ActivationKind::kLeakyReLU: return apply(leaky_relu_grad_op, {grad, y}, ScalarAttr{activation.negative_slope});
+    case ActivationKind::kTanh: return binary(tanh_grad_op, grad, y);
+    case ActivationKind::kSigmoid: return binary(sigmoid_grad_op, grad, y);
+    case ActivationKind::kSiLU:
+    case ActivationKind::kNone: break;
+  }
+  ADJOINT_ASSERT(activation.is_none(), "silu's derivative does not follow from its result");
+  return grad;
 }
 
 }  // namespace adjoint

@@ -8,6 +8,7 @@
 #include <adjoint/ops/conv/cpu/gather_plan.h>
 #include <adjoint/ops/conv/cpu/widen.h>
 #include <adjoint/ops/conv/kernels.h>
+#include <adjoint/ops/elementwise/activate.h>
 
 #include <algorithm>
 #include <array>
@@ -211,21 +212,37 @@ void run(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry, 
   });
 }
 
+// The activation is a pass of its own, over sums that are not yet rounded to 16 bits.
+template <class T>
+void run_activated(std::span<const Tensor> in, Tensor& out, const ActivatedConv& attr, PlanMaker make_plans,
+                   const FilterLayout& layout) {
+  run<T>(in, out, attr.geometry, make_plans, layout);
+  activate_in_place(out, attr.activation);
+}
+
 }  // namespace
 
-void conv(std::span<const Tensor> in, Tensor& out, const ConvGeometry& g) {
+void conv(std::span<const Tensor> in, Tensor& out, const ConvGeometry& g) { conv_activated(in, out, {g, {}}); }
+
+void conv_activated(std::span<const Tensor> in, Tensor& out, const ActivatedConv& attr) {
+  const ConvGeometry& g = attr.geometry;
   const std::int64_t filters = g.image_channels_per_group() * g.taps();
   const FilterLayout layout{g.feature_channels_per_group() * filters, filters, g.taps()};
   in_compute_type(in, out, [&]<class T>(std::span<const Tensor> operands, Tensor& result) {
-    run<T>(operands, result, g, conv_plans, layout);
+    run_activated<T>(operands, result, attr, conv_plans, layout);
   });
 }
 
 void conv_transpose(std::span<const Tensor> in, Tensor& out, const ConvGeometry& g) {
+  conv_transpose_activated(in, out, {g, {}});
+}
+
+void conv_transpose_activated(std::span<const Tensor> in, Tensor& out, const ActivatedConv& attr) {
+  const ConvGeometry& g = attr.geometry;
   const std::int64_t filters = g.image_channels_per_group() * g.taps();
   const FilterLayout layout{g.feature_channels_per_group() * filters, g.taps(), filters};
   in_compute_type(in, out, [&]<class T>(std::span<const Tensor> operands, Tensor& result) {
-    run<T>(operands, result, g, conv_transpose_plans, layout);
+    run_activated<T>(operands, result, attr, conv_transpose_plans, layout);
   });
 }
 

@@ -2,6 +2,7 @@
 // conv_transpose all of one phase, so that the taps, held in registers, are the same for all of them.
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/ops/conv/cuda/channelwise.h>
+#include <adjoint/ops/elementwise/activate.h>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
 
 #include <algorithm>
@@ -76,7 +77,7 @@ int most_taps(const GatherAxis& axis) {
 template <class T, int kTapsH, int kTapsW, int kRows>
 __global__ void __launch_bounds__(kThreads)
     channelwise_gather(const __grid_constant__ Gather p, const T* __restrict__ source, const T* __restrict__ filter,
-                       const T* __restrict__ bias, T* __restrict__ result) {
+                       const T* __restrict__ bias, const Activate<float> activate, T* __restrict__ result) {
   unsigned block = blockIdx.x;
   const auto column_block = static_cast<int>(block % static_cast<unsigned>(p.column_blocks));
   block /= static_cast<unsigned>(p.column_blocks);
@@ -146,7 +147,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const int h = (first_period + r) * p.h.phases + phase_h;
-      if (h < p.h.result) to[static_cast<std::int64_t>(h) * p.w.result] = from_float<T>(sums[r] + offset);
+      if (h < p.h.result) to[static_cast<std::int64_t>(h) * p.w.result] = from_float<T>(activate(sums[r] + offset));
     }
   }
 }
@@ -165,7 +166,7 @@ void launch_gather(Gather p, const ConvProblem& problem) {
   const std::int64_t blocks = problem.geometry.batch * p.groups * p.channels * p.column_blocks * p.row_blocks;
   launch(channelwise_gather<T, kTapsH, kTapsW, kRows>, {dim3(static_cast<unsigned>(blocks)), dim3(kThreads)},
          problem.device, p, static_cast<const T*>(problem.first), static_cast<const T*>(problem.second),
-         static_cast<const T*>(problem.bias), static_cast<T*>(problem.out));
+         static_cast<const T*>(problem.bias), Activate<float>(problem.activation), static_cast<T*>(problem.out));
 }
 
 constexpr int kMostTapsH[] = {1, 1, 2, 3, 4, 5};
@@ -234,7 +235,7 @@ void run(const ConvProblem& problem) {
 
 }  // namespace
 
-const ConvKernel channelwise_conv{"channelwise_conv", takes, run};
-const ConvKernel channelwise_conv_transpose{"channelwise_conv_transpose", takes, run};
+const ConvKernel channelwise_conv{"channelwise_conv", takes, run, true};
+const ConvKernel channelwise_conv_transpose{"channelwise_conv_transpose", takes, run, true};
 
 }  // namespace adjoint::cuda

@@ -7,6 +7,7 @@
 #include <adjoint/ops/conv/cuda/plain.h>
 #include <adjoint/ops/conv/cuda/weight.h>
 #include <adjoint/ops/conv/kernels.h>
+#include <adjoint/ops/elementwise/activate.h>
 
 #include <string_view>
 
@@ -38,7 +39,8 @@ bool is_a_name(std::string_view name) {
   return false;
 }
 
-void run(ConvRole role, std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry) {
+void run(ConvRole role, std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry,
+         const Activation& activation = {}) {
   const bool has_bias = in.size() > 2 && in[2].defined();
   const ConvProblem problem{.role = role,
                             .geometry = geometry,
@@ -48,8 +50,11 @@ void run(ConvRole role, std::span<const Tensor> in, Tensor& out, const ConvGeome
                             .first = in[0].raw_data(),
                             .second = in[1].raw_data(),
                             .bias = has_bias ? in[2].raw_data() : nullptr,
-                            .out = out.raw_mutable_data()};
-  select_conv_kernel(problem).run(problem);
+                            .out = out.raw_mutable_data(),
+                            .activation = activation};
+  const ConvKernel& kernel = select_conv_kernel(problem);
+  kernel.run(problem);
+  if (!kernel.activates) activate_in_place(out, activation);
 }
 
 }  // namespace
@@ -83,8 +88,16 @@ void conv(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry)
   run(ConvRole::kFeature, in, out, geometry);
 }
 
+void conv_activated(std::span<const Tensor> in, Tensor& out, const ActivatedConv& attr) {
+  run(ConvRole::kFeature, in, out, attr.geometry, attr.activation);
+}
+
 void conv_transpose(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry) {
   run(ConvRole::kImage, in, out, geometry);
+}
+
+void conv_transpose_activated(std::span<const Tensor> in, Tensor& out, const ActivatedConv& attr) {
+  run(ConvRole::kImage, in, out, attr.geometry, attr.activation);
 }
 
 void conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry) {

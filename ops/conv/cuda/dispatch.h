@@ -9,6 +9,7 @@
 #include <adjoint/core/export.h>
 #include <adjoint/core/precision.h>
 #include <adjoint/ops/conv/geometry.h>
+#include <adjoint/ops/elementwise/activation.h>
 
 #include <cstdint>
 #include <span>
@@ -33,6 +34,7 @@ struct ConvProblem {
   const void* second;  // filter, or for kFilter feature
   const void* bias;    // one value a channel of the result, or null
   void* out;
+  Activation activation = {};  // of sum and bias, before they are rounded
 };
 
 struct ConvKernel {
@@ -43,6 +45,8 @@ struct ConvKernel {
   bool (*takes)(const ConvProblem& problem);
   /// Enqueues on the device's current stream.
   void (*run)(const ConvProblem& problem);
+  /// Whether run() applies the problem's activation. Where it does not, another pass does, after the rounding.
+  bool activates = false;
 };
 
 /// The kernels of a role, best first.

@@ -6,6 +6,7 @@
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/ops/conv/cuda/plain.h>
 #include <adjoint/ops/conv/cuda/tap_run.h>
+#include <adjoint/ops/elementwise/activate.h>
 #include <adjoint/ops/conv/cuda/index.cuh>
 
 #include <algorithm>
@@ -86,7 +87,7 @@ __device__ TapRun<Index> run_of(const ConvAxis<Index>& axis, const Splitter<Inde
 template <bool kTransposed, int kChannels, class T, class Index>
 __global__ void __launch_bounds__(kThreads, kResidentBlocks)
     conv_gather(const __grid_constant__ Gather<Index> p, const T* __restrict__ source, const T* __restrict__ filter,
-                const T* __restrict__ bias, T* __restrict__ result) {
+                const T* __restrict__ bias, const Activate<compute_t<T>> activate, T* __restrict__ result) {
   using Sum = compute_t<T>;
   __shared__ PhaseTaps phases[2][kTabledPhases];
   if constexpr (kTransposed) {
@@ -145,7 +146,7 @@ __global__ void __launch_bounds__(kThreads, kResidentBlocks)
       for (int k = 0; k < kChannels; ++k) {
         if (channel + k < p.channels) {
           if (bias != nullptr) totals[k] += convert<Sum>(bias[first_channel + k]);
-          to[k * p.result_plane] = convert<T>(totals[k]);
+          to[k * p.result_plane] = convert<T>(activate(totals[k]));
         }
       }
     }
@@ -163,7 +164,7 @@ void launch_gather(const ConvProblem& problem) {
   launch(conv_gather<kTransposed, kChannels, T, Index>,
          {dim3(static_cast<unsigned>(x), static_cast<unsigned>(y)), dim3(kThreads)}, problem.device, p,
          static_cast<const T*>(problem.first), static_cast<const T*>(problem.second),
-         static_cast<const T*>(problem.bias), static_cast<T*>(problem.out));
+         static_cast<const T*>(problem.bias), Activate<compute_t<T>>(problem.activation), static_cast<T*>(problem.out));
 }
 
 template <bool kTransposed>
@@ -184,7 +185,7 @@ void run_gather(const ConvProblem& problem) {
 
 }  // namespace
 
-const ConvKernel plain_conv{"plain", takes_everything, run_gather<false>};
-const ConvKernel plain_conv_transpose{"plain", takes_everything, run_gather<true>};
+const ConvKernel plain_conv{"plain", takes_everything, run_gather<false>, true};
+const ConvKernel plain_conv_transpose{"plain", takes_everything, run_gather<true>, true};
 
 }  // namespace adjoint::cuda

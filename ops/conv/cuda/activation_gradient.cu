@@ -1,0 +1,43 @@
+// The gradient of an activation and of the bias before it, in one pass over the gradient of the result: sum's kernel,
+// over elements that are computed as it reads them, and stored.
+#include <adjoint/ops/conv/kernels.h>
+#include <adjoint/ops/elementwise/activate.h>
+#include <adjoint/ops/reduce/cuda/reduce.cuh>
+
+namespace adjoint::cuda {
+namespace {
+
+template <class F, class T>
+struct LinearGradient {
+  struct In {
+    T grad, y;
+  };
+  F f;
+  const T* grad;
+  const T* y;
+  T* z;
+
+  __device__ In load(std::int64_t i) const { return {grad[i], y[i]}; }
+  __device__ T value(In in, std::int64_t i) const {
+    using C = compute_t<T>;
+    const T value = convert<T>(f(convert<C>(in.grad), convert<C>(in.y)));
+    z[i] = value;
+    return value;
+  }
+};
+
+}  // namespace
+
+void activation_and_bias_gradient(const Activation& activation, const Tensor& grad, const Tensor& y, Tensor& z,
+                                  Tensor& bias) {
+  constexpr std::uint32_t kChannels = 1U << 1;
+  const ReduceAttr attr{grad.shape(), ((1U << grad.shape().size()) - 1U) & ~kChannels, false, 1.0};
+  visit_floating(grad.dtype(), [&]<class T>() {
+    visit_activation_gradient<compute_t<T>>(activation, [&]<class F>(const F& f) {
+      const LinearGradient<F, T> source{f, grad.data<T>(), y.data<T>(), z.mutable_data<T>()};
+      run_reduce_stages<reduce::Sum, compute_t<T>, T>(source, bias, attr);
+    });
+  });
+}
+
+}  // namespace adjoint::cuda

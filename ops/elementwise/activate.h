@@ -1,0 +1,67 @@
+// Activations inside other kernels: the elementwise functors themselves, so that fused and separate results have the
+// same bits. Internal to ops.
+#pragma once
+
+#include <adjoint/ops/elementwise/activation.h>
+#include <adjoint/ops/elementwise/functors.h>
+#include <adjoint/ops/elementwise/gradient_functors.h>
+
+namespace adjoint {
+
+/// An activation of one number, made on the host and called on either side. T: the type that it is computed in.
+template <class T>
+class Activate {
+ public:
+  Activate() : Activate(Activation{}) {}
+  explicit Activate(const Activation& activation)
+      : kind_(activation.kind), leaky_relu_(ScalarAttr{activation.negative_slope}) {}
+
+  ADJOINT_HD bool is_none() const { return kind_ == ActivationKind::kNone; }
+  ADJOINT_HD T operator()(T x) const {
+    switch (kind_) {
+      case ActivationKind::kReLU: return functor::Relu<T>{}(x);
+      case ActivationKind::kLeakyReLU: return leaky_relu_(x);
+      case ActivationKind::kTanh: return functor::Tanh<T>{}(x);
+      case ActivationKind::kSigmoid: return functor::Sigmoid<T>{}(x);
+      case ActivationKind::kSiLU: return functor::Silu<T>{}(x);
+      case ActivationKind::kNone: break;
+    }
+    return x;
+  }
+
+ private:
+  ActivationKind kind_;
+  functor::LeakyRelu<T> leaky_relu_;
+};
+
+/// Whether the derivative follows from the result: not silu's, nor leaky_relu's where its slope is negative.
+constexpr bool differentiates_from_result(const Activation& activation) {
+  switch (activation.kind) {
+    case ActivationKind::kLeakyReLU: return activation.negative_slope >= 0.0;
+    case ActivationKind::kSiLU: return false;
+    default: return true;
+  }
+}
+
+/// f(F{}): F is the functor (g, y) -> g times the activation's derivative where its result is y. For activations of
+/// which differentiates_from_result() holds, but for none. T: the type that it is computed in.
+template <class T, class Visitor>
+void visit_activation_gradient(const Activation& activation, Visitor&& f) {
+  switch (activation.kind) {
+    case ActivationKind::kReLU: return f(functor::ReluGrad<T>{});
+    case ActivationKind::kLeakyReLU: return f(functor::LeakyReluGrad<T>(ScalarAttr{activation.negative_slope}));
+    case ActivationKind::kTanh: return f(functor::TanhGrad<T>{});
+    case ActivationKind::kSigmoid: return f(functor::SigmoidGrad<T>{});
+    case ActivationKind::kSiLU:
+    case ActivationKind::kNone: return;
+  }
+}
+
+/// grad times the derivative of `activation`, of which differentiates_from_result() holds, where its result is y.
+/// Recorded where a tape is live; differentiable to any order. grad itself for none.
+Tensor activation_gradient(const Activation& activation, const Tensor& grad, const Tensor& y);
+
+/// x = activation(x), unrecorded; any floating dtype and strides.
+void activate_in_place(Tensor& x, const Activation& activation);
+
+}  // namespace adjoint
