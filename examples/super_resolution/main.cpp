@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 
 #include <csignal>
+#include <ctime>
 #include <exception>
 #include <filesystem>
 #include <string>
@@ -24,11 +25,26 @@ namespace fs = std::filesystem;
 constexpr int kFailed = 1, kUsage = 2, kInterrupted = 130;
 
 volatile std::sig_atomic_t interrupted = 0;
+std::timespec first_interrupt{};
+
+/// The first asks the training to stop and save; one that comes a second or more later ends the program at once. One
+/// key press can come twice: programs such as timeout signal their child and then its whole process group.
+void on_interrupt(int signal) {
+  std::timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  if (interrupted == 0) {
+    first_interrupt = now;
+    interrupted = 1;
+  } else if (now.tv_sec - first_interrupt.tv_sec > 1) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
+}
 
 void catch_interrupts() {
   struct sigaction action {};
-  action.sa_handler = [](int) { interrupted = 1; };
-  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);  // a second one ends the program at once
+  action.sa_handler = on_interrupt;
+  action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
 }
 

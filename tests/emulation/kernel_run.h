@@ -1,10 +1,10 @@
 // What the tests of emulated kernels share: the arithmetics, operands in them, and geometries.
 #pragma once
 
-#include <adjoint/ops/conv/cuda/arithmetic.cuh>
 #include <adjoint/tests/support/conv_cases.h>
 #include <adjoint/tests/support/conv_oracle.h>
 #include <adjoint/tests/support/conv_problem.h>
+#include <adjoint/ops/conv/cuda/arithmetic.cuh>
 
 #include <gtest/gtest.h>
 
@@ -60,6 +60,13 @@ void expect_equal(const T* got, const std::vector<double>& expected) {
     }
   }
 }
+
+/// Of each kernel's random geometries; AddressSanitizer makes fibers ten times slower.
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr std::uint64_t kRandomCases = 4;
+#else
+inline constexpr std::uint64_t kRandomCases = 40;
+#endif
 
 /// Geometries of a few thousand products, from a seed; each attribute takes every small value.
 inline ConvCase random_case(std::uint64_t seed) {

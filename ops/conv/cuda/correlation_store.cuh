@@ -11,7 +11,7 @@
 
 namespace adjoint::cuda::correlation {
 
-struct ColumnEntry {
+struct alignas(16) ColumnEntry {
   std::int64_t offset;  // elements from out's first to this column's value at position 0; kNoColumn for none
   std::int16_t h, w;    // added to q * stride
   float bias;
@@ -84,44 +84,64 @@ __device__ __forceinline__ void gather(const float* staging, int group, int m, i
   }
 }
 
-/// kCount neighbouring values: 16 bytes' worth, two, or one.
-template <int kCount, class T>
-__device__ __forceinline__ void store_values(T* to, const float (&values)[kCount], float bias) {
-  constexpr int kBytes = kCount * static_cast<int>(sizeof(T));
-  using Wide = std::conditional_t<kBytes == 16, uint4, std::conditional_t<kBytes == 8, uint2, unsigned>>;
-  if constexpr (kCount == 1) {
-    *to = from_float<T>(values[0] + bias);
-  } else {
-    union {
-      T values[kCount];
-      Wide vector;
-    } packed;
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) packed.values[i] = from_float<T>(values[i] + bias);
-    *reinterpret_cast<Wide*>(to) = packed.vector;
-  }
+/// One read of 16 bytes.
+__device__ __forceinline__ ColumnEntry load_entry(const ColumnEntry* from) {
+  union {
+    int4 words;
+    ColumnEntry entry;
+  } both;
+  both.words = *reinterpret_cast<const int4*>(from);
+  return both.entry;
 }
 
-/// kVector neighbouring pixels at a time, lanes along rows of out; a lane's place is the same for many columns.
+/// kCount neighbouring values, aligned to their size: 16 bytes' worth, two or one.
+template <int kCount, class T>
+__device__ __forceinline__ void store_vector(T* to, const float (&from)[kCount], float bias) {
+  using Vector =
+      std::conditional_t<sizeof(T) * kCount == 16, uint4,
+                         std::conditional_t<sizeof(T) * kCount == 8, uint2,
+                                            std::conditional_t<sizeof(T) * kCount == 4, std::uint32_t, std::uint16_t>>>;
+  union {
+    T values[kCount];
+    Vector vector;
+  } packed;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) packed.values[i] = from_float<T>(from[i] + bias);
+  *reinterpret_cast<Vector*>(to) = packed.vector;
+}
+
+/// kVector neighbouring pixels at a time, lanes along rows of out; a lane's place is the same for many columns. All
+/// reads of a few columns come before their stores, so that their latencies overlap.
 template <int kVector, int kStaged, int kWarpPositions, class T>
 __device__ __forceinline__ void store_staged(const CorrelationPlan& p, const CorrelationWork& work,
                                              const StagedColumns<T>& staged) {
-  const int log2_interleave = staged.log2_interleave;
+  constexpr int kBatch = kVector == 8 ? 2 : 4;
+  const int log2_interleave = staged.log2_interleave, groups = kStaged >> log2_interleave;
   const int vectors = (kWarpPositions << log2_interleave) / kVector;  // of a group
-  const int lanes = vectors < 32 ? vectors : 32;
+  const int lanes = min(vectors, 32);
+#pragma unroll 1
   for (int vector = staged.lane & (lanes - 1); vector < vectors; vector += 32) {
     const int m = vector * kVector >> log2_interleave, phase = vector * kVector & ((1 << log2_interleave) - 1);
     const CorrelationPosition q = correlation_position(p, staged.first_m + m);
     const int h = (work.h + q.h) * p.out_stride_h, w = (work.w + q.w) * p.out_stride_w;
     if (work.n + q.n >= p.batch) continue;
     T* to = staged.out + (work.n + q.n) * staged.sample + static_cast<std::int64_t>(h) * p.out_w + w;
-#pragma unroll 4
-    for (int group = staged.lane / lanes; group < kStaged >> log2_interleave; group += 32 / lanes) {
-      const ColumnEntry entry = staged.entries[staged_slot<kStaged>(group, phase, log2_interleave)];
-      const bool valid = entry.offset != kNoColumn && h + entry.h < p.out_h && w + entry.w < p.out_w;
-      float values[kVector];
-      gather<kVector, kStaged, kWarpPositions + 4>(staged.staging, group, m, phase, log2_interleave, values);
-      if (valid) store_values<kVector>(to + entry.offset, values, entry.bias);
+#pragma unroll 1
+    for (int group = staged.lane / lanes; group < groups; group += kBatch * (32 / lanes)) {
+      ColumnEntry entry[kBatch];
+      float values[kBatch][kVector];
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        const int at = min(group + i * (32 / lanes), groups - 1);
+        entry[i] = load_entry(staged.entries + staged_slot<kStaged>(at, phase, log2_interleave));
+        gather<kVector, kStaged, kWarpPositions + 4>(staged.staging, at, m, phase, log2_interleave, values[i]);
+      }
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        const bool valid = group + i * (32 / lanes) < groups && entry[i].offset != kNoColumn &&
+                           h + entry[i].h < p.out_h && w + entry[i].w < p.out_w;
+        if (valid) store_vector<kVector>(to + entry[i].offset, values[i], entry[i].bias);
+      }
     }
   }
 }

@@ -92,7 +92,7 @@ void lower_register_limit() {}
 inline std::uint32_t round_to_tf32(float value) {
   const std::uint32_t bits = __float_as_uint(value);
   if ((bits & 0x7f800000U) == 0x7f800000U) return (bits & 0x007fffffU) != 0 ? 0x7fffe000U : bits;
-  return (bits + 0x1000U) & 0xffffe000U;
+  return (bits + 0xfffU + (bits >> 13 & 1U)) & 0xffffe000U;
 }
 
 }  // namespace adjoint::cuda::ptx

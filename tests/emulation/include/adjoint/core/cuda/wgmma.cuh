@@ -53,8 +53,7 @@ void pin(T (&)[kCount]) {}
 
 template <Operand kOperand, int kColumns>
 void multiply(float* d, const std::uint32_t (&a)[4], std::uint64_t b) {
-  emulation::current().open_products.push_back(
-      {d, {a[0], a[1], a[2], a[3]}, b, kColumns, static_cast<int>(kOperand)});
+  emulation::current().open_products.push_back({d, {a[0], a[1], a[2], a[3]}, b, kColumns, static_cast<int>(kOperand)});
 }
 
 }  // namespace adjoint::cuda::wgmma
