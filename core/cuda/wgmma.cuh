@@ -21,6 +21,13 @@ __device__ __forceinline__ std::uint64_t matrix_descriptor(std::uint32_t shared_
          static_cast<std::uint64_t>(128 >> 4) << 32;
 }
 
+/// K-major with the 128-byte swizzle: column n's 128 bytes of K at n * 128, their 16-byte chunks at chunk ^ (n % 8).
+/// The first column's bytes begin at a multiple of 1024; the address advances along K within them.
+__device__ __forceinline__ std::uint64_t swizzled_descriptor(std::uint32_t shared_address) {
+  return static_cast<std::uint64_t>((shared_address & 0x3ffffU) >> 4) | std::uint64_t{1} << 16 |
+         static_cast<std::uint64_t>(1024 >> 4) << 32 | std::uint64_t{1} << 62;
+}
+
 /// Before the first multiply(), and after any ordinary write of its registers.
 __device__ __forceinline__ void fence() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
 __device__ __forceinline__ void commit() { asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory"); }

@@ -6,10 +6,13 @@
 // is a product whose rows are (tap, image channel), whose columns are feature channels and whose summed index runs over
 // positions, which lie contiguous in both operands. A block computes kRows x kColumns of it for one split of the
 // positions: stage by stage it keeps a tile of tile_h x tile_w positions of each of its feature channels, and of its
-// image channels what its taps read at those positions. The image is split into planes by its position mod stride, so
-// that a row reads at unit stride at one constant offset. Rows are ordered by tap within a block of channels:
-// neighbouring rows are neighbouring channels. The number of splits depends on the shape alone, and partial sums are
-// added in order.
+// image channels what its taps read at those positions; where planes are small, of tile_n images at once. The image is
+// split into planes by its position mod stride, so that a row reads at unit stride at one constant offset. Rows are
+// ordered by tap within a block of channels: neighbouring rows are neighbouring channels. The number of splits depends
+// on the shape alone, and partial sums are added in order.
+//
+// Two kernels share this walk: weight_kernel.cuh (mma.sync, sm_80 and later) and weight_wgmma_kernel.cuh (wgmma,
+// sm_90a), each with tiles of its own.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -26,6 +29,14 @@ struct WeightTile {
   int rows, columns;
 };
 inline constexpr WeightTile kWeightTiles[] = {{256, 128}, {256, 64}, {256, 32}, {256, 8}};
+/// Of the wgmma kernels: two warpgroups share a tile's rows. float32's sums take twice the registers, which rules out
+/// tiles of more than kMostSplitTile elements.
+inline constexpr WeightTile kWgmmaWeightTiles[] = {{256, 128}, {128, 128}, {384, 64}, {256, 64}, {128, 64},
+                                                   {768, 32},  {384, 32},  {768, 16}, {384, 16}};
+inline constexpr int kMostSplitTile = 384 * 64;
+/// Positions of a wgmma kernel's stage are 64 or 128; with few columns, 128.
+ADJOINT_HD constexpr int wgmma_weight_positions(int columns) { return columns >= 64 ? 64 : 128; }
+inline constexpr int kMaxWeightStages = 8;  // in shared memory
 
 /// The taps of a block's rows, and where its stage of the image begins.
 struct WeightTapBlock {
@@ -41,19 +52,22 @@ struct WeightPlan {
   std::int32_t image_channels, feature_channels;  // a group
   std::int32_t image_h, image_w, feature_h, feature_w;
   std::int32_t kernel_h, kernel_w, stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w;
-  std::int32_t tile_rows, tile_columns;   // of the product
-  std::int32_t log2_tile_h, log2_tile_w;  // positions of a stage
-  std::int32_t tiles_h, tiles_w;
-  std::int64_t stages;  // batch * tiles_h * tiles_w
+  std::int32_t tile_rows, tile_columns;                // of the product
+  std::int32_t log2_tile_n, log2_tile_h, log2_tile_w;  // positions of a stage; mma.sync's take one image
+  std::int32_t tiles_n, tiles_h, tiles_w;
+  std::int64_t stages;  // tiles_n * tiles_h * tiles_w
   std::int32_t splits;
   std::int64_t stages_per_split;
   std::int32_t block_channels, channel_blocks;  // image channels of a block
   std::int32_t tap_blocks, column_blocks;
-  std::int32_t planes_h, planes_w, rows, cols;  // of a channel's stage
+  std::int32_t planes_h, planes_w, rows, cols;  // of a channel's stage, each image
   std::int32_t image_pitch, feature_pitch;      // elements from one channel of a stage to the next
   std::int32_t smem_stages;
   WeightTapBlock tap_block[kMaxTapBlocks];
 
+  ADJOINT_HD std::int32_t log2_positions() const { return log2_tile_n + log2_tile_h + log2_tile_w; }
+  /// Elements of a channel's stage of one image.
+  ADJOINT_HD std::int32_t image_stage() const { return planes_h * planes_w * rows * cols; }
   ADJOINT_HD std::int64_t blocks_per_split() const {
     return std::int64_t{groups} * channel_blocks * tap_blocks * column_blocks;
   }
@@ -95,7 +109,7 @@ ADJOINT_HD inline std::int32_t weight_floor_div(std::int64_t a, std::int32_t b) 
   return static_cast<std::int32_t>(a >= 0 ? a / b : -((-a + b - 1) / b));
 }
 
-/// Elements from a stage's image to what a valid row reads at the stage's first position.
+/// Elements from a stage's image operand to what a valid row reads at the stage's first position.
 ADJOINT_HD inline std::int32_t weight_row_offset(const WeightPlan& p, const WeightWork& work, const WeightRow& row) {
   const WeightTapBlock& taps = p.tap_block[work.tap_block];
   const std::int64_t h = static_cast<std::int64_t>(row.tap / p.kernel_w) * p.dilation_h - p.padding_h;
@@ -105,6 +119,47 @@ ADJOINT_HD inline std::int32_t weight_row_offset(const WeightPlan& p, const Weig
   const auto plane_w = static_cast<std::int32_t>(w - static_cast<std::int64_t>(offset_w) * p.stride_w);
   const std::int32_t plane = (plane_h - taps.first_plane_h) * p.planes_w + plane_w - taps.first_plane_w;
   return row.channel * p.image_pitch + (plane * p.rows + offset_h - taps.h_base) * p.cols + offset_w - taps.w_base;
+}
+
+/// Elements from what a row reads at a stage's first position to what it reads at `position`; a position's bits are
+/// image, row and column of the tile.
+ADJOINT_HD inline std::int32_t weight_position_offset(const WeightPlan& p, std::int32_t position) {
+  const std::int32_t w = position & ((1 << p.log2_tile_w) - 1);
+  const std::int32_t h = (position >> p.log2_tile_w) & ((1 << p.log2_tile_h) - 1);
+  return (position >> (p.log2_tile_w + p.log2_tile_h)) * p.image_stage() + h * p.cols + w;
+}
+
+/// A vector of a channel's stage: its place there, and in the image, counted from the first image, row and column that
+/// the stage reads.
+struct WeightItem {
+  std::int32_t n, h, w, element;
+};
+
+/// Neighbours are neighbours in the image. A stage has (tile_n * image_stage()) / vector items.
+ADJOINT_HD inline WeightItem weight_item(const WeightPlan& p, std::uint32_t item, int vector) {
+  const auto planes_w = static_cast<std::uint32_t>(p.planes_w), rows = static_cast<std::uint32_t>(p.rows);
+  const std::uint32_t in_line = planes_w * (static_cast<std::uint32_t>(p.cols) / static_cast<std::uint32_t>(vector));
+  std::uint32_t line = item / in_line;
+  const std::uint32_t plane_w = item % in_line % planes_w;
+  const auto col = static_cast<std::int32_t>(item % in_line / planes_w) * vector;
+  const auto row = static_cast<std::int32_t>(line % rows);
+  line /= rows;
+  const auto plane_h = static_cast<std::int32_t>(line % static_cast<std::uint32_t>(p.planes_h));
+  const auto n = static_cast<std::int32_t>(line / static_cast<std::uint32_t>(p.planes_h));
+  WeightItem result;
+  result.n = n;
+  result.h = row * p.stride_h + plane_h;
+  result.w = col * p.stride_w + static_cast<std::int32_t>(plane_w);
+  result.element =
+      (((n * p.planes_h + plane_h) * p.planes_w + static_cast<std::int32_t>(plane_w)) * p.rows + row) * p.cols + col;
+  return result;
+}
+
+/// Bytes from a wgmma kernel's stage to `position` of feature channel `column` in it: rows of 128 bytes of positions,
+/// their 16-byte chunks exchanged as wgmma's 128-byte swizzle wants them.
+ADJOINT_HD inline std::int32_t wgmma_feature_place(const WeightPlan& p, std::int32_t column, std::int32_t position) {
+  const std::int32_t byte = position * (4 / p.unit_elements);
+  return ((byte >> 7) * p.tile_columns + column) * 128 + ((byte & 127) ^ (column & 7) << 4);
 }
 
 /// Where an element of the filter is among the blocks' sums.
@@ -141,7 +196,7 @@ ADJOINT_HD inline WeightStage weight_stage(const WeightPlan& p, std::int64_t sta
   WeightStage result;
   result.w = static_cast<std::int32_t>(rest - line * tiles_w) << p.log2_tile_w;
   result.h = static_cast<std::int32_t>(line - n * tiles_h) << p.log2_tile_h;
-  result.n = n;
+  result.n = std::int64_t{n} << p.log2_tile_n;
   return result;
 }
 
@@ -153,5 +208,19 @@ ADJOINT_API std::int64_t weight_workspace_bytes(const WeightPlan& plan);
 /// stages that do not fit.
 /// `split` asks for float32 in three products.
 ADJOINT_API bool plan_weight(const ConvGeometry& geometry, int unit_elements, bool split, WeightPlan& plan);
+
+/// The same for the wgmma kernels; with a tile that has rows, for that one alone.
+ADJOINT_API std::int64_t wgmma_weight_smem_bytes(const WeightPlan& plan, bool split);
+ADJOINT_API bool plan_wgmma_weight(const ConvGeometry& geometry, int unit_elements, bool split, WeightPlan& plan,
+                                   WeightTile only = {});
+
+/// Bytes of a wgmma kernel's stage: the feature's part, a multiple of 1024, and the whole.
+ADJOINT_HD inline std::int32_t wgmma_feature_bytes(const WeightPlan& p, bool split) {
+  return p.tile_columns * (split ? 8 : 4 / p.unit_elements) << p.log2_positions();
+}
+ADJOINT_HD inline std::int32_t wgmma_stage_bytes(const WeightPlan& p, bool split) {
+  const std::int32_t image = p.block_channels * p.image_pitch * (4 / p.unit_elements);
+  return wgmma_feature_bytes(p, split) + ((image + 1023) & ~1023);
+}
 
 }  // namespace adjoint::cuda

@@ -1,7 +1,8 @@
-// conv_weight's tensor-core kernel on the emulator: exact on small integers in every arithmetic and at any address.
+// conv_weight's tensor-core kernels on the emulator: exact on small integers in every arithmetic and at any address.
 #include <adjoint/tests/emulation/kernel_run.h>
 #include <cuda_runtime.h>
 #include <adjoint/ops/conv/cuda/weight_select.cuh>
+#include <adjoint/ops/conv/cuda/weight_wgmma_select.cuh>
 
 #include <gtest/gtest.h>
 
@@ -17,24 +18,42 @@ class WeightEmulation : public ::testing::Test {
  protected:
   using T = typename M::Element;
 
-  static bool compute(const ConvCase& c, std::uint64_t seed) {
-    SCOPED_TRACE(c);
+  template <class Kernel>
+  static void compute(const ConvCase& c, std::uint64_t seed, const cuda::WeightPlan& plan, Kernel kernel, int threads) {
     const ConvProblem p = integer_problem(geometry(c));
-    cuda::WeightPlan plan;
-    if (!cuda::plan_weight(p.geometry, M::kUnitElements, M::kSplit, plan)) return false;
     Operand<T> image(p.image, seed % 9), feature(p.feature, seed % 5);
     Operand<T> out(std::vector<double>(p.filter.size(), std::numeric_limits<double>::quiet_NaN()), 0);
     std::vector<float> partial(static_cast<std::size_t>(cuda::weight_workspace_bytes(plan) / 4));
     const cuda::WeightOperands operands =
         cuda::weight::operands_of(plan, image.data(), feature.data(), partial.data(), sizeof(T));
-    const auto kernel = cuda::weight::select_kernel<M::kArithmetic>(plan);
     emulation::run({.grid = {static_cast<unsigned>(plan.blocks_per_split() * plan.splits)},
-                    .block = {cuda::weight::kThreads},
+                    .block = {static_cast<unsigned>(threads)},
                     .seed = seed},
                    [&] { kernel(plan, operands); });
     emulation::run({.grid = {1}, .block = {32}, .seed = seed},
                    [&] { cuda::weight::add_splits_kernel<T>(plan, partial.data(), out.data()); });
     expect_equal(out.data(), oracle::conv_weight(p.geometry, p.image, p.feature));
+  }
+
+  static bool compute(const ConvCase& c, std::uint64_t seed) {
+    SCOPED_TRACE(c);
+    cuda::WeightPlan plan;
+    if (!cuda::plan_weight(geometry(c), M::kUnitElements, M::kSplit, plan)) return false;
+    compute(c, seed, plan, cuda::weight::select_kernel<M::kArithmetic>(plan), cuda::weight::kThreads);
+    return true;
+  }
+
+  /// In the tile, or in the one that the planner chooses where it has no rows.
+  static bool compute_wgmma(const ConvCase& c, std::uint64_t seed, cuda::WeightTile tile) {
+    SCOPED_TRACE(c);
+    SCOPED_TRACE(::testing::Message() << "tile " << tile.rows << " x " << tile.columns);
+    cuda::WeightPlan plan;
+    if (!cuda::plan_wgmma_weight(geometry(c), M::kUnitElements, M::kSplit, plan, tile)) return false;
+    if (seed % 2 == 0) {  // so that the ring of stages turns
+      plan.splits = 1;
+      plan.stages_per_split = plan.stages;
+    }
+    compute(c, seed, plan, cuda::weight::select_wgmma_kernel<M::kArithmetic>(plan), cuda::weight::kWgmmaThreads);
     return true;
   }
 };
@@ -44,6 +63,26 @@ TYPED_TEST(WeightEmulation, RandomGeometriesAreExact) {
   std::uint64_t taken = 0;
   for (std::uint64_t seed = 0; seed < kRandomCases / 2; ++seed) taken += this->compute(random_case(seed), seed);
   EXPECT_GT(8 * taken, 3 * kRandomCases);
+}
+
+TYPED_TEST(WeightEmulation, WgmmaIsExactOnRandomGeometries) {
+  std::uint64_t taken = 0;
+  for (std::uint64_t seed = 0; seed < kRandomCases; ++seed) taken += this->compute_wgmma(random_case(seed), seed, {});
+  EXPECT_GT(4 * taken, 3 * kRandomCases);
+}
+
+TYPED_TEST(WeightEmulation, WgmmaIsExactInEveryTile) {
+  for (const cuda::WeightTile tile : cuda::kWgmmaWeightTiles) {
+    if (TypeParam::kSplit && tile.rows * tile.columns > cuda::kMostSplitTile) continue;
+    for (std::uint64_t seed = 20; seed < 22; ++seed) EXPECT_TRUE(this->compute_wgmma(random_case(seed), seed, tile));
+  }
+}
+
+TYPED_TEST(WeightEmulation, WgmmaIsExactOnLongSums) {
+  for (const cuda::WeightTile tile : {cuda::WeightTile{128, 64}, cuda::WeightTile{384, 16}}) {
+    EXPECT_TRUE(this->compute_wgmma(
+        {.name = "long_sums", .in_channels = 3, .out_channels = 5, .input = {1, 10000}, .kernel = {1, 3}}, 2, tile));
+  }
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ namespace {
 constexpr const ConvKernel* kConv[] = {&channelwise_conv, &correlation_conv, &plain_conv};
 constexpr const ConvKernel* kConvTranspose[] = {&channelwise_conv_transpose, &correlation_conv_transpose,
                                                 &plain_conv_transpose};
-constexpr const ConvKernel* kConvWeight[] = {&channelwise_conv_weight, &tensor_core_conv_weight, &plain_conv_weight};
+constexpr const ConvKernel* kConvWeight[] = {&channelwise_conv_weight, &wgmma_conv_weight, &tensor_core_conv_weight,
+                                             &plain_conv_weight};
 
 thread_local const char* forced = nullptr;
 

@@ -16,6 +16,13 @@ const WeightPlan* find_plan(const ConvProblem& problem) {
   });
 }
 
+const WeightPlan* find_wgmma_plan(const ConvProblem& problem) {
+  const Arithmetic arithmetic = arithmetic_of(problem);
+  return keep_plan<WeightPlan>(problem, [&](WeightPlan& plan) {
+    return plan_wgmma_weight(problem.geometry, unit_elements(arithmetic), arithmetic == Arithmetic::kFloat32, plan);
+  });
+}
+
 bool has_tensor_cores(int device) {
   int major = 0;
   ADJOINT_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
@@ -35,6 +42,16 @@ double use_of_tile(const WeightPlan& plan) {
          (static_cast<double>(plan.column_blocks) * plan.tile_columns);
 }
 
+// sm_90 itself, not what comes later: wgmma is Hopper's alone.
+bool runs_wgmma(int device) {
+  int major = 0, minor = 0;
+  ADJOINT_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  ADJOINT_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  if (major != 9 || minor != 0) return false;
+  static const bool built = has_wgmma_weight_code(device);
+  return built;
+}
+
 bool takes(const ConvProblem& problem) {
   if (problem.dtype == kFloat64 || !has_tensor_cores(problem.device)) return false;
   const WeightPlan* plan = find_plan(problem);
@@ -51,8 +68,25 @@ void run(const ConvProblem& problem) {
   }
 }
 
+bool takes_wgmma(const ConvProblem& problem) {
+  if (problem.dtype == kFloat64 || !runs_wgmma(problem.device)) return false;
+  const WeightPlan* plan = find_wgmma_plan(problem);
+  return plan != nullptr && use_of_tile(*plan) >= kLeastUse;
+}
+
+void run_wgmma(const ConvProblem& problem) {
+  const WeightPlan& plan = *find_wgmma_plan(problem);
+  switch (arithmetic_of(problem)) {
+    case Arithmetic::kTF32: return run_wgmma_weight<Arithmetic::kTF32>(plan, problem);
+    case Arithmetic::kFloat32: return run_wgmma_weight<Arithmetic::kFloat32>(plan, problem);
+    case Arithmetic::kBFloat16: return run_wgmma_weight<Arithmetic::kBFloat16>(plan, problem);
+    case Arithmetic::kFloat16: return run_wgmma_weight<Arithmetic::kFloat16>(plan, problem);
+  }
+}
+
 }  // namespace
 
+const ConvKernel wgmma_conv_weight{"wgmma_conv_weight", takes_wgmma, run_wgmma};
 const ConvKernel tensor_core_conv_weight{"tensor_core_conv_weight", takes, run};
 
 }  // namespace adjoint::cuda

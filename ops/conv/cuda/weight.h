@@ -10,10 +10,16 @@
 
 namespace adjoint::cuda {
 
-extern const ConvKernel tensor_core_conv_weight;
+extern const ConvKernel wgmma_conv_weight;        // sm_90
+extern const ConvKernel tensor_core_conv_weight;  // mma.sync: sm_80 and later
 
 /// On the device's current stream. One translation unit each.
 template <Arithmetic kArithmetic>
 void run_weight(const WeightPlan& plan, const ConvProblem& problem);
+template <Arithmetic kArithmetic>
+void run_wgmma_weight(const WeightPlan& plan, const ConvProblem& problem);
+
+/// Whether this build holds the wgmma kernels for the device.
+bool has_wgmma_weight_code(int device);
 
 }  // namespace adjoint::cuda

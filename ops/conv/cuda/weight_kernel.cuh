@@ -8,37 +8,16 @@
 #include <adjoint/ops/conv/weight_plan.h>
 #include <adjoint/core/cuda/mma.cuh>
 #include <adjoint/core/cuda/ptx.cuh>
-#include <adjoint/ops/conv/cuda/arithmetic.cuh>
+#include <adjoint/ops/conv/cuda/weight_common.cuh>
 
 #include <cstdint>
 
 namespace adjoint::cuda {
 
-struct WeightOperands {
-  const void* image;
-  const void* feature;
-  float* partial;                             // (splits, blocks, rows, columns)
-  std::int32_t image_vector, feature_vector;  // elements that every row lets be copied at once
-};
-
 namespace weight {
 
 inline constexpr int kThreads = 256;
 inline constexpr int kWarps = 8;
-inline constexpr int kSumPositions = 4096;  // summed on tensor cores at a stretch
-
-/// A value of an operand from global to shared memory: asynchronously in 4, 8 or 16 bytes, or one half by way of a
-/// register.
-template <int kBytes>
-__device__ __forceinline__ void copy_or_zero(unsigned char* smem, std::uint32_t smem_base, std::uint32_t to,
-                                             const void* from, bool valid) {
-  if constexpr (kBytes >= 4) {
-    ptx::cp_async_zfill<kBytes>(smem_base + to, from, valid);
-  } else {
-    *reinterpret_cast<std::uint16_t*>(smem + to) =
-        valid ? __ldg(static_cast<const std::uint16_t*>(from)) : std::uint16_t{0};
-  }
-}
 
 /// A warp takes every eighth channel; its lanes run over the planes, rows and columns of a channel's stage.
 template <int kSize, int kVector>
@@ -187,17 +166,16 @@ __global__ void __launch_bounds__(kThreads, 1)
     for (int i = 0; i < kMTiles; ++i) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        float* to = partial + (first_row + 16 * i + 8 * half + g) * p.tile_columns + first_column + 2 * t;
+        float* to = partial + (first_column + 2 * t) * p.tile_rows + first_row + 16 * i + 8 * half + g;
 #pragma unroll
         for (int j = 0; j < kNTiles; ++j) {
-          float2 value = make_float2(values[i][j][2 * half], values[i][j][2 * half + 1]);
-          if (flushed) {
-            const float2 before = *reinterpret_cast<const float2*>(to + 8 * j);
-            value.x += before.x;
-            value.y += before.y;
+#pragma unroll
+          for (int c = 0; c < 2; ++c) {
+            float& value = values[i][j][2 * half + c];
+            float* place = to + (8 * j + c) * p.tile_rows;
+            *place = flushed ? value + *place : value;
+            value = 0;
           }
-          *reinterpret_cast<float2*>(to + 8 * j) = value;
-          values[i][j][2 * half] = values[i][j][2 * half + 1] = 0;
         }
       }
     }
@@ -297,27 +275,6 @@ __global__ void __launch_bounds__(kThreads, 1)
     flush(totals);
   } else if (unflushed > 0 || !flushed) {
     flush(sums);
-  }
-}
-
-/// Adds the splits in order; one thread an element of the filter, feature channels fastest.
-template <class T>
-__global__ void add_splits_kernel(const __grid_constant__ WeightPlan p, const float* partial, T* filter) {
-  const std::int64_t taps = static_cast<std::int64_t>(p.kernel_h) * p.kernel_w;
-  const std::int64_t count = static_cast<std::int64_t>(p.groups) * p.feature_channels * p.image_channels * taps;
-  const std::int64_t blocks = p.blocks_per_split(), tile = static_cast<std::int64_t>(p.tile_rows) * p.tile_columns;
-  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count;
-       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
-    const auto f = static_cast<std::int32_t>(i % p.feature_channels);
-    const auto c = static_cast<std::int32_t>(i / p.feature_channels % p.image_channels);
-    const auto tap = static_cast<std::int32_t>(i / p.feature_channels / p.image_channels % taps);
-    const auto group = static_cast<std::int32_t>(i / p.feature_channels / p.image_channels / taps);
-    const WeightPlace place = weight_place(p, group, f, c, tap);
-    const float* from = partial + place.block * tile + place.row * p.tile_columns + place.column;
-    double sum = 0;
-    for (std::int32_t split = 0; split < p.splits; ++split) sum += static_cast<double>(from[split * blocks * tile]);
-    const std::int64_t channel = static_cast<std::int64_t>(group) * p.feature_channels + f;
-    filter[(channel * p.image_channels + c) * taps + tap] = from_float<T>(static_cast<float>(sum));
   }
 }
 

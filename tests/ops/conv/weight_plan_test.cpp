@@ -46,26 +46,31 @@ Values expected(const ConvGeometry& g, const Values& image, const Values& featur
   return filter;
 }
 
-/// What the loaders put at element `element` of a channel's stage.
-std::int64_t staged_image(const WeightPlan& p, const WeightWork& work, const WeightStage& stage, std::int32_t channel,
-                          std::int32_t element, const Values& image) {
+/// A channel's stage as the loaders fill it, item by item; elsewhere what no row may read.
+Values staged_image(const WeightPlan& p, const WeightWork& work, const WeightStage& stage, std::int32_t channel,
+                    const Values& image) {
   const WeightTapBlock& taps = p.tap_block[work.tap_block];
-  const std::int32_t col = element % p.cols, row = element / p.cols % p.rows, plane = element / p.cols / p.rows;
-  if (plane >= p.planes_h * p.planes_w) return 1000003;  // what no row may read
-  const std::int64_t h =
-      (std::int64_t{stage.h} + row + taps.h_base) * p.stride_h + taps.first_plane_h + plane / p.planes_w;
-  const std::int64_t w =
-      (std::int64_t{stage.w} + col + taps.w_base) * p.stride_w + taps.first_plane_w + plane % p.planes_w;
-  if (h < 0 || h >= p.image_h || w < 0 || w >= p.image_w) return 0;
-  const std::int64_t c = (stage.n * p.groups + work.group) * p.image_channels + work.first_channel + channel;
-  return at(image, (c * p.image_h + h) * p.image_w + w);
+  Values staged(static_cast<std::size_t>(p.image_pitch), 1000003);
+  for (std::int32_t i = 0; i < p.image_stage() << p.log2_tile_n; ++i) {
+    const WeightItem item = weight_item(p, static_cast<std::uint32_t>(i), 1);
+    const std::int64_t n = stage.n + item.n;
+    const std::int64_t h = (std::int64_t{stage.h} + taps.h_base) * p.stride_h + taps.first_plane_h + item.h;
+    const std::int64_t w = (std::int64_t{stage.w} + taps.w_base) * p.stride_w + taps.first_plane_w + item.w;
+    const bool inside = n < p.batch && h >= 0 && h < p.image_h && w >= 0 && w < p.image_w;
+    const std::int64_t c = (n * p.groups + work.group) * p.image_channels + work.first_channel + channel;
+    staged[static_cast<std::size_t>(item.element)] = inside ? at(image, (c * p.image_h + h) * p.image_w + w) : 0;
+  }
+  return staged;
 }
 
 std::int64_t staged_feature(const WeightPlan& p, const WeightWork& work, const WeightStage& stage, std::int32_t column,
                             std::int32_t position, const Values& feature) {
-  const std::int64_t h = stage.h + (position >> p.log2_tile_w), w = stage.w + (position & ((1 << p.log2_tile_w) - 1));
-  if (work.first_column + column >= p.feature_channels || h >= p.feature_h || w >= p.feature_w) return 0;
-  const std::int64_t c = (stage.n * p.groups + work.group) * p.feature_channels + work.first_column + column;
+  const std::int64_t w = stage.w + (position & ((1 << p.log2_tile_w) - 1));
+  const std::int64_t h = stage.h + (position >> p.log2_tile_w & ((1 << p.log2_tile_h) - 1));
+  const std::int64_t n = stage.n + (position >> (p.log2_tile_w + p.log2_tile_h));
+  if (work.first_column + column >= p.feature_channels || n >= p.batch || h >= p.feature_h || w >= p.feature_w)
+    return 0;
+  const std::int64_t c = (n * p.groups + work.group) * p.feature_channels + work.first_column + column;
   return at(feature, (c * p.feature_h + h) * p.feature_w + w);
 }
 
@@ -76,14 +81,18 @@ Values block_sums(const WeightPlan& p, std::int64_t block, std::int64_t split, c
   const std::int64_t first = split * p.stages_per_split, end = std::min(first + p.stages_per_split, p.stages);
   for (std::int64_t s = first; s < end; ++s) {
     const WeightStage stage = weight_stage(p, s);
+    std::vector<Values> channels;
+    for (std::int32_t c = 0; c < std::min(p.block_channels, p.image_channels - work.first_channel); ++c) {
+      channels.push_back(staged_image(p, work, stage, c, image));
+    }
     for (std::int32_t row = 0; row < p.tile_rows; ++row) {
       const WeightRow r = weight_row(p, work, row);
       if (!r.valid) continue;
       const std::int32_t offset = weight_row_offset(p, work, r);
-      for (std::int32_t m = 0; m < 1 << (p.log2_tile_h + p.log2_tile_w); ++m) {
-        const std::int32_t element = offset + (m >> p.log2_tile_w) * p.cols + (m & ((1 << p.log2_tile_w) - 1));
+      for (std::int32_t m = 0; m < 1 << p.log2_positions(); ++m) {
+        const std::int32_t element = offset + weight_position_offset(p, m);
         EXPECT_EQ(element / p.image_pitch, r.channel);
-        const std::int64_t value = staged_image(p, work, stage, r.channel, element % p.image_pitch, image);
+        const std::int64_t value = at(channels[static_cast<std::size_t>(r.channel)], element % p.image_pitch);
         for (std::int32_t column = 0; column < p.tile_columns; ++column) {
           sums[static_cast<std::size_t>(row * p.tile_columns + column)] +=
               value * staged_feature(p, work, stage, column, m, feature);
@@ -94,33 +103,62 @@ Values block_sums(const WeightPlan& p, std::int64_t block, std::int64_t split, c
   return sums;
 }
 
+/// Every split of every block, then each element of the filter from its place.
+Values replay(const WeightPlan& p, const ConvGeometry& g, const Values& image, const Values& feature) {
+  std::vector<Values> sums;
+  for (std::int64_t block = 0; block < p.blocks_per_split(); ++block) {
+    sums.emplace_back(static_cast<std::size_t>(p.tile_rows * p.tile_columns), 0);
+    for (std::int32_t s = 0; s < p.splits; ++s) {
+      const Values part = block_sums(p, block, s, image, feature);
+      for (std::size_t i = 0; i < part.size(); ++i) sums.back()[i] += part[i];
+    }
+  }
+  Values filter;
+  for (std::int32_t f = 0; f < g.feature_channels; ++f)
+    for (std::int32_t c = 0; c < p.image_channels; ++c)
+      for (std::int32_t tap = 0; tap < g.taps(); ++tap) {
+        const WeightPlace place = weight_place(p, f / p.feature_channels, f % p.feature_channels, c, tap);
+        filter.push_back(at(sums[static_cast<std::size_t>(place.block)], place.row * p.tile_columns + place.column));
+      }
+  return filter;
+}
+
+/// A wgmma stage's places: each once, and a column's bytes within its line of 128.
+void check_places(const WeightPlan& p) {
+  std::vector<std::int32_t> places;
+  for (std::int32_t column = 0; column < p.tile_columns; ++column) {
+    for (std::int32_t position = 0; position < 1 << p.log2_positions(); ++position) {
+      places.push_back(wgmma_feature_place(p, column, position));
+      EXPECT_EQ(places.back() / 128 % p.tile_columns, column);
+    }
+  }
+  std::sort(places.begin(), places.end());
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    ASSERT_EQ(places[i], static_cast<std::int32_t>(i) * 4 / p.unit_elements);
+  }
+}
+
 void check(const ConvGeometry& g) {
   std::mt19937 random(3);
   const Values image = small_integers(g.image_numel(), random), feature = small_integers(g.feature_numel(), random);
   const Values filter = expected(g, image, feature);
   for (const auto& [unit_elements, split] : {std::pair{1, false}, std::pair{1, true}, std::pair{2, false}}) {
     SCOPED_TRACE(testing::Message() << "unit_elements " << unit_elements << ", split " << split);
-    WeightPlan p;
-    ASSERT_TRUE(plan_weight(g, unit_elements, split, p));
-    EXPECT_EQ(p.image_pitch / unit_elements % 32, 4);
-    EXPECT_EQ(p.feature_pitch / unit_elements % 32, 4);
-    EXPECT_EQ(p.cols % unit_elements, 0);
-    std::vector<Values> sums;
-    for (std::int64_t block = 0; block < p.blocks_per_split(); ++block) {
-      sums.emplace_back(static_cast<std::size_t>(p.tile_rows * p.tile_columns), 0);
-      for (std::int32_t s = 0; s < p.splits; ++s) {
-        const Values part = block_sums(p, block, s, image, feature);
-        for (std::size_t i = 0; i < part.size(); ++i) sums.back()[i] += part[i];
+    for (const bool wgmma : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "wgmma " << wgmma);
+      WeightPlan p;
+      ASSERT_TRUE(wgmma ? plan_wgmma_weight(g, unit_elements, split, p) : plan_weight(g, unit_elements, split, p));
+      EXPECT_EQ(p.image_pitch / unit_elements % 32, 4);
+      EXPECT_EQ(p.cols % unit_elements, 0);
+      if (wgmma) {
+        EXPECT_EQ(wgmma_feature_bytes(p, split) % 1024, 0);
+        EXPECT_GE(1 << p.log2_positions(), wgmma_weight_positions(p.tile_columns));
+        check_places(p);
+      } else {
+        EXPECT_EQ(p.feature_pitch / unit_elements % 32, 4);
       }
+      ASSERT_EQ(replay(p, g, image, feature), filter);
     }
-    Values actual;
-    for (std::int32_t f = 0; f < g.feature_channels; ++f)
-      for (std::int32_t c = 0; c < p.image_channels; ++c)
-        for (std::int32_t tap = 0; tap < g.taps(); ++tap) {
-          const WeightPlace place = weight_place(p, f / p.feature_channels, f % p.feature_channels, c, tap);
-          actual.push_back(at(sums[static_cast<std::size_t>(place.block)], place.row * p.tile_columns + place.column));
-        }
-    ASSERT_EQ(actual, filter);
   }
 }
 

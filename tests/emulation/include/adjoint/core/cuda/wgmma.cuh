@@ -20,6 +20,11 @@ inline std::uint64_t matrix_descriptor(std::uint32_t shared_address, int k_strid
          static_cast<std::uint64_t>(128 >> 4) << 32;
 }
 
+inline std::uint64_t swizzled_descriptor(std::uint32_t shared_address) {
+  return static_cast<std::uint64_t>((shared_address & 0x3ffffU) >> 4) | std::uint64_t{1} << 16 |
+         static_cast<std::uint64_t>(1024 >> 4) << 32 | std::uint64_t{1} << 62;
+}
+
 inline void fence() {}
 inline void commit() {
   emulation::Thread& thread = emulation::current();

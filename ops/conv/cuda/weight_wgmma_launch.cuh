@@ -1,0 +1,29 @@
+// Launches the wgmma kernel of conv_weight. Each arithmetic is one .cu file.
+#pragma once
+
+#include <adjoint/core/cuda/launch.h>
+#include <adjoint/ops/conv/cuda/weight.h>
+#include <adjoint/ops/conv/cuda/weight_wgmma_select.cuh>
+
+namespace adjoint::cuda {
+
+template <Arithmetic kArithmetic>
+void run_wgmma_weight(const WeightPlan& plan, const ConvProblem& problem) {
+  using T = weight::Element<kArithmetic>;
+  const Workspace partial(static_cast<std::size_t>(weight_workspace_bytes(plan)), problem.device);
+  const WeightOperands operands =
+      weight::operands_of(plan, problem.first, problem.second, static_cast<float*>(partial.data()),
+                          static_cast<std::int64_t>(sizeof(T)));
+  const auto kernel = weight::select_wgmma_kernel<kArithmetic>(plan);
+  const auto smem_bytes =
+      static_cast<std::size_t>(wgmma_weight_smem_bytes(plan, ArithmeticTraits<kArithmetic>::kSplit));
+  const DeviceGuard guard(problem.device);
+  allow_smem(kernel, smem_bytes);
+  launch(kernel,
+         {dim3(static_cast<unsigned>(plan.blocks_per_split() * plan.splits)), dim3(weight::kWgmmaThreads), smem_bytes},
+         problem.device, plan, operands);
+  launch(weight::add_splits_kernel<T>, {dim3(weight::add_splits_blocks(plan)), dim3(256)}, problem.device, plan,
+         static_cast<const float*>(partial.data()), static_cast<T*>(problem.out));
+}
+
+}  // namespace adjoint::cuda
