@@ -18,18 +18,32 @@ class Activate {
 
   ADJOINT_HD bool is_none() const { return kind_ == ActivationKind::kNone; }
   ADJOINT_HD T operator()(T x) const {
+    T one[1] = {x};
+    (*this)(one);
+    return one[0];
+  }
+  /// Of several, with one decision for all of them.
+  template <int kCount>
+  ADJOINT_HD void operator()(T (&x)[kCount]) const {
     switch (kind_) {
-      case ActivationKind::kReLU: return functor::Relu<T>{}(x);
-      case ActivationKind::kLeakyReLU: return leaky_relu_(x);
-      case ActivationKind::kTanh: return functor::Tanh<T>{}(x);
-      case ActivationKind::kSigmoid: return functor::Sigmoid<T>{}(x);
-      case ActivationKind::kSiLU: return functor::Silu<T>{}(x);
-      case ActivationKind::kNone: break;
+      case ActivationKind::kReLU: return each(functor::Relu<T>{}, x);
+      case ActivationKind::kLeakyReLU: return each(leaky_relu_, x);
+      case ActivationKind::kTanh: return each(functor::Tanh<T>{}, x);
+      case ActivationKind::kSigmoid: return each(functor::Sigmoid<T>{}, x);
+      case ActivationKind::kSiLU: return each(functor::Silu<T>{}, x);
+      case ActivationKind::kNone: return;
     }
-    return x;
   }
 
  private:
+  template <class F, int kCount>
+  ADJOINT_HD static void each(const F& f, T (&x)[kCount]) {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+    for (int i = 0; i < kCount; ++i) x[i] = f(x[i]);
+  }
+
   ActivationKind kind_;
   functor::LeakyRelu<T> leaky_relu_;
 };

@@ -1,6 +1,7 @@
 // The tensor-core kernel of conv and conv_transpose on the emulator: exact on small integers in every arithmetic, at
 // any address, on any grid and in any order of execution.
 #include <adjoint/tests/emulation/kernel_run.h>
+#include <adjoint/tests/support/activations.h>
 #include <cuda_runtime.h>
 #include <adjoint/ops/conv/cuda/correlation_select.cuh>
 
@@ -21,8 +22,8 @@ class CorrelationEmulation : public ::testing::Test {
 
   /// False where the kernels do not take the geometry.
   static bool compute(const ConvGeometry& g, bool transposed, const std::vector<double>& x,
-                      const std::vector<double>& filter, const std::vector<double>& bias,
-                      const std::vector<double>& expected, std::uint64_t seed) {
+                      const std::vector<double>& filter, const std::vector<double>& bias, std::vector<double> expected,
+                      std::uint64_t seed, const Activation& activation) {
     cuda::CorrelationPlan plan;
     if (!cuda::plan_correlation(g, transposed, M::kUnitElements, M::kSplit, {}, plan)) return false;
     const std::size_t offset = seed % 9;
@@ -35,7 +36,8 @@ class CorrelationEmulation : public ::testing::Test {
     emulation::run({.grid = pack_grid, .block = {32}, .seed = seed},
                    [&] { cuda::correlation::pack_filter_kernel<M::kArithmetic>(plan, weights.data(), packed); });
 
-    cuda::CorrelationOperands operands{in.data(), packed, bias.empty() ? nullptr : biases.data(), out.data(), 1, 1};
+    cuda::CorrelationOperands operands{
+        in.data(), packed, bias.empty() ? nullptr : biases.data(), out.data(), 1, 1, Activate<float>(activation)};
     if (plan.in_stride_w == 1) operands.load_vector = cuda::row_vector(in.data(), plan.in_w, sizeof(T));
     if (cuda::correlation_log2_interleave(plan.out_stride_w) >= 0) {
       operands.store_vector = cuda::row_vector(out.data(), plan.out_w, sizeof(T));
@@ -46,19 +48,20 @@ class CorrelationEmulation : public ::testing::Test {
     EXPECT_LE(cuda::correlation_smem_bytes(plan), 232448);
     emulation::run({.grid = {grid}, .block = {static_cast<unsigned>(128 * (plan.consumers + 1))}, .seed = seed},
                    [&] { kernel(plan, operands); });
+    for (double& value : expected) value = operands.activate(static_cast<float>(value));
     expect_equal(out.data(), expected);
     return true;
   }
 
-  static int compute_both(const ConvCase& c, std::uint64_t seed) {
+  static int compute_both(const ConvCase& c, std::uint64_t seed, const Activation& activation = {}) {
     SCOPED_TRACE(c);
     const ConvProblem p = integer_problem(geometry(c));
     const ConvGeometry& g = p.geometry;
     int taken = 0;
     taken += compute(g, true, p.feature, p.filter, p.image_bias,
-                     oracle::conv_transpose(g, p.feature, p.filter, p.image_bias), seed);
-    taken +=
-        compute(g, false, p.image, p.filter, p.feature_bias, oracle::conv(g, p.image, p.filter, p.feature_bias), seed);
+                     oracle::conv_transpose(g, p.feature, p.filter, p.image_bias), seed, activation);
+    taken += compute(g, false, p.image, p.filter, p.feature_bias, oracle::conv(g, p.image, p.filter, p.feature_bias),
+                     seed, activation);
     return taken;
   }
 };
@@ -110,6 +113,26 @@ TYPED_TEST(CorrelationEmulation, EveryTileIsExact) {
   };
   std::uint64_t seed = 0;
   for (const ConvCase& c : cases) EXPECT_GT(this->compute_both(c, ++seed), 0);
+}
+
+// Of sum and bias, before they are rounded: every tile's staging, rows and phases.
+TYPED_TEST(CorrelationEmulation, ActivationsComeBeforeTheRounding) {
+  std::uint64_t seed = 0;
+  for (const std::int64_t channels : {5, 20, 50, 100}) {
+    for (const std::int64_t stride : {1, 2, 3}) {
+      const ConvCase c{.batch = 2,
+                       .in_channels = 9,
+                       .out_channels = channels,
+                       .input = {3, 21},
+                       .kernel = {2, 3},
+                       .stride = {1, stride},
+                       .padding = {0, 1}};
+      for (const ActivationCase& a : activation_cases()) {
+        SCOPED_TRACE(a);
+        EXPECT_EQ(this->compute_both(c, ++seed, a.activation), 2);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ bool takes(const ConvProblem& problem) {
 void run(const ConvProblem& problem) {
   const CorrelationPlan& plan = *find_plan(problem);
   const std::int64_t size = element_size(problem.dtype);
-  CorrelationOperands operands{problem.first, nullptr, problem.bias, problem.out, 1, 1};
+  CorrelationOperands operands{
+      problem.first, nullptr, problem.bias, problem.out, 1, 1, Activate<float>(problem.activation)};
   if (plan.in_stride_w == 1) operands.load_vector = row_vector(problem.first, plan.in_w, size);
   if (correlation_log2_interleave(plan.out_stride_w) >= 0) {
     operands.store_vector = row_vector(problem.out, plan.out_w, size);
@@ -63,7 +64,7 @@ void run(const ConvProblem& problem) {
 
 }  // namespace
 
-const ConvKernel correlation_conv{"correlation_conv", takes, run};
-const ConvKernel correlation_conv_transpose{"correlation_conv_transpose", takes, run};
+const ConvKernel correlation_conv{"correlation_conv", takes, run, true};
+const ConvKernel correlation_conv_transpose{"correlation_conv_transpose", takes, run, true};
 
 }  // namespace adjoint::cuda

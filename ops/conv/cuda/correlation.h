@@ -8,6 +8,7 @@
 #include <adjoint/ops/conv/correlation_plan.h>
 #include <adjoint/ops/conv/cuda/arithmetic.h>
 #include <adjoint/ops/conv/cuda/dispatch.h>
+#include <adjoint/ops/elementwise/activate.h>
 
 namespace adjoint::cuda {
 
@@ -21,6 +22,7 @@ struct CorrelationOperands {
   void* out;
   std::int32_t load_vector;   // elements that every row of x lets be read at once
   std::int32_t store_vector;  // elements that every row of out lets be written at once
+  Activate<float> activate = {};
 };
 
 /// Whether this build holds the kernels' sm_90a code; asked on a device of compute capability 9.0.

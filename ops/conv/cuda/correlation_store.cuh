@@ -46,6 +46,7 @@ struct StagedColumns {
   std::int64_t sample;  // elements of one image of out
   int first_m, lane;
   int log2_interleave;
+  bool activated;  // bias and all; -0 is added then, which changes no value, nor a zero's sign
 };
 
 /// The staged column that holds `phase` of the `group`-th pixel.
@@ -110,6 +111,27 @@ __device__ __forceinline__ void store_vector(T* to, const float (&from)[kCount],
   *reinterpret_cast<Vector*>(to) = packed.vector;
 }
 
+/// The staged sums with their bias, activated in place: one loop for all of store_staged's shapes, whose own code stays
+/// small.
+template <int kStaged, int kWarpPositions>
+__device__ __forceinline__ void activate_staged(const Activate<float>& activate, const ColumnEntry* entries,
+                                                float* staging, int lane) {
+  struct alignas(16) Quad {
+    float values[4];
+  };
+  constexpr int kLanesPerColumn = kWarpPositions / 4;
+  static_assert(kLanesPerColumn <= 32 && kStaged % (32 / kLanesPerColumn) == 0);
+#pragma unroll 1
+  for (int column = lane / kLanesPerColumn; column < kStaged; column += 32 / kLanesPerColumn) {
+    auto* const place = reinterpret_cast<Quad*>(staging + column * (kWarpPositions + 4)) + lane % kLanesPerColumn;
+    Quad sums = *place;
+#pragma unroll
+    for (float& value : sums.values) value += entries[column].bias;
+    activate(sums.values);
+    *place = sums;
+  }
+}
+
 /// kVector neighbouring pixels at a time, lanes along rows of out; a lane's place is the same for many columns. All
 /// reads of a few columns come before their stores, so that their latencies overlap.
 template <int kVector, int kStaged, int kWarpPositions, class T>
@@ -140,7 +162,7 @@ __device__ __forceinline__ void store_staged(const CorrelationPlan& p, const Cor
       for (int i = 0; i < kBatch; ++i) {
         const bool valid = group + i * (32 / lanes) < groups && entry[i].offset != kNoColumn &&
                            h + entry[i].h < p.out_h && w + entry[i].w < p.out_w;
-        if (valid) store_vector<kVector>(to + entry[i].offset, values[i], entry[i].bias);
+        if (valid) store_vector<kVector>(to + entry[i].offset, values[i], staged.activated ? -0.0F : entry[i].bias);
       }
     }
   }
@@ -164,7 +186,8 @@ __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const Corre
                           static_cast<std::int64_t>(p.groups) * p.n_channels * p.out_h * p.out_w,
                           first_m,
                           lane,
-                          max(correlation_log2_interleave(p.out_stride_w), 0)};
+                          max(correlation_log2_interleave(p.out_stride_w), 0),
+                          !operands.activate.is_none()};
 #pragma unroll
   for (int first = 0; first < kColumns; first += kStaged) {
     __syncwarp();
@@ -182,6 +205,10 @@ __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const Corre
     }
     __syncwarp();
     staged.entries = entries + first;
+    if (staged.activated) {
+      activate_staged<kStaged, kWarpPositions>(operands.activate, staged.entries, staging, lane);
+      __syncwarp();
+    }
     if (operands.store_vector == kWide) {
       store_staged<kWide, kStaged, kWarpPositions>(p, work, staged);
     } else if (operands.store_vector == 2) {
