@@ -1,0 +1,268 @@
+// conv and conv_transpose with few channels a group (channelwise_plan.h tells how the work is cut).
+#pragma once
+
+#include <adjoint/ops/elementwise/activate.h>
+#include <adjoint/ops/conv/cuda/channelwise_stage.cuh>
+#include <adjoint/ops/conv/cuda/channelwise_walk.cuh>
+
+#include <cstdint>
+
+namespace adjoint::cuda::channelwise {
+
+template <class T>
+struct GatherOperands {
+  const T* source;
+  const T* filter;
+  const T* bias;  // or null
+  T* result;
+  Activate<float> activate;  // of sum and bias
+};
+
+/// One walk's results: a line of a tile, on one column.
+struct Line {
+  std::int64_t unit;
+  int channel, phase;  // of the result
+  int chunk;
+  int row, column, count;  // of the first result; results
+  int stage;               // the stage's element under tap (0, 0) of the first result
+};
+
+__device__ __forceinline__ Line find_line(const ChannelwisePlan& p, const ChannelwiseTile& tile, int index,
+                                          int column) {
+  const auto over_chunks = static_cast<int>(p.chunk_divider.divide(static_cast<unsigned>(index)));
+  const auto over_phases = static_cast<int>(p.phase_divider.divide(static_cast<unsigned>(over_chunks)));
+  const auto unit = static_cast<int>(p.channel_divider.divide(static_cast<unsigned>(over_phases)));
+  Line line;
+  line.unit = tile.unit + unit;
+  line.channel = over_phases - unit * p.channels;
+  line.phase = over_chunks - over_phases * p.h.phases;
+  line.chunk = index - over_chunks * p.chunks;
+  const ChannelwiseRows rows = channelwise_rows(p, tile, line.phase);
+  const int first_step = line.chunk * kChannelwiseWalk;
+  line.row = rows.result_row;
+  line.column = column;
+  line.stage = unit * p.unit_pitch + rows.stage_row * p.pitch;
+  if (p.along_row != 0) {
+    line.column += first_step * p.lanes;
+    line.count = (p.w.result - line.column + p.lanes - 1) / p.lanes;
+    line.stage += first_step * (p.lanes / p.w.phases) * p.w.period_source;
+  } else {
+    const int step_rows = p.h.residues * p.h.phases;
+    line.row += first_step * step_rows;
+    line.count = (p.h.result - line.row + step_rows - 1) / step_rows;
+    line.stage += first_step * p.h.shift * p.pitch;
+  }
+  return line;
+}
+
+/// The sum of result `step` of a line by its definition: no product that has no place in the source.
+template <class T>
+__device__ __forceinline__ float defined_sum(const ChannelwisePlan& p, const GatherOperands<T>& operands,
+                                             const Line& line, int step) {
+  const int row = p.along_row != 0 ? line.row : line.row + step * p.h.residues * p.h.phases;
+  const int column = p.along_row != 0 ? line.column + step * p.lanes : line.column;
+  const ChannelwiseRun run_h = p.h.run[row % p.h.phases], run_w = p.w.run[column % p.w.phases];
+  const int source_row = run_h.source + row / p.h.phases * p.h.period_source;
+  const int source_column = run_w.source + column / p.w.phases * p.w.period_source;
+  const std::int64_t group = line.unit % p.groups;
+  float sum = 0;
+  for (int c = 0; c < p.source_channels; ++c) {
+    const T* plane =
+        operands.source + (line.unit * p.source_channels + c) * (static_cast<std::int64_t>(p.h.source) * p.w.source);
+    const T* taps = operands.filter + group * p.channels * p.source_channels * p.taps +
+                    line.channel * p.filter_channel + c * p.filter_source;
+    for (int i = 0; i < run_h.taps; ++i) {
+      const int h = source_row + i * p.h.tap_spacing;
+      if (h < 0 || h >= p.h.source) continue;
+      for (int j = 0; j < run_w.taps; ++j) {
+        const int w = source_column + j * p.w.tap_spacing;
+        if (w < 0 || w >= p.w.source) continue;
+        const int tap = (run_h.tap + i * p.h.tap_step) * p.kernel_w + run_w.tap + j * p.w.tap_step;
+        sum = fmaf(to_float(plane[static_cast<std::int64_t>(h) * p.w.source + w]), to_float(taps[tap]), sum);
+      }
+    }
+  }
+  return sum;
+}
+
+/// Taps of one channel of the source, for one phase of rows and of columns; zeros past the phase's last.
+template <int kTapsH, int kTapsW>
+struct Taps {
+  float values[kTapsH][kTapsW];
+
+  template <class T>
+  __device__ __forceinline__ void load(const ChannelwisePlan& p, const T* filter, const ChannelwiseRun& run_h,
+                                       const ChannelwiseRun& run_w) {
+#pragma unroll
+    for (int i = 0; i < kTapsH; ++i) {
+#pragma unroll
+      for (int j = 0; j < kTapsW; ++j) {
+        const int tap = (run_h.tap + i * p.h.tap_step) * p.kernel_w + run_w.tap + j * p.w.tap_step;
+        values[i][j] = i < run_h.taps && j < run_w.taps ? to_float(filter[tap]) : 0.0F;
+      }
+    }
+  }
+};
+
+/// Any number of taps at any spacing: a loop over them around the walk's steps.
+template <class T>
+__device__ __forceinline__ void add_any_taps(const ChannelwisePlan& p, const T* filter, const ChannelwiseRun& run_h,
+                                             const ChannelwiseRun& run_w, const float* from, int step_pitch,
+                                             float (&sums)[kChannelwiseWalk]) {
+  for (int i = 0; i < run_h.taps; ++i) {
+    const float* row = from + i * p.pitch;
+    const T* taps = filter + (run_h.tap + i * p.h.tap_step) * p.kernel_w + run_w.tap;
+#pragma unroll 2
+    for (int j = 0; j < run_w.taps; ++j) {
+      const float tap = to_float(taps[j * p.w.tap_step]);
+      const float* at = row + j * p.w.tap_spacing;
+#pragma unroll
+      for (int step = 0; step < kChannelwiseWalk; ++step) sums[step] = fmaf(at[step * step_pitch], tap, sums[step]);
+    }
+  }
+}
+
+/// One activation after the other: eight copies of their code would crowd the walk out of the instruction cache.
+__device__ __forceinline__ void activate_values(const Activate<float>& activate, float (&values)[kChannelwiseWalk]) {
+  if (activate.is_none()) return;
+#pragma unroll 1
+  for (int i = 0; i < kChannelwiseWalk; ++i) {
+    const float result = activate(values[0]);
+#pragma unroll
+    for (int j = 0; j + 1 < kChannelwiseWalk; ++j) values[j] = values[j + 1];
+    values[kChannelwiseWalk - 1] = result;
+  }
+}
+
+/// Adds the bias, activates and stores the line. A product of zero, outside the source or of a tap that a phase lacks,
+/// is NaN with an infinite factor: what came out as NaN is summed again by its definition.
+template <class T>
+__device__ __forceinline__ void store_line(const ChannelwisePlan& p, const GatherOperands<T>& operands,
+                                           const Line& line, float bias, const float (&sums)[kChannelwiseWalk]) {
+  const std::int64_t plane = line.unit * p.channels + line.channel;
+  const std::int64_t row_step = static_cast<std::int64_t>(p.h.residues) * p.h.phases * p.w.result;
+  const std::int64_t result_step = p.along_row != 0 ? p.lanes : row_step;
+  T* to = operands.result + (plane * p.h.result + line.row) * p.w.result + line.column;
+  float values[kChannelwiseWalk];
+  bool lost = false;
+#pragma unroll
+  for (int step = 0; step < kChannelwiseWalk; ++step) {
+    lost |= sums[step] != sums[step];
+    values[step] = sums[step] + bias;
+  }
+  activate_values(operands.activate, values);
+  T* at = to;
+#pragma unroll
+  for (int step = 0; step < kChannelwiseWalk; ++step) {
+    if (step < line.count) *at = from_float<T>(values[step]);
+    at += result_step;
+  }
+  if (!lost) return;
+#pragma unroll 1
+  for (int step = 0; step < kChannelwiseWalk && step < line.count; ++step) {
+    to[step * result_step] = from_float<T>(operands.activate(defined_sum(p, operands, line, step) + bias));
+  }
+}
+
+/// All lines of one thread. kTapsH, kTapsW: the most taps of a phase; kTapsH = 0 for any number.
+template <class T, int kTapsH, int kTapsW, int kShift>
+__device__ __forceinline__ void compute_lines(const ChannelwisePlan& p, const ChannelwiseTile& tile,
+                                              const GatherOperands<T>& operands, const float* stage, int lane,
+                                              int thread_line) {
+  const int column = tile.column + lane;
+  if (column >= p.w.result) return;
+  const int period = column / p.w.phases;
+  const ChannelwiseRun run_w = p.w.run[column - period * p.w.phases];
+  const float* lane_stage = stage + (run_w.source + period * p.w.period_source - tile.source_column);
+  const int row_step = p.along_row != 0 ? p.lanes / p.w.phases * p.w.period_source : p.pitch;
+  const int lines = tile.units * p.channels * p.h.phases * p.chunks;
+  const int share = (lines + p.lines - 1) / p.lines;
+  const int end = min(lines, (thread_line + 1) * share);
+  Taps<kTapsH == 0 ? 1 : kTapsH, kTapsH == 0 ? 1 : kTapsW> taps{};
+  float bias = 0;
+#pragma unroll 1
+  for (int index = thread_line * share; index < end; ++index) {
+    const Line line = find_line(p, tile, index, column);
+    if (line.count <= 0) continue;
+    const ChannelwiseRun run_h = p.h.run[line.phase];
+    const bool new_taps = line.chunk == 0 || index == thread_line * share;
+    const auto group = static_cast<std::int64_t>(line.unit % p.groups);
+    const T* filter =
+        operands.filter + group * p.channels * p.source_channels * p.taps + line.channel * p.filter_channel;
+    if (new_taps && operands.bias != nullptr) bias = to_float(operands.bias[group * p.channels + line.channel]);
+    float sums[kChannelwiseWalk] = {};
+    for (int c = 0; run_h.taps > 0 && c < p.source_channels; ++c) {
+      const float* from = lane_stage + line.stage + c * p.plane_pitch;
+      const T* channel_filter = filter + c * p.filter_source;
+      if constexpr (kTapsH == 0) {
+        const int step_pitch = p.along_row != 0 ? row_step : p.h.shift * row_step;
+        add_any_taps(p, channel_filter, run_h, run_w, from, step_pitch, sums);
+      } else {
+        if (new_taps || p.source_channels > 1) taps.load(p, channel_filter, run_h, run_w);
+        const int shift = p.along_row != 0 ? 1 : p.h.shift;
+        if constexpr (kTapsH == 1) {
+          walk<1, kTapsW, 1>(from, shift * row_step, 1, 1, [&](int step, int i, const float(&values)[kTapsW]) {
+#pragma unroll
+            for (int j = 0; j < kTapsW; ++j) sums[step] = fmaf(values[j], taps.values[i][j], sums[step]);
+          });
+        } else {
+          walk<kTapsH, kTapsW, kShift>(from, row_step, shift, 1, [&](int step, int i, const float(&values)[kTapsW]) {
+#pragma unroll
+            for (int j = 0; j < kTapsW; ++j) sums[step] = fmaf(values[j], taps.values[i][j], sums[step]);
+          });
+        }
+      }
+    }
+    store_line(p, operands, line, bias, sums);
+  }
+}
+
+/// Blocks of a multiprocessor that the registers of so many taps leave room for; 0: the compiler's choice.
+constexpr int blocks_per_multiprocessor(int taps) { return taps <= 4 ? 0 : (taps <= 16 ? 3 : 2); }
+
+template <class T, int kTapsH, int kTapsW, int kShift>
+__global__ void __launch_bounds__(kChannelwiseThreads, blocks_per_multiprocessor(kTapsH* kTapsW))
+    gather_kernel(const __grid_constant__ ChannelwisePlan p, const GatherOperands<T> operands) {
+  float* stage = reinterpret_cast<float*>(ptx::dynamic_smem());
+  const ChannelwiseTile tile = channelwise_tile(p, blockIdx.x);
+  const T* first = operands.source + tile.unit * p.unit_stride +
+                   static_cast<std::int64_t>(tile.source_row) * p.w.source + tile.source_column;
+  stage_tile(p, tile, operands.source, first, stage);
+  finish_stage();
+  __syncthreads();
+  const auto thread_line = static_cast<int>(p.lane_divider.divide(threadIdx.x));
+  if (thread_line >= p.lines) return;
+  compute_lines<T, kTapsH, kTapsW, kShift>(p, tile, operands, stage + stage_shift(p, first),
+                                           static_cast<int>(threadIdx.x) - thread_line * p.lanes, thread_line);
+}
+
+template <class T>
+using GatherKernel = void (*)(ChannelwisePlan, GatherOperands<T>);
+
+template <class T, int kTapsH, int kTapsW>
+GatherKernel<T> select_gather_shift(const ChannelwisePlan& p) {
+  if (p.walk_shift == 1) return gather_kernel<T, kTapsH, kTapsW, 1>;
+  if constexpr (kTapsH > 2) {
+    if (p.walk_shift == 2) return gather_kernel<T, kTapsH, kTapsW, 2>;
+  }
+  return gather_kernel<T, kTapsH, kTapsW, 0>;
+}
+
+/// The plan's kernel.
+template <class T>
+GatherKernel<T> select_gather(const ChannelwisePlan& p) {
+  switch (p.taps_h) {
+    case 1:
+      if (p.taps_w == 2) return gather_kernel<T, 1, 2, 1>;
+      if (p.taps_w == 4) return gather_kernel<T, 1, 4, 1>;
+      return p.taps_w == 8 ? gather_kernel<T, 1, 8, 1> : gather_kernel<T, 1, 16, 1>;
+    case 2: return select_gather_shift<T, 2, 2>(p);
+    case 3: return select_gather_shift<T, 3, 3>(p);
+    case 4: return select_gather_shift<T, 4, 4>(p);
+    case 5: return select_gather_shift<T, 5, 5>(p);
+    case 7: return select_gather_shift<T, 7, 7>(p);
+    default: return gather_kernel<T, 0, 0, 0>;
+  }
+}
+
+}  // namespace adjoint::cuda::channelwise
