@@ -187,8 +187,10 @@ bool build_passes(const ConvGeometry& g, CorrelationPlan& plan, const Cut& cut) 
   return true;
 }
 
-/// Of the kernel's static arrays: mbarriers and two tables of columns.
-std::int64_t static_smem_bytes(const CorrelationPlan& plan) { return 1280 + 32 * plan.tile_columns; }
+/// Barriers, and a table of columns a consumer.
+std::int64_t table_bytes(const CorrelationPlan& plan) {
+  return kCorrelationBarrierBytes + std::int64_t{16} * plan.consumers * plan.tile_columns;
+}
 
 /// Every consumer warp stages columns of its positions on the way out.
 std::int64_t staging_bytes(const CorrelationPlan& plan) {
@@ -203,15 +205,15 @@ std::int64_t stage_bytes(const CorrelationPlan& plan) { return std::int64_t{4} *
 /// Divides shared memory between input stages and filter slots.
 bool divide_smem(CorrelationPlan& plan, const CorrelationLimits& limits) {
   const std::int64_t slot = std::int64_t{4} * plan.w_block_units;
-  std::int64_t left = limits.smem_bytes_per_sm / plan.blocks_per_sm - 1024 - static_smem_bytes(plan) -
-                      staging_bytes(plan) - item_bytes(plan);
+  std::int64_t left =
+      limits.smem_bytes_per_sm / plan.blocks_per_sm - 1024 - table_bytes(plan) - staging_bytes(plan) - item_bytes(plan);
   const std::int64_t all_blocks = std::int64_t{plan.class_list[0].steps} * plan.chunks;
-  plan.weights_resident =
-      plan.groups * plan.column_tiles == 1 && all_blocks <= 64 && left - all_blocks * slot >= 2 * stage_bytes(plan);
+  plan.weights_resident = plan.groups * plan.column_tiles == 1 && all_blocks <= kMaxCorrelationSlots &&
+                          left - all_blocks * slot >= 2 * stage_bytes(plan);
   if (plan.weights_resident) {
     plan.w_slots = static_cast<std::int32_t>(std::max<std::int64_t>(all_blocks, 1));
     left -= plan.w_slots * slot;
-    plan.x_stages = static_cast<std::int32_t>(std::min<std::int64_t>(left / stage_bytes(plan), 8));
+    plan.x_stages = static_cast<std::int32_t>(std::min<std::int64_t>(left / stage_bytes(plan), kMaxCorrelationStages));
     return plan.x_stages >= 2;
   }
   plan.x_stages = 2;
@@ -325,7 +327,7 @@ bool supported(const ConvGeometry& g) {
 }  // namespace
 
 std::int64_t correlation_smem_bytes(const CorrelationPlan& plan) {
-  return staging_bytes(plan) + item_bytes(plan) + plan.x_stages * stage_bytes(plan) +
+  return table_bytes(plan) + staging_bytes(plan) + item_bytes(plan) + plan.x_stages * stage_bytes(plan) +
          std::int64_t{4} * plan.w_slots * plan.w_block_units;
 }
 

@@ -29,6 +29,10 @@ inline constexpr int kChunkUnits = 16;
 inline constexpr int kMaxSteps = 512;
 inline constexpr int kMaxPasses = 128;
 inline constexpr int kMaxClasses = 16;
+inline constexpr int kMaxCorrelationStages = 8;
+inline constexpr int kMaxCorrelationSlots = 64;
+/// A full and an empty mbarrier for each of them.
+inline constexpr int kCorrelationBarrierBytes = 16 * (kMaxCorrelationStages + kMaxCorrelationSlots);
 
 /// The tile shapes that are compiled. One block a multiprocessor serves problems bound by matrix work; two with a
 /// consumer each overlap one's stores with the other's products.

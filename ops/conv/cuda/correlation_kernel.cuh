@@ -32,19 +32,31 @@ __device__ __forceinline__ auto& half_of(float (&sums)[kCount]) {
   return *reinterpret_cast<float(*)[kCount / 2]>(sums + kUpper * (kCount / 2));
 }
 
-/// A consumer warpgroup's walk: its places in the rings and its sums.
+/// A consumer warpgroup's walk: its places in the rings, its fragments and its sums. The fragment of the next eight
+/// units of K is read while products of this one are under way; two are kept, since a product reads its registers till
+/// its end.
 template <Arithmetic kArithmetic, int kColumns, bool kHalves, int kMTiles>
 struct Multiplier {
   using Traits = ArithmeticTraits<kArithmetic>;
   static constexpr bool kSplit = Traits::kSplit;
   static constexpr int kBlockBytes = 4 * kChunkUnits * kColumns * (kSplit ? 2 : 1);
+  /// Whether registers allow to read before a product has ended, rather than after it.
+  static constexpr bool kReadAhead = kMTiles * (kColumns / 2 * (kSplit ? 2 : 1) + 12) <= 160;
+  static_assert(kChunkUnits == 16, "a step is two fragments");
 
   const CorrelationPlan& p;
   const SharedLayout& layout;
   const int lane;
   std::uint32_t row[kMTiles][2];
   Ring x_ring, w_ring;
-  int pending_slot = -1;  // whose products may still be under way
+  int pending_slot = -1;    // whose products may still be under way
+  std::uint32_t step_base;  // shared address of a step's first unit
+  // Of the stage: where its steps end, and the step after them where there is one.
+  int end_step, following_step;
+  bool last_stage;
+  std::uint32_t values[kMTiles][4];
+  std::uint32_t a[2][kMTiles][4];
+  std::uint32_t tail[2][kSplit ? kMTiles : 1][4];
   float sums[kMTiles][kColumns / 2];
   float totals[kSplit ? kMTiles : 1][kSplit ? kColumns / 2 : 1];
 
@@ -57,6 +69,8 @@ struct Multiplier {
         const int m = first_m + 16 * j + 8 * h + lane / 4;
         row[j][h] = 4 * (correlation_stage_offset(p, m) + lane % 4 * p.unit_pitch);
       }
+#pragma unroll
+      for (int r = 0; r < 4; ++r) values[j][r] = 0;
     }
   }
 
@@ -100,81 +114,116 @@ struct Multiplier {
     }
   }
 
-  template <int kWidth>
-  static __device__ __forceinline__ void multiply_columns(float (&d)[kWidth / 2], const std::uint32_t (&a)[4],
-                                                          const std::uint32_t (&tail)[4], std::uint64_t b, int tails) {
-    wgmma::multiply<kOperand<kArithmetic>, kWidth>(d, a, b);
-    if constexpr (kSplit) {
-      wgmma::multiply<kOperand<kArithmetic>, kWidth>(d, a, b + (tails >> 4));
-      wgmma::multiply<kOperand<kArithmetic>, kWidth>(d, tail, b);
-    }
-  }
-
-  /// Eight units of K of a step, by one range of columns: one product an m-tile, or three where float32 is split.
-  template <CorrelationRange kRange>
-  __device__ __forceinline__ void multiply(std::uint32_t first_unit, std::uint64_t b) {
-    constexpr int kTails = 4 * kChunkUnits * (kRange == CorrelationRange::kAll ? kColumns : kColumns / 2);
+  /// Reads eight units of K from the first at a shared address on.
+  __device__ __forceinline__ void read(std::uint32_t first_unit) {
     const std::uint32_t four_units = 16 * p.unit_pitch;
-    std::uint32_t a[kMTiles][4];
-    std::uint32_t tail[kSplit ? kMTiles : 1][4];
 #pragma unroll
     for (int j = 0; j < kMTiles; ++j) {
 #pragma unroll
       for (int r = 0; r < 4; ++r) {
-        const std::uint32_t value = ptx::load_shared(row[j][r & 1] + (first_unit + r / 2 * four_units));
+        values[j][r] = ptx::load_shared(row[j][r & 1] + (first_unit + r / 2 * four_units));
+      }
+    }
+  }
+
+  /// Makes what was read a fragment.
+  template <int kFragment>
+  __device__ __forceinline__ void round() {
+#pragma unroll
+    for (int j = 0; j < kMTiles; ++j) {
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
         if constexpr (kSplit) {
-          split_tf32(__uint_as_float(value), a[j][r], tail[j][r]);
+          split_tf32(__uint_as_float(values[j][r]), a[kFragment][j][r], tail[kFragment][j][r]);
         } else if constexpr (Traits::kHalf) {
-          a[j][r] = value;
+          a[kFragment][j][r] = ptx::copy(values[j][r]);
         } else {
-          a[j][r] = ptx::round_to_tf32(__uint_as_float(value));
+          a[kFragment][j][r] = ptx::round_to_tf32(__uint_as_float(values[j][r]));
         }
       }
     }
+  }
+
+  template <int kFragment, int kWidth>
+  __device__ __forceinline__ void multiply_columns(float (&d)[kWidth / 2], int j, std::uint64_t b, int tails) {
+    wgmma::multiply<kOperand<kArithmetic>, kWidth>(d, a[kFragment][j], b);
+    if constexpr (kSplit) {
+      wgmma::multiply<kOperand<kArithmetic>, kWidth>(d, a[kFragment][j], b + (tails >> 4));
+      wgmma::multiply<kOperand<kArithmetic>, kWidth>(d, tail[kFragment][j], b);
+    }
+  }
+
+  /// Products of a fragment with one range of columns: one an m-tile, or three where float32 is split.
+  template <CorrelationRange kRange, int kFragment>
+  __device__ __forceinline__ void multiply(std::uint64_t b) {
+    constexpr int kTails = 4 * kChunkUnits * (kRange == CorrelationRange::kAll ? kColumns : kColumns / 2);
 #pragma unroll
     for (int j = 0; j < kMTiles; ++j) {
-      wgmma::pin(a[j]);
-      if constexpr (kSplit) wgmma::pin(tail[j]);
+      wgmma::pin(a[kFragment][j]);
+      if constexpr (kSplit) wgmma::pin(tail[kFragment][j]);
+      if (kSplit || kFragment == 0) wgmma::pin(sums[j]);
     }
     wgmma::fence();
 #pragma unroll
     for (int j = 0; j < kMTiles; ++j) {
       if constexpr (!kHalves) {
-        multiply_columns<kColumns>(sums[j], a[j], tail[kSplit ? j : 0], b, kTails);
+        multiply_columns<kFragment, kColumns>(sums[j], j, b, kTails);
       } else {
         // Always the same registers together: the compiler serialises products of several widths.
         constexpr int kHalf = kColumns / 2;
         if constexpr (kRange != CorrelationRange::kUpper) {
-          multiply_columns<kHalf>(half_of<0>(sums[j]), a[j], tail[kSplit ? j : 0], b, kTails);
+          multiply_columns<kFragment, kHalf>(half_of<0>(sums[j]), j, b, kTails);
         }
         if constexpr (kRange != CorrelationRange::kLower) {
           constexpr int kFirst = kRange == CorrelationRange::kAll ? kHalf : 0;
-          multiply_columns<kHalf>(half_of<1>(sums[j]), a[j], tail[kSplit ? j : 0], b + kFirst, kTails);
+          multiply_columns<kFragment, kHalf>(half_of<1>(sums[j]), j, b + kFirst, kTails);
         }
       }
     }
     wgmma::commit();
   }
 
-  /// Steps [first, end) of one chunk, all of one range. Products of the last may still be under way afterwards.
+  /// Waits for the ring's stage; `x_offset` is its first step's.
+  __device__ __forceinline__ void enter_stage(std::int32_t x_offset) {
+    ptx::mbarrier_wait(layout.x_full + 8 * x_ring.slot, x_ring.parity);
+    step_base = layout.x + x_ring.slot * 4 * kChunkUnits * p.unit_pitch + 4 * x_offset;
+  }
+
+  /// Every lane for itself: one lane after a __syncwarp is 1% faster at best, and racecheck takes it for a race.
+  __device__ __forceinline__ void leave_stage() {
+    ptx::mbarrier_arrive(layout.x_empty + 8 * x_ring.slot);
+    x_ring.advance(p.x_stages);
+  }
+
+  /// Steps [first, end) of a stage, all of one range. Products of the last may still be under way afterwards.
   template <CorrelationRange kRange>
-  __device__ __forceinline__ void multiply_steps(std::uint32_t stage, int first, int end) {
+  __device__ __forceinline__ void multiply_steps(int first, int end) {
     constexpr int kWidth = kRange == CorrelationRange::kAll ? kColumns : kColumns / 2;
 #pragma unroll 1
     for (int s = first; s < end; ++s) {
+      const bool leaves = s + 1 == end_step, ends = leaves && last_stage;
+      const int next = ends ? s : leaves ? following_step : s + 1;
+      const std::int32_t x_offset = p.steps[s].x_offset, next_offset = p.steps[next].x_offset;
+      const std::uint32_t second = step_base + 32 * p.unit_pitch;
       ptx::mbarrier_wait(layout.w_full + 8 * w_ring.slot, p.weights_resident ? 0 : w_ring.parity);
-      const std::uint32_t step_base = stage + 4 * p.steps[s].x_offset;
       const std::uint64_t b = wgmma::matrix_descriptor(layout.w + w_ring.slot * kBlockBytes, kWidth * 16);
-#pragma unroll
-      for (int k = 0; k < kChunkUnits / 8; ++k) {
-#pragma unroll
-        for (int j = 0; j < kMTiles; ++j) {
-          if (kSplit || k == 0) wgmma::pin(sums[j]);
-        }
-        multiply<kRange>(step_base + 32 * k * p.unit_pitch, b + ((8 * kWidth * 4 * k) >> 4));
-        wgmma::wait<1>();
-        if (k == 0) release_slot();
+      multiply<kRange, 0>(b);
+      if constexpr (kReadAhead) read(second);
+      wgmma::wait<1>();
+      release_slot();
+      if constexpr (!kReadAhead) read(second);
+      round<1>();
+      multiply<kRange, 1>(b + ((8 * kWidth * 4) >> 4));
+      if constexpr (!kReadAhead) wgmma::wait<1>();
+      if (leaves) {
+        leave_stage();
+        if (!ends) enter_stage(next_offset);
+      } else {
+        step_base += 4 * (next_offset - x_offset);
       }
+      if (!ends) read(step_base);
+      if constexpr (kReadAhead) wgmma::wait<1>();
+      round<0>();
       pending_slot = w_ring.slot;
       w_ring.advance(p.w_slots);
       if constexpr (kSplit) promote();
@@ -183,28 +232,31 @@ struct Multiplier {
 
   __device__ __forceinline__ void multiply_tile(int class_index) {
     const CorrelationClass& c = p.class_list[class_index];
-    const std::uint32_t stage_bytes = 4 * kChunkUnits * p.unit_pitch;
+    const int end_pass = c.first_pass + c.passes;
     clear();
     pending_slot = -1;
+    if (c.passes == 0) return;
+    enter_stage(p.steps[p.passes[c.first_pass].first_step].x_offset);
+    read(step_base);
+    round<0>();
 #pragma unroll 1
-    for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) {
+    for (int i = c.first_pass; i < end_pass; ++i) {
       const CorrelationPass& pass = p.passes[i];
+      end_step = pass.end_step;
 #pragma unroll 1
       for (int chunk = 0; chunk < p.chunks; ++chunk) {
-        ptx::mbarrier_wait(layout.x_full + 8 * x_ring.slot, x_ring.parity);
-        const std::uint32_t stage = layout.x + x_ring.slot * stage_bytes;
-        multiply_steps<CorrelationRange::kAll>(stage, pass.first_step, pass.lower_step);
+        const bool last_chunk = chunk + 1 == p.chunks;
+        last_stage = last_chunk && i + 1 == end_pass;
+        following_step = last_chunk ? end_step : pass.first_step;
+        multiply_steps<CorrelationRange::kAll>(pass.first_step, pass.lower_step);
         if constexpr (kHalves) {
           // The compiler keeps products under way only through loops of one shape.
           drain();
-          multiply_steps<CorrelationRange::kLower>(stage, pass.lower_step, pass.upper_step);
+          multiply_steps<CorrelationRange::kLower>(pass.lower_step, pass.upper_step);
           drain();
-          multiply_steps<CorrelationRange::kUpper>(stage, pass.upper_step, pass.end_step);
+          multiply_steps<CorrelationRange::kUpper>(pass.upper_step, pass.end_step);
           drain();
         }
-        // Every lane for itself: one lane after a __syncwarp is 1% faster at best, and racecheck takes it for a race.
-        ptx::mbarrier_arrive(layout.x_empty + 8 * x_ring.slot);
-        x_ring.advance(p.x_stages);
       }
     }
     drain();
@@ -231,9 +283,7 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
     multiplier.multiply_tile(class_index);
     ptx::barrier<128>(warpgroup + 1);
     // Worked out again rather than held in registers through the loop.
-    int same_tile = tile;
-    asm volatile("" : "+r"(same_tile));
-    const CorrelationWork work = correlation_work(p, same_tile);
+    const CorrelationWork work = correlation_work(p, ptx::opaque(tile));
     if constexpr (ArithmeticTraits<kArithmetic>::kSplit) {
       store_tile<T, kColumns, kMTiles>(p, operands, work, multiplier.totals, entries, staging, first_m, lane);
     } else {
@@ -247,18 +297,19 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
     correlation_kernel(const __grid_constant__ CorrelationPlan plan, const CorrelationOperands operands) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which nothing launches
   unsigned char* const smem = ptx::dynamic_smem();
-  __shared__ __align__(8) std::uint64_t barriers[2 * kMaxStages + 2 * kMaxSlots];
-  __shared__ __align__(16) ColumnEntry entries[kConsumers][kColumns];
   constexpr int kStagingFloats = correlation_staged_columns(kColumns) * (16 * kMTiles + 4);
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
 
   SharedLayout layout;
-  const std::uint32_t smem_base = ptx::shared_address(smem);
-  layout.x_full = ptx::shared_address(barriers);
+  auto* entries = reinterpret_cast<ColumnEntry*>(smem + kCorrelationBarrierBytes);
+  auto* staging = reinterpret_cast<float*>(entries + kConsumers * kColumns);
+  // Opaque, or every use works out again where the block's shared memory begins.
+  const std::uint32_t smem_base = ptx::opaque(ptx::shared_address(smem));
+  layout.x_full = smem_base;
   layout.x_empty = layout.x_full + 8 * kMaxStages;
   layout.w_full = layout.x_empty + 8 * kMaxStages;
   layout.w_empty = layout.w_full + 8 * kMaxSlots;
-  layout.w = smem_base + 4 * kConsumers * kStagingFloats * 4;
+  layout.w = smem_base + kCorrelationBarrierBytes + kConsumers * (kColumns * sizeof(ColumnEntry) + 16 * kStagingFloats);
   layout.x = layout.w + 4 * plan.w_slots * plan.w_block_units;
   if (threadIdx.x == 0) {
     for (int i = 0; i < plan.x_stages; ++i) {
@@ -291,8 +342,8 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
     }
   } else {
     ptx::raise_register_limit<kConsumers == 2 ? 208 : 192>();
-    float* staging = reinterpret_cast<float*>(smem) + (warpgroup * 4 + warp) * kStagingFloats;
-    multiply_and_store<kArithmetic, kColumns, kHalves, kMTiles>(plan, operands, layout, entries[warpgroup], staging,
+    multiply_and_store<kArithmetic, kColumns, kHalves, kMTiles>(plan, operands, layout, entries + warpgroup * kColumns,
+                                                                staging + (warpgroup * 4 + warp) * kStagingFloats,
                                                                 warpgroup, warp, lane);
   }
 #endif

@@ -12,8 +12,7 @@
 namespace adjoint::cuda::correlation {
 
 inline constexpr int kLoaderWarps = 3;
-inline constexpr int kMaxStages = 8;
-inline constexpr int kMaxSlots = 64;
+inline constexpr int kMaxStages = kMaxCorrelationStages, kMaxSlots = kMaxCorrelationSlots;
 
 struct Ring {
   int slot = 0;

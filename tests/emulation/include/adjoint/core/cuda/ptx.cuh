@@ -13,6 +13,11 @@ namespace adjoint::cuda::ptx {
 
 inline std::uint32_t shared_address(const void* pointer) { return emulation::shared_address(pointer); }
 inline unsigned char* dynamic_smem() { return emulation::dynamic_smem(emulation::current().rank); }
+template <class T>
+T opaque(T value) {
+  return value;
+}
+inline std::uint32_t copy(std::uint32_t value) { return value; }
 inline std::uint32_t load_shared(std::uint32_t address) {
   if (address % 4 != 0) throw std::runtime_error("emulated ld.shared.b32: unaligned");
   return *reinterpret_cast<const std::uint32_t*>(emulation::shared_pointer(address));
