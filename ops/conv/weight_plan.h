@@ -34,8 +34,11 @@ inline constexpr WeightTile kWeightTiles[] = {{256, 128}, {256, 64}, {256, 32}, 
 inline constexpr WeightTile kWgmmaWeightTiles[] = {{256, 128}, {128, 128}, {384, 64}, {256, 64}, {128, 64},
                                                    {768, 32},  {384, 32},  {768, 16}, {384, 16}};
 inline constexpr int kMostSplitTile = 384 * 64;
-/// Positions of a wgmma kernel's stage are 64 or 128; with few columns, 128.
-ADJOINT_HD constexpr int wgmma_weight_positions(int columns) { return columns >= 64 ? 64 : 128; }
+/// The least positions of a wgmma kernel's stage, a power of two of at most 128: a line of 128 bytes, and a queue's
+/// worth of features for each loader.
+ADJOINT_HD constexpr int wgmma_weight_positions(int columns, int unit_elements) {
+  return columns >= 128 && unit_elements == 1 ? 32 : columns >= 64 ? 64 : 128;
+}
 inline constexpr int kMaxWeightStages = 8;  // in shared memory
 
 /// The taps of a block's rows, and where its stage of the image begins.

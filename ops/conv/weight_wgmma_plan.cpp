@@ -28,19 +28,32 @@ bool build_stage(WeightPlan& p, std::int32_t taps_per_block, bool split) {
   return false;
 }
 
+/// Bytes of 32-byte sectors that rows of `row_bytes` touch, for each byte of theirs; few begin at a sector's first
+/// byte.
+double sectors(double row_bytes) { return (row_bytes + 32) / row_bytes; }
+
+/// What a stage draws from the L2, in bytes.
+double stage_bytes(const WeightPlan& p) {
+  const double size = 4.0 / p.unit_elements;
+  const double image = wide(p.block_channels) * wide(p.image_stage() << p.log2_tile_n) * size;
+  const double feature = wide(std::min(p.tile_columns, p.feature_channels) << p.log2_positions()) * size;
+  const bool whole_rows = p.feature_w == 1 << p.log2_tile_w;
+  const double feature_row = size * (1 << (p.log2_tile_w + (whole_rows ? p.log2_tile_h : 0)));
+  return image * sectors(wide(p.cols * p.planes_w) * size) + feature * sectors(feature_row);
+}
+
 /// Of one stage, by whichever of the multiprocessor's parts is busiest.
 double stage_clocks(const WeightPlan& p, bool split) {
   const double positions = 1 << p.log2_positions(), unit_bytes = 4, products = split ? 3 : 1;
   const double tiles = positions / (8 * p.unit_elements) * (p.tile_rows / 64);  // wgmma's, of 64 rows, all columns
   const double image = wide(p.block_channels) * wide(p.image_stage() << p.log2_tile_n) / p.unit_elements;  // in units
   const double feature = p.tile_columns * positions / p.unit_elements;
-  const double used_feature = std::min(p.tile_columns, p.feature_channels) * positions / p.unit_elements;
   const double matrix = tiles * products * p.tile_columns / 2;
   // Half precision reads odd offsets twice; rows that are not eight neighbouring channels meet in banks.
   const double fragment = 16 * (p.unit_elements == 2 ? 1.5 : 1) * (p.block_channels % 8 == 0 ? 1 : 2);
   const double shared =
       tiles * (fragment + products * p.tile_columns / 4) + (image + feature * (split ? 2 : 1)) * unit_bytes / 128;
-  const double memory = (image + used_feature) * unit_bytes / kBytesPerClock;
+  const double memory = stage_bytes(p) / kBytesPerClock;
   // Instructions of the loaders' warps; with a stride single elements are copied, halves by way of a register.
   const double per_copy = p.stride_w == 1 ? 5.0 / 2 : p.unit_elements == 1 ? 6 : 2 * 10;
   const double loaders = (image * per_copy + feature * (split ? 6 : 3)) / 128 + 100;
@@ -100,8 +113,8 @@ struct Search {
 
   void try_stages() {
     const int log2_least_w = candidate.unit_elements == 1 ? 2 : 3;  // positions of half an instruction's depth
-    for (const int log2_positions : {6, 7}) {
-      if (1 << log2_positions < wgmma_weight_positions(candidate.tile_columns)) continue;
+    for (const int log2_positions : {5, 6, 7}) {
+      if (1 << log2_positions < wgmma_weight_positions(candidate.tile_columns, candidate.unit_elements)) continue;
       for (int w = log2_least_w; w <= log2_positions; ++w) {
         for (int h = 0; h <= log2_positions - w; ++h) {
           set_tile(candidate, log2_positions - w - h, h, w);

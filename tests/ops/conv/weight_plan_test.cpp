@@ -152,7 +152,7 @@ void check(const ConvGeometry& g) {
       EXPECT_EQ(p.cols % unit_elements, 0);
       if (wgmma) {
         EXPECT_EQ(wgmma_feature_bytes(p, split) % 1024, 0);
-        EXPECT_GE(1 << p.log2_positions(), wgmma_weight_positions(p.tile_columns));
+        EXPECT_GE(1 << p.log2_positions(), wgmma_weight_positions(p.tile_columns, unit_elements));
         check_places(p);
       } else {
         EXPECT_EQ(p.feature_pitch / unit_elements % 32, 4);
