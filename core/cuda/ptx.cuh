@@ -58,11 +58,33 @@ __device__ __forceinline__ void cp_async_zfill(std::uint32_t dst, const void* sr
   }
 }
 
+/// The first `bytes` of kBytes (4), which may be none, and zeros after them.
+template <int kBytes>
+__device__ __forceinline__ void cp_async_partial(std::uint32_t dst, const void* src, int bytes) {
+  static_assert(kBytes == 4);
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;\n" ::"r"(dst), "l"(src), "n"(kBytes), "r"(bytes)
+               : "memory");
+}
+
 __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
 /// Waits until at most kPending of this thread's groups are in flight.
 template <int kPending>
 __device__ __forceinline__ void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending) : "memory");
+}
+
+/// The same for a number that only the run knows, up to 7.
+__device__ __forceinline__ void cp_async_wait_at_most(int pending) {
+  switch (pending) {
+    case 0: return cp_async_wait<0>();
+    case 1: return cp_async_wait<1>();
+    case 2: return cp_async_wait<2>();
+    case 3: return cp_async_wait<3>();
+    case 4: return cp_async_wait<4>();
+    case 5: return cp_async_wait<5>();
+    case 6: return cp_async_wait<6>();
+    default: return cp_async_wait<7>();
+  }
 }
 
 // --- mbarrier
@@ -101,6 +123,21 @@ __device__ __forceinline__ void mbarrier_wait(std::uint32_t barrier, std::uint32
       "}\n" ::"r"(barrier),
       "r"(parity)
       : "memory");
+}
+
+/// Whether the phase of the given parity is complete.
+__device__ __forceinline__ bool mbarrier_test(std::uint32_t barrier, std::uint32_t parity) {
+  std::uint32_t done;
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "mbarrier.test_wait.parity.shared.b64 done, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, done;\n"
+      "}\n"
+      : "=r"(done)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return done != 0;
 }
 
 // --- bulk copies, fences, registers

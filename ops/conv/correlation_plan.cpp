@@ -125,6 +125,13 @@ bool append_class(CorrelationPlan& plan, std::vector<RawStep> steps, std::vector
       halves += steps[end].range == CorrelationRange::kAll ? 2 : 1;
       ++of_range[static_cast<int>(steps[end].range)];
     }
+    if (plan.unit_channels == 2 && plan.in_stride_w % 2 == 0 && cut.planes > 1) {
+      first_plane -= first_plane % 2;
+      last_plane += 1 - last_plane % 2;
+    } else if (plan.unit_channels == 2 && cut.planes == plan.in_stride_w) {
+      first_plane = 0;
+      last_plane = plan.in_stride_w - 1;
+    }
     if (pass_count == kMaxPasses || all.size() + (end - begin) > kMaxSteps) return false;
     const std::int32_t w_base = floor_div(min_w, alignment) * alignment;
     const auto first_step = static_cast<std::int32_t>(all.size());
@@ -151,8 +158,29 @@ bool append_class(CorrelationPlan& plan, std::vector<RawStep> steps, std::vector
   return true;
 }
 
+/// Columns that a stage's rows begin at and come in multiples of.
+std::int32_t column_alignment(const CorrelationPlan& plan) {
+  if (plan.in_stride_w == 1) return 4 * plan.unit_channels;
+  if (plan.unit_channels == 1) return 1;
+  // Rows split by stride: words of two halves, or four words of rows that are long enough not to mind.
+  if (plan.in_stride_w == 2 && plan.log2_tile_w >= 6) return 4;
+  return plan.in_stride_w % 2 == 0 ? 1 : 2;
+}
+
+/// The most elements of a row that every copy of the plan may take; the stage has places for all of them.
+std::int32_t copy_elements(const CorrelationPlan& plan, std::int32_t alignment, int pass_count) {
+  if (plan.in_stride_w == 1) return alignment;
+  if (plan.unit_channels == 1) return 1;
+  for (int i = 0; i < pass_count; ++i) {
+    const CorrelationPass& pass = plan.passes[i];
+    const bool even = pass.first_plane % 2 == 0 && pass.planes % 2 == 0;
+    if (plan.in_stride_w % 2 == 0 ? !even : pass.planes != plan.in_stride_w) return 1;
+  }
+  return plan.in_stride_w == 2 && alignment == 4 ? 8 : 2;
+}
+
 bool build_passes(const ConvGeometry& g, CorrelationPlan& plan, const Cut& cut) {
-  const std::int32_t alignment = plan.in_stride_w == 1 ? 4 * plan.unit_channels : 1;
+  const std::int32_t alignment = column_alignment(plan);
   std::vector<RawStep> all;
   int pass_count = 0;
   plan.classes = 0;
@@ -166,6 +194,7 @@ bool build_passes(const ConvGeometry& g, CorrelationPlan& plan, const Cut& cut) 
     return false;
   }
   plan.cols = static_cast<std::int32_t>(ceil_div(plan.cols, alignment) * alignment);
+  plan.copy_elements = copy_elements(plan, alignment, pass_count);
   const std::int64_t plane_units64 = (std::int64_t{plan.rows} * plan.cols) << plan.log2_tile_n;
   if (plane_units64 * plan.stage_planes > kMaxStageUnits) return false;
   const auto plane_units = static_cast<std::int32_t>(plane_units64);

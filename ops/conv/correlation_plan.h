@@ -99,10 +99,11 @@ struct CorrelationPlan {
   std::int64_t tiles_n;
   std::int32_t tiles_per_class, phases_per_class, class_columns;
   std::int32_t takes_halves;
-  std::int32_t segments;      // of a tile's columns: 2 where each half of the phases has a half of them, else 1
-  std::int32_t rows, cols;    // of a plane of a stage, for one image of the tile
-  std::int32_t stage_planes;  // the most that a pass loads
-  std::int32_t unit_pitch;    // units from one channel of a stage to the next
+  std::int32_t segments;       // of a tile's columns: 2 where each half of the phases has a half of them, else 1
+  std::int32_t rows, cols;     // of a plane of a stage, for one image of the tile
+  std::int32_t stage_planes;   // the most that a pass loads
+  std::int32_t copy_elements;  // of a row of the input, that one copy may take where rows are aligned to them
+  std::int32_t unit_pitch;     // units from one channel of a stage to the next
   std::int32_t tile_columns, m_tiles, consumers, blocks_per_sm;
   std::int32_t classes;
   std::int32_t x_stages, w_slots, weights_resident;

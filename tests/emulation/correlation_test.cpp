@@ -36,9 +36,13 @@ class CorrelationEmulation : public ::testing::Test {
     emulation::run({.grid = pack_grid, .block = {32}, .seed = seed},
                    [&] { cuda::correlation::pack_filter_kernel<M::kArithmetic>(plan, weights.data(), packed); });
 
-    cuda::CorrelationOperands operands{
-        in.data(), packed, bias.empty() ? nullptr : biases.data(), out.data(), 1, 1, Activate<float>(activation)};
-    if (plan.in_stride_w == 1) operands.load_vector = cuda::row_vector(in.data(), plan.in_w, sizeof(T));
+    cuda::CorrelationOperands operands{in.data(),
+                                       packed,
+                                       bias.empty() ? nullptr : biases.data(),
+                                       out.data(),
+                                       cuda::correlation_load_bytes(plan, in.data(), sizeof(T)),
+                                       1,
+                                       Activate<float>(activation)};
     if (cuda::correlation_log2_interleave(plan.out_stride_w) >= 0) {
       operands.store_vector = cuda::row_vector(out.data(), plan.out_w, sizeof(T));
     }

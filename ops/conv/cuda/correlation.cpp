@@ -45,9 +45,13 @@ bool takes(const ConvProblem& problem) {
 void run(const ConvProblem& problem) {
   const CorrelationPlan& plan = *find_plan(problem);
   const std::int64_t size = element_size(problem.dtype);
-  CorrelationOperands operands{
-      problem.first, nullptr, problem.bias, problem.out, 1, 1, Activate<float>(problem.activation)};
-  if (plan.in_stride_w == 1) operands.load_vector = row_vector(problem.first, plan.in_w, size);
+  CorrelationOperands operands{problem.first,
+                               nullptr,
+                               problem.bias,
+                               problem.out,
+                               correlation_load_bytes(plan, problem.first, size),
+                               1,
+                               Activate<float>(problem.activation)};
   if (correlation_log2_interleave(plan.out_stride_w) >= 0) {
     operands.store_vector = row_vector(problem.out, plan.out_w, size);
   }

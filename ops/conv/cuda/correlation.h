@@ -20,10 +20,20 @@ struct CorrelationOperands {
   const void* filter_blocks;
   const void* bias;  // null for none
   void* out;
-  std::int32_t load_vector;   // elements that every row of x lets be read at once
+  std::int32_t load_bytes;    // of x at once: correlation_load_bytes()
   std::int32_t store_vector;  // elements that every row of out lets be written at once
   Activate<float> activate = {};
 };
+
+/// What one copy may take of a row of x: the plan's shape of a stage and the rows' alignment allow it.
+inline std::int32_t correlation_load_bytes(const CorrelationPlan& plan, const void* x, std::int64_t element_size) {
+  const std::int64_t row = plan.in_w * element_size;
+  for (const std::int32_t bytes : {16, 8, 4}) {
+    if (bytes == 8 && plan.in_stride_w != 1) continue;
+    if (bytes <= plan.copy_elements * element_size && rows_aligned(x, row, bytes)) return bytes;
+  }
+  return static_cast<std::int32_t>(element_size);
+}
 
 /// Whether this build holds the kernels' sm_90a code; asked on a device of compute capability 9.0.
 bool has_correlation_code(int device);

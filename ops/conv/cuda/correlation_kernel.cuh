@@ -192,7 +192,7 @@ struct Multiplier {
   /// Every lane for itself: one lane after a __syncwarp is 1% faster at best, and racecheck takes it for a race.
   __device__ __forceinline__ void leave_stage() {
     ptx::mbarrier_arrive(layout.x_empty + 8 * x_ring.slot);
-    x_ring.advance(p.x_stages);
+    x_ring.advance(layout.x_stages);
   }
 
   /// Steps [first, end) of a stage, all of one range. Products of the last may still be under way afterwards.
@@ -310,10 +310,12 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
   layout.w_full = layout.x_empty + 8 * kMaxStages;
   layout.w_empty = layout.w_full + 8 * kMaxSlots;
   layout.w = smem_base + kCorrelationBarrierBytes + kConsumers * (kColumns * sizeof(ColumnEntry) + 16 * kStagingFloats);
-  layout.x = layout.w + 4 * plan.w_slots * plan.w_block_units;
+  layout.items = layout.w + 4 * plan.w_slots * plan.w_block_units;
+  layout.x = layout.items + 8 * plan.unit_pitch;
+  layout.x_stages = operands.load_bytes == 2 ? plan.x_stages / 2 : plan.x_stages;
   if (threadIdx.x == 0) {
     for (int i = 0; i < plan.x_stages; ++i) {
-      ptx::mbarrier_init(layout.x_full + 8 * i, kLoaderWarps * 32);
+      ptx::mbarrier_init(layout.x_full + 8 * i, kLoaderThreads);
       ptx::mbarrier_init(layout.x_empty + 8 * i, 128 * kConsumers);
     }
     for (int i = 0; i < plan.w_slots; ++i) {
@@ -327,16 +329,8 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
   constexpr bool kHalf = ArithmeticTraits<kArithmetic>::kHalf;
   if (warpgroup == kConsumers) {
     ptx::lower_register_limit<kConsumers == 2 ? 88 : 64>();
-    if (warp < kLoaderWarps) {
-      auto* items = reinterpret_cast<StageItem*>(smem + (layout.x - smem_base) +
-                                                 4 * kChunkUnits * plan.x_stages * plan.unit_pitch);
-      if (operands.load_vector == (kHalf ? 8 : 4)) {
-        stage_input<kHalf, kHalf ? 8 : 4>(plan, operands, layout, smem, smem_base, items, warp, lane);
-      } else if (operands.load_vector == 2) {
-        stage_input<kHalf, 2>(plan, operands, layout, smem, smem_base, items, warp, lane);
-      } else {
-        stage_input<kHalf, 1>(plan, operands, layout, smem, smem_base, items, warp, lane);
-      }
+    if (warp < kLoaderThreads / 32) {
+      stage_input<kHalf>(plan, operands, layout, static_cast<int>(threadIdx.x) - 128 * kConsumers);
     } else if (lane == 0) {
       stream_filter(plan, operands, layout);
     }

@@ -1,17 +1,22 @@
 // How the tensor-core kernel of conv and conv_transpose stages its input: three warps copy raw rows into a ring of
 // stages with a full and an empty mbarrier each.
+//
+// All reads of the input are asynchronous copies, so that as many bytes are under way as there are free stages. Floats
+// land where they are read. Halves of two channels share a unit: pieces of both rows land in the places of the units
+// that they become, and when they are there, the thread that asked for them interleaves them in place.
 #pragma once
 
 #include <adjoint/ops/conv/correlation_plan.h>
 #include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/core/cuda/ptx.cuh>
+#include <adjoint/ops/conv/cuda/correlation_interleave.cuh>
 
 #include <cstdint>
 #include <type_traits>
 
 namespace adjoint::cuda::correlation {
 
-inline constexpr int kLoaderWarps = 3;
+inline constexpr int kLoaderThreads = 96;
 inline constexpr int kMaxStages = kMaxCorrelationStages, kMaxSlots = kMaxCorrelationSlots;
 
 struct Ring {
@@ -26,166 +31,270 @@ struct Ring {
 };
 
 struct SharedLayout {
-  std::uint32_t x_full, x_empty, w_full, w_empty, x, w;  // shared-memory addresses
+  std::uint32_t x_full, x_empty, w_full, w_empty, items, w, x;  // shared-memory addresses
+  int x_stages;
 };
 
-/// Where an item of a stage (a vector of a row) comes from and goes to; the same for every channel of a pass.
+/// What one copy takes of a channel, a run of a row, and where it goes; the same for every channel of a pass.
 struct StageItem {
-  std::int32_t source;  // elements from the plane's first
-  // Units from the stage's channel, over 6 bits of the image's number in the tile; -1 - that for zeros.
+  std::int32_t source;  // elements from the plane's first; -1 for zeros
+  // Units from the stage's channel; a bit that says that a word's second half is in the next column's first plane; 6
+  // bits of the image's number in the tile.
   std::int32_t destination;
+
+  __device__ __forceinline__ int image() const { return destination & 63; }
+  __device__ __forceinline__ bool wraps() const { return (destination & 64) != 0; }
+  __device__ __forceinline__ int unit() const { return destination >> 7; }
 };
 
-template <int kVector>
-__device__ __forceinline__ StageItem stage_item(const CorrelationPlan& p, const CorrelationPass& pass,
-                                                const CorrelationWork& work, unsigned item) {
-  const unsigned vectors = static_cast<unsigned>(p.cols) / kVector;
-  unsigned plane = 0;
-  if (kVector == 1 && pass.planes > 1) {
-    plane = item % static_cast<unsigned>(pass.planes);
-    item /= static_cast<unsigned>(pass.planes);
-  }
-  const unsigned line = item / vectors;
-  const int col = static_cast<int>(item - line * vectors) * kVector;
-  const int n = static_cast<int>(line / static_cast<unsigned>(p.rows));
-  const int row = static_cast<int>(line) - n * p.rows;
-  const std::int64_t in_h = static_cast<std::int64_t>(work.h + row + pass.h_base) * p.in_stride_h + pass.h_residue;
-  const std::int64_t in_w = static_cast<std::int64_t>(work.w + col + pass.w_base) * p.in_stride_w + pass.first_plane +
-                            static_cast<int>(plane);
-  const bool valid = work.n + n < p.batch && in_h >= 0 && in_h < p.in_h && in_w >= 0 && in_w < p.in_w;
-  const int place = ((static_cast<int>(plane) << p.log2_tile_n) * p.rows + static_cast<int>(line)) * p.cols + col;
-  const int packed = place << 6 | n;
-  return valid ? StageItem{static_cast<std::int32_t>(in_h * p.in_w + in_w), packed} : StageItem{0, -1 - packed};
-}
-
-__device__ __forceinline__ int stage_items(const CorrelationPlan& p, const CorrelationPass& pass, int vector) {
-  return (pass.planes * p.rows * (p.cols / vector)) << p.log2_tile_n;
-}
-
-/// The loader warps together; between two barriers of theirs.
-template <int kVector>
-__device__ __forceinline__ void fill_items(const CorrelationPlan& p, const CorrelationPass& pass,
-                                           const CorrelationWork& work, StageItem* items, int thread) {
-  const int count = stage_items(p, pass, kVector);
-  for (int item = thread; item < count; item += 32 * kLoaderWarps) {
-    items[item] = stage_item<kVector>(p, pass, work, static_cast<unsigned>(item));
-  }
-}
-
-/// An item read back from the table: channel 0 of the group, of the right image.
-struct ItemPlace {
-  std::int64_t source;
-  int destination;
-  bool valid;
-};
-
-__device__ __forceinline__ ItemPlace item_place(StageItem item, std::int64_t sample) {
-  const bool valid = item.destination >= 0;
-  const int packed = valid ? item.destination : -1 - item.destination;
-  return {item.source + (packed & 63) * sample, packed >> 6, valid};
-}
-
-/// One channel a unit: asynchronous copies of kVector floats. `x` points to the tile's first image and group.
-template <int kVector>
-__device__ __forceinline__ void load_stage_words(const CorrelationPlan& p, const StageItem* items, int count, int chunk,
-                                                 const float* x, std::uint32_t stage, int warp, int lane) {
-  const std::int64_t plane = static_cast<std::int64_t>(p.in_h) * p.in_w;
-  const std::int64_t sample = plane * p.k_channels * p.groups;
-  const float* first = x + (chunk * kChunkUnits + warp) * plane;
-  const int channels = p.k_channels - chunk * kChunkUnits;
-#pragma unroll 1
-  for (int item = lane; item < count; item += 32) {
-    const ItemPlace place = item_place(items[item], sample);
-    const float* source = first + place.source;
-    std::uint32_t to = stage + 4 * (warp * p.unit_pitch + place.destination);
-#pragma unroll
-    for (int i = 0; i < (kChunkUnits + kLoaderWarps - 1) / kLoaderWarps; ++i) {
-      const int c = warp + i * kLoaderWarps;
-      if (c < kChunkUnits) {
-        const bool valid = place.valid && c < channels;
-        ptx::cp_async_zfill<4 * kVector>(to, valid ? source : x, valid);
-      }
-      source += kLoaderWarps * plane;
-      to += 4 * kLoaderWarps * p.unit_pitch;
-    }
-  }
-}
-
-/// Two channels a unit: kVector halves of each, interleaved on the way.
-template <int kVector>
-__device__ __forceinline__ void load_stage_pairs(const CorrelationPlan& p, const StageItem* items, int count, int chunk,
-                                                 const std::uint16_t* x, std::uint32_t* stage, int warp, int lane) {
-  const std::int64_t plane = static_cast<std::int64_t>(p.in_h) * p.in_w;
-  const std::int64_t sample = plane * p.k_channels * p.groups;
-#pragma unroll 1
-  for (int item = lane; item < count; item += 32) {
-    const ItemPlace place = item_place(items[item], sample);
-#pragma unroll(kVector == 8 ? 2 : 3)
-    for (int i = 0; i < (kChunkUnits + kLoaderWarps - 1) / kLoaderWarps; ++i) {
-      const int u = warp + i * kLoaderWarps;
-      if (u >= kChunkUnits) break;
-      const int channel = (chunk * kChunkUnits + u) * 2;
-      const bool valid0 = place.valid && channel < p.k_channels;
-      const bool valid1 = place.valid && channel + 1 < p.k_channels;
-      const std::uint16_t* from0 = x + place.source + channel * plane;
-      const std::uint16_t* from1 = from0 + plane;
-      std::uint32_t* to = stage + u * p.unit_pitch + place.destination;
-      if constexpr (kVector == 8) {
-        const uint4 zero = make_uint4(0, 0, 0, 0);
-        const uint4 a = valid0 ? __ldg(reinterpret_cast<const uint4*>(from0)) : zero;
-        const uint4 b = valid1 ? __ldg(reinterpret_cast<const uint4*>(from1)) : zero;
-        reinterpret_cast<uint4*>(to)[0] = make_uint4(__byte_perm(a.x, b.x, 0x5410), __byte_perm(a.x, b.x, 0x7632),
-                                                     __byte_perm(a.y, b.y, 0x5410), __byte_perm(a.y, b.y, 0x7632));
-        reinterpret_cast<uint4*>(to)[1] = make_uint4(__byte_perm(a.z, b.z, 0x5410), __byte_perm(a.z, b.z, 0x7632),
-                                                     __byte_perm(a.w, b.w, 0x5410), __byte_perm(a.w, b.w, 0x7632));
-      } else if constexpr (kVector == 2) {
-        const std::uint32_t a = valid0 ? __ldg(reinterpret_cast<const std::uint32_t*>(from0)) : 0;
-        const std::uint32_t b = valid1 ? __ldg(reinterpret_cast<const std::uint32_t*>(from1)) : 0;
-        *reinterpret_cast<uint2*>(to) = make_uint2(__byte_perm(a, b, 0x5410), __byte_perm(a, b, 0x7632));
-      } else {
-        const std::uint32_t a = valid0 ? __ldg(from0) : 0;
-        const std::uint32_t b = valid1 ? __ldg(from1) : 0;
-        *to = a | b << 16;
-      }
-    }
-  }
-}
-
-template <bool kHalf, int kVector>
-__device__ __forceinline__ void stage_input(const CorrelationPlan& p, const CorrelationOperands& operands,
-                                            const SharedLayout& layout, unsigned char* smem, std::uint32_t smem_base,
-                                            StageItem* items, int warp, int lane) {
+/// One loader thread. kBytes of a row at once; kStrided: conv, whose rows are split by position modulo stride.
+template <bool kHalf, int kBytes, bool kStrided>
+class Stager {
   using Element = std::conditional_t<kHalf, std::uint16_t, float>;
-  Ring ring;
-  const std::uint32_t stage_bytes = 4 * kChunkUnits * p.unit_pitch;
-  const std::int64_t plane = static_cast<std::int64_t>(p.in_h) * p.in_w;
-  const int tiles = static_cast<int>(p.tiles());
-  for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
-    const CorrelationWork work = correlation_work(p, tile);
-    const Element* x =
-        static_cast<const Element*>(operands.x) + (work.n * p.groups + work.group) * p.k_channels * plane;
-    const CorrelationClass& c = p.class_list[work.class_index];
-    for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) {
-      const CorrelationPass& pass = p.passes[i];
-      ptx::barrier<32 * kLoaderWarps>(15);
-      fill_items<kVector>(p, pass, work, items, warp * 32 + lane);
-      ptx::barrier<32 * kLoaderWarps>(15);
-      const int count = stage_items(p, pass, kVector);
-      for (int chunk = 0; chunk < p.chunks; ++chunk) {
-        ptx::mbarrier_wait(layout.x_empty + 8 * ring.slot, ring.parity ^ 1);
-        const std::uint32_t stage = layout.x + ring.slot * stage_bytes;
-        const std::uint32_t full = layout.x_full + 8 * ring.slot;
-        if constexpr (kHalf) {
-          auto* to = reinterpret_cast<std::uint32_t*>(smem + (stage - smem_base));
-          load_stage_pairs<kVector>(p, items, count, chunk, x, to, warp, lane);
-          ptx::mbarrier_arrive(full);
-        } else {
-          load_stage_words<kVector>(p, items, count, chunk, x, stage, warp, lane);
-          ptx::mbarrier_arrive_after_cp_async(full);
-        }
-        ring.advance(p.x_stages);
+  // Halves of any alignment: a copy takes the word that holds one, and the second channel's words go to a stage of
+  // their own, as far behind as there are stages.
+  static constexpr bool kSingle = kBytes == 2;
+  static constexpr int kWords = kSingle ? 1 : kBytes / 4;
+  static constexpr int kItemUnits = kSingle ? 1 : kWords * (kHalf ? 2 : 1);
+  static constexpr int kChannels = kHalf ? 2 : 1;  // of a unit
+  static constexpr int kUnits = kHalf ? 2 : 4;     // that a thread handles of an item at once
+  static constexpr int kGroups = kChunkUnits / kUnits;
+
+  const CorrelationPlan& p_;
+  const SharedLayout& layout_;
+  unsigned char* const smem_;
+  const std::uint32_t smem_base_;
+  const int thread_;
+  const Element* const tensor_;
+  const Element* x_ = nullptr;  // the tile's first image and group
+  int planes_ = 0;
+  int count_ = 0;                           // items
+  int first_item_ = 0, first_group_ = 0;    // of this thread
+  int item_stride_ = 0, group_stride_ = 0;  // to its next
+  int under_way_ = 0;                       // stages asked for and not yet interleaved
+  Ring ring_;
+
+ public:
+  __device__ __forceinline__ Stager(const CorrelationPlan& plan, const CorrelationOperands& operands,
+                                    const SharedLayout& layout, int thread)
+      : p_(plan),
+        layout_(layout),
+        smem_(ptx::dynamic_smem()),
+        smem_base_(ptx::shared_address(smem_)),
+        thread_(thread),
+        tensor_(static_cast<const Element*>(operands.x)) {}
+
+  __device__ __forceinline__ void run() {
+    const int tiles = static_cast<int>(p_.tiles());
+    for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
+      const CorrelationWork work = correlation_work(p_, tile);
+      x_ = tensor_ + work.n * sample() + work.group * (p_.k_channels * plane());
+      const CorrelationClass& c = p_.class_list[work.class_index];
+      for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) {
+        begin_pass(p_.passes[i], work);
+        for (int chunk = 0; chunk < p_.chunks; ++chunk) stage(chunk);
       }
     }
+    finish_all();
+  }
+
+ private:
+  // From constant memory, where registers are few.
+  __device__ __forceinline__ std::int64_t plane() const { return static_cast<std::int64_t>(p_.in_h) * p_.in_w; }
+  __device__ __forceinline__ std::int64_t sample() const { return plane() * (p_.k_channels * p_.groups); }
+  __device__ __forceinline__ int plane_units() const { return p_.rows * p_.cols << p_.log2_tile_n; }
+  __device__ __forceinline__ int stage_bytes() const { return 4 * kChunkUnits * p_.unit_pitch; }
+  __device__ __forceinline__ StageItem* items() const {
+    return reinterpret_cast<StageItem*>(smem_ + (layout_.items - smem_base_));
+  }
+
+  /// Stages under way use the table for places alone, which follow from the number of planes; single halves use more.
+  __device__ __forceinline__ void begin_pass(const CorrelationPass& pass, const CorrelationWork& work) {
+    if (kSingle || pass.planes != planes_) finish_all();
+    planes_ = pass.planes;
+    count_ = (planes_ * plane_units()) / kItemUnits;
+    first_item_ = thread_ % count_;
+    first_group_ = thread_ / count_;
+    item_stride_ = kLoaderThreads % count_;
+    group_stride_ = kLoaderThreads / count_;
+    ptx::barrier<kLoaderThreads>(15);
+    for (int item = thread_; item < count_; item += kLoaderThreads) {
+      items()[item] = make_item(pass, work, static_cast<unsigned>(item));
+    }
+    ptx::barrier<kLoaderThreads>(15);
+  }
+
+  __device__ __forceinline__ StageItem make_item(const CorrelationPass& pass, const CorrelationWork& work,
+                                                 unsigned item) const {
+    const unsigned planes = static_cast<unsigned>(pass.planes);
+    unsigned residue = 0, place = item * kItemUnits;  // of the plane
+    if constexpr (kStrided && kHalf && kBytes == 16) {
+      place = item * kWords;
+    } else if constexpr (kStrided && kHalf && kBytes == 4) {
+      const unsigned words = planes % 2 == 0 ? planes / 2 : planes;
+      residue = item % words * 2;
+      place = item / words * (planes % 2 + 1);
+      if (residue >= planes) {
+        residue -= planes;
+        ++place;
+      }
+    } else if constexpr (kStrided) {
+      residue = item % planes;
+      place = item / planes;
+    }
+    const int line = static_cast<int>(place) / p_.cols;
+    const int col = static_cast<int>(place) - line * p_.cols;
+    const int n = line / p_.rows;
+    const int row = line - n * p_.rows;
+    const std::int64_t h = static_cast<std::int64_t>(work.h + row + pass.h_base) * p_.in_stride_h + pass.h_residue;
+    const std::int64_t w = static_cast<std::int64_t>(work.w + col + pass.w_base) * p_.in_stride_w + pass.first_plane +
+                           static_cast<int>(residue);
+    const bool valid = work.n + n < p_.batch && h >= 0 && h < p_.in_h && w >= 0 && w < p_.in_w;
+    const int unit = static_cast<int>(residue) * plane_units() + static_cast<int>(place);
+    return {valid ? static_cast<std::int32_t>(h * p_.in_w + w) : -1, unit << 7 | (residue + 1 == planes ? 64 : 0) | n};
+  }
+
+  /// Calls body(item, unit) for this thread's share of all items of all units, kUnits from `unit` on.
+  template <class Body>
+  __device__ __forceinline__ void for_share(const Body& body) const {
+    int item = first_item_;
+#pragma unroll 1
+    for (int group = first_group_; group < kGroups;) {
+      body(item, group * kUnits);
+      item += item_stride_;
+      group += group_stride_;
+      if (item >= count_) {
+        item -= count_;
+        ++group;
+      }
+    }
+  }
+
+  __device__ __forceinline__ void stage(int chunk) {
+    const std::uint32_t empty = layout_.x_empty + 8 * ring_.slot;
+    if constexpr (kHalf) {
+      while (under_way_ > 0 && !__all_sync(0xffffffffU, ptx::mbarrier_test(empty, ring_.parity ^ 1))) finish_oldest();
+    }
+    ptx::mbarrier_wait(empty, ring_.parity ^ 1);
+    const std::uint32_t to = layout_.x + ring_.slot * stage_bytes();
+    for_share([&](int item, int unit) { copy(chunk, item, unit, to + 4 * unit * p_.unit_pitch); });
+    if constexpr (kHalf) {
+      ptx::cp_async_commit();
+      ++under_way_;
+    } else {
+      ptx::mbarrier_arrive_after_cp_async(layout_.x_full + 8 * ring_.slot);
+    }
+    ring_.advance(layout_.x_stages);
+  }
+
+  __device__ __forceinline__ void finish_all() {
+    while (under_way_ > 0) finish_oldest();
+  }
+
+  __device__ __forceinline__ void finish_oldest() {
+    if constexpr (kHalf) {
+      int slot = ring_.slot - under_way_;
+      slot += slot < 0 ? layout_.x_stages : 0;
+      ptx::cp_async_wait_at_most(--under_way_);
+      auto* from = reinterpret_cast<std::uint32_t*>(smem_ + (layout_.x + slot * stage_bytes() - smem_base_));
+      for_share([&](int item, int unit) { interleave(item, from + unit * p_.unit_pitch); });
+      ptx::mbarrier_arrive(layout_.x_full + 8 * slot);
+    }
+  }
+
+  /// Units from the stage's channel to the places of an item's first and second channel before they are interleaved.
+  __device__ __forceinline__ int2 places(int item) const {
+    if constexpr (kSingle) {
+      const int unit = items()[item].unit();
+      return make_int2(unit, unit + layout_.x_stages * (stage_bytes() / 4));
+    } else if constexpr (kStrided) {
+      const StageItem it = items()[item];
+      const int second = it.wraps() ? 1 - (p_.in_stride_w - 1) * plane_units() : plane_units();
+      return make_int2(it.unit(), it.unit() + second);
+    } else {
+      const int swap = swapped(item) ? kWords : 0;
+      return make_int2(item * kItemUnits + swap, item * kItemUnits + kWords - swap);
+    }
+  }
+
+  /// Every second four vectors lie the other way round, so that eight lanes' vectors take all banks.
+  __device__ __forceinline__ static bool swapped(int item) { return !kStrided && kWords == 4 && (item & 4) != 0; }
+
+  __device__ __forceinline__ void copy(int chunk, int item, int unit, std::uint32_t to) const {
+    const StageItem it = items()[item];
+    const int channel = (chunk * kChunkUnits + unit) * kChannels;
+    const Element* from = x_ + it.image() * sample() + channel * plane() + it.source;
+    const int2 place = kHalf ? places(item) : make_int2(it.unit(), 0);
+#pragma unroll
+    for (int i = 0; i < kUnits * kChannels; ++i) {
+      const bool valid = it.source >= 0 && channel + i < p_.k_channels;
+      copy_piece(to + 4 * (i % kChannels == 0 ? place.x : place.y), from, valid);
+      from += plane();
+      if (i % kChannels == kChannels - 1) to += 4 * p_.unit_pitch;
+    }
+  }
+
+  __device__ __forceinline__ void copy_piece(std::uint32_t to, const Element* from, bool valid) const {
+    if constexpr (!kSingle) {
+      ptx::cp_async_zfill<kBytes>(to, valid ? from : tensor_, valid);
+    } else {
+      // Never a byte outside the tensor, though words may reach over its ends.
+      const Element* const word = from - half_of_word(from);
+      if (valid && word < tensor_) {
+        *reinterpret_cast<std::uint32_t*>(smem_ + (to - smem_base_)) = static_cast<std::uint32_t>(*from) << 16;
+      } else {
+        const bool last = word + 1 == tensor_ + p_.batch * sample();
+        ptx::cp_async_partial<4>(to, valid ? word : tensor_ + half_of_word(tensor_), valid ? last ? 2 : 4 : 0);
+      }
+    }
+  }
+
+  __device__ __forceinline__ static int half_of_word(const Element* from) {
+    return static_cast<int>(reinterpret_cast<std::uintptr_t>(from) / 2 & 1);
+  }
+
+  __device__ __forceinline__ void interleave(int item, std::uint32_t* to) const {
+    const int2 place = places(item);
+    if constexpr (kSingle) {
+      const StageItem it = items()[item];
+      const Element* const from = x_ + it.image() * sample() + it.source;
+      const auto first = static_cast<unsigned>(half_of_word(from)),
+                 second = static_cast<unsigned>(half_of_word(from + plane()));
+#pragma unroll
+      for (int i = 0; i < kUnits; ++i, to += p_.unit_pitch) {
+        to[place.x] = __byte_perm(to[place.x], to[place.y], 0x5410 + 0x22 * first + 0x2200 * second);
+      }
+    } else {
+      HalfPair<kWords, kStrided> pairs[kUnits];
+#pragma unroll
+      for (int i = 0; i < kUnits; ++i)
+        pairs[i].read(to + i * p_.unit_pitch + place.x, to + i * p_.unit_pitch + place.y);
+#pragma unroll
+      for (int i = 0; i < kUnits; ++i) {
+        pairs[i].write(to + i * p_.unit_pitch + place.x, to + i * p_.unit_pitch + place.y, swapped(item));
+      }
+    }
+  }
+};
+
+/// The loader warps: every tile's input, in the order of its walk.
+template <bool kHalf>
+__device__ __forceinline__ void stage_input(const CorrelationPlan& plan, const CorrelationOperands& operands,
+                                            const SharedLayout& layout, int thread) {
+  const auto run = [&]<int kBytes, bool kStrided>() {
+    Stager<kHalf, kBytes, kStrided>(plan, operands, layout, thread).run();
+  };
+  const bool strided = plan.in_stride_w != 1;
+  if constexpr (kHalf) {
+    if (operands.load_bytes == 2) return run.template operator()<2, true>();
+    if (operands.load_bytes == 4)
+      return strided ? run.template operator()<4, true>() : run.template operator()<4, false>();
+    if (operands.load_bytes == 8) return run.template operator()<8, false>();
+    return strided ? run.template operator()<16, true>() : run.template operator()<16, false>();
+  } else {
+    if (operands.load_bytes == 4) return run.template operator()<4, true>();
+    if (operands.load_bytes == 8) return run.template operator()<8, false>();
+    return run.template operator()<16, false>();
   }
 }
 

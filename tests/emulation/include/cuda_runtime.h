@@ -111,6 +111,14 @@ T emulated_shuffle(T value, From from) {
   });
   return slot.result;
 }
+inline bool __all_sync(unsigned, bool value) {
+  adjoint::emulation::warp_collective(&value, [](void* const* slots) {
+    bool all = true;
+    for (int i = 0; i < 32; ++i) all = all && *static_cast<bool*>(slots[i]);
+    for (int i = 0; i < 32; ++i) *static_cast<bool*>(slots[i]) = all;
+  });
+  return value;
+}
 template <class T>
 T __shfl_sync(unsigned, T value, int lane) {
   return emulated_shuffle(value, [lane](unsigned) { return static_cast<unsigned>(lane) % 32; });

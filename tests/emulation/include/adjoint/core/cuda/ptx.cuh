@@ -34,18 +34,26 @@ void cp_async_zfill(std::uint32_t dst, const void* src, bool valid) {
   }
   emulation::current().open_copies.push_back({emulation::shared_pointer(dst), src, kBytes, valid ? kBytes : 0U});
 }
+template <int kBytes>
+void cp_async_partial(std::uint32_t dst, const void* src, int bytes) {
+  cp_async_zfill<kBytes>(dst, src, bytes > 0);
+  emulation::current().open_copies.back().valid = static_cast<std::size_t>(bytes);
+}
 inline void cp_async_commit() {
   emulation::Thread& thread = emulation::current();
   thread.copy_groups.push_back(std::move(thread.open_copies));
   thread.open_copies.clear();
 }
-template <int kPending>
-void cp_async_wait() {
+inline void cp_async_wait_at_most(int pending) {
   auto& groups = emulation::current().copy_groups;
-  while (groups.size() > kPending) {
+  while (groups.size() > static_cast<std::size_t>(pending)) {
     for (const emulation::Copy& copy : groups.front()) emulation::perform(copy);
     groups.erase(groups.begin());
   }
+}
+template <int kPending>
+void cp_async_wait() {
+  cp_async_wait_at_most(kPending);
 }
 
 inline void mbarrier_init(std::uint32_t barrier, int arrivals) {
@@ -74,6 +82,9 @@ inline void mbarrier_arrive_after_cp_async(std::uint32_t barrier) {
 inline void mbarrier_wait(std::uint32_t barrier, std::uint32_t parity) {
   const emulation::MBarrier* state = &emulation::mbarrier(barrier);
   emulation::wait_until([state, parity] { return emulation::mbarrier_complete(*state, parity); });
+}
+inline bool mbarrier_test(std::uint32_t barrier, std::uint32_t parity) {
+  return emulation::mbarrier_complete(emulation::mbarrier(barrier), parity);
 }
 
 inline void bulk_copy(std::uint32_t dst, const void* src, int bytes, std::uint32_t barrier) {
