@@ -45,8 +45,8 @@ struct StagedColumns {
   const float* staging;
   std::int64_t sample;  // elements of one image of out
   int first_m, lane;
-  int log2_interleave;
-  bool activated;  // bias and all; -0 is added then, which changes no value, nor a zero's sign
+  int first_channel;  // of the staged columns
+  bool activated;     // bias and all; -0 is added then, which changes no value, nor a zero's sign
 };
 
 /// The staged column that holds `phase` of the `group`-th pixel.
@@ -55,34 +55,6 @@ __device__ __forceinline__ int staged_slot(int group, int phase, int log2_interl
   if (log2_interleave == 0) return group;
   const int log2_half = log2_interleave - 1;
   return (phase >> log2_half) * (kStaged / 2) + (group << log2_half) + (phase & ((1 << log2_half) - 1));
-}
-
-/// kVector neighbouring pixels of a group from the staged columns: the first is `phase` of position m.
-template <int kVector, int kStaged, int kPitch>
-__device__ __forceinline__ void gather(const float* staging, int group, int m, int phase, int log2_interleave,
-                                       float (&values)[kVector]) {
-  if (kVector == 1 || log2_interleave > 1) {
-#pragma unroll
-    for (int i = 0; i < kVector; ++i) {
-      const int place = phase + i, mask = (1 << log2_interleave) - 1;
-      values[i] =
-          staging[staged_slot<kStaged>(group, place & mask, log2_interleave) * kPitch + m + (place >> log2_interleave)];
-    }
-  } else if (log2_interleave == 1) {
-    const float* lower = staging + group * kPitch + m;
-#pragma unroll
-    for (int i = 0; i < kVector; i += 2) {
-      values[i] = lower[i / 2];
-      values[i + 1] = lower[kStaged / 2 * kPitch + i / 2];
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i + 1 < kVector; i += 2) {
-      const float2 pair = *reinterpret_cast<const float2*>(staging + group * kPitch + m + i);
-      values[i] = pair.x;
-      values[i + 1] = pair.y;
-    }
-  }
 }
 
 /// One read of 16 bytes.
@@ -132,18 +104,18 @@ __device__ __forceinline__ void activate_staged(const Activate<float>& activate,
   }
 }
 
-/// kVector neighbouring pixels at a time, lanes along rows of out; a lane's place is the same for many columns. All
-/// reads of a few columns come before their stores, so that their latencies overlap.
-template <int kVector, int kStaged, int kWarpPositions, class T>
-__device__ __forceinline__ void store_staged(const CorrelationPlan& p, const CorrelationWork& work,
-                                             const StagedColumns<T>& staged) {
-  constexpr int kBatch = kVector == 8 ? 2 : 4;
-  const int log2_interleave = staged.log2_interleave, groups = kStaged >> log2_interleave;
-  const int vectors = (kWarpPositions << log2_interleave) / kVector;  // of a group
-  const int lanes = min(vectors, 32);
+/// One pixel at a time, for any stride and for tiles that hold several rows of phases: each column's place is looked
+/// up. All reads of a few columns come before their stores, so that their latencies overlap.
+template <int kStaged, int kWarpPositions, class T>
+__device__ __forceinline__ void store_by_table(const CorrelationPlan& p, const CorrelationWork& work,
+                                               const StagedColumns<T>& staged) {
+  constexpr int kBatch = 4, kPitch = kWarpPositions + 4;
+  const int log2_interleave = max(correlation_log2_interleave(p.out_stride_w), 0), groups = kStaged >> log2_interleave;
+  const int pixels = kWarpPositions << log2_interleave;  // of a group
+  const int lanes = min(pixels, 32);
 #pragma unroll 1
-  for (int vector = staged.lane & (lanes - 1); vector < vectors; vector += 32) {
-    const int m = vector * kVector >> log2_interleave, phase = vector * kVector & ((1 << log2_interleave) - 1);
+  for (int pixel = staged.lane & (lanes - 1); pixel < pixels; pixel += 32) {
+    const int m = pixel >> log2_interleave, phase = pixel & ((1 << log2_interleave) - 1);
     const CorrelationPosition q = correlation_position(p, staged.first_m + m);
     const int h = (work.h + q.h) * p.out_stride_h, w = (work.w + q.w) * p.out_stride_w;
     if (work.n + q.n >= p.batch) continue;
@@ -151,71 +123,168 @@ __device__ __forceinline__ void store_staged(const CorrelationPlan& p, const Cor
 #pragma unroll 1
     for (int group = staged.lane / lanes; group < groups; group += kBatch * (32 / lanes)) {
       ColumnEntry entry[kBatch];
-      float values[kBatch][kVector];
+      float value[kBatch][1];
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
         const int at = min(group + i * (32 / lanes), groups - 1);
-        entry[i] = load_entry(staged.entries + staged_slot<kStaged>(at, phase, log2_interleave));
-        gather<kVector, kStaged, kWarpPositions + 4>(staged.staging, at, m, phase, log2_interleave, values[i]);
+        const int slot = staged_slot<kStaged>(at, phase, log2_interleave);
+        entry[i] = load_entry(staged.entries + slot);
+        value[i][0] = staged.staging[slot * kPitch + m];
       }
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
         const bool valid = group + i * (32 / lanes) < groups && entry[i].offset != kNoColumn &&
                            h + entry[i].h < p.out_h && w + entry[i].w < p.out_w;
-        if (valid) store_vector<kVector>(to + entry[i].offset, values[i], staged.activated ? -0.0F : entry[i].bias);
+        if (valid) store_vector<1>(to + entry[i].offset, value[i], staged.activated ? -0.0F : entry[i].bias);
       }
     }
   }
 }
 
-/// Stores a warp's sums, some columns at a time through its own staging rows, so that lanes write along rows of out.
-/// Only what names registers is unrolled: straight-line code for all columns would not fit the instruction cache.
+/// kVector neighbouring pixels of a group, the first of them `phase` of position m.
+template <int kVector, int kLog2Interleave, int kStaged, int kPitch>
+__device__ __forceinline__ void gather(const float* staging, int group, int m, int phase, float (&values)[kVector]) {
+  constexpr int kPhases = 1 << kLog2Interleave;
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) {
+    if constexpr (kLog2Interleave == 0 && kVector > 1) {
+      if (i % 2 == 0) {
+        const float2 pair = *reinterpret_cast<const float2*>(staging + group * kPitch + m + i);
+        values[i] = pair.x;
+        values[i + 1] = pair.y;
+      }
+    } else {
+      const int slot = staged_slot<kStaged>(group, phase + i % kPhases, kLog2Interleave);
+      values[i] = staging[slot * kPitch + m + i / kPhases];
+    }
+  }
+}
+
+/// kVector neighbouring pixels at a time, where a tile holds one row of phases: staged groups of columns are
+/// neighbouring channels, so a lane's places are one plane apart and nothing is looked up.
+template <int kVector, int kLog2Interleave, int kStaged, int kWarpPositions, class T>
+__device__ __forceinline__ void store_rows(const CorrelationPlan& p, const CorrelationWork& work,
+                                           const StagedColumns<T>& staged) {
+  constexpr int kBatch = kVector == 8 ? 2 : 4;
+  constexpr int kGroups = kStaged >> kLog2Interleave, kVectors = (kWarpPositions << kLog2Interleave) / kVector;
+  constexpr int kLanes = kVectors < 32 ? kVectors : 32, kStep = 32 / kLanes;
+  // Without phases the upper half of the staged columns comes from the upper half of the tile's.
+  constexpr int kHalf = kLog2Interleave == 0 ? kGroups / 2 : kGroups;
+  const std::int64_t plane = static_cast<std::int64_t>(p.out_h) * p.out_w;
+  const int upper_jump = p.tile_columns / 2 - kStaged / 2;
+#pragma unroll 1
+  for (int vector = staged.lane % kLanes; vector < kVectors; vector += 32) {
+    const int m = (vector * kVector) >> kLog2Interleave, phase = vector * kVector & ((1 << kLog2Interleave) - 1);
+    const CorrelationPosition q = correlation_position(p, staged.first_m + m);
+    const int h = (work.h + q.h) * p.out_stride_h + work.class_index;
+    const int w = (work.w + q.w) * p.out_stride_w + phase;
+    if (work.n + q.n >= p.batch || h >= p.out_h || w >= p.out_w) continue;
+    T* to = staged.out + (work.n + q.n) * staged.sample + static_cast<std::int64_t>(h) * p.out_w + w +
+            (static_cast<std::int64_t>(work.group) * p.n_channels + staged.first_channel) * plane;
+#pragma unroll 1
+    for (int first = staged.lane / kLanes; first < kGroups; first += kBatch * kStep) {
+      float values[kBatch][kVector], bias[kBatch];
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        const int group = min(first + i * kStep, kGroups - 1);
+        bias[i] = staged.activated ? -0.0F : staged.entries[staged_slot<kStaged>(group, 0, kLog2Interleave)].bias;
+        gather<kVector, kLog2Interleave, kStaged, kWarpPositions + 4>(staged.staging, group, m, phase, values[i]);
+      }
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        const int group = first + i * kStep, channel = group + (group >= kHalf ? upper_jump : 0);
+        const bool valid = group < kGroups && staged.first_channel + channel < p.n_channels;
+        if (valid) store_vector<kVector>(to + channel * plane, values[i], bias[i]);
+      }
+    }
+  }
+}
+
+/// Chooses among the ways to store; the choice is the launch's.
+template <int kStaged, int kWarpPositions, class T>
+__device__ __forceinline__ void store_staged(const CorrelationPlan& p, const CorrelationOperands& operands,
+                                             const CorrelationWork& work, const StagedColumns<T>& staged) {
+  constexpr int kWide = 16 / static_cast<int>(sizeof(T));
+  const bool wide = operands.store_vector == kWide, two = operands.store_vector == 2;
+  if (p.phases_per_class > 1) {
+    store_by_table<kStaged, kWarpPositions>(p, work, staged);
+  } else if (p.out_stride_w == 1) {
+    if (wide) {
+      store_rows<kWide, 0, kStaged, kWarpPositions>(p, work, staged);
+    } else if (two) {
+      store_rows<2, 0, kStaged, kWarpPositions>(p, work, staged);
+    } else {
+      store_rows<1, 0, kStaged, kWarpPositions>(p, work, staged);
+    }
+  } else if (p.out_stride_w == 2) {
+    if (wide) {
+      store_rows<kWide, 1, kStaged, kWarpPositions>(p, work, staged);
+    } else if (two) {
+      store_rows<2, 1, kStaged, kWarpPositions>(p, work, staged);
+    } else {
+      store_rows<1, 1, kStaged, kWarpPositions>(p, work, staged);
+    }
+  } else if (p.out_stride_w == 4 && wide) {
+    store_rows<4, 2, kStaged, kWarpPositions>(p, work, staged);
+  } else if (p.out_stride_w == 8 && wide) {
+    store_rows<4, 3, kStaged, kWarpPositions>(p, work, staged);
+  } else {
+    store_by_table<kStaged, kWarpPositions>(p, work, staged);
+  }
+}
+
+/// A round's columns of the sums, kRound counted from 0, to the warp's staging rows.
+template <int kRound, int kColumns, int kMTiles>
+__device__ __forceinline__ void stage_columns(const float (&sums)[kMTiles][kColumns / 2], float* staging, int lane) {
+  constexpr int kStaged = correlation_staged_columns(kColumns);
+  constexpr int kPitch = 16 * kMTiles + 4;  // 4 modulo 16: a fragment's eight-by-four pattern hits each bank once
+  const int g = lane / 4, t = lane % 4;
+#pragma unroll
+  for (int block = 0; block < kStaged / 8; ++block) {
+#pragma unroll
+    for (int j = 0; j < kMTiles; ++j) {
+      float* to = staging + (8 * block + 2 * t) * kPitch + 16 * j + g;
+      const float* from = sums[j] + correlation_staged_column(kColumns, kRound * kStaged + 8 * block) / 2;
+      to[0] = from[0];
+      to[kPitch] = from[1];
+      to[8] = from[2];
+      to[kPitch + 8] = from[3];
+    }
+  }
+}
+
+/// Stores a warp's sums, some columns a round through its own staging rows, so that lanes write along rows of out.
+/// Only what names registers is written out for each round: the rest would not fit the instruction cache.
 template <class T, int kColumns, int kMTiles>
 __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const CorrelationOperands& operands,
                                            const CorrelationWork& work, const float (&sums)[kMTiles][kColumns / 2],
                                            const ColumnEntry* entries, float* staging, int first_m, int lane) {
-  constexpr int kStaged = correlation_staged_columns(kColumns);
-  constexpr int kWarpPositions = 16 * kMTiles;
-  constexpr int kPitch =
-      kWarpPositions + 4;  // 4 modulo 16: the eight-by-four pattern of a fragment hits each bank once
-  constexpr int kWide = 16 / static_cast<int>(sizeof(T));
-  const int g = lane / 4, t = lane % 4;
+  constexpr int kStaged = correlation_staged_columns(kColumns), kRounds = kColumns / kStaged;
+  static_assert(kRounds <= 4);
+  const int segment_phases = p.out_stride_w / p.segments, segment_columns = kColumns / p.segments;
   StagedColumns<T> staged{static_cast<T*>(operands.out),
                           entries,
                           staging,
                           static_cast<std::int64_t>(p.groups) * p.n_channels * p.out_h * p.out_w,
                           first_m,
                           lane,
-                          max(correlation_log2_interleave(p.out_stride_w), 0),
+                          0,
                           !operands.activate.is_none()};
-#pragma unroll
-  for (int first = 0; first < kColumns; first += kStaged) {
+#pragma unroll 1
+  for (int round = 0; round < kRounds; ++round) {
     __syncwarp();
-#pragma unroll
-    for (int block = 0; block < kStaged / 8; ++block) {
-#pragma unroll
-      for (int j = 0; j < kMTiles; ++j) {
-        float* to = staging + (8 * block + 2 * t) * kPitch + 16 * j + g;
-        const float* from = sums[j] + correlation_staged_column(kColumns, first + 8 * block) / 2;
-        to[0] = from[0];
-        to[kPitch] = from[1];
-        to[8] = from[2];
-        to[kPitch + 8] = from[3];
-      }
-    }
+    if (round == 0) stage_columns<0, kColumns>(sums, staging, lane);
+    if (kRounds > 1 && round == 1) stage_columns<1 % kRounds, kColumns>(sums, staging, lane);
+    if (kRounds > 2 && round == 2) stage_columns<2 % kRounds, kColumns>(sums, staging, lane);
+    if (kRounds > 3 && round == 3) stage_columns<3 % kRounds, kColumns>(sums, staging, lane);
     __syncwarp();
-    staged.entries = entries + first;
+    staged.entries = entries + round * kStaged;
+    staged.first_channel = (work.tile_in_class * segment_columns + round * kStaged / 2) / segment_phases;
     if (staged.activated) {
-      activate_staged<kStaged, kWarpPositions>(operands.activate, staged.entries, staging, lane);
+      activate_staged<kStaged, 16 * kMTiles>(operands.activate, staged.entries, staging, lane);
       __syncwarp();
     }
-    if (operands.store_vector == kWide) {
-      store_staged<kWide, kStaged, kWarpPositions>(p, work, staged);
-    } else if (operands.store_vector == 2) {
-      store_staged<2, kStaged, kWarpPositions>(p, work, staged);
-    } else {
-      store_staged<1, kStaged, kWarpPositions>(p, work, staged);
-    }
+    store_staged<kStaged, 16 * kMTiles>(p, operands, work, staged);
   }
 }
 
