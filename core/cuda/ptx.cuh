@@ -37,6 +37,11 @@ __device__ __forceinline__ std::uint32_t load_shared(std::uint32_t address) {
   return value;
 }
 
+/// Eight bytes, aligned.
+__device__ __forceinline__ void load_shared_pair(std::uint32_t (&values)[2], std::uint32_t address) {
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];\n" : "=r"(values[0]), "=r"(values[1]) : "r"(address));
+}
+
 /// Of kThreads threads, whole warps; barrier 0 is __syncthreads'.
 template <int kThreads>
 __device__ __forceinline__ void barrier(int index) {

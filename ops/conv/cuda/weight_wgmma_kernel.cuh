@@ -38,32 +38,11 @@ struct WgmmaTile {
   static constexpr int kSums = kColumns / 2;
 };
 
+/// A group's operand registers.
 template <class Tile>
 struct Fragments {
   std::uint32_t a[Tile::kGroup][4];
   std::uint32_t tail[Tile::kSplit ? Tile::kGroup : 1][4];
-
-  /// `row` are bytes from a stage to a row's first unit of this lane, whose first half is of no use where its bit of
-  /// `odd` is set; `step` leads to the instruction's first and second four units.
-  template <int kMTiles>
-  __device__ __forceinline__ void load(const std::uint32_t (&row)[kMTiles][2], unsigned odd, int first, uint2 step) {
-#pragma unroll
-    for (int j = 0; j < Tile::kGroup; ++j) {
-#pragma unroll
-      for (int r = 0; r < 4; ++r) {
-        const std::uint32_t from = row[first + j][r & 1] + (r < 2 ? step.x : step.y);
-        const std::uint32_t value = ptx::load_shared(from);
-        if constexpr (Tile::kSplit) {
-          split_tf32(__uint_as_float(value), a[j][r], tail[j][r]);
-        } else if constexpr (Tile::kHalf) {
-          const bool is_odd = (odd & 1U << (2 * (first + j) + (r & 1))) != 0;
-          a[j][r] = is_odd ? __byte_perm(value, ptx::load_shared(from + 4), 0x5432) : value;
-        } else {
-          a[j][r] = ptx::round_to_tf32(__uint_as_float(value));
-        }
-      }
-    }
-  }
 
   __device__ __forceinline__ void pin() {
 #pragma unroll
@@ -71,6 +50,51 @@ struct Fragments {
       wgmma::pin(a[j]);
       if constexpr (Tile::kSplit) wgmma::pin(tail[j]);
     }
+  }
+};
+
+/// What a group's fragments are made of, read ahead.
+template <class Tile>
+struct RawFragments {
+  std::uint32_t value[Tile::kGroup][4];
+  std::uint32_t next[Tile::kHalf ? Tile::kGroup : 1][4];
+
+  /// `row` are bytes from a stage to a row's first unit of this lane, whose first half is of no use where its bit of
+  /// `odd` is set; `first` and `second` lead to the instruction's first and second four units.
+  template <int kMTiles>
+  __device__ __forceinline__ void load(const std::uint32_t (&row)[kMTiles][2], unsigned odd, int tile,
+                                       std::uint32_t first, std::uint32_t second) {
+#pragma unroll
+    for (int j = 0; j < Tile::kGroup; ++j) {
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        const std::uint32_t from = row[tile + j][r & 1] + (r < 2 ? first : second);
+        value[j][r] = ptx::load_shared(from);
+        if constexpr (Tile::kHalf) {
+          next[j][r] = is_odd(odd, tile + j, r) ? ptx::load_shared(from + 4) : 0;
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void convert(unsigned odd, int tile, Fragments<Tile>& to) const {
+#pragma unroll
+    for (int j = 0; j < Tile::kGroup; ++j) {
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        if constexpr (Tile::kSplit) {
+          split_tf32(__uint_as_float(value[j][r]), to.a[j][r], to.tail[j][r]);
+        } else if constexpr (Tile::kHalf) {
+          to.a[j][r] = is_odd(odd, tile + j, r) ? __byte_perm(value[j][r], next[j][r], 0x5432) : value[j][r];
+        } else {
+          to.a[j][r] = ptx::round_to_tf32(__uint_as_float(value[j][r]));
+        }
+      }
+    }
+  }
+
+  static __device__ __forceinline__ bool is_odd(unsigned odd, int tile, int r) {
+    return (odd & 1U << (2 * tile + (r & 1))) != 0;
   }
 };
 
@@ -92,17 +116,29 @@ __device__ __forceinline__ void add_and_clear(float (&totals)[kTiles][kSums], fl
   }
 }
 
-/// Writes a warp's sums to the workspace, or adds them to what is there, and clears them.
+/// Writes a warp's sums to the workspace, or adds them to what is there, and clears them. Some reads are under way at a
+/// time: one by one they would take as long as thousands of positions.
 template <int kRows, int kMTiles, int kSums>
 __device__ __forceinline__ void flush_sums(float (&sums)[kMTiles][kSums], float* partial, bool add) {
+  constexpr int kBatch = kSums < 32 ? kSums : 32;
+  // sums[4 n + 2 h + c] is (row g + 8 h, column 8 n + 2 t + c).
+  const auto place = [&](int j, int i) { return partial + (i / 4 * 8 + i % 2) * kRows + 64 * j + i / 2 % 2 * 8; };
 #pragma unroll
   for (int j = 0; j < kMTiles; ++j) {
 #pragma unroll
-    for (int i = 0; i < kSums; ++i) {
-      // sums[4 n + 2 h + c] is (row g + 8 h, column 8 n + 2 t + c).
-      float* place = partial + (i / 4 * 8 + i % 2) * kRows + 64 * j + i / 2 % 2 * 8;
-      *place = add ? sums[j][i] + *place : sums[j][i];
-      sums[j][i] = 0;
+    for (int first = 0; first < kSums; first += kBatch) {
+      if (add) {
+        float before[kBatch];
+#pragma unroll
+        for (int i = 0; i < kBatch; ++i) before[i] = *place(j, first + i);
+#pragma unroll
+        for (int i = 0; i < kBatch; ++i) sums[j][first + i] += before[i];
+      }
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        *place(j, first + i) = sums[j][first + i];
+        sums[j][first + i] = 0;
+      }
     }
   }
 }
@@ -133,26 +169,45 @@ __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const Wgmma
   float sums[kMTiles][Tile::kSums] = {};
   float totals[kSplit ? kMTiles : 1][kSplit ? Tile::kSums : 1] = {};
   Fragments<Tile> fragments[2];
+  RawFragments<Tile> raw;
   pin_sums(sums);
   const int row_bytes = kSize << p.log2_positions();  // of the feature: one or more lines of 128 bytes
+  const std::uint32_t step_mask = row_bytes / 4 - 1;  // of the table's bytes: 8 for each 32
   const int stages = static_cast<int>(block.end_stage - block.first_stage);
   const int stages_per_sum = kSumPositions >> p.log2_positions();
   WgmmaRing ring;
+  std::uint32_t stage = 0, step[2], next_step[2];  // next_step is a step ahead of raw
+  ptx::load_shared_pair(step, steps);
+  ptx::load_shared_pair(next_step, steps + 8);
+  if (stages > 0) {
+    ptx::mbarrier_wait(block.full, 0);
+    raw.load(row, odd, 0, step[0], step[1]);
+  }
 #pragma unroll 1
   for (int s = 0; s < stages; ++s) {
-    ptx::mbarrier_wait(block.full + 8 * ring.slot, ring.parity);
-    const std::uint32_t stage = ring.slot * block.stage_bytes;
 #pragma unroll 1
     for (int line = 0; line < row_bytes; line += 128) {
       const std::uint64_t b = wgmma::swizzled_descriptor(block.smem_base + stage + line * kColumns);
 #pragma unroll
       for (int u = 0; u < 4; ++u) {
-        const std::uint32_t from = steps + 2 * line / 8 + 8 * u;
-        const uint2 step = make_uint2(stage + ptx::load_shared(from), stage + ptx::load_shared(from + 4));
 #pragma unroll
         for (int i = 0; i < Tile::kGroups; ++i) {
           Fragments<Tile>& now = fragments[(u * Tile::kGroups + i) % 2];
-          now.load(row, odd, i * Tile::kGroup, step);
+          raw.convert(odd, i * Tile::kGroup, now);
+          if (i + 1 < Tile::kGroups) {
+            raw.load(row, odd, (i + 1) * Tile::kGroup, stage + step[0], stage + step[1]);
+          } else {
+            if (u == 3 && line + 128 == row_bytes) {
+              // The next stage's first fragments; behind the last stage, a stage that is full anyway.
+              ring.advance(p.smem_stages);
+              if (s + 1 < stages) ptx::mbarrier_wait(block.full + 8 * ring.slot, ring.parity);
+              stage = s + 1 < stages ? ring.slot * block.stage_bytes : stage;
+            }
+            step[0] = next_step[0];
+            step[1] = next_step[1];
+            ptx::load_shared_pair(next_step, steps + ((line / 4 + 8 * u + 16) & step_mask));
+            raw.load(row, odd, 0, stage + step[0], stage + step[1]);
+          }
           now.pin();
           wgmma::fence();
 #pragma unroll
@@ -176,7 +231,6 @@ __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const Wgmma
         }
       }
     }
-    ring.advance(p.smem_stages);
     if constexpr (kSplit) {
       wgmma::wait<0>();
       pin_sums(sums);

@@ -1,8 +1,9 @@
-// The tensor-core kernels of conv_weight: exact on integers in every arithmetic over the case table and over shapes
-// that reach every tile, at odd addresses too; the same bits from run to run.
+// The tensor-core kernels of conv_weight, each by its name: exact on integers in every arithmetic over the case table
+// and over shapes that reach every tile, at odd addresses too; the same bits from run to run.
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/core/precision.h>
+#include <adjoint/ops/conv/cuda/dispatch.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/ops/conv/weight_plan.h>
 #include <adjoint/ops/join/join.h>
@@ -12,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <string_view>
 
 namespace adjoint::testing {
 namespace {
@@ -90,22 +92,50 @@ Tensor displaced(const Tensor& tensor, std::int64_t offset) {
   return flat.narrow(0, offset, tensor.numel()).reshape(tensor.shape());
 }
 
+bool takes(const cuda::ConvKernel& kernel, const Tensor& image, const Tensor& feature, const ConvGeometry& g) {
+  return kernel.takes({.role = cuda::ConvRole::kFilter,
+                       .geometry = g,
+                       .dtype = image.dtype(),
+                       .precision = float32_precision(),
+                       .device = image.device().index,
+                       .first = image.raw_data(),
+                       .second = feature.raw_data(),
+                       .bias = nullptr,
+                       .out = nullptr});
+}
+
+/// Calls check(image, feature) in every arithmetic for each tensor-core kernel that takes the problem.
+template <class Check>
+void in_every_kernel(const ConvProblem& p, const Check& check) {
+  for (const cuda::ConvKernel* kernel : cuda::conv_kernels(cuda::ConvRole::kFilter)) {
+    if (kernel->name != std::string_view("wgmma_conv_weight") &&
+        kernel->name != std::string_view("tensor_core_conv_weight")) {
+      continue;
+    }
+    SCOPED_TRACE(kernel->name);
+    const cuda::ForceConvKernel forced(kernel->name);
+    for (const Mode& mode : kModes) {
+      SCOPED_TRACE(mode.name);
+      const PrecisionGuard precision(mode.precision);
+      const TensorOptions options{.dtype = mode.dtype};
+      const Tensor image = p.image_tensor(options), feature = p.feature_tensor(options);
+      if (takes(*kernel, image.to(kCUDA), feature.to(kCUDA), p.geometry)) check(image, feature);
+    }
+  }
+}
+
 void expect_exact(const ConvCase& c, const std::vector<std::int64_t>& offsets) {
   SCOPED_TRACE(c);
   const ConvProblem p = integer_problem(geometry(c));
   const ConvGeometry& g = p.geometry;
   const TensorOptions wide{.dtype = kFloat64};
   const auto expected = conv_weight(p.image_tensor(wide), p.feature_tensor(wide), g).to_vector<double>();
-  for (const Mode& mode : kModes) {
-    SCOPED_TRACE(mode.name);
-    const PrecisionGuard precision(mode.precision);
-    const TensorOptions options{.dtype = mode.dtype};
-    const Tensor image = p.image_tensor(options), feature = p.feature_tensor(options);
+  in_every_kernel(p, [&](const Tensor& image, const Tensor& feature) {
     for (const std::int64_t offset : offsets) {
       SCOPED_TRACE(offset);
       expect_values("conv_weight", conv_weight(displaced(image, offset), displaced(feature, offset), g), expected);
     }
-  }
+  });
 }
 
 TEST(TensorCoreConvWeightCuda, IntegersAreExactOverTheTable) {
@@ -123,14 +153,11 @@ TEST(TensorCoreConvWeightCuda, RepeatsItsBits) {
   for (const ConvCase& c : tile_cases()) {
     SCOPED_TRACE(c);
     const ConvProblem p = real_problem(geometry(c));
-    for (const Mode& mode : kModes) {
-      SCOPED_TRACE(mode.name);
-      const PrecisionGuard precision(mode.precision);
-      const TensorOptions options{.dtype = mode.dtype, .device = kCUDA};
-      const Tensor image = p.image_tensor(options), feature = p.feature_tensor(options);
+    in_every_kernel(p, [&](const Tensor& host_image, const Tensor& host_feature) {
+      const Tensor image = host_image.to(kCUDA), feature = host_feature.to(kCUDA);
       const Tensor first = conv_weight(image, feature, p.geometry);
       for (int run = 0; run < 5; ++run) expect_same_bits("conv_weight", conv_weight(image, feature, p.geometry), first);
-    }
+    });
   }
 }
 

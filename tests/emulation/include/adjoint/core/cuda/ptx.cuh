@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <cstring>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -21,6 +22,10 @@ inline std::uint32_t copy(std::uint32_t value) { return value; }
 inline std::uint32_t load_shared(std::uint32_t address) {
   if (address % 4 != 0) throw std::runtime_error("emulated ld.shared.b32: unaligned");
   return *reinterpret_cast<const std::uint32_t*>(emulation::shared_pointer(address));
+}
+inline void load_shared_pair(std::uint32_t (&values)[2], std::uint32_t address) {
+  if (address % 8 != 0) throw std::runtime_error("emulated ld.shared.v2.b32: unaligned");
+  std::memcpy(values, emulation::shared_pointer(address), sizeof(values));
 }
 template <int kThreads>
 void barrier(int index) {
