@@ -1,0 +1,344 @@
+#!/usr/bin/env python3
+"""Transposed convolution beside PyTorch's on one GPU: milliseconds, how many times faster, and how near to the floor.
+
+    bench/compare_pytorch.py [--precisions tf32,bfloat16,float32] [--cases DCGAN,HiFi] [--extra] [--quick] [--compile]
+
+Times forward, forward + backward (the gradients of input and weight), and each gradient alone, of adjoint.torch and of
+PyTorch in the ways that people call it: contiguous tensors with cudnn.benchmark, channels_last (tensors converted
+beforehand, 1-D ones as rows of pictures), conv on flipped weights where the stride is 1, and with --compile
+torch.compile. All sides take turns, call by call, on random data; each call finds a cold L2, and the host queues a whole
+round while the GPU sleeps, so that times are the GPU's alone: medians of CUDA events. What a call costs the host is
+measured apart, on a tiny problem.
+
+The floor is the larger of bytes / copy rate and FLOP / matrix rate, both rates measured in the same run: input and output
+are moved once by each of the three operators, float32 takes three TF32 products a product. Results are compared with
+PyTorch's, and a difference makes the program fail.
+
+Needs PyTorch with CUDA, and the shared library in ADJOINT_LIBRARY or build/. Writes --out (JSON).
+"""
+
+import argparse
+import datetime
+import gc
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "python"))
+
+import torch
+import torch.nn.functional as F
+
+import adjoint.torch as adj
+from adjoint import library
+from layers import EXTRA_LAYERS, LAYERS
+
+DTYPES = {"tf32": torch.float32, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+# Differences from PyTorch's result that rounding explains, over the largest element.
+TOLERANCE = {"tf32": 5e-3, "float32": 1e-4, "bfloat16": 3e-2, "float16": 5e-3}
+PARTS = ["forward", "d input", "d weight", "forward + backward"]
+
+
+def set_precision(precision):
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    adj.set_precision("tf32" if precision == "tf32" else "float32")
+
+
+def milliseconds(calls, repeats):
+    """Medians for each of `calls`, name -> function, taking turns."""
+    cold = torch.empty(48 << 20, device="cuda")  # four times the L2; read, so that nothing is left to write back
+    total = torch.empty((), device="cuda")
+    samples = {name: [] for name in calls}
+
+    def round_of_calls():
+        events = {}
+        for name, call in calls.items():
+            torch.sum(cold, dim=0, out=total)
+            pair = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+            pair[0].record()
+            call()
+            pair[1].record()
+            events[name] = pair
+        return events
+
+    for _ in range(2):  # the first lets cudnn.benchmark choose
+        round_of_calls()
+        torch.cuda.synchronize()
+    begin = time.perf_counter()
+    round_of_calls()
+    host_seconds = time.perf_counter() - begin
+    torch.cuda.synchronize()
+    for _ in range(repeats):
+        torch.cuda._sleep(int(2.5e9 * host_seconds))
+        events = round_of_calls()
+        torch.cuda.synchronize()
+        for name, (first, last) in events.items():
+            samples[name].append(first.elapsed_time(last))
+    return {name: statistics.median(times) for name, times in samples.items()}
+
+
+def flipped_conv(layer):
+    """conv_transpose as a convolution, or None where it is none."""
+    a = layer.attributes
+    padding = tuple(d * (k - 1) - p for k, p, d in zip(layer.kernel, a["padding"], a["dilation"]))
+    if any(s != 1 for s in a["stride"]) or any(a["output_padding"]) or min(padding) < 0:
+        return None
+    conv = F.conv1d if layer.rank == 1 else F.conv2d
+
+    def call(x, w):
+        w = w.flip(tuple(range(2, w.dim()))).unflatten(0, (layer.groups, -1)).transpose(1, 2).flatten(0, 1)
+        return conv(x, w, None, 1, padding, a["dilation"], layer.groups)
+
+    return call
+
+
+def as_pictures(layer):
+    """conv_transpose2d for both ranks, since channels_last has two spatial axes."""
+    a = layer.attributes
+    if layer.rank == 1:
+        units = {"stride": 1, "padding": 0, "output_padding": 0, "dilation": 1}
+        a = {**a, **{name: (unit, *a[name]) for name, unit in units.items()}}
+    return lambda x, w: F.conv_transpose2d(x, w, **a)
+
+
+def channels_last(tensor):
+    tensor = tensor.unsqueeze(2) if tensor.dim() == 3 else tensor
+    return tensor.contiguous(memory_format=torch.channels_last)
+
+
+def peers(layer, tensors, arguments):
+    """name -> (function, its tensors); the first two are always there."""
+    rank = layer.rank
+    attributes = layer.attributes
+    ours, theirs = getattr(adj, f"conv_transpose{rank}d"), getattr(F, f"conv_transpose{rank}d")
+    plain = lambda x, w: theirs(x, w, **attributes)
+    result = {"adjoint": (lambda x, w: ours(x, w, **attributes), tensors), "pytorch": (plain, tensors)}
+    if arguments.quick or arguments.spent():
+        return result
+    result["channels_last"] = (as_pictures(layer), [channels_last(t) for t in tensors])
+    if flipped_conv(layer):
+        result["flipped conv"] = (flipped_conv(layer), tensors)
+    if arguments.compile:
+        torch._dynamo.reset()
+        result["compile"] = (torch.compile(plain), tensors)
+    return result
+
+
+def part_call(part, function, tensors):
+    """One call of `part`; what it needs beforehand, such as a recorded forward, is done here."""
+    x, w, dy = tensors
+    if part == "forward":
+        return lambda: function(x, w)
+    x = x.detach().requires_grad_(part != "d weight")
+    w = w.detach().requires_grad_(part != "d input")
+    wanted = [t for t in (x, w) if t.requires_grad]
+    if part == "forward + backward":
+        return lambda: torch.autograd.grad(function(x, w), wanted, dy)
+    y = function(x, w)
+    return lambda: torch.autograd.grad(y, wanted, dy, retain_graph=True)
+
+
+def difference(layer, sides):
+    """The largest over result and gradients, each as a share of the largest element."""
+    worst = 0.0
+    for part in PARTS[:3]:
+        ours, theirs = (part_call(part, *sides[name])() for name in ("adjoint", "pytorch"))
+        if part != "forward":
+            ours, theirs = ours[0], theirs[0]
+        share = (ours - theirs).abs_().amax().item() / theirs.abs().amax().item()
+        worst = max(worst, share if math.isfinite(share) else math.inf)
+    return worst
+
+
+def measure_rates(precisions):
+    """Bytes a second of a copy; FLOP a second of a matrix product in each precision."""
+    source, target = (torch.empty(1 << 28, device="cuda") for _ in range(2))
+    rates = {"copy": 2 * 4 * source.numel() / milliseconds({"": lambda: target.copy_(source)}, 10)[""] * 1e3}
+    size = 8192
+    for precision in {"tf32", *precisions} - {"float32"}:
+        set_precision(precision)
+        a, b = (torch.randn(size, size, device="cuda", dtype=DTYPES[precision]) for _ in range(2))
+        rates[precision] = 2 * size**3 / milliseconds({"": lambda: torch.mm(a, b)}, 10)[""] * 1e3
+    rates["float32"] = rates["tf32"] / 3
+    return rates
+
+
+def floor_ms(layer, precision, rates):
+    nbytes = layer.elements * DTYPES[precision].itemsize
+    return 1e3 * max(nbytes / rates["copy"], layer.flop / rates[precision])
+
+
+def measure(layer, precision, rates, arguments):
+    set_precision(precision)
+    torch.manual_seed(0)
+    shapes = (layer.input_shape, layer.weight_shape, layer.output_shape)
+    tensors = [torch.randn(shape, device="cuda", dtype=DTYPES[precision]) for shape in shapes]
+    sides = peers(layer, tensors, arguments)
+    result = {"case": layer.name, "problem": layer.title, "precision": precision, "difference": difference(layer, sides)}
+    result["parts"] = {}
+    for part in PARTS:
+        calls = {name: part_call(part, *side) for name, side in sides.items()}
+        ms = milliseconds(calls, arguments.repeats)
+        floor = floor_ms(layer, precision, rates) * (3 if part == PARTS[3] else 1)
+        ours = ms["adjoint"]
+        result["parts"][part] = {
+            "ms": ms,
+            "floor_ms": floor,
+            "fraction_of_floor": floor / ours,
+            "speedup": {name: t / ours for name, t in ms.items() if name != "adjoint"},
+        }
+    return result
+
+
+def host_microseconds():
+    """What a call costs the host: a tiny problem, nobody waiting for the GPU."""
+    x, w = (torch.randn(shape, device="cuda") for shape in ((1, 4, 8, 8), (4, 4, 3, 3)))
+    result = {}
+    for name, function in (("adjoint", adj.conv_transpose2d), ("pytorch", F.conv_transpose2d)):
+        dy = torch.randn_like(function(x, w))
+        for part in (PARTS[0], PARTS[3]):
+            call = part_call(part, function, (x, w, dy))
+            for count in (20, 200):
+                torch.cuda.synchronize()
+                begin = time.perf_counter()
+                for _ in range(count):
+                    call()
+                seconds = time.perf_counter() - begin
+            result[f"{name}, {part}"] = seconds / count * 1e6
+    return result
+
+
+def output_of(*command):
+    try:
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def environment():
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "commit": os.environ.get("ADJOINT_COMMIT") or output_of("git", "describe", "--always", "--dirty", "--abbrev=12"),
+        "device": torch.cuda.get_device_name(),
+        "multiprocessors": torch.cuda.get_device_properties(0).multi_processor_count,
+        "driver": output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").split("\n")[0],
+        "pytorch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+        "adjoint": library.version(),
+    }
+
+
+def geometric_mean(values):
+    return math.exp(statistics.fmean(map(math.log, values)))
+
+
+def print_row(name, cells):
+    print(f"{name:<20}" + "".join(f"{ours:>9} {speedup:>6} {best:>6} {floor:>5} " for ours, speedup, best, floor in cells),
+          flush=True)
+
+
+def print_result(result):
+    cells = []
+    for part in result["parts"].values():
+        best = min(part["speedup"].values())
+        cells.append((f"{part['ms']['adjoint']:.3f}", f"{part['speedup']['pytorch']:.2f}x", f"{best:.2f}x",
+                      f"{part['fraction_of_floor']:.2f}"))
+    print_row(result["case"], cells)
+
+
+def summary(results):
+    """Geometric means over the cases of one precision, and the least speedup."""
+    means = {}
+    for part in PARTS:
+        parts = [result["parts"][part] for result in results]
+        speedups = [p["speedup"]["pytorch"] for p in parts]
+        means[part] = {
+            "speedup": geometric_mean(speedups),
+            "least_speedup": min(speedups),
+            "speedup_over_best": geometric_mean([min(p["speedup"].values()) for p in parts]),
+            "fraction_of_floor": geometric_mean([p["fraction_of_floor"] for p in parts]),
+        }
+    return means
+
+
+def print_summary(means):
+    print_row("geometric mean", [("", f"{m['speedup']:.2f}x", f"{m['speedup_over_best']:.2f}x", f"{m['fraction_of_floor']:.2f}")
+                                 for m in means.values()])
+    print_row("least", [("", f"{m['least_speedup']:.2f}x", "", "") for m in means.values()])
+
+
+def against_tf32(results):
+    """float32 here over PyTorch's TF32, geometric means by part; None where one of the two was not run."""
+    by = {(r["case"], r["precision"]): r["parts"] for r in results}
+    shared = [case for case, precision in by if precision == "float32" and (case, "tf32") in by]
+    if not shared:
+        return None
+    return {part: geometric_mean([by[c, "tf32"][part]["ms"]["pytorch"] / by[c, "float32"][part]["ms"]["adjoint"]
+                                  for c in shared]) for part in PARTS}
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--precisions", default="tf32,bfloat16,float32", help=f"of {', '.join(DTYPES)}")
+    parser.add_argument("--cases", default="", help="only those whose names hold one of these words")
+    parser.add_argument("--extra", action="store_true", help="the other shapes in place of the ten")
+    parser.add_argument("--quick", action="store_true", help="5 repeats, and only PyTorch's plain call")
+    parser.add_argument("--compile", action="store_true", help="torch.compile as well; takes minutes")
+    parser.add_argument("--budget", type=float, default=140, help="seconds, after which only PyTorch's plain call is run")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results/pytorch_cuda.json")
+    arguments = parser.parse_args()
+    arguments.precisions = arguments.precisions.split(",")
+    if unknown := set(arguments.precisions) - set(DTYPES):
+        parser.error(f"no such precision: {', '.join(unknown)}")
+    arguments.repeats = 5 if arguments.quick else 21
+    begin = time.monotonic()
+    arguments.spent = lambda: time.monotonic() - begin > arguments.budget
+    return arguments
+
+
+def main():
+    arguments = parse_arguments()
+    torch.backends.cudnn.benchmark = True
+    record = environment()
+    print(", ".join(f"{name} {value}" for name, value in record.items()))
+    record["rates"] = rates = measure_rates(arguments.precisions)
+    print("rates: copy {:.2f} TB/s, ".format(rates["copy"] / 1e12)
+          + ", ".join(f"{name} {rate / 1e12:.0f} TFLOP/s" for name, rate in rates.items() if name != "copy"))
+    record["host_microseconds"] = host_microseconds()
+    print("host, us a call: " + "; ".join(f"{name} {us:.0f}" for name, us in record["host_microseconds"].items()))
+    layers = EXTRA_LAYERS if arguments.extra else LAYERS
+    layers = [l for l in layers if any(word.lower() in l.name.lower() for word in arguments.cases.split(","))]
+    record["results"] = results = []
+    record["summary"] = {}
+    for precision in arguments.precisions:
+        print(f"\n{precision:<20}" + "".join(f"{part:^30}" for part in PARTS))
+        print_row("", [("ms", "speed", "best", "floor")] * len(PARTS))
+        for layer in layers:
+            results.append(measure(layer, precision, rates, arguments))
+            print_result(results[-1])
+            gc.collect()
+            torch.cuda.empty_cache()
+        record["summary"][precision] = summary([r for r in results if r["precision"] == precision])
+        print_summary(record["summary"][precision])
+    record["float32_over_pytorch_tf32"] = against_tf32(results)
+    if record["float32_over_pytorch_tf32"]:
+        print("\nfloat32 here over PyTorch's TF32: "
+              + ", ".join(f"{part} {ratio:.2f}x" for part, ratio in record["float32_over_pytorch_tf32"].items()))
+    print("speed: PyTorch's time / ours; best: its quickest way / ours; floor: floor / ours")
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps(record, indent=1) + "\n")
+    wrong = [r for r in results if not r["difference"] <= TOLERANCE[r["precision"]]]
+    for r in wrong:
+        print(f"DIFFERS from PyTorch: {r['case']}, {r['precision']}: {r['difference']:.2e} of the largest element")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
