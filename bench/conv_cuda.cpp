@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <functional>
 #include <string>
 #include <vector>
@@ -134,8 +135,15 @@ int main(int argc, char** argv) {
   }
   std::printf("%-30s %9s %9s %9s %9s   %7s %7s %7s\n", (kind + ": ms | TFLOP/s").c_str(), "forward", "d input",
               "d weight", "all", "forward", "d input", "d weight");
+  int status = EXIT_SUCCESS;
   for (const Case& c : cases()) {
-    if (std::string(c.name).find(filter) != std::string::npos) bench(c, dtype);
+    if (std::string(c.name).find(filter) == std::string::npos) continue;
+    try {
+      bench(c, dtype);
+    } catch (const std::exception& error) {  // one case does not cost the others
+      std::printf("%-30s %s\n", c.name, error.what());
+      status = EXIT_FAILURE;
+    }
   }
-  return EXIT_SUCCESS;
+  return status;
 }
