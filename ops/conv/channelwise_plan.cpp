@@ -10,7 +10,8 @@ constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
 constexpr std::int64_t kMaxStageBytes = 48 * 1024;
 constexpr std::int64_t kWantedStageBytes = 36 * 1024;  // six blocks a multiprocessor
 constexpr std::int64_t kLeastTiles = 1024;             // fewer leave multiprocessors idle
-constexpr std::int64_t kWantedLinesPerThread = 8;
+constexpr std::int64_t kWantedThreads = 128;           // of a block
+constexpr std::int64_t kWantedLinesPerThread = 16;     // so that finding them costs little
 // conv_weight: blocks, and tiles that a thread adds up in float32 before the sum goes on in float64.
 constexpr std::int64_t kWantedBlocks = 4096;
 constexpr std::int64_t kMostTilesPerSplit = 16;
@@ -132,6 +133,8 @@ void place_stage(ChannelwisePlan& p) {
   p.plane_pitch = fits(plane);
   p.unit_pitch = fits(unit);
   p.row_vectors = fits((wide + 2 * p.vector - 2) / p.vector);
+  p.step_pitch = p.along_row != 0 ? p.lanes / p.w.phases * p.w.period_source : fits(p.h.shift * pitch);
+  p.result_step = p.along_row != 0 ? p.lanes : std::int64_t{p.h.residues} * p.h.phases * p.w.result;
 }
 
 std::int64_t stage_bytes(const ChannelwisePlan& p) {
@@ -192,21 +195,37 @@ void choose_chunks_and_units(ChannelwisePlan& p, std::int64_t least_tiles) {
   }
 }
 
-/// Given axes, channels and kernel: tile and dividers.
-bool choose_tile(ChannelwisePlan& p, std::int64_t least_tiles) {
-  if (!choose_lanes(p)) return false;
-  choose_chunks_and_units(p, least_tiles);
-  p.lines =
-      narrow(std::clamp<std::int64_t>(lines_of_unit(p) * p.tile_units, 1, std::max(kChannelwiseThreads / p.lanes, 1)));
-  const auto divider = [](std::int32_t divisor) { return Divider(static_cast<std::uint32_t>(divisor)); };
+void set_dividers(ChannelwisePlan& p) {
+  const auto divider = [](std::int64_t divisor) { return Divider(static_cast<std::uint32_t>(divisor)); };
   p.lane_divider = divider(p.lanes);
   p.chunk_divider = divider(p.chunks);
   p.phase_divider = divider(p.h.phases);
   p.channel_divider = divider(p.channels);
-  p.row_vectors_divider = divider(p.row_vectors);
+  p.group_divider = divider(p.groups);
+  p.phase_w_divider = divider(p.w.phases);
+  p.vector_threads_divider = divider(p.vector_threads);
   p.stage_rows_divider = divider(p.stage_rows);
   p.stage_channels_divider = divider(p.stage_channels);
-  return p.tiles() < std::int64_t{1} << 31;
+  p.column_tile_divider = divider(p.column_tiles);
+  p.row_tile_divider = divider(p.row_tiles);
+  p.plane_tile_divider = divider(std::min<std::int64_t>(p.plane_tiles(), std::int64_t{1} << 30));
+}
+
+/// Given axes, channels and kernel: tile and dividers.
+bool choose_tile(ChannelwisePlan& p, std::int64_t least_tiles) {
+  if (!choose_lanes(p)) return false;
+  choose_chunks_and_units(p, least_tiles);
+  const std::int64_t lines = lines_of_unit(p) * p.tile_units;
+  const std::int64_t most = std::min<std::int64_t>(std::max(kChannelwiseThreads / p.lanes, 1), lines);
+  const std::int64_t least = std::min<std::int64_t>(ceil_div(kWantedThreads, p.lanes), most);
+  p.lines = narrow(std::clamp(ceil_div(lines, kWantedLinesPerThread), least, most));
+  p.threads = (p.lanes * p.lines + 31) / 32 * 32;
+  p.vector_threads = std::min(p.row_vectors, p.threads);
+  p.row_threads = p.threads / p.vector_threads;
+  p.by_plane = p.pitch % p.vector == 0 && 2 * p.stage_rows * p.row_vectors >= p.threads;
+  set_dividers(p);
+  constexpr std::int64_t kLimit = std::int64_t{1} << 31;
+  return p.tiles() < kLimit && p.units < kLimit;
 }
 
 bool is_one_row(const ChannelwiseAxis& h) {

@@ -20,8 +20,8 @@
 
 namespace adjoint::cuda {
 
-inline constexpr int kChannelwiseWalk = 8;  // results of a chunk
-inline constexpr int kChannelwiseThreads = 256;
+inline constexpr int kChannelwiseWalk = 8;       // results of a chunk
+inline constexpr int kChannelwiseThreads = 256;  // of a block, at most
 inline constexpr int kChannelwiseMaxStride = 16;
 
 /// Taps tap + i * tap_step at source positions source + i * tap_spacing, i in [0, taps), inside the source or not.
@@ -56,10 +56,17 @@ struct ChannelwisePlan {
   std::int32_t column_tiles, row_tiles;  // row_tiles: of a residue
   std::int32_t stage_channels, stage_rows, stage_columns;
   std::int32_t pitch, plane_pitch, unit_pitch;  // floats; congruent to the source's, modulo a vector of 16 bytes
+  std::int32_t step_pitch;                      // floats of the stage from one step of a walk to the next
+  std::int64_t result_step;                     // elements of the result, likewise
   std::int32_t vector;                          // elements in 16 bytes
   std::int32_t row_vectors;                     // vectors that hold a staged row at any alignment
-  Divider lane_divider, chunk_divider, phase_divider, channel_divider;
-  Divider row_vectors_divider, stage_rows_divider, stage_channels_divider;
+  std::int32_t threads;                         // of a block: lanes * lines in whole warps
+  // How they stage: thread t takes vectors t % vector_threads, + vector_threads ... of rows t / vector_threads,
+  // + row_threads ...: of one plane after the other where rows are aligned alike, else of all planes' rows.
+  std::int32_t by_plane, vector_threads, row_threads;
+  Divider lane_divider, chunk_divider, phase_divider, channel_divider, group_divider, phase_w_divider;
+  Divider vector_threads_divider, stage_rows_divider, stage_channels_divider;
+  Divider column_tile_divider, row_tile_divider, plane_tile_divider;
 
   ADJOINT_HD std::int64_t unit_tiles() const { return (units + tile_units - 1) / tile_units; }
   /// Tiles of a block of units.
@@ -86,22 +93,28 @@ ADJOINT_HD constexpr std::int32_t channelwise_ceil_div(std::int32_t a, std::int3
   return -channelwise_floor_div(-a, b);
 }
 
-ADJOINT_HD inline ChannelwiseTile channelwise_tile(const ChannelwisePlan& p, std::int64_t index) {
+ADJOINT_HD inline ChannelwiseTile channelwise_tile(const ChannelwisePlan& p, std::int32_t index) {
+  const auto split = [](std::int32_t n, const Divider& divider, std::int32_t& rest) {
+    const auto quotient = static_cast<std::int32_t>(divider.divide(static_cast<std::uint32_t>(n)));
+    rest = n - quotient * static_cast<std::int32_t>(divider.divisor());
+    return quotient;
+  };
   ChannelwiseTile tile;
-  const std::int64_t unit_tile = index / p.plane_tiles();
-  auto rest = static_cast<std::int32_t>(index - unit_tile * p.plane_tiles());
-  const std::int32_t column_tile = rest % p.column_tiles;
-  rest /= p.column_tiles;
-  tile.residue = rest / p.row_tiles;
-  tile.unit = unit_tile * p.tile_units;
+  std::int32_t in_plane, column_tile, row_tile;
+  tile.unit = static_cast<std::int64_t>(split(index, p.plane_tile_divider, in_plane)) * p.tile_units;
   tile.units = static_cast<std::int32_t>(p.units - tile.unit < p.tile_units ? p.units - tile.unit : p.tile_units);
+  tile.residue = split(split(in_plane, p.column_tile_divider, column_tile), p.row_tile_divider, row_tile);
   const std::int32_t steps = kChannelwiseWalk * p.chunks;
-  tile.first_step = rest % p.row_tiles * steps;
+  tile.first_step = row_tile * steps;
   tile.column = column_tile * p.lanes * (p.along_row != 0 ? steps : 1);
-  tile.source_column = p.w.first_source + tile.column / p.w.phases * p.w.period_source;
-  const std::int32_t first =
-      p.h.transposed != 0 ? tile.residue + channelwise_floor_div(p.h.first_source, p.h.tap_spacing) * p.h.tap_spacing
-                          : p.h.first_source + tile.residue * p.h.period_source;
+  const auto period = static_cast<std::int32_t>(p.phase_w_divider.divide(static_cast<std::uint32_t>(tile.column)));
+  tile.source_column = p.w.first_source + period * p.w.period_source;
+  std::int32_t first = p.h.first_source + tile.residue * p.h.period_source;
+  if (p.h.transposed != 0) {
+    first = p.h.tap_spacing == 1
+                ? p.h.first_source
+                : tile.residue + channelwise_floor_div(p.h.first_source, p.h.tap_spacing) * p.h.tap_spacing;
+  }
   tile.source_row = first + tile.first_step * p.h.shift * p.h.tap_spacing;
   return tile;
 }
@@ -115,7 +128,9 @@ struct ChannelwiseRows {
 ADJOINT_HD inline ChannelwiseRows channelwise_rows(const ChannelwisePlan& p, const ChannelwiseTile& tile,
                                                    std::int32_t phase) {
   std::int32_t stage_row = 0, period = tile.residue;
-  if (p.h.transposed != 0) {
+  if (p.h.transposed != 0 && p.h.tap_spacing == 1) {
+    stage_row = p.h.run[phase].source - p.h.first_source;
+  } else if (p.h.transposed != 0) {
     const std::int32_t spacing = p.h.tap_spacing, source = p.h.run[phase].source;
     const std::int32_t above = channelwise_ceil_div(source - tile.residue, spacing);
     stage_row = above - channelwise_floor_div(p.h.first_source, spacing);

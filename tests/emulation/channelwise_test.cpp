@@ -33,10 +33,6 @@ void expect_same(const char* name, const T* got, const std::vector<double>& expe
   }
 }
 
-unsigned threads_of(const cuda::ChannelwisePlan& plan) {
-  return static_cast<unsigned>((plan.lanes * plan.lines + 31) / 32 * 32);
-}
-
 template <class T>
 void check_gather(const ConvProblem& p, bool transposed, std::uint64_t seed, std::set<std::string>& kernels) {
   const ConvGeometry& g = p.geometry;
@@ -53,7 +49,9 @@ void check_gather(const ConvProblem& p, bool transposed, std::uint64_t seed, std
   const cuda::channelwise::GatherOperands<T> operands{
       source.data(), filter.data(), bias.empty() ? nullptr : biases.data(), out.data(), {}};
   const auto kernel = cuda::channelwise::select_gather<T>(plan);
-  emulation::run({.grid = {static_cast<unsigned>(plan.tiles())}, .block = {threads_of(plan)}, .seed = seed},
+  emulation::run({.grid = {static_cast<unsigned>(plan.tiles())},
+                  .block = {static_cast<unsigned>(plan.threads)},
+                  .seed = seed},
                  [&] { kernel(plan, operands); });
   expect_same(transposed ? "conv_transpose" : "conv", out.data(), expected);
 }
@@ -73,7 +71,9 @@ void check_weight(const ConvProblem& p, std::uint64_t seed, std::set<std::string
   const cuda::channelwise::WeightOperands<T> operands{image.data(), feature.data(), partial.data()};
   const auto kernel = cuda::channelwise::select_weight<T>(walk);
   const std::int64_t blocks = plan.pairs * plan.splits * plan.tap_row_blocks * plan.tap_column_blocks;
-  emulation::run({.grid = {static_cast<unsigned>(blocks)}, .block = {threads_of(walk)}, .seed = seed},
+  emulation::run({.grid = {static_cast<unsigned>(blocks)},
+                  .block = {static_cast<unsigned>(walk.threads)},
+                  .seed = seed},
                  [&] { kernel(plan, operands); });
   emulation::run({.grid = {1}, .block = {32}, .seed = seed}, [&] {
     cuda::channelwise::add_pair_splits<T>(partial.data(), out.data(), static_cast<std::int64_t>(p.filter.size()),

@@ -30,9 +30,9 @@ void run_gather(const ChannelwisePlan& plan, const ConvProblem& problem) {
                                                 static_cast<const T*>(problem.second),
                                                 static_cast<const T*>(problem.bias), static_cast<T*>(problem.out),
                                                 Activate<float>(problem.activation)};
-  const auto threads = static_cast<unsigned>((plan.lanes * plan.lines + 31) / 32 * 32);
   launch(channelwise::select_gather<T>(plan),
-         {dim3(static_cast<unsigned>(plan.tiles())), dim3(threads), static_cast<std::size_t>(plan.smem_floats()) * 4},
+         {dim3(static_cast<unsigned>(plan.tiles())), dim3(static_cast<unsigned>(plan.threads)),
+          static_cast<std::size_t>(plan.smem_floats()) * 4},
          problem.device, plan, operands);
 }
 

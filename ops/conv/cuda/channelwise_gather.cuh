@@ -41,18 +41,20 @@ __device__ __forceinline__ Line find_line(const ChannelwisePlan& p, const Channe
   const int first_step = line.chunk * kChannelwiseWalk;
   line.row = rows.result_row;
   line.column = column;
-  line.stage = unit * p.unit_pitch + rows.stage_row * p.pitch;
+  line.stage = unit * p.unit_pitch + rows.stage_row * p.pitch + first_step * p.step_pitch;
   if (p.along_row != 0) {
     line.column += first_step * p.lanes;
     line.count = (p.w.result - line.column + p.lanes - 1) / p.lanes;
-    line.stage += first_step * (p.lanes / p.w.phases) * p.w.period_source;
   } else {
     const int step_rows = p.h.residues * p.h.phases;
     line.row += first_step * step_rows;
     line.count = (p.h.result - line.row + step_rows - 1) / step_rows;
-    line.stage += first_step * p.h.shift * p.pitch;
   }
   return line;
+}
+
+__device__ __forceinline__ std::int64_t group_of(const ChannelwisePlan& p, std::int64_t unit) {
+  return unit - p.group_divider.divide(static_cast<unsigned>(unit)) * static_cast<std::int64_t>(p.groups);
 }
 
 /// The sum of result `step` of a line by its definition: no product that has no place in the source.
@@ -64,7 +66,7 @@ __device__ __forceinline__ float defined_sum(const ChannelwisePlan& p, const Gat
   const ChannelwiseRun run_h = p.h.run[row % p.h.phases], run_w = p.w.run[column % p.w.phases];
   const int source_row = run_h.source + row / p.h.phases * p.h.period_source;
   const int source_column = run_w.source + column / p.w.phases * p.w.period_source;
-  const std::int64_t group = line.unit % p.groups;
+  const std::int64_t group = group_of(p, line.unit);
   float sum = 0;
   for (int c = 0; c < p.source_channels; ++c) {
     const T* plane =
@@ -107,7 +109,7 @@ struct Taps {
 /// Any number of taps at any spacing: a loop over them around the walk's steps.
 template <class T>
 __device__ __forceinline__ void add_any_taps(const ChannelwisePlan& p, const T* filter, const ChannelwiseRun& run_h,
-                                             const ChannelwiseRun& run_w, const float* from, int step_pitch,
+                                             const ChannelwiseRun& run_w, const float* from,
                                              float (&sums)[kChannelwiseWalk]) {
   for (int i = 0; i < run_h.taps; ++i) {
     const float* row = from + i * p.pitch;
@@ -117,7 +119,7 @@ __device__ __forceinline__ void add_any_taps(const ChannelwisePlan& p, const T* 
       const float tap = to_float(taps[j * p.w.tap_step]);
       const float* at = row + j * p.w.tap_spacing;
 #pragma unroll
-      for (int step = 0; step < kChannelwiseWalk; ++step) sums[step] = fmaf(at[step * step_pitch], tap, sums[step]);
+      for (int step = 0; step < kChannelwiseWalk; ++step) sums[step] = fmaf(at[step * p.step_pitch], tap, sums[step]);
     }
   }
 }
@@ -134,15 +136,13 @@ __device__ __forceinline__ void activate_values(const Activate<float>& activate,
   }
 }
 
-/// Adds the bias, activates and stores the line. A product of zero, outside the source or of a tap that a phase lacks,
-/// is NaN with an infinite factor: what came out as NaN is summed again by its definition.
+/// Adds the bias, activates and stores `count` results from step `first` of a line on. A product of zero, outside the
+/// source or of a tap that a phase lacks, is NaN with an infinite factor: what came out as NaN is summed again by its
+/// definition.
 template <class T>
-__device__ __forceinline__ void store_line(const ChannelwisePlan& p, const GatherOperands<T>& operands,
-                                           const Line& line, float bias, const float (&sums)[kChannelwiseWalk]) {
-  const std::int64_t plane = line.unit * p.channels + line.channel;
-  const std::int64_t row_step = static_cast<std::int64_t>(p.h.residues) * p.h.phases * p.w.result;
-  const std::int64_t result_step = p.along_row != 0 ? p.lanes : row_step;
-  T* to = operands.result + (plane * p.h.result + line.row) * p.w.result + line.column;
+__device__ __forceinline__ void store_chunk(const ChannelwisePlan& p, const GatherOperands<T>& operands,
+                                            const Line& line, int first, int count, float bias,
+                                            const float (&sums)[kChannelwiseWalk], T* to) {
   float values[kChannelwiseWalk];
   bool lost = false;
 #pragma unroll
@@ -152,15 +152,34 @@ __device__ __forceinline__ void store_line(const ChannelwisePlan& p, const Gathe
   }
   activate_values(operands.activate, values);
   T* at = to;
+  if (count >= kChannelwiseWalk) {
 #pragma unroll
-  for (int step = 0; step < kChannelwiseWalk; ++step) {
-    if (step < line.count) *at = from_float<T>(values[step]);
-    at += result_step;
+    for (int step = 0; step < kChannelwiseWalk; ++step, at += p.result_step) *at = from_float<T>(values[step]);
+  } else {
+#pragma unroll
+    for (int step = 0; step + 1 < kChannelwiseWalk; ++step, at += p.result_step) {
+      if (step < count) *at = from_float<T>(values[step]);
+    }
   }
   if (!lost) return;
 #pragma unroll 1
-  for (int step = 0; step < kChannelwiseWalk && step < line.count; ++step) {
-    to[step * result_step] = from_float<T>(operands.activate(defined_sum(p, operands, line, step) + bias));
+  for (int step = 0; step < kChannelwiseWalk && step < count; ++step) {
+    to[step * p.result_step] = from_float<T>(operands.activate(defined_sum(p, operands, line, first + step) + bias));
+  }
+}
+
+/// Sums of a chunk whose tap (0, 0) of the first result is at `from`, over one channel of the source.
+template <int kTapsH, int kTapsW, int kShift>
+__device__ __forceinline__ void add_channel(const ChannelwisePlan& p, const Taps<kTapsH, kTapsW>& taps,
+                                            const float* from, float (&sums)[kChannelwiseWalk]) {
+  const auto meet = [&](int step, int i, const float(&values)[kTapsW]) {
+#pragma unroll
+    for (int j = 0; j < kTapsW; ++j) sums[step] = fmaf(values[j], taps.values[i][j], sums[step]);
+  };
+  if constexpr (kTapsH == 1) {
+    walk<1, kTapsW, 1>(from, p.step_pitch, 1, 1, meet);
+  } else {
+    walk<kTapsH, kTapsW, kShift>(from, p.pitch, p.h.shift, 1, meet);
   }
 }
 
@@ -171,49 +190,53 @@ __device__ __forceinline__ void compute_lines(const ChannelwisePlan& p, const Ch
                                               int thread_line) {
   const int column = tile.column + lane;
   if (column >= p.w.result) return;
-  const int period = column / p.w.phases;
+  const auto period = static_cast<int>(p.phase_w_divider.divide(static_cast<unsigned>(column)));
   const ChannelwiseRun run_w = p.w.run[column - period * p.w.phases];
-  const float* lane_stage = stage + (run_w.source + period * p.w.period_source - tile.source_column);
-  const int row_step = p.along_row != 0 ? p.lanes / p.w.phases * p.w.period_source : p.pitch;
+  stage += run_w.source + period * p.w.period_source - tile.source_column;
   const int lines = tile.units * p.channels * p.h.phases * p.chunks;
   const int share = (lines + p.lines - 1) / p.lines;
   const int end = min(lines, (thread_line + 1) * share);
   Taps<kTapsH == 0 ? 1 : kTapsH, kTapsH == 0 ? 1 : kTapsW> taps{};
-  float bias = 0;
 #pragma unroll 1
-  for (int index = thread_line * share; index < end; ++index) {
+  for (int index = thread_line * share; index < end;) {
     const Line line = find_line(p, tile, index, column);
-    if (line.count <= 0) continue;
+    const int chunks = min(end - index, p.chunks - line.chunk);
+    const int count = min(line.count, chunks * kChannelwiseWalk);
+    index += chunks;
     const ChannelwiseRun run_h = p.h.run[line.phase];
-    const bool new_taps = line.chunk == 0 || index == thread_line * share;
-    const auto group = static_cast<std::int64_t>(line.unit % p.groups);
-    const T* filter =
-        operands.filter + group * p.channels * p.source_channels * p.taps + line.channel * p.filter_channel;
-    if (new_taps && operands.bias != nullptr) bias = to_float(operands.bias[group * p.channels + line.channel]);
-    float sums[kChannelwiseWalk] = {};
-    for (int c = 0; run_h.taps > 0 && c < p.source_channels; ++c) {
-      const float* from = lane_stage + line.stage + c * p.plane_pitch;
-      const T* channel_filter = filter + c * p.filter_source;
-      if constexpr (kTapsH == 0) {
-        const int step_pitch = p.along_row != 0 ? row_step : p.h.shift * row_step;
-        add_any_taps(p, channel_filter, run_h, run_w, from, step_pitch, sums);
-      } else {
-        if (new_taps || p.source_channels > 1) taps.load(p, channel_filter, run_h, run_w);
-        const int shift = p.along_row != 0 ? 1 : p.h.shift;
-        if constexpr (kTapsH == 1) {
-          walk<1, kTapsW, 1>(from, shift * row_step, 1, 1, [&](int step, int i, const float(&values)[kTapsW]) {
-#pragma unroll
-            for (int j = 0; j < kTapsW; ++j) sums[step] = fmaf(values[j], taps.values[i][j], sums[step]);
-          });
-        } else {
-          walk<kTapsH, kTapsW, kShift>(from, row_step, shift, 1, [&](int step, int i, const float(&values)[kTapsW]) {
-#pragma unroll
-            for (int j = 0; j < kTapsW; ++j) sums[step] = fmaf(values[j], taps.values[i][j], sums[step]);
-          });
-        }
-      }
+    const std::int64_t channel = group_of(p, line.unit) * p.channels + line.channel;
+    const T* filter = operands.filter + group_of(p, line.unit) * p.channels * p.source_channels * p.taps +
+                      line.channel * p.filter_channel;
+    const float bias = operands.bias != nullptr ? to_float(operands.bias[channel]) : 0.0F;
+    const std::int64_t plane = line.unit * p.channels + line.channel;
+    T* to = operands.result + (plane * p.h.result + line.row) * p.w.result + line.column;
+    const float* from = stage + line.stage;
+    if constexpr (kTapsH != 0) {
+      if (p.source_channels == 1) taps.load(p, filter, run_h, run_w);
     }
-    store_line(p, operands, line, bias, sums);
+#pragma unroll 1
+    for (int first = 0; first < count; first += kChannelwiseWalk) {
+      float sums[kChannelwiseWalk] = {};
+      if (run_h.taps > 0) {
+        const T* channel_filter = filter;
+        const float* channel_from = from;
+        int channels_left = p.source_channels;
+#pragma unroll 1
+        do {
+          if constexpr (kTapsH == 0) {
+            add_any_taps(p, channel_filter, run_h, run_w, channel_from, sums);
+          } else {
+            if (p.source_channels > 1) taps.load(p, channel_filter, run_h, run_w);
+            add_channel<kTapsH, kTapsW, kShift>(p, taps, channel_from, sums);
+          }
+          channel_filter += p.filter_source;
+          channel_from += p.plane_pitch;
+        } while (--channels_left > 0);
+      }
+      store_chunk(p, operands, line, first, count - first, bias, sums, to);
+      from += kChannelwiseWalk * p.step_pitch;
+      to += kChannelwiseWalk * p.result_step;
+    }
   }
 }
 
@@ -224,7 +247,7 @@ template <class T, int kTapsH, int kTapsW, int kShift>
 __global__ void __launch_bounds__(kChannelwiseThreads, blocks_per_multiprocessor(kTapsH* kTapsW))
     gather_kernel(const __grid_constant__ ChannelwisePlan p, const GatherOperands<T> operands) {
   float* stage = reinterpret_cast<float*>(ptx::dynamic_smem());
-  const ChannelwiseTile tile = channelwise_tile(p, blockIdx.x);
+  const ChannelwiseTile tile = channelwise_tile(p, static_cast<int>(blockIdx.x));
   const T* first = operands.source + tile.unit * p.unit_stride +
                    static_cast<std::int64_t>(tile.source_row) * p.w.source + tile.source_column;
   stage_tile(p, tile, operands.source, first, stage);

@@ -36,42 +36,98 @@ __device__ __forceinline__ void stage_vector(float* to, const T* from, bool insi
   }
 }
 
+/// Vector of the stage that begins at `column` of the source's row `row`; `from` is there.
+template <class T>
+__device__ __forceinline__ void stage_part(const ChannelwisePlan& p, float* to, const T* from, int row, int column,
+                                           const T* anywhere) {
+  constexpr int kVector = 16 / sizeof(T);
+  const bool row_inside = static_cast<unsigned>(row) < static_cast<unsigned>(p.h.source);
+  const bool whole = column >= 0 && column + kVector <= p.w.source;
+  if (whole || !row_inside || column + kVector <= 0 || column >= p.w.source) {
+    stage_vector(to, from, row_inside && whole, anywhere);
+    return;
+  }
+#pragma unroll 1
+  for (int i = 0; i < kVector; ++i) {
+    const bool inside = column + i >= 0 && column + i < p.w.source;
+    if constexpr (std::is_same_v<T, float>) {
+      ptx::cp_async_zfill<4>(ptx::shared_address(to + i), inside ? from + i : anywhere, inside);
+    } else {
+      to[i] = inside ? to_float(from[i]) : 0.0F;
+    }
+  }
+}
+
+/// One plane, whose rows are aligned alike: a thread's columns are the same in all of its rows. `begin`: of the plane
+/// in the stage.
+template <class T>
+__device__ __forceinline__ void stage_plane(const ChannelwisePlan& p, const ChannelwiseTile& tile, const T* source,
+                                            const T* first, float* stage, int begin, int first_row, int vector) {
+  constexpr int kVector = 16 / sizeof(T);
+  const int row_stride = p.h.tap_spacing * p.w.source;
+  for (; vector < p.row_vectors; vector += p.vector_threads) {
+    const int at = (begin & ~(kVector - 1)) + vector * kVector, past = at - begin;
+    if (past >= p.stage_columns) return;
+    const int column = tile.source_column + past;
+    const bool whole = column >= 0 && column + kVector <= p.w.source;
+    const bool mixed = !whole && column + kVector > 0 && column < p.w.source;
+    float* to = stage + at + first_row * p.pitch;
+    const T* from = first + (first_row * row_stride + past);
+    int source_row = tile.source_row + first_row * p.h.tap_spacing;
+    const auto next_row = [&] {
+      to += p.row_threads * p.pitch;
+      from += p.row_threads * row_stride;
+      source_row += p.row_threads * p.h.tap_spacing;
+    };
+    if (mixed) {
+#pragma unroll 1
+      for (int row = first_row; row < p.stage_rows; row += p.row_threads, next_row()) {
+        stage_part(p, to, from, source_row, column, source);
+      }
+    } else {
+#pragma unroll 4
+      for (int row = first_row; row < p.stage_rows; row += p.row_threads, next_row()) {
+        stage_vector(to, from, whole && static_cast<unsigned>(source_row) < static_cast<unsigned>(p.h.source), source);
+      }
+    }
+  }
+}
+
 /// By all threads of the block; complete after finish_stage() and __syncthreads(). `first`: the source's element at the
 /// tile's source_row and source_column in its first plane, inside the source or not.
 template <class T>
 __device__ __forceinline__ void stage_tile(const ChannelwisePlan& p, const ChannelwiseTile& tile, const T* source,
                                            const T* first, float* stage) {
   constexpr int kVector = 16 / sizeof(T);
-  const int shift = stage_shift(p, first);
-  const int count = tile.units * p.stage_channels * p.stage_rows * p.row_vectors;
-  const int row_stride = p.h.tap_spacing * p.w.source;
-#pragma unroll 2
-  for (int index = static_cast<int>(threadIdx.x); index < count; index += static_cast<int>(blockDim.x)) {
-    const auto row_all = static_cast<int>(p.row_vectors_divider.divide(static_cast<unsigned>(index)));
-    const auto plane = static_cast<int>(p.stage_rows_divider.divide(static_cast<unsigned>(row_all)));
+  const auto first_row = static_cast<int>(p.vector_threads_divider.divide(threadIdx.x));
+  const int first_vector = static_cast<int>(threadIdx.x) - first_row * p.vector_threads;
+  if (first_row >= p.row_threads) return;
+  const int shift = stage_shift(p, first), planes = tile.units * p.stage_channels;
+  const auto find_plane = [&](int plane, int& begin) {
     const auto unit = static_cast<int>(p.stage_channels_divider.divide(static_cast<unsigned>(plane)));
-    const int channel = plane - unit * p.stage_channels, row = row_all - plane * p.stage_rows;
-    const int begin = shift + unit * p.unit_pitch + channel * p.plane_pitch + row * p.pitch;
-    const int at = (begin & ~(kVector - 1)) + (index - row_all * p.row_vectors) * kVector;
-    if (at >= begin + p.stage_columns) continue;
-    const int source_row = tile.source_row + row * p.h.tap_spacing;
-    const int source_column = tile.source_column + (at - begin);
-    const bool row_inside = source_row >= 0 && source_row < p.h.source;
-    const T* from = first + unit * p.unit_stride + static_cast<std::int64_t>(channel) * p.h.source * p.w.source +
-                    static_cast<std::int64_t>(row) * row_stride + (at - begin);
-    const bool outside = !row_inside || source_column + kVector <= 0 || source_column >= p.w.source;
-    if (outside || (source_column >= 0 && source_column + kVector <= p.w.source)) {
-      stage_vector(stage + at, from, !outside, source);
-    } else {
-#pragma unroll 1
-      for (int i = 0; i < kVector; ++i) {
-        const bool inside = source_column + i >= 0 && source_column + i < p.w.source;
-        if constexpr (std::is_same_v<T, float>) {
-          ptx::cp_async_zfill<4>(ptx::shared_address(stage + at + i), inside ? from + i : source, inside);
-        } else {
-          stage[at + i] = inside ? to_float(from[i]) : 0.0F;
-        }
-      }
+    const int channel = plane - unit * p.stage_channels;
+    begin = shift + unit * p.unit_pitch + channel * p.plane_pitch;
+    return first + unit * p.unit_stride + static_cast<std::int64_t>(channel) * (p.h.source * p.w.source);
+  };
+  if (p.by_plane != 0) {
+    for (int plane = 0; plane < planes; ++plane) {
+      int begin;
+      const T* plane_first = find_plane(plane, begin);
+      stage_plane(p, tile, source, plane_first, stage, begin, first_row, first_vector);
+    }
+    return;
+  }
+  for (int index = first_row; index < planes * p.stage_rows; index += p.row_threads) {
+    const auto plane = static_cast<int>(p.stage_rows_divider.divide(static_cast<unsigned>(index)));
+    const int row = index - plane * p.stage_rows;
+    int begin;
+    const T* row_first = find_plane(plane, begin) + row * p.h.tap_spacing * p.w.source;
+    begin += row * p.pitch;
+    for (int vector = first_vector; vector < p.row_vectors; vector += p.vector_threads) {
+      const int at = (begin & ~(kVector - 1)) + vector * kVector, past = at - begin;
+      if (past >= p.stage_columns) break;
+      stage_part(p, stage + at, row_first + past, tile.source_row + row * p.h.tap_spacing, tile.source_column + past,
+                 source);
     }
   }
 }

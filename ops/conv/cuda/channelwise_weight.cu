@@ -34,9 +34,9 @@ void run_weight(const ChannelwiseWeightPlan& plan, const ConvProblem& problem) {
                                                 static_cast<const T*>(problem.second),
                                                 static_cast<float*>(partial.data())};
   const std::int64_t blocks = plan.pairs * plan.splits * plan.tap_row_blocks * plan.tap_column_blocks;
-  const auto threads = static_cast<unsigned>((walk.lanes * walk.lines + 31) / 32 * 32);
   launch(channelwise::select_weight<T>(walk),
-         {dim3(static_cast<unsigned>(blocks)), dim3(threads), static_cast<std::size_t>(walk.smem_floats()) * 4},
+         {dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(walk.threads)),
+          static_cast<std::size_t>(walk.smem_floats()) * 4},
          problem.device, plan, operands);
   const auto add_blocks = static_cast<unsigned>(std::clamp<std::int64_t>((count + 255) / 256, 1, 1024));
   launch(channelwise::add_pair_splits<T>, {dim3(add_blocks), dim3(256)}, problem.device,

@@ -21,7 +21,7 @@ struct WeightOperands {
 /// A block's taps, channels and tiles.
 struct WeightWork {
   std::int64_t pair, split;
-  std::int64_t group, image_channel, feature_channel;  // of all groups, each
+  std::int64_t image_channel, feature_channel;  // of all groups
   std::int64_t first_tile, end_tile;
   int first_tap_h, first_tap_w;
 };
@@ -33,12 +33,14 @@ __device__ __forceinline__ WeightWork weight_work(const ChannelwiseWeightPlan& p
   block /= tap_blocks;
   work.first_tap_h = static_cast<int>(tap_block) / p.tap_column_blocks * p.walk.taps_h;
   work.first_tap_w = static_cast<int>(tap_block) % p.tap_column_blocks * p.walk.taps_w;
-  const auto pairs = static_cast<unsigned>(p.pairs);
-  work.pair = block % pairs;
-  work.split = block / pairs;
-  work.feature_channel = work.pair / p.image_channels;
-  work.group = work.feature_channel / p.feature_channels;
-  work.image_channel = work.group * p.image_channels + work.pair % p.image_channels;
+  const auto pairs = static_cast<unsigned>(p.pairs), split = block / pairs, pair = block - split * pairs;
+  const auto image_channels = static_cast<unsigned>(p.image_channels);
+  const unsigned feature_channel = pair / image_channels;
+  work.pair = pair;
+  work.split = split;
+  work.feature_channel = feature_channel;
+  work.image_channel =
+      feature_channel / static_cast<unsigned>(p.feature_channels) * image_channels + pair % image_channels;
   work.first_tile = work.split * p.tiles_per_split;
   work.end_tile = min(work.first_tile + p.tiles_per_split, p.walk.tiles());
   return work;
@@ -47,7 +49,7 @@ __device__ __forceinline__ WeightWork weight_work(const ChannelwiseWeightPlan& p
 /// The tile as the block's first tap sees it.
 __device__ __forceinline__ ChannelwiseTile weight_tile(const ChannelwiseWeightPlan& p, const WeightWork& work,
                                                        std::int64_t index) {
-  ChannelwiseTile tile = channelwise_tile(p.walk, index);
+  ChannelwiseTile tile = channelwise_tile(p.walk, static_cast<int>(index));
   tile.source_row += work.first_tap_h * p.walk.h.tap_spacing;
   tile.source_column += work.first_tap_w * p.walk.w.tap_spacing;
   return tile;
@@ -97,21 +99,20 @@ __device__ __forceinline__ void add_tile(const ChannelwiseWeightPlan& plan, cons
     if (line.count <= 0) continue;
     const T* feature = feature_plane(plan, operands, work, tile.unit + unit) +
                        static_cast<std::int64_t>(line.row) * p.w.result + line.column;
-    const std::int64_t feature_step = static_cast<std::int64_t>(line.row_step) * p.w.result + line.column_step;
     float values[kChannelwiseWalk];
 #pragma unroll
     for (int step = 0; step < kChannelwiseWalk; ++step) {
-      values[step] = step < line.count ? to_float(feature[step * feature_step]) : 0.0F;
+      values[step] = step < line.count ? to_float(feature[step * p.result_step]) : 0.0F;
     }
-    const int step_pitch = p.along_row != 0 ? p.lanes * p.w.period_source : p.h.shift * p.pitch;
-    const float* from = stage + unit * p.unit_pitch + chunk * kChannelwiseWalk * step_pitch + lane * p.w.period_source;
+    const float* from =
+        stage + unit * p.unit_pitch + chunk * kChannelwiseWalk * p.step_pitch + lane * p.w.period_source;
     const auto meet = [&](int step, int i, const float(&image)[kTapsW]) {
 #pragma unroll
       for (int j = 0; j < kTapsW; ++j) sums[i][j] = fmaf(image[j], values[step], sums[i][j]);
     };
     const int spacing = kAdjacent ? 1 : p.w.tap_spacing;
     if constexpr (kTapsH == 1) {
-      walk<1, kTapsW, 1>(from, step_pitch, 1, spacing, meet);
+      walk<1, kTapsW, 1>(from, p.step_pitch, 1, spacing, meet);
     } else {
       walk<kTapsH, kTapsW, kShift>(from, p.pitch, p.h.shift, spacing, meet);
     }
@@ -125,7 +126,7 @@ __device__ __forceinline__ float defined_share(const ChannelwiseWeightPlan& plan
   const ChannelwisePlan& p = plan.walk;
   float sum = 0;
   for (std::int64_t index = work.first_tile; index < work.end_tile; ++index) {
-    const ChannelwiseTile tile = channelwise_tile(p, index);
+    const ChannelwiseTile tile = channelwise_tile(p, static_cast<int>(index));
     const int count = tile.units * p.chunks * p.lanes;
     for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) {
       const int line_index = i / p.lanes, unit = line_index / p.chunks;
@@ -152,9 +153,8 @@ __device__ __forceinline__ float sum_of_warp(float value) {
   return value;
 }
 
-/// The blocks that share a multiprocessor are the compiler's choice up to 16 taps.
 template <class T, int kTapsH, int kTapsW, int kShift, bool kAdjacent>
-__global__ void __launch_bounds__(kChannelwiseThreads, kTapsH* kTapsW <= 16 ? 0 : 2)
+__global__ void __launch_bounds__(kChannelwiseThreads, kTapsH* kTapsW <= 16 ? 3 : 2)
     weight_kernel(const __grid_constant__ ChannelwiseWeightPlan plan, const WeightOperands<T> operands) {
   constexpr int kTaps = kTapsH * kTapsW;
   __shared__ float warp_sums[kMostWarps][kTaps];
