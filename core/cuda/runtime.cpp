@@ -2,6 +2,7 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/cuda/backend.h>
+#include <adjoint/core/cuda/multiprocessors.h>
 
 #include <algorithm>
 #include <array>
@@ -18,6 +19,8 @@ namespace {
 constexpr std::size_t kMaxDevices = std::numeric_limits<std::int8_t>::max() + std::size_t{1};
 
 thread_local std::array<cudaStream_t, kMaxDevices> current_streams{};
+
+thread_local int most_multiprocessors = std::numeric_limits<int>::max();
 
 // After these the context is lost, and every later call fails the same way.
 bool is_sticky(cudaError_t status) {
@@ -109,8 +112,12 @@ int multiprocessor_count(int device) {
     ADJOINT_CUDA(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, device));
     count.store(value, std::memory_order_relaxed);
   }
-  return count.load(std::memory_order_relaxed);
+  return std::min(count.load(std::memory_order_relaxed), most_multiprocessors);
 }
+
+LimitMultiprocessors::LimitMultiprocessors(int count) : before_(std::exchange(most_multiprocessors, count)) {}
+
+LimitMultiprocessors::~LimitMultiprocessors() { most_multiprocessors = before_; }
 
 Workspace::Workspace(std::size_t nbytes, int device) : nbytes_(nbytes), device_(device) {
   if (nbytes_ > 0) data_ = allocate(nbytes_, device_, &stream_);

@@ -1,0 +1,65 @@
+// For tests that need a GPU: one CUDA kernel of the trio at a time, on operands anywhere in memory, into outputs that
+// hold NaN beforehand, inside and around.
+#pragma once
+
+#ifdef ADJOINT_WITH_CUDA
+#include <adjoint/core/tensor.h>
+#include <adjoint/ops/conv/cuda/dispatch.h>
+#include <adjoint/tests/support/conv_cases.h>
+
+#include <cstdint>
+#include <string>
+
+namespace adjoint::testing {
+
+/// What the tensor-core kernels compute with.
+struct ConvMode {
+  const char* name;
+  DType dtype;
+  Precision precision;
+};
+inline constexpr ConvMode kConvModes[] = {{"float32", kFloat32, Precision::kFull},
+                                          {"tf32", kFloat32, Precision::kTF32},
+                                          {"bfloat16", kBFloat16, Precision::kFull},
+                                          {"float16", kFloat16, Precision::kFull}};
+inline constexpr cuda::ConvRole kConvRoles[] = {cuda::ConvRole::kFeature, cuda::ConvRole::kImage,
+                                                cuda::ConvRole::kFilter};
+
+const char* role_name(cuda::ConvRole role);
+/// Elements of the result, of the operands, and of the bias, 0 for none.
+struct ConvSizes {
+  std::int64_t first, second, bias, out;
+};
+ConvSizes conv_sizes(cuda::ConvRole role, const ConvGeometry& g);
+
+/// A geometry of at most three million multiply-adds from a seed; every attribute takes small and large values.
+ConvCase random_conv_case(std::uint64_t seed);
+
+/// Operands of one call. Each is flat, on the GPU, and begins anywhere.
+struct ConvOperands {
+  Tensor first, second, bias;  // bias may be undefined
+};
+/// Integers up to `first_magnitude` and `second_magnitude`, biases up to 3, at addresses that the seed chooses. Valid
+/// while the program runs: they are views of shared memory.
+ConvOperands integer_operands(cuda::ConvRole role, const ConvGeometry& g, DType dtype, std::int64_t first_magnitude,
+                              std::int64_t second_magnitude, std::uint64_t seed);
+/// The same with reals in [-1, 1).
+ConvOperands real_operands(cuda::ConvRole role, const ConvGeometry& g, DType dtype, std::uint64_t seed);
+
+/// The call without its result.
+cuda::ConvProblem conv_problem(cuda::ConvRole role, const ConvGeometry& g, const ConvMode& mode,
+                               const ConvOperands& operands);
+
+inline constexpr std::int64_t kGuard = 64;  // elements on either side of a result
+
+/// Runs `kernel` into memory that holds NaN, `offset` elements past a multiple of 256 bytes. The result, on the
+/// device, has kGuard elements before and after it.
+Tensor run_guarded(const cuda::ConvKernel& kernel, cuda::ConvProblem problem, std::int64_t offset);
+/// Fails unless two such results are equal, what is around them included.
+void expect_same_guarded(const std::string& what, const Tensor& actual, const Tensor& expected);
+
+/// Compute capability, 90 for 9.0.
+int compute_capability();
+
+}  // namespace adjoint::testing
+#endif
