@@ -371,10 +371,11 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
     if (std::int64_t{candidate.groups} * candidate.column_tiles > kMaxGridY) return;  // packing's grid
     int log2_positions = 0;
     while ((1 << log2_positions) < tile.positions()) ++log2_positions;
-    for (int w = 3; w <= log2_positions; ++w) {
-      if (w > 3 && (1 << (w - 1)) >= candidate.q_w) break;
-      for (int h = 0; h <= log2_positions - w; ++h) {
-        if (h > 0 && (1 << (h - 1)) >= candidate.q_h) break;
+    // Of equals, long rows and few images: they lie together in memory.
+    for (int w = log2_positions; w >= 3; --w) {
+      if (w > 3 && (1 << (w - 1)) >= candidate.q_w) continue;
+      for (int h = log2_positions - w; h >= 0; --h) {
+        if (h > 0 && (1 << (h - 1)) >= candidate.q_h) continue;
         const int n = log2_positions - w - h;
         candidate.log2_tile_w = w;
         candidate.log2_tile_h = h;
@@ -391,11 +392,18 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
       }
     }
   };
-  for (const CorrelationTile& tile : split ? kSplitCorrelationTiles : kCorrelationTiles) {
-    try_tile(tile, 1);
-    // Few channels: all rows of phases share a tile's columns, and the input is read once for them.
-    const std::int64_t all = std::int64_t{candidate.n_channels} * candidate.out_stride_w * candidate.out_stride_h;
-    if (candidate.out_stride_h > 1 && all <= tile.columns) try_tile(tile, candidate.out_stride_h);
+  const auto try_tiles = [&](const auto& tiles) {
+    for (const CorrelationTile& tile : tiles) {
+      try_tile(tile, 1);
+      // Few channels: all rows of phases share a tile's columns, and the input is read once for them.
+      const std::int64_t all = std::int64_t{candidate.n_channels} * candidate.out_stride_w * candidate.out_stride_h;
+      if (candidate.out_stride_h > 1 && all <= tile.columns) try_tile(tile, candidate.out_stride_h);
+    }
+  };
+  if (split) {
+    try_tiles(kSplitCorrelationTiles);
+  } else {
+    try_tiles(kCorrelationTiles);
   }
   return best < std::numeric_limits<double>::infinity();
 }

@@ -37,17 +37,15 @@ inline constexpr int kCorrelationBarrierBytes = 16 * (kMaxCorrelationStages + kM
 /// The tile shapes that are compiled. One block a multiprocessor serves problems bound by matrix work; two with a
 /// consumer each overlap one's stores with the other's products.
 struct CorrelationTile {
-  int columns;        // wgmma's N: 16, 32, 64 or 128
+  int columns;        // wgmma's N: 16, 32, 64, 128 or 256
   int m_tiles;        // rows of 64 positions of a consumer warpgroup
   int consumers;      // warpgroups that multiply
   int blocks_per_sm;  // resident at once
   bool halves;        // whether steps may take half of its columns
   constexpr int positions() const { return 64 * m_tiles * consumers; }
 };
-inline constexpr CorrelationTile kCorrelationTiles[] = {{128, 2, 2, 1, true},
-                                                        {64, 4, 1, 2, false},
-                                                        {32, 4, 1, 2, false},
-                                                        {16, 4, 1, 2, false}};
+inline constexpr CorrelationTile kCorrelationTiles[] = {
+    {256, 1, 2, 1, true}, {128, 2, 2, 1, true}, {64, 4, 1, 2, false}, {32, 4, 1, 2, false}, {16, 4, 1, 2, false}};
 /// With the sums doubled: three products, promoted step by step to ordinary registers.
 inline constexpr CorrelationTile kSplitCorrelationTiles[] = {{128, 1, 2, 1, false},
                                                              {64, 2, 1, 2, false},
@@ -169,7 +167,7 @@ ADJOINT_HD inline std::int32_t correlation_stage_offset(const CorrelationPlan& p
 }
 
 /// Columns that a consumer warp stages at once on its way out: as many of a tile's lower half as of its upper half.
-constexpr int correlation_staged_columns(int tile_columns) { return tile_columns == 128 ? 32 : 16; }
+constexpr int correlation_staged_columns(int tile_columns) { return tile_columns >= 128 ? 32 : 16; }
 
 /// The column of a tile that is the `place`-th to be staged.
 ADJOINT_HD constexpr int correlation_staged_column(int tile_columns, int place) {

@@ -4,28 +4,29 @@
 #include <adjoint/ops/conv/cuda/correlation_kernel.cuh>
 #include <adjoint/ops/conv/cuda/correlation_pack.cuh>
 
+#include <cstddef>
+#include <iterator>
+
 namespace adjoint::cuda::correlation {
 
 using Kernel = void (*)(CorrelationPlan, CorrelationOperands);
 
-template <Arithmetic kArithmetic>
+/// The kernel of the plan's tile, which is the table's kIndex-th or a later one.
+template <Arithmetic kArithmetic, std::size_t kIndex = 0>
 Kernel select_kernel(const CorrelationPlan& plan) {
-  if constexpr (kArithmetic == Arithmetic::kFloat32) {
-    switch (plan.tile_columns) {
-      case 128: return correlation_kernel<kArithmetic, 128, false, 1, 2, 1>;
-      case 64: return correlation_kernel<kArithmetic, 64, false, 2, 1, 2>;
-      case 32: return correlation_kernel<kArithmetic, 32, false, 2, 1, 2>;
-      default: return correlation_kernel<kArithmetic, 16, false, 2, 1, 2>;
-    }
-  } else {
-    if (plan.halves()) return correlation_kernel<kArithmetic, 128, true, 2, 2, 1>;
-    switch (plan.tile_columns) {
-      case 128: return correlation_kernel<kArithmetic, 128, false, 2, 2, 1>;
-      case 64: return correlation_kernel<kArithmetic, 64, false, 4, 1, 2>;
-      case 32: return correlation_kernel<kArithmetic, 32, false, 4, 1, 2>;
-      default: return correlation_kernel<kArithmetic, 16, false, 4, 1, 2>;
+  constexpr bool kSplit = ArithmeticTraits<kArithmetic>::kSplit;
+  constexpr std::size_t kTiles = kSplit ? std::size(kSplitCorrelationTiles) : std::size(kCorrelationTiles);
+  constexpr CorrelationTile kTile =
+      kSplit ? kSplitCorrelationTiles[kIndex % std::size(kSplitCorrelationTiles)] : kCorrelationTiles[kIndex];
+  if constexpr (kIndex + 1 < kTiles) {
+    if (plan.tile_columns != kTile.columns) return select_kernel<kArithmetic, kIndex + 1>(plan);
+  }
+  if constexpr (kTile.halves) {
+    if (plan.halves()) {
+      return correlation_kernel<kArithmetic, kTile.columns, true, kTile.m_tiles, kTile.consumers, kTile.blocks_per_sm>;
     }
   }
+  return correlation_kernel<kArithmetic, kTile.columns, false, kTile.m_tiles, kTile.consumers, kTile.blocks_per_sm>;
 }
 
 /// Of pack_filter_kernel.

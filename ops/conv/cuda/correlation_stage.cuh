@@ -88,6 +88,7 @@ class Stager {
     const int tiles = static_cast<int>(p_.tiles());
     for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
       const CorrelationWork work = correlation_work(p_, tile);
+      if constexpr (kSingle) finish_all();  // by the last tile's x_
       x_ = tensor_ + work.n * sample() + work.group * (p_.k_channels * plane());
       const CorrelationClass& c = p_.class_list[work.class_index];
       for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) {

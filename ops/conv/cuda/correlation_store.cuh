@@ -22,8 +22,8 @@ inline constexpr std::int64_t kNoColumn = INT64_MIN;
 template <class T>
 __device__ __forceinline__ void fill_columns(const CorrelationPlan& p, const CorrelationWork& work, const T* bias,
                                              ColumnEntry* entries, int thread) {
-  if (thread < p.tile_columns) {
-    const CorrelationColumn column = correlation_column(p, work, correlation_staged_column(p.tile_columns, thread));
+  for (int place = thread; place < p.tile_columns; place += 128) {
+    const CorrelationColumn column = correlation_column(p, work, correlation_staged_column(p.tile_columns, place));
     ColumnEntry entry{kNoColumn, 0, 0, 0.0F};
     if (column.valid) {
       const std::int64_t channel = static_cast<std::int64_t>(work.group) * p.n_channels + column.channel;
@@ -32,7 +32,7 @@ __device__ __forceinline__ void fill_columns(const CorrelationPlan& p, const Cor
       entry.offset = (channel * p.out_h + entry.h) * p.out_w + entry.w;
       entry.bias = bias != nullptr ? to_float(bias[channel]) : 0.0F;
     }
-    entries[thread] = entry;
+    entries[place] = entry;
   }
 }
 
@@ -233,10 +233,14 @@ __device__ __forceinline__ void store_staged(const CorrelationPlan& p, const Cor
   }
 }
 
-/// A round's columns of the sums, kRound counted from 0, to the warp's staging rows.
+/// A round's columns of the sums to the warp's staging rows; kRound is no later round.
 template <int kRound, int kColumns, int kMTiles>
-__device__ __forceinline__ void stage_columns(const float (&sums)[kMTiles][kColumns / 2], float* staging, int lane) {
+__device__ __forceinline__ void stage_columns(int round, const float (&sums)[kMTiles][kColumns / 2], float* staging,
+                                              int lane) {
   constexpr int kStaged = correlation_staged_columns(kColumns);
+  if constexpr (kRound + 1 < kColumns / kStaged) {
+    if (round != kRound) return stage_columns<kRound + 1, kColumns, kMTiles>(round, sums, staging, lane);
+  }
   constexpr int kPitch = 16 * kMTiles + 4;  // 4 modulo 16: a fragment's eight-by-four pattern hits each bank once
   const int g = lane / 4, t = lane % 4;
 #pragma unroll
@@ -260,7 +264,6 @@ __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const Corre
                                            const CorrelationWork& work, const float (&sums)[kMTiles][kColumns / 2],
                                            const ColumnEntry* entries, float* staging, int first_m, int lane) {
   constexpr int kStaged = correlation_staged_columns(kColumns), kRounds = kColumns / kStaged;
-  static_assert(kRounds <= 4);
   const int segment_phases = p.out_stride_w / p.segments, segment_columns = kColumns / p.segments;
   StagedColumns<T> staged{static_cast<T*>(operands.out),
                           entries,
@@ -273,10 +276,7 @@ __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const Corre
 #pragma unroll 1
   for (int round = 0; round < kRounds; ++round) {
     __syncwarp();
-    if (round == 0) stage_columns<0, kColumns>(sums, staging, lane);
-    if (kRounds > 1 && round == 1) stage_columns<1 % kRounds, kColumns>(sums, staging, lane);
-    if (kRounds > 2 && round == 2) stage_columns<2 % kRounds, kColumns>(sums, staging, lane);
-    if (kRounds > 3 && round == 3) stage_columns<3 % kRounds, kColumns>(sums, staging, lane);
+    stage_columns<0, kColumns, kMTiles>(round, sums, staging, lane);
     __syncwarp();
     staged.entries = entries + round * kStaged;
     staged.first_channel = (work.tile_in_class * segment_columns + round * kStaged / 2) / segment_phases;
