@@ -1,5 +1,6 @@
 // conv and conv_transpose with an activation, and their gradients. With z the convolution's result, y = f(z) and g the
-// gradient in y, the gradient in z is dz = g * f'(z), where f' is written in y; the trio's rules take it from there.
+// gradient in y, the gradient in z is dz = g * f'(z), and the trio's rules take it from there. f' is written in y,
+// which is kept; where it does not follow from y, the forward call writes z beside it, and z is kept instead.
 //
 // All three operands' gradients read dz. A node of the tape computes it once for them, and the bias's sums of dz in the
 // same pass over memory.
@@ -12,7 +13,6 @@
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/ops/elementwise/activate.h>
 
-#include <algorithm>
 #include <array>
 
 namespace adjoint {
@@ -20,7 +20,7 @@ namespace {
 
 struct ActivatedOp {
   OpDef<ActivatedConv> forward;  // without rules: the node below is they
-  Tensor (*plain)(const Tensor&, const Tensor&, const Tensor&, const ConvGeometry&);
+  Tensor (*linear)(const Tensor& input, const Tensor& filter, const Tensor& bias, const ConvGeometry&);
   Tensor (*input_gradient)(const Tensor& dz, const Tensor& filter, const ConvGeometry&);
   Tensor (*filter_gradient)(const Tensor& input, const Tensor& dz, const ConvGeometry&);
 };
@@ -30,7 +30,7 @@ constexpr ActivatedOp kConv{
                 .infer = [](Operands in, const ActivatedConv& attr) { return infer_conv(in, attr.geometry); },
                 .cpu = cpu::conv_activated,
                 .cuda = ADJOINT_IF_CUDA(cuda::conv_activated)},
-    .plain = conv,
+    .linear = conv,
     .input_gradient = [](const Tensor& dz, const Tensor& filter,
                          const ConvGeometry& g) { return conv_transpose(dz, filter, {}, g); },
     .filter_gradient = [](const Tensor& image, const Tensor& dz,
@@ -41,7 +41,7 @@ constexpr ActivatedOp kConvTranspose{
                 .infer = [](Operands in, const ActivatedConv& attr) { return infer_conv_transpose(in, attr.geometry); },
                 .cpu = cpu::conv_transpose_activated,
                 .cuda = ADJOINT_IF_CUDA(cuda::conv_transpose_activated)},
-    .plain = conv_transpose,
+    .linear = conv_transpose,
     .input_gradient = [](const Tensor& dz, const Tensor& filter,
                          const ConvGeometry& g) { return conv(dz, filter, {}, g); },
     .filter_gradient = [](const Tensor& feature, const Tensor& dz,
@@ -63,6 +63,12 @@ class ActivatedNode final : public detail::Node {
     if (linear.bias.defined()) grads[2] = linear.bias;
   }
 
+  /// In place of the result.
+  void keep(const Tensor& linear) {
+    saved_out = linear;
+    out_version = linear.impl()->storage->version();
+  }
+
  private:
   LinearGradients linear_gradients(const Tensor& grad, bool with_bias, bool record) const {
 #if defined(ADJOINT_WITH_CUDA)
@@ -73,8 +79,11 @@ class ActivatedNode final : public detail::Node {
       return result;
     }
 #endif
-    (void)record;
-    LinearGradients result{activation_gradient(attr_.activation, grad, saved_out), {}};
+    // A kept z has no place on the tape: where the sweep is recorded, it is computed again, with the same bits.
+    const bool again = record && !differentiates_from_result(attr_.activation);
+    const Tensor kept =
+        again ? op_.linear(saved[0], saved[1], size == 3 ? saved[2] : Tensor{}, attr_.geometry) : saved_out;
+    LinearGradients result{activation_gradient(attr_.activation, grad, kept), {}};
     if (with_bias) result.bias = attr_.geometry.rank == 1 ? result.z.sum({0, 2}) : result.z.sum({0, 2, 3});
     return result;
   }
@@ -84,34 +93,37 @@ class ActivatedNode final : public detail::Node {
 };
 
 // As apply(), for an operator whose gradients share what they compute.
-Tensor run(const ActivatedOp& op, Operands in, const ActivatedConv& attr) {
+Tensor run(const ActivatedOp& op, Operands in, ActivatedConv attr) {
+  detail::check_operands(op.forward.name, in);
   Tape* tape = Tape::current();
   if (tape == nullptr) return detail::run(op.forward, in, attr);
   detail::Recording recording(*tape, op.forward.name, in.size());
   for (std::size_t i = 0; i < in.size(); ++i) recording.use(i, in[i]);
-  Tensor out = detail::run(op.forward, in, attr);
-  if (!recording.needed()) return out;
-  std::uint32_t saves = kSaveNone;
-  if (recording.needs(0)) saves |= kSaveIn1;
-  if (recording.needs(1)) saves |= kSaveIn0;
-  recording.commit(tape->impl().make_node<ActivatedNode>(op, attr), in, out, saves, true);
-  return out;
-}
+  if (!recording.needed()) return detail::run(op.forward, in, attr);
 
-bool any_requires_grad(Operands in) {
-  return std::any_of(in.begin(), in.end(), [](const Tensor& operand) { return operand.requires_grad(); });
+  const bool from_result = differentiates_from_result(attr.activation);
+  Tensor linear;
+  if (!from_result) {
+    linear = make_tensor(op.forward.infer(in, attr), in[0].device());
+    attr.linear = &linear;
+  }
+  const Tensor out = detail::run(op.forward, in, attr);
+  attr.linear = nullptr;
+  std::uint32_t saves = kSaveNone;
+  if (recording.needs(0) || !from_result) saves |= kSaveIn1;
+  if (recording.needs(1) || !from_result) saves |= kSaveIn0;
+  if (in.size() == 3 && !from_result) saves |= kSaveIn2;
+  auto* const node = tape->impl().make_node<ActivatedNode>(op, attr);
+  recording.commit(node, in, out, saves, from_result);
+  if (!from_result) node->keep(linear);
+  return out;
 }
 
 Tensor run(const ActivatedOp& op, const Tensor& input, const Tensor& filter, const Tensor& bias,
            const ActivatedConv& attr) {
-  if (attr.activation.is_none()) return op.plain(input, filter, bias, attr.geometry);
+  if (attr.activation.is_none()) return op.linear(input, filter, bias, attr.geometry);
   const std::array<Tensor, 3> operands{input, filter, bias};
-  const Operands in{operands.data(), bias.defined() ? 3U : 2U};
-  detail::check_operands(op.forward.name, in);
-  if (!differentiates_from_result(attr.activation) && Tape::current() != nullptr && any_requires_grad(in)) {
-    return activate(op.plain(input, filter, bias, attr.geometry), attr.activation);
-  }
-  return run(op, in, attr);
+  return run(op, {operands.data(), bias.defined() ? 3U : 2U}, attr);
 }
 
 }  // namespace

@@ -11,9 +11,8 @@ namespace adjoint {
 // activate(conv(image, filter, bias, geometry), activation), with the same bits in float32 and float64. In float16 and
 // bfloat16 the sums are activated before they are rounded, so there is one rounding fewer. Gradients of any order.
 //
-// The result is kept for the gradient, in place of what the activation reads. Where the derivative does not follow from
-// it (silu, leaky_relu of a negative slope) and a tape records, the two are computed, rounded and recorded one after
-// the other.
+// For the gradient the result is kept, in place of what the activation reads; where the derivative does not follow from
+// it (silu, leaky_relu of a negative slope), both are computed in one pass, and the latter is kept.
 
 ADJOINT_API Tensor conv_activated(const Tensor& image, const Tensor& filter, const Tensor& bias,
                                   const ConvGeometry& geometry, const Activation& activation);

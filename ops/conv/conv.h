@@ -51,9 +51,7 @@ struct ConvTranspose2dParams {
 //
 // An activation becomes part of the operator: conv2d(x, w, b, {.activation = Activation::relu()}) is relu(conv2d(x, w,
 // b)), without passes over memory of its own. In float32 and float64 results and gradients have the same bits as of the
-// two calls. In float16 and bfloat16 the sums are activated before they are rounded: one rounding instead of two. silu,
-// and leaky_relu of a negative slope, are parts of the operator only where no gradient is recorded, since theirs need
-// what the activation reads; while a tape records they are the two calls.
+// two calls. In float16 and bfloat16 the sums are activated before they are rounded: one rounding instead of two.
 
 /// input (N, C, L), weight (O, C / groups, k), bias (O) -> (N, O, (L + 2 padding - dilation (k - 1) - 1) / stride + 1).
 ADJOINT_API Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias = {},

@@ -11,7 +11,8 @@ namespace adjoint {
 
 struct ActivatedConv {
   ConvGeometry geometry;
-  Activation activation;  // of sum and bias, before they are rounded
+  Activation activation;     // of sum and bias, before they are rounded
+  Tensor* linear = nullptr;  // where it is not null, gets sum and bias as they are, rounded; like `out`
 };
 
 }  // namespace adjoint
@@ -33,8 +34,8 @@ void conv_activated(std::span<const Tensor> in, Tensor& out, const ActivatedConv
 void conv_transpose(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry);
 void conv_transpose_activated(std::span<const Tensor> in, Tensor& out, const ActivatedConv& attr);
 void conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry);
-/// One pass over memory: z = grad times the activation's derivative where its result is y; bias = the sums of z over
-/// all axes but axis 1, the channels', with the bits of Tensor::sum. All contiguous, and not empty.
-void activation_and_bias_gradient(const Activation& activation, const Tensor& grad, const Tensor& y, Tensor& z,
+/// One pass over memory: z = activation_gradient(activation, grad, kept); bias = the sums of z over all axes but axis
+/// 1, the channels', with the bits of Tensor::sum. All contiguous, and not empty.
+void activation_and_bias_gradient(const Activation& activation, const Tensor& grad, const Tensor& kept, Tensor& z,
                                   Tensor& bias);
 }  // namespace adjoint::cuda

@@ -57,8 +57,8 @@ constexpr bool differentiates_from_result(const Activation& activation) {
   }
 }
 
-/// f(F{}): F is the functor (g, y) -> g times the activation's derivative where its result is y. For activations of
-/// which differentiates_from_result() holds, but for none. T: the type that it is computed in.
+/// f(F{}): F is the functor (g, kept) -> g times the activation's derivative where `kept` is its result, or its operand
+/// where the derivative does not follow from the result. Not for none. T: the type that it is computed in.
 template <class T, class Visitor>
 void visit_activation_gradient(const Activation& activation, Visitor&& f) {
   switch (activation.kind) {
@@ -66,14 +66,14 @@ void visit_activation_gradient(const Activation& activation, Visitor&& f) {
     case ActivationKind::kLeakyReLU: return f(functor::LeakyReluGrad<T>(ScalarAttr{activation.negative_slope}));
     case ActivationKind::kTanh: return f(functor::TanhGrad<T>{});
     case ActivationKind::kSigmoid: return f(functor::SigmoidGrad<T>{});
-    case ActivationKind::kSiLU:
+    case ActivationKind::kSiLU: return f(functor::SiluGrad<T>{});
     case ActivationKind::kNone: return;
   }
 }
 
-/// grad times the derivative of `activation`, of which differentiates_from_result() holds, where its result is y.
-/// Recorded where a tape is live; differentiable to any order. grad itself for none.
-Tensor activation_gradient(const Activation& activation, const Tensor& grad, const Tensor& y);
+/// grad times the activation's derivative where `kept` is its result, or its operand where the derivative does not
+/// follow from the result. Recorded where a tape is live; differentiable to any order. grad itself for none.
+Tensor activation_gradient(const Activation& activation, const Tensor& grad, const Tensor& kept);
 
 /// x = activation(x), unrecorded; any floating dtype and strides.
 void activate_in_place(Tensor& x, const Activation& activation);

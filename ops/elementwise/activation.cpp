@@ -133,16 +133,16 @@ void activate_in_place(Tensor& x, const Activation& activation) {
   }
 }
 
-Tensor activation_gradient(const Activation& activation, const Tensor& grad, const Tensor& y) {
+Tensor activation_gradient(const Activation& activation, const Tensor& grad, const Tensor& kept) {
   switch (activation.kind) {
-    case ActivationKind::kReLU: return binary(relu_grad_op, grad, y);
-    case ActivationKind::kLeakyReLU: return apply(leaky_relu_grad_op, {grad, y}, ScalarAttr{activation.negative_slope});
-    case ActivationKind::kTanh: return binary(tanh_grad_op, grad, y);
-    case ActivationKind::kSigmoid: return binary(sigmoid_grad_op, grad, y);
-    case ActivationKind::kSiLU:
+    case ActivationKind::kReLU: return binary(relu_grad_op, grad, kept);
+    case ActivationKind::kLeakyReLU:
+      return apply(leaky_relu_grad_op, {grad, kept}, ScalarAttr{activation.negative_slope});
+    case ActivationKind::kTanh: return binary(tanh_grad_op, grad, kept);
+    case ActivationKind::kSigmoid: return binary(sigmoid_grad_op, grad, kept);
+    case ActivationKind::kSiLU: return binary(silu_grad_op, grad, kept);
     case ActivationKind::kNone: break;
   }
-  ADJOINT_ASSERT(activation.is_none(), "silu's derivative does not follow from its result");
   return grad;
 }
 

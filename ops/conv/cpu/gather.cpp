@@ -217,6 +217,7 @@ template <class T>
 void run_activated(std::span<const Tensor> in, Tensor& out, const ActivatedConv& attr, PlanMaker make_plans,
                    const FilterLayout& layout) {
   run<T>(in, out, attr.geometry, make_plans, layout);
+  if (attr.linear != nullptr) copy_into(out, *attr.linear);
   activate_in_place(out, attr.activation);
 }
 

@@ -10,17 +10,17 @@ namespace {
 template <class F, class T>
 struct LinearGradient {
   struct In {
-    T grad, y;
+    T grad, kept;
   };
   F f;
   const T* grad;
-  const T* y;
+  const T* kept;
   T* z;
 
-  __device__ In load(std::int64_t i) const { return {grad[i], y[i]}; }
+  __device__ In load(std::int64_t i) const { return {grad[i], kept[i]}; }
   __device__ T value(In in, std::int64_t i) const {
     using C = compute_t<T>;
-    const T value = convert<T>(f(convert<C>(in.grad), convert<C>(in.y)));
+    const T value = convert<T>(f(convert<C>(in.grad), convert<C>(in.kept)));
     z[i] = value;
     return value;
   }
@@ -28,13 +28,13 @@ struct LinearGradient {
 
 }  // namespace
 
-void activation_and_bias_gradient(const Activation& activation, const Tensor& grad, const Tensor& y, Tensor& z,
+void activation_and_bias_gradient(const Activation& activation, const Tensor& grad, const Tensor& kept, Tensor& z,
                                   Tensor& bias) {
   constexpr std::uint32_t kChannels = 1U << 1;
   const ReduceAttr attr{grad.shape(), ((1U << grad.shape().size()) - 1U) & ~kChannels, false, 1.0};
   visit_floating(grad.dtype(), [&]<class T>() {
     visit_activation_gradient<compute_t<T>>(activation, [&]<class F>(const F& f) {
-      const LinearGradient<F, T> source{f, grad.data<T>(), y.data<T>(), z.mutable_data<T>()};
+      const LinearGradient<F, T> source{f, grad.data<T>(), kept.data<T>(), z.mutable_data<T>()};
       run_reduce_stages<reduce::Sum, compute_t<T>, T>(source, bias, attr);
     });
   });

@@ -37,6 +37,14 @@ void run_gather(const ChannelwisePlan& plan, const ConvProblem& problem) {
 }
 
 void run(const ConvProblem& problem) {
+  if (problem.linear != nullptr) {
+    // Computed twice: its operands are few, and another store would cost every walk registers.
+    ConvProblem linear = problem;
+    linear.out = problem.linear;
+    linear.activation = {};
+    linear.linear = nullptr;
+    run(linear);
+  }
   const ChannelwisePlan& plan = *find_plan(problem);
   switch (problem.dtype) {
     case kBFloat16: return run_gather<__nv_bfloat16>(plan, problem);

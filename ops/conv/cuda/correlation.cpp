@@ -51,9 +51,13 @@ void run(const ConvProblem& problem) {
                                problem.out,
                                correlation_load_bytes(plan, problem.first, size),
                                1,
-                               Activate<float>(problem.activation)};
+                               Activate<float>(problem.activation),
+                               problem.linear};
   if (correlation_log2_interleave(plan.out_stride_w) >= 0) {
     operands.store_vector = row_vector(problem.out, plan.out_w, size);
+    if (problem.linear != nullptr) {
+      operands.store_vector = std::min(operands.store_vector, row_vector(problem.linear, plan.out_w, size));
+    }
   }
   switch (arithmetic_of(problem)) {
     case Arithmetic::kTF32: return run_correlation<Arithmetic::kTF32>(plan, operands, problem.second, problem.device);

@@ -23,6 +23,7 @@ struct CorrelationOperands {
   std::int32_t load_bytes;    // of x at once: correlation_load_bytes()
   std::int32_t store_vector;  // elements that every row of out lets be written at once
   Activate<float> activate = {};
+  void* linear = nullptr;  // gets sum and bias as they are, like out; null where nobody asks for them
 };
 
 /// What one copy may take of a row of x: the plan's shape of a stage and the rows' alignment allow it.

@@ -265,14 +265,10 @@ __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const Corre
                                            const ColumnEntry* entries, float* staging, int first_m, int lane) {
   constexpr int kStaged = correlation_staged_columns(kColumns), kRounds = kColumns / kStaged;
   const int segment_phases = p.out_stride_w / p.segments, segment_columns = kColumns / p.segments;
-  StagedColumns<T> staged{static_cast<T*>(operands.out),
-                          entries,
-                          staging,
-                          static_cast<std::int64_t>(p.groups) * p.n_channels * p.out_h * p.out_w,
-                          first_m,
-                          lane,
-                          0,
-                          !operands.activate.is_none()};
+  StagedColumns<T> staged{nullptr, entries,
+                          staging, static_cast<std::int64_t>(p.groups) * p.n_channels * p.out_h * p.out_w,
+                          first_m, lane,
+                          0,       false};
 #pragma unroll 1
   for (int round = 0; round < kRounds; ++round) {
     __syncwarp();
@@ -280,11 +276,18 @@ __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const Corre
     __syncwarp();
     staged.entries = entries + round * kStaged;
     staged.first_channel = (work.tile_in_class * segment_columns + round * kStaged / 2) / segment_phases;
-    if (staged.activated) {
-      activate_staged<kStaged, 16 * kMTiles>(operands.activate, staged.entries, staging, lane);
+#pragma unroll 1
+    for (bool linear = operands.linear != nullptr;; linear = false) {
+      staged.out = static_cast<T*>(linear ? operands.linear : operands.out);
+      staged.activated = !linear && !operands.activate.is_none();
+      if (staged.activated) {
+        activate_staged<kStaged, 16 * kMTiles>(operands.activate, staged.entries, staging, lane);
+        __syncwarp();
+      }
+      store_staged<kStaged, 16 * kMTiles>(p, operands, work, staged);
+      if (!linear) break;
       __syncwarp();
     }
-    store_staged<kStaged, 16 * kMTiles>(p, operands, work, staged);
   }
 }
 

@@ -1,6 +1,7 @@
 #include <adjoint/ops/conv/cuda/dispatch.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/copy.h>
 #include <adjoint/core/tensor.h>
 #include <adjoint/ops/conv/cuda/channelwise.h>
 #include <adjoint/ops/conv/cuda/correlation.h>
@@ -40,11 +41,10 @@ bool is_a_name(std::string_view name) {
   return false;
 }
 
-void run(ConvRole role, std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry,
-         const Activation& activation = {}) {
+void run(ConvRole role, std::span<const Tensor> in, Tensor& out, const ActivatedConv& attr) {
   const bool has_bias = in.size() > 2 && in[2].defined();
   const ConvProblem problem{.role = role,
-                            .geometry = geometry,
+                            .geometry = attr.geometry,
                             .dtype = out.dtype(),
                             .precision = float32_precision(),
                             .device = out.device().index,
@@ -52,10 +52,13 @@ void run(ConvRole role, std::span<const Tensor> in, Tensor& out, const ConvGeome
                             .second = in[1].raw_data(),
                             .bias = has_bias ? in[2].raw_data() : nullptr,
                             .out = out.raw_mutable_data(),
-                            .activation = activation};
+                            .activation = attr.activation,
+                            .linear = attr.linear == nullptr ? nullptr : attr.linear->raw_mutable_data()};
   const ConvKernel& kernel = select_conv_kernel(problem);
   kernel.run(problem);
-  if (!kernel.activates) activate_in_place(out, activation);
+  if (kernel.activates) return;
+  if (attr.linear != nullptr) copy_into(out, *attr.linear);
+  activate_in_place(out, attr.activation);
 }
 
 }  // namespace
@@ -86,23 +89,23 @@ ForceConvKernel::ForceConvKernel(const char* name) : before_(forced) {
 ForceConvKernel::~ForceConvKernel() { forced = before_; }
 
 void conv(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry) {
-  run(ConvRole::kFeature, in, out, geometry);
+  run(ConvRole::kFeature, in, out, {geometry, {}});
 }
 
 void conv_activated(std::span<const Tensor> in, Tensor& out, const ActivatedConv& attr) {
-  run(ConvRole::kFeature, in, out, attr.geometry, attr.activation);
+  run(ConvRole::kFeature, in, out, attr);
 }
 
 void conv_transpose(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry) {
-  run(ConvRole::kImage, in, out, geometry);
+  run(ConvRole::kImage, in, out, {geometry, {}});
 }
 
 void conv_transpose_activated(std::span<const Tensor> in, Tensor& out, const ActivatedConv& attr) {
-  run(ConvRole::kImage, in, out, attr.geometry, attr.activation);
+  run(ConvRole::kImage, in, out, attr);
 }
 
 void conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry) {
-  run(ConvRole::kFilter, in, out, geometry);
+  run(ConvRole::kFilter, in, out, {geometry, {}});
 }
 
 }  // namespace adjoint::cuda

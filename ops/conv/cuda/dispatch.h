@@ -35,6 +35,7 @@ struct ConvProblem {
   const void* bias;    // one value a channel of the result, or null
   void* out;
   Activation activation = {};  // of sum and bias, before they are rounded
+  void* linear = nullptr;      // where it is not null, gets sum and bias as they are, rounded; like `out`
 };
 
 struct ConvKernel {
@@ -45,7 +46,8 @@ struct ConvKernel {
   bool (*takes)(const ConvProblem& problem);
   /// Enqueues on the device's current stream.
   void (*run)(const ConvProblem& problem);
-  /// Whether run() applies the problem's activation. Where it does not, another pass does, after the rounding.
+  /// Whether run() applies the problem's activation and writes `linear`. Where it does not, another pass does, after
+  /// the rounding.
   bool activates = false;
 };
 

@@ -87,7 +87,8 @@ __device__ TapRun<Index> run_of(const ConvAxis<Index>& axis, const Splitter<Inde
 template <bool kTransposed, int kChannels, class T, class Index>
 __global__ void __launch_bounds__(kThreads, kResidentBlocks)
     conv_gather(const __grid_constant__ Gather<Index> p, const T* __restrict__ source, const T* __restrict__ filter,
-                const T* __restrict__ bias, const Activate<compute_t<T>> activate, T* __restrict__ result) {
+                const T* __restrict__ bias, const Activate<compute_t<T>> activate, T* __restrict__ linear,
+                T* __restrict__ result) {
   using Sum = compute_t<T>;
   __shared__ PhaseTaps phases[2][kTabledPhases];
   if constexpr (kTransposed) {
@@ -141,12 +142,13 @@ __global__ void __launch_bounds__(kThreads, kResidentBlocks)
       }
 
       const Index first_channel = group * p.channels + channel;
-      T* to = result + (sample * p.result_channels_all + first_channel) * p.result_plane + in_plane;
+      const Index to = (sample * p.result_channels_all + first_channel) * p.result_plane + in_plane;
 #pragma unroll
       for (int k = 0; k < kChannels; ++k) {
         if (channel + k < p.channels) {
           if (bias != nullptr) totals[k] += convert<Sum>(bias[first_channel + k]);
-          to[k * p.result_plane] = convert<T>(activate(totals[k]));
+          if (linear != nullptr) linear[to + k * p.result_plane] = convert<T>(totals[k]);
+          result[to + k * p.result_plane] = convert<T>(activate(totals[k]));
         }
       }
     }
@@ -164,7 +166,8 @@ void launch_gather(const ConvProblem& problem) {
   launch(conv_gather<kTransposed, kChannels, T, Index>,
          {dim3(static_cast<unsigned>(x), static_cast<unsigned>(y)), dim3(kThreads)}, problem.device, p,
          static_cast<const T*>(problem.first), static_cast<const T*>(problem.second),
-         static_cast<const T*>(problem.bias), Activate<compute_t<T>>(problem.activation), static_cast<T*>(problem.out));
+         static_cast<const T*>(problem.bias), Activate<compute_t<T>>(problem.activation),
+         static_cast<T*>(problem.linear), static_cast<T*>(problem.out));
 }
 
 template <bool kTransposed>
