@@ -138,24 +138,31 @@ struct WeightItem {
   std::int32_t n, h, w, element;
 };
 
-/// Neighbours are neighbours in the image. A stage has (tile_n * image_stage()) / vector items.
+/// Neighbours are neighbours in the image: with a stride, a vector's elements belong to the planes along the row in
+/// turn, and `element` is the first one's. A stage has (tile_n * image_stage()) / vector items.
 ADJOINT_HD inline WeightItem weight_item(const WeightPlan& p, std::uint32_t item, int vector) {
   const auto planes_w = static_cast<std::uint32_t>(p.planes_w), rows = static_cast<std::uint32_t>(p.rows);
-  const std::uint32_t in_line = planes_w * (static_cast<std::uint32_t>(p.cols) / static_cast<std::uint32_t>(vector));
+  const std::uint32_t in_line = planes_w * static_cast<std::uint32_t>(p.cols) / static_cast<std::uint32_t>(vector);
+  const std::uint32_t at = item % in_line * static_cast<std::uint32_t>(vector);
   std::uint32_t line = item / in_line;
-  const std::uint32_t plane_w = item % in_line % planes_w;
-  const auto col = static_cast<std::int32_t>(item % in_line / planes_w) * vector;
+  const auto plane_w = static_cast<std::int32_t>(at % planes_w), col = static_cast<std::int32_t>(at / planes_w);
   const auto row = static_cast<std::int32_t>(line % rows);
   line /= rows;
   const auto plane_h = static_cast<std::int32_t>(line % static_cast<std::uint32_t>(p.planes_h));
   const auto n = static_cast<std::int32_t>(line / static_cast<std::uint32_t>(p.planes_h));
-  WeightItem result;
-  result.n = n;
-  result.h = row * p.stride_h + plane_h;
-  result.w = col * p.stride_w + static_cast<std::int32_t>(plane_w);
-  result.element =
-      (((n * p.planes_h + plane_h) * p.planes_w + static_cast<std::int32_t>(plane_w)) * p.rows + row) * p.cols + col;
-  return result;
+  const std::int32_t plane = (n * p.planes_h + plane_h) * p.planes_w + plane_w;
+  return {n, row * p.stride_h + plane_h, col * p.stride_w + plane_w, (plane * p.rows + row) * p.cols + col};
+}
+
+/// Elements of the image that a wgmma kernel copies at once where rows' alignment allows `vector`.
+ADJOINT_HD inline std::int32_t wgmma_image_vector(const WeightPlan& p, std::int32_t vector) {
+  if (p.stride_w == 1) return vector;
+  // Halves are sorted by plane on their way; float32 come one by one, asynchronously.
+  bool sorts = p.unit_elements == 2 && p.planes_w == p.stride_w;
+  for (std::int32_t b = 0; b < p.tap_blocks; ++b) sorts = sorts && p.tap_block[b].first_plane_w == 0;
+  if (!sorts) return 1;
+  if (vector == 8 && (p.stride_w == 2 || p.stride_w == 4 || p.stride_w == 8)) return 8;
+  return vector >= 2 && p.stride_w == 2 ? 2 : 1;
 }
 
 /// Bytes from a wgmma kernel's stage to `position` of feature channel `column` in it: rows of 128 bytes of positions,

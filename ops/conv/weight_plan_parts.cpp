@@ -66,7 +66,10 @@ bool build_tap_blocks(WeightPlan& p, std::int32_t taps_per_block) {
   const std::int32_t taps = p.kernel_h * p.kernel_w;
   p.tap_blocks = static_cast<std::int32_t>(ceil_div(taps, taps_per_block));
   if (p.tap_blocks > kMaxTapBlocks) return false;
-  const std::int32_t alignment = p.stride_w == 1 ? 4 * p.unit_elements : p.unit_elements;
+  // Of a row's first element: what is copied 16 bytes at a time begins there, in each of the stride's planes.
+  const std::int32_t alignment = p.stride_w == 1                           ? 4 * p.unit_elements
+                                 : p.unit_elements == 2 && p.stride_w == 2 ? 4
+                                                                           : p.unit_elements;
   std::int64_t rows = 1, cols = 1, planes_h = 1, planes_w = 1;
   for (std::int32_t b = 0; b < p.tap_blocks; ++b) {
     WeightTapBlock& block = p.tap_block[b];

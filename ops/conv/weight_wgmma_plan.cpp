@@ -54,8 +54,11 @@ double stage_clocks(const WeightPlan& p, bool split) {
   const double shared =
       tiles * (fragment + products * p.tile_columns / 4) + (image + feature * (split ? 2 : 1)) * unit_bytes / 128;
   const double memory = stage_bytes(p) / kBytesPerClock;
-  // Instructions of the loaders' warps; with a stride single elements are copied, halves by way of a register.
-  const double per_copy = p.stride_w == 1 ? 5.0 / 2 : p.unit_elements == 1 ? 6 : 2 * 10;
+  // Instructions of the loaders' warps; with a stride float32 are copied one by one, halves sorted in registers.
+  const double per_copy = p.stride_w == 1                 ? 5.0 / 2
+                          : p.unit_elements == 1          ? 6
+                          : wgmma_image_vector(p, 8) == 8 ? 3
+                                                          : 2 * 10;
   const double loaders = (image * per_copy + feature * (split ? 6 : 3)) / 128 + 100;
   return std::max({matrix, shared, memory, loaders}) + 100;
 }

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
 namespace adjoint::testing {
@@ -19,13 +20,15 @@ class WeightEmulation : public ::testing::Test {
   using T = typename M::Element;
 
   template <class Kernel>
-  static void compute(const ConvCase& c, std::uint64_t seed, const cuda::WeightPlan& plan, Kernel kernel, int threads) {
+  static void compute(const ConvCase& c, std::uint64_t seed, const cuda::WeightPlan& plan, Kernel kernel, bool wgmma) {
     const ConvProblem p = integer_problem(geometry(c));
     Operand<T> image(p.image, seed % 9), feature(p.feature, seed % 5);
     Operand<T> out(std::vector<double>(p.filter.size(), std::numeric_limits<double>::quiet_NaN()), 0);
     std::vector<float> partial(static_cast<std::size_t>(cuda::weight_workspace_bytes(plan) / 4));
     const cuda::WeightOperands operands =
-        cuda::weight::operands_of(plan, image.data(), feature.data(), partial.data(), sizeof(T));
+        wgmma ? cuda::weight::wgmma_operands_of(plan, image.data(), feature.data(), partial.data(), sizeof(T))
+              : cuda::weight::operands_of(plan, image.data(), feature.data(), partial.data(), sizeof(T));
+    const int threads = wgmma ? cuda::weight::kWgmmaThreads : cuda::weight::kThreads;
     emulation::run({.grid = {static_cast<unsigned>(plan.blocks_per_split() * plan.splits)},
                     .block = {static_cast<unsigned>(threads)},
                     .seed = seed},
@@ -39,7 +42,7 @@ class WeightEmulation : public ::testing::Test {
     SCOPED_TRACE(c);
     cuda::WeightPlan plan;
     if (!cuda::plan_weight(geometry(c), M::kUnitElements, M::kSplit, plan)) return false;
-    compute(c, seed, plan, cuda::weight::select_kernel<M::kArithmetic>(plan), cuda::weight::kThreads);
+    compute(c, seed, plan, cuda::weight::select_kernel<M::kArithmetic>(plan), false);
     return true;
   }
 
@@ -53,7 +56,7 @@ class WeightEmulation : public ::testing::Test {
       plan.splits = 1;
       plan.stages_per_split = plan.stages;
     }
-    compute(c, seed, plan, cuda::weight::select_wgmma_kernel<M::kArithmetic>(plan), cuda::weight::kWgmmaThreads);
+    compute(c, seed, plan, cuda::weight::select_wgmma_kernel<M::kArithmetic>(plan), true);
     return true;
   }
 };
@@ -75,6 +78,22 @@ TYPED_TEST(WeightEmulation, WgmmaIsExactInEveryTile) {
   for (const cuda::WeightTile tile : cuda::kWgmmaWeightTiles) {
     if (TypeParam::kSplit && tile.rows * tile.columns > cuda::kMostSplitTile) continue;
     for (std::uint64_t seed = 20; seed < 22; ++seed) EXPECT_TRUE(this->compute_wgmma(random_case(seed), seed, tile));
+  }
+}
+
+TYPED_TEST(WeightEmulation, WgmmaIsExactAtAnyStrideAndAlignment) {
+  for (const std::int64_t stride : {1, 2, 3, 4, 8}) {
+    for (const std::uint64_t offset : {0, 2, 4, 1}) {  // of the image; both operands' rows are a multiple of 16 bytes
+      EXPECT_TRUE(this->compute_wgmma({.name = "stride" + std::to_string(stride),
+                                       .batch = 2,
+                                       .in_channels = 9,
+                                       .out_channels = 10,
+                                       .input = {2, 48},
+                                       .kernel = {2, 2 * stride},
+                                       .stride = {1, stride},
+                                       .padding = {0, stride / 2}},
+                                      offset, {}));
+    }
   }
 }
 

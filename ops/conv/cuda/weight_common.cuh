@@ -37,13 +37,6 @@ __device__ __forceinline__ void copy_or_zero(unsigned char* smem, std::uint32_t 
   }
 }
 
-inline WeightOperands operands_of(const WeightPlan& plan, const void* image, const void* feature, float* partial,
-                                  std::int64_t size) {
-  // With a stride, neighbours in a row belong to different planes.
-  const std::int32_t image_vector = plan.stride_w == 1 ? row_vector(image, plan.image_w, size) : 1;
-  return {image, feature, partial, image_vector, row_vector(feature, plan.feature_w, size)};
-}
-
 /// Of add_splits_kernel, of 256 threads.
 inline unsigned add_splits_blocks(const WeightPlan& plan) {
   const std::int64_t elements =

@@ -19,4 +19,11 @@ Kernel select_kernel(const WeightPlan& plan) {
   }
 }
 
+inline WeightOperands operands_of(const WeightPlan& plan, const void* image, const void* feature, float* partial,
+                                  std::int64_t size) {
+  // With a stride, neighbours in a row belong to different planes.
+  const std::int32_t image_vector = plan.stride_w == 1 ? row_vector(image, plan.image_w, size) : 1;
+  return {image, feature, partial, image_vector, row_vector(feature, plan.feature_w, size)};
+}
+
 }  // namespace adjoint::cuda::weight

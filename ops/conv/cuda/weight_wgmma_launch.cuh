@@ -12,8 +12,8 @@ void run_wgmma_weight(const WeightPlan& plan, const ConvProblem& problem) {
   using T = weight::Element<kArithmetic>;
   const Workspace partial(static_cast<std::size_t>(weight_workspace_bytes(plan)), problem.device);
   const WeightOperands operands =
-      weight::operands_of(plan, problem.first, problem.second, static_cast<float*>(partial.data()),
-                          static_cast<std::int64_t>(sizeof(T)));
+      weight::wgmma_operands_of(plan, problem.first, problem.second, static_cast<float*>(partial.data()),
+                                static_cast<std::int64_t>(sizeof(T)));
   const auto kernel = weight::select_wgmma_kernel<kArithmetic>(plan);
   const auto smem_bytes =
       static_cast<std::size_t>(wgmma_weight_smem_bytes(plan, ArithmeticTraits<kArithmetic>::kSplit));

@@ -3,6 +3,8 @@
 
 #include <adjoint/ops/conv/cuda/weight_wgmma_kernel.cuh>
 
+#include <cstdint>
+
 namespace adjoint::cuda::weight {
 
 using WgmmaKernel = void (*)(WeightPlan, WeightOperands);
@@ -34,6 +36,17 @@ WgmmaKernel select_wgmma_kernel(const WeightPlan& plan) {
     case 32: return select_wgmma_rows<kArithmetic, 32>(plan);
     default: return select_wgmma_rows<kArithmetic, 16>(plan);
   }
+}
+
+inline WeightOperands wgmma_operands_of(const WeightPlan& plan, const void* image, const void* feature, float* partial,
+                                        std::int64_t size) {
+  const auto vector = [&](const void* pointer, std::int64_t row) {
+    std::int64_t elements = 16 / size;
+    while (elements > 1 && !rows_aligned(pointer, row * size, elements * size)) elements /= 2;
+    return static_cast<std::int32_t>(elements);
+  };
+  return {image, feature, partial, wgmma_image_vector(plan, vector(image, plan.image_w)),
+          vector(feature, plan.feature_w)};
 }
 
 }  // namespace adjoint::cuda::weight

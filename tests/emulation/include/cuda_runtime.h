@@ -72,6 +72,7 @@ void __stcs(T* to, T value) {
 }
 inline std::uint32_t __float_as_uint(float v) { return std::bit_cast<std::uint32_t>(v); }
 inline float __uint_as_float(std::uint32_t v) { return std::bit_cast<float>(v); }
+inline int __clz(int v) { return std::countl_zero(static_cast<std::uint32_t>(v)); }
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 inline std::uint32_t __funnelshift_r(std::uint32_t low, std::uint32_t high, std::uint32_t shift) {
   return static_cast<std::uint32_t>((std::uint64_t{high} << 32 | low) >> (shift & 31));

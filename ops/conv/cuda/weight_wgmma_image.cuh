@@ -1,0 +1,155 @@
+// How conv_weight's wgmma kernel copies the image to shared memory: raw rows, split into planes by the stride.
+#pragma once
+
+#include <adjoint/core/cuda/ptx.cuh>
+#include <adjoint/ops/conv/cuda/weight_common.cuh>
+
+#include <cstdint>
+
+namespace adjoint::cuda::weight {
+
+inline constexpr int kLoaders = 128;   // threads
+inline constexpr int kItemImage = 20;  // where an item's image is in its word
+
+/// Of a block: its part of the product, its stages, and where they lie in shared memory.
+struct WgmmaBlock {
+  WeightWork work;
+  std::int64_t first_stage, end_stage;
+  unsigned char* smem;
+  std::uint32_t smem_base;    // the same as an address
+  std::uint32_t full, empty;  // mbarriers
+  std::uint32_t stage_bytes, feature_bytes;
+  const uint2* items;  // (row, column) in 16 bits each; image above the place in the stage
+};
+
+/// All threads together: the items of a stage, packed once.
+template <int kThreads>
+__device__ __forceinline__ void fill_items(const WeightPlan& p, int vector, uint2* items) {
+  const auto count = static_cast<unsigned>((p.image_stage() << p.log2_tile_n) / vector);
+  for (unsigned i = threadIdx.x; i < count; i += kThreads) {
+    const WeightItem item = weight_item(p, i, vector);
+    items[i] = make_uint2(static_cast<unsigned>(item.h) << 16 | static_cast<unsigned>(item.w),
+                          static_cast<unsigned>(item.n) << kItemImage | static_cast<unsigned>(item.element));
+  }
+}
+
+/// kVector halves, or zeros, each to its plane: the element at position i belongs to plane i % kStride.
+template <int kVector, int kStride>
+__device__ __forceinline__ void sort_halves(unsigned char* to, std::uint32_t plane, const unsigned char* from,
+                                            bool valid) {
+  if constexpr (kVector == 2) {
+    const std::uint32_t pair = valid ? __ldg(reinterpret_cast<const std::uint32_t*>(from)) : 0;
+    *reinterpret_cast<std::uint16_t*>(to) = static_cast<std::uint16_t>(pair);
+    *reinterpret_cast<std::uint16_t*>(to + plane) = static_cast<std::uint16_t>(pair >> 16);
+  } else {
+    const uint4 v = valid ? __ldg(reinterpret_cast<const uint4*>(from)) : make_uint4(0, 0, 0, 0);
+    const std::uint32_t words[] = {v.x, v.y, v.z, v.w};
+    constexpr std::uint32_t kLow = 0x5410, kHigh = 0x7632;  // selectors: both words' low halves, both high halves
+#pragma unroll
+    for (int k = 0; k < kStride; ++k) {
+      const std::uint32_t selector = k % 2 == 0 ? kLow : kHigh;
+      if constexpr (kStride == 2) {
+        *reinterpret_cast<uint2*>(to + k * plane) =
+            make_uint2(__byte_perm(words[0], words[1], selector), __byte_perm(words[2], words[3], selector));
+      } else if constexpr (kStride == 4) {
+        *reinterpret_cast<std::uint32_t*>(to + k * plane) = __byte_perm(words[k / 2], words[k / 2 + 2], selector);
+      } else {
+        *reinterpret_cast<std::uint16_t*>(to + k * plane) = static_cast<std::uint16_t>(words[k / 2] >> (k % 2 * 16));
+      }
+    }
+  }
+}
+
+/// A loader's copies of some of a stage's items, in every so-many-th channel.
+struct ImageCopies {
+  const unsigned char* first;  // of the loader's first channel
+  std::int64_t sample, step;   // bytes from an image to the next, and between a loader's channels
+  std::uint32_t to, to_step;
+  int count;
+};
+
+/// kVector elements of a row, or halves of `kStride` planes in turn, which are sorted in registers.
+template <int kSize, int kVector, int kStride>
+__device__ __forceinline__ void copy_image(const WeightPlan& p, const WgmmaBlock& block, ImageCopies copies,
+                                           const unsigned char* source, bool valid, const void* anywhere) {
+  const unsigned char* from = valid ? source : static_cast<const unsigned char*>(anywhere);
+  const std::int64_t step = valid ? copies.step : 0;
+  if constexpr (kStride == 1) {
+#pragma unroll 4
+    for (int c = 0; c < copies.count; ++c) {
+      copy_or_zero<kVector * kSize>(block.smem, block.smem_base, copies.to, from, valid);
+      from += step;
+      copies.to += copies.to_step;
+    }
+  } else {
+    const std::uint32_t plane = kSize * p.rows * p.cols;
+#pragma unroll 8
+    for (int c = 0; c < copies.count; ++c) {
+      sort_halves<kVector, kStride>(block.smem + copies.to, plane, from, valid);
+      from += step;
+      copies.to += copies.to_step;
+    }
+  }
+}
+
+template <int kSize, int kVector, int kStride>
+__device__ __forceinline__ void load_wgmma_image(const WeightPlan& p, const WgmmaBlock& block, const WeightStage& at,
+                                                 const void* image, std::uint32_t stage, int thread) {
+  const WeightTapBlock& taps = p.tap_block[block.work.tap_block];
+  const int first_h = (at.h + taps.h_base) * p.stride_h + taps.first_plane_h;
+  const int first_w = (at.w + taps.w_base) * p.stride_w + taps.first_plane_w;
+  const int images = static_cast<int>(min(p.batch - at.n, static_cast<std::int64_t>(1) << p.log2_tile_n));
+  const std::int64_t plane = static_cast<std::int64_t>(p.image_h) * p.image_w * kSize;
+  const std::int64_t sample = plane * p.image_channels * p.groups;
+  const int channels = min(p.block_channels, p.image_channels - block.work.first_channel);
+  const std::int64_t channel = block.work.group * p.image_channels + block.work.first_channel;
+  const unsigned char* first = static_cast<const unsigned char*>(image) + at.n * sample + channel * plane;
+  const int items = (p.image_stage() << p.log2_tile_n) / kVector;
+  // So many items at once, a power of two, that most loaders have one: the others take further channels.
+#pragma unroll 1
+  for (int begin = 0, log2_width; begin < items; begin += 1 << log2_width) {
+    log2_width = min(31 - __clz(items - begin), 7);
+    if (log2_width < 7 && 2 * (items - begin) >= 3 << log2_width) ++log2_width;
+    const int i = begin + (thread & ((1 << log2_width) - 1)), c = thread >> log2_width;
+    if (i >= items || c >= channels) continue;
+    const uint2 item = block.items[i];
+    const int h = first_h + static_cast<int>(item.x >> 16), w = first_w + static_cast<int>(item.x & 0xffff);
+    const int n = static_cast<int>(item.y >> kItemImage);
+    const bool valid = n < images && h >= 0 && h < p.image_h && w >= 0 && w < p.image_w;
+    ImageCopies copies;
+    const int channel_step = kLoaders >> log2_width;
+    copies.step = channel_step * plane;
+    copies.to = stage + kSize * (c * p.image_pitch + static_cast<int>(item.y & ((1U << kItemImage) - 1)));
+    copies.to_step = kSize * channel_step * p.image_pitch;
+    copies.count = (channels - c + channel_step - 1) >> (7 - log2_width);
+    copy_image<kSize, kVector, kStride>(
+        p, block, copies, first + n * sample + c * plane + (static_cast<std::int64_t>(h) * p.image_w + w) * kSize, valid,
+        image);
+  }
+}
+
+template <int kSize>
+__device__ __forceinline__ void load_wgmma_image(const WeightPlan& p, const WgmmaBlock& block, const WeightStage& at,
+                                                 const WeightOperands& operands, std::uint32_t stage, int thread) {
+  const void* image = operands.image;
+  if (kSize == 2 && p.stride_w > 1 && operands.image_vector > 1) {
+    if (operands.image_vector == 2) {
+      load_wgmma_image<kSize, 2, 2>(p, block, at, image, stage, thread);
+    } else if (p.stride_w == 2) {
+      load_wgmma_image<kSize, 8, 2>(p, block, at, image, stage, thread);
+    } else if (p.stride_w == 4) {
+      load_wgmma_image<kSize, 8, 4>(p, block, at, image, stage, thread);
+    } else {
+      load_wgmma_image<kSize, 8, 8>(p, block, at, image, stage, thread);
+    }
+    return;
+  }
+  switch (operands.image_vector) {
+    case 8: return load_wgmma_image<kSize, kSize == 2 ? 8 : 4, 1>(p, block, at, image, stage, thread);
+    case 4: return load_wgmma_image<kSize, 4, 1>(p, block, at, image, stage, thread);
+    case 2: return load_wgmma_image<kSize, 2, 1>(p, block, at, image, stage, thread);
+    default: return load_wgmma_image<kSize, 1, 1>(p, block, at, image, stage, thread);
+  }
+}
+
+}  // namespace adjoint::cuda::weight
