@@ -37,9 +37,12 @@ ConvCase any_case(Random& random) {
   c.rank = static_cast<int>(upto(random, 1, 2));
   c.batch = upto(random, 0, 3) == 0 ? spread(random, 40) : upto(random, 1, 3);
   const std::int64_t kind = upto(random, 0, 9);
-  if (kind < 6) c.groups = 1;
-  else if (kind < 8) c.groups = upto(random, 2, 5);
-  else c.groups = spread(random, 64);
+  if (kind < 6)
+    c.groups = 1;
+  else if (kind < 8)
+    c.groups = upto(random, 2, 5);
+  else
+    c.groups = spread(random, 64);
   const std::int64_t most = kind == 9 ? 2 : 300;  // depthwise, or nearly
   c.in_channels = c.groups * spread(random, most);
   c.out_channels = c.groups * spread(random, most);
@@ -77,7 +80,8 @@ ConvOperands operands(cuda::ConvRole role, const ConvGeometry& g, DType dtype, c
   Random random(seed);
   const ConvSizes sizes = conv_sizes(role, g);
   ConvOperands result{from_pool(dtype, magnitudes[0], sizes.first, random),
-                      from_pool(dtype, magnitudes[1], sizes.second, random), {}};
+                      from_pool(dtype, magnitudes[1], sizes.second, random),
+                      {}};
   if (sizes.bias > 0 && seed % 2 == 0) result.bias = from_pool(dtype, magnitudes[2], sizes.bias, random);
   return result;
 }
@@ -95,8 +99,7 @@ const char* role_name(cuda::ConvRole role) {
 
 ConvSizes conv_sizes(cuda::ConvRole role, const ConvGeometry& g) {
   switch (role) {
-    case cuda::ConvRole::kFeature:
-      return {g.image_numel(), g.filter_numel(), g.feature_channels, g.feature_numel()};
+    case cuda::ConvRole::kFeature: return {g.image_numel(), g.filter_numel(), g.feature_channels, g.feature_numel()};
     case cuda::ConvRole::kImage: return {g.feature_numel(), g.filter_numel(), g.image_channels, g.image_numel()};
     case cuda::ConvRole::kFilter: break;
   }
@@ -151,7 +154,8 @@ Tensor run_guarded(const cuda::ConvKernel& kernel, cuda::ConvProblem problem, st
 void expect_same_guarded(const std::string& what, const Tensor& actual, const Tensor& expected) {
   const Tensor a = actual.to(kCPU), e = expected.to(kCPU);
   ASSERT_EQ(a.numel(), e.numel()) << what;
-  if (std::memcmp(a.raw_data(), e.raw_data(), static_cast<std::size_t>(a.numel() * element_size(a.dtype()))) == 0) return;
+  if (std::memcmp(a.raw_data(), e.raw_data(), static_cast<std::size_t>(a.numel() * element_size(a.dtype()))) == 0)
+    return;
   expect_values(what + ", with " + std::to_string(kGuard) + " elements around", a, e.to_vector<double>());
 }
 
