@@ -122,9 +122,10 @@ __device__ __forceinline__ void load_wgmma_image(const WeightPlan& p, const Wgmm
     copies.to = stage + kSize * (c * p.image_pitch + static_cast<int>(item.y & ((1U << kItemImage) - 1)));
     copies.to_step = kSize * channel_step * p.image_pitch;
     copies.count = (channels - c + channel_step - 1) >> (7 - log2_width);
-    copy_image<kSize, kVector, kStride>(
-        p, block, copies, first + n * sample + c * plane + (static_cast<std::int64_t>(h) * p.image_w + w) * kSize, valid,
-        image);
+    copy_image<kSize, kVector, kStride>(p, block, copies,
+                                        first + n * sample + c * plane +
+                                            (static_cast<std::int64_t>(h) * p.image_w + w) * kSize,
+                                        valid, image);
   }
 }
 
@@ -145,7 +146,7 @@ __device__ __forceinline__ void load_wgmma_image(const WeightPlan& p, const Wgmm
     return;
   }
   switch (operands.image_vector) {
-    case 8: return load_wgmma_image<kSize, kSize == 2 ? 8 : 4, 1>(p, block, at, image, stage, thread);
+    case 8: return load_wgmma_image < kSize, kSize == 2 ? 8 : 4, 1 > (p, block, at, image, stage, thread);
     case 4: return load_wgmma_image<kSize, 4, 1>(p, block, at, image, stage, thread);
     case 2: return load_wgmma_image<kSize, 2, 1>(p, block, at, image, stage, thread);
     default: return load_wgmma_image<kSize, 1, 1>(p, block, at, image, stage, thread);
