@@ -61,6 +61,10 @@ TEST_P(ConvActivation, RoundsHalfPrecisionOnce) {
                                                    p.geometry, activation());
       expect_same_bits("conv_transpose", conv_transpose_activated(feature, filter, bias, p.geometry, activation()),
                        wide.to(dtype));
+      const Tape tape;
+      const Tensor leaf = p.filter_tensor({.dtype = dtype, .requires_grad = true});
+      expect_same_bits("recorded", conv_transpose_activated(feature, leaf, bias, p.geometry, activation()).detach(),
+                       wide.to(dtype));
     }
   });
 }
