@@ -60,7 +60,8 @@ double stage_clocks(const WeightPlan& p, bool split) {
                           : wgmma_image_vector(p, 8) == 8 ? 3
                                                           : 2 * 10;
   const double loaders = (image * per_copy + feature * (split ? 6 : 3)) / 128 + 100;
-  return std::max({matrix, shared, memory, loaders}) + 100;
+  // Parts that wait for each other overlap in part.
+  return std::max({matrix, shared, memory, loaders}) + (matrix + shared) / 8 + 100;
 }
 
 double model_clocks(const WeightPlan& p, double stage) {
@@ -141,7 +142,7 @@ bool plan_wgmma_weight(const ConvGeometry& g, int unit_elements, bool split, Wei
   WeightPlan& candidate = search.candidate;
   set_geometry(g, unit_elements, candidate);
   for (const WeightTile& tile : kWgmmaWeightTiles) {
-    if (split && tile.rows * tile.columns > kMostSplitTile) continue;
+    if (split && !wgmma_weight_splits(tile)) continue;
     if (only.rows != 0 && (tile.rows != only.rows || tile.columns != only.columns)) continue;
     candidate.tile_rows = tile.rows;
     candidate.tile_columns = tile.columns;

@@ -9,32 +9,30 @@ namespace adjoint::cuda::weight {
 
 using WgmmaKernel = void (*)(WeightPlan, WeightOperands);
 
-template <Arithmetic kArithmetic, int kColumns>
-WgmmaKernel select_wgmma_rows(const WeightPlan& plan) {
-  constexpr bool kSplit = ArithmeticTraits<kArithmetic>::kSplit;
-  const auto of = [&](int rows) { return plan.tile_rows == rows; };
-  WgmmaKernel kernel = nullptr;
-  if constexpr (kColumns >= 64) {
-    kernel = wgmma_weight_kernel<kArithmetic, 1, kColumns>;
-    if constexpr (!kSplit || kColumns == 64) {
-      if (of(256)) kernel = wgmma_weight_kernel<kArithmetic, 2, kColumns>;
-    }
-    if constexpr (kColumns == 64) {
-      if (of(384)) kernel = wgmma_weight_kernel<kArithmetic, 3, kColumns>;
-    }
+/// Null for a tile that is not compiled.
+template <Arithmetic kArithmetic, int kMTiles, int kColumns>
+WgmmaKernel compiled_wgmma_kernel() {
+  if constexpr (!ArithmeticTraits<kArithmetic>::kSplit || wgmma_weight_splits({128 * kMTiles, kColumns})) {
+    return wgmma_weight_kernel<kArithmetic, kMTiles, kColumns>;
   } else {
-    kernel = of(384) ? wgmma_weight_kernel<kArithmetic, 3, kColumns> : wgmma_weight_kernel<kArithmetic, 6, kColumns>;
+    return nullptr;
   }
-  return kernel;
 }
 
 template <Arithmetic kArithmetic>
 WgmmaKernel select_wgmma_kernel(const WeightPlan& plan) {
+  const int m_tiles = plan.tile_rows / 128;
   switch (plan.tile_columns) {
-    case 128: return select_wgmma_rows<kArithmetic, 128>(plan);
-    case 64: return select_wgmma_rows<kArithmetic, 64>(plan);
-    case 32: return select_wgmma_rows<kArithmetic, 32>(plan);
-    default: return select_wgmma_rows<kArithmetic, 16>(plan);
+    case 128:
+      return m_tiles == 1 ? compiled_wgmma_kernel<kArithmetic, 1, 128>() : compiled_wgmma_kernel<kArithmetic, 2, 128>();
+    case 64:
+      return m_tiles == 1   ? compiled_wgmma_kernel<kArithmetic, 1, 64>()
+             : m_tiles == 2 ? compiled_wgmma_kernel<kArithmetic, 2, 64>()
+                            : compiled_wgmma_kernel<kArithmetic, 3, 64>();
+    case 32:
+      return m_tiles == 3 ? compiled_wgmma_kernel<kArithmetic, 3, 32>() : compiled_wgmma_kernel<kArithmetic, 6, 32>();
+    default:
+      return m_tiles == 3 ? compiled_wgmma_kernel<kArithmetic, 3, 16>() : compiled_wgmma_kernel<kArithmetic, 6, 16>();
   }
 }
 
