@@ -101,6 +101,16 @@ void choose_kernel(ChannelwisePlan& p) {
   const bool overlap = p.h.shift == 1 || (p.h.shift == 2 && p.taps_h >= 3);
   p.walk_shift = p.taps_h == 1 ? 1 : (overlap ? p.h.shift : 0);
   if (p.taps_h == 0) p.walk_shift = 0;
+  p.channel_block = p.channel_blocks = 1;
+}
+
+/// Several channels of the result at once where they share what is loaded: fewer taps in registers, or none.
+void choose_channel_block(ChannelwisePlan& p) {
+  p.channel_block = p.channels >= 3 ? 4 : p.channels;
+  p.channel_blocks = narrow(ceil_div(p.channels, p.channel_block));
+  if (p.channel_block == 1) return;
+  const bool compiled = p.walk_shift == 1 && (p.taps_h == 2 || p.taps_h == 3);
+  if (!compiled) p.taps_h = p.taps_w = p.walk_shift = 0;
 }
 
 /// Sizes of the stage for the lanes, chunks and units that the plan has.
@@ -173,7 +183,7 @@ bool choose_lanes(ChannelwisePlan& p) {
   return true;
 }
 
-std::int64_t lines_of_unit(const ChannelwisePlan& p) { return std::int64_t{p.channels} * p.h.phases * p.chunks; }
+std::int64_t lines_of_unit(const ChannelwisePlan& p) { return std::int64_t{p.channel_blocks} * p.h.phases * p.chunks; }
 
 void choose_chunks_and_units(ChannelwisePlan& p, std::int64_t least_tiles) {
   const std::int64_t steps =
@@ -185,7 +195,7 @@ void choose_chunks_and_units(ChannelwisePlan& p, std::int64_t least_tiles) {
     const std::int64_t chunks = ceil_div(all_chunks, parts);
     const std::int64_t tiles = p.units * p.h.residues * parts * (p.along_row != 0 ? 1 : p.column_tiles);
     if (tiles < least_tiles && chunks > 1) continue;
-    if (chunks * p.channels * p.h.phases > 2 * wanted && chunks > 1) continue;
+    if (chunks * p.channel_blocks * p.h.phases > 2 * wanted && chunks > 1) continue;
     if (try_tile(p, p.lanes, narrow(chunks), 1, kWantedStageBytes)) break;
   }
   if (p.plane_tiles() > 1 || p.h.residues > 1) return;
@@ -200,7 +210,7 @@ void set_dividers(ChannelwisePlan& p) {
   p.lane_divider = divider(p.lanes);
   p.chunk_divider = divider(p.chunks);
   p.phase_divider = divider(p.h.phases);
-  p.channel_divider = divider(p.channels);
+  p.channel_divider = divider(p.channel_blocks);
   p.group_divider = divider(p.groups);
   p.phase_w_divider = divider(p.w.phases);
   p.vector_threads_divider = divider(p.vector_threads);
@@ -252,6 +262,7 @@ bool plan_channelwise(const ConvGeometry& g, bool transposed, std::int64_t eleme
   p.vector = narrow(16 / element_bytes);
   p.along_row = is_one_row(p.h) && p.w.result > 1;
   choose_kernel(p);
+  choose_channel_block(p);
   return choose_tile(p, kLeastTiles);
 }
 

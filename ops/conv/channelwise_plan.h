@@ -48,8 +48,9 @@ struct ChannelwisePlan {
   std::int64_t units;                          // (sample, group) pairs; conv_weight: samples
   std::int64_t unit_stride;                    // source elements from one unit to the next
 
-  std::int32_t taps_h, taps_w;  // what the kernel is compiled for; 0: any
-  std::int32_t walk_shift;      // likewise of h.shift
+  std::int32_t taps_h, taps_w;                 // what the kernel is compiled for; 0: any
+  std::int32_t walk_shift;                     // likewise of h.shift
+  std::int32_t channel_block, channel_blocks;  // of the result: computed at once; a group's
   std::int32_t along_row;
   std::int32_t lanes, lines;             // threads along columns; threads across (channel, phase, chunk)
   std::int32_t chunks, tile_units;       // of a tile

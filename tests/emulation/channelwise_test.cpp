@@ -40,7 +40,7 @@ void check_gather(const ConvProblem& p, bool transposed, std::uint64_t seed, std
   ASSERT_TRUE(cuda::plan_channelwise(g, transposed, sizeof(T), plan));
   ASSERT_LE(static_cast<std::size_t>(plan.smem_floats()) * 4, kSmemBytes);
   kernels.insert(std::to_string(plan.taps_h) + "x" + std::to_string(plan.taps_w) + "/" +
-                 std::to_string(plan.walk_shift));
+                 std::to_string(plan.walk_shift) + " " + std::to_string(plan.channel_block));
   const auto& bias = transposed ? p.image_bias : p.feature_bias;
   const std::vector<double> expected =
       transposed ? oracle::conv_transpose(g, p.feature, p.filter, bias) : oracle::conv(g, p.image, p.filter, bias);

@@ -34,7 +34,7 @@ __device__ __forceinline__ Line find_line(const ChannelwisePlan& p, const Channe
   const auto unit = static_cast<int>(p.channel_divider.divide(static_cast<unsigned>(over_phases)));
   Line line;
   line.unit = tile.unit + unit;
-  line.channel = over_phases - unit * p.channels;
+  line.channel = (over_phases - unit * p.channel_blocks) * p.channel_block;
   line.phase = over_chunks - over_phases * p.h.phases;
   line.chunk = index - over_chunks * p.chunks;
   const ChannelwiseRows rows = channelwise_rows(p, tile, line.phase);
@@ -57,10 +57,10 @@ __device__ __forceinline__ std::int64_t group_of(const ChannelwisePlan& p, std::
   return unit - p.group_divider.divide(static_cast<unsigned>(unit)) * static_cast<std::int64_t>(p.groups);
 }
 
-/// The sum of result `step` of a line by its definition: no product that has no place in the source.
+/// The sum of a line's result `step` in `channel` by its definition: no product that has no place in the source.
 template <class T>
 __device__ __forceinline__ float defined_sum(const ChannelwisePlan& p, const GatherOperands<T>& operands,
-                                             const Line& line, int step) {
+                                             const Line& line, int channel, int step) {
   const int row = p.along_row != 0 ? line.row : line.row + step * p.h.residues * p.h.phases;
   const int column = p.along_row != 0 ? line.column + step * p.lanes : line.column;
   const ChannelwiseRun run_h = p.h.run[row % p.h.phases], run_w = p.w.run[column % p.w.phases];
@@ -71,8 +71,8 @@ __device__ __forceinline__ float defined_sum(const ChannelwisePlan& p, const Gat
   for (int c = 0; c < p.source_channels; ++c) {
     const T* plane =
         operands.source + (line.unit * p.source_channels + c) * (static_cast<std::int64_t>(p.h.source) * p.w.source);
-    const T* taps = operands.filter + group * p.channels * p.source_channels * p.taps +
-                    line.channel * p.filter_channel + c * p.filter_source;
+    const T* taps = operands.filter + group * p.channels * p.source_channels * p.taps + channel * p.filter_channel +
+                    c * p.filter_source;
     for (int i = 0; i < run_h.taps; ++i) {
       const int h = source_row + i * p.h.tap_spacing;
       if (h < 0 || h >= p.h.source) continue;
@@ -85,6 +85,22 @@ __device__ __forceinline__ float defined_sum(const ChannelwisePlan& p, const Gat
     }
   }
   return sum;
+}
+
+/// A chunk's results again, by their definition. A product of zero, outside the source or of a tap that a phase lacks,
+/// is NaN with an infinite factor, so this is done where a sum came out as NaN.
+template <class T>
+__device__ __forceinline__ void store_defined(const ChannelwisePlan& p, const GatherOperands<T>& operands,
+                                              const Line& line, int channels, int first, int count, T* to) {
+  const std::int64_t result_plane = static_cast<std::int64_t>(p.h.result) * p.w.result;
+#pragma unroll 1
+  for (int i = 0; i < channels * count; ++i) {
+    const int b = i / count, step = i - b * count, channel = line.channel + b;
+    const float sum = defined_sum(p, operands, line, channel, first + step);
+    const std::int64_t bias_at = group_of(p, line.unit) * p.channels + channel;
+    const float bias = operands.bias != nullptr ? to_float(operands.bias[bias_at]) : 0.0F;
+    to[b * result_plane + step * p.result_step] = from_float<T>(operands.activate(sum + bias));
+  }
 }
 
 /// Taps of one channel of the source, for one phase of rows and of columns; zeros past the phase's last.
@@ -106,20 +122,28 @@ struct Taps {
   }
 };
 
-/// Any number of taps at any spacing: a loop over them around the walk's steps.
-template <class T>
-__device__ __forceinline__ void add_any_taps(const ChannelwisePlan& p, const T* filter, const ChannelwiseRun& run_h,
-                                             const ChannelwiseRun& run_w, const float* from,
-                                             float (&sums)[kChannelwiseWalk]) {
+/// Any number of taps at any spacing: a loop over them around the walk's steps. `channels`: of the block, at least 1.
+template <class T, int kChannels>
+__device__ __forceinline__ void add_any_taps(const ChannelwisePlan& p, const T* filter, int channels,
+                                             const ChannelwiseRun& run_h, const ChannelwiseRun& run_w,
+                                             const float* from, float (&sums)[kChannels][kChannelwiseWalk]) {
   for (int i = 0; i < run_h.taps; ++i) {
     const float* row = from + i * p.pitch;
     const T* taps = filter + (run_h.tap + i * p.h.tap_step) * p.kernel_w + run_w.tap;
 #pragma unroll 2
     for (int j = 0; j < run_w.taps; ++j) {
-      const float tap = to_float(taps[j * p.w.tap_step]);
+      float tap[kChannels];
+#pragma unroll
+      for (int b = 0; b < kChannels; ++b) {
+        tap[b] = b < channels ? to_float(taps[b * p.filter_channel + j * p.w.tap_step]) : 0.0F;
+      }
       const float* at = row + j * p.w.tap_spacing;
 #pragma unroll
-      for (int step = 0; step < kChannelwiseWalk; ++step) sums[step] = fmaf(at[step * p.step_pitch], tap, sums[step]);
+      for (int step = 0; step < kChannelwiseWalk; ++step) {
+        const float value = at[step * p.step_pitch];
+#pragma unroll
+        for (int b = 0; b < kChannels; ++b) sums[b][step] = fmaf(value, tap[b], sums[b][step]);
+      }
     }
   }
 }
@@ -136,13 +160,10 @@ __device__ __forceinline__ void activate_values(const Activate<float>& activate,
   }
 }
 
-/// Adds the bias, activates and stores `count` results from step `first` of a line on. A product of zero, outside the
-/// source or of a tap that a phase lacks, is NaN with an infinite factor: what came out as NaN is summed again by its
-/// definition.
+/// Adds the bias, activates and stores `count` results of one channel; true where a sum is NaN.
 template <class T>
-__device__ __forceinline__ void store_chunk(const ChannelwisePlan& p, const GatherOperands<T>& operands,
-                                            const Line& line, int first, int count, float bias,
-                                            const float (&sums)[kChannelwiseWalk], T* to) {
+__device__ __forceinline__ bool store_chunk(const ChannelwisePlan& p, const Activate<float>& activate, int count,
+                                            float bias, const float (&sums)[kChannelwiseWalk], T* to) {
   float values[kChannelwiseWalk];
   bool lost = false;
 #pragma unroll
@@ -150,31 +171,29 @@ __device__ __forceinline__ void store_chunk(const ChannelwisePlan& p, const Gath
     lost |= sums[step] != sums[step];
     values[step] = sums[step] + bias;
   }
-  activate_values(operands.activate, values);
-  T* at = to;
+  activate_values(activate, values);
   if (count >= kChannelwiseWalk) {
 #pragma unroll
-    for (int step = 0; step < kChannelwiseWalk; ++step, at += p.result_step) *at = from_float<T>(values[step]);
+    for (int step = 0; step < kChannelwiseWalk; ++step, to += p.result_step) *to = from_float<T>(values[step]);
   } else {
 #pragma unroll
-    for (int step = 0; step + 1 < kChannelwiseWalk; ++step, at += p.result_step) {
-      if (step < count) *at = from_float<T>(values[step]);
+    for (int step = 0; step + 1 < kChannelwiseWalk; ++step, to += p.result_step) {
+      if (step < count) *to = from_float<T>(values[step]);
     }
   }
-  if (!lost) return;
-#pragma unroll 1
-  for (int step = 0; step < kChannelwiseWalk && step < count; ++step) {
-    to[step * p.result_step] = from_float<T>(operands.activate(defined_sum(p, operands, line, first + step) + bias));
-  }
+  return lost;
 }
 
 /// Sums of a chunk whose tap (0, 0) of the first result is at `from`, over one channel of the source.
-template <int kTapsH, int kTapsW, int kShift>
-__device__ __forceinline__ void add_channel(const ChannelwisePlan& p, const Taps<kTapsH, kTapsW>& taps,
-                                            const float* from, float (&sums)[kChannelwiseWalk]) {
+template <int kTapsH, int kTapsW, int kShift, int kChannels>
+__device__ __forceinline__ void add_channel(const ChannelwisePlan& p, const Taps<kTapsH, kTapsW> (&taps)[kChannels],
+                                            const float* from, float (&sums)[kChannels][kChannelwiseWalk]) {
   const auto meet = [&](int step, int i, const float(&values)[kTapsW]) {
 #pragma unroll
-    for (int j = 0; j < kTapsW; ++j) sums[step] = fmaf(values[j], taps.values[i][j], sums[step]);
+    for (int b = 0; b < kChannels; ++b) {
+#pragma unroll
+      for (int j = 0; j < kTapsW; ++j) sums[b][step] = fmaf(values[j], taps[b].values[i][j], sums[b][step]);
+    }
   };
   if constexpr (kTapsH == 1) {
     walk<1, kTapsW, 1>(from, p.step_pitch, 1, 1, meet);
@@ -183,8 +202,9 @@ __device__ __forceinline__ void add_channel(const ChannelwisePlan& p, const Taps
   }
 }
 
-/// All lines of one thread. kTapsH, kTapsW: the most taps of a phase; kTapsH = 0 for any number.
-template <class T, int kTapsH, int kTapsW, int kShift>
+/// All lines of one thread. kTapsH, kTapsW: the most taps of a phase; kTapsH = 0 for any number. kChannels: of the
+/// result, computed at once.
+template <class T, int kTapsH, int kTapsW, int kShift, int kChannels>
 __device__ __forceinline__ void compute_lines(const ChannelwisePlan& p, const ChannelwiseTile& tile,
                                               const GatherOperands<T>& operands, const float* stage, int lane,
                                               int thread_line) {
@@ -193,10 +213,11 @@ __device__ __forceinline__ void compute_lines(const ChannelwisePlan& p, const Ch
   const auto period = static_cast<int>(p.phase_w_divider.divide(static_cast<unsigned>(column)));
   const ChannelwiseRun run_w = p.w.run[column - period * p.w.phases];
   stage += run_w.source + period * p.w.period_source - tile.source_column;
-  const int lines = tile.units * p.channels * p.h.phases * p.chunks;
+  const int lines = tile.units * p.channel_blocks * p.h.phases * p.chunks;
   const int share = (lines + p.lines - 1) / p.lines;
   const int end = min(lines, (thread_line + 1) * share);
-  Taps<kTapsH == 0 ? 1 : kTapsH, kTapsH == 0 ? 1 : kTapsW> taps{};
+  const std::int64_t result_plane = static_cast<std::int64_t>(p.h.result) * p.w.result;
+  Taps<kTapsH == 0 ? 1 : kTapsH, kTapsH == 0 ? 1 : kTapsW> taps[kChannels] = {};
 #pragma unroll 1
   for (int index = thread_line * share; index < end;) {
     const Line line = find_line(p, tile, index, column);
@@ -204,19 +225,32 @@ __device__ __forceinline__ void compute_lines(const ChannelwisePlan& p, const Ch
     const int count = min(line.count, chunks * kChannelwiseWalk);
     index += chunks;
     const ChannelwiseRun run_h = p.h.run[line.phase];
-    const std::int64_t channel = group_of(p, line.unit) * p.channels + line.channel;
-    const T* filter = operands.filter + group_of(p, line.unit) * p.channels * p.source_channels * p.taps +
-                      line.channel * p.filter_channel;
-    const float bias = operands.bias != nullptr ? to_float(operands.bias[channel]) : 0.0F;
-    const std::int64_t plane = line.unit * p.channels + line.channel;
-    T* to = operands.result + (plane * p.h.result + line.row) * p.w.result + line.column;
-    const float* from = stage + line.stage;
-    if constexpr (kTapsH != 0) {
-      if (p.source_channels == 1) taps.load(p, filter, run_h, run_w);
+    const int channels = kChannels == 1 ? 1 : min(kChannels, p.channels - line.channel);
+    const std::int64_t group = group_of(p, line.unit);
+    const T* filter =
+        operands.filter + group * p.channels * p.source_channels * p.taps + line.channel * p.filter_channel;
+    float bias[kChannels] = {};
+    if (operands.bias != nullptr) {
+#pragma unroll
+      for (int b = 0; b < kChannels; ++b) {
+        if (b < channels) bias[b] = to_float(operands.bias[group * p.channels + line.channel + b]);
+      }
     }
+    T* to = operands.result + (line.unit * p.channels + line.channel) * result_plane +
+            (static_cast<std::int64_t>(line.row) * p.w.result + line.column);
+    const float* from = stage + line.stage;
+    const auto load_taps = [&](const T* channel_filter) {
+      if constexpr (kTapsH != 0) {
+#pragma unroll
+        for (int b = 0; b < kChannels; ++b) {
+          if (b < channels) taps[b].load(p, channel_filter + b * p.filter_channel, run_h, run_w);
+        }
+      }
+    };
+    if (p.source_channels == 1) load_taps(filter);
 #pragma unroll 1
     for (int first = 0; first < count; first += kChannelwiseWalk) {
-      float sums[kChannelwiseWalk] = {};
+      float sums[kChannels][kChannelwiseWalk] = {};
       if (run_h.taps > 0) {
         const T* channel_filter = filter;
         const float* channel_from = from;
@@ -224,27 +258,34 @@ __device__ __forceinline__ void compute_lines(const ChannelwisePlan& p, const Ch
 #pragma unroll 1
         do {
           if constexpr (kTapsH == 0) {
-            add_any_taps(p, channel_filter, run_h, run_w, channel_from, sums);
+            add_any_taps<T, kChannels>(p, channel_filter, channels, run_h, run_w, channel_from, sums);
           } else {
-            if (p.source_channels > 1) taps.load(p, channel_filter, run_h, run_w);
-            add_channel<kTapsH, kTapsW, kShift>(p, taps, channel_from, sums);
+            if (p.source_channels > 1) load_taps(channel_filter);
+            add_channel<kTapsH, kTapsW, kShift, kChannels>(p, taps, channel_from, sums);
           }
           channel_filter += p.filter_source;
           channel_from += p.plane_pitch;
         } while (--channels_left > 0);
       }
-      store_chunk(p, operands, line, first, count - first, bias, sums, to);
+      bool lost = false;
+#pragma unroll
+      for (int b = 0; b < kChannels; ++b) {
+        if (b < channels) {
+          lost |= store_chunk(p, operands.activate, count - first, bias[b], sums[b], to + b * result_plane);
+        }
+      }
+      if (lost) store_defined(p, operands, line, channels, first, min(count - first, kChannelwiseWalk), to);
       from += kChannelwiseWalk * p.step_pitch;
       to += kChannelwiseWalk * p.result_step;
     }
   }
 }
 
-/// Blocks of a multiprocessor that the registers of so many taps leave room for; 0: the compiler's choice.
-constexpr int blocks_per_multiprocessor(int taps) { return taps <= 4 ? 0 : (taps <= 16 ? 3 : 2); }
+/// Blocks of a multiprocessor that the registers of so many taps and sums leave room for.
+constexpr int blocks_per_multiprocessor(int taps, int channels) { return channels == 1 && taps <= 16 ? 3 : 2; }
 
-template <class T, int kTapsH, int kTapsW, int kShift>
-__global__ void __launch_bounds__(kChannelwiseThreads, blocks_per_multiprocessor(kTapsH* kTapsW))
+template <class T, int kTapsH, int kTapsW, int kShift, int kChannels>
+__global__ void __launch_bounds__(kChannelwiseThreads, blocks_per_multiprocessor(kTapsH* kTapsW, kChannels))
     gather_kernel(const __grid_constant__ ChannelwisePlan p, const GatherOperands<T> operands) {
   float* stage = reinterpret_cast<float*>(ptx::dynamic_smem());
   const ChannelwiseTile tile = channelwise_tile(p, static_cast<int>(blockIdx.x));
@@ -255,8 +296,9 @@ __global__ void __launch_bounds__(kChannelwiseThreads, blocks_per_multiprocessor
   __syncthreads();
   const auto thread_line = static_cast<int>(p.lane_divider.divide(threadIdx.x));
   if (thread_line >= p.lines) return;
-  compute_lines<T, kTapsH, kTapsW, kShift>(p, tile, operands, stage + stage_shift(p, first),
-                                           static_cast<int>(threadIdx.x) - thread_line * p.lanes, thread_line);
+  compute_lines<T, kTapsH, kTapsW, kShift, kChannels>(p, tile, operands, stage + stage_shift(p, first),
+                                                      static_cast<int>(threadIdx.x) - thread_line * p.lanes,
+                                                      thread_line);
 }
 
 template <class T>
@@ -264,27 +306,41 @@ using GatherKernel = void (*)(ChannelwisePlan, GatherOperands<T>);
 
 template <class T, int kTapsH, int kTapsW>
 GatherKernel<T> select_gather_shift(const ChannelwisePlan& p) {
-  if (p.walk_shift == 1) return gather_kernel<T, kTapsH, kTapsW, 1>;
+  if (p.walk_shift == 1) return gather_kernel<T, kTapsH, kTapsW, 1, 1>;
   if constexpr (kTapsH > 2) {
-    if (p.walk_shift == 2) return gather_kernel<T, kTapsH, kTapsW, 2>;
+    if (p.walk_shift == 2) return gather_kernel<T, kTapsH, kTapsW, 2, 1>;
   }
-  return gather_kernel<T, kTapsH, kTapsW, 0>;
+  return gather_kernel<T, kTapsH, kTapsW, 0, 1>;
+}
+
+/// With more than one channel at once.
+template <class T, int kTapsH, int kTapsW, int kShift>
+GatherKernel<T> select_gather_channels(const ChannelwisePlan& p) {
+  return p.channel_block == 2 ? gather_kernel<T, kTapsH, kTapsW, kShift, 2>
+                              : gather_kernel<T, kTapsH, kTapsW, kShift, 4>;
 }
 
 /// The plan's kernel.
 template <class T>
 GatherKernel<T> select_gather(const ChannelwisePlan& p) {
+  if (p.channel_block > 1) {
+    switch (p.taps_h) {
+      case 2: return select_gather_channels<T, 2, 2, 1>(p);
+      case 3: return select_gather_channels<T, 3, 3, 1>(p);
+      default: return select_gather_channels<T, 0, 0, 0>(p);
+    }
+  }
   switch (p.taps_h) {
     case 1:
-      if (p.taps_w == 2) return gather_kernel<T, 1, 2, 1>;
-      if (p.taps_w == 4) return gather_kernel<T, 1, 4, 1>;
-      return p.taps_w == 8 ? gather_kernel<T, 1, 8, 1> : gather_kernel<T, 1, 16, 1>;
+      if (p.taps_w == 2) return gather_kernel<T, 1, 2, 1, 1>;
+      if (p.taps_w == 4) return gather_kernel<T, 1, 4, 1, 1>;
+      return p.taps_w == 8 ? gather_kernel<T, 1, 8, 1, 1> : gather_kernel<T, 1, 16, 1, 1>;
     case 2: return select_gather_shift<T, 2, 2>(p);
     case 3: return select_gather_shift<T, 3, 3>(p);
     case 4: return select_gather_shift<T, 4, 4>(p);
     case 5: return select_gather_shift<T, 5, 5>(p);
     case 7: return select_gather_shift<T, 7, 7>(p);
-    default: return gather_kernel<T, 0, 0, 0>;
+    default: return gather_kernel<T, 0, 0, 0, 1>;
   }
 }
 
