@@ -181,7 +181,8 @@ TEST_P(ConvFootprintCuda, NonFiniteValuesStayNear) {
   }
   if (compute_capability() != 90) return;
   for (const cuda::ConvRole role : kConvRoles) {
-    for (const cuda::ConvKernel* kernel : cuda::conv_kernels(role)) EXPECT_TRUE(seen.contains(kernel->name)) << kernel->name;
+    for (const cuda::ConvKernel* kernel : cuda::conv_kernels(role))
+      EXPECT_TRUE(seen.contains(kernel->name)) << kernel->name;
   }
 }
 

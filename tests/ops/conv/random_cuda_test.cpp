@@ -16,8 +16,14 @@ namespace {
 
 constexpr std::uint64_t kShards = 20, kCasesPerShard = 1000;
 
-// One kernel may stand for two roles.
-using Runs = std::map<std::pair<cuda::ConvRole, std::string>, int>;
+constexpr int kMostFailures = 3;  // of a kernel in one arithmetic, before it is left alone
+
+struct Tally {
+  std::map<std::pair<cuda::ConvRole, std::string>, int> runs;  // one kernel may stand for two roles
+  std::map<std::string, int> failures;
+};
+
+int failed_checks() { return ::testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count(); }
 
 // Magnitudes whose sums of products stay below 2^24. Only float32 sees integers that TF32 does not hold, which take the
 // second and third of its products; either operand, by turns.
@@ -32,7 +38,7 @@ std::pair<std::int64_t, std::int64_t> magnitudes(cuda::ConvRole role, const Conv
   return seed % 4 < 2 ? std::pair{kWide, std::int64_t{1}} : std::pair{std::int64_t{1}, kWide};
 }
 
-void check_role(cuda::ConvRole role, const ConvGeometry& g, const ConvMode& mode, std::uint64_t seed, Runs& runs) {
+void check_role(cuda::ConvRole role, const ConvGeometry& g, const ConvMode& mode, std::uint64_t seed, Tally& tally) {
   const auto [first, second] = magnitudes(role, g, mode, seed);
   const ConvOperands operands = integer_operands(role, g, mode.dtype, first, second, seed);
   const cuda::ConvProblem problem = conv_problem(role, g, mode, operands);
@@ -41,9 +47,14 @@ void check_role(cuda::ConvRole role, const ConvGeometry& g, const ConvMode& mode
   const Tensor expected = run_guarded(plain, problem, offset);
   for (const cuda::ConvKernel* kernel : cuda::conv_kernels(role)) {
     if (kernel == &plain || !kernel->takes(problem)) continue;
-    ++runs[{role, kernel->name}];
-    expect_same_guarded(std::string(kernel->name) + ", " + mode.name + ", result at +" + std::to_string(offset),
-                        run_guarded(*kernel, problem, offset), expected);
+    ++tally.runs[{role, kernel->name}];
+    const std::string name = std::string(kernel->name) + ", " + mode.name;
+    int& failures = tally.failures[name];
+    if (failures == kMostFailures) continue;
+    const int before = failed_checks();
+    expect_same_guarded(name + ", result at +" + std::to_string(offset), run_guarded(*kernel, problem, offset),
+                        expected);
+    if (failed_checks() != before) ++failures;
   }
 }
 
@@ -51,19 +62,18 @@ class ConvRandomCuda : public ::testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(ConvRandomCuda, EveryKernelEqualsThePlainOnes) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
-  Runs runs;
+  Tally tally;
   for (std::uint64_t seed = GetParam() * kCasesPerShard; seed < (GetParam() + 1) * kCasesPerShard; ++seed) {
     const ConvCase c = random_conv_case(seed);
     SCOPED_TRACE(c);
     for (const cuda::ConvRole role : kConvRoles) {
-      for (const ConvMode& mode : kConvModes) check_role(role, geometry(c), mode, seed, runs);
+      for (const ConvMode& mode : kConvModes) check_role(role, geometry(c), mode, seed, tally);
     }
-    if (HasFailure()) break;
   }
   if (compute_capability() != 90) return;
   for (const cuda::ConvRole role : kConvRoles) {
     for (const cuda::ConvKernel* kernel : cuda::conv_kernels(role).first(cuda::conv_kernels(role).size() - 1)) {
-      EXPECT_GT((runs[{role, kernel->name}]), 0) << kernel->name << " as " << role_name(role);
+      EXPECT_GT((tally.runs[{role, kernel->name}]), 0) << kernel->name << " as " << role_name(role);
     }
   }
 }
