@@ -1,12 +1,15 @@
 // Times the convolution trio on a CUDA device over the problems of real networks: forward and both gradients of
 // conv_transpose, in ms (median of repeats, host clock around many calls in a row) and in TFLOP/s.
 //
-//   bench_conv_cuda [float32|tf32|float16|bfloat16|float64] [NAME]      (NAME: cases whose name holds it)
+//   bench_conv_cuda [float32|tf32|float16|bfloat16|float64] [NAME] [ampere]
+//
+// NAME: cases whose name holds it. ampere: on the tensor-core kernels that GPUs before Hopper run.
 
 #include <adjoint/core/precision.h>
 #include <adjoint/core/random.h>
 #include <adjoint/core/stream.h>
 #include <adjoint/core/tensor.h>
+#include <adjoint/ops/conv/cuda/dispatch.h>
 #include <adjoint/ops/conv/trio.h>
 
 #include <algorithm>
@@ -95,14 +98,26 @@ double time_ms(const std::function<void()>& call) {
   return times[3];
 }
 
-void bench(const Case& c, adjoint::DType dtype) {
+/// The kernels that GPUs before Hopper run, by operator; none of them for the kernels that dispatch chooses.
+struct Kernels {
+  const char *conv_transpose, *conv, *conv_weight;
+};
+constexpr Kernels kAmpereKernels{"mma_conv_transpose", "mma_conv", "tensor_core_conv_weight"};
+
+double time_on(const char* kernel, const std::function<void()>& call) {
+  if (kernel == nullptr) return time_ms(call);
+  const adjoint::cuda::ForceConvKernel forced(kernel);
+  return time_ms(call);
+}
+
+void bench(const Case& c, adjoint::DType dtype, const Kernels& kernels) {
   const ConvGeometry& g = c.geometry;
   const Tensor feature = random_tensor(g, {g.batch, g.feature_channels}, g.feature, dtype);
   const Tensor image = random_tensor(g, {g.batch, g.image_channels}, g.image, dtype);
   const Tensor filter = random_tensor(g, {g.feature_channels, g.image_channels_per_group()}, g.kernel, dtype);
-  const double forward = time_ms([&] { conv_transpose(feature, filter, {}, g); });
-  const double input_gradient = time_ms([&] { conv(image, filter, {}, g); });
-  const double weight_gradient = time_ms([&] { conv_weight(image, feature, g); });
+  const double forward = time_on(kernels.conv_transpose, [&] { conv_transpose(feature, filter, {}, g); });
+  const double input_gradient = time_on(kernels.conv, [&] { conv(image, filter, {}, g); });
+  const double weight_gradient = time_on(kernels.conv_weight, [&] { conv_weight(image, feature, g); });
   const double tera_flop =
       2e-12 * static_cast<double>(g.feature_numel()) * static_cast<double>(g.image_channels_per_group() * g.taps());
   const auto rate = [&](double ms) { return tera_flop / (ms * 1e-3); };
@@ -116,6 +131,7 @@ void bench(const Case& c, adjoint::DType dtype) {
 int main(int argc, char** argv) {
   const std::string kind = argc > 1 ? argv[1] : "float32";
   const std::string filter = argc > 2 ? argv[2] : "";
+  const bool ampere = argc > 3 && std::string(argv[3]) == "ampere";
   if (!adjoint::cuda_is_available()) {
     std::fprintf(stderr, "bench_conv_cuda: no CUDA device\n");
     return EXIT_FAILURE;
@@ -139,7 +155,7 @@ int main(int argc, char** argv) {
   for (const Case& c : cases()) {
     if (std::string(c.name).find(filter) == std::string::npos) continue;
     try {
-      bench(c, dtype);
+      bench(c, dtype, ampere ? kAmpereKernels : Kernels{});
     } catch (const std::exception& error) {  // one case does not cost the others
       std::printf("%-30s %s\n", c.name, error.what());
       status = EXIT_FAILURE;

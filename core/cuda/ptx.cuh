@@ -42,6 +42,20 @@ __device__ __forceinline__ void load_shared_pair(std::uint32_t (&values)[2], std
   asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];\n" : "=r"(values[0]), "=r"(values[1]) : "r"(address));
 }
 
+__device__ __forceinline__ std::uint32_t load_shared_half(std::uint32_t address) {
+  std::uint16_t value;
+  asm volatile("ld.shared.u16 %0, [%1];\n" : "=h"(value) : "r"(address));
+  return value;
+}
+
+/// Four 8 x 8 matrices of halves, or 8 x 4 of 32-bit units: lane l's address is that of row l % 8, 16 bytes, of matrix
+/// l / 8; it gets unit l % 4 of row l / 4 of each.
+__device__ __forceinline__ void load_matrices(std::uint32_t (&units)[4], std::uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+               : "=r"(units[0]), "=r"(units[1]), "=r"(units[2]), "=r"(units[3])
+               : "r"(address));
+}
+
 /// Of kThreads threads, whole warps; barrier 0 is __syncthreads'.
 template <int kThreads>
 __device__ __forceinline__ void barrier(int index) {

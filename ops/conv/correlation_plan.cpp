@@ -394,6 +394,7 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
   };
   const auto try_tiles = [&](const auto& tiles) {
     for (const CorrelationTile& tile : tiles) {
+      if (tile.columns > limits.most_columns) continue;
       try_tile(tile, 1);
       // Few channels: all rows of phases share a tile's columns, and the input is read once for them.
       const std::int64_t all = std::int64_t{candidate.n_channels} * candidate.out_stride_w * candidate.out_stride_h;

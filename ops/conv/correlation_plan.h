@@ -242,6 +242,7 @@ ADJOINT_HD inline std::int32_t correlation_block_half(const CorrelationPlan& p, 
 
 struct CorrelationLimits {
   std::int64_t smem_bytes_per_sm = 233472;  // sm_90; 1024 of a block's share are the system's
+  std::int32_t most_columns = 256;
 };
 
 /// Bytes of dynamic shared memory that a block of the plan uses.

@@ -8,10 +8,6 @@
 namespace adjoint::cuda {
 namespace {
 
-// Channels are padded to the tile; where that leaves less than this share of the products, the plain kernels are
-// faster.
-constexpr double kLeastUse = 1.0 / 32;
-
 const CorrelationPlan* find_plan(const ConvProblem& problem) {
   const Arithmetic arithmetic = arithmetic_of(problem);
   return keep_plan<CorrelationPlan>(problem, [&](CorrelationPlan& plan) {
@@ -30,35 +26,23 @@ bool runs_here(int device) {
   return built;
 }
 
-double use_of_tile(const CorrelationPlan& plan) {
-  const double k = static_cast<double>(plan.chunks) * kChunkUnits * plan.unit_channels;
-  const double n = static_cast<double>(plan.tiles_per_class) * plan.tile_columns;
-  return plan.k_channels / k * plan.class_columns / n;
-}
-
 bool takes(const ConvProblem& problem) {
   if (problem.dtype == kFloat64 || !runs_here(problem.device)) return false;
   const CorrelationPlan* plan = find_plan(problem);
-  return plan != nullptr && use_of_tile(*plan) >= kLeastUse;
+  return plan != nullptr && correlation_pays(*plan);
 }
 
 void run(const ConvProblem& problem) {
   const CorrelationPlan& plan = *find_plan(problem);
   const std::int64_t size = element_size(problem.dtype);
-  CorrelationOperands operands{problem.first,
-                               nullptr,
-                               problem.bias,
-                               problem.out,
-                               correlation_load_bytes(plan, problem.first, size),
-                               1,
-                               Activate<float>(problem.activation),
-                               problem.linear};
-  if (correlation_log2_interleave(plan.out_stride_w) >= 0) {
-    operands.store_vector = row_vector(problem.out, plan.out_w, size);
-    if (problem.linear != nullptr) {
-      operands.store_vector = std::min(operands.store_vector, row_vector(problem.linear, plan.out_w, size));
-    }
-  }
+  const CorrelationOperands operands{problem.first,
+                                     nullptr,
+                                     problem.bias,
+                                     problem.out,
+                                     correlation_load_bytes(plan, problem.first, size),
+                                     correlation_store_vector(plan, problem, size),
+                                     Activate<float>(problem.activation),
+                                     problem.linear};
   switch (arithmetic_of(problem)) {
     case Arithmetic::kTF32: return run_correlation<Arithmetic::kTF32>(plan, operands, problem.second, problem.device);
     case Arithmetic::kFloat32:
@@ -71,6 +55,13 @@ void run(const ConvProblem& problem) {
 }
 
 }  // namespace
+
+bool correlation_pays(const CorrelationPlan& plan) {
+  constexpr double kLeastUse = 1.0 / 32;  // below it the plain kernels are faster
+  const double k = static_cast<double>(plan.chunks) * kChunkUnits * plan.unit_channels;
+  const double n = static_cast<double>(plan.tiles_per_class) * plan.tile_columns;
+  return plan.k_channels / k * plan.class_columns / n >= kLeastUse;
+}
 
 const ConvKernel correlation_conv{"correlation_conv", takes, run, true};
 const ConvKernel correlation_conv_transpose{"correlation_conv_transpose", takes, run, true};

@@ -10,6 +10,9 @@
 #include <adjoint/ops/conv/cuda/dispatch.h>
 #include <adjoint/ops/elementwise/activate.h>
 
+#include <algorithm>
+#include <cstdint>
+
 namespace adjoint::cuda {
 
 extern const ConvKernel correlation_conv;
@@ -36,8 +39,23 @@ inline std::int32_t correlation_load_bytes(const CorrelationPlan& plan, const vo
   return static_cast<std::int32_t>(element_size);
 }
 
+/// CorrelationOperands::store_vector of a problem.
+inline std::int32_t correlation_store_vector(const CorrelationPlan& plan, const ConvProblem& problem,
+                                             std::int64_t element_size) {
+  if (correlation_log2_interleave(plan.out_stride_w) < 0) return 1;
+  const std::int32_t vector = row_vector(problem.out, plan.out_w, element_size);
+  return problem.linear == nullptr ? vector : std::min(vector, row_vector(problem.linear, plan.out_w, element_size));
+}
+
 /// Whether this build holds the kernels' sm_90a code; asked on a device of compute capability 9.0.
 bool has_correlation_code(int device);
+
+/// Whether tensor cores pay: channels are padded to the tile, and enough of the products must remain.
+bool correlation_pays(const CorrelationPlan& plan);
+
+/// Enqueues the packing of a filter into `plan.filter_units()` units.
+template <Arithmetic kArithmetic>
+void pack_correlation_filter(const CorrelationPlan& plan, const void* filter, void* blocks, int device);
 
 /// Packs the filter into a workspace, then computes, on the device's current stream. One translation unit each.
 template <Arithmetic kArithmetic>

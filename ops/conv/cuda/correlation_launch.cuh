@@ -9,12 +9,16 @@
 namespace adjoint::cuda {
 
 template <Arithmetic kArithmetic>
+void pack_correlation_filter(const CorrelationPlan& plan, const void* filter, void* blocks, int device) {
+  if (plan.filter_units() == 0) return;
+  launch(correlation::pack_filter_kernel<kArithmetic>, {correlation::pack_grid(plan), dim3(256)}, device, plan, filter,
+         static_cast<std::uint32_t*>(blocks));
+}
+
+template <Arithmetic kArithmetic>
 void run_correlation(const CorrelationPlan& plan, CorrelationOperands operands, const void* filter, int device) {
   const Workspace packed(static_cast<std::size_t>(plan.filter_units() * 4), device);
-  if (plan.filter_units() > 0) {
-    launch(correlation::pack_filter_kernel<kArithmetic>, {correlation::pack_grid(plan), dim3(256)}, device, plan,
-           filter, static_cast<std::uint32_t*>(packed.data()));
-  }
+  pack_correlation_filter<kArithmetic>(plan, filter, packed.data(), device);
   operands.filter_blocks = packed.data();
   const correlation::Kernel kernel = correlation::select_kernel<kArithmetic>(plan);
   const auto smem_bytes = static_cast<std::size_t>(correlation_smem_bytes(plan));

@@ -2,6 +2,7 @@
 
 namespace adjoint::cuda {
 
+template void pack_correlation_filter<Arithmetic::kTF32>(const CorrelationPlan&, const void*, void*, int);
 template void run_correlation<Arithmetic::kTF32>(const CorrelationPlan&, CorrelationOperands, const void*, int);
 
 bool has_correlation_code(int device) {

@@ -5,6 +5,7 @@
 #include <adjoint/core/tensor.h>
 #include <adjoint/ops/conv/cuda/channelwise.h>
 #include <adjoint/ops/conv/cuda/correlation.h>
+#include <adjoint/ops/conv/cuda/correlation_mma.h>
 #include <adjoint/ops/conv/cuda/plain.h>
 #include <adjoint/ops/conv/cuda/weight.h>
 #include <adjoint/ops/conv/kernels.h>
@@ -15,9 +16,9 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr const ConvKernel* kConv[] = {&channelwise_conv, &correlation_conv, &plain_conv};
+constexpr const ConvKernel* kConv[] = {&channelwise_conv, &correlation_conv, &mma_conv, &plain_conv};
 constexpr const ConvKernel* kConvTranspose[] = {&channelwise_conv_transpose, &correlation_conv_transpose,
-                                                &plain_conv_transpose};
+                                                &mma_conv_transpose, &plain_conv_transpose};
 constexpr const ConvKernel* kConvWeight[] = {&channelwise_conv_weight, &wgmma_conv_weight, &tensor_core_conv_weight,
                                              &plain_conv_weight};
 

@@ -4,6 +4,7 @@
 
 #include <adjoint/core/precision.h>
 #include <adjoint/ops/conv/correlation_plan.h>
+#include <adjoint/ops/conv/cuda/dispatch.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/ops/join/join.h>
 #include <adjoint/tests/support/conv_oracle.h>
@@ -105,6 +106,25 @@ Tensor displaced(const Tensor& tensor, std::int64_t offset) {
   return flat.narrow(0, offset, tensor.numel()).reshape(tensor.shape());
 }
 
+/// Calls compute(name) with each kernel that takes the problem forced, those for other architectures too.
+template <class Compute>
+void for_every_kernel(cuda::ConvRole role, const ConvGeometry& g, const Mode& mode, const Compute& compute) {
+  const cuda::ConvProblem problem{.role = role,
+                                  .geometry = g,
+                                  .dtype = mode.dtype,
+                                  .precision = mode.precision,
+                                  .device = 0,
+                                  .first = nullptr,
+                                  .second = nullptr,
+                                  .bias = nullptr,
+                                  .out = nullptr};
+  for (const cuda::ConvKernel* kernel : cuda::conv_kernels(role)) {
+    if (!kernel->takes(problem)) continue;
+    const cuda::ForceConvKernel forced(kernel->name);
+    compute(kernel->name);
+  }
+}
+
 void expect_exact(const ConvCase& c, std::int64_t offset) {
   const ConvProblem p = integer_problem(geometry(c));
   const ConvGeometry& g = p.geometry;
@@ -120,9 +140,11 @@ void expect_exact(const ConvCase& c, std::int64_t offset) {
     const Tensor filter = displaced(p.filter_tensor(options), offset);
     const Tensor feature_bias = displaced(p.feature_bias_tensor(options), offset);
     const Tensor image_bias = displaced(p.image_bias_tensor(options), offset);
-    expect_values("conv", conv(displaced(p.image_tensor(options), offset), filter, feature_bias, g), feature);
-    expect_values("conv_transpose", conv_transpose(displaced(p.feature_tensor(options), offset), filter, image_bias, g),
-                  image);
+    const Tensor x = displaced(p.image_tensor(options), offset), y = displaced(p.feature_tensor(options), offset);
+    for_every_kernel(cuda::ConvRole::kFeature, g, mode,
+                     [&](const char* name) { expect_values(name, conv(x, filter, feature_bias, g), feature); });
+    for_every_kernel(cuda::ConvRole::kImage, g, mode,
+                     [&](const char* name) { expect_values(name, conv_transpose(y, filter, image_bias, g), image); });
   }
 }
 

@@ -27,6 +27,25 @@ inline void load_shared_pair(std::uint32_t (&values)[2], std::uint32_t address) 
   if (address % 8 != 0) throw std::runtime_error("emulated ld.shared.v2.b32: unaligned");
   std::memcpy(values, emulation::shared_pointer(address), sizeof(values));
 }
+inline std::uint32_t load_shared_half(std::uint32_t address) {
+  if (address % 2 != 0) throw std::runtime_error("emulated ld.shared.u16: unaligned");
+  return *reinterpret_cast<const std::uint16_t*>(emulation::shared_pointer(address));
+}
+inline void load_matrices(std::uint32_t (&units)[4], std::uint32_t address) {
+  if (address % 16 != 0) throw std::runtime_error("emulated ldmatrix: unaligned");
+  struct Lane {
+    std::uint32_t* units;
+    std::uint32_t address;
+  } lane{units, address};
+  emulation::warp_collective(&lane, [](void* const* lanes) {
+    const auto of = [&](int i) -> const Lane& { return *static_cast<const Lane*>(lanes[i]); };
+    for (int matrix = 0; matrix < 4; ++matrix) {
+      for (int i = 0; i < 32; ++i) {
+        of(i).units[matrix] = load_shared(of(8 * matrix + i / 4).address + 4 * static_cast<std::uint32_t>(i % 4));
+      }
+    }
+  });
+}
 template <int kThreads>
 void barrier(int index) {
   emulation::block_barrier(index, kThreads);

@@ -1,0 +1,139 @@
+// The mma.sync kernel of conv and conv_transpose on the emulator: exact on small integers in every arithmetic, at any
+// address, on any grid and in any order of execution.
+#include <adjoint/tests/emulation/kernel_run.h>
+#include <cuda_runtime.h>
+#include <adjoint/ops/conv/cuda/correlation_mma_select.cuh>
+#include <adjoint/ops/conv/cuda/correlation_select.cuh>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace adjoint::testing {
+namespace {
+
+/// Shared memory of a multiprocessor and of a block: sm_80, then the smaller ones that share its code.
+struct Device {
+  cuda::CorrelationLimits limits;
+  std::int64_t block_bytes;
+};
+constexpr Device kDevices[] = {{cuda::kMmaLimits, 163 * 1024}, {cuda::kSmallMmaLimits, 99 * 1024}};
+
+template <class M>
+class CorrelationMmaEmulation : public ::testing::Test {
+ protected:
+  using T = typename M::Element;
+
+  /// Tiles and paths that the geometries have reached.
+  std::set<std::string> reached;
+
+  void compute(const ConvGeometry& g, bool transposed, const std::vector<double>& x, const std::vector<double>& filter,
+               const std::vector<double>& bias, const std::vector<double>& expected, std::uint64_t seed) {
+    cuda::CorrelationPlan plan;
+    const auto fits = [&](const Device& device) {
+      return cuda::plan_correlation(g, transposed, M::kUnitElements, M::kSplit, device.limits, plan);
+    };
+    const bool small = seed % 4 == 3 && fits(kDevices[1]);
+    ASSERT_TRUE(small || fits(kDevices[0]));
+    Operand<T> in(x, seed % 9), weights(filter, 0), biases(bias, 0);
+    Operand<T> out(std::vector<double>(expected.size(), std::numeric_limits<double>::quiet_NaN()), seed % 5);
+    std::vector<std::uint32_t> blocks(static_cast<std::size_t>(plan.filter_units()) + 4);
+    auto* packed = blocks.data();
+    while (reinterpret_cast<std::uintptr_t>(packed) % 16 != 0) ++packed;
+    emulation::run({.grid = cuda::correlation::pack_grid(plan), .block = {32}, .seed = seed},
+                   [&] { cuda::correlation::pack_filter_kernel<M::kArithmetic>(plan, weights.data(), packed); });
+
+    const cuda::CorrelationOperands operands = cuda::correlation_mma::operands_of<T>(
+        plan, packed, {.first = in.data(), .bias = bias.empty() ? nullptr : biases.data(), .out = out.data()});
+    const cuda::correlation_mma::LoadOptions load = cuda::correlation_mma::load_options<T>(plan, in.data());
+    const auto kernel = cuda::correlation_mma::select_kernel<M::kArithmetic>(plan);
+    const auto grid =
+        static_cast<unsigned>(std::min<std::int64_t>(static_cast<std::int64_t>(seed % 3) + 1, plan.tiles()));
+    EXPECT_LE(cuda::correlation_smem_bytes(plan), kDevices[small].block_bytes);
+    emulation::run({.grid = {grid}, .block = {static_cast<unsigned>(128 * plan.consumers)}, .seed = seed},
+                   [&] { kernel(plan, operands, load); });
+    expect_equal(out.data(), expected);
+    reached.insert("columns " + std::to_string(plan.tile_columns));
+    reached.insert("vector " + std::to_string(load.vector));
+    reached.insert("ahead " + std::to_string(load.ahead));
+    if (plan.weights_resident) reached.insert("resident");
+    if (plan.halves()) reached.insert("halves");
+  }
+
+  void compute_both(const ConvCase& c, std::uint64_t seed) {
+    SCOPED_TRACE(c);
+    const ConvProblem p = integer_problem(geometry(c));
+    const ConvGeometry& g = p.geometry;
+    compute(g, true, p.feature, p.filter, p.image_bias, oracle::conv_transpose(g, p.feature, p.filter, p.image_bias),
+            seed);
+    compute(g, false, p.image, p.filter, p.feature_bias, oracle::conv(g, p.image, p.filter, p.feature_bias), seed);
+  }
+};
+TYPED_TEST_SUITE(CorrelationMmaEmulation, Modes);
+
+TYPED_TEST(CorrelationMmaEmulation, RandomGeometriesAreExact) {
+  for (std::uint64_t seed = 0; seed < kRandomCases; ++seed) {
+    this->compute_both(random_case(1000 + seed), seed);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+TYPED_TEST(CorrelationMmaEmulation, EveryTileAndPathIsExact) {
+  const ConvCase cases[] = {
+      {.batch = 1, .in_channels = 20, .out_channels = 9, .input = {1, 700}, .kernel = {1, 3}},
+      {.batch = 1, .in_channels = 33, .out_channels = 30, .input = {9, 40}, .kernel = {3, 3}, .padding = {1, 1}},
+      {.batch = 1, .in_channels = 36, .out_channels = 61, .input = {1, 500}, .kernel = {1, 5}, .dilation = {1, 3}},
+      {.batch = 1, .in_channels = 40, .out_channels = 125, .input = {1, 515}, .kernel = {1, 3}},
+      {.batch = 1, .in_channels = 70, .out_channels = 128, .input = {16, 16}, .kernel = {1, 1}},
+      {.batch = 2, .in_channels = 64, .out_channels = 128, .input = {8, 8}, .kernel = {2, 2}, .stride = {2, 2}},
+      {.batch = 5,
+       .in_channels = 40,
+       .out_channels = 64,
+       .input = {8, 8},
+       .kernel = {4, 4},
+       .stride = {2, 2},
+       .padding = {1, 1}},
+      {.batch = 1,
+       .in_channels = 20,
+       .out_channels = 36,
+       .input = {1, 300},
+       .kernel = {1, 16},
+       .stride = {1, 8},
+       .padding = {0, 4}},
+      {.batch = 1,
+       .in_channels = 24,
+       .out_channels = 1,
+       .input = {12, 40},
+       .kernel = {9, 9},
+       .stride = {3, 3},
+       .padding = {4, 4},
+       .output_padding = {2, 2}},
+      {.batch = 1,
+       .in_channels = 18,
+       .out_channels = 17,
+       .input = {12, 20},
+       .kernel = {3, 3},
+       .stride = {2, 2},
+       .padding = {9, 9},
+       .dilation = {9, 9}},
+  };
+  std::uint64_t seed = 0;
+  for (const ConvCase& c : cases) {
+    this->compute_both(c, ++seed);
+    if (seed % 3 != 0) this->compute_both(c, 9 * seed);  // aligned
+  }
+  std::set<std::string> all{"columns 16", "columns 32", "columns 64", "columns 128",
+                            "resident",   "vector 1",   "vector 2"};
+  all.insert(TypeParam::kUnitElements == 2 ? "vector 8" : "vector 4");
+  if (!TypeParam::kSplit) all.insert("halves");
+  for (const char* ahead : {"ahead 1", "ahead 2", "ahead 3"}) all.insert(ahead);
+  EXPECT_EQ(this->reached, all);
+}
+
+}  // namespace
+}  // namespace adjoint::testing
