@@ -1,0 +1,15 @@
+// Problems that between them reach every CUDA kernel of the trio, and every tile of each.
+#pragma once
+
+#include <adjoint/tests/support/conv_cases.h>
+
+#include <vector>
+
+namespace adjoint::testing {
+
+/// Layers of networks, in small.
+const std::vector<ConvCase>& conv_layers();
+/// Shapes for the tiles that those do not reach.
+const std::vector<ConvCase>& conv_tile_cases();
+
+}  // namespace adjoint::testing
