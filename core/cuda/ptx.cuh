@@ -126,6 +126,33 @@ __device__ __forceinline__ void mbarrier_arrive_expect_bytes(std::uint32_t barri
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
+/// On the barrier at the same place in the shared memory of a block of the cluster.
+__device__ __forceinline__ void mbarrier_arrive_in_cluster(std::uint32_t barrier, int block) {
+  asm volatile(
+      "{\n"
+      ".reg .b32 place;\n"
+      "mapa.shared::cluster.u32 place, %0, %1;\n"
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [place];\n"
+      "}\n" ::"r"(barrier),
+      "r"(block)
+      : "memory");
+}
+
+/// This block's number in its cluster.
+__device__ __forceinline__ int cluster_rank() {
+  int rank;
+  asm("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
+  return rank;
+}
+
+/// Of all threads of all blocks of the cluster.
+__device__ __forceinline__ void cluster_barrier() {
+  asm volatile(
+      "barrier.cluster.arrive.release;\n"
+      "barrier.cluster.wait.acquire;\n" ::
+          : "memory");
+}
+
 /// Arrives on the barrier once this thread's earlier cp.async are complete; init() counts this arrival.
 __device__ __forceinline__ void mbarrier_arrive_after_cp_async(std::uint32_t barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];\n" ::"r"(barrier) : "memory");
@@ -167,6 +194,16 @@ __device__ __forceinline__ void bulk_copy(std::uint32_t dst, const void* src, in
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::"r"(dst),
                "l"(src), "r"(bytes), "r"(barrier)
                : "memory");
+}
+
+/// The same to every block of the cluster, at the same places in their shared memory.
+__device__ __forceinline__ void bulk_copy_to_cluster(std::uint32_t dst, const void* src, int bytes,
+                                                     std::uint32_t barrier, int blocks) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], "
+      "%4;\n" ::"r"(dst),
+      "l"(src), "r"(bytes), "r"(barrier), "h"(static_cast<std::uint16_t>((1 << blocks) - 1))
+      : "memory");
 }
 
 /// Orders this thread's ordinary shared-memory accesses before later ones of the asynchronous proxy (wgmma, bulk

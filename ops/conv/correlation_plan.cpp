@@ -262,28 +262,42 @@ bool divide_smem(CorrelationPlan& plan, const CorrelationLimits& limits) {
   return true;
 }
 
-/// Clocks of one multiprocessor for all tiles, to compare plans by.
+/// Bytes that a tile of a class draws from the L2 or gives to it.
+double tile_bytes(const CorrelationPlan& plan, const CorrelationClass& c) {
+  double bytes = plan.weights_resident ? 0.0 : c.halves / 2.0 * plan.chunks * plan.w_block_units * 4 / plan.cluster;
+  for (int j = c.first_pass; j < c.first_pass + c.passes; ++j) {
+    bytes += 4.0 * kChunkUnits * plan.chunks * plan.passes[j].planes * ((plan.rows * plan.cols) << plan.log2_tile_n);
+  }
+  return bytes + 4.0 / plan.unit_channels * plan.m_tiles * plan.consumers * 64 * plan.tile_columns;
+}
+
+/// Clocks of a tile of a class on one multiprocessor that works on blocks_per_sm of them at once.
+double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool split) {
+  const double m_tiles = plan.m_tiles * plan.consumers, products = split ? 3 : 1;
+  const double steps = static_cast<double>(c.steps) * plan.chunks, whole_steps = c.halves / 2.0 * plan.chunks;
+  const double tensor = whole_steps * 2 * m_tiles * products * plan.tile_columns / 2;
+  const double shared = 2 * m_tiles * (steps * 16 + whole_steps * products * plan.tile_columns / 4);
+  // Of a scheduler: reads, addresses and roundings of fragments, and what each step costs once a warp.
+  const double issue = steps * (2 * m_tiles * (split ? 28 : 12) + 60 * plan.consumers) +
+                       (split ? whole_steps * m_tiles * plan.tile_columns : 0);
+  const double drains = plan.takes_halves && 2 * c.steps != c.halves ? 150.0 * plan.chunks : 0.0;
+  const double products_clocks = std::max({tensor, shared, issue}) + drains;
+  const double stores = 500 + 0.1 * 64 * m_tiles * plan.tile_columns;
+  const double memory = tile_bytes(plan, c) / kBytesPerClock;
+  const double alone = products_clocks + stores;
+  // Two blocks hide each other's stores and waits.
+  const double busy = plan.blocks_per_sm == 1 ? alone : std::max(products_clocks, alone / 2);
+  return std::max(busy, memory) + 0.15 * std::min(busy, memory);
+}
+
+/// Clocks till the last multiprocessor is done, to compare plans by.
 double model_clocks(const CorrelationPlan& plan, bool split) {
   double clocks = 0;
-  const double m_tiles = plan.m_tiles * plan.consumers;
-  for (int i = 0; i < plan.classes; ++i) {
-    const CorrelationClass& c = plan.class_list[i];
-    const double steps = static_cast<double>(c.steps) * plan.chunks;
-    const double whole_steps = c.halves / 2.0 * plan.chunks;
-    const double products = split ? 3 : 1;
-    const double tensor = whole_steps * 2 * m_tiles * products * plan.tile_columns / 2;
-    const double shared = 2 * m_tiles * (steps * 16 + whole_steps * products * plan.tile_columns / 4);
-    double bytes = whole_steps * plan.w_block_units * 4 * (plan.weights_resident ? 0 : 1);
-    for (int j = c.first_pass; j < c.first_pass + c.passes; ++j) {
-      bytes += 4.0 * kChunkUnits * plan.chunks * plan.passes[j].planes * ((plan.rows * plan.cols) << plan.log2_tile_n);
-    }
-    bytes += 4.0 / plan.unit_channels * m_tiles * 64 * plan.tile_columns;
-    const double overlap = plan.blocks_per_sm == 1 ? 0.5 : 0.25;
-    const double worst = std::max({tensor, shared, bytes / kBytesPerClock});
-    const double rest = std::max(tensor + bytes / kBytesPerClock - worst, 0.0);
-    clocks += (worst + overlap * rest + 500) * plan.tiles_per_class;
-  }
-  return clocks * static_cast<double>(plan.tiles_n * plan.tiles_h * plan.tiles_w * plan.groups);
+  for (int i = 0; i < plan.classes; ++i) clocks += tile_clocks(plan, plan.class_list[i], split) / plan.classes;
+  constexpr double kMultiprocessors = 132;  // of an H200; on others the order of plans hardly differs
+  const double waves = static_cast<double>(plan.tiles()) / (kMultiprocessors * plan.blocks_per_sm);
+  const double tail = 0.5 * std::min(waves, 1.0);
+  return (waves + tail) * plan.blocks_per_sm * clocks;
 }
 
 /// Tries cuts from the coarsest on; false where none fits.
@@ -383,7 +397,10 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
         candidate.tiles_w = static_cast<std::int32_t>(ceil_div(candidate.q_w, std::int64_t{1} << w));
         candidate.tiles_h = static_cast<std::int32_t>(ceil_div(candidate.q_h, std::int64_t{1} << h));
         candidate.tiles_n = ceil_div(candidate.batch, std::int64_t{1} << n);
-        if (candidate.tiles() > std::numeric_limits<std::int32_t>::max() || !fit_passes(g, candidate, limits)) continue;
+        candidate.cluster = 1;
+        if (!fit_passes(g, candidate, limits)) continue;
+        if (!candidate.weights_resident && candidate.position_tiles() > 1) candidate.cluster = kCorrelationCluster;
+        if (candidate.tiles() > std::numeric_limits<std::int32_t>::max()) continue;
         const double clocks = model_clocks(candidate, split);
         if (clocks < best) {
           best = clocks;

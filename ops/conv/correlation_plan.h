@@ -15,7 +15,8 @@
 // [unit][plane][image of the tile][row][column]; a unit is 32 bits: one float, or two halves of adjacent channels. Any
 // step is one constant offset into a stage. A class's steps are cut into passes, whose stages hold only what their
 // steps read, until a stage fits shared memory. Filter blocks are packed in the order in which a tile's walk consumes
-// them; their place is counted in halves, of kChunkUnits units x half of a tile's columns.
+// them; their place is counted in halves, of kChunkUnits units x half of a tile's columns. The blocks of a cluster walk
+// tiles of the same columns and copy each filter block to all of them, a part each.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -29,6 +30,7 @@ inline constexpr int kChunkUnits = 16;
 inline constexpr int kMaxSteps = 512;
 inline constexpr int kMaxPasses = 128;
 inline constexpr int kMaxClasses = 16;
+inline constexpr int kCorrelationCluster = 2;  // blocks that share filter blocks where these are streamed
 inline constexpr int kMaxCorrelationStages = 8;
 inline constexpr int kMaxCorrelationSlots = 64;
 /// A full and an empty mbarrier for each of them.
@@ -107,11 +109,16 @@ struct CorrelationPlan {
   std::int32_t x_stages, w_slots, weights_resident;
   std::int32_t w_block_units;     // 32-bit units of a whole filter block
   std::int64_t halves_per_group;  // of filter blocks
+  std::int32_t cluster;           // blocks that share their filter blocks: of neighbouring positions, the same columns
   CorrelationClass class_list[kMaxClasses];
   CorrelationPass passes[kMaxPasses];
   CorrelationStep steps[kMaxSteps];
 
-  ADJOINT_HD std::int64_t tiles() const { return tiles_n * tiles_h * tiles_w * groups * column_tiles; }
+  ADJOINT_HD std::int64_t position_tiles() const { return tiles_n * tiles_h * tiles_w; }
+  /// A multiple of the cluster: the last few may lie beyond the batch.
+  ADJOINT_HD std::int64_t tiles() const {
+    return (position_tiles() + cluster - 1) / cluster * cluster * groups * column_tiles;
+  }
   /// Whether some steps take half of a tile's columns.
   ADJOINT_HD bool halves() const {
     for (std::int32_t i = 0; i < classes; ++i) {
@@ -133,10 +140,12 @@ struct CorrelationWork {
 
 ADJOINT_HD inline CorrelationWork correlation_work(const CorrelationPlan& p, std::int64_t tile) {
   CorrelationWork work;
+  const std::int64_t rank = tile % p.cluster;
+  tile /= p.cluster;
   const std::int32_t column_tile = static_cast<std::int32_t>(tile % p.column_tiles);
   tile /= p.column_tiles;
   work.group = static_cast<std::int32_t>(tile % p.groups);
-  tile /= p.groups;
+  tile = tile / p.groups * p.cluster + rank;
   work.w = static_cast<std::int32_t>(tile % p.tiles_w) << p.log2_tile_w;
   tile /= p.tiles_w;
   work.h = static_cast<std::int32_t>(tile % p.tiles_h) << p.log2_tile_h;

@@ -50,10 +50,13 @@ class CorrelationEmulation : public ::testing::Test {
     const bool with_linear = !activation.is_none() && seed % 2 == 0;
     if (with_linear) operands.linear = linear.data();
     const auto kernel = cuda::correlation::select_kernel<M::kArithmetic>(plan);
-    const auto grid = static_cast<unsigned>(
-        std::clamp<std::int64_t>(static_cast<std::int64_t>(seed % 3) + 1, 1, std::max<std::int64_t>(plan.tiles(), 1)));
+    const auto cluster = static_cast<unsigned>(plan.cluster);
+    const unsigned grid = cluster * (seed % 2 == 0 && plan.tiles() > plan.cluster ? 2 : 1);
     EXPECT_LE(cuda::correlation_smem_bytes(plan), 232448);
-    emulation::run({.grid = {grid}, .block = {static_cast<unsigned>(128 * (plan.consumers + 1))}, .seed = seed},
+    emulation::run({.grid = {grid},
+                    .block = {static_cast<unsigned>(128 * (plan.consumers + 1))},
+                    .cluster = cluster,
+                    .seed = seed},
                    [&] { kernel(plan, operands); });
     if (with_linear) expect_equal(linear.data(), expected);
     for (double& value : expected) value = operands.activate(static_cast<float>(value));

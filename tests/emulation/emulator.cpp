@@ -236,6 +236,16 @@ void block_barrier(int index, int count) {
   wait_until([&barrier, generation] { return barrier.generation != generation; });
 }
 
+void cluster_barrier() {
+  Barrier& barrier = machine.barriers[{kMaxCluster, 0}];
+  const std::uint64_t generation = barrier.generation;
+  if (++barrier.arrived == static_cast<int>(machine.fibers.size())) {
+    barrier.arrived = 0;
+    ++barrier.generation;
+  }
+  wait_until([&barrier, generation] { return barrier.generation != generation; });
+}
+
 void warp_collective(void* value, const std::function<void(void* const*)>& work) {
   const Dim3& block = machine.launch.block;
   const Thread& thread = current();

@@ -67,6 +67,8 @@ void later(std::function<void()> work);
 
 /// Waits for `count` threads at barrier `index` of the block.
 void block_barrier(int index, int count);
+/// Waits for all threads of the cluster.
+void cluster_barrier();
 /// Waits for the warp, each lane with a value of its own; then lane 0's `work(values)` runs once, where there is any.
 void warp_collective(void* value, const std::function<void(void* const*)>& work);
 

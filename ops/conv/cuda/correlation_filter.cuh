@@ -1,5 +1,6 @@
 // How the tensor-core kernel of conv and conv_transpose gets its filter: one thread streams packed blocks into a ring
-// of slots with a full and an empty mbarrier each.
+// of slots with a full and an empty mbarrier each. In a cluster each block's thread copies a part of every filter block
+// to all blocks, once all of their multipliers have given the slot back.
 #pragma once
 
 #include <adjoint/ops/conv/correlation_plan.h>
@@ -15,7 +16,7 @@ namespace adjoint::cuda::correlation {
 __device__ __forceinline__ void stream_tile_filter(const CorrelationPlan& p, const CorrelationClass& c,
                                                    const SharedLayout& layout, const unsigned char* source,
                                                    Ring& ring) {
-  const int half_bytes = 2 * p.w_block_units;
+  const int half_bytes = 2 * p.w_block_units, rank = p.cluster > 1 ? ptx::cluster_rank() : 0;
   for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) {
     const CorrelationPass& pass = p.passes[i];
     for (int chunk = 0; chunk < p.chunks; ++chunk) {
@@ -23,7 +24,13 @@ __device__ __forceinline__ void stream_tile_filter(const CorrelationPlan& p, con
         const int bytes = half_bytes * p.steps[s].halves();
         ptx::mbarrier_wait(layout.w_empty + 8 * ring.slot, ring.parity ^ 1);
         ptx::mbarrier_arrive_expect_bytes(layout.w_full + 8 * ring.slot, bytes);
-        ptx::bulk_copy(layout.w + ring.slot * 2 * half_bytes, source, bytes, layout.w_full + 8 * ring.slot);
+        const std::uint32_t to = layout.w + ring.slot * 2 * half_bytes, full = layout.w_full + 8 * ring.slot;
+        if (p.cluster == 1) {
+          ptx::bulk_copy(to, source, bytes, full);
+        } else {
+          const int part = bytes / p.cluster;
+          ptx::bulk_copy_to_cluster(to + rank * part, source + rank * part, part, full, p.cluster);
+        }
         source += bytes;
         ring.advance(p.w_slots);
       }

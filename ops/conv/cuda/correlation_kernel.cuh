@@ -87,8 +87,11 @@ struct Multiplier {
   }
 
   __device__ __forceinline__ void release_slot() {
-    if (pending_slot >= 0 && !p.weights_resident && lane == 0) {
-      ptx::mbarrier_arrive(layout.w_empty + 8 * pending_slot);
+    if (pending_slot < 0 || p.weights_resident) return;
+    if (p.cluster == 1) {
+      if (lane == 0) ptx::mbarrier_arrive(layout.w_empty + 8 * pending_slot);
+    } else if (lane < p.cluster) {
+      ptx::mbarrier_arrive_in_cluster(layout.w_empty + 8 * pending_slot, lane);
     }
   }
 
@@ -321,11 +324,16 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
     }
     for (int i = 0; i < plan.w_slots; ++i) {
       ptx::mbarrier_init(layout.w_full + 8 * i, 1);
-      ptx::mbarrier_init(layout.w_empty + 8 * i, 4 * kConsumers);
+      ptx::mbarrier_init(layout.w_empty + 8 * i, 4 * kConsumers * plan.cluster);
     }
     ptx::fence_mbarrier_init();
   }
-  __syncthreads();
+  // A cluster's blocks touch each other's barriers: not before they are made, nor after a block has gone.
+  if (plan.cluster > 1) {
+    ptx::cluster_barrier();
+  } else {
+    __syncthreads();
+  }
 
   constexpr bool kHalf = ArithmeticTraits<kArithmetic>::kHalf;
   if (warpgroup == kConsumers) {
@@ -341,6 +349,7 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
                                                                 staging + (warpgroup * 4 + warp) * kStagingFloats,
                                                                 warpgroup, warp, lane);
   }
+  if (plan.cluster > 1) ptx::cluster_barrier();
 #endif
 }
 

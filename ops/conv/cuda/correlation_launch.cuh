@@ -2,6 +2,7 @@
 #pragma once
 
 #include <adjoint/core/cuda/launch.h>
+#include <adjoint/core/cuda/launch_cluster.h>
 #include <adjoint/ops/conv/cuda/correlation_select.cuh>
 
 #include <algorithm>
@@ -23,11 +24,15 @@ void run_correlation(const CorrelationPlan& plan, CorrelationOperands operands, 
   const correlation::Kernel kernel = correlation::select_kernel<kArithmetic>(plan);
   const auto smem_bytes = static_cast<std::size_t>(correlation_smem_bytes(plan));
   const std::int64_t resident = std::int64_t{multiprocessor_count(device)} * plan.blocks_per_sm;
+  const std::int64_t grid = std::min(std::max<std::int64_t>(resident / plan.cluster, 1) * plan.cluster, plan.tiles());
   const DeviceGuard guard(device);
   allow_smem(kernel, smem_bytes);
-  launch(kernel,
-         {dim3(static_cast<unsigned>(std::min(resident, plan.tiles()))), dim3(128 * (plan.consumers + 1)), smem_bytes},
-         device, plan, operands);
+  const LaunchGeometry geometry{dim3(static_cast<unsigned>(grid)), dim3(128 * (plan.consumers + 1)), smem_bytes};
+  if (plan.cluster == 1) {
+    launch(kernel, geometry, device, plan, operands);
+  } else {
+    launch_clusters(kernel, geometry, plan.cluster, device, plan, operands);
+  }
 }
 
 }  // namespace adjoint::cuda

@@ -41,7 +41,7 @@ template <Arithmetic kArithmetic>
 __global__ void pack_filter_kernel(const __grid_constant__ CorrelationPlan plan, const void* filter,
                                    std::uint32_t* blocks) {
   const int chunk = static_cast<int>(blockIdx.x);
-  const CorrelationWork work = correlation_work(plan, blockIdx.y);
+  const CorrelationWork work = correlation_work(plan, static_cast<std::int64_t>(blockIdx.y) * plan.cluster);
   const CorrelationClass& c = plan.class_list[work.class_index];
   const std::int64_t taps = static_cast<std::int64_t>(plan.kernel_h) * plan.kernel_w;
   const std::int64_t k_stride = plan.transposed ? plan.n_channels * taps : taps;

@@ -122,6 +122,26 @@ inline void bulk_copy(std::uint32_t dst, const void* src, int bytes, std::uint32
     emulation::mbarrier_update(*state, 0, -bytes);
   });
 }
+inline void bulk_copy_to_cluster(std::uint32_t dst, const void* src, int bytes, std::uint32_t barrier, int blocks) {
+  if (static_cast<unsigned>(blocks) != emulation::launch().cluster) {
+    throw std::runtime_error("emulated cp.async.bulk: copies go to all blocks of the cluster");
+  }
+  for (int rank = 0; rank < blocks; ++rank) {
+    const auto count = static_cast<std::size_t>(bytes);
+    auto* smem = emulation::dynamic_smem(static_cast<unsigned>(rank));
+    emulation::later([copy = emulation::Copy{smem + dst, src, count, count},
+                      state = reinterpret_cast<emulation::MBarrier*>(smem + barrier), bytes] {
+      emulation::perform(copy);
+      emulation::mbarrier_update(*state, 0, -bytes);
+    });
+  }
+}
+inline void mbarrier_arrive_in_cluster(std::uint32_t barrier, int block) {
+  auto* smem = emulation::dynamic_smem(static_cast<unsigned>(block));
+  emulation::mbarrier_update(*reinterpret_cast<emulation::MBarrier*>(smem + barrier), 1, 0);
+}
+inline int cluster_rank() { return static_cast<int>(emulation::current().rank); }
+inline void cluster_barrier() { emulation::cluster_barrier(); }
 inline void fence_async_proxy() {}
 
 template <int kRegisters>
