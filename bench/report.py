@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Makes the README's table and chart from what bench/compare_pytorch.py wrote.
+
+    bench/report.py [bench/results/pytorch_cuda.json]
+
+Replaces what stands in README.md between the lines "<!-- bench: begin -->" and "<!-- bench: end -->", and draws
+docs/images/pytorch_cuda.svg. Needs nothing but Python.
+"""
+
+import argparse
+import html
+import json
+import math
+import pathlib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
+TITLES = {"tf32": "TF32", "bfloat16": "bfloat16", "float16": "float16", "float32": "float32"}
+PARTS = ("forward", "forward + backward")
+
+
+def by_case(record):
+    """case -> precision -> result, in the file's order."""
+    cases = {}
+    for result in record["results"]:
+        cases.setdefault(result["case"], {})[result["precision"]] = result
+    return cases
+
+
+def times(value):
+    return f"{value:.2f}x" if value < 9.995 else f"{value:.1f}x"
+
+
+def cell(result, part):
+    if result is None:
+        return ""
+    numbers = result["parts"][part]
+    return f"{numbers['ms']['adjoint']:.3g} ms, {times(numbers['speedup']['pytorch'])}"
+
+
+def mean_cell(record, precision, part):
+    means = record["summary"][precision][part]
+    return f"**{times(means['speedup'])}**, floor {means['fraction_of_floor']:.2f}"
+
+
+def table(record):
+    precisions = list(record["summary"])
+    columns = [(precision, part) for precision in precisions for part in PARTS]
+    lines = ["| layer | " + " | ".join(f"{TITLES[precision]} {part}" for precision, part in columns) + " |"]
+    lines.append("|---|" + "---:|" * len(columns))
+    for case, results in by_case(record).items():
+        problem = next(iter(results.values()))["problem"]
+        cells = [cell(results.get(precision), part) for precision, part in columns]
+        lines.append(f"| {case}: {problem} | " + " | ".join(cells) + " |")
+    lines.append("| geometric mean | " + " | ".join(mean_cell(record, *column) for column in columns) + " |")
+    return "\n".join(lines)
+
+
+def text(record):
+    summary = (
+        f"Milliseconds on one {record['device']}, and PyTorch's time over ours; PyTorch {record['pytorch']} with cuDNN "
+        f"{record['cudnn']} and `cudnn.benchmark`, contiguous tensors (driver {record['driver']}, {record['date'][:10]}, at "
+        f"{record['commit']}). The floor is the time that the bytes or the products need at rates measured in the same run; "
+        "the means' second number is the share of it that is reached. "
+        "`bench/compare_pytorch.py` measures, `bench/report.py` makes this table."
+    )
+    over = record.get("float32_over_pytorch_tf32")
+    if over:
+        summary += (
+            f" float32 here keeps float32's accuracy; beside PyTorch's TF32 it is {over[PARTS[0]]:.2f} times as fast forward "
+            f"and {over[PARTS[1]]:.2f} times with the gradients."
+        )
+    return "\n\n".join([table(record), summary, "![Speed beside PyTorch](docs/images/pytorch_cuda.svg)"])
+
+
+class Svg:
+    """A drawing on a white ground, so that it reads on any page."""
+
+    def __init__(self, width, height):
+        self.size = (width, height)
+        self.parts = [f'<rect width="{width}" height="{height}" fill="#ffffff"/>']
+
+    def rect(self, x, y, width, height, fill):
+        self.parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{fill}"/>')
+
+    def line(self, x, y0, y1, colour):
+        self.parts.append(f'<line x1="{x:.1f}" y1="{y0:.1f}" x2="{x:.1f}" y2="{y1:.1f}" stroke="{colour}"/>')
+
+    def text(self, x, y, string, anchor="start", colour="#1f2328", weight="normal"):
+        self.parts.append(
+            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}" font-weight="{weight}">{html.escape(string)}</text>'
+        )
+
+    def __str__(self):
+        width, height = self.size
+        style = 'font-family="Helvetica, Arial, sans-serif" font-size="12"'
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" {style}>\n'
+            + "\n".join(self.parts) + "\n</svg>\n"
+        )
+
+
+COLOURS = {"tf32": "#1f6feb", "bfloat16": "#2da44e", "float16": "#bf8700", "float32": "#8250df"}
+BAR, GAP, LEFT, WIDTH, TOP = 11, 12, 130, 780, 64
+
+
+def chart(record):
+    """Bars: PyTorch's time over ours, forward + backward, on a logarithmic axis."""
+    precisions = list(record["summary"])
+    rows = [(case, {p: r["parts"][PARTS[1]]["speedup"]["pytorch"] for p, r in results.items()})
+            for case, results in by_case(record).items()]
+    rows.append(("geometric mean", {p: record["summary"][p][PARTS[1]]["speedup"] for p in precisions}))
+    values = [value for _, row in rows for value in row.values()]
+    low, high = min(0.5, *values), max(4.0, *values) * 1.15
+    row_height = BAR * len(precisions) + GAP
+    height = TOP + row_height * len(rows) + 8
+    svg = Svg(WIDTH, height)
+    place = lambda value: LEFT + (WIDTH - LEFT - 24) * math.log(value / low) / math.log(high / low)
+    svg.text(12, 20, f"Transposed convolution, forward + backward: PyTorch's time / Adjoint's, {record['device']}", weight="bold")
+    for i, precision in enumerate(precisions):
+        svg.rect(LEFT + 110 * i, 30, 10, 10, COLOURS[precision])
+        svg.text(LEFT + 110 * i + 15, 39, TITLES[precision])
+    for tick in (0.25, 0.5, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32):
+        if low <= tick <= high:
+            svg.line(place(tick), TOP - 6, height - 8, "#57606a" if tick == 1 else "#d8dee4")
+            svg.text(place(tick), TOP - 10, f"{tick:g}x", "middle", "#57606a")
+    for index, (case, row) in enumerate(rows):
+        y = TOP + index * row_height + GAP / 2
+        svg.text(LEFT - 8, y + (row_height - GAP) / 2 + 4, case, "end", weight="bold" if index + 1 == len(rows) else "normal")
+        for i, precision in enumerate(precisions):
+            if precision in row:
+                value = row[precision]
+                begin, end = sorted((place(1), place(value)))
+                svg.rect(begin, y + i * BAR, max(end - begin, 1), BAR - 2, COLOURS[precision])
+                svg.text(end + 4, y + i * BAR + 9, times(value), colour="#57606a")
+    return str(svg)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", nargs="?", type=pathlib.Path, default=ROOT / "bench/results/pytorch_cuda.json")
+    parser.add_argument("--readme", type=pathlib.Path, default=ROOT / "README.md")
+    parser.add_argument("--chart", type=pathlib.Path, default=ROOT / "docs/images/pytorch_cuda.svg")
+    arguments = parser.parse_args()
+    record = json.loads(arguments.results.read_text())
+    readme = arguments.readme.read_text()
+    if BEGIN not in readme or END not in readme:
+        parser.error(f"{arguments.readme} has no lines {BEGIN} and {END}")
+    before, rest = readme.split(BEGIN, 1)
+    arguments.readme.write_text(f"{before}{BEGIN}\n{text(record)}\n{END}{rest.split(END, 1)[1]}")
+    arguments.chart.parent.mkdir(parents=True, exist_ok=True)
+    arguments.chart.write_text(chart(record))
+
+
+if __name__ == "__main__":
+    main()
