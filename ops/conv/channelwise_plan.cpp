@@ -7,11 +7,15 @@ namespace adjoint::cuda {
 namespace {
 
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
-constexpr std::int64_t kMaxStageBytes = 48 * 1024;
-constexpr std::int64_t kWantedStageBytes = 36 * 1024;  // six blocks a multiprocessor
-constexpr std::int64_t kLeastTiles = 1024;             // fewer leave multiprocessors idle
-constexpr std::int64_t kWantedThreads = 128;           // of a block
-constexpr std::int64_t kWantedLinesPerThread = 16;     // so that finding them costs little
+constexpr std::int64_t kLeastTiles = 1024;  // fewer leave multiprocessors idle
+
+/// Of one stage; conv_weight has two.
+struct StageBytes {
+  std::int64_t most, wanted;  // wanted: six blocks a multiprocessor
+};
+constexpr StageBytes kGatherStage{48 * 1024, 36 * 1024}, kWeightStage{24 * 1024, 18 * 1024 + 512};
+constexpr std::int64_t kWantedThreads = 128;        // of a block
+constexpr std::int64_t kWantedLinesPerThread = 16;  // so that finding them costs little
 // conv_weight: blocks, and tiles that a thread adds up in float32 before the sum goes on in float64.
 constexpr std::int64_t kWantedBlocks = 4096;
 constexpr std::int64_t kMostTilesPerSplit = 16;
@@ -163,7 +167,7 @@ bool try_tile(ChannelwisePlan& p, std::int32_t lanes, std::int32_t chunks, std::
   return true;
 }
 
-bool choose_lanes(ChannelwisePlan& p) {
+bool choose_lanes(ChannelwisePlan& p, const StageBytes& bytes) {
   std::int64_t lanes = std::max(p.w.result, 1);
   std::int64_t granule = 32;
   if (p.along_row != 0) {
@@ -175,7 +179,7 @@ bool choose_lanes(ChannelwisePlan& p) {
     lanes = p.along_row != 0 ? kChannelwiseThreads / granule * granule
                              : ceil_div(ceil_div(lanes, tiles), granule) * granule;
   }
-  while (!try_tile(p, narrow(lanes), 1, 1, kMaxStageBytes)) {
+  while (!try_tile(p, narrow(lanes), 1, 1, bytes.most)) {
     if (p.along_row != 0 ? lanes <= granule : lanes <= 4) return false;
     lanes = p.along_row != 0 ? lanes / 2 / granule * granule : ceil_div(lanes, 2);
     if (lanes == 0) return false;
@@ -185,7 +189,7 @@ bool choose_lanes(ChannelwisePlan& p) {
 
 std::int64_t lines_of_unit(const ChannelwisePlan& p) { return std::int64_t{p.channel_blocks} * p.h.phases * p.chunks; }
 
-void choose_chunks_and_units(ChannelwisePlan& p, std::int64_t least_tiles) {
+void choose_chunks_and_units(ChannelwisePlan& p, std::int64_t least_tiles, const StageBytes& bytes) {
   const std::int64_t steps =
       p.along_row != 0 ? ceil_div(p.w.result, p.lanes) : ceil_div(ceil_div(p.h.result, p.h.phases), p.h.residues);
   const std::int64_t all_chunks = std::max<std::int64_t>(ceil_div(steps, kChannelwiseWalk), 1);
@@ -196,12 +200,12 @@ void choose_chunks_and_units(ChannelwisePlan& p, std::int64_t least_tiles) {
     const std::int64_t tiles = p.units * p.h.residues * parts * (p.along_row != 0 ? 1 : p.column_tiles);
     if (tiles < least_tiles && chunks > 1) continue;
     if (chunks * p.channel_blocks * p.h.phases > 2 * wanted && chunks > 1) continue;
-    if (try_tile(p, p.lanes, narrow(chunks), 1, kWantedStageBytes)) break;
+    if (try_tile(p, p.lanes, narrow(chunks), 1, bytes.wanted)) break;
   }
   if (p.plane_tiles() > 1 || p.h.residues > 1) return;
   const std::int64_t most_units = std::min(p.units / least_tiles, ceil_div(wanted, lines_of_unit(p)));
   for (std::int64_t units = most_units; units > 1; units = units * 3 / 4) {
-    if (try_tile(p, p.lanes, p.chunks, narrow(units), kWantedStageBytes)) break;
+    if (try_tile(p, p.lanes, p.chunks, narrow(units), bytes.wanted)) break;
   }
 }
 
@@ -222,9 +226,9 @@ void set_dividers(ChannelwisePlan& p) {
 }
 
 /// Given axes, channels and kernel: tile and dividers.
-bool choose_tile(ChannelwisePlan& p, std::int64_t least_tiles) {
-  if (!choose_lanes(p)) return false;
-  choose_chunks_and_units(p, least_tiles);
+bool choose_tile(ChannelwisePlan& p, std::int64_t least_tiles, const StageBytes& bytes) {
+  if (!choose_lanes(p, bytes)) return false;
+  choose_chunks_and_units(p, least_tiles, bytes);
   const std::int64_t lines = lines_of_unit(p) * p.tile_units;
   const std::int64_t most = std::min<std::int64_t>(std::max(kChannelwiseThreads / p.lanes, 1), lines);
   const std::int64_t least = std::min<std::int64_t>(ceil_div(kWantedThreads, p.lanes), most);
@@ -263,7 +267,7 @@ bool plan_channelwise(const ConvGeometry& g, bool transposed, std::int64_t eleme
   p.along_row = is_one_row(p.h) && p.w.result > 1;
   choose_kernel(p);
   choose_channel_block(p);
-  return choose_tile(p, kLeastTiles);
+  return choose_tile(p, kLeastTiles, kGatherStage);
 }
 
 bool plan_channelwise_weight(const ConvGeometry& g, std::int64_t element_bytes, ChannelwiseWeightPlan& plan) {
@@ -294,7 +298,7 @@ bool plan_channelwise_weight(const ConvGeometry& g, std::int64_t element_bytes, 
   plan.feature_channels = narrow(g.feature_channels_per_group());
   plan.pairs = g.feature_channels * plan.image_channels;
   const std::int64_t sums = plan.pairs * plan.tap_row_blocks * plan.tap_column_blocks;
-  if (sums == 0 || !choose_tile(p, ceil_div(kLeastTiles, sums))) return false;
+  if (sums == 0 || !choose_tile(p, ceil_div(kLeastTiles, sums), kWeightStage)) return false;
   const std::int64_t least_splits = ceil_div(p.tiles(), kMostTilesPerSplit);
   const std::int64_t splits = std::clamp<std::int64_t>(kWantedBlocks / sums, least_splits, p.tiles());
   plan.tiles_per_split = ceil_div(p.tiles(), std::max<std::int64_t>(splits, 1));

@@ -5,6 +5,7 @@
 #include <adjoint/ops/conv/cuda/channelwise_stage.cuh>
 #include <adjoint/ops/conv/cuda/channelwise_walk.cuh>
 
+#include <cmath>
 #include <cstdint>
 
 namespace adjoint::cuda::channelwise {
@@ -167,10 +168,9 @@ __device__ __forceinline__ bool store_chunk(const ChannelwisePlan& p, const Acti
   float values[kChannelwiseWalk];
   bool lost = false;
 #pragma unroll
-  for (int step = 0; step < kChannelwiseWalk; ++step) {
-    lost |= sums[step] != sums[step];
-    values[step] = sums[step] + bias;
-  }
+  for (int step = 0; step < kChannelwiseWalk; ++step) values[step] = sums[step] + bias;
+#pragma unroll
+  for (int step = 0; step < kChannelwiseWalk; step += 2) lost |= std::isunordered(sums[step], sums[step + 1]);
   activate_values(activate, values);
   if (count >= kChannelwiseWalk) {
 #pragma unroll
@@ -247,25 +247,31 @@ __device__ __forceinline__ void compute_lines(const ChannelwisePlan& p, const Ch
         }
       }
     };
-    if (p.source_channels == 1) load_taps(filter);
+    const auto add_source = [&](const T* channel_filter, const float* channel_from,
+                                float(&sums)[kChannels][kChannelwiseWalk]) {
+      if constexpr (kTapsH == 0) {
+        add_any_taps<T, kChannels>(p, channel_filter, channels, run_h, run_w, channel_from, sums);
+      } else {
+        add_channel<kTapsH, kTapsW, kShift, kChannels>(p, taps, channel_from, sums);
+      }
+    };
+    const bool has_taps = run_h.taps > 0, one_source = has_taps && p.source_channels == 1;
+    if (one_source) load_taps(filter);
 #pragma unroll 1
     for (int first = 0; first < count; first += kChannelwiseWalk) {
       float sums[kChannels][kChannelwiseWalk] = {};
-      if (run_h.taps > 0) {
+      if (one_source) {
+        add_source(filter, from, sums);
+      } else if (has_taps) {
         const T* channel_filter = filter;
         const float* channel_from = from;
-        int channels_left = p.source_channels;
 #pragma unroll 1
-        do {
-          if constexpr (kTapsH == 0) {
-            add_any_taps<T, kChannels>(p, channel_filter, channels, run_h, run_w, channel_from, sums);
-          } else {
-            if (p.source_channels > 1) load_taps(channel_filter);
-            add_channel<kTapsH, kTapsW, kShift, kChannels>(p, taps, channel_from, sums);
-          }
+        for (int c = 0; c < p.source_channels; ++c) {
+          load_taps(channel_filter);
+          add_source(channel_filter, channel_from, sums);
           channel_filter += p.filter_source;
           channel_from += p.plane_pitch;
-        } while (--channels_left > 0);
+        }
       }
       bool lost = false;
 #pragma unroll

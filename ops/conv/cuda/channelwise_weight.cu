@@ -36,7 +36,7 @@ void run_weight(const ChannelwiseWeightPlan& plan, const ConvProblem& problem) {
   const std::int64_t blocks = plan.pairs * plan.splits * plan.tap_row_blocks * plan.tap_column_blocks;
   launch(channelwise::select_weight<T>(walk),
          {dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(walk.threads)),
-          static_cast<std::size_t>(walk.smem_floats()) * 4},
+          static_cast<std::size_t>(walk.smem_floats()) * 8},
          problem.device, plan, operands);
   const auto add_blocks = static_cast<unsigned>(std::clamp<std::int64_t>((count + 255) / 256, 1, 1024));
   launch(channelwise::add_pair_splits<T>, {dim3(add_blocks), dim3(256)}, problem.device,

@@ -85,37 +85,47 @@ __device__ __forceinline__ const T* feature_plane(const ChannelwiseWeightPlan& p
          (sample * channels + work.feature_channel) * (static_cast<std::int64_t>(p.walk.h.result) * p.walk.w.result);
 }
 
-/// Adds a staged tile's products.
-template <class T, int kTapsH, int kTapsW, int kShift, bool kAdjacent>
-__device__ __forceinline__ void add_tile(const ChannelwiseWeightPlan& plan, const WeightOperands<T>& operands,
-                                         const WeightWork& work, const ChannelwiseTile& tile, const float* stage,
-                                         int lane, int thread_line, float (&sums)[kTapsH][kTapsW]) {
+/// What a thread takes of the feature for one chunk, and the image under it.
+struct FeatureChunk {
+  float values[kChannelwiseWalk];
+  int image;  // the stage's element under tap (0, 0) of the first value; -1 for none
+};
+
+/// Line `index` of a tile.
+template <class T>
+__device__ __forceinline__ FeatureChunk load_feature(const ChannelwiseWeightPlan& plan,
+                                                     const WeightOperands<T>& operands, const WeightWork& work,
+                                                     const ChannelwiseTile& tile, int lane, int index) {
   const ChannelwisePlan& p = plan.walk;
-  const int lines = tile.units * p.chunks;
-  for (int index = thread_line; index < lines; index += p.lines) {
-    const auto unit = static_cast<int>(p.chunk_divider.divide(static_cast<unsigned>(index)));
-    const int chunk = index - unit * p.chunks;
-    const FeatureLine line = feature_line(p, tile, lane, chunk);
-    if (line.count <= 0) continue;
-    const T* feature = feature_plane(plan, operands, work, tile.unit + unit) +
-                       static_cast<std::int64_t>(line.row) * p.w.result + line.column;
-    float values[kChannelwiseWalk];
+  FeatureChunk chunk;
+  chunk.image = -1;
+  if (index >= tile.units * p.chunks) return chunk;
+  const auto unit = static_cast<int>(p.chunk_divider.divide(static_cast<unsigned>(index)));
+  const int in_tile = index - unit * p.chunks;
+  const FeatureLine line = feature_line(p, tile, lane, in_tile);
+  if (line.count <= 0) return chunk;
+  const T* feature = feature_plane(plan, operands, work, tile.unit + unit) + (line.row * p.w.result + line.column);
 #pragma unroll
-    for (int step = 0; step < kChannelwiseWalk; ++step) {
-      values[step] = step < line.count ? to_float(feature[step * p.result_step]) : 0.0F;
-    }
-    const float* from =
-        stage + unit * p.unit_pitch + chunk * kChannelwiseWalk * p.step_pitch + lane * p.w.period_source;
-    const auto meet = [&](int step, int i, const float(&image)[kTapsW]) {
+  for (int step = 0; step < kChannelwiseWalk; ++step, feature += p.result_step) {
+    chunk.values[step] = step < line.count ? to_float(*feature) : 0.0F;
+  }
+  chunk.image = unit * p.unit_pitch + in_tile * kChannelwiseWalk * p.step_pitch + lane * p.w.period_source;
+  return chunk;
+}
+
+template <int kTapsH, int kTapsW, int kShift, bool kAdjacent>
+__device__ __forceinline__ void add_chunk(const ChannelwisePlan& p, const FeatureChunk& chunk, const float* stage,
+                                          float (&sums)[kTapsH][kTapsW]) {
+  if (chunk.image < 0) return;
+  const auto meet = [&](int step, int i, const float(&image)[kTapsW]) {
 #pragma unroll
-      for (int j = 0; j < kTapsW; ++j) sums[i][j] = fmaf(image[j], values[step], sums[i][j]);
-    };
-    const int spacing = kAdjacent ? 1 : p.w.tap_spacing;
-    if constexpr (kTapsH == 1) {
-      walk<1, kTapsW, 1>(from, p.step_pitch, 1, spacing, meet);
-    } else {
-      walk<kTapsH, kTapsW, kShift>(from, p.pitch, p.h.shift, spacing, meet);
-    }
+    for (int j = 0; j < kTapsW; ++j) sums[i][j] = fmaf(image[j], chunk.values[step], sums[i][j]);
+  };
+  const int spacing = kAdjacent ? 1 : p.w.tap_spacing;
+  if constexpr (kTapsH == 1) {
+    walk<1, kTapsW, 1>(stage + chunk.image, p.step_pitch, 1, spacing, meet);
+  } else {
+    walk<kTapsH, kTapsW, kShift>(stage + chunk.image, p.pitch, p.h.shift, spacing, meet);
   }
 }
 
@@ -154,31 +164,52 @@ __device__ __forceinline__ float sum_of_warp(float value) {
 }
 
 template <class T, int kTapsH, int kTapsW, int kShift, bool kAdjacent>
-__global__ void __launch_bounds__(kChannelwiseThreads, kTapsH* kTapsW <= 16 ? 3 : 2)
+__global__ void __launch_bounds__(kChannelwiseThreads, kTapsH* kTapsW >= 8 && kTapsH * kTapsW <= 16 ? 3 : 2)
     weight_kernel(const __grid_constant__ ChannelwiseWeightPlan plan, const WeightOperands<T> operands) {
   constexpr int kTaps = kTapsH * kTapsW;
   __shared__ float warp_sums[kMostWarps][kTaps];
   __shared__ float totals[kTaps];
   const ChannelwisePlan& p = plan.walk;
-  float* stage = reinterpret_cast<float*>(ptx::dynamic_smem());
+  float* const stages = reinterpret_cast<float*>(ptx::dynamic_smem());
+  float* stage = stages;
   const WeightWork work = weight_work(plan, blockIdx.x);
   const auto thread_line = static_cast<int>(p.lane_divider.divide(threadIdx.x));
   const int lane = static_cast<int>(threadIdx.x) - thread_line * p.lanes;
   const T* image = operands.image + work.image_channel * (static_cast<std::int64_t>(p.h.source) * p.w.source);
 
   float sums[kTapsH][kTapsW] = {};
+  const auto first_of = [&](const ChannelwiseTile& tile) {
+    return image + tile.unit * p.unit_stride + static_cast<std::int64_t>(tile.source_row) * p.w.source +
+           tile.source_column;
+  };
+  // One tile is on its way while another one is added up. Threads past the last line find none.
+  const int line = thread_line < p.lines ? thread_line : p.tile_units * p.chunks;
+  ChannelwiseTile tile = weight_tile(plan, work, work.first_tile);
+  stage_tile(p, tile, operands.image, first_of(tile), stage);
+  ptx::cp_async_commit();
+  FeatureChunk chunk = load_feature(plan, operands, work, tile, lane, line);
   for (std::int64_t index = work.first_tile; index < work.end_tile; ++index) {
-    const ChannelwiseTile tile = weight_tile(plan, work, index);
-    const T* first = image + tile.unit * p.unit_stride + static_cast<std::int64_t>(tile.source_row) * p.w.source +
-                     tile.source_column;
-    stage_tile(p, tile, operands.image, first, stage);
-    finish_stage();
+    float* next_stage = stage == stages ? stages + p.smem_floats() : stages;
+    ChannelwiseTile next = tile;
+    FeatureChunk next_chunk = chunk;
+    if (index + 1 < work.end_tile) {
+      next = weight_tile(plan, work, index + 1);
+      stage_tile(p, next, operands.image, first_of(next), next_stage);
+      next_chunk = load_feature(plan, operands, work, next, lane, line);
+    }
+    ptx::cp_async_commit();
+    ptx::cp_async_wait<1>();
     __syncthreads();
-    if (thread_line < p.lines) {
-      add_tile<T, kTapsH, kTapsW, kShift, kAdjacent>(plan, operands, work, tile, stage + stage_shift(p, first), lane,
-                                                     thread_line, sums);
+    const float* staged = stage + stage_shift(p, first_of(tile));
+    add_chunk<kTapsH, kTapsW, kShift, kAdjacent>(p, chunk, staged, sums);
+    for (int other = line + p.lines; other < tile.units * p.chunks; other += p.lines) {
+      add_chunk<kTapsH, kTapsW, kShift, kAdjacent>(p, load_feature(plan, operands, work, tile, lane, other), staged,
+                                                   sums);
     }
     __syncthreads();
+    tile = next;
+    chunk = next_chunk;
+    stage = next_stage;
   }
 
   const int warps = static_cast<int>(blockDim.x) / 32, warp = static_cast<int>(threadIdx.x) / 32;
