@@ -24,13 +24,6 @@ __device__ __forceinline__ T opaque(T value) {
   return value;
 }
 
-/// In a register of its own: the compiler does not join it with what it was copied from.
-__device__ __forceinline__ std::uint32_t copy(std::uint32_t value) {
-  std::uint32_t result;
-  asm volatile("mov.b32 %0, %1;\n" : "=r"(result) : "r"(value));
-  return result;
-}
-
 __device__ __forceinline__ std::uint32_t load_shared(std::uint32_t address) {
   std::uint32_t value;
   asm volatile("ld.shared.b32 %0, [%1];\n" : "=r"(value) : "r"(address));

@@ -41,8 +41,9 @@ struct Multiplier {
   using Traits = ArithmeticTraits<kArithmetic>;
   static constexpr bool kSplit = Traits::kSplit;
   static constexpr int kBlockBytes = 4 * kChunkUnits * kColumns * (kSplit ? 2 : 1);
-  /// Whether registers allow to read before a product has ended, rather than after it.
-  static constexpr bool kReadAhead = kMTiles * (kColumns / 2 * (kSplit ? 2 : 1) + 12) <= 160;
+  /// Whether to read before a product has ended, rather than after it: registers allow it, and what is read is not yet
+  /// the fragment, as halves are.
+  static constexpr bool kReadAhead = !Traits::kHalf && kMTiles * (kColumns / 2 * (kSplit ? 2 : 1) + 12) <= 160;
   static_assert(kChunkUnits == 16, "a step is two fragments");
 
   const CorrelationPlan& p;
@@ -55,7 +56,7 @@ struct Multiplier {
   // Of the stage: where its steps end, and the step after them where there is one.
   int end_step, following_step;
   bool last_stage;
-  std::uint32_t values[kMTiles][4];
+  std::uint32_t values[kMTiles][4];  // read and not yet rounded
   std::uint32_t a[2][kMTiles][4];
   std::uint32_t tail[2][kSplit ? kMTiles : 1][4];
   float sums[kMTiles][kColumns / 2];
@@ -71,7 +72,10 @@ struct Multiplier {
         row[j][h] = 4 * (correlation_stage_offset(p, m) + lane % 4 * p.unit_pitch);
       }
 #pragma unroll
-      for (int r = 0; r < 4; ++r) values[j][r] = 0;
+      for (int r = 0; r < 4; ++r) {
+        values[j][r] = a[0][j][r] = a[1][j][r] = 0;
+        if constexpr (kSplit) tail[0][j][r] = tail[1][j][r] = 0;
+      }
     }
   }
 
@@ -119,14 +123,26 @@ struct Multiplier {
   }
 
   /// Reads eight units of K from the first at a shared address on.
+  template <int kFragment>
   __device__ __forceinline__ void read(std::uint32_t first_unit) {
+    auto& to = Traits::kHalf ? a[kFragment] : values;
     const std::uint32_t four_units = 16 * p.unit_pitch;
 #pragma unroll
     for (int j = 0; j < kMTiles; ++j) {
 #pragma unroll
       for (int r = 0; r < 4; ++r) {
-        values[j][r] = ptx::load_shared(row[j][r & 1] + (first_unit + r / 2 * four_units));
+        to[j][r] = ptx::load_shared(row[j][r & 1] + (first_unit + r / 2 * four_units));
       }
+    }
+  }
+
+  /// After the wait for its products: until here its registers hold nothing else.
+  template <int kFragment>
+  __device__ __forceinline__ void release_fragment() {
+#pragma unroll
+    for (int j = 0; j < kMTiles; ++j) {
+      wgmma::pin(a[kFragment][j]);
+      if constexpr (kSplit) wgmma::pin(tail[kFragment][j]);
     }
   }
 
@@ -139,9 +155,7 @@ struct Multiplier {
       for (int r = 0; r < 4; ++r) {
         if constexpr (kSplit) {
           split_tf32(__uint_as_float(values[j][r]), a[kFragment][j][r], tail[kFragment][j][r]);
-        } else if constexpr (Traits::kHalf) {
-          a[kFragment][j][r] = ptx::copy(values[j][r]);
-        } else {
+        } else if constexpr (!Traits::kHalf) {
           a[kFragment][j][r] = ptx::round_to_tf32(__uint_as_float(values[j][r]));
         }
       }
@@ -212,21 +226,28 @@ struct Multiplier {
       ptx::mbarrier_wait(layout.w_full + 8 * w_ring.slot, p.weights_resident ? 0 : w_ring.parity);
       const std::uint64_t b = wgmma::matrix_descriptor(layout.w + w_ring.slot * kBlockBytes, kWidth * 16);
       multiply<kRange, 0>(b);
-      if constexpr (kReadAhead) read(second);
+      if constexpr (kReadAhead) read<1>(second);
       wgmma::wait<1>();
+      release_fragment<1>();
       release_slot();
-      if constexpr (!kReadAhead) read(second);
+      if constexpr (!kReadAhead) read<1>(second);
       round<1>();
       multiply<kRange, 1>(b + ((8 * kWidth * 4) >> 4));
-      if constexpr (!kReadAhead) wgmma::wait<1>();
+      if constexpr (!kReadAhead) {
+        wgmma::wait<1>();
+        release_fragment<0>();
+      }
       if (leaves) {
         leave_stage();
         if (!ends) enter_stage(next_offset);
       } else {
         step_base += 4 * (next_offset - x_offset);
       }
-      if (!ends) read(step_base);
-      if constexpr (kReadAhead) wgmma::wait<1>();
+      if (!ends) read<0>(step_base);
+      if constexpr (kReadAhead) {
+        wgmma::wait<1>();
+        release_fragment<0>();
+      }
       round<0>();
       pending_slot = w_ring.slot;
       w_ring.advance(p.w_slots);
@@ -241,7 +262,7 @@ struct Multiplier {
     pending_slot = -1;
     if (c.passes == 0) return;
     enter_stage(p.steps[p.passes[c.first_pass].first_step].x_offset);
-    read(step_base);
+    read<0>(step_base);
     round<0>();
 #pragma unroll 1
     for (int i = c.first_pass; i < end_pass; ++i) {

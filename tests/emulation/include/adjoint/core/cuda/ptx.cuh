@@ -18,7 +18,6 @@ template <class T>
 T opaque(T value) {
   return value;
 }
-inline std::uint32_t copy(std::uint32_t value) { return value; }
 inline std::uint32_t load_shared(std::uint32_t address) {
   if (address % 4 != 0) throw std::runtime_error("emulated ld.shared.b32: unaligned");
   return *reinterpret_cast<const std::uint32_t*>(emulation::shared_pointer(address));
