@@ -11,7 +11,7 @@ using namespace weight_parts;
 
 constexpr std::int64_t kSmemBytes = 224 * 1024;
 constexpr std::int64_t kBlocksAtOnce = 132;  // an H100's multiprocessors: a wave, whatever the device
-constexpr int kLeastStages = 3;              // what the ring of stages needs so as not to lock up; half precision: 4
+constexpr int kLeastStages = 3;              // what the ring of stages needs so as not to lock up
 constexpr std::int64_t kMaxItems = 4096;     // of weight_item(): 8 bytes of shared memory each
 
 double wide(std::int64_t value) { return static_cast<double>(value); }
@@ -21,8 +21,7 @@ bool build_stage(WeightPlan& p, std::int32_t taps_per_block, bool split) {
   if (!build_tap_blocks(p, taps_per_block)) return false;
   if (p.image_stage() << p.log2_tile_n > kMaxItems) return false;
   if (p.rows * p.stride_h + p.planes_h > 0xffff || p.cols * p.stride_w + p.planes_w > 0xffff) return false;
-  const int least = p.unit_elements == 1 ? kLeastStages : kLeastStages + 1;
-  for (p.smem_stages = kMaxWeightStages; p.smem_stages >= least; --p.smem_stages) {
+  for (p.smem_stages = kMaxWeightStages; p.smem_stages >= kLeastStages; --p.smem_stages) {
     if (wgmma_weight_smem_bytes(p, split) <= kSmemBytes) return true;
   }
   return false;

@@ -97,6 +97,19 @@ TYPED_TEST(WeightEmulation, WgmmaIsExactAtAnyStrideAndAlignment) {
   }
 }
 
+TYPED_TEST(WeightEmulation, WgmmaIsExactWithFewImageChannels) {
+  EXPECT_TRUE(this->compute_wgmma({.name = "few_channels",
+                                   .batch = 2,
+                                   .in_channels = 10,
+                                   .out_channels = 2,
+                                   .input = {9, 30},
+                                   .kernel = {9, 9},
+                                   .stride = {3, 3},
+                                   .padding = {4, 4},
+                                   .output_padding = {2, 2}},
+                                  1, {}));
+}
+
 TYPED_TEST(WeightEmulation, WgmmaIsExactOnLongSums) {
   for (const cuda::WeightTile tile : {cuda::WeightTile{128, 64}, cuda::WeightTile{384, 16}}) {
     EXPECT_TRUE(this->compute_wgmma(

@@ -55,39 +55,25 @@ struct FeatureSource {
 template <int kVector>
 using Words = std::conditional_t<kVector == 4, uint4, std::conditional_t<kVector == 2, uint2, std::uint32_t>>;
 
-template <int kVector>
-__device__ __forceinline__ void store_words(unsigned char* to, const std::uint32_t (&words)[kVector]) {
-  if constexpr (kVector == 4) {
-    *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
-  } else if constexpr (kVector == 2) {
-    *reinterpret_cast<uint2*>(to) = make_uint2(words[0], words[1]);
-  } else {
-    *reinterpret_cast<std::uint32_t*>(to) = words[0];
-  }
-}
-
-/// Rounds kVector float32 to tf32, or splits them, on their way to shared memory; tails lie `tail` bytes further.
+/// Rounds kVector float32 in shared memory to tf32, or splits them; tails go `tail` bytes further.
 template <int kVector, bool kSplit>
-__device__ __forceinline__ void store_rounded(unsigned char* to, int tail, const Words<kVector>& value) {
-  std::uint32_t words[kVector], tails[kVector];
-  if constexpr (kVector == 4) {
-    words[0] = value.x, words[1] = value.y, words[2] = value.z, words[3] = value.w;
-  } else if constexpr (kVector == 2) {
-    words[0] = value.x, words[1] = value.y;
-  } else {
-    words[0] = value;
-  }
+__device__ __forceinline__ void round_in_place(unsigned char* at, int tail) {
+  union {
+    Words<kVector> vector;
+    std::uint32_t words[kVector];
+  } heads, tails;
+  heads.vector = *reinterpret_cast<const Words<kVector>*>(at);
 #pragma unroll
   for (int i = 0; i < kVector; ++i) {
-    const float word = __uint_as_float(words[i]);
+    const float word = __uint_as_float(heads.words[i]);
     if constexpr (kSplit) {
-      split_tf32(word, words[i], tails[i]);
+      split_tf32(word, heads.words[i], tails.words[i]);
     } else {
-      words[i] = ptx::round_to_tf32(word);
+      heads.words[i] = ptx::round_to_tf32(word);
     }
   }
-  store_words<kVector>(to, words);
-  if constexpr (kSplit) store_words<kVector>(to + tail, tails);
+  *reinterpret_cast<Words<kVector>*>(at) = heads.vector;
+  if constexpr (kSplit) *reinterpret_cast<Words<kVector>*>(at + tail) = tails.vector;
 }
 
 }  // namespace adjoint::cuda::weight

@@ -8,7 +8,7 @@
 
 namespace adjoint::cuda::weight {
 
-inline constexpr int kLoaders = 128;   // threads
+inline constexpr int kLoaders = 128;   // threads, of each operand
 inline constexpr int kItemImage = 20;  // where an item's image is in its word
 
 /// Of a block: its part of the product, its stages, and where they lie in shared memory.
@@ -62,8 +62,7 @@ __device__ __forceinline__ void sort_halves(unsigned char* to, std::uint32_t pla
 
 /// A loader's copies of some of a stage's items, in every so-many-th channel.
 struct ImageCopies {
-  const unsigned char* first;  // of the loader's first channel
-  std::int64_t sample, step;   // bytes from an image to the next, and between a loader's channels
+  std::int64_t step;  // bytes from one of the loader's channels to its next
   std::uint32_t to, to_step;
   int count;
 };
@@ -92,40 +91,100 @@ __device__ __forceinline__ void copy_image(const WeightPlan& p, const WgmmaBlock
   }
 }
 
+/// What a stage reads of the image.
+template <int kSize>
+struct ImageWindow {
+  const unsigned char* first;  // of the first image and channel
+  std::int64_t plane, sample;  // bytes from a channel and an image to the next
+  int first_h, first_w, images, channels;
+
+  __device__ __forceinline__ ImageWindow(const WeightPlan& p, const WeightWork& work, const WeightStage& at,
+                                         const void* image) {
+    const WeightTapBlock& taps = p.tap_block[work.tap_block];
+    first_h = (at.h + taps.h_base) * p.stride_h + taps.first_plane_h;
+    first_w = (at.w + taps.w_base) * p.stride_w + taps.first_plane_w;
+    images = static_cast<int>(min(p.batch - at.n, static_cast<std::int64_t>(1) << p.log2_tile_n));
+    channels = min(p.block_channels, p.image_channels - work.first_channel);
+    plane = static_cast<std::int64_t>(p.image_h) * p.image_w * kSize;
+    sample = plane * p.image_channels * p.groups;
+    first = static_cast<const unsigned char*>(image) + at.n * sample +
+            (static_cast<std::int64_t>(work.group) * p.image_channels + work.first_channel) * plane;
+  }
+
+  /// Where channel c's item comes from; null outside the image.
+  __device__ __forceinline__ const unsigned char* source(const WeightPlan& p, uint2 item, int c) const {
+    const int h = first_h + static_cast<int>(item.x >> 16), w = first_w + static_cast<int>(item.x & 0xffff);
+    const int n = static_cast<int>(item.y >> kItemImage);
+    const bool inside = n < images && h >= 0 && h < p.image_h && w >= 0 && w < p.image_w;
+    return inside ? first + n * sample + c * plane + (static_cast<std::int64_t>(h) * p.image_w + w) * kSize : nullptr;
+  }
+
+  /// Its bytes from the stage.
+  static __device__ __forceinline__ std::uint32_t destination(uint2 item) {
+    return kSize * (item.y & ((1U << kItemImage) - 1));
+  }
+};
+
+/// Single elements of few channels: several items' at a time.
+template <int kSize>
+__device__ __forceinline__ void copy_few_channels(const WeightPlan& p, const WgmmaBlock& block,
+                                                  const ImageWindow<kSize>& window, std::uint32_t stage, int items,
+                                                  const void* anywhere, int thread) {
+  constexpr int kBatch = 8;
+#pragma unroll 1
+  for (int c = 0; c < window.channels; ++c, stage += kSize * p.image_pitch) {
+#pragma unroll 1
+    for (int begin = thread; begin < items; begin += kBatch * kLoaders) {
+      std::uint32_t to[kBatch];
+      std::uint16_t halves[kBatch];
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        const int i = begin + k * kLoaders;
+        const uint2 item = block.items[min(i, items - 1)];
+        const unsigned char* from = window.source(p, item, c);
+        const bool inside = from != nullptr;
+        to[k] = stage + window.destination(item);
+        if constexpr (kSize == 2) {
+          halves[k] = inside ? __ldg(reinterpret_cast<const std::uint16_t*>(from)) : std::uint16_t{0};
+        } else if (i < items) {
+          ptx::cp_async_zfill<kSize>(block.smem_base + to[k], inside ? from : anywhere, inside);
+        }
+      }
+      if constexpr (kSize == 2) {
+#pragma unroll
+        for (int k = 0; k < kBatch; ++k) *reinterpret_cast<std::uint16_t*>(block.smem + to[k]) = halves[k];
+      }
+    }
+  }
+}
+
 template <int kSize, int kVector, int kStride>
 __device__ __forceinline__ void load_wgmma_image(const WeightPlan& p, const WgmmaBlock& block, const WeightStage& at,
                                                  const void* image, std::uint32_t stage, int thread) {
-  const WeightTapBlock& taps = p.tap_block[block.work.tap_block];
-  const int first_h = (at.h + taps.h_base) * p.stride_h + taps.first_plane_h;
-  const int first_w = (at.w + taps.w_base) * p.stride_w + taps.first_plane_w;
-  const int images = static_cast<int>(min(p.batch - at.n, static_cast<std::int64_t>(1) << p.log2_tile_n));
-  const std::int64_t plane = static_cast<std::int64_t>(p.image_h) * p.image_w * kSize;
-  const std::int64_t sample = plane * p.image_channels * p.groups;
-  const int channels = min(p.block_channels, p.image_channels - block.work.first_channel);
-  const std::int64_t channel = block.work.group * p.image_channels + block.work.first_channel;
-  const unsigned char* first = static_cast<const unsigned char*>(image) + at.n * sample + channel * plane;
+  const ImageWindow<kSize> window(p, block.work, at, image);
   const int items = (p.image_stage() << p.log2_tile_n) / kVector;
+  if constexpr (kVector == 1) {
+    if (window.channels <= 4 && items >= 4 * kLoaders) {
+      copy_few_channels(p, block, window, stage, items, image, thread);
+      return;
+    }
+  }
   // So many items at once, a power of two, that most loaders have one: the others take further channels.
 #pragma unroll 1
   for (int begin = 0, log2_width; begin < items; begin += 1 << log2_width) {
     log2_width = min(31 - __clz(items - begin), 7);
     if (log2_width < 7 && 2 * (items - begin) >= 3 << log2_width) ++log2_width;
     const int i = begin + (thread & ((1 << log2_width) - 1)), c = thread >> log2_width;
-    if (i >= items || c >= channels) continue;
+    if (i >= items || c >= window.channels) continue;
     const uint2 item = block.items[i];
-    const int h = first_h + static_cast<int>(item.x >> 16), w = first_w + static_cast<int>(item.x & 0xffff);
-    const int n = static_cast<int>(item.y >> kItemImage);
-    const bool valid = n < images && h >= 0 && h < p.image_h && w >= 0 && w < p.image_w;
-    ImageCopies copies;
+    const unsigned char* source = window.source(p, item, c);
     const int channel_step = kLoaders >> log2_width;
-    copies.step = channel_step * plane;
-    copies.to = stage + kSize * (c * p.image_pitch + static_cast<int>(item.y & ((1U << kItemImage) - 1)));
+    ImageCopies copies;
+    copies.step = channel_step * window.plane;
+    copies.to = stage + kSize * c * p.image_pitch + window.destination(item);
     copies.to_step = kSize * channel_step * p.image_pitch;
-    copies.count = (channels - c + channel_step - 1) >> (7 - log2_width);
-    copy_image<kSize, kVector, kStride>(p, block, copies,
-                                        first + n * sample + c * plane +
-                                            (static_cast<std::int64_t>(h) * p.image_w + w) * kSize,
-                                        valid, image);
+    copies.count = (window.channels - c + channel_step - 1) >> (7 - log2_width);
+    copy_image<kSize, kVector, kStride>(p, block, copies, source, source != nullptr, image);
   }
 }
 

@@ -1,6 +1,6 @@
 // The wgmma kernel of conv_weight for sm_90a; weight_plan.h holds its schedule and index arithmetic.
 //
-// Two warpgroups multiply, each half of a tile's rows; a third fills stages (weight_wgmma_stage.cuh). Rows' fragments
+// Two warpgroups multiply, each half of a tile's rows; two fill stages (weight_wgmma_stage.cuh). Rows' fragments
 // are read by LDS straight from the raw image (any offset, no bank conflicts because of the pitch) and rounded in
 // registers; the feature is the operand in shared memory. While one group of products runs, the next group's fragments
 // are read. Tensor cores round sums towards zero, so they are kept short: added to the workspace (float32: to ordinary
@@ -15,7 +15,7 @@
 namespace adjoint::cuda::weight {
 
 inline constexpr int kMultipliers = 2;  // warpgroups
-inline constexpr int kWgmmaThreads = 128 * (kMultipliers + 1);
+inline constexpr int kWgmmaThreads = 128 * (kMultipliers + 2);
 
 template <Arithmetic kArithmetic>
 inline constexpr wgmma::Operand kWgmmaOperand = kArithmetic == Arithmetic::kBFloat16  ? wgmma::Operand::kBFloat16
@@ -283,7 +283,7 @@ __global__ void __launch_bounds__(kWgmmaThreads, 1)
   }
   if (thread == 0) {
     for (int i = 0; i < p.smem_stages; ++i) {
-      ptx::mbarrier_init(block.full + 8 * i, Tile::kHalf ? kLoaders : 2 * kLoaders);
+      ptx::mbarrier_init(block.full + 8 * i, 2 * kLoaders);
       ptx::mbarrier_init(block.empty + 8 * i, 128 * kMultipliers);
     }
     ptx::fence_mbarrier_init();
@@ -295,12 +295,16 @@ __global__ void __launch_bounds__(kWgmmaThreads, 1)
   block.end_stage = min(block.first_stage + p.stages_per_split, p.stages);
   __syncthreads();
 
+  // Sums and totals of 192 registers leave less to the loaders.
   constexpr bool kLarge = kMTiles * Tile::kSums * (Tile::kSplit ? 2 : 1) > 128;
   if (warpgroup == kMultipliers) {
-    ptx::lower_register_limit<kLarge ? 56 : 104>();
-    load_stages<kArithmetic, kColumns, kLarge ? 16 : 32>(p, operands, block, thread % 128);
+    ptx::lower_register_limit<kLarge ? 40 : 72>();
+    load_features<kArithmetic, kColumns>(p, operands, block, thread % 128);
+  } else if (warpgroup == kMultipliers + 1) {
+    ptx::lower_register_limit<kLarge ? 40 : 56>();
+    load_images<Tile::kHalf ? 2 : 4>(p, operands, block, thread % 128);
   } else {
-    ptx::raise_register_limit<kLarge ? 224 : 200>();
+    ptx::raise_register_limit<kLarge ? 216 : 192>();
     float* partial = operands.partial + (split * blocks + index) * Tile::kRows * kColumns;
     multiply_stages<kArithmetic, kMTiles, kColumns>(p, block, addresses[2], partial, warpgroup, thread / 32 % 4,
                                                     thread % 32);

@@ -1,8 +1,9 @@
-// How conv_weight's wgmma kernel fills shared memory: a warpgroup of its own copies the image as raw rows, and the
-// feature to the places that wgmma's swizzle gives it. Stages are a ring with a full and an empty mbarrier each.
+// How conv_weight's wgmma kernel fills shared memory: a warpgroup copies the image as raw rows, another the feature to
+// the places that wgmma's swizzle gives it. Stages are a ring with a full and an empty mbarrier each; a stage is full
+// once every thread of both has arrived.
 //
-// wgmma would truncate float32 to tf32, so those features pass through registers, rounded or split on the way, a queue
-// of them always under way; everything else comes by cp.async.
+// wgmma would truncate float32 to tf32: once a thread's own copies of features have landed, it rounds or splits them in
+// place. Later stages' copies are under way meanwhile.
 #pragma once
 
 #include <adjoint/core/cuda/ptx.cuh>
@@ -12,8 +13,6 @@
 #include <cstdint>
 
 namespace adjoint::cuda::weight {
-
-inline constexpr int kHalfLag = 2;  // stages of halves under way before the first is waited for
 
 struct WgmmaRing {
   int slot = 0;
@@ -26,121 +25,95 @@ struct WgmmaRing {
   }
 };
 
-/// All stages of a block, float32. A stage is full once every loader has arrived twice: by its copies and by its
-/// stores.
-template <int kColumns, bool kSplit, int kWords, int kVector>
-__device__ __forceinline__ void load_words(const WeightPlan& p, const WeightOperands& operands, const WgmmaBlock& block,
-                                           int thread) {
-  constexpr int kQueue = (kColumns >= 32 ? kWords : 16) / kVector;  // a thread has 16 words of 16 columns
-  const FeatureLanes<4, kVector> lanes(p, thread);
-  const int batch_columns = kQueue * lanes.column_step;
-  const int tail = static_cast<int>(block.feature_bytes / 2);
-  Words<kVector> queue[kQueue];
-  FeatureSource source(p, block.work, lanes, weight_stage(p, block.first_stage), operands.feature, 4);
-  int next_column = lanes.first_column;
-  const auto load = [&](int j) {
-    const bool valid = next_column < source.channels;
-    queue[j] = valid ? __ldg(reinterpret_cast<const Words<kVector>*>(source.first)) : Words<kVector>{};
-    source.first += source.step;
-    next_column += lanes.column_step;
-  };
-#pragma unroll
-  for (int j = 0; j < kQueue; ++j) load(j);
-
+/// The image's part of all stages of a block.
+template <int kSize>
+__device__ __forceinline__ void load_images(const WeightPlan& p, const WeightOperands& operands,
+                                            const WgmmaBlock& block, int thread) {
+  // Single halves come by way of registers; halves of a strided image too.
+  const bool stores = kSize == 2 && (operands.image_vector == 1 || p.stride_w > 1);
   WgmmaRing ring;
 #pragma unroll 1
   for (std::int64_t s = block.first_stage; s < block.end_stage; ++s) {
     ptx::mbarrier_wait(block.empty + 8 * ring.slot, ring.parity ^ 1);
     const std::uint32_t stage = ring.slot * block.stage_bytes, full = block.full + 8 * ring.slot;
-    load_wgmma_image<4>(p, block, weight_stage(p, s), operands, stage + block.feature_bytes, thread);
-    ptx::mbarrier_arrive_after_cp_async(full);
-#pragma unroll 1
-    for (int batch = 0; batch < kColumns; batch += batch_columns) {
-      if (batch + batch_columns == kColumns) {
-        // The next stage's loads start as this one's values leave their registers.
-        if (s + 1 < block.end_stage) {
-          source = FeatureSource(p, block.work, lanes, weight_stage(p, s + 1), operands.feature, 4);
-        } else {
-          source.channels = 0;
-        }
-        next_column = lanes.first_column;
-      }
-#pragma unroll
-      for (int j = 0; j < kQueue; ++j) {
-        const int column = batch + j * lanes.column_step + lanes.first_column;
-        store_rounded<kVector, kSplit>(block.smem + stage + lanes.place(column), tail, queue[j]);
-        load(j);
-      }
+    load_wgmma_image<kSize>(p, block, weight_stage(p, s), operands, stage + block.feature_bytes, thread);
+    if (stores) {
+      ptx::mbarrier_arrive(full);
+    } else {
+      ptx::mbarrier_arrive_after_cp_async(full);
     }
-    ptx::fence_async_proxy();
-    ptx::mbarrier_arrive(full);
     ring.advance(p.smem_stages);
   }
 }
 
-/// All stages of a block, halves. A thread arrives once, some stages later: its copies must be complete before the
-/// fence that lets wgmma read them.
-template <int kColumns, int kVector>
-__device__ __forceinline__ void load_halves(const WeightPlan& p, const WeightOperands& operands,
-                                            const WgmmaBlock& block, int thread) {
-  const FeatureLanes<2, kVector> lanes(p, thread);
-  WgmmaRing ring, arrived;
-  const auto arrive = [&] {
+/// The feature's, with kLag stages' copies under way before the first is waited for: a ring of kLag + 2 stages at
+/// least.
+template <Arithmetic kArithmetic, int kColumns, int kVector, int kLag>
+__device__ __forceinline__ void load_features(const WeightPlan& p, const WeightOperands& operands,
+                                              const WgmmaBlock& block, int thread) {
+  using Traits = ArithmeticTraits<kArithmetic>;
+  constexpr int kSize = Traits::kHalf ? 2 : 4;
+  const FeatureLanes<kSize, kVector> lanes(p, thread);
+  const int tail = static_cast<int>(block.feature_bytes / 2);
+  WgmmaRing ring, landed;
+  // After a wait for this thread's copies; wgmma reads through another proxy.
+  const auto finish = [&] {
+    if constexpr (!Traits::kHalf) {
+      unsigned char* const stage = block.smem + landed.slot * block.stage_bytes;
+#pragma unroll 8
+      for (int column = lanes.first_column; column < kColumns; column += lanes.column_step) {
+        round_in_place<kVector, Traits::kSplit>(stage + lanes.place(column), tail);
+      }
+    }
     ptx::fence_async_proxy();
-    ptx::mbarrier_arrive(block.full + 8 * arrived.slot);
-    arrived.advance(p.smem_stages);
+    ptx::mbarrier_arrive(block.full + 8 * landed.slot);
+    landed.advance(p.smem_stages);
   };
   int open = 0;
 #pragma unroll 1
   for (std::int64_t s = block.first_stage; s < block.end_stage; ++s) {
     ptx::mbarrier_wait(block.empty + 8 * ring.slot, ring.parity ^ 1);
+    FeatureSource source(p, block.work, lanes, weight_stage(p, s), operands.feature, kSize);
     const std::uint32_t stage = ring.slot * block.stage_bytes;
-    const WeightStage at = weight_stage(p, s);
-    FeatureSource source(p, block.work, lanes, at, operands.feature, 2);
 #pragma unroll 8
     for (int column = lanes.first_column; column < kColumns; column += lanes.column_step) {
       const bool valid = column < source.channels;
-      copy_or_zero<2 * kVector>(block.smem, block.smem_base, stage + lanes.place(column),
-                                valid ? source.first : operands.feature, valid);
+      copy_or_zero<kSize * kVector>(block.smem, block.smem_base, stage + lanes.place(column),
+                                    valid ? source.first : operands.feature, valid);
       source.first += source.step;
     }
-    load_wgmma_image<2>(p, block, at, operands, stage + block.feature_bytes, thread);
     ptx::cp_async_commit();
-    if (open == kHalfLag) {
-      ptx::cp_async_wait<kHalfLag>();
-      arrive();
+    ring.advance(p.smem_stages);
+    if (open == kLag) {
+      ptx::cp_async_wait<kLag>();
+      finish();
     } else {
       ++open;
     }
-    ring.advance(p.smem_stages);
   }
   ptx::cp_async_wait<0>();
-  for (; open > 0; --open) arrive();
+  for (; open > 0; --open) finish();
 }
 
-/// `kWords`: registers for features under way.
-template <Arithmetic kArithmetic, int kColumns, int kWords>
-__device__ __forceinline__ void load_stages(const WeightPlan& p, const WeightOperands& operands,
-                                            const WgmmaBlock& block, int thread) {
-  if constexpr (ArithmeticTraits<kArithmetic>::kHalf) {
-    if (operands.feature_vector == 8) {
-      load_halves<kColumns, 8>(p, operands, block, thread);
-    } else if (operands.feature_vector == 4) {
-      load_halves<kColumns, 4>(p, operands, block, thread);
-    } else if (operands.feature_vector == 2) {
-      load_halves<kColumns, 2>(p, operands, block, thread);
-    } else {
-      load_halves<kColumns, 1>(p, operands, block, thread);
-    }
+template <Arithmetic kArithmetic, int kColumns, int kVector>
+__device__ __forceinline__ void load_features(const WeightPlan& p, const WeightOperands& operands,
+                                              const WgmmaBlock& block, int thread) {
+  if (p.smem_stages >= 4) {
+    load_features<kArithmetic, kColumns, kVector, 2>(p, operands, block, thread);
   } else {
-    constexpr bool kSplit = ArithmeticTraits<kArithmetic>::kSplit;
-    if (operands.feature_vector == 4) {
-      load_words<kColumns, kSplit, kWords, 4>(p, operands, block, thread);
-    } else if (operands.feature_vector == 2) {
-      load_words<kColumns, kSplit, kWords, 2>(p, operands, block, thread);
-    } else {
-      load_words<kColumns, kSplit, kWords, 1>(p, operands, block, thread);
-    }
+    load_features<kArithmetic, kColumns, kVector, 1>(p, operands, block, thread);
+  }
+}
+
+template <Arithmetic kArithmetic, int kColumns>
+__device__ __forceinline__ void load_features(const WeightPlan& p, const WeightOperands& operands,
+                                              const WgmmaBlock& block, int thread) {
+  constexpr int kWide = ArithmeticTraits<kArithmetic>::kHalf ? 8 : 4;
+  switch (operands.feature_vector) {
+    case 8: return load_features<kArithmetic, kColumns, kWide>(p, operands, block, thread);
+    case 4: return load_features<kArithmetic, kColumns, 4>(p, operands, block, thread);
+    case 2: return load_features<kArithmetic, kColumns, 2>(p, operands, block, thread);
+    default: return load_features<kArithmetic, kColumns, 1>(p, operands, block, thread);
   }
 }
 
