@@ -51,7 +51,8 @@ void check_gather(const ConvProblem& p, bool transposed, std::uint64_t seed, std
   const auto kernel = cuda::channelwise::select_gather<T>(plan);
   emulation::run({.grid = {static_cast<unsigned>(plan.tiles())},
                   .block = {static_cast<unsigned>(plan.threads)},
-                  .seed = seed},
+                  .seed = seed,
+                  .smem_bytes = static_cast<std::size_t>(plan.smem_floats()) * 4},
                  [&] { kernel(plan, operands); });
   expect_same(transposed ? "conv_transpose" : "conv", out.data(), expected);
 }
@@ -73,7 +74,8 @@ void check_weight(const ConvProblem& p, std::uint64_t seed, std::set<std::string
   const std::int64_t blocks = plan.pairs * plan.splits * plan.tap_row_blocks * plan.tap_column_blocks;
   emulation::run({.grid = {static_cast<unsigned>(blocks)},
                   .block = {static_cast<unsigned>(walk.threads)},
-                  .seed = seed},
+                  .seed = seed,
+                  .smem_bytes = static_cast<std::size_t>(walk.smem_floats()) * 4},
                  [&] { kernel(plan, operands); });
   emulation::run({.grid = {1}, .block = {32}, .seed = seed}, [&] {
     cuda::channelwise::add_pair_splits<T>(partial.data(), out.data(), static_cast<std::int64_t>(p.filter.size()),

@@ -56,7 +56,8 @@ class CorrelationEmulation : public ::testing::Test {
     emulation::run({.grid = {grid},
                     .block = {static_cast<unsigned>(128 * (plan.consumers + 1))},
                     .cluster = cluster,
-                    .seed = seed},
+                    .seed = seed,
+                    .smem_bytes = static_cast<std::size_t>(cuda::correlation_smem_bytes(plan))},
                    [&] { kernel(plan, operands); });
     if (with_linear) expect_equal(linear.data(), expected);
     for (double& value : expected) value = operands.activate(static_cast<float>(value));

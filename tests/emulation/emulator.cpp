@@ -212,6 +212,12 @@ void run(const Launch& launch, const std::function<void()>& kernel) {
         }
         std::memset(arenas, 0xff, launch.cluster * kDynamicBytes);  // NaN in every type
         run_cluster();
+        for (unsigned rank = 0; rank < launch.cluster; ++rank) {
+          const unsigned char *begin = arenas[rank] + launch.smem_bytes, *end = arenas[rank] + kDynamicBytes;
+          if (std::find_if(begin, end, [](unsigned char byte) { return byte != 0xff; }) != end) {
+            throw std::runtime_error("emulated kernel: writes after the end of its dynamic shared memory");
+          }
+        }
       }
     }
   }

@@ -22,10 +22,13 @@ struct Dim3 {
   constexpr Dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
 };
 
+inline constexpr std::size_t kDynamicBytes = 256 * 1024;
+
 struct Launch {
   Dim3 grid, block;
-  unsigned cluster = 1;    // consecutive blocks along x that run together
-  std::uint64_t seed = 0;  // of the order of execution
+  unsigned cluster = 1;                    // consecutive blocks along x that run together
+  std::uint64_t seed = 0;                  // of the order of execution
+  std::size_t smem_bytes = kDynamicBytes;  // dynamic shared memory; nothing may be written after it
 };
 
 /// Calls `kernel` once a thread. Throws std::runtime_error when no thread of a cluster can go on.
@@ -73,7 +76,6 @@ void cluster_barrier();
 void warp_collective(void* value, const std::function<void(void* const*)>& work);
 
 /// Shared memory: 32-bit addresses count from the first byte of the block's dynamic shared memory.
-inline constexpr std::size_t kDynamicBytes = 256 * 1024;
 unsigned char* dynamic_smem(unsigned rank);
 std::uint32_t shared_address(const void* pointer);
 unsigned char* shared_pointer(std::uint32_t address);

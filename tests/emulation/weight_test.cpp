@@ -31,7 +31,9 @@ class WeightEmulation : public ::testing::Test {
     const int threads = wgmma ? cuda::weight::kWgmmaThreads : cuda::weight::kThreads;
     emulation::run({.grid = {static_cast<unsigned>(plan.blocks_per_split() * plan.splits)},
                     .block = {static_cast<unsigned>(threads)},
-                    .seed = seed},
+                    .seed = seed,
+                    .smem_bytes = static_cast<std::size_t>(wgmma ? cuda::wgmma_weight_smem_bytes(plan, M::kSplit)
+                                                                 : cuda::weight_smem_bytes(plan))},
                    [&] { kernel(plan, operands); });
     emulation::run({.grid = {1}, .block = {32}, .seed = seed},
                    [&] { cuda::weight::add_splits_kernel<T>(plan, partial.data(), out.data()); });
