@@ -21,6 +21,7 @@
 #include <adjoint/nn/safetensors.h>
 #include <adjoint/nn/sequential.h>
 #include <adjoint/ops/conv/conv.h>
+#include <adjoint/ops/conv/workspace.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/join/join.h>
 #include <adjoint/ops/loss/loss.h>

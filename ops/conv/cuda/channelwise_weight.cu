@@ -25,11 +25,16 @@ bool takes(const ConvProblem& problem) {
   return find_plan(problem) != nullptr;
 }
 
+std::size_t workspace_bytes(const ConvProblem& problem) {
+  const ChannelwiseWeightPlan& plan = *find_plan(problem);
+  return static_cast<std::size_t>(plan.pairs * plan.walk.taps * plan.splits * 4);
+}
+
 template <class T>
 void run_weight(const ChannelwiseWeightPlan& plan, const ConvProblem& problem) {
   const ChannelwisePlan& walk = plan.walk;
   const std::int64_t count = plan.pairs * walk.taps;
-  const Workspace partial(static_cast<std::size_t>(count * plan.splits * 4), problem.device);
+  const Workspace partial(workspace_bytes(problem), problem.device);
   const channelwise::WeightOperands<T> operands{static_cast<const T*>(problem.first),
                                                 static_cast<const T*>(problem.second),
                                                 static_cast<float*>(partial.data())};
@@ -54,6 +59,6 @@ void run(const ConvProblem& problem) {
 
 }  // namespace
 
-const ConvKernel channelwise_conv_weight{"channelwise_conv_weight", takes, run};
+const ConvKernel channelwise_conv_weight{"channelwise_conv_weight", takes, run, false, workspace_bytes};
 
 }  // namespace adjoint::cuda

@@ -4,6 +4,7 @@
 #include <adjoint/ops/conv/cuda/kept_plans.h>
 
 #include <algorithm>
+#include <cstddef>
 
 namespace adjoint::cuda {
 namespace {
@@ -54,6 +55,10 @@ void run(const ConvProblem& problem) {
   }
 }
 
+std::size_t workspace_bytes(const ConvProblem& problem) {
+  return static_cast<std::size_t>(find_plan(problem)->filter_units() * 4);
+}
+
 }  // namespace
 
 bool correlation_pays(const CorrelationPlan& plan) {
@@ -63,7 +68,7 @@ bool correlation_pays(const CorrelationPlan& plan) {
   return plan.k_channels / k * plan.class_columns / n >= kLeastUse;
 }
 
-const ConvKernel correlation_conv{"correlation_conv", takes, run, true};
-const ConvKernel correlation_conv_transpose{"correlation_conv_transpose", takes, run, true};
+const ConvKernel correlation_conv{"correlation_conv", takes, run, true, workspace_bytes};
+const ConvKernel correlation_conv_transpose{"correlation_conv_transpose", takes, run, true, workspace_bytes};
 
 }  // namespace adjoint::cuda

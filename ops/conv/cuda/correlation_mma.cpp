@@ -43,9 +43,13 @@ void run(const ConvProblem& problem) {
   }
 }
 
+std::size_t workspace_bytes(const ConvProblem& problem) {
+  return static_cast<std::size_t>(find_plan(problem)->filter_units() * 4);
+}
+
 }  // namespace
 
-const ConvKernel mma_conv{"mma_conv", takes, run, true};
-const ConvKernel mma_conv_transpose{"mma_conv_transpose", takes, run, true};
+const ConvKernel mma_conv{"mma_conv", takes, run, true, workspace_bytes};
+const ConvKernel mma_conv_transpose{"mma_conv_transpose", takes, run, true, workspace_bytes};
 
 }  // namespace adjoint::cuda

@@ -11,6 +11,7 @@
 #include <adjoint/ops/conv/geometry.h>
 #include <adjoint/ops/elementwise/activation.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -49,6 +50,9 @@ struct ConvKernel {
   /// Whether run() applies the problem's activation and writes `linear`. Where it does not, another pass does, after
   /// the rounding.
   bool activates = false;
+  /// Bytes of the device's memory that run() takes for its own use and gives back; null for none. Bounded: a filter
+  /// padded to tiles, or partial sums of a filter.
+  std::size_t (*workspace_bytes)(const ConvProblem& problem) = nullptr;
 };
 
 /// The kernels of a role, best first.

@@ -162,18 +162,32 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-std::int64_t parts_of(const ConvGeometry& g, std::int64_t tiles) {
+// Channels of a tile, of both kinds.
+int tile_of(const ConvGeometry& g) {
+  const bool thin = g.image_channels_per_group() == 1 && g.feature_channels_per_group() == 1;
+  return thin && fits_32_bits(g) ? 1 : 4;
+}
+
+std::int64_t parts_of(const ConvGeometry& g) {
+  const std::int64_t tile = tile_of(g);
+  const std::int64_t tiles = g.taps() * g.groups * ((g.image_channels_per_group() + tile - 1) / tile) *
+                             ((g.feature_channels_per_group() + tile - 1) / tile);
   const std::int64_t terms = g.batch * g.feature_plane();
   const std::int64_t most = (terms + kThreads * kTermsPerSum - 1) / (kThreads * kTermsPerSum);
   return std::clamp<std::int64_t>((kWantedBlocks + tiles - 1) / tiles, 1, std::max<std::int64_t>(most, 1));
+}
+
+std::size_t workspace_bytes(const ConvProblem& problem) {
+  const std::int64_t sum_bytes = problem.dtype == kFloat64 ? 8 : 4;
+  return static_cast<std::size_t>(parts_of(problem.geometry) * problem.geometry.filter_numel() * sum_bytes);
 }
 
 template <int kTile, class T, class Index>
 void launch_weight(const ConvProblem& problem) {
   constexpr std::int64_t kMostGridX = 0x7fffffff;
   const WeightSum<Index> p = make_weight_sum<Index>(problem.geometry, kTile);
-  const std::int64_t parts = parts_of(problem.geometry, p.tiles);
-  const Workspace partial(static_cast<std::size_t>(parts * p.filter_numel) * sizeof(compute_t<T>), problem.device);
+  const std::int64_t parts = parts_of(problem.geometry);
+  const Workspace partial(workspace_bytes(problem), problem.device);
   auto* sums = static_cast<compute_t<T>*>(partial.data());
   const auto x = static_cast<unsigned>(std::min<std::int64_t>(p.tiles, kMostGridX));
   launch(conv_weight_parts<kTile, T, Index>, {dim3(x, static_cast<unsigned>(parts)), dim3(kThreads)}, problem.device, p,
@@ -185,12 +199,10 @@ void launch_weight(const ConvProblem& problem) {
 
 void run_weight(const ConvProblem& problem) {
   const ConvGeometry& g = problem.geometry;
-  const bool narrow = fits_32_bits(g);
-  const bool thin = g.image_channels_per_group() == 1 && g.feature_channels_per_group() == 1;
   visit_floating(problem.dtype, [&]<class T>() {
-    if (!narrow) {
+    if (!fits_32_bits(g)) {
       launch_weight<4, T, std::int64_t>(problem);
-    } else if (thin) {
+    } else if (tile_of(g) == 1) {
       launch_weight<1, T, std::int32_t>(problem);
     } else {
       launch_weight<4, T, std::int32_t>(problem);
@@ -200,6 +212,6 @@ void run_weight(const ConvProblem& problem) {
 
 }  // namespace
 
-const ConvKernel plain_conv_weight{"plain", takes_everything, run_weight};
+const ConvKernel plain_conv_weight{"plain", takes_everything, run_weight, false, workspace_bytes};
 
 }  // namespace adjoint::cuda

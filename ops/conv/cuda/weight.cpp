@@ -84,9 +84,17 @@ void run_wgmma(const ConvProblem& problem) {
   }
 }
 
+std::size_t workspace_bytes(const ConvProblem& problem) {
+  return static_cast<std::size_t>(weight_workspace_bytes(*find_plan(problem)));
+}
+
+std::size_t wgmma_workspace_bytes(const ConvProblem& problem) {
+  return static_cast<std::size_t>(weight_workspace_bytes(*find_wgmma_plan(problem)));
+}
+
 }  // namespace
 
-const ConvKernel wgmma_conv_weight{"wgmma_conv_weight", takes_wgmma, run_wgmma};
-const ConvKernel tensor_core_conv_weight{"tensor_core_conv_weight", takes, run};
+const ConvKernel wgmma_conv_weight{"wgmma_conv_weight", takes_wgmma, run_wgmma, false, wgmma_workspace_bytes};
+const ConvKernel tensor_core_conv_weight{"tensor_core_conv_weight", takes, run, false, workspace_bytes};
 
 }  // namespace adjoint::cuda

@@ -1,5 +1,5 @@
-// Every compiled variant of every CUDA kernel of the trio, each once in each arithmetic: exact on integers. Small enough
-// for compute-sanitizer.
+// Every compiled variant of every CUDA kernel of the trio, each once in each arithmetic: exact on integers. Small
+// enough for compute-sanitizer.
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/ops/conv/correlation_plan.h>

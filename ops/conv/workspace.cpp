@@ -1,0 +1,39 @@
+#include <adjoint/ops/conv/workspace.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/ops/conv/trio.h>
+
+#ifdef ADJOINT_WITH_CUDA
+#include <adjoint/core/cuda/runtime.h>
+#include <adjoint/core/precision.h>
+#include <adjoint/ops/conv/cuda/dispatch.h>
+#endif
+
+namespace adjoint {
+
+ConvWorkspace conv_workspace(const ConvGeometry& geometry, DType dtype, Device device) {
+  check_geometry("conv_workspace", geometry);
+  ADJOINT_CHECK(is_floating_point(dtype), "conv_workspace: dtype must be floating point; got {}", dtype);
+  if (device.is_cpu()) return {};
+#ifdef ADJOINT_WITH_CUDA
+  cuda::check_device("conv_workspace", device);
+  const auto bytes = [&](cuda::ConvRole role) -> std::int64_t {
+    const cuda::ConvProblem problem{.role = role,
+                                    .geometry = geometry,
+                                    .dtype = dtype,
+                                    .precision = float32_precision(),
+                                    .device = device.index,
+                                    .first = nullptr,
+                                    .second = nullptr,
+                                    .bias = nullptr,
+                                    .out = nullptr};
+    const cuda::ConvKernel& kernel = cuda::select_conv_kernel(problem);
+    return kernel.workspace_bytes == nullptr ? 0 : static_cast<std::int64_t>(kernel.workspace_bytes(problem));
+  };
+  return {bytes(cuda::ConvRole::kFeature), bytes(cuda::ConvRole::kImage), bytes(cuda::ConvRole::kFilter)};
+#else
+  fail("conv_workspace: device must be one that there is; got {} in a build without CUDA; use the CPU", device);
+#endif
+}
+
+}  // namespace adjoint

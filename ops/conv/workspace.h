@@ -1,0 +1,29 @@
+// What the convolution trio takes of a GPU's memory besides operands and results.
+#pragma once
+
+#include <adjoint/core/device.h>
+#include <adjoint/core/dtype.h>
+#include <adjoint/core/export.h>
+#include <adjoint/ops/conv/geometry.h>
+
+#include <cstdint>
+
+namespace adjoint {
+
+/// Bytes, by operator. A transposed convolution's forward and its gradients are all three.
+struct ConvWorkspace {
+  std::int64_t conv = 0;
+  std::int64_t conv_transpose = 0;
+  std::int64_t conv_weight = 0;
+
+  friend constexpr bool operator==(const ConvWorkspace&, const ConvWorkspace&) = default;
+};
+
+/// What one call of each takes from the device's pool while it runs, at the thread's float32 precision, for operands
+/// that begin at multiples of 16 bytes. conv and conv_transpose: the filter once more, padded to tiles, twice for
+/// float32 in its own precision; conv_weight: partial sums of the filter. 0 for the CPU, and where a kernel takes none.
+/// Throws Error for a geometry that describes no problem, for a dtype that is not floating point, and for a device that
+/// is not there.
+ADJOINT_API ConvWorkspace conv_workspace(const ConvGeometry& geometry, DType dtype, Device device = kCUDA);
+
+}  // namespace adjoint
