@@ -11,6 +11,7 @@ float32 and float64, on CUDA and on the CPU; non-contiguous ones are copied firs
 """
 
 import ctypes
+import functools
 
 import torch
 from torch import nn
@@ -68,29 +69,35 @@ def _run(function, geometry, inputs, shape, bias=()):
     return out
 
 
+def _check_operands(name, rank, input, weight):
+    if input.dim() != rank + 2 or weight.dim() != rank + 2:
+        raise ValueError(
+            f"{name}: input and weight must have {rank + 2} axes; got input {tuple(input.shape)}, "
+            f"weight {tuple(weight.shape)}"
+        )
+    if input.dtype != weight.dtype or input.device != weight.device:
+        raise ValueError(
+            f"{name}: input and weight must share dtype and device; got {input.dtype} on {input.device} and "
+            f"{weight.dtype} on {weight.device}"
+        )
+    if input.device.type not in ("cpu", "cuda"):
+        raise ValueError(f"{name}: tensors must be on the CPU or on a CUDA device; got {input.device}")
+    if input.dtype not in _DTYPES:
+        raise ValueError(f"{name}: the dtype must be float16, bfloat16, float32 or float64; got {input.dtype}")
+
+
 class _Geometry:
-    """A resolved problem: the native structure, and the shapes of image, feature and filter as the caller has them."""
+    """A resolved problem: the native structure, and the shapes of image, feature and filter as the caller has them.
+
+    `input` and `weight` are shapes.
+    """
 
     def __init__(self, rank, input, weight, stride, padding, output_padding, groups, dilation):
         name = f"conv_transpose{rank}d"
-        if input.dim() != rank + 2 or weight.dim() != rank + 2:
-            raise ValueError(
-                f"{name}: input and weight must have {rank + 2} axes; got input {tuple(input.shape)}, "
-                f"weight {tuple(weight.shape)}"
-            )
-        if input.dtype != weight.dtype or input.device != weight.device:
-            raise ValueError(
-                f"{name}: input and weight must share dtype and device; got {input.dtype} on {input.device} and "
-                f"{weight.dtype} on {weight.device}"
-            )
-        if input.device.type not in ("cpu", "cuda"):
-            raise ValueError(f"{name}: tensors must be on the CPU or on a CUDA device; got {input.device}")
-        if input.dtype not in _DTYPES:
-            raise ValueError(f"{name}: the dtype must be float16, bfloat16, float32 or float64; got {input.dtype}")
-        if groups < 1 or input.shape[1] != weight.shape[0] or input.shape[1] % groups:
+        if groups < 1 or input[1] != weight[0] or input[1] % groups:
             raise ValueError(
                 f"{name}: input channels must equal weight's first axis and be a multiple of groups; got input "
-                f"{tuple(input.shape)}, weight {tuple(weight.shape)}, groups {groups}"
+                f"{input}, weight {weight}, groups {groups}"
             )
         if min(stride) < 1 or min(dilation) < 1 or min(padding) < 0 or min(output_padding) < 0:
             raise ValueError(
@@ -103,26 +110,30 @@ class _Geometry:
                     f"{name}: output_padding must be below stride or below dilation; got output_padding "
                     f"{output_padding}, stride {stride}, dilation {dilation}"
                 )
-        kernel = tuple(weight.shape[2:])
-        feature = tuple(input.shape[2:])
+        kernel = weight[2:]
+        feature = input[2:]
         image = tuple(
             (f - 1) * s - 2 * p + d * (k - 1) + o + 1
             for f, s, p, d, k, o in zip(feature, stride, padding, dilation, kernel, output_padding)
         )
         if min(image) < 1 or min(feature) < 1:
             raise ValueError(f"{name}: extents must be at least 1; got input {feature} and output {image}")
-        channels = weight.shape[1] * groups
-        self.feature_shape = tuple(input.shape)
-        self.image_shape = (input.shape[0], channels, *image)
-        self.filter_shape = tuple(weight.shape)
+        channels = weight[1] * groups
+        self.feature_shape = input
+        self.image_shape = (input[0], channels, *image)
+        self.filter_shape = weight
 
         def pair(values, unit):
             return Pair(*((unit,) * (2 - rank) + tuple(values)))
 
         self.native = Geometry(
-            input.shape[0], channels, input.shape[1], groups, pair(image, 1), pair(feature, 1), pair(kernel, 1),
+            input[0], channels, input[1], groups, pair(image, 1), pair(feature, 1), pair(kernel, 1),
             pair(stride, 1), pair(padding, 0), pair(dilation, 1),
         )
+
+
+# A model asks for the same few in every step, and resolving one takes longer than launching its kernels.
+_geometry = functools.lru_cache(maxsize=1024)(_Geometry)
 
 
 # The trio: each operator's gradients are the other two, so derivatives of any order stay inside it.
@@ -199,8 +210,10 @@ def _conv_transpose(rank, input, weight, bias, stride, padding, output_padding, 
     expand = _single if rank == 1 else _pair
     batched = input.dim() == rank + 2
     batch = input if batched else input.unsqueeze(0)
-    geometry = _Geometry(
-        rank, batch, weight, expand(stride), expand(padding), expand(output_padding), groups, expand(dilation)
+    _check_operands(f"conv_transpose{rank}d", rank, batch, weight)
+    geometry = _geometry(
+        rank, tuple(batch.shape), tuple(weight.shape), expand(stride), expand(padding), expand(output_padding), groups,
+        expand(dilation),
     )
     channels = geometry.image_shape[1]
     if bias is not None and (bias.shape != (channels,) or bias.dtype != input.dtype or bias.device != input.device):
