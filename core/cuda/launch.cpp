@@ -1,15 +1,19 @@
 #include <adjoint/core/cuda/launch.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/cuda/launch_observer.h>
 
 #include <cxxabi.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <string>
 
 namespace adjoint::cuda {
 namespace {
+
+std::atomic<LaunchObserver> launch_observer = nullptr;
 
 std::string kernel_name(const void* kernel) {
   const char* mangled = nullptr;
@@ -25,9 +29,18 @@ std::string kernel_name(const void* kernel) {
 
 }  // namespace
 
+void observe_launches(LaunchObserver observer) { launch_observer.store(observer, std::memory_order_relaxed); }
+
 void check_launch(cudaError_t status, const void* kernel, const LaunchGeometry& geometry) {
-  if (status == cudaSuccess) [[likely]]
+  if (status == cudaSuccess) [[likely]] {
+    const LaunchObserver observer = launch_observer.load(std::memory_order_relaxed);
+    if (observer == nullptr) [[likely]]
+      return;
+    cudaFunction_t function = nullptr;
+    ADJOINT_CUDA(cudaGetFuncBySymbol(&function, kernel));
+    observer(function);
     return;
+  }
   cudaGetLastError();
   const char* remedy = "check the geometry against the device's limits";
   if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction) {

@@ -36,7 +36,7 @@ class CorrelationMmaEmulation : public ::testing::Test {
                const std::vector<double>& bias, const std::vector<double>& expected, std::uint64_t seed) {
     cuda::CorrelationPlan plan;
     const auto fits = [&](const Device& device) {
-      return cuda::plan_correlation(g, transposed, M::kUnitElements, M::kSplit, device.limits, plan);
+      return cuda::plan_correlation_mma(g, transposed, M::kArithmetic, device.limits, plan);
     };
     const bool small = seed % 4 == 3 && fits(kDevices[1]);
     ASSERT_TRUE(small || fits(kDevices[0]));

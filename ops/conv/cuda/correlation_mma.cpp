@@ -15,10 +15,9 @@ int attribute(cudaDeviceAttr name, int device) {
 /// Plans are kept for each amount of shared memory apart.
 template <const CorrelationLimits& kLimits>
 const CorrelationPlan* find_plan(const ConvProblem& problem) {
-  const Arithmetic arithmetic = arithmetic_of(problem);
   return keep_plan<CorrelationPlan>(problem, [&](CorrelationPlan& plan) {
-    return plan_correlation(problem.geometry, problem.role == ConvRole::kImage, unit_elements(arithmetic),
-                            arithmetic == Arithmetic::kFloat32, kLimits, plan);
+    return plan_correlation_mma(problem.geometry, problem.role == ConvRole::kImage, arithmetic_of(problem), kLimits,
+                                plan);
   });
 }
 

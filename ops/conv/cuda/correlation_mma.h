@@ -15,6 +15,21 @@ extern const ConvKernel mma_conv_transpose;
 inline constexpr CorrelationLimits kMmaLimits{164 * 1024, 128};
 inline constexpr CorrelationLimits kSmallMmaLimits{100 * 1024, 128};
 
+/// plan_correlation() for these kernels, whose blocks share nothing.
+inline bool plan_correlation_mma(const ConvGeometry& geometry, bool transposed, Arithmetic arithmetic,
+                                 const CorrelationLimits& limits, CorrelationPlan& plan) {
+  const bool planned = plan_correlation(geometry, transposed, unit_elements(arithmetic),
+                                        arithmetic == Arithmetic::kFloat32, limits, plan);
+  plan.cluster = 1;
+  return planned;
+}
+
+/// Elements that every row of x lets be copied at once: 16 bytes' worth, two, or one.
+inline std::int32_t mma_load_vector(const CorrelationPlan& plan, const void* x, std::int64_t element_size) {
+  // With a stride, neighbours in a row belong to different planes.
+  return plan.in_stride_w == 1 ? row_vector(x, plan.in_w, element_size) : 1;
+}
+
 /// Packs the filter into a workspace, then computes, on the device's current stream. One translation unit each.
 template <Arithmetic kArithmetic>
 void run_correlation_mma(const CorrelationPlan& plan, const ConvProblem& problem);

@@ -37,7 +37,7 @@ __device__ __forceinline__ Item make_item(const CorrelationPlan& p, const Correl
 
 /// What a launch adds to the plan.
 struct LoadOptions {
-  std::int32_t vector;  // elements that every row of x lets be copied at once: 16 bytes' worth, two or one
+  std::int32_t vector;  // mma_load_vector()
   std::int32_t ahead;   // correlation_steps_ahead()
 };
 

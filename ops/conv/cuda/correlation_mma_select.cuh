@@ -41,9 +41,7 @@ CorrelationOperands operands_of(const CorrelationPlan& plan, const void* filter_
 
 template <class T>
 LoadOptions load_options(const CorrelationPlan& plan, const void* x) {
-  // With a stride, neighbours in a row belong to different planes.
-  const std::int32_t vector = plan.in_stride_w == 1 ? row_vector(x, plan.in_w, sizeof(T)) : 1;
-  return {vector, correlation_steps_ahead(plan)};
+  return {mma_load_vector(plan, x, sizeof(T)), correlation_steps_ahead(plan)};
 }
 
 }  // namespace adjoint::cuda::correlation_mma

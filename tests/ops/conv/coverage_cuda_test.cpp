@@ -1,0 +1,209 @@
+// Every compiled kernel of the trio runs, through dispatch's list, and every path through the correlation kernels'
+// loading and storing: random geometries, each exact on integers, until nothing is left. What there is to run is read
+// from the modules of the kernels that ran, so a new kernel needs no line here.
+#ifdef ADJOINT_WITH_CUDA
+
+#include <adjoint/core/cuda/launch_observer.h>
+#include <adjoint/ops/conv/cuda/correlation_mma.h>
+#include <adjoint/tests/support/conv_cuda.h>
+#include <adjoint/tests/support/conv_layers.h>
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <cxxabi.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace adjoint::testing {
+namespace {
+
+/// A function of the driver's interface, which nothing here links.
+template <class Function>
+Function* driver(const char* name) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  EXPECT_EQ(cudaGetDriverEntryPointByVersion(name, &function, 12040, cudaEnableDefault, &result), cudaSuccess);
+  EXPECT_NE(function, nullptr) << name;
+  return reinterpret_cast<Function*>(function);
+}
+
+std::string function_name(CUfunction function) {
+  static auto* const get_name = driver<CUresult(const char**, CUfunction)>("cuFuncGetName");
+  const char* mangled = nullptr;
+  EXPECT_EQ(get_name(&mangled, function), CUDA_SUCCESS);
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> demangled(abi::__cxa_demangle(mangled, nullptr, nullptr, &status),
+                                                         std::free);
+  return demangled != nullptr ? demangled.get() : mangled;
+}
+
+/// All kernels that were compiled together with this one.
+std::vector<CUfunction> functions_beside(CUfunction function) {
+  static auto* const get_module = driver<CUresult(CUmodule*, CUfunction)>("cuFuncGetModule");
+  static auto* const get_count = driver<CUresult(unsigned*, CUmodule)>("cuModuleGetFunctionCount");
+  static auto* const get_all = driver<CUresult(CUfunction*, unsigned, CUmodule)>("cuModuleEnumerateFunctions");
+  CUmodule module = nullptr;
+  unsigned count = 0;
+  EXPECT_EQ(get_module(&module, function), CUDA_SUCCESS);
+  EXPECT_EQ(get_count(&count, module), CUDA_SUCCESS);
+  std::vector<CUfunction> functions(count);
+  EXPECT_EQ(get_all(functions.data(), count, module), CUDA_SUCCESS);
+  return functions;
+}
+
+bool is_correlation(const std::string& name) {
+  return name.find("correlation_kernel<") != std::string::npos ||
+         name.find("correlation_mma_kernel<") != std::string::npos;
+}
+
+/// Where a correlation kernel's code parts by alignment.
+std::vector<std::string> all_paths(const std::string& name) {
+  const bool half = name.find("Arithmetic)2") != std::string::npos || name.find("Arithmetic)3") != std::string::npos;
+  std::vector<std::string> paths{", copies of 16 bytes", ", copies of 4 bytes", ", stores of one", ", stores of two",
+                                 ", stores of 16 bytes"};
+  if (name.find("correlation_mma") == std::string::npos || !half) paths.emplace_back(", copies of 8 bytes");
+  if (half) paths.emplace_back(", copies of 2 bytes");
+  return paths;
+}
+
+/// Those that `kernel` takes for the problem; `out` has the result's alignment.
+std::vector<std::string> paths_of(const std::string& kernel, cuda::ConvProblem problem, const void* out) {
+  const bool mma = kernel.starts_with("mma_");
+  if (!mma && !kernel.starts_with("correlation_")) return {};
+  const cuda::Arithmetic arithmetic = cuda::arithmetic_of(problem);
+  const bool transposed = problem.role == cuda::ConvRole::kImage;
+  const std::int64_t size = element_size(problem.dtype);
+  problem.out = const_cast<void*>(out);
+  cuda::CorrelationPlan plan;
+  if (mma) {
+    EXPECT_TRUE(cuda::plan_correlation_mma(problem.geometry, transposed, arithmetic, cuda::kMmaLimits, plan));
+  } else {
+    EXPECT_TRUE(cuda::plan_correlation(problem.geometry, transposed, cuda::unit_elements(arithmetic),
+                                       arithmetic == cuda::Arithmetic::kFloat32, {}, plan));
+  }
+  const std::int64_t loaded = mma ? cuda::mma_load_vector(plan, problem.first, size) * size
+                                  : cuda::correlation_load_bytes(plan, problem.first, size);
+  const std::int32_t stored = cuda::correlation_store_vector(plan, problem, size);
+  return {", copies of " + std::to_string(loaded) + " bytes", stored == 1   ? ", stores of one"
+                                                              : stored == 2 ? ", stores of two"
+                                                                            : ", stores of 16 bytes"};
+}
+
+/// What has run, and what of the modules that have been seen has not.
+class Coverage {
+ public:
+  /// All kernels that `run` launches have run; the correlation kernels among them have taken `paths`.
+  template <class Run>
+  void add(const Run& run, const std::vector<std::string>& paths) {
+    launched.clear();
+    cuda::observe_launches([](void* function) { launched.insert(static_cast<CUfunction>(function)); });
+    run();
+    cuda::observe_launches(nullptr);
+    for (const CUfunction function : launched) {
+      const std::string& name = known(function);
+      mark(name);
+      if (!is_correlation(name)) continue;
+      for (const std::string& path : paths) mark(name + path);
+    }
+  }
+
+  const std::set<std::string>& left() const { return left_; }
+
+ private:
+  void mark(const std::string& what) {
+    left_.erase(what);
+    done_.insert(what);
+  }
+  void expect(const std::string& what) {
+    if (!done_.contains(what)) left_.insert(what);
+  }
+
+  /// Its name; at the first sight of a module, all that is in it is to run.
+  const std::string& known(CUfunction function) {
+    if (!names_.contains(function)) {
+      names_[function] = function_name(function);
+      for (const CUfunction other : functions_beside(function)) {
+        const std::string& name = names_[other] = function_name(other);
+        expect(name);
+        if (!is_correlation(name)) continue;
+        for (const std::string& path : all_paths(name)) expect(name + path);
+      }
+    }
+    return names_.at(function);
+  }
+
+  static inline std::set<CUfunction> launched;
+  std::map<CUfunction, std::string> names_;
+  std::set<std::string> left_, done_;
+};
+
+/// Every kernel that takes the problem, in every arithmetic, against the plain one.
+void run_all(const ConvCase& c, std::uint64_t seed, Coverage& coverage) {
+  constexpr ConvMode kFloat64Mode{"float64", kFloat64, Precision::kFull};
+  SCOPED_TRACE(c);
+  const ConvGeometry g = geometry(c);
+  std::vector<ConvMode> modes(std::begin(kConvModes), std::end(kConvModes));
+  modes.push_back(kFloat64Mode);
+  for (const ConvMode& mode : modes) {
+    for (const cuda::ConvRole role : kConvRoles) {
+      const ConvOperands operands = integer_operands(role, g, mode.dtype, 3, 3, seed);
+      const cuda::ConvProblem problem = conv_problem(role, g, mode, operands);
+      const auto offset = static_cast<std::int64_t>(seed % 16);
+      const auto out = static_cast<std::uintptr_t>(4096 + (offset + kGuard) * element_size(mode.dtype));
+      const cuda::ConvKernel& plain = *cuda::conv_kernels(role).back();
+      Tensor expected;
+      coverage.add([&] { expected = run_guarded(plain, problem, offset); }, {});
+      for (const cuda::ConvKernel* kernel : cuda::conv_kernels(role)) {
+        if (kernel == &plain || !kernel->takes(problem)) continue;
+        Tensor result;
+        coverage.add([&] { result = run_guarded(*kernel, problem, offset); },
+                     paths_of(kernel->name, problem, reinterpret_cast<const void*>(out)));
+        expect_same_guarded(std::string(kernel->name) + ", " + mode.name, result, expected);
+      }
+    }
+  }
+}
+
+/// Shapes that random geometries hardly meet.
+std::vector<ConvCase> rare_cases() {
+  constexpr std::int64_t kFar = std::int64_t{1} << 30;  // positions past 32 bits
+  return {
+      {.name = "far", .in_channels = 3, .out_channels = 5, .input = {1, 20}, .kernel = {1, 1}, .dilation = {1, kFar}},
+      {.name = "wide_strided",
+       .in_channels = 2,
+       .out_channels = 2,
+       .groups = 2,
+       .input = {12, 40},
+       .kernel = {7, 7},
+       .stride = {2, 2},
+       .padding = {3, 3}},
+  };
+}
+
+TEST(ConvCoverageCuda, EveryCompiledKernelRuns) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  if (compute_capability() != 90) GTEST_SKIP() << "kernels for sm_90a do not run here";
+  constexpr std::uint64_t kAlignments = 16, kMostRandom = 6000;
+  Coverage coverage;
+  for (const auto& cases : {conv_layers(), conv_tile_cases(), rare_cases()}) {
+    for (const ConvCase& c : cases) {
+      for (std::uint64_t seed = 0; seed < kAlignments; ++seed) run_all(c, seed, coverage);
+    }
+  }
+  for (std::uint64_t seed = 0; seed < kMostRandom && !coverage.left().empty(); ++seed) {
+    run_all(random_conv_case(seed), seed, coverage);
+  }
+  for (const std::string& what : coverage.left()) ADD_FAILURE() << "never run: " << what;
+}
+
+}  // namespace
+}  // namespace adjoint::testing
+#endif
