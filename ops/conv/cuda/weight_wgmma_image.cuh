@@ -74,11 +74,17 @@ __device__ __forceinline__ void copy_image(const WeightPlan& p, const WgmmaBlock
   const unsigned char* from = valid ? source : static_cast<const unsigned char*>(anywhere);
   const std::int64_t step = valid ? copies.step : 0;
   if constexpr (kStride == 1) {
-#pragma unroll 4
+    unsigned char* const smem = block.smem;
+    std::uint32_t to = copies.to + (kVector * kSize >= 4 ? block.smem_base : 0);
+#pragma unroll 8
     for (int c = 0; c < copies.count; ++c) {
-      copy_or_zero<kVector * kSize>(block.smem, block.smem_base, copies.to, from, valid);
+      if constexpr (kVector * kSize >= 4) {
+        ptx::cp_async_zfill<kVector * kSize>(to, from, valid);
+      } else {
+        copy_or_zero<kVector * kSize>(smem, 0, to, from, valid);
+      }
       from += step;
-      copies.to += copies.to_step;
+      to += copies.to_step;
     }
   } else {
     const std::uint32_t plane = kSize * p.rows * p.cols;
