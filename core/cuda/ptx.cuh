@@ -119,16 +119,16 @@ __device__ __forceinline__ void mbarrier_arrive_expect_bytes(std::uint32_t barri
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
-/// On the barrier at the same place in the shared memory of a block of the cluster.
-__device__ __forceinline__ void mbarrier_arrive_in_cluster(std::uint32_t barrier, int block) {
-  asm volatile(
-      "{\n"
-      ".reg .b32 place;\n"
-      "mapa.shared::cluster.u32 place, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [place];\n"
-      "}\n" ::"r"(barrier),
-      "r"(block)
-      : "memory");
+/// The same place in the shared memory of a block of the cluster.
+__device__ __forceinline__ std::uint32_t address_in_cluster(std::uint32_t address, int block) {
+  std::uint32_t result;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;\n" : "=r"(result) : "r"(address), "r"(block));
+  return result;
+}
+
+/// On a barrier at an address_in_cluster().
+__device__ __forceinline__ void mbarrier_arrive_in_cluster(std::uint32_t barrier) {
+  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];\n" ::"r"(barrier) : "memory");
 }
 
 /// This block's number in its cluster.

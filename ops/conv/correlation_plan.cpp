@@ -14,7 +14,8 @@ constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
 constexpr std::int64_t kMaxPlane = std::int64_t{1} << 31;
 constexpr std::int64_t kMaxStageUnits = 1 << 14;  // of one channel; more never fits shared memory
 constexpr std::int64_t kMaxGridY = 65535;
-constexpr double kBytesPerClock = 18;  // that one multiprocessor draws from the L2 when all do
+constexpr double kBytesPerClock = 18;         // that one multiprocessor draws from the L2 when all do
+constexpr double kClocksPerInstruction = 4.6;  // of one warp, as profiles have it
 
 /// A step before it has a place in a stage: its plane and its offset from the position.
 struct RawStep {
@@ -277,16 +278,17 @@ double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool 
   const double steps = static_cast<double>(c.steps) * plan.chunks, whole_steps = c.halves / 2.0 * plan.chunks;
   const double tensor = whole_steps * 2 * m_tiles * products * plan.tile_columns / 2;
   const double shared = 2 * m_tiles * (steps * 16 + whole_steps * products * plan.tile_columns / 4);
-  // Of a scheduler: reads, addresses and roundings of fragments, and what each step costs once a warp.
-  const double issue = steps * (2 * m_tiles * (split ? 28 : 12) + 60 * plan.consumers) +
-                       (split ? whole_steps * m_tiles * plan.tile_columns : 0);
+  // A warp's instructions, which follow one another: those of a step, and of a fragment's reads, addresses and roundings.
+  const double fragment = (plan.one_row() ? 18 : 26) + (split ? 45 : 0);
+  const double waits = kClocksPerInstruction * (steps * (45 + plan.m_tiles * fragment) +
+                                                (split ? whole_steps * plan.m_tiles * plan.tile_columns : 0.0));
   const double drains = plan.takes_halves && 2 * c.steps != c.halves ? 150.0 * plan.chunks : 0.0;
-  const double products_clocks = std::max({tensor, shared, issue}) + drains;
+  const double products_clocks = std::max({tensor, shared, waits}) + drains;
   const double stores = 500 + 0.1 * 64 * m_tiles * plan.tile_columns;
   const double memory = tile_bytes(plan, c) / kBytesPerClock;
   const double alone = products_clocks + stores;
   // Two blocks hide each other's stores and waits.
-  const double busy = plan.blocks_per_sm == 1 ? alone : std::max(products_clocks, alone / 2);
+  const double busy = plan.blocks_per_sm == 1 ? alone : std::max({tensor, shared, alone / 2});
   return std::max(busy, memory) + 0.15 * std::min(busy, memory);
 }
 
@@ -399,7 +401,7 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
         candidate.tiles_n = ceil_div(candidate.batch, std::int64_t{1} << n);
         candidate.cluster = 1;
         if (!fit_passes(g, candidate, limits)) continue;
-        if (!candidate.weights_resident && candidate.position_tiles() > 1) candidate.cluster = kCorrelationCluster;
+        if (!candidate.weights_resident && candidate.position_tiles() > 1) candidate.cluster = limits.cluster;
         if (candidate.tiles() > std::numeric_limits<std::int32_t>::max()) continue;
         const double clocks = model_clocks(candidate, split);
         if (clocks < best) {

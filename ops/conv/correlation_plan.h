@@ -30,7 +30,6 @@ inline constexpr int kChunkUnits = 16;
 inline constexpr int kMaxSteps = 512;
 inline constexpr int kMaxPasses = 128;
 inline constexpr int kMaxClasses = 16;
-inline constexpr int kCorrelationCluster = 2;  // blocks that share filter blocks where these are streamed
 inline constexpr int kMaxCorrelationStages = 8;
 inline constexpr int kMaxCorrelationSlots = 64;
 /// A full and an empty mbarrier for each of them.
@@ -126,6 +125,8 @@ struct CorrelationPlan {
     }
     return false;
   }
+  /// Whether the positions of a warp lie in one row of the tile.
+  ADJOINT_HD bool one_row() const { return 1 << log2_tile_w >= 16 * m_tiles; }
   /// 32-bit units of all filter blocks.
   ADJOINT_HD std::int64_t filter_units() const { return halves_per_group * groups * (w_block_units / 2); }
 };
@@ -252,6 +253,7 @@ ADJOINT_HD inline std::int32_t correlation_block_half(const CorrelationPlan& p, 
 struct CorrelationLimits {
   std::int64_t smem_bytes_per_sm = 233472;  // sm_90; 1024 of a block's share are the system's
   std::int32_t most_columns = 256;
+  std::int32_t cluster = 2;  // blocks that may share filter blocks
 };
 
 /// Bytes of dynamic shared memory that a block of the plan uses.

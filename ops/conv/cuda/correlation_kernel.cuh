@@ -36,7 +36,8 @@ __device__ __forceinline__ auto& half_of(float (&sums)[kCount]) {
 /// A consumer warpgroup's walk: its places in the rings, its fragments and its sums. The fragment of the next eight
 /// units of K is read while products of this one are under way; two are kept, since a product reads its registers till
 /// its end.
-template <Arithmetic kArithmetic, int kColumns, bool kHalves, int kMTiles>
+/// kOneRow: a warp's positions lie in one row of the tile, so that their places are constants apart.
+template <Arithmetic kArithmetic, int kColumns, bool kHalves, bool kOneRow, int kMTiles>
 struct Multiplier {
   using Traits = ArithmeticTraits<kArithmetic>;
   static constexpr bool kSplit = Traits::kSplit;
@@ -48,10 +49,11 @@ struct Multiplier {
 
   const CorrelationPlan& p;
   const SharedLayout& layout;
-  const int lane;
-  std::uint32_t row[kMTiles][2];
+  const std::uint32_t four_units;                        // bytes from a stage's unit to the fourth after it
+  const std::uint32_t empty;                             // the slots' barriers that this lane arrives on, or 0
+  std::uint32_t row[kOneRow ? 1 : kMTiles][kOneRow ? 1 : 2];  // of positions 8 apart, from a stage's first unit
   Ring x_ring, w_ring;
-  int pending_slot = -1;    // whose products may still be under way
+  std::uint32_t pending = 0;  // the barrier of the slot whose products may still be under way
   std::uint32_t step_base;  // shared address of a step's first unit
   // Of the stage: where its steps end, and the step after them where there is one.
   int end_step, following_step;
@@ -62,15 +64,21 @@ struct Multiplier {
   float sums[kMTiles][kColumns / 2];
   float totals[kSplit ? kMTiles : 1][kSplit ? kColumns / 2 : 1];
 
-  __device__ __forceinline__ Multiplier(const CorrelationPlan& plan, const SharedLayout& shared, int first_m, int lane_)
-      : p(plan), layout(shared), lane(lane_) {
+  __device__ __forceinline__ Multiplier(const CorrelationPlan& plan, const SharedLayout& shared, int first_m, int lane)
+      : p(plan),
+        layout(shared),
+        four_units(ptx::opaque(16U * plan.unit_pitch)),
+        empty(lane < plan.cluster && !plan.weights_resident ? ptx::address_in_cluster(shared.w_empty, lane) : 0) {
 #pragma unroll
-    for (int j = 0; j < kMTiles; ++j) {
+    for (int j = 0; j < (kOneRow ? 1 : kMTiles); ++j) {
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
+      for (int h = 0; h < (kOneRow ? 1 : 2); ++h) {
         const int m = first_m + 16 * j + 8 * h + lane / 4;
         row[j][h] = 4 * (correlation_stage_offset(p, m) + lane % 4 * p.unit_pitch);
       }
+    }
+#pragma unroll
+    for (int j = 0; j < kMTiles; ++j) {
 #pragma unroll
       for (int r = 0; r < 4; ++r) {
         values[j][r] = a[0][j][r] = a[1][j][r] = 0;
@@ -91,12 +99,7 @@ struct Multiplier {
   }
 
   __device__ __forceinline__ void release_slot() {
-    if (pending_slot < 0 || p.weights_resident) return;
-    if (p.cluster == 1) {
-      if (lane == 0) ptx::mbarrier_arrive(layout.w_empty + 8 * pending_slot);
-    } else if (lane < p.cluster) {
-      ptx::mbarrier_arrive_in_cluster(layout.w_empty + 8 * pending_slot, lane);
-    }
+    if (pending != 0) ptx::mbarrier_arrive_in_cluster(pending);
   }
 
   /// Waits for all products and gives their slot back.
@@ -105,7 +108,7 @@ struct Multiplier {
 #pragma unroll
     for (int j = 0; j < kMTiles; ++j) wgmma::pin(sums[j]);
     release_slot();
-    pending_slot = -1;
+    pending = 0;
   }
 
   /// Adds the sums to ordinary registers, which lose no bits over many terms.
@@ -126,12 +129,16 @@ struct Multiplier {
   template <int kFragment>
   __device__ __forceinline__ void read(std::uint32_t first_unit) {
     auto& to = Traits::kHalf ? a[kFragment] : values;
-    const std::uint32_t four_units = 16 * p.unit_pitch;
 #pragma unroll
-    for (int j = 0; j < kMTiles; ++j) {
+    for (int r = 0; r < 4; ++r) {
 #pragma unroll
-      for (int r = 0; r < 4; ++r) {
-        to[j][r] = ptx::load_shared(row[j][r & 1] + (first_unit + r / 2 * four_units));
+      for (int j = 0; j < kMTiles; ++j) {
+        const std::uint32_t unit = first_unit + r / 2 * four_units;
+        if constexpr (kOneRow) {
+          to[j][r] = ptx::load_shared(row[0][0] + unit + 4 * (16 * j + r % 2 * 8));
+        } else {
+          to[j][r] = ptx::load_shared(row[j][r % 2] + unit);
+        }
       }
     }
   }
@@ -222,7 +229,7 @@ struct Multiplier {
       const bool leaves = s + 1 == end_step, ends = leaves && last_stage;
       const int next = ends ? s : leaves ? following_step : s + 1;
       const std::int32_t x_offset = p.steps[s].x_offset, next_offset = p.steps[next].x_offset;
-      const std::uint32_t second = step_base + 32 * p.unit_pitch;
+      const std::uint32_t second = step_base + 2 * four_units;
       ptx::mbarrier_wait(layout.w_full + 8 * w_ring.slot, p.weights_resident ? 0 : w_ring.parity);
       const std::uint64_t b = wgmma::matrix_descriptor(layout.w + w_ring.slot * kBlockBytes, kWidth * 16);
       multiply<kRange, 0>(b);
@@ -249,7 +256,7 @@ struct Multiplier {
         release_fragment<0>();
       }
       round<0>();
-      pending_slot = w_ring.slot;
+      pending = empty != 0 ? empty + 8 * w_ring.slot : 0;
       w_ring.advance(p.w_slots);
       if constexpr (kSplit) promote();
     }
@@ -259,7 +266,7 @@ struct Multiplier {
     const CorrelationClass& c = p.class_list[class_index];
     const int end_pass = c.first_pass + c.passes;
     clear();
-    pending_slot = -1;
+    pending = 0;
     if (c.passes == 0) return;
     enter_stage(p.steps[p.passes[c.first_pass].first_step].x_offset);
     read<0>(step_base);
@@ -288,13 +295,13 @@ struct Multiplier {
   }
 };
 
-template <Arithmetic kArithmetic, int kColumns, bool kHalves, int kMTiles>
+template <Arithmetic kArithmetic, int kColumns, bool kHalves, bool kOneRow, int kMTiles>
 __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, const CorrelationOperands& operands,
                                                    const SharedLayout& layout, ColumnEntry* entries, float* staging,
                                                    int warpgroup, int warp, int lane) {
   using T = typename ArithmeticTraits<kArithmetic>::Element;
   const int first_m = warpgroup * 64 * kMTiles + warp * 16 * kMTiles;
-  Multiplier<kArithmetic, kColumns, kHalves, kMTiles> multiplier(p, layout, first_m, lane);
+  Multiplier<kArithmetic, kColumns, kHalves, kOneRow, kMTiles> multiplier(p, layout, first_m, lane);
   const int tiles = static_cast<int>(p.tiles());
   for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
     int class_index;
@@ -317,7 +324,7 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
   }
 }
 
-template <Arithmetic kArithmetic, int kColumns, bool kHalves, int kMTiles, int kConsumers, int kBlocksPerSM>
+template <Arithmetic kArithmetic, int kColumns, bool kHalves, bool kOneRow, int kMTiles, int kConsumers, int kBlocksPerSM>
 __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
     correlation_kernel(const __grid_constant__ CorrelationPlan plan, const CorrelationOperands operands) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which nothing launches
@@ -366,7 +373,7 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
     }
   } else {
     ptx::raise_register_limit<kConsumers == 2 ? 208 : 192>();
-    multiply_and_store<kArithmetic, kColumns, kHalves, kMTiles>(plan, operands, layout, entries + warpgroup * kColumns,
+    multiply_and_store<kArithmetic, kColumns, kHalves, kOneRow, kMTiles>(plan, operands, layout, entries + warpgroup * kColumns,
                                                                 staging + (warpgroup * 4 + warp) * kStagingFloats,
                                                                 warpgroup, warp, lane);
   }

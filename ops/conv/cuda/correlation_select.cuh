@@ -11,22 +11,35 @@ namespace adjoint::cuda::correlation {
 
 using Kernel = void (*)(CorrelationPlan, CorrelationOperands);
 
+template <Arithmetic kArithmetic, std::size_t kIndex>
+inline constexpr CorrelationTile kTileOf = ArithmeticTraits<kArithmetic>::kSplit
+                                               ? kSplitCorrelationTiles[kIndex % std::size(kSplitCorrelationTiles)]
+                                               : kCorrelationTiles[kIndex];
+
+template <Arithmetic kArithmetic, std::size_t kIndex, bool kHalves>
+Kernel select_rows(const CorrelationPlan& plan) {
+  constexpr CorrelationTile kTile = kTileOf<kArithmetic, kIndex>;
+  if (plan.one_row()) {
+    return correlation_kernel<kArithmetic, kTile.columns, kHalves, true, kTile.m_tiles, kTile.consumers,
+                              kTile.blocks_per_sm>;
+  }
+  return correlation_kernel<kArithmetic, kTile.columns, kHalves, false, kTile.m_tiles, kTile.consumers,
+                            kTile.blocks_per_sm>;
+}
+
 /// The kernel of the plan's tile, which is the table's kIndex-th or a later one.
 template <Arithmetic kArithmetic, std::size_t kIndex = 0>
 Kernel select_kernel(const CorrelationPlan& plan) {
   constexpr bool kSplit = ArithmeticTraits<kArithmetic>::kSplit;
   constexpr std::size_t kTiles = kSplit ? std::size(kSplitCorrelationTiles) : std::size(kCorrelationTiles);
-  constexpr CorrelationTile kTile =
-      kSplit ? kSplitCorrelationTiles[kIndex % std::size(kSplitCorrelationTiles)] : kCorrelationTiles[kIndex];
+  constexpr CorrelationTile kTile = kTileOf<kArithmetic, kIndex>;
   if constexpr (kIndex + 1 < kTiles) {
     if (plan.tile_columns != kTile.columns) return select_kernel<kArithmetic, kIndex + 1>(plan);
   }
   if constexpr (kTile.halves) {
-    if (plan.halves()) {
-      return correlation_kernel<kArithmetic, kTile.columns, true, kTile.m_tiles, kTile.consumers, kTile.blocks_per_sm>;
-    }
+    if (plan.halves()) return select_rows<kArithmetic, kIndex, true>(plan);
   }
-  return correlation_kernel<kArithmetic, kTile.columns, false, kTile.m_tiles, kTile.consumers, kTile.blocks_per_sm>;
+  return select_rows<kArithmetic, kIndex, false>(plan);
 }
 
 /// Of pack_filter_kernel.

@@ -135,9 +135,12 @@ inline void bulk_copy_to_cluster(std::uint32_t dst, const void* src, int bytes, 
     });
   }
 }
-inline void mbarrier_arrive_in_cluster(std::uint32_t barrier, int block) {
-  auto* smem = emulation::dynamic_smem(static_cast<unsigned>(block));
-  emulation::mbarrier_update(*reinterpret_cast<emulation::MBarrier*>(smem + barrier), 1, 0);
+inline std::uint32_t address_in_cluster(std::uint32_t address, int block) {
+  return address | static_cast<std::uint32_t>(block + 1) << 24;
+}
+inline void mbarrier_arrive_in_cluster(std::uint32_t barrier) {
+  auto* smem = emulation::dynamic_smem((barrier >> 24) - 1);
+  emulation::mbarrier_update(*reinterpret_cast<emulation::MBarrier*>(smem + (barrier & 0xffffffU)), 1, 0);
 }
 inline int cluster_rank() { return static_cast<int>(emulation::current().rank); }
 inline void cluster_barrier() { emulation::cluster_barrier(); }
