@@ -292,8 +292,8 @@ bool plan_channelwise_weight(const ConvGeometry& g, std::int64_t element_bytes, 
   plan.kernel_h = narrow(g.kernel[0]);
   plan.tap_row_blocks = narrow(ceil_div(g.kernel[0], p.taps_h));
   plan.tap_column_blocks = narrow(ceil_div(g.kernel[1], p.taps_w));
-  p.h.most_taps = p.taps_h;
-  p.w.most_taps = p.taps_w;
+  p.h.run[0].taps = p.h.most_taps = p.taps_h;
+  p.w.run[0].taps = p.w.most_taps = p.taps_w;
   plan.image_channels = narrow(g.image_channels_per_group());
   plan.feature_channels = narrow(g.feature_channels_per_group());
   plan.pairs = g.feature_channels * plan.image_channels;

@@ -153,6 +153,9 @@ struct ChannelwiseWeightPlan {
   std::int64_t pairs;                                        // (feature channel, image channel of its group)
   std::int64_t tiles_per_split;
   std::int32_t splits;
+
+  /// Of the splits' sums.
+  std::int64_t workspace_bytes() const { return pairs * walk.taps * splits * 4; }
 };
 
 ADJOINT_API bool plan_channelwise_weight(const ConvGeometry& geometry, std::int64_t element_bytes,

@@ -1,18 +1,25 @@
-// conv and conv_transpose with few channels a group.
-#include <adjoint/core/cuda/launch.h>
+// Chooses and calls the kernels for few channels a group. Their code is in one .cu file a dtype.
 #include <adjoint/ops/conv/cuda/channelwise.h>
 #include <adjoint/ops/conv/cuda/kept_plans.h>
-#include <adjoint/ops/conv/cuda/channelwise_gather.cuh>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 namespace adjoint::cuda {
 namespace {
 
-const ChannelwisePlan* find_plan(const ConvProblem& problem) {
+constexpr std::int64_t kFewPairs = 16;  // channels times channels of a group
+
+const ChannelwisePlan* gather_plan(const ConvProblem& problem) {
   return keep_plan<ChannelwisePlan>(problem, [&](ChannelwisePlan& plan) {
     return plan_channelwise(problem.geometry, problem.role == ConvRole::kImage, element_size(problem.dtype), plan);
+  });
+}
+
+const ChannelwiseWeightPlan* weight_plan(const ConvProblem& problem) {
+  return keep_plan<ChannelwiseWeightPlan>(problem, [&](ChannelwiseWeightPlan& plan) {
+    return plan_channelwise_weight(problem.geometry, element_size(problem.dtype), plan);
   });
 }
 
@@ -38,50 +45,59 @@ double tensor_core_clocks(const ChannelwisePlan& plan, Arithmetic arithmetic) {
   return 2.5 * clocks * (arithmetic == Arithmetic::kFloat32 ? 2.5 : 1) / 2 / static_cast<double>(results);
 }
 
-bool takes(const ConvProblem& problem) {
+bool takes_gather(const ConvProblem& problem) {
   constexpr std::int64_t kMaxSourceChannels = 16;
-  constexpr std::int64_t kFewPairs = 16;  // channels times channels of a group
   const ConvGeometry& g = problem.geometry;
   const std::int64_t image = g.image_channels_per_group(), feature = g.feature_channels_per_group();
   const std::int64_t source = problem.role == ConvRole::kImage ? feature : image;
   if (problem.dtype == kFloat64 || source > kMaxSourceChannels) return false;
-  const ChannelwisePlan* plan = find_plan(problem);
+  const ChannelwisePlan* plan = gather_plan(problem);
   return plan != nullptr && (image * feature <= kFewPairs ||
                              channelwise_clocks(*plan) <= tensor_core_clocks(*plan, arithmetic_of(problem)));
 }
 
-template <class T>
-void run_gather(const ChannelwisePlan& plan, const ConvProblem& problem) {
-  const channelwise::GatherOperands<T> operands{static_cast<const T*>(problem.first),
-                                                static_cast<const T*>(problem.second),
-                                                static_cast<const T*>(problem.bias), static_cast<T*>(problem.out),
-                                                Activate<float>(problem.activation)};
-  launch(channelwise::select_gather<T>(plan),
-         {dim3(static_cast<unsigned>(plan.tiles())), dim3(static_cast<unsigned>(plan.threads)),
-          static_cast<std::size_t>(plan.smem_floats()) * 4},
-         problem.device, plan, operands);
+bool takes_weight(const ConvProblem& problem) {
+  const ConvGeometry& g = problem.geometry;
+  if (problem.dtype == kFloat64 || g.image_channels_per_group() * g.feature_channels_per_group() > kFewPairs)
+    return false;
+  return weight_plan(problem) != nullptr;
 }
 
-void run(const ConvProblem& problem) {
+void run_gather(const ConvProblem& problem) {
   if (problem.linear != nullptr) {
     // Computed twice: its operands are few, and another store would cost every walk registers.
     ConvProblem linear = problem;
     linear.out = problem.linear;
     linear.activation = {};
     linear.linear = nullptr;
-    run(linear);
+    run_gather(linear);
   }
-  const ChannelwisePlan& plan = *find_plan(problem);
+  const ChannelwisePlan& plan = *gather_plan(problem);
   switch (problem.dtype) {
-    case kBFloat16: return run_gather<__nv_bfloat16>(plan, problem);
-    case kFloat16: return run_gather<__half>(plan, problem);
-    default: return run_gather<float>(plan, problem);
+    case kBFloat16: return run_channelwise_gather<kBFloat16>(plan, problem);
+    case kFloat16: return run_channelwise_gather<kFloat16>(plan, problem);
+    default: return run_channelwise_gather<kFloat32>(plan, problem);
   }
+}
+
+void run_weight(const ConvProblem& problem) {
+  const ChannelwiseWeightPlan& plan = *weight_plan(problem);
+  switch (problem.dtype) {
+    case kBFloat16: return run_channelwise_weight<kBFloat16>(plan, problem);
+    case kFloat16: return run_channelwise_weight<kFloat16>(plan, problem);
+    default: return run_channelwise_weight<kFloat32>(plan, problem);
+  }
+}
+
+std::size_t weight_workspace_bytes(const ConvProblem& problem) {
+  return static_cast<std::size_t>(weight_plan(problem)->workspace_bytes());
 }
 
 }  // namespace
 
-const ConvKernel channelwise_conv{"channelwise_conv", takes, run, true};
-const ConvKernel channelwise_conv_transpose{"channelwise_conv_transpose", takes, run, true};
+const ConvKernel channelwise_conv{"channelwise_conv", takes_gather, run_gather, true};
+const ConvKernel channelwise_conv_transpose{"channelwise_conv_transpose", takes_gather, run_gather, true};
+const ConvKernel channelwise_conv_weight{"channelwise_conv_weight", takes_weight, run_weight, false,
+                                         weight_workspace_bytes};
 
 }  // namespace adjoint::cuda
