@@ -384,6 +384,7 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
   double best = std::numeric_limits<double>::infinity();
   const auto try_tile = [&](const CorrelationTile& tile, std::int32_t phases_per_class) {
     set_columns(tile, split, phases_per_class, candidate);
+    candidate.blocks_per_sm = std::min(candidate.blocks_per_sm, limits.most_blocks_per_sm);
     if (std::int64_t{candidate.groups} * candidate.column_tiles > kMaxGridY) return;  // packing's grid
     int log2_positions = 0;
     while ((1 << log2_positions) < tile.positions()) ++log2_positions;

@@ -254,6 +254,7 @@ struct CorrelationLimits {
   std::int64_t smem_bytes_per_sm = 233472;  // sm_90; 1024 of a block's share are the system's
   std::int32_t most_columns = 256;
   std::int32_t cluster = 2;  // blocks that may share filter blocks
+  std::int32_t most_blocks_per_sm = 2;
 };
 
 /// Bytes of dynamic shared memory that a block of the plan uses.

@@ -13,7 +13,7 @@ extern const ConvKernel mma_conv_transpose;
 
 /// What plans are made for: sm_80 and what has as much shared memory or more; sm_86, sm_89 and sm_120.
 inline constexpr CorrelationLimits kMmaLimits{164 * 1024, 128, 1};
-inline constexpr CorrelationLimits kSmallMmaLimits{100 * 1024, 128, 1};
+inline constexpr CorrelationLimits kSmallMmaLimits{100 * 1024, 128, 1, 1};
 
 /// plan_correlation() for these kernels, whose blocks share nothing.
 inline bool plan_correlation_mma(const ConvGeometry& geometry, bool transposed, Arithmetic arithmetic,

@@ -59,7 +59,8 @@ TEST(CorrelationPrefetch, OverwritesNothingThatIsStillRead) {
       for (const bool transposed : {false, true}) {
         for (const std::int64_t kilobytes : {100, 164}) {
           cuda::CorrelationPlan plan;
-          if (!cuda::plan_correlation(geometry(c), transposed, unit_channels, false, {1024 * kilobytes, 128}, plan))
+          if (!cuda::plan_correlation(geometry(c), transposed, unit_channels, false,
+                                      {1024 * kilobytes, 128, 1, kilobytes == 100 ? 1 : 2}, plan))
             continue;
           const int ahead = cuda::correlation_steps_ahead(plan);
           replay(plan, ahead);
