@@ -14,7 +14,7 @@ constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
 constexpr std::int64_t kMaxPlane = std::int64_t{1} << 31;
 constexpr std::int64_t kMaxStageUnits = 1 << 14;  // of one channel; more never fits shared memory
 constexpr std::int64_t kMaxGridY = 65535;
-constexpr double kBytesPerClock = 18;         // that one multiprocessor draws from the L2 when all do
+constexpr double kBytesPerClock = 18;          // that one multiprocessor draws from the L2 when all do
 constexpr double kClocksPerInstruction = 4.6;  // of one warp, as profiles have it
 
 /// A step before it has a place in a stage: its plane and its offset from the position.
@@ -66,7 +66,7 @@ CorrelationRange step_range(const ConvGeometry& g, std::int32_t offset) {
 
 std::vector<RawStep> transposed_steps(const ConvGeometry& g, const CorrelationPlan& plan, std::int32_t class_index) {
   const std::int64_t first_phase = std::int64_t{class_index} * plan.phases_per_class;
-  const bool halves = plan.segments == 2 && plan.takes_halves;
+  const bool halves = plan.segments == 2 && plan.takes_halves && !plan.gathers;
   std::vector<RawStep> row;
   for (const std::int32_t w : transposed_offsets(g, 1, 0, g.stride[1])) {
     row.push_back({0, 0, 0, w, 0, w, halves ? step_range(g, w) : CorrelationRange::kAll});
@@ -109,7 +109,7 @@ bool append_class(CorrelationPlan& plan, std::vector<RawStep> steps, std::vector
     return std::make_pair(pass_key(a, cut), a.range) < std::make_pair(pass_key(b, cut), b.range);
   });
   CorrelationClass& c = plan.class_list[plan.classes++];
-  c = {pass_count, 0, static_cast<std::int32_t>(steps.size()), 0, last ? last->first_half + last->halves : 0};
+  c = {pass_count, 0, 0, 0, last ? last->first_half + last->halves : 0};
   for (std::size_t begin = 0; begin < steps.size();) {
     std::size_t end = begin;
     std::int32_t min_h = steps[begin].offset_h, max_h = min_h, min_w = steps[begin].offset_w, max_w = min_w;
@@ -133,20 +133,33 @@ bool append_class(CorrelationPlan& plan, std::vector<RawStep> steps, std::vector
       first_plane = 0;
       last_plane = plan.in_stride_w - 1;
     }
-    if (pass_count == kMaxPasses || all.size() + (end - begin) > kMaxSteps) return false;
+    const auto taps = static_cast<std::int32_t>(end - begin);
+    const auto first_tap = static_cast<std::int32_t>(all.size());
+    std::int32_t first_step = first_tap;
+    if (plan.gathers) {
+      // As many whole steps as the taps' units fill, and only such.
+      of_range[0] = static_cast<std::int32_t>(ceil_div(taps * plan.stage_units, kChunkUnits));
+      halves = 2 * of_range[0];
+      first_step = (c.first_half + c.halves) / 2;
+    }
+    const std::int32_t pass_steps = of_range[0] + of_range[1] + of_range[2];
+    if (pass_count == kMaxPasses || first_step + pass_steps > kMaxSteps) return false;
+    if (plan.gathers && first_tap + taps > kMaxGatheredTaps) return false;
     const std::int32_t w_base = floor_div(min_w, alignment) * alignment;
-    const auto first_step = static_cast<std::int32_t>(all.size());
     plan.passes[pass_count++] = {first_step,
                                  first_step + of_range[0],
                                  first_step + of_range[0] + of_range[1],
-                                 first_step + of_range[0] + of_range[1] + of_range[2],
+                                 first_step + pass_steps,
                                  halves,
                                  c.halves,
                                  min_h,
                                  w_base,
                                  steps[begin].residue_h,
                                  first_plane,
-                                 last_plane - first_plane + 1};
+                                 last_plane - first_plane + 1,
+                                 first_tap,
+                                 taps};
+    c.steps += pass_steps;
     ++c.passes;
     c.halves += halves;
     plan.rows = std::max(plan.rows, max_h - min_h + (1 << plan.log2_tile_h));
@@ -180,6 +193,31 @@ std::int32_t copy_elements(const CorrelationPlan& plan, std::int32_t alignment, 
   return plan.in_stride_w == 2 && alignment == 4 ? 8 : 2;
 }
 
+/// A pass's steps and taps, once the stage's shape is known.
+void place_steps(CorrelationPlan& plan, const CorrelationPass& pass, const std::vector<RawStep>& all,
+                 std::int32_t plane_units) {
+  const auto place = [&](const RawStep& raw) {
+    return CorrelationTap{(raw.plane - pass.first_plane) * plane_units + (raw.offset_h - pass.h_base) * plan.cols +
+                              raw.offset_w - pass.w_base,
+                          raw.h, raw.w};
+  };
+  if (plan.gathers) {
+    for (std::int32_t t = pass.first_tap; t < pass.first_tap + pass.taps; ++t) {
+      plan.taps[t] = place(all[static_cast<std::size_t>(t)]);
+    }
+  }
+  std::int32_t half = 0;
+  for (std::int32_t s = pass.first_step; s < pass.end_step; ++s) {
+    if (plan.gathers) {
+      plan.steps[s] = {{0, 0, 0}, CorrelationRange::kAll, half};
+    } else {
+      const RawStep& raw = all[static_cast<std::size_t>(s)];
+      plan.steps[s] = {place(raw), raw.range, half};
+    }
+    half += plan.steps[s].halves();
+  }
+}
+
 bool build_passes(const ConvGeometry& g, CorrelationPlan& plan, const Cut& cut) {
   const std::int32_t alignment = column_alignment(plan);
   std::vector<RawStep> all;
@@ -201,25 +239,16 @@ bool build_passes(const ConvGeometry& g, CorrelationPlan& plan, const Cut& cut) 
   const auto plane_units = static_cast<std::int32_t>(plane_units64);
   // 8 modulo 32 banks: the four channels that a warp's lanes read at once fall into four groups of eight banks.
   plan.unit_pitch = static_cast<std::int32_t>(ceil_div(plane_units * plan.stage_planes - 8, 32) * 32 + 8);
-  for (int i = 0; i < pass_count; ++i) {
-    const CorrelationPass& pass = plan.passes[i];
-    std::int32_t half = 0;
-    for (std::int32_t s = pass.first_step; s < pass.end_step; ++s) {
-      const RawStep& raw = all[static_cast<std::size_t>(s)];
-      plan.steps[s] = {(raw.plane - pass.first_plane) * plane_units + (raw.offset_h - pass.h_base) * plan.cols +
-                           raw.offset_w - pass.w_base,
-                       raw.h, raw.w, raw.range, half};
-      half += plan.steps[s].halves();
-    }
-  }
+  for (int i = 0; i < pass_count; ++i) place_steps(plan, plan.passes[i], all, plane_units);
   const CorrelationClass& last = plan.class_list[plan.classes - 1];
   plan.halves_per_group = std::int64_t{last.first_half + last.halves} * plan.tiles_per_class * plan.chunks;
   return true;
 }
 
-/// Barriers, and a table of columns a consumer.
+/// Barriers, a table of columns a consumer, and what gathering steps look up.
 std::int64_t table_bytes(const CorrelationPlan& plan) {
-  return kCorrelationBarrierBytes + std::int64_t{16} * plan.consumers * plan.tile_columns;
+  return kCorrelationBarrierBytes + std::int64_t{16} * plan.consumers * plan.tile_columns +
+         correlation_gather_bytes(plan);
 }
 
 /// Every consumer warp stages columns of its positions on the way out.
@@ -230,7 +259,7 @@ std::int64_t staging_bytes(const CorrelationPlan& plan) {
 /// The loaders' table: eight bytes for every value of a channel's stage, at most.
 std::int64_t item_bytes(const CorrelationPlan& plan) { return std::int64_t{8} * plan.unit_pitch; }
 
-std::int64_t stage_bytes(const CorrelationPlan& plan) { return std::int64_t{4} * kChunkUnits * plan.unit_pitch; }
+std::int64_t stage_bytes(const CorrelationPlan& plan) { return std::int64_t{4} * plan.stage_units * plan.unit_pitch; }
 
 /// Divides shared memory between input stages and filter slots.
 bool divide_smem(CorrelationPlan& plan, const CorrelationLimits& limits) {
@@ -267,7 +296,8 @@ bool divide_smem(CorrelationPlan& plan, const CorrelationLimits& limits) {
 double tile_bytes(const CorrelationPlan& plan, const CorrelationClass& c) {
   double bytes = plan.weights_resident ? 0.0 : c.halves / 2.0 * plan.chunks * plan.w_block_units * 4 / plan.cluster;
   for (int j = c.first_pass; j < c.first_pass + c.passes; ++j) {
-    bytes += 4.0 * kChunkUnits * plan.chunks * plan.passes[j].planes * ((plan.rows * plan.cols) << plan.log2_tile_n);
+    bytes +=
+        4.0 * plan.stage_units * plan.chunks * plan.passes[j].planes * ((plan.rows * plan.cols) << plan.log2_tile_n);
   }
   return bytes + 4.0 / plan.unit_channels * plan.m_tiles * plan.consumers * 64 * plan.tile_columns;
 }
@@ -278,7 +308,8 @@ double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool 
   const double steps = static_cast<double>(c.steps) * plan.chunks, whole_steps = c.halves / 2.0 * plan.chunks;
   const double tensor = whole_steps * 2 * m_tiles * products * plan.tile_columns / 2;
   const double shared = 2 * m_tiles * (steps * 16 + whole_steps * products * plan.tile_columns / 4);
-  // A warp's instructions, which follow one another: those of a step, and of a fragment's reads, addresses and roundings.
+  // A warp's instructions, which follow one another: those of a step, and of a fragment's reads, addresses and
+  // roundings.
   const double fragment = (plan.one_row() ? 18 : 26) + (split ? 45 : 0);
   const double waits = kClocksPerInstruction * (steps * (45 + plan.m_tiles * fragment) +
                                                 (split ? whole_steps * plan.m_tiles * plan.tile_columns : 0.0));
@@ -322,6 +353,7 @@ void set_geometry(const ConvGeometry& g, bool transposed, int unit_channels, Cor
   p.k_channels = static_cast<std::int32_t>(transposed ? g.feature_channels_per_group() : g.image_channels_per_group());
   p.n_channels = static_cast<std::int32_t>(transposed ? g.image_channels_per_group() : g.feature_channels_per_group());
   p.chunks = static_cast<std::int32_t>(ceil_div(p.k_channels, kChunkUnits * unit_channels));
+  p.stage_units = kChunkUnits;
   const Extent2& in = transposed ? g.feature : g.image;
   const Extent2& out = transposed ? g.image : g.feature;
   p.in_h = static_cast<std::int32_t>(in[0]);
@@ -415,16 +447,22 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
   const auto try_tiles = [&](const auto& tiles) {
     for (const CorrelationTile& tile : tiles) {
       if (tile.columns > limits.most_columns) continue;
+      if (candidate.gathers && !tile.gathers()) continue;
       try_tile(tile, 1);
       // Few channels: all rows of phases share a tile's columns, and the input is read once for them.
       const std::int64_t all = std::int64_t{candidate.n_channels} * candidate.out_stride_w * candidate.out_stride_h;
       if (candidate.out_stride_h > 1 && all <= tile.columns) try_tile(tile, candidate.out_stride_h);
     }
   };
-  if (split) {
-    try_tiles(kSplitCorrelationTiles);
-  } else {
-    try_tiles(kCorrelationTiles);
+  const std::int64_t units = ceil_div(candidate.k_channels, unit_channels);
+  const bool few = limits.gathers && units <= kMaxGatheredUnits && g.taps() > 1;
+  for (candidate.gathers = 0; candidate.gathers <= (few ? 1 : 0); ++candidate.gathers) {
+    candidate.stage_units = candidate.gathers ? static_cast<std::int32_t>(units) : kChunkUnits;
+    if (split) {
+      try_tiles(kSplitCorrelationTiles);
+    } else {
+      try_tiles(kCorrelationTiles);
+    }
   }
   return best < std::numeric_limits<double>::infinity();
 }

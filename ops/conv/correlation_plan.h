@@ -17,6 +17,9 @@
 // steps read, until a stage fits shared memory. Filter blocks are packed in the order in which a tile's walk consumes
 // them; their place is counted in halves, of kChunkUnits units x half of a tile's columns. The blocks of a cluster walk
 // tiles of the same columns and copy each filter block to all of them, a part each.
+//
+// Where a group has few channels, steps gather: a step's units of K are any taps' and channels', kChunkUnits of them,
+// each with an offset of its own into the stage.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -28,6 +31,8 @@ namespace adjoint::cuda {
 
 inline constexpr int kChunkUnits = 16;
 inline constexpr int kMaxSteps = 512;
+inline constexpr int kMaxGatheredTaps = 256;
+inline constexpr int kMaxGatheredUnits = 8;  // of a tap
 inline constexpr int kMaxPasses = 128;
 inline constexpr int kMaxClasses = 16;
 inline constexpr int kMaxCorrelationStages = 8;
@@ -44,6 +49,7 @@ struct CorrelationTile {
   int blocks_per_sm;  // resident at once
   bool halves;        // whether steps may take half of its columns
   constexpr int positions() const { return 64 * m_tiles * consumers; }
+  constexpr bool gathers() const { return blocks_per_sm > 1; }  // whether steps may gather
 };
 inline constexpr CorrelationTile kCorrelationTiles[] = {
     {256, 1, 2, 1, true}, {128, 2, 2, 1, true}, {64, 4, 1, 2, false}, {32, 4, 1, 2, false}, {16, 4, 1, 2, false}};
@@ -56,9 +62,13 @@ inline constexpr CorrelationTile kSplitCorrelationTiles[] = {{128, 1, 2, 1, fals
 /// The columns of a tile that a step multiplies; its filter block holds only these.
 enum class CorrelationRange : std::int32_t { kAll, kLower, kUpper };
 
-struct CorrelationStep {
+struct CorrelationTap {
   std::int32_t x_offset;  // 32-bit units from a position's place in the stage
   std::int32_t h, w;      // conv: the tap; conv_transpose: the offset from q to the feature
+};
+
+struct CorrelationStep {
+  CorrelationTap tap;  // where steps gather: nothing
   CorrelationRange range;
   std::int32_t first_half;  // of its filter block, in halves from the first step's of its pass and chunk
 
@@ -72,6 +82,7 @@ struct CorrelationPass {
   std::int32_t h_base, w_base;       // the stage's first row and column, relative to the tile's first position
   std::int32_t h_residue;            // conv: the image row is (q + h) * stride + h_residue
   std::int32_t first_plane, planes;  // conv: residues of the image column
+  std::int32_t first_tap, taps;      // where steps gather
 };
 
 struct CorrelationClass {
@@ -87,6 +98,8 @@ struct CorrelationPlan {
   std::int32_t unit_channels;           // channels in a unit: 1, or 2 for half precision
   std::int32_t k_channels, n_channels;  // summed and produced, a group
   std::int32_t chunks;                  // of kChunkUnits units
+  std::int32_t gathers;                 // whether steps gather
+  std::int32_t stage_units;             // of a position: kChunkUnits, or where steps gather all channels'
   std::int32_t in_h, in_w, out_h, out_w;
   std::int32_t in_stride_h, in_stride_w;    // conv: stride; conv_transpose: 1
   std::int32_t out_stride_h, out_stride_w;  // out = q * out_stride + phase
@@ -112,6 +125,7 @@ struct CorrelationPlan {
   CorrelationClass class_list[kMaxClasses];
   CorrelationPass passes[kMaxPasses];
   CorrelationStep steps[kMaxSteps];
+  CorrelationTap taps[kMaxGatheredTaps];
 
   ADJOINT_HD std::int64_t position_tiles() const { return tiles_n * tiles_h * tiles_w; }
   /// A multiple of the cluster: the last few may lie beyond the batch.
@@ -222,15 +236,13 @@ ADJOINT_HD inline std::int32_t correlation_tap(std::int32_t offset, std::int32_t
   return distance / dilation;
 }
 
-/// The filter's tap (kh * kernel_w + kw) of a step and a column, or -1 for none.
-ADJOINT_HD inline std::int32_t correlation_filter_tap(const CorrelationPlan& p, const CorrelationStep& step,
+/// The filter's tap (kh * kernel_w + kw) of a tap's place and a column, or -1 for none.
+ADJOINT_HD inline std::int32_t correlation_filter_tap(const CorrelationPlan& p, const CorrelationTap& tap,
                                                       const CorrelationColumn& column) {
   if (!column.valid) return -1;
-  if (!p.transposed) return step.h * p.kernel_w + step.w;
-  const std::int32_t kh =
-      correlation_tap(step.h, column.phase_h, p.out_stride_h, p.padding_h, p.dilation_h, p.kernel_h);
-  const std::int32_t kw =
-      correlation_tap(step.w, column.phase_w, p.out_stride_w, p.padding_w, p.dilation_w, p.kernel_w);
+  if (!p.transposed) return tap.h * p.kernel_w + tap.w;
+  const std::int32_t kh = correlation_tap(tap.h, column.phase_h, p.out_stride_h, p.padding_h, p.dilation_h, p.kernel_h);
+  const std::int32_t kw = correlation_tap(tap.w, column.phase_w, p.out_stride_w, p.padding_w, p.dilation_w, p.kernel_w);
   return kh < 0 || kw < 0 ? -1 : kh * p.kernel_w + kw;
 }
 
@@ -250,11 +262,33 @@ ADJOINT_HD inline std::int32_t correlation_block_half(const CorrelationPlan& p, 
   return pass.first_half * p.chunks + chunk * pass.halves + p.steps[step].first_half;
 }
 
+/// One of a gathering step's units of K: an index into taps, and which of its units; -1 for none.
+struct CorrelationUnit {
+  std::int32_t tap, channel;
+};
+
+ADJOINT_HD inline CorrelationUnit correlation_unit(const CorrelationPlan& p, const CorrelationPass& pass,
+                                                   std::int32_t step, std::int32_t unit) {
+  const std::int32_t index = (step - pass.first_step) * kChunkUnits + unit;
+  const std::int32_t tap = index / p.stage_units;
+  if (tap >= pass.taps) return {-1, -1};
+  return {pass.first_tap + tap, index % p.stage_units};
+}
+
+/// Bytes of a block's table of gathering steps, an offset a unit of K, and of the zeros after it.
+ADJOINT_HD inline std::int32_t correlation_gather_bytes(const CorrelationPlan& p) {
+  if (!p.gathers) return 0;
+  const CorrelationClass& last = p.class_list[p.classes - 1];
+  const std::int32_t steps = (last.first_half + last.halves) / 2;
+  return 4 * (kChunkUnits * steps + (p.rows * p.cols + 3) / 4 * 4 * (1 << p.log2_tile_n));
+}
+
 struct CorrelationLimits {
   std::int64_t smem_bytes_per_sm = 233472;  // sm_90; 1024 of a block's share are the system's
   std::int32_t most_columns = 256;
   std::int32_t cluster = 2;  // blocks that may share filter blocks
   std::int32_t most_blocks_per_sm = 2;
+  bool gathers = false;  // whether steps may
 };
 
 /// Bytes of dynamic shared memory that a block of the plan uses.

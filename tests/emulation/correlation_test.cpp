@@ -25,7 +25,8 @@ class CorrelationEmulation : public ::testing::Test {
                       const std::vector<double>& filter, const std::vector<double>& bias, std::vector<double> expected,
                       std::uint64_t seed, const Activation& activation) {
     cuda::CorrelationPlan plan;
-    if (!cuda::plan_correlation(g, transposed, M::kUnitElements, M::kSplit, {}, plan)) return false;
+    if (!cuda::plan_correlation(g, transposed, M::kUnitElements, M::kSplit, {.gathers = seed % 4 != 0}, plan))
+      return false;
     const std::size_t offset = seed % 9;
     Operand<T> in(x, offset), weights(filter, 0), biases(bias, 0);
     Operand<T> out(std::vector<double>(expected.size(), std::numeric_limits<double>::quiet_NaN()), seed % 5);

@@ -13,7 +13,7 @@ const CorrelationPlan* find_plan(const ConvProblem& problem) {
   const Arithmetic arithmetic = arithmetic_of(problem);
   return keep_plan<CorrelationPlan>(problem, [&](CorrelationPlan& plan) {
     return plan_correlation(problem.geometry, problem.role == ConvRole::kImage, unit_elements(arithmetic),
-                            arithmetic == Arithmetic::kFloat32, {}, plan);
+                            arithmetic == Arithmetic::kFloat32, {.gathers = true}, plan);
   });
 }
 
@@ -63,7 +63,8 @@ std::size_t workspace_bytes(const ConvProblem& problem) {
 
 bool correlation_pays(const CorrelationPlan& plan) {
   constexpr double kLeastUse = 1.0 / 32;  // below it the plain kernels are faster
-  const double k = static_cast<double>(plan.chunks) * kChunkUnits * plan.unit_channels;
+  double k = static_cast<double>(plan.chunks) * kChunkUnits * plan.unit_channels;
+  if (plan.gathers) k = plan.stage_units * plan.unit_channels;  // padded once a pass, not once a tap
   const double n = static_cast<double>(plan.tiles_per_class) * plan.tile_columns;
   return plan.k_channels / k * plan.class_columns / n >= kLeastUse;
 }

@@ -37,7 +37,8 @@ __device__ __forceinline__ auto& half_of(float (&sums)[kCount]) {
 /// units of K is read while products of this one are under way; two are kept, since a product reads its registers till
 /// its end.
 /// kOneRow: a warp's positions lie in one row of the tile, so that their places are constants apart.
-template <Arithmetic kArithmetic, int kColumns, bool kHalves, bool kOneRow, int kMTiles>
+/// kGathers: a table tells where a step's units lie.
+template <Arithmetic kArithmetic, int kColumns, bool kHalves, bool kOneRow, bool kGathers, int kMTiles>
 struct Multiplier {
   using Traits = ArithmeticTraits<kArithmetic>;
   static constexpr bool kSplit = Traits::kSplit;
@@ -49,12 +50,13 @@ struct Multiplier {
 
   const CorrelationPlan& p;
   const SharedLayout& layout;
-  const std::uint32_t four_units;                        // bytes from a stage's unit to the fourth after it
-  const std::uint32_t empty;                             // the slots' barriers that this lane arrives on, or 0
+  const std::uint32_t gather;                                 // shared address of the lane's entries of step 0
+  const std::uint32_t four_units;                             // bytes from a stage's unit to the fourth after it
+  const std::uint32_t empty;                                  // the slots' barriers that this lane arrives on, or 0
   std::uint32_t row[kOneRow ? 1 : kMTiles][kOneRow ? 1 : 2];  // of positions 8 apart, from a stage's first unit
   Ring x_ring, w_ring;
   std::uint32_t pending = 0;  // the barrier of the slot whose products may still be under way
-  std::uint32_t step_base;  // shared address of a step's first unit
+  std::uint32_t step_base;    // shared address of a step's first unit
   // Of the stage: where its steps end, and the step after them where there is one.
   int end_step, following_step;
   bool last_stage;
@@ -67,6 +69,7 @@ struct Multiplier {
   __device__ __forceinline__ Multiplier(const CorrelationPlan& plan, const SharedLayout& shared, int first_m, int lane)
       : p(plan),
         layout(shared),
+        gather(shared.gather + 16 * (lane % 4)),
         four_units(ptx::opaque(16U * plan.unit_pitch)),
         empty(lane < plan.cluster && !plan.weights_resident ? ptx::address_in_cluster(shared.w_empty, lane) : 0) {
 #pragma unroll
@@ -74,7 +77,7 @@ struct Multiplier {
 #pragma unroll
       for (int h = 0; h < (kOneRow ? 1 : 2); ++h) {
         const int m = first_m + 16 * j + 8 * h + lane / 4;
-        row[j][h] = 4 * (correlation_stage_offset(p, m) + lane % 4 * p.unit_pitch);
+        row[j][h] = 4 * (correlation_stage_offset(p, m) + (kGathers ? 0 : lane % 4 * p.unit_pitch));
       }
     }
 #pragma unroll
@@ -125,15 +128,25 @@ struct Multiplier {
     }
   }
 
-  /// Reads eight units of K from the first at a shared address on.
+  /// Reads eight units of K of a step, the first ones or the last.
   template <int kFragment>
-  __device__ __forceinline__ void read(std::uint32_t first_unit) {
+  __device__ __forceinline__ void read(int step) {
     auto& to = Traits::kHalf ? a[kFragment] : values;
+    std::uint32_t first, second;  // shared addresses of the lane's units, less its positions' offsets
+    if constexpr (kGathers) {
+      std::uint32_t offsets[2];
+      ptx::load_shared_pair(offsets, gather + 4 * (kChunkUnits * step + 2 * kFragment));
+      first = (offsets[0] & 1) != 0 ? layout.zeros : step_base + offsets[0];
+      second = (offsets[1] & 1) != 0 ? layout.zeros : step_base + offsets[1];
+    } else {
+      first = step_base + 2 * kFragment * four_units;
+      second = first + four_units;
+    }
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
 #pragma unroll
       for (int j = 0; j < kMTiles; ++j) {
-        const std::uint32_t unit = first_unit + r / 2 * four_units;
+        const std::uint32_t unit = r < 2 ? first : second;
         if constexpr (kOneRow) {
           to[j][r] = ptx::load_shared(row[0][0] + unit + 4 * (16 * j + r % 2 * 8));
         } else {
@@ -211,7 +224,7 @@ struct Multiplier {
   /// Waits for the ring's stage; `x_offset` is its first step's.
   __device__ __forceinline__ void enter_stage(std::int32_t x_offset) {
     ptx::mbarrier_wait(layout.x_full + 8 * x_ring.slot, x_ring.parity);
-    step_base = layout.x + x_ring.slot * 4 * kChunkUnits * p.unit_pitch + 4 * x_offset;
+    step_base = layout.x + x_ring.slot * 4 * (kGathers ? p.stage_units : kChunkUnits) * p.unit_pitch + 4 * x_offset;
   }
 
   /// Every lane for itself: one lane after a __syncwarp is 1% faster at best, and racecheck takes it for a race.
@@ -228,16 +241,15 @@ struct Multiplier {
     for (int s = first; s < end; ++s) {
       const bool leaves = s + 1 == end_step, ends = leaves && last_stage;
       const int next = ends ? s : leaves ? following_step : s + 1;
-      const std::int32_t x_offset = p.steps[s].x_offset, next_offset = p.steps[next].x_offset;
-      const std::uint32_t second = step_base + 2 * four_units;
+      const std::int32_t x_offset = p.steps[s].tap.x_offset, next_offset = p.steps[next].tap.x_offset;
       ptx::mbarrier_wait(layout.w_full + 8 * w_ring.slot, p.weights_resident ? 0 : w_ring.parity);
       const std::uint64_t b = wgmma::matrix_descriptor(layout.w + w_ring.slot * kBlockBytes, kWidth * 16);
       multiply<kRange, 0>(b);
-      if constexpr (kReadAhead) read<1>(second);
+      if constexpr (kReadAhead) read<1>(s);
       wgmma::wait<1>();
       release_fragment<1>();
       release_slot();
-      if constexpr (!kReadAhead) read<1>(second);
+      if constexpr (!kReadAhead) read<1>(s);
       round<1>();
       multiply<kRange, 1>(b + ((8 * kWidth * 4) >> 4));
       if constexpr (!kReadAhead) {
@@ -250,7 +262,7 @@ struct Multiplier {
       } else {
         step_base += 4 * (next_offset - x_offset);
       }
-      if (!ends) read<0>(step_base);
+      if (!ends) read<0>(next);
       if constexpr (kReadAhead) {
         wgmma::wait<1>();
         release_fragment<0>();
@@ -268,8 +280,9 @@ struct Multiplier {
     clear();
     pending = 0;
     if (c.passes == 0) return;
-    enter_stage(p.steps[p.passes[c.first_pass].first_step].x_offset);
-    read<0>(step_base);
+    const int first_step = p.passes[c.first_pass].first_step;
+    enter_stage(p.steps[first_step].tap.x_offset);
+    read<0>(first_step);
     round<0>();
 #pragma unroll 1
     for (int i = c.first_pass; i < end_pass; ++i) {
@@ -295,13 +308,13 @@ struct Multiplier {
   }
 };
 
-template <Arithmetic kArithmetic, int kColumns, bool kHalves, bool kOneRow, int kMTiles>
+template <Arithmetic kArithmetic, int kColumns, bool kHalves, bool kOneRow, bool kGathers, int kMTiles>
 __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, const CorrelationOperands& operands,
                                                    const SharedLayout& layout, ColumnEntry* entries, float* staging,
                                                    int warpgroup, int warp, int lane) {
   using T = typename ArithmeticTraits<kArithmetic>::Element;
   const int first_m = warpgroup * 64 * kMTiles + warp * 16 * kMTiles;
-  Multiplier<kArithmetic, kColumns, kHalves, kOneRow, kMTiles> multiplier(p, layout, first_m, lane);
+  Multiplier<kArithmetic, kColumns, kHalves, kOneRow, kGathers, kMTiles> multiplier(p, layout, first_m, lane);
   const int tiles = static_cast<int>(p.tiles());
   for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
     int class_index;
@@ -324,7 +337,8 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
   }
 }
 
-template <Arithmetic kArithmetic, int kColumns, bool kHalves, bool kOneRow, int kMTiles, int kConsumers, int kBlocksPerSM>
+template <Arithmetic kArithmetic, int kColumns, bool kHalves, bool kOneRow, bool kGathers, int kMTiles, int kConsumers,
+          int kBlocksPerSM>
 __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
     correlation_kernel(const __grid_constant__ CorrelationPlan plan, const CorrelationOperands operands) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which nothing launches
@@ -343,7 +357,9 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
   layout.w_empty = layout.w_full + 8 * kMaxSlots;
   layout.w = smem_base + kCorrelationBarrierBytes + kConsumers * (kColumns * sizeof(ColumnEntry) + 16 * kStagingFloats);
   layout.items = layout.w + 4 * plan.w_slots * plan.w_block_units;
-  layout.x = layout.items + 8 * plan.unit_pitch;
+  layout.gather = layout.zeros = layout.items + 8 * plan.unit_pitch;
+  layout.x = layout.gather + (kGathers ? correlation_gather_bytes(plan) : 0);
+  if constexpr (kGathers) fill_gather(plan, layout, smem + (layout.gather - smem_base));
   layout.x_stages = operands.load_bytes == 2 ? plan.x_stages / 2 : plan.x_stages;
   if (threadIdx.x == 0) {
     for (int i = 0; i < plan.x_stages; ++i) {
@@ -367,15 +383,17 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
   if (warpgroup == kConsumers) {
     ptx::lower_register_limit<kConsumers == 2 ? 88 : 64>();
     if (warp < kLoaderThreads / 32) {
-      stage_input<kHalf>(plan, operands, layout, static_cast<int>(threadIdx.x) - 128 * kConsumers);
+      stage_input<kHalf, kGathers>(plan, operands, layout, static_cast<int>(threadIdx.x) - 128 * kConsumers);
     } else if (lane == 0) {
       stream_filter(plan, operands, layout);
     }
   } else {
     ptx::raise_register_limit<kConsumers == 2 ? 208 : 192>();
-    multiply_and_store<kArithmetic, kColumns, kHalves, kOneRow, kMTiles>(plan, operands, layout, entries + warpgroup * kColumns,
-                                                                staging + (warpgroup * 4 + warp) * kStagingFloats,
-                                                                warpgroup, warp, lane);
+    multiply_and_store<kArithmetic, kColumns, kHalves, kOneRow, kGathers, kMTiles>(plan, operands, layout,
+                                                                                   entries + warpgroup * kColumns,
+                                                                                   staging + (warpgroup * 4 + warp) *
+                                                                                                 kStagingFloats,
+                                                                                   warpgroup, warp, lane);
   }
   if (plan.cluster > 1) ptx::cluster_barrier();
 #endif

@@ -150,7 +150,7 @@ struct Multiplier {
   __device__ __forceinline__ void multiply_step(const CorrelationStep& step, std::uint32_t stage, std::uint32_t block,
                                                 int lane) {
     const std::uint32_t four_units = step.halves() * (kColumns / 2) * 16, tails = kChunkUnits / 4 * four_units;
-    std::uint32_t unit = stage + kSize * step.x_offset, b = block + lane % 8 * 16;
+    std::uint32_t unit = stage + kSize * step.tap.x_offset, b = block + lane % 8 * 16;
     b += kSplit ? lane / 8 % 2 * four_units + lane / 16 * tails : lane / 8 * four_units;
 #pragma unroll
     for (int k = 0; k < kChunkUnits / 8; k += kDepths) {

@@ -8,23 +8,32 @@
 
 namespace adjoint::cuda::correlation {
 
-/// Four units of K that a thread packs: where they lie in the filter, and one of every four rows of a block.
-template <Arithmetic kArithmetic>
-__device__ __forceinline__ void pack_units(const CorrelationPlan& plan, const void* filter_pointer, std::int64_t first,
-                                           std::int64_t k_stride, int k, int columns, std::uint32_t* to) {
+/// What a unit of K holds for one column: its first channel, and where channel 0's tap lies in the filter; -1 for
+/// zeros.
+struct PackedUnit {
+  std::int64_t first;
+  int unit;
+};
+
+/// Four units of K that a thread packs, one of every four rows of a block; locate(i) gives the i-th.
+template <Arithmetic kArithmetic, class Locate>
+__device__ __forceinline__ void pack_units(const CorrelationPlan& plan, const void* filter_pointer,
+                                           const Locate& locate, std::int64_t k_stride, int columns,
+                                           std::uint32_t* to) {
   using Traits = ArithmeticTraits<kArithmetic>;
   const auto* filter = static_cast<const typename Traits::Element*>(filter_pointer);
 #pragma unroll
   for (int i = 0; i < kChunkUnits / 4; ++i, to += 4 * columns) {
+    const auto [first, unit] = locate(i);
     if constexpr (Traits::kHalf) {
       const auto* halves = reinterpret_cast<const std::uint16_t*>(filter);
-      const int channel = 2 * (k + 4 * i);
+      const int channel = 2 * unit;
       const std::uint32_t low = first >= 0 && channel < plan.k_channels ? halves[first + channel * k_stride] : 0;
       const std::uint32_t high =
           first >= 0 && channel + 1 < plan.k_channels ? halves[first + (channel + 1) * k_stride] : 0;
       *to = low | high << 16;
     } else {
-      const int channel = k + 4 * i;
+      const int channel = unit;
       const float value = first >= 0 && channel < plan.k_channels ? filter[first + channel * k_stride] : 0.0F;
       if constexpr (Traits::kSplit) {
         split_tf32(value, to[0], to[kChunkUnits * columns]);
@@ -50,7 +59,6 @@ __global__ void pack_filter_kernel(const __grid_constant__ CorrelationPlan plan,
             thread = static_cast<int>(threadIdx.x);
   const int at_once = slots < threads ? slots : threads;
   for (int slot = thread % at_once; slot < slots; slot += at_once) {
-    const int k = chunk * kChunkUnits + slot % 4;
     const CorrelationColumn column = correlation_column(plan, work, slot / 4);
     const std::int64_t pair =
         work.group * std::int64_t{plan.k_channels} * plan.n_channels * taps + column.channel * n_stride;
@@ -60,10 +68,22 @@ __global__ void pack_filter_kernel(const __grid_constant__ CorrelationPlan plan,
         const CorrelationColumns range = correlation_columns(plan, plan.steps[s]);
         const int within = slot / 4 - range.first;
         if (within < 0 || within >= range.count) continue;
-        const int tap = correlation_filter_tap(plan, plan.steps[s], column);
         const std::int64_t half = work.first_half + correlation_block_half(plan, pass, chunk, s);
-        pack_units<kArithmetic>(plan, filter, tap < 0 ? -1 : pair + tap, k_stride, k, range.count,
-                                blocks + half * (plan.w_block_units / 2) + 4 * within + slot % 4);
+        std::uint32_t* to = blocks + half * (plan.w_block_units / 2) + 4 * within + slot % 4;
+        if (plan.gathers) {
+          const auto locate = [&](int quad) {
+            const CorrelationUnit unit = correlation_unit(plan, pass, s, 4 * quad + slot % 4);
+            const int tap = unit.tap < 0 ? -1 : correlation_filter_tap(plan, plan.taps[unit.tap], column);
+            return PackedUnit{tap < 0 ? -1 : pair + tap, unit.channel};
+          };
+          pack_units<kArithmetic>(plan, filter, locate, k_stride, range.count, to);
+        } else {
+          const int tap = correlation_filter_tap(plan, plan.steps[s].tap, column);
+          const auto locate = [&](int quad) {
+            return PackedUnit{tap < 0 ? -1 : pair + tap, chunk * kChunkUnits + slot % 4 + 4 * quad};
+          };
+          pack_units<kArithmetic>(plan, filter, locate, k_stride, range.count, to);
+        }
       }
     }
   }

@@ -12,18 +12,18 @@ namespace adjoint::cuda::correlation {
 using Kernel = void (*)(CorrelationPlan, CorrelationOperands);
 
 template <Arithmetic kArithmetic, std::size_t kIndex>
-inline constexpr CorrelationTile kTileOf = ArithmeticTraits<kArithmetic>::kSplit
-                                               ? kSplitCorrelationTiles[kIndex % std::size(kSplitCorrelationTiles)]
-                                               : kCorrelationTiles[kIndex];
+inline constexpr CorrelationTile kTileOf =
+    ArithmeticTraits<kArithmetic>::kSplit ? kSplitCorrelationTiles[kIndex % std::size(kSplitCorrelationTiles)]
+                                          : kCorrelationTiles[kIndex];
 
-template <Arithmetic kArithmetic, std::size_t kIndex, bool kHalves>
+template <Arithmetic kArithmetic, std::size_t kIndex, bool kHalves, bool kGathers>
 Kernel select_rows(const CorrelationPlan& plan) {
   constexpr CorrelationTile kTile = kTileOf<kArithmetic, kIndex>;
   if (plan.one_row()) {
-    return correlation_kernel<kArithmetic, kTile.columns, kHalves, true, kTile.m_tiles, kTile.consumers,
+    return correlation_kernel<kArithmetic, kTile.columns, kHalves, true, kGathers, kTile.m_tiles, kTile.consumers,
                               kTile.blocks_per_sm>;
   }
-  return correlation_kernel<kArithmetic, kTile.columns, kHalves, false, kTile.m_tiles, kTile.consumers,
+  return correlation_kernel<kArithmetic, kTile.columns, kHalves, false, kGathers, kTile.m_tiles, kTile.consumers,
                             kTile.blocks_per_sm>;
 }
 
@@ -36,10 +36,13 @@ Kernel select_kernel(const CorrelationPlan& plan) {
   if constexpr (kIndex + 1 < kTiles) {
     if (plan.tile_columns != kTile.columns) return select_kernel<kArithmetic, kIndex + 1>(plan);
   }
-  if constexpr (kTile.halves) {
-    if (plan.halves()) return select_rows<kArithmetic, kIndex, true>(plan);
+  if constexpr (kTile.gathers()) {
+    if (plan.gathers) return select_rows<kArithmetic, kIndex, false, true>(plan);
   }
-  return select_rows<kArithmetic, kIndex, false>(plan);
+  if constexpr (kTile.halves) {
+    if (plan.halves()) return select_rows<kArithmetic, kIndex, true, false>(plan);
+  }
+  return select_rows<kArithmetic, kIndex, false, false>(plan);
 }
 
 /// Of pack_filter_kernel.

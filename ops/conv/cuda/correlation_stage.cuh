@@ -31,7 +31,7 @@ struct Ring {
 };
 
 struct SharedLayout {
-  std::uint32_t x_full, x_empty, w_full, w_empty, items, w, x;  // shared-memory addresses
+  std::uint32_t x_full, x_empty, w_full, w_empty, items, gather, zeros, w, x;  // shared-memory addresses
   int x_stages;
 };
 
@@ -47,8 +47,35 @@ struct StageItem {
   __device__ __forceinline__ int unit() const { return destination >> 7; }
 };
 
+/// Where gathering steps find their units: byte offsets into a stage, [step][unit % 4][unit / 4]; 1 for the zeros that
+/// stand in after the last, which products with whatever is staged would turn to NaN where that is infinite.
+__device__ __forceinline__ void fill_gather(const CorrelationPlan& p, SharedLayout& layout, unsigned char* table) {
+  auto* offsets = reinterpret_cast<std::uint32_t*>(table);
+  int steps = 0;
+  for (int i = 0; i < p.classes; ++i) {
+    const CorrelationClass& c = p.class_list[i];
+    for (int j = c.first_pass; j < c.first_pass + c.passes; ++j) {
+      const CorrelationPass& pass = p.passes[j];
+      steps = pass.end_step;
+      const int end = kChunkUnits * pass.end_step;
+      for (int k = kChunkUnits * pass.first_step + static_cast<int>(threadIdx.x); k < end;
+           k += static_cast<int>(blockDim.x)) {
+        const int place = k % kChunkUnits;
+        const CorrelationUnit unit = correlation_unit(p, pass, k / kChunkUnits, place % 4 * 4 + place / 4);
+        offsets[k] = unit.tap < 0
+                         ? 1
+                         : static_cast<std::uint32_t>(4 * (p.taps[unit.tap].x_offset + unit.channel * p.unit_pitch));
+      }
+    }
+  }
+  layout.zeros = layout.gather + 4 * kChunkUnits * steps;
+  const int words = correlation_gather_bytes(p) / 4;
+  for (int k = kChunkUnits * steps + static_cast<int>(threadIdx.x); k < words; k += static_cast<int>(blockDim.x))
+    offsets[k] = 0;
+}
+
 /// One loader thread. kBytes of a row at once; kStrided: conv, whose rows are split by position modulo stride.
-template <bool kHalf, int kBytes, bool kStrided>
+template <bool kHalf, int kBytes, bool kStrided, bool kGathers>
 class Stager {
   using Element = std::conditional_t<kHalf, std::uint16_t, float>;
   // Halves of any alignment: a copy takes the word that holds one, and the second channel's words go to a stage of
@@ -56,9 +83,8 @@ class Stager {
   static constexpr bool kSingle = kBytes == 2;
   static constexpr int kWords = kSingle ? 1 : kBytes / 4;
   static constexpr int kItemUnits = kSingle ? 1 : kWords * (kHalf ? 2 : 1);
-  static constexpr int kChannels = kHalf ? 2 : 1;  // of a unit
-  static constexpr int kUnits = kHalf ? 2 : 4;     // that a thread handles of an item at once
-  static constexpr int kGroups = kChunkUnits / kUnits;
+  static constexpr int kChannels = kHalf ? 2 : 1;              // of a unit
+  static constexpr int kUnits = kGathers ? 1 : kHalf ? 2 : 4;  // that a thread handles of an item at once
 
   const CorrelationPlan& p_;
   const SharedLayout& layout_;
@@ -104,7 +130,8 @@ class Stager {
   __device__ __forceinline__ std::int64_t plane() const { return static_cast<std::int64_t>(p_.in_h) * p_.in_w; }
   __device__ __forceinline__ std::int64_t sample() const { return plane() * (p_.k_channels * p_.groups); }
   __device__ __forceinline__ int plane_units() const { return p_.rows * p_.cols << p_.log2_tile_n; }
-  __device__ __forceinline__ int stage_bytes() const { return 4 * kChunkUnits * p_.unit_pitch; }
+  __device__ __forceinline__ int units() const { return kGathers ? p_.stage_units : kChunkUnits; }
+  __device__ __forceinline__ int stage_bytes() const { return 4 * units() * p_.unit_pitch; }
   __device__ __forceinline__ StageItem* items() const {
     return reinterpret_cast<StageItem*>(smem_ + (layout_.items - smem_base_));
   }
@@ -160,7 +187,7 @@ class Stager {
   __device__ __forceinline__ void for_share(const Body& body) const {
     int item = first_item_;
 #pragma unroll 1
-    for (int group = first_group_; group < kGroups;) {
+    for (int group = first_group_; group * kUnits < units();) {
       body(item, group * kUnits);
       item += item_stride_;
       group += group_stride_;
@@ -259,8 +286,8 @@ class Stager {
     if constexpr (kSingle) {
       const StageItem it = items()[item];
       const Element* const from = x_ + it.image() * sample() + it.source;
-      const auto first = static_cast<unsigned>(half_of_word(from)),
-                 second = static_cast<unsigned>(half_of_word(from + plane()));
+      const auto first = static_cast<unsigned>(half_of_word(from));
+      const auto second = static_cast<unsigned>(half_of_word(from + plane()));
 #pragma unroll
       for (int i = 0; i < kUnits; ++i, to += p_.unit_pitch) {
         to[place.x] = __byte_perm(to[place.x], to[place.y], 0x5410 + 0x22 * first + 0x2200 * second);
@@ -268,8 +295,9 @@ class Stager {
     } else {
       HalfPair<kWords, kStrided> pairs[kUnits];
 #pragma unroll
-      for (int i = 0; i < kUnits; ++i)
+      for (int i = 0; i < kUnits; ++i) {
         pairs[i].read(to + i * p_.unit_pitch + place.x, to + i * p_.unit_pitch + place.y);
+      }
 #pragma unroll
       for (int i = 0; i < kUnits; ++i) {
         pairs[i].write(to + i * p_.unit_pitch + place.x, to + i * p_.unit_pitch + place.y, swapped(item));
@@ -279,11 +307,11 @@ class Stager {
 };
 
 /// The loader warps: every tile's input, in the order of its walk.
-template <bool kHalf>
+template <bool kHalf, bool kGathers>
 __device__ __forceinline__ void stage_input(const CorrelationPlan& plan, const CorrelationOperands& operands,
                                             const SharedLayout& layout, int thread) {
   const auto run = [&]<int kBytes, bool kStrided>() {
-    Stager<kHalf, kBytes, kStrided>(plan, operands, layout, thread).run();
+    Stager<kHalf, kBytes, kStrided, kGathers>(plan, operands, layout, thread).run();
   };
   const bool strided = plan.in_stride_w != 1;
   if constexpr (kHalf) {

@@ -9,7 +9,8 @@ bool has_correlation_code(int device) {
   const DeviceGuard guard(device);
   cudaFuncAttributes attributes{};
   ADJOINT_CUDA(
-      cudaFuncGetAttributes(&attributes, correlation::correlation_kernel<Arithmetic::kTF32, 128, false, true, 2, 2, 1>));
+      cudaFuncGetAttributes(&attributes,
+                            correlation::correlation_kernel<Arithmetic::kTF32, 128, false, true, false, 2, 2, 1>));
   return attributes.binaryVersion == 90;
 }
 

@@ -175,7 +175,8 @@ TEST(CorrelationTiles, AreAllReached) {
       bool halves = false;
       for (const ConvCase& c : tile_cases()) {
         cuda::CorrelationPlan plan;
-        ASSERT_TRUE(cuda::plan_correlation(geometry(c), transposed, mode.unit_channels, mode.split, {}, plan))
+        ASSERT_TRUE(
+            cuda::plan_correlation(geometry(c), transposed, mode.unit_channels, mode.split, {.gathers = true}, plan))
             << c.name;
         columns.insert(plan.tile_columns);
         halves = halves || plan.halves();

@@ -116,24 +116,34 @@ void replay(const Problem& problem, const CorrelationPlan& p) {
             half_used[static_cast<std::size_t>(work.first_half + half)] = 1;
           }
         }
-        for (std::int32_t k = chunk * kChunkUnits * p.unit_channels; k < (chunk + 1) * kChunkUnits * p.unit_channels;
-             ++k) {
-          if (k >= p.k_channels) break;
-          const std::vector<std::int64_t> stage = staged_channel(p, pass, work, k, problem.x);
-          for (std::int32_t s = pass.first_step; s < pass.end_step; ++s) {
-            const CorrelationColumns range = correlation_columns(p, p.steps[s]);
+        // Every product of a chunk: a step's units of K, and each unit's channels.
+        std::vector<std::vector<std::int64_t>> channels;
+        for (std::int32_t k = 0; k < p.stage_units * p.unit_channels; ++k) {
+          channels.push_back(staged_channel(p, pass, work, chunk * kChunkUnits * p.unit_channels + k, problem.x));
+        }
+        for (std::int32_t s = pass.first_step; s < pass.end_step; ++s) {
+          const CorrelationColumns range = correlation_columns(p, p.steps[s]);
+          for (std::int32_t k = 0; k < kChunkUnits * p.unit_channels; ++k) {
+            CorrelationUnit unit{0, k / p.unit_channels};
+            if (p.gathers) unit = correlation_unit(p, pass, s, unit.channel);
+            if (unit.tap < 0) continue;
+            const CorrelationTap& place = p.gathers ? p.taps[unit.tap] : p.steps[s].tap;
+            const std::int32_t staged = unit.channel * p.unit_channels + k % p.unit_channels;
+            const std::int32_t channel = chunk * kChunkUnits * p.unit_channels + staged;
+            if (channel >= p.k_channels) continue;
             for (std::int32_t j = range.first; j < range.first + range.count; ++j) {
               const CorrelationColumn column = correlation_column(p, work, j);
-              const std::int32_t tap = correlation_filter_tap(p, p.steps[s], column);
+              const std::int32_t tap = correlation_filter_tap(p, place, column);
               if (tap < 0) continue;
               const std::int64_t pair =
-                  p.transposed ? (std::int64_t{work.group} * p.k_channels + k) * p.n_channels + column.channel
-                               : (std::int64_t{work.group} * p.n_channels + column.channel) * p.k_channels + k;
+                  p.transposed ? (std::int64_t{work.group} * p.k_channels + channel) * p.n_channels + column.channel
+                               : (std::int64_t{work.group} * p.n_channels + column.channel) * p.k_channels + channel;
               const std::int64_t weight = problem.filter[static_cast<std::size_t>(pair * taps + tap)];
               for (int m = 0; m < positions; ++m) {
-                const std::int64_t at = correlation_stage_offset(p, m) + p.steps[s].x_offset;
+                const std::int64_t at = correlation_stage_offset(p, m) + place.x_offset;
                 ASSERT_LT(at, p.unit_pitch);
-                sums[static_cast<std::size_t>(m * p.tile_columns + j)] += weight * stage[static_cast<std::size_t>(at)];
+                sums[static_cast<std::size_t>(m * p.tile_columns + j)] +=
+                    weight * channels[static_cast<std::size_t>(staged)][static_cast<std::size_t>(at)];
               }
             }
           }
@@ -169,13 +179,17 @@ void check(const ConvGeometry& g, std::int64_t smem_bytes = CorrelationLimits{}.
     for (const auto& [unit_channels, split] : {std::pair{1, false}, std::pair{1, true}, std::pair{2, false}}) {
       SCOPED_TRACE(testing::Message() << "transposed " << transposed << ", unit_channels " << unit_channels
                                       << ", split " << split);
-      CorrelationPlan plan;
-      ASSERT_TRUE(plan_correlation(g, transposed, unit_channels, split, {smem_bytes}, plan));
-      EXPECT_EQ(plan.unit_pitch % 32, 8);
-      EXPECT_GE(plan.x_stages, 2);
-      EXPECT_LE(correlation_smem_bytes(plan), smem_bytes / plan.blocks_per_sm);
-      replay(problem, plan);
-      if (testing::Test::HasFatalFailure()) return;
+      for (const bool gathers : {false, true}) {
+        CorrelationPlan plan;
+        ASSERT_TRUE(plan_correlation(g, transposed, unit_channels, split,
+                                     {.smem_bytes_per_sm = smem_bytes, .gathers = gathers}, plan));
+        if (gathers && !plan.gathers) continue;
+        EXPECT_EQ(plan.unit_pitch % 32, 8);
+        EXPECT_GE(plan.x_stages, 2);
+        EXPECT_LE(correlation_smem_bytes(plan), smem_bytes / plan.blocks_per_sm);
+        replay(problem, plan);
+        if (testing::Test::HasFatalFailure()) return;
+      }
     }
   }
 }
@@ -222,6 +236,15 @@ TEST(CorrelationPlan, PositionsAreNoMoreThanTheOutputNeeds) {
 }
 TEST(CorrelationPlan, OddStrides) { check(make_geometry(1, 2, 3, 1, {4, 9}, {7, 5}, {5, 3}, {2, 4}, {1, 1}, {4, 1})); }
 TEST(CorrelationPlan, OnePixel) { check(make_geometry(5, 7, 3, 1, {1, 1}, {4, 4}, {1, 1}, {0, 0}, {1, 1}, {0, 0})); }
+
+// One channel and 81 taps, cut into passes by the row's residue: whole steps but for the last of each pass.
+TEST(CorrelationPlan, FewChannelsGather) {
+  CorrelationPlan plan;
+  const ConvGeometry g = make_geometry(16, 1, 56, 1, {256, 256}, {9, 9}, {3, 3}, {4, 4}, {1, 1}, {2, 2});
+  ASSERT_TRUE(plan_correlation(g, false, 1, false, {.gathers = true}, plan));
+  EXPECT_TRUE(plan.gathers);
+  EXPECT_EQ(plan.class_list[0].steps, 6);
+}
 
 // Little shared memory forces passes by row, by plane and by single step.
 TEST(CorrelationPlan, PassesUnderLittleSharedMemory) {

@@ -61,7 +61,7 @@ TEST_P(ConvVariants, CorrelationTilesAreAllReached) {
   for (const ConvCase& c : variant_cases()) {
     for (const bool transposed : {false, true}) {
       cuda::CorrelationPlan plan;
-      if (cuda::plan_correlation(geometry(c), transposed, unit(), splits(), {}, plan)) {
+      if (cuda::plan_correlation(geometry(c), transposed, unit(), splits(), {.gathers = true}, plan)) {
         reached.insert(plan.tile_columns);
       }
     }
