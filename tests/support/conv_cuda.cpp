@@ -128,6 +128,12 @@ ConvOperands real_operands(cuda::ConvRole role, const ConvGeometry& g, DType dty
   return operands(role, g, dtype, {0, 0, 0}, seed);
 }
 
+Tensor displaced(const Tensor& tensor, std::int64_t offset) {
+  if (!tensor.defined()) return {};
+  Tensor flat = Tensor::empty({offset + tensor.numel()}, {.dtype = tensor.dtype(), .device = kCUDA});
+  return flat.narrow(0, offset, tensor.numel()).reshape(tensor.shape()).copy_(tensor);
+}
+
 cuda::ConvProblem conv_problem(cuda::ConvRole role, const ConvGeometry& g, const ConvMode& mode,
                                const ConvOperands& operands) {
   return {.role = role,

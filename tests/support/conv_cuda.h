@@ -6,22 +6,13 @@
 #include <adjoint/core/tensor.h>
 #include <adjoint/ops/conv/cuda/dispatch.h>
 #include <adjoint/tests/support/conv_cases.h>
+#include <adjoint/tests/support/conv_mode.h>
 
 #include <cstdint>
 #include <string>
 
 namespace adjoint::testing {
 
-/// What the tensor-core kernels compute with.
-struct ConvMode {
-  const char* name;
-  DType dtype;
-  Precision precision;
-};
-inline constexpr ConvMode kConvModes[] = {{"float32", kFloat32, Precision::kFull},
-                                          {"tf32", kFloat32, Precision::kTF32},
-                                          {"bfloat16", kBFloat16, Precision::kFull},
-                                          {"float16", kFloat16, Precision::kFull}};
 inline constexpr cuda::ConvRole kConvRoles[] = {cuda::ConvRole::kFeature, cuda::ConvRole::kImage,
                                                 cuda::ConvRole::kFilter};
 
@@ -45,6 +36,9 @@ ConvOperands integer_operands(cuda::ConvRole role, const ConvGeometry& g, DType 
                               std::int64_t second_magnitude, std::uint64_t seed);
 /// The same with reals in [-1, 1).
 ConvOperands real_operands(cuda::ConvRole role, const ConvGeometry& g, DType dtype, std::uint64_t seed);
+
+/// `tensor` on the GPU, `offset` elements into an allocation; undefined where it is.
+Tensor displaced(const Tensor& tensor, std::int64_t offset);
 
 /// The call without its result.
 cuda::ConvProblem conv_problem(cuda::ConvRole role, const ConvGeometry& g, const ConvMode& mode,

@@ -257,4 +257,10 @@ const std::vector<ConvCase>& conv_tile_cases() {
   return cases;
 }
 
+std::vector<ConvCase> conv_variant_cases() {
+  std::vector<ConvCase> cases = conv_layers();
+  cases.insert(cases.end(), conv_tile_cases().begin(), conv_tile_cases().end());
+  return cases;
+}
+
 }  // namespace adjoint::testing

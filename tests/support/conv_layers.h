@@ -11,5 +11,7 @@ namespace adjoint::testing {
 const std::vector<ConvCase>& conv_layers();
 /// Shapes for the tiles that those do not reach.
 const std::vector<ConvCase>& conv_tile_cases();
+/// Both.
+std::vector<ConvCase> conv_variant_cases();
 
 }  // namespace adjoint::testing

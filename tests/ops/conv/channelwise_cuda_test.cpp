@@ -3,14 +3,13 @@
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/ops/conv/cuda/dispatch.h>
-#include <adjoint/ops/conv/trio.h>
-#include <adjoint/tests/support/conv_oracle.h>
-#include <adjoint/tests/support/conv_problem.h>
-#include <adjoint/tests/support/values.h>
+#include <adjoint/tests/support/conv_trio.h>
 
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
+#include <vector>
 
 namespace adjoint::testing {
 namespace {
@@ -153,24 +152,9 @@ const std::vector<ConvCase>& grouped_cases() {
   return cases;
 }
 
-struct Results {
-  Tensor conv, conv_transpose, conv_weight;
-};
-
-Results run_trio(const ConvProblem& p, const TensorOptions& options) {
-  const ConvGeometry& g = p.geometry;
-  const Tensor image = p.image_tensor(options), filter = p.filter_tensor(options), feature = p.feature_tensor(options);
-  return {conv(image, filter, p.feature_bias_tensor(options), g),
-          conv_transpose(feature, filter, p.image_bias_tensor(options), g), conv_weight(image, feature, g)};
-}
-
 void expect_oracles(const ConvProblem& p, DType dtype) {
   SCOPED_TRACE(to_string(dtype));
-  const ConvGeometry& g = p.geometry;
-  const Results actual = run_trio(p, {.dtype = dtype, .device = kCUDA});
-  expect_values("conv", actual.conv, oracle::conv(g, p.image, p.filter, p.feature_bias));
-  expect_values("conv_transpose", actual.conv_transpose, oracle::conv_transpose(g, p.feature, p.filter, p.image_bias));
-  expect_values("conv_weight", actual.conv_weight, oracle::conv_weight(g, p.image, p.feature));
+  expect_trio_values(run_trio(p, {.dtype = dtype, .device = kCUDA}), oracle_trio(p));
 }
 
 TEST(ChannelwiseCuda, TakesTheCases) {
@@ -219,11 +203,9 @@ TEST(ChannelwiseCuda, RepeatsItsBits) {
   for (const ConvCase& c : grouped_cases()) {
     SCOPED_TRACE(c);
     const ConvProblem p = real_problem(geometry(c));
-    const Results first = run_trio(p, {.dtype = kFloat32, .device = kCUDA});
-    const Results again = run_trio(p, {.dtype = kFloat32, .device = kCUDA});
-    expect_same_bits("conv", again.conv, first.conv);
-    expect_same_bits("conv_transpose", again.conv_transpose, first.conv_transpose);
-    expect_same_bits("conv_weight", again.conv_weight, first.conv_weight);
+    const TensorOptions options{.dtype = kFloat32, .device = kCUDA};
+    const TrioTensors first = run_trio(p, options);
+    expect_same_trio("again", run_trio(p, options), first);
   }
 }
 

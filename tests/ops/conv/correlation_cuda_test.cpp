@@ -3,12 +3,11 @@
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/core/precision.h>
-#include <adjoint/ops/conv/correlation_plan.h>
-#include <adjoint/ops/conv/cuda/dispatch.h>
 #include <adjoint/ops/conv/trio.h>
-#include <adjoint/ops/join/join.h>
+#include <adjoint/tests/support/conv_cuda.h>
 #include <adjoint/tests/support/conv_oracle.h>
 #include <adjoint/tests/support/conv_problem.h>
+#include <adjoint/tests/support/conv_tiles.h>
 #include <adjoint/tests/support/values.h>
 
 #include <gtest/gtest.h>
@@ -16,99 +15,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
-#include <set>
 
 namespace adjoint::testing {
 namespace {
 
-struct Mode {
-  const char* name;
-  DType dtype;
-  Precision precision;
-  int unit_channels;
-  bool split;
-};
-constexpr Mode kModes[] = {{"float32", kFloat32, Precision::kFull, 1, true},
-                           {"tf32", kFloat32, Precision::kTF32, 1, false},
-                           {"bfloat16", kBFloat16, Precision::kFull, 2, false},
-                           {"float16", kFloat16, Precision::kFull, 2, false}};
-
-/// Shapes that between them use every tile, several chunks of channels, several passes and streamed filters.
-const std::vector<ConvCase>& tile_cases() {
-  static const std::vector<ConvCase> cases = {
-      {.name = "columns16", .in_channels = 20, .out_channels = 9, .input = {1, 700}, .kernel = {1, 3}},
-      {.name = "columns32",
-       .in_channels = 33,
-       .out_channels = 30,
-       .input = {9, 70},
-       .kernel = {3, 3},
-       .padding = {1, 1}},
-      {.name = "columns64",
-       .in_channels = 64,
-       .out_channels = 61,
-       .input = {1, 1024},
-       .kernel = {1, 5},
-       .dilation = {1, 3}},
-      {.name = "columns128", .in_channels = 130, .out_channels = 125, .input = {1, 515}, .kernel = {1, 3}},
-      {.name = "kernel_is_stride",
-       .in_channels = 256,
-       .out_channels = 128,
-       .input = {16, 16},
-       .kernel = {2, 2},
-       .stride = {2, 2}},
-      {.name = "stride2",
-       .in_channels = 70,
-       .out_channels = 64,
-       .input = {12, 40},
-       .kernel = {4, 4},
-       .stride = {2, 2},
-       .padding = {1, 1}},
-      {.name = "stride3",
-       .in_channels = 56,
-       .out_channels = 1,
-       .input = {20, 60},
-       .kernel = {9, 9},
-       .stride = {3, 3},
-       .padding = {4, 4},
-       .output_padding = {2, 2}},
-      {.name = "stride8",
-       .in_channels = 40,
-       .out_channels = 36,
-       .input = {1, 300},
-       .kernel = {1, 16},
-       .stride = {1, 8},
-       .padding = {0, 4}},
-      {.name = "far_taps",
-       .in_channels = 18,
-       .out_channels = 17,
-       .input = {30, 40},
-       .kernel = {3, 3},
-       .stride = {2, 2},
-       .padding = {9, 9},
-       .dilation = {9, 9}},
-      {.name = "groups",
-       .in_channels = 48,
-       .out_channels = 36,
-       .groups = 3,
-       .input = {10, 33},
-       .kernel = {3, 5},
-       .stride = {2, 1},
-       .padding = {1, 2},
-       .dilation = {1, 2}},
-  };
-  return cases;
-}
-
-/// `tensor` on the GPU, `offset` elements into an allocation.
-Tensor displaced(const Tensor& tensor, std::int64_t offset) {
-  const Tensor padding = Tensor::zeros({offset}, {.dtype = tensor.dtype()});
-  const Tensor flat = cat({padding, tensor.reshape({tensor.numel()})}).to(kCUDA);
-  return flat.narrow(0, offset, tensor.numel()).reshape(tensor.shape());
-}
-
 /// Calls compute(name) with each kernel that takes the problem forced, those for other architectures too.
 template <class Compute>
-void for_every_kernel(cuda::ConvRole role, const ConvGeometry& g, const Mode& mode, const Compute& compute) {
+void for_every_kernel(cuda::ConvRole role, const ConvGeometry& g, const ConvMode& mode, const Compute& compute) {
   const cuda::ConvProblem problem{.role = role,
                                   .geometry = g,
                                   .dtype = mode.dtype,
@@ -133,7 +46,7 @@ void expect_exact(const ConvCase& c, std::int64_t offset) {
       conv(p.image_tensor(wide), p.filter_tensor(wide), p.feature_bias_tensor(wide), g).to_vector<double>();
   const auto image =
       conv_transpose(p.feature_tensor(wide), p.filter_tensor(wide), p.image_bias_tensor(wide), g).to_vector<double>();
-  for (const Mode& mode : kModes) {
+  for (const ConvMode& mode : kConvModes) {
     SCOPED_TRACE(mode.name);
     const PrecisionGuard precision(mode.precision);
     const TensorOptions options{.dtype = mode.dtype};
@@ -158,32 +71,11 @@ TEST(CorrelationCuda, IntegersAreExactOverTheTable) {
 
 TEST(CorrelationCuda, IntegersAreExactInEveryTileAtAnyAddress) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
-  for (const ConvCase& c : tile_cases()) {
+  for (const ConvCase& c : correlation_tile_cases()) {
     SCOPED_TRACE(c);
     for (const std::int64_t offset : {0, 1, 2, 4, 7}) {
       SCOPED_TRACE(offset);
       expect_exact(c, offset);
-    }
-  }
-}
-
-// Runs without a GPU: a tile that no case above reaches would be untested.
-TEST(CorrelationTiles, AreAllReached) {
-  for (const Mode& mode : kModes) {
-    for (const bool transposed : {false, true}) {
-      std::set<int> columns;
-      bool halves = false;
-      for (const ConvCase& c : tile_cases()) {
-        cuda::CorrelationPlan plan;
-        ASSERT_TRUE(
-            cuda::plan_correlation(geometry(c), transposed, mode.unit_channels, mode.split, {.gathers = true}, plan))
-            << c.name;
-        columns.insert(plan.tile_columns);
-        halves = halves || plan.halves();
-      }
-      EXPECT_EQ(columns, mode.split ? (std::set<int>{16, 32, 64, 128}) : (std::set<int>{16, 32, 64, 128, 256}))
-          << mode.name << (transposed ? " conv_transpose" : " conv");
-      EXPECT_EQ(halves, transposed && !mode.split) << mode.name;
     }
   }
 }
@@ -211,7 +103,7 @@ void expect_nonfinite(const ConvCase& c, double value) {
   const std::int64_t channel = at / g.feature_plane() % g.feature_channels,
                      n = at / g.feature_plane() / g.feature_channels;
   const auto expected = oracle::conv_transpose(g, p.feature, p.filter, p.image_bias);
-  for (const Mode& mode : kModes) {
+  for (const ConvMode& mode : kConvModes) {
     SCOPED_TRACE(mode.name);
     const PrecisionGuard precision(mode.precision);
     const TensorOptions options{.dtype = mode.dtype, .device = kCUDA};

@@ -1,8 +1,7 @@
 // CPU against CUDA over the whole case table, gradients on the GPU, and the same bits from run to run.
 
 #include <adjoint/core/gradcheck.h>
-#include <adjoint/ops/conv/trio.h>
-#include <adjoint/tests/support/conv_problem.h>
+#include <adjoint/tests/support/conv_trio.h>
 #include <adjoint/tests/support/values.h>
 
 #include <gtest/gtest.h>
@@ -10,46 +9,29 @@
 namespace adjoint::testing {
 namespace {
 
-struct Results {
-  Tensor conv, conv_transpose, conv_weight;
-};
-
-Results run_trio(const ConvProblem& p, const TensorOptions& options) {
-  const ConvGeometry& g = p.geometry;
-  const Tensor image = p.image_tensor(options), filter = p.filter_tensor(options), feature = p.feature_tensor(options);
-  return {conv(image, filter, p.feature_bias_tensor(options), g),
-          conv_transpose(feature, filter, p.image_bias_tensor(options), g), conv_weight(image, feature, g)};
-}
-
 // Integers are exact in float64, and one rounding makes them what every other dtype must give.
 void expect_cpus_integers(const ConvCase& c) {
   const ConvProblem p = integer_problem(geometry(c));
-  const Results cpu = run_trio(p, {.dtype = kFloat64});
+  const TrioValues cpu = values_of(run_trio(p, {.dtype = kFloat64}));
   for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
     SCOPED_TRACE(to_string(dtype));
-    const Results cuda = run_trio(p, {.dtype = dtype, .device = kCUDA});
-    expect_values("conv", cuda.conv, cpu.conv.to_vector<double>());
-    expect_values("conv_transpose", cuda.conv_transpose, cpu.conv_transpose.to_vector<double>());
-    expect_values("conv_weight", cuda.conv_weight, cpu.conv_weight.to_vector<double>());
+    expect_trio_values(run_trio(p, {.dtype = dtype, .device = kCUDA}), cpu);
   }
 }
 
 void expect_near_and_repeatable_on_reals(const ConvCase& c) {
   const ConvProblem p = real_problem(geometry(c));
-  const Results cpu = run_trio(p, {.dtype = kFloat64});
+  const TrioValues cpu = values_of(run_trio(p, {.dtype = kFloat64}));
   for (const DType dtype : {kFloat32, kFloat64}) {
     SCOPED_TRACE(to_string(dtype));
-    const Results cuda = run_trio(p, {.dtype = dtype, .device = kCUDA});
-    const Results again = run_trio(p, {.dtype = dtype, .device = kCUDA});
+    const TrioTensors cuda = run_trio(p, {.dtype = dtype, .device = kCUDA});
     // Sums of at most 5000 products below 1, whose rounding errors add up like a random walk's steps. In float64 the
     // CPU's own errors count too: against 80-bit sums they reach 3e-13.
     const double tolerance = dtype == kFloat32 ? 2e-5 : 5000 * 0x1p-53;
-    expect_near("conv", cuda.conv, cpu.conv.to_vector<double>(), tolerance);
-    expect_near("conv_transpose", cuda.conv_transpose, cpu.conv_transpose.to_vector<double>(), tolerance);
-    expect_near("conv_weight", cuda.conv_weight, cpu.conv_weight.to_vector<double>(), tolerance);
-    expect_same_bits("conv again", again.conv, cuda.conv);
-    expect_same_bits("conv_transpose again", again.conv_transpose, cuda.conv_transpose);
-    expect_same_bits("conv_weight again", again.conv_weight, cuda.conv_weight);
+    expect_near("conv", cuda.conv, cpu.conv, tolerance);
+    expect_near("conv_transpose", cuda.conv_transpose, cpu.conv_transpose, tolerance);
+    expect_near("conv_weight", cuda.conv_weight, cpu.conv_weight, tolerance);
+    expect_same_trio("again", run_trio(p, {.dtype = dtype, .device = kCUDA}), cuda);
   }
 }
 

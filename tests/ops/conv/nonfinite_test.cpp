@@ -4,15 +4,13 @@
 #ifdef ADJOINT_WITH_CUDA
 #include <adjoint/ops/conv/cuda/dispatch.h>
 #endif
-#include <adjoint/ops/conv/trio.h>
-#include <adjoint/tests/support/conv_oracle.h>
-#include <adjoint/tests/support/conv_problem.h>
-#include <adjoint/tests/support/values.h>
+#include <adjoint/tests/support/conv_trio.h>
 
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <utility>
+#include <vector>
 
 namespace adjoint::testing {
 namespace {
@@ -24,18 +22,10 @@ constexpr std::int64_t kSmall = 20'000;  // multiply-adds; larger problems are p
 
 void expect_trio(const char* where, const ConvProblem& p, Device device) {
   SCOPED_TRACE(where);
-  const ConvGeometry& g = p.geometry;
-  const auto feature_values = oracle::conv(g, p.image, p.filter, p.feature_bias);
-  const auto image_values = oracle::conv_transpose(g, p.feature, p.filter, p.image_bias);
-  const auto filter_values = oracle::conv_weight(g, p.image, p.feature);
+  const TrioValues expected = oracle_trio(p);
   for (const DType dtype : {kFloat32, kFloat64}) {
     SCOPED_TRACE(to_string(dtype));
-    const TensorOptions options{.dtype = dtype, .device = device};
-    const Tensor image = p.image_tensor(options), filter = p.filter_tensor(options),
-                 feature = p.feature_tensor(options);
-    expect_values("conv", conv(image, filter, p.feature_bias_tensor(options), g), feature_values);
-    expect_values("conv_transpose", conv_transpose(feature, filter, p.image_bias_tensor(options), g), image_values);
-    expect_values("conv_weight", conv_weight(image, feature, g), filter_values);
+    expect_trio_values(run_trio(p, {.dtype = dtype, .device = device}), expected);
   }
 }
 
@@ -71,7 +61,7 @@ TEST_P(ConvNonFinite, AppearWhereTheOraclePutsThem) { check(GetParam(), kCPU); }
 INSTANTIATE_TEST_SUITE_P(Cases, ConvNonFinite, ::testing::ValuesIn(conv_cases()), ConvCaseName());
 
 #ifdef ADJOINT_WITH_CUDA
-// The tensor-core kernels promise less: correlation_cuda_test.cpp.
+// The tensor-core kernels promise less: nonfinite_cuda_test.cpp.
 TEST(ConvNonFiniteCuda, AppearWhereTheOraclePutsThem) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
   const cuda::ForceConvKernel plain("plain");

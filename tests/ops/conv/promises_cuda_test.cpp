@@ -42,12 +42,6 @@ Tensor result_of(const Call& call) {
   return out;
 }
 
-Tensor displaced(const Tensor& tensor, std::int64_t offset) {
-  if (!tensor.defined()) return {};
-  Tensor out = Tensor::empty({tensor.numel() + offset}, tensor.options()).narrow(0, offset, tensor.numel());
-  return out.copy_(tensor);
-}
-
 class ConvPromisesCuda : public ::testing::TestWithParam<ConvMode> {
  protected:
   void SetUp() override {

@@ -1,0 +1,39 @@
+#include <adjoint/tests/support/conv_trio.h>
+
+#include <adjoint/ops/conv/trio.h>
+#include <adjoint/tests/support/conv_oracle.h>
+#include <adjoint/tests/support/values.h>
+
+namespace adjoint::testing {
+
+TrioTensors run_trio(const ConvProblem& p, const TensorOptions& options) {
+  const ConvGeometry& g = p.geometry;
+  const Tensor image = p.image_tensor(options), filter = p.filter_tensor(options), feature = p.feature_tensor(options);
+  return {conv(image, filter, p.feature_bias_tensor(options), g),
+          conv_transpose(feature, filter, p.image_bias_tensor(options), g), conv_weight(image, feature, g)};
+}
+
+TrioValues oracle_trio(const ConvProblem& p) {
+  const ConvGeometry& g = p.geometry;
+  return {oracle::conv(g, p.image, p.filter, p.feature_bias),
+          oracle::conv_transpose(g, p.feature, p.filter, p.image_bias), oracle::conv_weight(g, p.image, p.feature)};
+}
+
+TrioValues values_of(const TrioTensors& tensors) {
+  return {tensors.conv.to_vector<double>(), tensors.conv_transpose.to_vector<double>(),
+          tensors.conv_weight.to_vector<double>()};
+}
+
+void expect_trio_values(const TrioTensors& actual, const TrioValues& expected) {
+  expect_values("conv", actual.conv, expected.conv);
+  expect_values("conv_transpose", actual.conv_transpose, expected.conv_transpose);
+  expect_values("conv_weight", actual.conv_weight, expected.conv_weight);
+}
+
+void expect_same_trio(const std::string& what, const TrioTensors& actual, const TrioTensors& expected) {
+  expect_same_bits("conv " + what, actual.conv, expected.conv);
+  expect_same_bits("conv_transpose " + what, actual.conv_transpose, expected.conv_transpose);
+  expect_same_bits("conv_weight " + what, actual.conv_weight, expected.conv_weight);
+}
+
+}  // namespace adjoint::testing
