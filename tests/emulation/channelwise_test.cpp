@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <random>
@@ -20,18 +19,6 @@ namespace adjoint::testing {
 namespace {
 
 constexpr std::size_t kSmemBytes = 48 * 1024;
-
-template <class T>
-void expect_same(const char* name, const T* got, const std::vector<double>& expected) {
-  SCOPED_TRACE(name);
-  int failures = 0;
-  for (std::size_t i = 0; i < expected.size() && failures < 3; ++i) {
-    const double value = cuda::to_float(got[i]), wanted = rounded<T>(expected[i]);
-    if (value == wanted || (std::isnan(value) && std::isnan(wanted))) continue;
-    ADD_FAILURE() << "element " << i << " of " << expected.size() << ": got " << value << ", expected " << wanted;
-    ++failures;
-  }
-}
 
 template <class T>
 void check_gather(const ConvProblem& p, bool transposed, std::uint64_t seed, std::set<std::string>& kernels) {
@@ -54,7 +41,8 @@ void check_gather(const ConvProblem& p, bool transposed, std::uint64_t seed, std
                   .seed = seed,
                   .smem_bytes = static_cast<std::size_t>(plan.smem_floats()) * 4},
                  [&] { kernel(plan, operands); });
-  expect_same(transposed ? "conv_transpose" : "conv", out.data(), expected);
+  SCOPED_TRACE(transposed ? "conv_transpose" : "conv");
+  expect_equal(out.data(), expected);
 }
 
 template <class T>
@@ -81,7 +69,8 @@ void check_weight(const ConvProblem& p, std::uint64_t seed, std::set<std::string
     cuda::channelwise::add_pair_splits<T>(partial.data(), out.data(), static_cast<std::int64_t>(p.filter.size()),
                                           plan.splits);
   });
-  expect_same("conv_weight", out.data(), oracle::conv_weight(p.geometry, p.image, p.feature));
+  SCOPED_TRACE("conv_weight");
+  expect_equal(out.data(), oracle::conv_weight(p.geometry, p.image, p.feature));
 }
 
 template <class T>

@@ -1,9 +1,7 @@
 // The mma.sync kernel of conv and conv_transpose on the emulator: exact on small integers in every arithmetic, at any
 // address, on any grid and in any order of execution.
-#include <adjoint/tests/emulation/kernel_run.h>
-#include <cuda_runtime.h>
+#include <adjoint/tests/emulation/correlation_run.h>
 #include <adjoint/ops/conv/cuda/correlation_mma_select.cuh>
-#include <adjoint/ops/conv/cuda/correlation_select.cuh>
 
 #include <gtest/gtest.h>
 
@@ -37,16 +35,12 @@ class CorrelationMmaEmulation : public ::testing::Test {
     cuda::CorrelationPlan plan;
     const Device& device = kDevices[seed % 4 == 3];
     ASSERT_TRUE(cuda::plan_correlation_mma(g, transposed, M::kArithmetic, device.limits, plan));
-    Operand<T> in(x, seed % 9), weights(filter, 0), biases(bias, 0);
+    Operand<T> in(x, seed % 9), biases(bias, 0);
     Operand<T> out(std::vector<double>(expected.size(), std::numeric_limits<double>::quiet_NaN()), seed % 5);
-    std::vector<std::uint32_t> blocks(static_cast<std::size_t>(plan.filter_units()) + 4);
-    auto* packed = blocks.data();
-    while (reinterpret_cast<std::uintptr_t>(packed) % 16 != 0) ++packed;
-    emulation::run({.grid = cuda::correlation::pack_grid(plan), .block = {32}, .seed = seed},
-                   [&] { cuda::correlation::pack_filter_kernel<M::kArithmetic>(plan, weights.data(), packed); });
+    PackedFilter<M::kArithmetic> packed(plan, filter, seed);
 
     const cuda::CorrelationOperands operands = cuda::correlation_mma::operands_of<T>(
-        plan, packed, {.first = in.data(), .bias = bias.empty() ? nullptr : biases.data(), .out = out.data()});
+        plan, packed.data(), {.first = in.data(), .bias = bias.empty() ? nullptr : biases.data(), .out = out.data()});
     cuda::correlation_mma::LoadOptions load = cuda::correlation_mma::load_options<T>(plan, in.data());
     load.ahead -= static_cast<std::int32_t>(seed / 2) % load.ahead;  // less far ahead is right too
     const auto kernel = cuda::correlation_mma::select_kernel<M::kArithmetic>(plan);
@@ -82,46 +76,8 @@ TYPED_TEST(CorrelationMmaEmulation, RandomGeometriesAreExact) {
 }
 
 TYPED_TEST(CorrelationMmaEmulation, EveryTileAndPathIsExact) {
-  const ConvCase cases[] = {
-      {.batch = 1, .in_channels = 20, .out_channels = 9, .input = {1, 700}, .kernel = {1, 3}},
-      {.batch = 1, .in_channels = 33, .out_channels = 30, .input = {9, 40}, .kernel = {3, 3}, .padding = {1, 1}},
-      {.batch = 1, .in_channels = 36, .out_channels = 61, .input = {1, 500}, .kernel = {1, 5}, .dilation = {1, 3}},
-      {.batch = 1, .in_channels = 40, .out_channels = 125, .input = {1, 515}, .kernel = {1, 3}},
-      {.batch = 1, .in_channels = 70, .out_channels = 128, .input = {16, 16}, .kernel = {1, 1}},
-      {.batch = 2, .in_channels = 64, .out_channels = 128, .input = {8, 8}, .kernel = {2, 2}, .stride = {2, 2}},
-      {.batch = 5,
-       .in_channels = 40,
-       .out_channels = 64,
-       .input = {8, 8},
-       .kernel = {4, 4},
-       .stride = {2, 2},
-       .padding = {1, 1}},
-      {.batch = 1,
-       .in_channels = 20,
-       .out_channels = 36,
-       .input = {1, 300},
-       .kernel = {1, 16},
-       .stride = {1, 8},
-       .padding = {0, 4}},
-      {.batch = 1,
-       .in_channels = 24,
-       .out_channels = 1,
-       .input = {12, 40},
-       .kernel = {9, 9},
-       .stride = {3, 3},
-       .padding = {4, 4},
-       .output_padding = {2, 2}},
-      {.batch = 1,
-       .in_channels = 18,
-       .out_channels = 17,
-       .input = {12, 20},
-       .kernel = {3, 3},
-       .stride = {2, 2},
-       .padding = {9, 9},
-       .dilation = {9, 9}},
-  };
   std::uint64_t seed = 0;
-  for (const ConvCase& c : cases) {
+  for (const ConvCase& c : every_tile_cases()) {
     this->compute_both(c, ++seed);
     if (seed % 3 != 0) this->compute_both(c, 9 * seed);  // aligned
   }
