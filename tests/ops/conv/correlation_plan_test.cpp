@@ -1,6 +1,7 @@
 // Replays the walk of every block of the tensor-core kernels on the CPU, with the kernels' own index arithmetic: staged
 // input, packed filter blocks, products, stores. Small integers, so one wrong index fails exactly.
 #include <adjoint/ops/conv/correlation_plan.h>
+#include <adjoint/tests/support/conv_geometries.h>
 
 #include <gtest/gtest.h>
 
@@ -11,31 +12,8 @@
 namespace adjoint::cuda {
 namespace {
 
-ConvGeometry make_geometry(std::int64_t batch, std::int64_t image_channels, std::int64_t feature_channels,
-                           std::int64_t groups, Extent2 feature, Extent2 kernel, Extent2 stride, Extent2 padding,
-                           Extent2 dilation, Extent2 output_padding) {
-  ConvGeometry g;
-  g.batch = batch;
-  g.image_channels = image_channels;
-  g.feature_channels = feature_channels;
-  g.groups = groups;
-  g.feature = feature;
-  g.kernel = kernel;
-  g.stride = stride;
-  g.padding = padding;
-  g.dilation = dilation;
-  for (int a = 0; a < 2; ++a) {
-    g.image[a] = (feature[a] - 1) * stride[a] - 2 * padding[a] + dilation[a] * (kernel[a] - 1) + output_padding[a] + 1;
-  }
-  return g;
-}
-
-std::vector<std::int64_t> small_integers(std::int64_t count, std::mt19937& random) {
-  std::vector<std::int64_t> values(static_cast<std::size_t>(count));
-  std::uniform_int_distribution<int> distribution(-4, 4);
-  for (auto& value : values) value = distribution(random);
-  return values;
-}
+using adjoint::testing::make_geometry;
+using adjoint::testing::small_integers;
 
 struct Problem {
   ConvGeometry g;
@@ -177,8 +155,8 @@ void check(const ConvGeometry& g, std::int64_t smem_bytes = CorrelationLimits{}.
     Problem problem{g, transposed, small_integers(transposed ? g.feature_numel() : g.image_numel(), random),
                     small_integers(g.filter_numel(), random)};
     for (const auto& [unit_channels, split] : {std::pair{1, false}, std::pair{1, true}, std::pair{2, false}}) {
-      SCOPED_TRACE(testing::Message() << "transposed " << transposed << ", unit_channels " << unit_channels
-                                      << ", split " << split);
+      SCOPED_TRACE(::testing::Message() << "transposed " << transposed << ", unit_channels " << unit_channels
+                                        << ", split " << split);
       for (const bool gathers : {false, true}) {
         CorrelationPlan plan;
         ASSERT_TRUE(plan_correlation(g, transposed, unit_channels, split,
@@ -188,7 +166,7 @@ void check(const ConvGeometry& g, std::int64_t smem_bytes = CorrelationLimits{}.
         EXPECT_GE(plan.x_stages, 2);
         EXPECT_LE(correlation_smem_bytes(plan), smem_bytes / plan.blocks_per_sm);
         replay(problem, plan);
-        if (testing::Test::HasFatalFailure()) return;
+        if (::testing::Test::HasFatalFailure()) return;
       }
     }
   }
@@ -273,12 +251,12 @@ TEST(CorrelationPlan, RandomGeometries) {
         g.padding[a] = 0;
       }
     }
-    SCOPED_TRACE(testing::Message() << "case " << i << ": kernel " << g.kernel[0] << "x" << g.kernel[1] << " stride "
-                                    << g.stride[0] << "x" << g.stride[1] << " dilation " << g.dilation[0] << "x"
-                                    << g.dilation[1] << " padding " << g.padding[0] << "x" << g.padding[1]
-                                    << " feature " << g.feature[0] << "x" << g.feature[1]);
+    SCOPED_TRACE(::testing::Message() << "case " << i << ": kernel " << g.kernel[0] << "x" << g.kernel[1] << " stride "
+                                      << g.stride[0] << "x" << g.stride[1] << " dilation " << g.dilation[0] << "x"
+                                      << g.dilation[1] << " padding " << g.padding[0] << "x" << g.padding[1]
+                                      << " feature " << g.feature[0] << "x" << g.feature[1]);
     check(g);
-    if (testing::Test::HasFatalFailure()) return;
+    if (::testing::Test::HasFatalFailure()) return;
   }
 }
 

@@ -1,6 +1,7 @@
 // Replays every block of conv_weight's tensor-core kernels on the CPU with the kernels' own index arithmetic. Small
 // integers, so a position left out, doubled or misplaced fails exactly.
 #include <adjoint/ops/conv/weight_plan.h>
+#include <adjoint/tests/support/conv_geometries.h>
 
 #include <gtest/gtest.h>
 
@@ -12,14 +13,10 @@
 namespace adjoint::cuda {
 namespace {
 
-using Values = std::vector<std::int64_t>;
+using adjoint::testing::make_geometry;
+using adjoint::testing::small_integers;
 
-Values small_integers(std::int64_t count, std::mt19937& random) {
-  Values values(static_cast<std::size_t>(count));
-  std::uniform_int_distribution<int> distribution(-4, 4);
-  for (auto& value : values) value = distribution(random);
-  return values;
-}
+using Values = std::vector<std::int64_t>;
 
 std::int64_t at(const Values& values, std::int64_t index) { return values[static_cast<std::size_t>(index)]; }
 
@@ -143,9 +140,9 @@ void check(const ConvGeometry& g) {
   const Values image = small_integers(g.image_numel(), random), feature = small_integers(g.feature_numel(), random);
   const Values filter = expected(g, image, feature);
   for (const auto& [unit_elements, split] : {std::pair{1, false}, std::pair{1, true}, std::pair{2, false}}) {
-    SCOPED_TRACE(testing::Message() << "unit_elements " << unit_elements << ", split " << split);
+    SCOPED_TRACE(::testing::Message() << "unit_elements " << unit_elements << ", split " << split);
     for (const bool wgmma : {false, true}) {
-      SCOPED_TRACE(testing::Message() << "wgmma " << wgmma);
+      SCOPED_TRACE(::testing::Message() << "wgmma " << wgmma);
       WeightPlan p;
       ASSERT_TRUE(wgmma ? plan_wgmma_weight(g, unit_elements, split, p) : plan_weight(g, unit_elements, split, p));
       EXPECT_EQ(p.image_pitch / unit_elements % 32, 4);
@@ -160,24 +157,6 @@ void check(const ConvGeometry& g) {
       ASSERT_EQ(replay(p, g, image, feature), filter);
     }
   }
-}
-
-ConvGeometry make_geometry(std::int64_t batch, std::int64_t ci, std::int64_t cf, std::int64_t groups, Extent2 feature,
-                           Extent2 kernel, Extent2 stride, Extent2 padding, Extent2 dilation, Extent2 output_padding) {
-  ConvGeometry g;
-  g.batch = batch;
-  g.image_channels = ci;
-  g.feature_channels = cf;
-  g.groups = groups;
-  g.feature = feature;
-  g.kernel = kernel;
-  g.stride = stride;
-  g.padding = padding;
-  g.dilation = dilation;
-  for (std::size_t a = 0; a < 2; ++a) {
-    g.image[a] = (feature[a] - 1) * stride[a] - 2 * padding[a] + dilation[a] * (kernel[a] - 1) + output_padding[a] + 1;
-  }
-  return g;
 }
 
 TEST(WeightPlan, Stride1) { check(make_geometry(2, 10, 9, 1, {1, 100}, {1, 3}, {1, 1}, {0, 0}, {1, 1}, {0, 0})); }
@@ -205,9 +184,9 @@ TEST(WeightPlan, RandomGeometries) {
       g.padding[a] = std::min(draw(0, g.dilation[a] * (g.kernel[a] - 1)), (unpadded - 1) / 2);
       g.image[a] = unpadded - 2 * g.padding[a];
     }
-    SCOPED_TRACE(testing::Message() << "case " << i);
+    SCOPED_TRACE(::testing::Message() << "case " << i);
     check(g);
-    if (testing::Test::HasFatalFailure()) return;
+    if (::testing::Test::HasFatalFailure()) return;
   }
 }
 
