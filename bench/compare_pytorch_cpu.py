@@ -7,12 +7,11 @@ weight.
 
     bench/compare_pytorch_cpu.py [--threads 2] [--rounds 15] [--isa avx2] [--only NAME] [--program build/bench/bench_conv_cpu]
 
-Needs Debian's python3-torch and libopenblas0-pthread (with the reference BLAS, PyTorch is no peer), and the program from a build with -DADJOINT_BUILD_BENCH=ON. Writes
-bench/results/pytorch_cpu.json (--out).
+Needs Debian's python3-torch and libopenblas0-pthread (with the reference BLAS, PyTorch is no peer), and the program from
+a build with -DADJOINT_BUILD_BENCH=ON. Writes bench/results/pytorch_cpu.json (--out).
 """
 
 import argparse
-import dataclasses
 import json
 import math
 import os
@@ -21,46 +20,33 @@ import statistics
 import subprocess
 import time
 
+from layers import Layer
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PARTS = {"forward": "forward", "both": "forward + backward"}
 
 
-@dataclasses.dataclass
-class Case:
-    name: str
-    batch: int
-    in_channels: int
-    out_channels: int
-    input: tuple
-    kernel: tuple
-    stride: tuple = (1, 1)
-    padding: tuple = (0, 0)
-    output_padding: tuple = (0, 0)
-    dilation: tuple = (1, 1)
-    groups: int = 1
-    rank: int = 2
-
-    def request(self, part, calls):
-        sizes = [*self.input, *self.kernel, *self.stride, *self.padding, *self.output_padding, *self.dilation]
-        return " ".join(map(str, [self.name, self.batch, self.in_channels, self.out_channels, self.groups, *sizes, part, calls]))
-
-
-def line(name, batch, in_channels, out_channels, length, kernel, stride=1, padding=0, dilation=1):
-    """A 1-D case: a unit height."""
-    return Case(name, batch, in_channels, out_channels, (1, length), (1, kernel), (1, stride), (0, padding),
-                dilation=(1, dilation), rank=1)
-
-
 CASES = [
-    line("128_128_k3", 1, 128, 128, 8192, 3),
-    line("32_64_k5_d3", 1, 32, 64, 16384, 5, dilation=3),
-    Case("32_32_k3x7", 1, 32, 32, (128, 128), (3, 7), padding=(1, 3)),
-    Case("dcgan_512_256_k4_s2", 4, 512, 256, (8, 8), (4, 4), (2, 2), (1, 1)),
-    Case("unet_256_128_k2_s2", 1, 256, 128, (64, 64), (2, 2), (2, 2)),
-    Case("fsrcnn_56_1_k9_s3", 1, 56, 1, (96, 96), (9, 9), (3, 3), (4, 4), (2, 2)),
-    line("hifigan_128_64_k4_s2", 1, 128, 64, 8192, 4, 2, 1),
-    Case("depthwise_128_k4_s2", 1, 128, 128, (64, 64), (4, 4), (2, 2), (1, 1), groups=128),
+    Layer("128_128_k3", 1, 128, 128, (8192,), (3,)),
+    Layer("32_64_k5_d3", 1, 32, 64, (16384,), (5,), dilation=(3,)),
+    Layer("32_32_k3x7", 1, 32, 32, (128, 128), (3, 7), padding=(1, 3)),
+    Layer("dcgan_512_256_k4_s2", 4, 512, 256, (8, 8), (4, 4), (2, 2), (1, 1)),
+    Layer("unet_256_128_k2_s2", 1, 256, 128, (64, 64), (2, 2), (2, 2)),
+    Layer("fsrcnn_56_1_k9_s3", 1, 56, 1, (96, 96), (9, 9), (3, 3), (4, 4), (2, 2)),
+    Layer("hifigan_128_64_k4_s2", 1, 128, 64, (8192,), (4,), (2,), (1,)),
+    Layer("depthwise_128_k4_s2", 1, 128, 128, (64, 64), (4, 4), (2, 2), (1, 1), groups=128),
 ]
+
+
+def request(layer, part, calls):
+    """The program's line for it; a 1-D layer has a unit height."""
+    height = 2 - layer.rank
+    a = layer.attributes
+    units = [(layer.input, 1), (layer.kernel, 1), (a["stride"], 1), (a["padding"], 0), (a["output_padding"], 0),
+             (a["dilation"], 1)]
+    sizes = [size for values, unit in units for size in (*(unit,) * height, *values)]
+    words = [layer.name, layer.batch, layer.in_channels, layer.out_channels, layer.groups, *sizes, part, calls]
+    return " ".join(map(str, words))
 
 
 class Adjoint:
@@ -71,7 +57,7 @@ class Adjoint:
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
     def milliseconds(self, case, part, calls):
-        self.process.stdin.write(case.request(part, calls) + "\n")
+        self.process.stdin.write(request(case, part, calls) + "\n")
         self.process.stdin.flush()
         return [float(word) for word in self.process.stdout.readline().split()]
 
@@ -79,12 +65,10 @@ class Adjoint:
 class PyTorch:
     def __init__(self, torch, case):
         self.torch = torch
-        tail = (lambda size: size[1:]) if case.rank == 1 else (lambda size: size)
-        self.x = torch.randn(case.batch, case.in_channels, *tail(case.input), requires_grad=True)
-        self.w = torch.randn(case.in_channels, case.out_channels // case.groups, *tail(case.kernel), requires_grad=True)
+        self.x = torch.randn(case.input_shape, requires_grad=True)
+        self.w = torch.randn(case.weight_shape, requires_grad=True)
         function = torch.nn.functional.conv_transpose1d if case.rank == 1 else torch.nn.functional.conv_transpose2d
-        self.call = lambda: function(self.x, self.w, None, tail(case.stride), tail(case.padding), tail(case.output_padding),
-                                     case.groups, tail(case.dilation))
+        self.call = lambda: function(self.x, self.w, **case.attributes)
         self.gradient = torch.randn_like(self.call())
 
     def once(self, part):

@@ -71,4 +71,5 @@ def call(function, *arguments):
 
 
 def version():
+    """The library's, such as "0.1.0"."""
     return _library.adjoint_version().decode()

@@ -36,7 +36,10 @@ _precision = "float32"
 
 
 def set_precision(precision):
-    """How float32 may round on a GPU: "float32" (the default: float32's accuracy) or "tf32" (faster)."""
+    """How float32 may round on a GPU: "float32" (the default: float32's accuracy) or "tf32" (faster).
+
+    Raises ValueError for another name.
+    """
     global _precision
     if precision not in _PRECISIONS:
         raise ValueError(f"set_precision: precision must be one of {list(_PRECISIONS)}; got {precision!r}")
@@ -44,6 +47,7 @@ def set_precision(precision):
 
 
 def get_precision():
+    """What set_precision() was last given."""
     return _precision
 
 
@@ -226,12 +230,23 @@ def _conv_transpose(rank, input, weight, bias, stride, padding, output_padding, 
 
 
 def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
-    """torch.nn.functional.conv_transpose1d."""
+    """torch.nn.functional.conv_transpose1d.
+
+    input (N, C, L) or (C, L), weight (C, O / groups, k), bias (O,) or None
+    -> (N, O, (L - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1), without N where input has none.
+
+    Differentiable to any order in all three. Raises ValueError for shapes, dtypes, devices and attributes that do not
+    fit, and RuntimeError where the library fails, such as for want of memory.
+    """
     return _conv_transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
-    """torch.nn.functional.conv_transpose2d."""
+    """torch.nn.functional.conv_transpose2d.
+
+    input (N, C, H, W) or (C, H, W), weight (C, O / groups, kh, kw), bias (O,) or None -> (N, O, H', W'), each axis and
+    all else as in conv_transpose1d.
+    """
     return _conv_transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
