@@ -5,7 +5,6 @@
 #include <adjoint/ops/conv/cuda/channelwise_stage.cuh>
 #include <adjoint/ops/conv/cuda/channelwise_walk.cuh>
 
-#include <cmath>
 #include <cstdint>
 
 namespace adjoint::cuda::channelwise {
@@ -74,9 +73,10 @@ __device__ __forceinline__ bool store_chunk(const ChannelwisePlan& p, const Acti
   float values[kChannelwiseWalk];
   bool lost = false;
 #pragma unroll
-  for (int step = 0; step < kChannelwiseWalk; ++step) values[step] = sums[step] + bias;
-#pragma unroll
-  for (int step = 0; step < kChannelwiseWalk; step += 2) lost |= std::isunordered(sums[step], sums[step + 1]);
+  for (int step = 0; step < kChannelwiseWalk; ++step) {
+    values[step] = sums[step] + bias;
+    lost |= sums[step] != sums[step];  // nvcc takes std::isunordered, and libstdc++'s other builtins, for undefined
+  }
   activate_values(activate, values);
   if (count >= kChannelwiseWalk) {
 #pragma unroll
