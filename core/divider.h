@@ -23,6 +23,12 @@ class Divider {
     const auto high = static_cast<std::uint32_t>((std::uint64_t{n} * multiplier_) >> 32);
     return (high + n) >> shift_;  // the sum stays below 2^32 because n stays below 2^31
   }
+  /// The quotient of n, which becomes the remainder.
+  ADJOINT_HD constexpr std::int32_t split(std::int32_t& n) const {
+    const std::int32_t whole = n, quotient = static_cast<std::int32_t>(divide(static_cast<std::uint32_t>(whole)));
+    n = whole - quotient * static_cast<std::int32_t>(divisor_);
+    return quotient;
+  }
 
  private:
   std::uint32_t divisor_ = 1;

@@ -126,9 +126,10 @@ __device__ __forceinline__ std::uint32_t address_in_cluster(std::uint32_t addres
   return result;
 }
 
-/// On a barrier at an address_in_cluster().
+/// On a barrier at an address_in_cluster(). Released to its own block's threads only, which suffices for what the
+/// asynchronous proxy overwrites next; .release.cluster would be a fence of all memory, some 600 clocks.
 __device__ __forceinline__ void mbarrier_arrive_in_cluster(std::uint32_t barrier) {
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];\n" ::"r"(barrier) : "memory");
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];\n" ::"r"(barrier) : "memory");
 }
 
 /// This block's number in its cluster.

@@ -390,6 +390,18 @@ void set_columns(const CorrelationTile& tile, bool split, std::int32_t phases_pe
   p.column_tiles = p.tiles_per_class * static_cast<std::int32_t>(ceil_div(p.out_stride_h, phases_per_class));
 }
 
+void set_dividers(CorrelationPlan& p) {
+  const auto divider = [](std::int32_t divisor) { return Divider(static_cast<std::uint32_t>(std::max(divisor, 1))); };
+  p.cluster_divider = divider(p.cluster);
+  p.column_tile_divider = divider(p.column_tiles);
+  p.group_divider = divider(p.groups);
+  p.tile_w_divider = divider(p.tiles_w);
+  p.tile_h_divider = divider(p.tiles_h);
+  p.class_divider = divider(p.tiles_per_class);
+  p.phase_divider = divider(p.out_stride_w / p.segments);
+  p.channel_divider = divider(p.n_channels);
+}
+
 bool supported(const ConvGeometry& g) {
   for (int axis = 0; axis < 2; ++axis) {
     if (g.image[axis] >= kMaxExtent || g.feature[axis] >= kMaxExtent || g.padding[axis] >= kMaxExtent) return false;
@@ -464,7 +476,9 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
       try_tiles(kCorrelationTiles);
     }
   }
-  return best < std::numeric_limits<double>::infinity();
+  if (best == std::numeric_limits<double>::infinity()) return false;
+  set_dividers(plan);
+  return true;
 }
 
 }  // namespace adjoint::cuda

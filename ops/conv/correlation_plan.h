@@ -22,6 +22,7 @@
 // each with an offset of its own into the stage.
 #pragma once
 
+#include <adjoint/core/divider.h>
 #include <adjoint/core/export.h>
 #include <adjoint/ops/conv/geometry.h>
 
@@ -122,6 +123,8 @@ struct CorrelationPlan {
   std::int32_t w_block_units;     // 32-bit units of a whole filter block
   std::int64_t halves_per_group;  // of filter blocks
   std::int32_t cluster;           // blocks that share their filter blocks: of neighbouring positions, the same columns
+  Divider cluster_divider, column_tile_divider, group_divider, tile_w_divider, tile_h_divider;
+  Divider class_divider, phase_divider, channel_divider;  // by tiles_per_class, a segment's phases, n_channels
   CorrelationClass class_list[kMaxClasses];
   CorrelationPass passes[kMaxPasses];
   CorrelationStep steps[kMaxSteps];
@@ -155,18 +158,17 @@ struct CorrelationWork {
 
 ADJOINT_HD inline CorrelationWork correlation_work(const CorrelationPlan& p, std::int64_t tile) {
   CorrelationWork work;
-  const std::int64_t rank = tile % p.cluster;
-  tile /= p.cluster;
-  const std::int32_t column_tile = static_cast<std::int32_t>(tile % p.column_tiles);
-  tile /= p.column_tiles;
-  work.group = static_cast<std::int32_t>(tile % p.groups);
-  tile = tile / p.groups * p.cluster + rank;
-  work.w = static_cast<std::int32_t>(tile % p.tiles_w) << p.log2_tile_w;
-  tile /= p.tiles_w;
-  work.h = static_cast<std::int32_t>(tile % p.tiles_h) << p.log2_tile_h;
-  work.n = (tile / p.tiles_h) << p.log2_tile_n;
-  work.class_index = column_tile / p.tiles_per_class;
-  work.tile_in_class = column_tile % p.tiles_per_class;
+  auto rank = static_cast<std::int32_t>(tile);
+  std::int32_t column_tile = p.cluster_divider.split(rank);
+  work.group = p.column_tile_divider.split(column_tile);
+  const std::int32_t clusters = p.group_divider.split(work.group);
+  std::int32_t w = clusters * p.cluster + rank, h = p.tile_w_divider.split(w);
+  const std::int32_t n = p.tile_h_divider.split(h);
+  work.n = static_cast<std::int64_t>(n) << p.log2_tile_n;
+  work.h = h << p.log2_tile_h;
+  work.w = w << p.log2_tile_w;
+  work.tile_in_class = column_tile;
+  work.class_index = p.class_divider.split(work.tile_in_class);
   const CorrelationClass& c = p.class_list[work.class_index];
   work.first_half =
       work.group * p.halves_per_group +
@@ -215,14 +217,14 @@ struct CorrelationColumn {
 
 ADJOINT_HD inline CorrelationColumn correlation_column(const CorrelationPlan& p, const CorrelationWork& work,
                                                        std::int32_t column) {
-  const std::int32_t segment_columns = p.tile_columns / p.segments, segment_phases = p.out_stride_w / p.segments;
-  const std::int32_t segment = column / segment_columns;
-  std::int32_t index = work.tile_in_class * segment_columns + column % segment_columns;
+  const std::int32_t log2_segments = p.segments - 1;
+  const std::int32_t segment_columns = p.tile_columns >> log2_segments;
+  const std::int32_t segment = column >= segment_columns;
   CorrelationColumn result;
-  result.phase_w = segment * segment_phases + index % segment_phases;
-  index /= segment_phases;
-  result.channel = index % p.n_channels;
-  index /= p.n_channels;
+  result.phase_w = work.tile_in_class * segment_columns + column - segment * segment_columns;
+  result.channel = p.phase_divider.split(result.phase_w);
+  result.phase_w += segment * (p.out_stride_w >> log2_segments);
+  const std::int32_t index = p.channel_divider.split(result.channel);
   result.phase_h = work.class_index * p.phases_per_class + index;
   result.valid = index < p.phases_per_class && result.phase_h < p.out_stride_h;
   return result;
