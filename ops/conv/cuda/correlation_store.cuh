@@ -51,7 +51,7 @@ struct StagedColumns {
 
 /// The staged column that holds `phase` of the `group`-th pixel.
 template <int kStaged>
-__device__ __forceinline__ int staged_slot(int group, int phase, int log2_interleave) {
+__device__ __forceinline__ constexpr int staged_slot(int group, int phase, int log2_interleave) {
   if (log2_interleave == 0) return group;
   const int log2_half = log2_interleave - 1;
   return (phase >> log2_half) * (kStaged / 2) + (group << log2_half) + (phase & ((1 << log2_half) - 1));
@@ -141,37 +141,47 @@ __device__ __forceinline__ void store_by_table(const CorrelationPlan& p, const C
   }
 }
 
-/// kVector neighbouring pixels of a group, the first of them `phase` of position m.
+/// kVector neighbouring pixels from a group's first one on, whose phase is a multiple of kVector or 0.
 template <int kVector, int kLog2Interleave, int kStaged, int kPitch>
-__device__ __forceinline__ void gather(const float* staging, int group, int m, int phase, float (&values)[kVector]) {
+__device__ __forceinline__ void gather(const float* from, float (&values)[kVector]) {
   constexpr int kPhases = 1 << kLog2Interleave;
+  if constexpr (kLog2Interleave == 0 && kVector >= 4) {
 #pragma unroll
-  for (int i = 0; i < kVector; ++i) {
-    if constexpr (kLog2Interleave == 0 && kVector > 1) {
-      if (i % 2 == 0) {
-        const float2 pair = *reinterpret_cast<const float2*>(staging + group * kPitch + m + i);
-        values[i] = pair.x;
-        values[i + 1] = pair.y;
-      }
-    } else {
-      const int slot = staged_slot<kStaged>(group, phase + i % kPhases, kLog2Interleave);
-      values[i] = staging[slot * kPitch + m + i / kPhases];
+    for (int i = 0; i < kVector; i += 4) {
+      const float4 quad = *reinterpret_cast<const float4*>(from + i);
+      values[i] = quad.x;
+      values[i + 1] = quad.y;
+      values[i + 2] = quad.z;
+      values[i + 3] = quad.w;
+    }
+  } else if constexpr (kLog2Interleave == 0 && kVector == 2) {
+    const float2 pair = *reinterpret_cast<const float2*>(from);
+    values[0] = pair.x;
+    values[1] = pair.y;
+  } else {
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) {
+      values[i] = from[staged_slot<kStaged>(0, i % kPhases, kLog2Interleave) * kPitch + i / kPhases];
     }
   }
 }
 
 /// kVector neighbouring pixels at a time, where a tile holds one row of phases: staged groups of columns are
-/// neighbouring channels, so a lane's places are one plane apart and nothing is looked up.
+/// neighbouring channels, so a lane's places are a constant apart in the staging rows and in out, and nothing is looked
+/// up. Reads of a batch come before its stores, so that their latencies overlap.
 template <int kVector, int kLog2Interleave, int kStaged, int kWarpPositions, class T>
 __device__ __forceinline__ void store_rows(const CorrelationPlan& p, const CorrelationWork& work,
                                            const StagedColumns<T>& staged) {
-  constexpr int kBatch = kVector == 8 ? 2 : 4;
-  constexpr int kGroups = kStaged >> kLog2Interleave, kVectors = (kWarpPositions << kLog2Interleave) / kVector;
-  constexpr int kLanes = kVectors < 32 ? kVectors : 32, kStep = 32 / kLanes;
+  constexpr int kPitch = kWarpPositions + 4, kGroups = kStaged >> kLog2Interleave;
+  constexpr int kVectors = (kWarpPositions << kLog2Interleave) / kVector;
+  constexpr int kLanes = kVectors < 32 ? kVectors : 32, kStep = 32 / kLanes;  // lanes of a channel, channels at once
   // Without phases the upper half of the staged columns comes from the upper half of the tile's.
-  constexpr int kHalf = kLog2Interleave == 0 ? kGroups / 2 : kGroups;
-  const std::int64_t plane = static_cast<std::int64_t>(p.out_h) * p.out_w;
-  const int upper_jump = p.tile_columns / 2 - kStaged / 2;
+  constexpr int kParts = kLog2Interleave == 0 ? 2 : 1, kEach = kGroups / kParts / kStep;
+  constexpr int kBatch = kEach < 8 && kEach < 16 / kVector ? kEach : kVector == 1 ? 8 : 16 / kVector;
+  static_assert(kEach > 0 && kEach % kBatch == 0);
+  constexpr int kSlots = kStep * staged_slot<kStaged>(1, 0, kLog2Interleave);  // from one of a lane's groups to the next
+  const std::int64_t plane = static_cast<std::int64_t>(p.out_h) * p.out_w, step = kStep * plane;
+  const int first = staged.lane / kLanes;
 #pragma unroll 1
   for (int vector = staged.lane % kLanes; vector < kVectors; vector += 32) {
     const int m = (vector * kVector) >> kLog2Interleave, phase = vector * kVector & ((1 << kLog2Interleave) - 1);
@@ -179,22 +189,31 @@ __device__ __forceinline__ void store_rows(const CorrelationPlan& p, const Corre
     const int h = (work.h + q.h) * p.out_stride_h + work.class_index;
     const int w = (work.w + q.w) * p.out_stride_w + phase;
     if (work.n + q.n >= p.batch || h >= p.out_h || w >= p.out_w) continue;
+    int channel = staged.first_channel + first;
     T* to = staged.out + (work.n + q.n) * staged.sample + static_cast<std::int64_t>(h) * p.out_w + w +
-            (static_cast<std::int64_t>(work.group) * p.n_channels + staged.first_channel) * plane;
+            (static_cast<std::int64_t>(work.group) * p.n_channels + channel) * plane;
+    const float* from = staged.staging + staged_slot<kStaged>(first, phase, kLog2Interleave) * kPitch + m;
+    const ColumnEntry* entry = staged.entries + staged_slot<kStaged>(first, 0, kLog2Interleave);
 #pragma unroll 1
-    for (int first = staged.lane / kLanes; first < kGroups; first += kBatch * kStep) {
+    for (int batch = 0; batch < kParts * kEach; batch += kBatch) {
       float values[kBatch][kVector], bias[kBatch];
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
-        const int group = min(first + i * kStep, kGroups - 1);
-        bias[i] = staged.activated ? -0.0F : staged.entries[staged_slot<kStaged>(group, 0, kLog2Interleave)].bias;
-        gather<kVector, kLog2Interleave, kStaged, kWarpPositions + 4>(staged.staging, group, m, phase, values[i]);
+        bias[i] = staged.activated ? -0.0F : entry[i * kSlots].bias;
+        gather<kVector, kLog2Interleave, kStaged, kPitch>(from + i * kSlots * kPitch, values[i]);
       }
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
-        const int group = first + i * kStep, channel = group + (group >= kHalf ? upper_jump : 0);
-        const bool valid = group < kGroups && staged.first_channel + channel < p.n_channels;
-        if (valid) store_vector<kVector>(to + channel * plane, values[i], bias[i]);
+        if (channel + i * kStep < p.n_channels) store_vector<kVector>(to, values[i], bias[i]);
+        to += step;
+      }
+      from += kBatch * kSlots * kPitch;
+      entry += kBatch * kSlots;
+      channel += kBatch * kStep;
+      if (kParts == 2 && batch + kBatch == kEach) {
+        const int jump = (p.tile_columns - kStaged) / 2;
+        channel += jump;
+        to += jump * plane;
       }
     }
   }
