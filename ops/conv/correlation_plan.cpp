@@ -400,6 +400,8 @@ void set_dividers(CorrelationPlan& p) {
   p.class_divider = divider(p.tiles_per_class);
   p.phase_divider = divider(p.out_stride_w / p.segments);
   p.channel_divider = divider(p.n_channels);
+  p.row_divider = divider(p.rows);
+  p.col_divider = divider(p.cols);
 }
 
 bool supported(const ConvGeometry& g) {

@@ -125,6 +125,7 @@ struct CorrelationPlan {
   std::int32_t cluster;           // blocks that share their filter blocks: of neighbouring positions, the same columns
   Divider cluster_divider, column_tile_divider, group_divider, tile_w_divider, tile_h_divider;
   Divider class_divider, phase_divider, channel_divider;  // by tiles_per_class, a segment's phases, n_channels
+  Divider row_divider, col_divider;                       // by rows, cols
   CorrelationClass class_list[kMaxClasses];
   CorrelationPass passes[kMaxPasses];
   CorrelationStep steps[kMaxSteps];

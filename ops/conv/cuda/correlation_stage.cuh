@@ -92,6 +92,7 @@ class Stager {
   const std::uint32_t smem_base_;
   const int thread_;
   const Element* const tensor_;
+  const std::int64_t plane_;    // elements
   const Element* x_ = nullptr;  // the tile's first image and group
   int planes_ = 0;
   int count_ = 0;                           // items
@@ -108,14 +109,15 @@ class Stager {
         smem_(ptx::dynamic_smem()),
         smem_base_(ptx::shared_address(smem_)),
         thread_(thread),
-        tensor_(static_cast<const Element*>(operands.x)) {}
+        tensor_(static_cast<const Element*>(operands.x)),
+        plane_(static_cast<std::int64_t>(plan.in_h) * plan.in_w) {}
 
   __device__ __forceinline__ void run() {
     const int tiles = static_cast<int>(p_.tiles());
     for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
       const CorrelationWork work = correlation_work(p_, tile);
       if constexpr (kSingle) finish_all();  // by the last tile's x_
-      x_ = tensor_ + work.n * sample() + work.group * (p_.k_channels * plane());
+      x_ = tensor_ + work.n * sample() + work.group * (p_.k_channels * plane_);
       const CorrelationClass& c = p_.class_list[work.class_index];
       for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) {
         begin_pass(p_.passes[i], work);
@@ -127,8 +129,7 @@ class Stager {
 
  private:
   // From constant memory, where registers are few.
-  __device__ __forceinline__ std::int64_t plane() const { return static_cast<std::int64_t>(p_.in_h) * p_.in_w; }
-  __device__ __forceinline__ std::int64_t sample() const { return plane() * (p_.k_channels * p_.groups); }
+  __device__ __forceinline__ std::int64_t sample() const { return plane_ * (p_.k_channels * p_.groups); }
   __device__ __forceinline__ int plane_units() const { return p_.rows * p_.cols << p_.log2_tile_n; }
   __device__ __forceinline__ int units() const { return kGathers ? p_.stage_units : kChunkUnits; }
   __device__ __forceinline__ int stage_bytes() const { return 4 * units() * p_.unit_pitch; }
@@ -170,10 +171,9 @@ class Stager {
       residue = item % planes;
       place = item / planes;
     }
-    const int line = static_cast<int>(place) / p_.cols;
-    const int col = static_cast<int>(place) - line * p_.cols;
-    const int n = line / p_.rows;
-    const int row = line - n * p_.rows;
+    auto col = static_cast<std::int32_t>(place);
+    std::int32_t row = p_.col_divider.split(col);
+    const std::int32_t n = p_.row_divider.split(row);
     const std::int64_t h = static_cast<std::int64_t>(work.h + row + pass.h_base) * p_.in_stride_h + pass.h_residue;
     const std::int64_t w = static_cast<std::int64_t>(work.w + col + pass.w_base) * p_.in_stride_w + pass.first_plane +
                            static_cast<int>(residue);
@@ -205,7 +205,9 @@ class Stager {
     }
     ptx::mbarrier_wait(empty, ring_.parity ^ 1);
     const std::uint32_t to = layout_.x + ring_.slot * stage_bytes();
-    for_share([&](int item, int unit) { copy(chunk, item, unit, to + 4 * unit * p_.unit_pitch); });
+    const int channel = chunk * kChunkUnits * kChannels;
+    const Element* const x = x_ + channel * plane_;
+    for_share([&](int item, int unit) { copy(x, p_.k_channels - channel, item, unit, to + 4 * unit * p_.unit_pitch); });
     if constexpr (kHalf) {
       ptx::cp_async_commit();
       ++under_way_;
@@ -248,23 +250,36 @@ class Stager {
   /// Every second four vectors lie the other way round, so that eight lanes' vectors take all banks.
   __device__ __forceinline__ static bool swapped(int item) { return !kStrided && kWords == 4 && (item & 4) != 0; }
 
-  __device__ __forceinline__ void copy(int chunk, int item, int unit, std::uint32_t to) const {
+  /// Units from `unit` on; `x` is the chunk's first plane, and so many of its channels exist.
+  __device__ __forceinline__ void copy(const Element* x, int channels, int item, int unit, std::uint32_t to) const {
     const StageItem it = items()[item];
-    const int channel = (chunk * kChunkUnits + unit) * kChannels;
-    const Element* from = x_ + it.image() * sample() + channel * plane() + it.source;
+    // Aligned even where nothing is read from it.
+    const Element* from = x + unit * kChannels * plane_ + max(it.source, 0);
+    if (p_.log2_tile_n > 0) from += it.image() * sample();
     const int2 place = kHalf ? places(item) : make_int2(it.unit(), 0);
+    const std::uint32_t first = to + 4 * place.x, second = to + 4 * place.y;
+    const int valid = it.source >= 0 ? channels - unit * kChannels : 0;
+    // Nearly always, and in half the instructions.
+    if (!kSingle && valid >= kUnits * kChannels) {
+      copy_units(first, second, from, [](int) { return true; });
+    } else {
+      copy_units(first, second, from, [valid](int i) { return i < valid; });
+    }
+  }
+
+  template <class Valid>
+  __device__ __forceinline__ void copy_units(std::uint32_t first, std::uint32_t second, const Element* from,
+                                             const Valid& valid) const {
 #pragma unroll
     for (int i = 0; i < kUnits * kChannels; ++i) {
-      const bool valid = it.source >= 0 && channel + i < p_.k_channels;
-      copy_piece(to + 4 * (i % kChannels == 0 ? place.x : place.y), from, valid);
-      from += plane();
-      if (i % kChannels == kChannels - 1) to += 4 * p_.unit_pitch;
+      copy_piece((i % kChannels == 0 ? first : second) + i / kChannels * 4 * p_.unit_pitch, from + i * plane_,
+                 valid(i));
     }
   }
 
   __device__ __forceinline__ void copy_piece(std::uint32_t to, const Element* from, bool valid) const {
     if constexpr (!kSingle) {
-      ptx::cp_async_zfill<kBytes>(to, valid ? from : tensor_, valid);
+      ptx::cp_async_zfill<kBytes>(to, from, valid);
     } else {
       // Never a byte outside the tensor, though words may reach over its ends.
       const Element* const word = from - half_of_word(from);
@@ -287,7 +302,7 @@ class Stager {
       const StageItem it = items()[item];
       const Element* const from = x_ + it.image() * sample() + it.source;
       const auto first = static_cast<unsigned>(half_of_word(from));
-      const auto second = static_cast<unsigned>(half_of_word(from + plane()));
+      const auto second = static_cast<unsigned>(half_of_word(from + plane_));
 #pragma unroll
       for (int i = 0; i < kUnits; ++i, to += p_.unit_pitch) {
         to[place.x] = __byte_perm(to[place.x], to[place.y], 0x5410 + 0x22 * first + 0x2200 * second);

@@ -179,7 +179,8 @@ __device__ __forceinline__ void store_rows(const CorrelationPlan& p, const Corre
   constexpr int kParts = kLog2Interleave == 0 ? 2 : 1, kEach = kGroups / kParts / kStep;
   constexpr int kBatch = kEach < 8 && kEach < 16 / kVector ? kEach : kVector == 1 ? 8 : 16 / kVector;
   static_assert(kEach > 0 && kEach % kBatch == 0);
-  constexpr int kSlots = kStep * staged_slot<kStaged>(1, 0, kLog2Interleave);  // from one of a lane's groups to the next
+  constexpr int kSlots =
+      kStep * staged_slot<kStaged>(1, 0, kLog2Interleave);  // from one of a lane's groups to the next
   const std::int64_t plane = static_cast<std::int64_t>(p.out_h) * p.out_w, step = kStep * plane;
   const int first = staged.lane / kLanes;
 #pragma unroll 1
