@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <set>
@@ -47,7 +48,10 @@ class CorrelationMmaEmulation : public ::testing::Test {
     const auto grid =
         static_cast<unsigned>(std::min<std::int64_t>(static_cast<std::int64_t>(seed % 3) + 1, plan.tiles()));
     EXPECT_LE(cuda::correlation_smem_bytes(plan), device.block_bytes);
-    emulation::run({.grid = {grid}, .block = {static_cast<unsigned>(128 * plan.consumers)}, .seed = seed},
+    emulation::run({.grid = {grid},
+                    .block = {static_cast<unsigned>(128 * plan.consumers)},
+                    .seed = seed,
+                    .smem_bytes = static_cast<std::size_t>(cuda::correlation_smem_bytes(plan))},
                    [&] { kernel(plan, operands, load); });
     expect_equal(out.data(), expected);
     reached.insert("columns " + std::to_string(plan.tile_columns));

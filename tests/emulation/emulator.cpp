@@ -211,7 +211,12 @@ void run(const Launch& launch, const std::function<void()>& kernel) {
                                             thread / launch.block.x / launch.block.y};
         }
         std::memset(arenas, 0xff, launch.cluster * kDynamicBytes);  // NaN in every type
-        run_cluster();
+        try {
+          run_cluster();
+        } catch (...) {
+          machine.fibers.clear();  // stacks that end in the middle of calls serve no other run
+          throw;
+        }
         for (unsigned rank = 0; rank < launch.cluster; ++rank) {
           const unsigned char *begin = arenas[rank] + launch.smem_bytes, *end = arenas[rank] + kDynamicBytes;
           if (std::find_if(begin, end, [](unsigned char byte) { return byte != 0xff; }) != end) {
