@@ -315,7 +315,7 @@ double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool 
                                                 (split ? whole_steps * plan.m_tiles * plan.tile_columns : 0.0));
   const double drains = plan.takes_halves && 2 * c.steps != c.halves ? 150.0 * plan.chunks : 0.0;
   const double products_clocks = std::max({tensor, shared, waits}) + drains;
-  const double stores = 500 + 0.1 * 64 * m_tiles * plan.tile_columns;
+  const double stores = kClocksPerInstruction * (400 + 3.2 * plan.m_tiles * plan.tile_columns);
   const double memory = tile_bytes(plan, c) / kBytesPerClock;
   const double alone = products_clocks + stores;
   // Two blocks hide each other's stores and waits.

@@ -53,7 +53,7 @@ struct CorrelationTile {
   constexpr bool gathers() const { return blocks_per_sm > 1; }  // whether steps may gather
 };
 inline constexpr CorrelationTile kCorrelationTiles[] = {
-    {256, 1, 2, 1, true}, {128, 2, 2, 1, true}, {64, 4, 1, 2, false}, {32, 4, 1, 2, false}, {16, 4, 1, 2, false}};
+    {256, 1, 2, 1, true}, {128, 2, 2, 1, true}, {64, 4, 1, 2, false}, {32, 2, 2, 2, false}, {16, 2, 2, 2, false}};
 /// With the sums doubled: three products, promoted step by step to ordinary registers.
 inline constexpr CorrelationTile kSplitCorrelationTiles[] = {{128, 1, 2, 1, false},
                                                              {64, 2, 1, 2, false},

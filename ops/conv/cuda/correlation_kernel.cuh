@@ -379,16 +379,21 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
     __syncthreads();
   }
 
+  // What the loaders give up, the multipliers take: together what the block was started with, or they would wait for
+  // ever.
+  constexpr int kThreads = 128 * (kConsumers + 1), kAtStart = 65536 / kBlocksPerSM / kThreads / 8 * 8;
+  constexpr int kLoaderRegisters = kAtStart == 168 ? 88 : 64;
+  constexpr int kRegisters = (kAtStart * (kConsumers + 1) - kLoaderRegisters) / kConsumers;
   constexpr bool kHalf = ArithmeticTraits<kArithmetic>::kHalf;
   if (warpgroup == kConsumers) {
-    ptx::lower_register_limit<kConsumers == 2 ? 88 : 64>();
+    ptx::lower_register_limit<kLoaderRegisters>();
     if (warp < kLoaderThreads / 32) {
       stage_input<kHalf, kGathers>(plan, operands, layout, static_cast<int>(threadIdx.x) - 128 * kConsumers);
     } else if (lane == 0) {
       stream_filter(plan, operands, layout);
     }
   } else {
-    ptx::raise_register_limit<kConsumers == 2 ? 208 : 192>();
+    ptx::raise_register_limit<kRegisters>();
     multiply_and_store<kArithmetic, kColumns, kHalves, kOneRow, kGathers, kMTiles>(plan, operands, layout,
                                                                                    entries + warpgroup * kColumns,
                                                                                    staging + (warpgroup * 4 + warp) *

@@ -21,8 +21,8 @@ Kernel select_kernel(const CorrelationPlan& plan) {
     switch (plan.tile_columns) {
       case 128: return correlation_mma_kernel<kArithmetic, 128, 2, 8, 1>;
       case 64: return correlation_mma_kernel<kArithmetic, 64, 4, 4, 2>;
-      case 32: return correlation_mma_kernel<kArithmetic, 32, 4, 4, 2>;
-      default: return correlation_mma_kernel<kArithmetic, 16, 4, 4, 2>;
+      case 32: return correlation_mma_kernel<kArithmetic, 32, 2, 8, 2>;
+      default: return correlation_mma_kernel<kArithmetic, 16, 2, 8, 2>;
     }
   }
 }
