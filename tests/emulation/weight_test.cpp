@@ -112,6 +112,23 @@ TYPED_TEST(WeightEmulation, WgmmaIsExactWithFewImageChannels) {
                                   1, {}));
 }
 
+// Loaders copy many channels in turn, and blocks of features that are whole without asking.
+TYPED_TEST(WeightEmulation, WgmmaIsExactWithManyChannels) {
+  for (const std::int64_t stride : {1, 2}) {
+    for (const std::uint64_t offset : {0, 2, 1}) {
+      EXPECT_TRUE(this->compute_wgmma({.name = "many_channels",
+                                       .batch = 2,
+                                       .in_channels = 140,
+                                       .out_channels = 75,
+                                       .input = {3, 24},
+                                       .kernel = {1, 3},
+                                       .stride = {1, stride},
+                                       .padding = {0, 1}},
+                                      offset, {}));
+    }
+  }
+}
+
 TYPED_TEST(WeightEmulation, WgmmaIsExactOnLongSums) {
   for (const cuda::WeightTile tile : {cuda::WeightTile{128, 64}, cuda::WeightTile{384, 16}}) {
     EXPECT_TRUE(this->compute_wgmma(

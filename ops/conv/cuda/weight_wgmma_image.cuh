@@ -67,24 +67,55 @@ struct ImageCopies {
   int count;
 };
 
+/// kBytes of each channel, asynchronously; `to` is an address.
+template <int kBytes>
+__device__ __forceinline__ void copy_channels(ImageCopies copies, const unsigned char* from, std::int64_t step,
+                                              bool valid) {
+  // Addresses of their own, for an asynchronous copy reads its registers late and holds up whoever writes them next.
+  constexpr int kInTurn = 4;
+  if (copies.count >= 2 * kInTurn) {
+    const unsigned char* froms[kInTurn];
+    std::uint32_t tos[kInTurn];
+#pragma unroll
+    for (int i = 0; i < kInTurn; ++i) {
+      froms[i] = from + i * step;
+      tos[i] = copies.to + i * copies.to_step;
+    }
+#pragma unroll 2
+    for (; copies.count >= kInTurn; copies.count -= kInTurn) {
+#pragma unroll
+      for (int i = 0; i < kInTurn; ++i) {
+        ptx::cp_async_zfill<kBytes>(tos[i], froms[i], valid);
+        froms[i] += kInTurn * step;
+        tos[i] += kInTurn * copies.to_step;
+      }
+    }
+    from = froms[0];
+    copies.to = tos[0];
+  }
+#pragma unroll 4
+  for (int c = 0; c < copies.count; ++c) {
+    ptx::cp_async_zfill<kBytes>(copies.to, from, valid);
+    from += step;
+    copies.to += copies.to_step;
+  }
+}
+
 /// kVector elements of a row, or halves of `kStride` planes in turn, which are sorted in registers.
 template <int kSize, int kVector, int kStride>
 __device__ __forceinline__ void copy_image(const WeightPlan& p, const WgmmaBlock& block, ImageCopies copies,
                                            const unsigned char* source, bool valid, const void* anywhere) {
   const unsigned char* from = valid ? source : static_cast<const unsigned char*>(anywhere);
   const std::int64_t step = valid ? copies.step : 0;
-  if constexpr (kStride == 1) {
-    unsigned char* const smem = block.smem;
-    std::uint32_t to = copies.to + (kVector * kSize >= 4 ? block.smem_base : 0);
+  if constexpr (kVector * kSize >= 4 && kStride == 1) {
+    copies.to += block.smem_base;
+    copy_channels<kVector * kSize>(copies, from, step, valid);
+  } else if constexpr (kStride == 1) {
 #pragma unroll 8
     for (int c = 0; c < copies.count; ++c) {
-      if constexpr (kVector * kSize >= 4) {
-        ptx::cp_async_zfill<kVector * kSize>(to, from, valid);
-      } else {
-        copy_or_zero<kVector * kSize>(smem, 0, to, from, valid);
-      }
+      copy_or_zero<kVector * kSize>(block.smem, 0, copies.to, from, valid);
       from += step;
-      to += copies.to_step;
+      copies.to += copies.to_step;
     }
   } else {
     const std::uint32_t plane = kSize * p.rows * p.cols;
@@ -97,32 +128,45 @@ __device__ __forceinline__ void copy_image(const WeightPlan& p, const WgmmaBlock
   }
 }
 
-/// What a stage reads of the image.
+/// What stages read of the image.
 template <int kSize>
 struct ImageWindow {
-  const unsigned char* first;  // of the first image and channel
-  std::int64_t plane, sample;  // bytes from a channel and an image to the next
-  int first_h, first_w, images, channels;
+  const unsigned char* origin;  // the block's first channel, of the first image
+  const unsigned char* first;   // of the stage: its first image, row and column, which may be outside
+  std::int64_t sample;          // from an image to the next, elements
+  std::uint32_t plane;          // from a channel to the next, elements
+  int base_h, base_w, first_h, first_w, images, channels;
 
-  __device__ __forceinline__ ImageWindow(const WeightPlan& p, const WeightWork& work, const WeightStage& at,
-                                         const void* image) {
+  __device__ __forceinline__ ImageWindow(const WeightPlan& p, const WeightWork& work, const void* image) {
     const WeightTapBlock& taps = p.tap_block[work.tap_block];
-    first_h = (at.h + taps.h_base) * p.stride_h + taps.first_plane_h;
-    first_w = (at.w + taps.w_base) * p.stride_w + taps.first_plane_w;
-    images = static_cast<int>(min(p.batch - at.n, static_cast<std::int64_t>(1) << p.log2_tile_n));
+    base_h = taps.h_base * p.stride_h + taps.first_plane_h;
+    base_w = taps.w_base * p.stride_w + taps.first_plane_w;
     channels = min(p.block_channels, p.image_channels - work.first_channel);
-    plane = static_cast<std::int64_t>(p.image_h) * p.image_w * kSize;
-    sample = plane * p.image_channels * p.groups;
-    first = static_cast<const unsigned char*>(image) + at.n * sample +
-            (static_cast<std::int64_t>(work.group) * p.image_channels + work.first_channel) * plane;
+    plane = static_cast<std::uint32_t>(p.image_h) * static_cast<std::uint32_t>(p.image_w);
+    sample = static_cast<std::int64_t>(plane) * p.image_channels * p.groups;
+    origin = static_cast<const unsigned char*>(image) +
+             (static_cast<std::int64_t>(work.group) * p.image_channels + work.first_channel) * plane * kSize;
+  }
+  __device__ __forceinline__ void move(const WeightPlan& p, const WeightStage& at) {
+    first_h = at.h * p.stride_h + base_h;
+    first_w = at.w * p.stride_w + base_w;
+    images = static_cast<int>(min(p.batch - at.n, static_cast<std::int64_t>(1) << p.log2_tile_n));
+    first = origin + (at.n * sample + static_cast<std::int64_t>(first_h) * p.image_w + first_w) * kSize;
   }
 
-  /// Where channel c's item comes from; null outside the image.
+  __device__ __forceinline__ bool inside(const WeightPlan& p, uint2 item) const {
+    const unsigned h = static_cast<unsigned>(first_h) + (item.x >> 16);  // negative ones are large
+    const unsigned w = static_cast<unsigned>(first_w) + (item.x & 0xffff);
+    return static_cast<int>(item.y >> kItemImage) < images && h < static_cast<unsigned>(p.image_h) &&
+           w < static_cast<unsigned>(p.image_w);
+  }
+  /// Where channel c's item comes from, if it is inside.
   __device__ __forceinline__ const unsigned char* source(const WeightPlan& p, uint2 item, int c) const {
-    const int h = first_h + static_cast<int>(item.x >> 16), w = first_w + static_cast<int>(item.x & 0xffff);
-    const int n = static_cast<int>(item.y >> kItemImage);
-    const bool inside = n < images && h >= 0 && h < p.image_h && w >= 0 && w < p.image_w;
-    return inside ? first + n * sample + c * plane + (static_cast<std::int64_t>(h) * p.image_w + w) * kSize : nullptr;
+    std::uint64_t element = static_cast<std::uint64_t>(item.x >> 16) * static_cast<unsigned>(p.image_w);
+    element += item.x & 0xffff;
+    element += static_cast<std::uint64_t>(static_cast<unsigned>(c)) * plane;
+    element += (item.y >> kItemImage) * static_cast<std::uint64_t>(sample);
+    return first + element * kSize;
   }
 
   /// Its bytes from the stage.
@@ -148,7 +192,7 @@ __device__ __forceinline__ void copy_few_channels(const WeightPlan& p, const Wgm
         const int i = begin + k * kLoaders;
         const uint2 item = block.items[min(i, items - 1)];
         const unsigned char* from = window.source(p, item, c);
-        const bool inside = from != nullptr;
+        const bool inside = window.inside(p, item);
         to[k] = stage + window.destination(item);
         if constexpr (kSize == 2) {
           halves[k] = inside ? __ldg(reinterpret_cast<const std::uint16_t*>(from)) : std::uint16_t{0};
@@ -165,9 +209,9 @@ __device__ __forceinline__ void copy_few_channels(const WeightPlan& p, const Wgm
 }
 
 template <int kSize, int kVector, int kStride>
-__device__ __forceinline__ void load_wgmma_image(const WeightPlan& p, const WgmmaBlock& block, const WeightStage& at,
-                                                 const void* image, std::uint32_t stage, int thread) {
-  const ImageWindow<kSize> window(p, block.work, at, image);
+__device__ __forceinline__ void load_wgmma_image(const WeightPlan& p, const WgmmaBlock& block,
+                                                 const ImageWindow<kSize>& window, const void* image,
+                                                 std::uint32_t stage, int thread) {
   const int items = (p.image_stage() << p.log2_tile_n) / kVector;
   if constexpr (kVector == 1) {
     if (window.channels <= 4 && items >= 4 * kLoaders) {
@@ -183,38 +227,38 @@ __device__ __forceinline__ void load_wgmma_image(const WeightPlan& p, const Wgmm
     const int i = begin + (thread & ((1 << log2_width) - 1)), c = thread >> log2_width;
     if (i >= items || c >= window.channels) continue;
     const uint2 item = block.items[i];
-    const unsigned char* source = window.source(p, item, c);
     const int channel_step = kLoaders >> log2_width;
     ImageCopies copies;
-    copies.step = channel_step * window.plane;
+    copies.step = (static_cast<std::int64_t>(window.plane) * kSize) << (7 - log2_width);
     copies.to = stage + kSize * c * p.image_pitch + window.destination(item);
     copies.to_step = kSize * channel_step * p.image_pitch;
     copies.count = (window.channels - c + channel_step - 1) >> (7 - log2_width);
-    copy_image<kSize, kVector, kStride>(p, block, copies, source, source != nullptr, image);
+    copy_image<kSize, kVector, kStride>(p, block, copies, window.source(p, item, c), window.inside(p, item), image);
   }
 }
 
 template <int kSize>
-__device__ __forceinline__ void load_wgmma_image(const WeightPlan& p, const WgmmaBlock& block, const WeightStage& at,
-                                                 const WeightOperands& operands, std::uint32_t stage, int thread) {
+__device__ __forceinline__ void load_wgmma_image(const WeightPlan& p, const WgmmaBlock& block,
+                                                 const ImageWindow<kSize>& window, const WeightOperands& operands,
+                                                 std::uint32_t stage, int thread) {
   const void* image = operands.image;
   if (kSize == 2 && p.stride_w > 1 && operands.image_vector > 1) {
     if (operands.image_vector == 2) {
-      load_wgmma_image<kSize, 2, 2>(p, block, at, image, stage, thread);
+      load_wgmma_image<kSize, 2, 2>(p, block, window, image, stage, thread);
     } else if (p.stride_w == 2) {
-      load_wgmma_image<kSize, 8, 2>(p, block, at, image, stage, thread);
+      load_wgmma_image<kSize, 8, 2>(p, block, window, image, stage, thread);
     } else if (p.stride_w == 4) {
-      load_wgmma_image<kSize, 8, 4>(p, block, at, image, stage, thread);
+      load_wgmma_image<kSize, 8, 4>(p, block, window, image, stage, thread);
     } else {
-      load_wgmma_image<kSize, 8, 8>(p, block, at, image, stage, thread);
+      load_wgmma_image<kSize, 8, 8>(p, block, window, image, stage, thread);
     }
     return;
   }
   switch (operands.image_vector) {
-    case 8: return load_wgmma_image < kSize, kSize == 2 ? 8 : 4, 1 > (p, block, at, image, stage, thread);
-    case 4: return load_wgmma_image<kSize, 4, 1>(p, block, at, image, stage, thread);
-    case 2: return load_wgmma_image<kSize, 2, 1>(p, block, at, image, stage, thread);
-    default: return load_wgmma_image<kSize, 1, 1>(p, block, at, image, stage, thread);
+    case 8: return load_wgmma_image < kSize, kSize == 2 ? 8 : 4, 1 > (p, block, window, image, stage, thread);
+    case 4: return load_wgmma_image<kSize, 4, 1>(p, block, window, image, stage, thread);
+    case 2: return load_wgmma_image<kSize, 2, 1>(p, block, window, image, stage, thread);
+    default: return load_wgmma_image<kSize, 1, 1>(p, block, window, image, stage, thread);
   }
 }
 

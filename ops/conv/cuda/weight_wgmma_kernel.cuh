@@ -174,7 +174,7 @@ __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const Wgmma
   const int row_bytes = kSize << p.log2_positions();  // of the feature: one or more lines of 128 bytes
   const std::uint32_t step_mask = row_bytes / 4 - 1;  // of the table's bytes: 8 for each 32
   const int stages = static_cast<int>(block.end_stage - block.first_stage);
-  const int stages_per_sum = kSumPositions >> p.log2_positions();
+  const int stages_per_sum = kSumPositions >> p.log2_positions();  // a power of two
   WgmmaRing ring;
   std::uint32_t stage = 0, step[2], next_step[2];  // next_step is a step ahead of raw
   ptx::load_shared_pair(step, steps);
@@ -236,7 +236,7 @@ __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const Wgmma
       pin_sums(sums);
       add_and_clear(totals, sums);
       pin_sums(sums);
-    } else if ((s + 1) % stages_per_sum == 0 && s + 1 < stages) {
+    } else if (((s + 1) & (stages_per_sum - 1)) == 0 && s + 1 < stages) {
       wgmma::wait<0>();
       pin_sums(sums);
       flush_sums<Tile::kRows>(sums, partial, s >= stages_per_sum);

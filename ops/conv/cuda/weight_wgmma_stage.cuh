@@ -25,84 +25,110 @@ struct WgmmaRing {
   }
 };
 
+/// A block's stages in their order, without divisions.
+struct StageWalk {
+  WeightStage at;
+
+  __device__ __forceinline__ StageWalk(const WeightPlan& p, const WgmmaBlock& block)
+      : at(weight_stage(p, block.first_stage)) {}
+  __device__ __forceinline__ void advance(const WeightPlan& p) {
+    at.w += 1 << p.log2_tile_w;
+    if (at.w < p.feature_w) return;
+    at.w = 0;
+    at.h += 1 << p.log2_tile_h;
+    if (at.h < p.feature_h) return;
+    at.h = 0;
+    at.n += 1 << p.log2_tile_n;
+  }
+};
+
 /// The image's part of all stages of a block.
 template <int kSize>
 __device__ __forceinline__ void load_images(const WeightPlan& p, const WeightOperands& operands,
                                             const WgmmaBlock& block, int thread) {
   // Single halves come by way of registers; halves of a strided image too.
   const bool stores = kSize == 2 && (operands.image_vector == 1 || p.stride_w > 1);
+  ImageWindow<kSize> window(p, block.work, operands.image);
+  StageWalk walk(p, block);
   WgmmaRing ring;
+  const int stages = static_cast<int>(block.end_stage - block.first_stage);
 #pragma unroll 1
-  for (std::int64_t s = block.first_stage; s < block.end_stage; ++s) {
+  for (int s = 0; s < stages; ++s) {
+    window.move(p, walk.at);
     ptx::mbarrier_wait(block.empty + 8 * ring.slot, ring.parity ^ 1);
     const std::uint32_t stage = ring.slot * block.stage_bytes, full = block.full + 8 * ring.slot;
-    load_wgmma_image<kSize>(p, block, weight_stage(p, s), operands, stage + block.feature_bytes, thread);
+    load_wgmma_image<kSize>(p, block, window, operands, stage + block.feature_bytes, thread);
     if (stores) {
       ptx::mbarrier_arrive(full);
     } else {
       ptx::mbarrier_arrive_after_cp_async(full);
     }
+    walk.advance(p);
     ring.advance(p.smem_stages);
   }
 }
 
-/// The feature's, with kLag stages' copies under way before the first is waited for: a ring of kLag + 2 stages at
-/// least.
-template <Arithmetic kArithmetic, int kColumns, int kVector, int kLag>
+/// The feature's. A stage is finished, once its copies have landed, before a slot for the stage `lag` further is waited
+/// for: multipliers that wait for the one could not free the other. At most smem_stages - 1, then.
+template <Arithmetic kArithmetic, int kColumns, int kVector, int kLog2Positions>
 __device__ __forceinline__ void load_features(const WeightPlan& p, const WeightOperands& operands,
                                               const WgmmaBlock& block, int thread) {
   using Traits = ArithmeticTraits<kArithmetic>;
   constexpr int kSize = Traits::kHalf ? 2 : 4;
-  const FeatureLanes<kSize, kVector> lanes(p, thread);
-  const int tail = static_cast<int>(block.feature_bytes / 2);
+  const FeatureLanes<kSize, kVector, kLog2Positions, kColumns> lanes(thread);
+  FeatureSource<kSize> source(p, block.work, lanes, operands.feature);
+  const int columns = p.feature_channels - block.work.first_column, lag = p.smem_stages >= 5 ? 3 : 2;
+  StageWalk walk(p, block);
   WgmmaRing ring, landed;
   // After a wait for this thread's copies; wgmma reads through another proxy.
   const auto finish = [&] {
     if constexpr (!Traits::kHalf) {
-      unsigned char* const stage = block.smem + landed.slot * block.stage_bytes;
-#pragma unroll 8
-      for (int column = lanes.first_column; column < kColumns; column += lanes.column_step) {
-        round_in_place<kVector, Traits::kSplit>(stage + lanes.place(column), tail);
-      }
+      round_features<kVector, Traits::kSplit>(block.smem, lanes, landed.slot * block.stage_bytes,
+                                              static_cast<int>(block.feature_bytes / 2));
     }
     ptx::fence_async_proxy();
     ptx::mbarrier_arrive(block.full + 8 * landed.slot);
     landed.advance(p.smem_stages);
   };
-  int open = 0;
+  const int stages = static_cast<int>(block.end_stage - block.first_stage);
 #pragma unroll 1
-  for (std::int64_t s = block.first_stage; s < block.end_stage; ++s) {
-    ptx::mbarrier_wait(block.empty + 8 * ring.slot, ring.parity ^ 1);
-    FeatureSource source(p, block.work, lanes, weight_stage(p, s), operands.feature, kSize);
-    const std::uint32_t stage = ring.slot * block.stage_bytes;
-#pragma unroll 8
-    for (int column = lanes.first_column; column < kColumns; column += lanes.column_step) {
-      const bool valid = column < source.channels;
-      copy_or_zero<kSize * kVector>(block.smem, block.smem_base, stage + lanes.place(column),
-                                    valid ? source.first : operands.feature, valid);
-      source.first += source.step;
+  for (int s = 0; s < stages + lag; ++s) {
+    if (s >= lag) {
+      // Stages behind the last are empty groups.
+      if (lag == 3) {
+        ptx::cp_async_wait<2>();
+      } else {
+        ptx::cp_async_wait<1>();
+      }
+      finish();
+    }
+    if (s < stages) {
+      source.move(p, walk.at);
+      ptx::mbarrier_wait(block.empty + 8 * ring.slot, ring.parity ^ 1);
+      const std::uint32_t stage = ring.slot * block.stage_bytes;
+      if (columns >= kColumns) {
+        copy_features<kSize, kVector, true>(block, lanes, source, stage, columns, operands.feature);
+      } else {
+        copy_features<kSize, kVector, false>(block, lanes, source, stage, columns, operands.feature);
+      }
+      walk.advance(p);
+      ring.advance(p.smem_stages);
     }
     ptx::cp_async_commit();
-    ring.advance(p.smem_stages);
-    if (open == kLag) {
-      ptx::cp_async_wait<kLag>();
-      finish();
-    } else {
-      ++open;
-    }
   }
-  ptx::cp_async_wait<0>();
-  for (; open > 0; --open) finish();
 }
 
 template <Arithmetic kArithmetic, int kColumns, int kVector>
 __device__ __forceinline__ void load_features(const WeightPlan& p, const WeightOperands& operands,
                                               const WgmmaBlock& block, int thread) {
-  if (p.smem_stages >= 4) {
-    load_features<kArithmetic, kColumns, kVector, 2>(p, operands, block, thread);
-  } else {
-    load_features<kArithmetic, kColumns, kVector, 1>(p, operands, block, thread);
+  constexpr int kLeast = wgmma_weight_positions(kColumns, ArithmeticTraits<kArithmetic>::kHalf ? 2 : 1);
+  if constexpr (kLeast <= 32) {
+    if (p.log2_positions() == 5) return load_features<kArithmetic, kColumns, kVector, 5>(p, operands, block, thread);
   }
+  if constexpr (kLeast <= 64) {
+    if (p.log2_positions() == 6) return load_features<kArithmetic, kColumns, kVector, 6>(p, operands, block, thread);
+  }
+  load_features<kArithmetic, kColumns, kVector, 7>(p, operands, block, thread);
 }
 
 template <Arithmetic kArithmetic, int kColumns>
