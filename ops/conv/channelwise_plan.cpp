@@ -13,7 +13,8 @@ constexpr std::int64_t kLeastTiles = 1024;  // fewer leave multiprocessors idle
 struct StageBytes {
   std::int64_t most, wanted;  // wanted: six blocks a multiprocessor
 };
-constexpr StageBytes kGatherStage{48 * 1024, 36 * 1024}, kWeightStage{24 * 1024, 18 * 1024 + 512};
+constexpr StageBytes kGatherStage{kChannelwiseSmemBytes, 36 * 1024};
+constexpr StageBytes kWeightStage{kChannelwiseSmemBytes / 2, 18 * 1024 + 512};
 constexpr std::int64_t kWantedThreads = 128;        // of a block
 constexpr std::int64_t kWantedLinesPerThread = 16;  // so that finding them costs little
 // conv_weight: blocks, and tiles that a thread adds up in float32 before the sum goes on in float64.
@@ -146,13 +147,10 @@ void place_stage(ChannelwisePlan& p) {
   p.pitch = fits(pitch);
   p.plane_pitch = fits(plane);
   p.unit_pitch = fits(unit);
+  p.stage_floats = fits(ceil_div(p.tile_units * unit + p.vector, p.vector) * p.vector);
   p.row_vectors = fits((wide + 2 * p.vector - 2) / p.vector);
   p.step_pitch = p.along_row != 0 ? p.lanes / p.w.phases * p.w.period_source : fits(p.h.shift * pitch);
   p.result_step = p.along_row != 0 ? p.lanes : std::int64_t{p.h.residues} * p.h.phases * p.w.result;
-}
-
-std::int64_t stage_bytes(const ChannelwisePlan& p) {
-  return 4 * (std::int64_t{p.tile_units} * p.unit_pitch + p.vector);
 }
 
 /// Tries a tile; the plan keeps it where its stage has at most `bytes`.
@@ -162,7 +160,7 @@ bool try_tile(ChannelwisePlan& p, std::int32_t lanes, std::int32_t chunks, std::
   tried.chunks = chunks;
   tried.tile_units = units;
   place_stage(tried);
-  if (stage_bytes(tried) > bytes) return false;
+  if (tried.smem_bytes() > bytes) return false;
   p = tried;
   return true;
 }

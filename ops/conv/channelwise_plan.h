@@ -22,7 +22,9 @@ namespace adjoint::cuda {
 
 inline constexpr int kChannelwiseWalk = 8;       // results of a chunk
 inline constexpr int kChannelwiseThreads = 256;  // of a block, at most
+inline constexpr int kChannelwiseMostWarps = kChannelwiseThreads / 32;
 inline constexpr int kChannelwiseMaxStride = 16;
+inline constexpr int kChannelwiseSmemBytes = 48 * 1024;  // of a block, at most: kernels must ask for more
 
 /// Taps tap + i * tap_step at source positions source + i * tap_spacing, i in [0, taps), inside the source or not.
 struct ChannelwiseRun {
@@ -57,6 +59,7 @@ struct ChannelwisePlan {
   std::int32_t column_tiles, row_tiles;  // row_tiles: of a residue
   std::int32_t stage_channels, stage_rows, stage_columns;
   std::int32_t pitch, plane_pitch, unit_pitch;  // floats; congruent to the source's, modulo a vector of 16 bytes
+  std::int32_t stage_floats;                    // whole vectors, so that another stage may follow
   std::int32_t step_pitch;                      // floats of the stage from one step of a walk to the next
   std::int64_t result_step;                     // elements of the result, likewise
   std::int32_t vector;                          // elements in 16 bytes
@@ -75,7 +78,8 @@ struct ChannelwisePlan {
     return static_cast<std::int64_t>(column_tiles) * row_tiles * h.residues;
   }
   ADJOINT_HD std::int64_t tiles() const { return unit_tiles() * plane_tiles(); }
-  ADJOINT_HD std::int32_t smem_floats() const { return tile_units * unit_pitch + vector; }
+  /// Shared memory of a block of conv or conv_transpose.
+  std::int64_t smem_bytes() const { return std::int64_t{4} * stage_floats; }
 };
 
 struct ChannelwiseTile {
@@ -156,6 +160,12 @@ struct ChannelwiseWeightPlan {
 
   /// Of the splits' sums.
   std::int64_t workspace_bytes() const { return pairs * walk.taps * splits * 4; }
+  /// Shared memory of a block: two stages; in the end, in their place, every warp's sums and their totals.
+  std::int64_t smem_bytes() const {
+    const std::int64_t stages = 2 * walk.smem_bytes();
+    const std::int64_t sums = std::int64_t{4} * (kChannelwiseMostWarps + 1) * walk.taps_h * walk.taps_w;
+    return stages > sums ? stages : sums;
+  }
 };
 
 ADJOINT_API bool plan_channelwise_weight(const ConvGeometry& geometry, std::int64_t element_bytes,

@@ -25,7 +25,7 @@ void run_channelwise_gather(const ChannelwisePlan& plan, const ConvProblem& prob
                                                 Activate<float>(problem.activation)};
   launch(channelwise::select_gather<T>(plan),
          {dim3(static_cast<unsigned>(plan.tiles())), dim3(static_cast<unsigned>(plan.threads)),
-          static_cast<std::size_t>(plan.smem_floats()) * 4},
+          static_cast<std::size_t>(plan.smem_bytes())},
          problem.device, plan, operands);
 }
 
@@ -41,7 +41,7 @@ void run_channelwise_weight(const ChannelwiseWeightPlan& plan, const ConvProblem
   const std::int64_t blocks = plan.pairs * plan.splits * plan.tap_row_blocks * plan.tap_column_blocks;
   launch(channelwise::select_weight<T>(walk),
          {dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(walk.threads)),
-          static_cast<std::size_t>(walk.smem_floats()) * 8},
+          static_cast<std::size_t>(plan.smem_bytes())},
          problem.device, plan, operands);
   const auto add_blocks = static_cast<unsigned>(std::clamp<std::int64_t>((count + 255) / 256, 1, 1024));
   launch(channelwise::add_pair_splits<T>, {dim3(add_blocks), dim3(256)}, problem.device,

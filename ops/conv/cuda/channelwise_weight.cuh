@@ -9,8 +9,6 @@
 
 namespace adjoint::cuda::channelwise {
 
-inline constexpr int kMostWarps = kChannelwiseThreads / 32;
-
 template <class T>
 struct WeightOperands {
   const T* image;
@@ -167,8 +165,6 @@ template <class T, int kTapsH, int kTapsW, int kShift, bool kAdjacent>
 __global__ void __launch_bounds__(kChannelwiseThreads, kTapsH* kTapsW >= 8 && kTapsH * kTapsW <= 16 ? 3 : 2)
     weight_kernel(const __grid_constant__ ChannelwiseWeightPlan plan, const WeightOperands<T> operands) {
   constexpr int kTaps = kTapsH * kTapsW;
-  __shared__ float warp_sums[kMostWarps][kTaps];
-  __shared__ float totals[kTaps];
   const ChannelwisePlan& p = plan.walk;
   float* const stages = reinterpret_cast<float*>(ptx::dynamic_smem());
   float* stage = stages;
@@ -189,7 +185,8 @@ __global__ void __launch_bounds__(kChannelwiseThreads, kTapsH* kTapsW >= 8 && kT
   ptx::cp_async_commit();
   FeatureChunk chunk = load_feature(plan, operands, work, tile, lane, line);
   for (std::int64_t index = work.first_tile; index < work.end_tile; ++index) {
-    float* next_stage = stage == stages ? stages + p.smem_floats() : stages;
+    // Opaque: what the compiler makes of both stages' addresses ahead of the loop spills.
+    float* next_stage = stage == stages ? stages + ptx::opaque(p.stage_floats) : stages;
     ChannelwiseTile next = tile;
     FeatureChunk next_chunk = chunk;
     if (index + 1 < work.end_tile) {
@@ -212,20 +209,23 @@ __global__ void __launch_bounds__(kChannelwiseThreads, kTapsH* kTapsW >= 8 && kT
     stage = next_stage;
   }
 
+  // In the stages' place: static arrays would come on top of what the plan counts.
+  float* const warp_sums = stages;  // (warps, taps)
+  float* const totals = stages + kChannelwiseMostWarps * kTaps;
   const int warps = static_cast<int>(blockDim.x) / 32, warp = static_cast<int>(threadIdx.x) / 32;
 #pragma unroll
   for (int i = 0; i < kTapsH; ++i) {
 #pragma unroll
     for (int j = 0; j < kTapsW; ++j) {
       const float sum = sum_of_warp(sums[i][j]);
-      if (threadIdx.x % 32 == 0) warp_sums[warp][i * kTapsW + j] = sum;
+      if (threadIdx.x % 32 == 0) warp_sums[warp * kTaps + i * kTapsW + j] = sum;
     }
   }
   __syncthreads();
   float* partial = operands.partial + (work.split * plan.pairs + work.pair) * p.taps;
   for (int tap = static_cast<int>(threadIdx.x); tap < kTaps; tap += static_cast<int>(blockDim.x)) {
     float sum = 0;
-    for (int i = 0; i < warps; ++i) sum += warp_sums[i][tap];
+    for (int i = 0; i < warps; ++i) sum += warp_sums[i * kTaps + tap];
     totals[tap] = sum;
     const int h = work.first_tap_h + tap / kTapsW, w = work.first_tap_w + tap % kTapsW;
     if (h < plan.kernel_h && w < p.kernel_w) partial[h * p.kernel_w + w] = sum;
@@ -238,11 +238,11 @@ __global__ void __launch_bounds__(kChannelwiseThreads, kTapsH* kTapsW >= 8 && kT
     const int h = work.first_tap_h + tap / kTapsW, w = work.first_tap_w + tap % kTapsW;
     if (h >= plan.kernel_h || w >= p.kernel_w || totals[tap] == totals[tap]) continue;
     const float share = sum_of_warp(defined_share(plan, operands, work, h, w));
-    if (threadIdx.x % 32 == 0) warp_sums[warp][0] = share;
+    if (threadIdx.x % 32 == 0) warp_sums[warp] = share;
     __syncthreads();
     if (threadIdx.x == 0) {
       float sum = 0;
-      for (int i = 0; i < warps; ++i) sum += warp_sums[i][0];
+      for (int i = 0; i < warps; ++i) sum += warp_sums[i];
       partial[h * p.kernel_w + w] = sum;
     }
     __syncthreads();

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -14,8 +15,6 @@ namespace {
 using cuda::ChannelwisePlan;
 using cuda::ChannelwiseRun;
 using cuda::ChannelwiseTile;
-
-constexpr std::int64_t kSharedBytes = 48 * 1024;
 
 struct Result {
   std::int32_t row, column, stage_row, stage_column;  // the stage's place of tap (0, 0)
@@ -92,7 +91,7 @@ TEST(ChannelwisePlan, EveryResultBelongsToOneStepWhoseTapsAreStaged) {
         ChannelwisePlan plan;
         if (!cuda::plan_channelwise(geometry(c), transposed, bytes, plan)) continue;
         ++planned;
-        EXPECT_LE(4 * plan.smem_floats(), kSharedBytes);
+        EXPECT_LE(plan.smem_bytes(), cuda::kChannelwiseSmemBytes);
         expect_places_distinct(plan);
         replay(plan);
         if (::testing::Test::HasFatalFailure()) return;
@@ -107,7 +106,7 @@ TEST(ChannelwisePlan, SplitsOfTheWeightCoverItsTilesOnce) {
     SCOPED_TRACE(c);
     cuda::ChannelwiseWeightPlan plan;
     if (!cuda::plan_channelwise_weight(geometry(c), 4, plan)) continue;
-    EXPECT_LE(8 * plan.walk.smem_floats(), kSharedBytes) << "two stages";
+    EXPECT_LE(plan.smem_bytes(), cuda::kChannelwiseSmemBytes);
     EXPECT_GE(plan.splits * plan.tiles_per_split, plan.walk.tiles());
     EXPECT_LT((plan.splits - 1) * plan.tiles_per_split, plan.walk.tiles()) << "a split without tiles";
     EXPECT_GE(plan.tap_row_blocks * plan.walk.taps_h, c.kernel[0]);
@@ -115,6 +114,27 @@ TEST(ChannelwisePlan, SplitsOfTheWeightCoverItsTilesOnce) {
     expect_places_distinct(plan.walk);
     replay(plan.walk);
     if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(ChannelwisePlan, StaysBelowTheSharedMemoryThatNeedNotBeAskedFor) {
+  std::int64_t most = 0, most_weight = 0;
+  for (std::int64_t width = 1; width <= 600; ++width) {
+    for (const std::int64_t stride : {1, 2, 5}) {
+      const ConvGeometry g = geometry({.input = {20, width}, .kernel = {7, 7}, .stride = {stride, stride}});
+      for (const std::int64_t bytes : {4, 2}) {
+        ChannelwisePlan plan;
+        ASSERT_TRUE(cuda::plan_channelwise(g, false, bytes, plan));
+        most = std::max(most, plan.smem_bytes());
+        cuda::ChannelwiseWeightPlan weight;
+        ASSERT_TRUE(cuda::plan_channelwise_weight(g, bytes, weight));
+        most_weight = std::max(most_weight, weight.smem_bytes());
+      }
+    }
+  }
+  for (const std::int64_t bytes : {most, most_weight}) {
+    EXPECT_LE(bytes, cuda::kChannelwiseSmemBytes);
+    EXPECT_GT(bytes, cuda::kChannelwiseSmemBytes - 1024) << "these widths do not try the limit";
   }
 }
 
