@@ -17,7 +17,7 @@
 namespace adjoint::testing {
 namespace {
 
-constexpr std::int64_t kMostElements = 1 << 20;  // of any operand
+constexpr std::int64_t kMostElements = 1 << 20;  // of any operand of a random case
 constexpr std::int64_t kMostProducts = 3'000'000;
 
 using Random = std::mt19937_64;
@@ -58,12 +58,13 @@ ConvCase any_case(Random& random) {
   return c;
 }
 
-// Memory that operands of many problems share: filling it for each would take longer than the problems do.
-const Tensor& pool(DType dtype, std::int64_t magnitude) {
+// At least `least` elements of memory that operands of many problems share: filling it for each would take longer than
+// the problems do.
+const Tensor& pool(DType dtype, std::int64_t magnitude, std::int64_t least) {
   static auto* pools = new std::map<std::pair<DType, std::int64_t>, Tensor>;
   Tensor& tensor = (*pools)[{dtype, magnitude}];
-  if (!tensor.defined()) {
-    const std::int64_t count = 2 * kMostElements;
+  if (!tensor.defined() || tensor.numel() < least) {
+    const std::int64_t count = 2 * std::max(kMostElements, least);
     const auto values = magnitude == 0 ? reals(count, 1) : integers(count, magnitude, 1);
     tensor = Tensor::from_vector<double>(values, {count}, {.dtype = dtype}).to(kCUDA);
   }
@@ -71,7 +72,7 @@ const Tensor& pool(DType dtype, std::int64_t magnitude) {
 }
 
 Tensor from_pool(DType dtype, std::int64_t magnitude, std::int64_t count, Random& random) {
-  const Tensor& all = pool(dtype, magnitude);
+  const Tensor& all = pool(dtype, magnitude, count);
   return all.narrow(0, upto(random, 0, all.numel() - count), count);
 }
 

@@ -30,8 +30,8 @@ ConvCase random_conv_case(std::uint64_t seed);
 struct ConvOperands {
   Tensor first, second, bias;  // bias may be undefined
 };
-/// Integers up to `first_magnitude` and `second_magnitude`, biases up to 3, at addresses that the seed chooses. Valid
-/// while the program runs: they are views of shared memory.
+/// Integers up to `first_magnitude` and `second_magnitude`, biases up to 3, at addresses that the seed chooses: they
+/// are views of shared memory.
 ConvOperands integer_operands(cuda::ConvRole role, const ConvGeometry& g, DType dtype, std::int64_t first_magnitude,
                               std::int64_t second_magnitude, std::uint64_t seed);
 /// The same with reals in [-1, 1).
