@@ -237,13 +237,14 @@ struct Multiplier {
   template <CorrelationRange kRange>
   __device__ __forceinline__ void multiply_steps(int first, int end) {
     constexpr int kWidth = kRange == CorrelationRange::kAll ? kColumns : kColumns / 2;
+    const std::uint64_t slots = wgmma::matrix_descriptor(layout.w, kWidth * 16);
 #pragma unroll 1
     for (int s = first; s < end; ++s) {
       const bool leaves = s + 1 == end_step, ends = leaves && last_stage;
-      const int next = ends ? s : leaves ? following_step : s + 1;
-      const std::int32_t x_offset = p.steps[s].tap.x_offset, next_offset = p.steps[next].tap.x_offset;
-      ptx::mbarrier_wait(layout.w_full + 8 * w_ring.slot, p.weights_resident ? 0 : w_ring.parity);
-      const std::uint64_t b = wgmma::matrix_descriptor(layout.w + w_ring.slot * kBlockBytes, kWidth * 16);
+      ptx::mbarrier_wait(layout.w_full + 8 * w_ring.slot, w_ring.parity);
+      // No slot's address carries over into the descriptor's other fields.
+      const std::uint64_t b = slots >> 32 << 32 | (static_cast<std::uint32_t>(slots) +
+                                                   static_cast<std::uint32_t>(w_ring.slot * (kBlockBytes / 16)));
       multiply<kRange, 0>(b);
       if constexpr (kReadAhead) read<1>(s);
       wgmma::wait<1>();
@@ -258,18 +259,18 @@ struct Multiplier {
       }
       if (leaves) {
         leave_stage();
-        if (!ends) enter_stage(next_offset);
+        if (!ends) enter_stage(p.steps[following_step].tap.x_offset);
       } else {
-        step_base += 4 * (next_offset - x_offset);
+        step_base += 4 * (p.steps[s + 1].tap.x_offset - p.steps[s].tap.x_offset);
       }
-      if (!ends) read<0>(next);
+      if (!ends) read<0>(leaves ? following_step : s + 1);
       if constexpr (kReadAhead) {
         wgmma::wait<1>();
         release_fragment<0>();
       }
       round<0>();
       pending = empty != 0 ? empty + 8 * w_ring.slot : 0;
-      w_ring.advance(p.w_slots);
+      w_ring.advance(p.w_slots, p.weights_resident ? 0 : 1);  // what is resident stays full
       if constexpr (kSplit) promote();
     }
   }

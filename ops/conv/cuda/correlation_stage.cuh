@@ -22,10 +22,10 @@ inline constexpr int kMaxStages = kMaxCorrelationStages, kMaxSlots = kMaxCorrela
 struct Ring {
   int slot = 0;
   std::uint32_t parity = 0;
-  __device__ __forceinline__ void advance(int slots) {
+  __device__ __forceinline__ void advance(int slots, std::uint32_t flip = 1) {
     if (++slot == slots) {
       slot = 0;
-      parity ^= 1;
+      parity ^= flip;
     }
   }
 };
