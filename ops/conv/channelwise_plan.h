@@ -24,7 +24,8 @@ inline constexpr int kChannelwiseWalk = 8;       // results of a chunk
 inline constexpr int kChannelwiseThreads = 256;  // of a block, at most
 inline constexpr int kChannelwiseMostWarps = kChannelwiseThreads / 32;
 inline constexpr int kChannelwiseMaxStride = 16;
-inline constexpr int kChannelwiseSmemBytes = 48 * 1024;  // of a block, at most: kernels must ask for more
+inline constexpr int kChannelwiseMaxSourceChannels = 16;  // of a group: with more they never pay
+inline constexpr int kChannelwiseSmemBytes = 48 * 1024;   // of a block, at most: kernels must ask for more
 
 /// Taps tap + i * tap_step at source positions source + i * tap_spacing, i in [0, taps), inside the source or not.
 struct ChannelwiseRun {
@@ -148,6 +149,10 @@ ADJOINT_HD inline ChannelwiseRows channelwise_rows(const ChannelwisePlan& p, con
 /// kChannelwiseMaxStride, rows too long for shared memory.
 ADJOINT_API bool plan_channelwise(const ConvGeometry& geometry, bool transposed, std::int64_t element_bytes,
                                   ChannelwisePlan& plan);
+
+/// Whether these kernels are faster than the tensor-core kernels, which take `unit_channels` channels a 32-bit unit;
+/// `split`: float32 in three products; `gathers`: whether their steps may gather (correlation_plan.h).
+ADJOINT_API bool channelwise_pays(const ChannelwisePlan& plan, int unit_channels, bool split, bool gathers);
 
 /// Of conv_weight: the walk of conv over single channels; a block takes a run of tiles for one pair of channels.
 struct ChannelwiseWeightPlan {

@@ -1,15 +1,15 @@
 // Chooses and calls the kernels for few channels a group. Their code is in one .cu file a dtype.
 #include <adjoint/ops/conv/cuda/channelwise.h>
+#include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/ops/conv/cuda/kept_plans.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 namespace adjoint::cuda {
 namespace {
 
-constexpr std::int64_t kFewPairs = 16;  // channels times channels of a group
+constexpr std::int64_t kFewPairs = 16;  // channels times channels of a group, of conv_weight
 
 const ChannelwisePlan* gather_plan(const ConvProblem& problem) {
   return keep_plan<ChannelwisePlan>(problem, [&](ChannelwisePlan& plan) {
@@ -23,37 +23,18 @@ const ChannelwiseWeightPlan* weight_plan(const ConvProblem& problem) {
   });
 }
 
-/// Clocks of a multiprocessor for 32 results, memory left out; issue slots are seven tenths full.
-double channelwise_clocks(const ChannelwisePlan& plan) {
-  constexpr double kSlots = 4 * 0.7, kSlotsOfResult = 15;
-  const double taps = static_cast<double>(plan.taps) / (plan.h.phases * plan.w.phases) * plan.source_channels;
-  const bool one_by_one = plan.taps_h == 0 && plan.channel_block == 1;
-  return (taps * (one_by_one ? 2.8 : 1.4) + kSlotsOfResult) / kSlots;
-}
-
-/// The same of the tensor-core kernel: 64 positions take columns / 2 clocks for eight units, or what reading them
-/// takes, and measured times on such shapes are two and a half times that.
-double tensor_core_clocks(const ChannelwisePlan& plan, Arithmetic arithmetic) {
-  const auto ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
-  const std::int64_t units = ceil_div(plan.source_channels, 16 * unit_elements(arithmetic)) * 16;
-  const std::int64_t phases = std::int64_t{plan.h.phases} * plan.w.phases;
-  const std::int64_t steps = plan.h.transposed != 0 ? std::int64_t{plan.h.most_taps} * plan.w.most_taps  // at least
-                                                    : std::int64_t{plan.taps};
-  const std::int64_t results = plan.channels * phases;
-  const double columns = static_cast<double>(ceil_div(results, 16) * 16);
-  const double clocks = std::max(columns / 2, 16 + columns / 4) * static_cast<double>(steps * units / 8);
-  return 2.5 * clocks * (arithmetic == Arithmetic::kFloat32 ? 2.5 : 1) / 2 / static_cast<double>(results);
-}
-
 bool takes_gather(const ConvProblem& problem) {
-  constexpr std::int64_t kMaxSourceChannels = 16;
   const ConvGeometry& g = problem.geometry;
-  const std::int64_t image = g.image_channels_per_group(), feature = g.feature_channels_per_group();
-  const std::int64_t source = problem.role == ConvRole::kImage ? feature : image;
-  if (problem.dtype == kFloat64 || source > kMaxSourceChannels) return false;
+  const std::int64_t source =
+      problem.role == ConvRole::kImage ? g.feature_channels_per_group() : g.image_channels_per_group();
+  if (problem.dtype == kFloat64 || source > kChannelwiseMaxSourceChannels) return false;
   const ChannelwisePlan* plan = gather_plan(problem);
-  return plan != nullptr && (image * feature <= kFewPairs ||
-                             channelwise_clocks(*plan) <= tensor_core_clocks(*plan, arithmetic_of(problem)));
+  if (plan == nullptr) return false;
+  const Arithmetic arithmetic = arithmetic_of(problem);
+  const bool split = arithmetic == Arithmetic::kFloat32;
+  // Only wgmma's kernels gather, and whether they take the problem is asked last: it plans them.
+  return channelwise_pays(*plan, unit_elements(arithmetic), split, true) ||
+         (channelwise_pays(*plan, unit_elements(arithmetic), split, false) && !correlation_conv.takes(problem));
 }
 
 bool takes_weight(const ConvProblem& problem) {

@@ -138,6 +138,42 @@ TEST(ChannelwisePlan, StaysBelowTheSharedMemoryThatNeedNotBeAskedFor) {
   }
 }
 
+/// Of conv, or of conv_transpose; in float32 by three products, or in TF32.
+bool pays(const ConvCase& c, bool transposed, bool split, bool gathers) {
+  ChannelwisePlan plan;
+  EXPECT_TRUE(cuda::plan_channelwise(geometry(c), transposed, 4, plan));
+  return cuda::channelwise_pays(plan, 1, split, gathers);
+}
+
+TEST(ChannelwisePlan, PaysWhereTensorCoresWouldMultiplyPadding) {
+  const ConvCase depthwise{.in_channels = 32,
+                           .out_channels = 32,
+                           .groups = 32,
+                           .input = {64, 64},
+                           .kernel = {4, 4},
+                           .stride = {2, 2},
+                           .padding = {1, 1}};
+  const ConvCase four_a_group{
+      .in_channels = 32, .out_channels = 32, .groups = 8, .input = {64, 64}, .kernel = {3, 3}, .padding = {1, 1}};
+  const ConvCase fsrcnn{.in_channels = 56,
+                        .input = {256, 256},
+                        .kernel = {9, 9},
+                        .stride = {3, 3},
+                        .padding = {4, 4},
+                        .output_padding = {2, 2}};
+  const ConvCase many{.in_channels = 64, .out_channels = 64, .input = {64, 64}, .kernel = {3, 3}};
+  for (const bool split : {false, true}) {
+    for (const bool gathers : {false, true}) {
+      for (const bool transposed : {false, true}) {
+        EXPECT_TRUE(pays(depthwise, transposed, split, gathers));
+        EXPECT_TRUE(pays(four_a_group, transposed, split, gathers));
+        EXPECT_FALSE(pays(many, transposed, split, gathers));
+      }
+      EXPECT_EQ(pays(fsrcnn, false, split, gathers), !gathers) << "81 taps of one channel, to 56";
+    }
+  }
+}
+
 TEST(ChannelwisePlan, LeavesLongStridesToOthers) {
   ChannelwisePlan plan;
   EXPECT_FALSE(
