@@ -118,7 +118,7 @@ struct Search {
     const int log2_least_w = candidate.unit_elements == 1 ? 2 : 3;  // positions of half an instruction's depth
     for (const int log2_positions : {5, 6, 7}) {
       if (1 << log2_positions < wgmma_weight_positions(candidate.tile_columns, candidate.unit_elements)) continue;
-      for (int w = log2_least_w; w <= log2_positions; ++w) {
+      for (int w = log2_positions; w >= log2_least_w; --w) {  // of equals the widest, which takes fewer instructions
         for (int h = 0; h <= log2_positions - w; ++h) {
           set_tile(candidate, log2_positions - w - h, h, w);
           if (candidate.stages < kMaxStages) try_blocks();

@@ -143,13 +143,15 @@ __device__ __forceinline__ void flush_sums(float (&sums)[kMTiles][kSums], float*
   }
 }
 
-template <Arithmetic kArithmetic, int kMTiles, int kColumns>
+/// kLines: the positions of a line of 128 bytes of features are neighbours in the image too.
+template <Arithmetic kArithmetic, int kMTiles, int kColumns, bool kLines>
 __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const WgmmaBlock& block, std::uint32_t steps,
                                                 float* partial, int warpgroup, int warp, int lane) {
   using Tile = WgmmaTile<kArithmetic, kMTiles, kColumns>;
   constexpr bool kSplit = Tile::kSplit;
   constexpr int kSize = Tile::kHalf ? 2 : 4;
   constexpr auto kOperand = kWgmmaOperand<kArithmetic>;
+  constexpr std::uint32_t kStepBytes = 32;  // of an instruction's depth
   const int g = lane / 4, t = lane % 4, first_row = warpgroup * 64 * kMTiles + warp * 16;
   std::uint32_t row[kMTiles][2];
   unsigned odd = 0;
@@ -176,9 +178,10 @@ __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const Wgmma
   const int stages = static_cast<int>(block.end_stage - block.first_stage);
   const int stages_per_sum = kSumPositions >> p.log2_positions();  // a power of two
   WgmmaRing ring;
-  std::uint32_t stage = 0, step[2], next_step[2];  // next_step is a step ahead of raw
+  std::uint32_t stage = 0, step[2], next_step[2];  // next_step is a step, or a line, ahead of raw
   ptx::load_shared_pair(step, steps);
-  ptx::load_shared_pair(next_step, steps + 8);
+  ptx::load_shared_pair(next_step, steps + (kLines ? 32 & step_mask : 8));
+  if constexpr (kLines) step[1] = step[0] + kStepBytes / 2;
   if (stages > 0) {
     ptx::mbarrier_wait(block.full, 0);
     raw.load(row, odd, 0, step[0], step[1]);
@@ -203,9 +206,14 @@ __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const Wgmma
               if (s + 1 < stages) ptx::mbarrier_wait(block.full + 8 * ring.slot, ring.parity);
               stage = s + 1 < stages ? ring.slot * block.stage_bytes : stage;
             }
-            step[0] = next_step[0];
-            step[1] = next_step[1];
-            ptx::load_shared_pair(next_step, steps + ((line / 4 + 8 * u + 16) & step_mask));
+            if (!kLines || u == 3) {
+              step[0] = next_step[0];
+              step[1] = kLines ? step[0] + kStepBytes / 2 : next_step[1];
+              ptx::load_shared_pair(next_step, steps + ((line / 4 + (kLines ? 64 : 8 * u + 16)) & step_mask));
+            } else {
+              step[0] += kStepBytes;
+              step[1] += kStepBytes;
+            }
             raw.load(row, odd, 0, stage + step[0], stage + step[1]);
           }
           now.pin();
@@ -297,6 +305,7 @@ __global__ void __launch_bounds__(kWgmmaThreads, 1)
 
   // Sums and totals of 192 registers leave less to the loaders.
   constexpr bool kLarge = kMTiles * Tile::kSums * (Tile::kSplit ? 2 : 1) > 128;
+  constexpr bool kBothLoops = !kLarge && !(Tile::kHalf && kMTiles > 3);  // the others spill registers
   if (warpgroup == kMultipliers) {
     ptx::lower_register_limit<kLarge ? 40 : 72>();
     load_features<kArithmetic, kColumns>(p, operands, block, thread % 128);
@@ -306,8 +315,13 @@ __global__ void __launch_bounds__(kWgmmaThreads, 1)
   } else {
     ptx::raise_register_limit<kLarge ? 216 : 192>();
     float* partial = operands.partial + (split * blocks + index) * Tile::kRows * kColumns;
-    multiply_stages<kArithmetic, kMTiles, kColumns>(p, block, addresses[2], partial, warpgroup, thread / 32 % 4,
-                                                    thread % 32);
+    const int warp = thread / 32 % 4, lane = thread % 32;
+    if (kBothLoops && kSize << p.log2_tile_w >= 128) {
+      multiply_stages<kArithmetic, kMTiles, kColumns, kBothLoops>(p, block, addresses[2], partial, warpgroup, warp,
+                                                                  lane);
+    } else {
+      multiply_stages<kArithmetic, kMTiles, kColumns, false>(p, block, addresses[2], partial, warpgroup, warp, lane);
+    }
   }
 #endif
 }
