@@ -56,6 +56,12 @@ if(NOT ADJOINT_CUDA STREQUAL "OFF")
     # CMake 3.25 does not know CUDA C++20 and would compile C++17.
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+    # Kernels shrink to a fifth and are expanded when first used.
+    if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
+      add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=size>)
+    else()
+      add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:-Xfatbin=-compress-all>)
+    endif()
   elseif(ADJOINT_CUDA STREQUAL "ON")
     message(FATAL_ERROR "ADJOINT_CUDA is ON, but no CUDA compiler was found: install the CUDA Toolkit (12.4 or newer) or "
                         "name nvcc in CMAKE_CUDA_COMPILER")
