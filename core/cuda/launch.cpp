@@ -7,8 +7,11 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 
 namespace adjoint::cuda {
 namespace {
@@ -30,6 +33,18 @@ std::string kernel_name(const void* kernel) {
 }  // namespace
 
 void observe_launches(LaunchObserver observer) { launch_observer.store(observer, std::memory_order_relaxed); }
+
+void allow_smem(const void* kernel, std::size_t smem_bytes) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, const void*>, std::size_t> allowed;
+  int device = 0;
+  ADJOINT_CUDA(cudaGetDevice(&device));
+  const std::lock_guard lock(mutex);
+  std::size_t& most = allowed[{device, kernel}];
+  if (smem_bytes <= most) return;
+  ADJOINT_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(smem_bytes)));
+  most = smem_bytes;
+}
 
 void check_launch(cudaError_t status, const void* kernel, const LaunchGeometry& geometry) {
   if (status == cudaSuccess) [[likely]] {

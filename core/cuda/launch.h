@@ -38,11 +38,13 @@ void launch(void (*kernel)(Params...), const LaunchGeometry& geometry, int devic
       values);
 }
 
-/// Lets `kernel` use `smem_bytes` of dynamic shared memory, which above 48 KiB must be asked for.
+/// Lets `kernel` use `smem_bytes` of dynamic shared memory on the current device, which above 48 KiB must be asked for.
+/// What was once allowed stays so: threads that launch the kernel with less do not take it back.
+void allow_smem(const void* kernel, std::size_t smem_bytes);
+
 template <class... Params>
 void allow_smem(void (*kernel)(Params...), std::size_t smem_bytes) {
-  ADJOINT_CUDA(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    static_cast<int>(smem_bytes)));
+  allow_smem(reinterpret_cast<const void*>(kernel), smem_bytes);
 }
 
 }  // namespace adjoint::cuda

@@ -55,8 +55,9 @@ struct Multiplier {
   const std::uint32_t empty;                                  // the slots' barriers that this lane arrives on, or 0
   std::uint32_t row[kOneRow ? 1 : kMTiles][kOneRow ? 1 : 2];  // of positions 8 apart, from a stage's first unit
   Ring x_ring, w_ring;
-  std::uint32_t pending = 0;  // the barrier of the slot whose products may still be under way
-  std::uint32_t step_base;    // shared address of a step's first unit
+  std::uint32_t pending = 0;            // the barrier of the slot whose products may still be under way
+  bool filled = false;                  // whether the slot of the next step was seen to be full
+  std::uint32_t stage_base, step_base;  // shared addresses of the stage and of a step's first unit
   // Of the stage: where its steps end, and the step after them where there is one.
   int end_step, following_step;
   bool last_stage;
@@ -224,7 +225,8 @@ struct Multiplier {
   /// Waits for the ring's stage; `x_offset` is its first step's.
   __device__ __forceinline__ void enter_stage(std::int32_t x_offset) {
     ptx::mbarrier_wait(layout.x_full + 8 * x_ring.slot, x_ring.parity);
-    step_base = layout.x + x_ring.slot * 4 * (kGathers ? p.stage_units : kChunkUnits) * p.unit_pitch + 4 * x_offset;
+    stage_base = layout.x + x_ring.slot * 4 * (kGathers ? p.stage_units : kChunkUnits) * p.unit_pitch;
+    step_base = stage_base + 4 * x_offset;
   }
 
   /// Every lane for itself: one lane after a __syncwarp is 1% faster at best, and racecheck takes it for a race.
@@ -261,7 +263,7 @@ struct Multiplier {
         leave_stage();
         if (!ends) enter_stage(p.steps[following_step].tap.x_offset);
       } else {
-        step_base += 4 * (p.steps[s + 1].tap.x_offset - p.steps[s].tap.x_offset);
+        step_base = stage_base + 4 * p.steps[s + 1].tap.x_offset;
       }
       if (!ends) read<0>(leaves ? following_step : s + 1);
       if constexpr (kReadAhead) {

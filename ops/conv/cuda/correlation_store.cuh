@@ -45,8 +45,7 @@ struct StagedColumns {
   const float* staging;
   std::int64_t sample;  // elements of one image of out
   int first_m, lane;
-  int first_channel;  // of the staged columns
-  bool activated;     // bias and all; -0 is added then, which changes no value, nor a zero's sign
+  int first_column;  // of the staged columns, within the tile's half
 };
 
 /// The staged column that holds `phase` of the `group`-th pixel.
@@ -69,7 +68,7 @@ __device__ __forceinline__ ColumnEntry load_entry(const ColumnEntry* from) {
 
 /// kCount neighbouring values, aligned to their size: 16 bytes' worth, two or one.
 template <int kCount, class T>
-__device__ __forceinline__ void store_vector(T* to, const float (&from)[kCount], float bias) {
+__device__ __forceinline__ void store_vector(T* to, const float (&from)[kCount]) {
   using Vector =
       std::conditional_t<sizeof(T) * kCount == 16, uint4,
                          std::conditional_t<sizeof(T) * kCount == 8, uint2,
@@ -79,15 +78,13 @@ __device__ __forceinline__ void store_vector(T* to, const float (&from)[kCount],
     Vector vector;
   } packed;
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) packed.values[i] = from_float<T>(from[i] + bias);
+  for (int i = 0; i < kCount; ++i) packed.values[i] = from_float<T>(from[i]);
   *reinterpret_cast<Vector*>(to) = packed.vector;
 }
 
-/// The staged sums with their bias, activated in place: one loop for all of store_staged's shapes, whose own code stays
-/// small.
+/// The staged values, activated in place: one loop for all of store_staged's shapes, whose own code stays small.
 template <int kStaged, int kWarpPositions>
-__device__ __forceinline__ void activate_staged(const Activate<float>& activate, const ColumnEntry* entries,
-                                                float* staging, int lane) {
+__device__ __forceinline__ void activate_staged(const Activate<float>& activate, float* staging, int lane) {
   struct alignas(16) Quad {
     float values[4];
   };
@@ -96,11 +93,9 @@ __device__ __forceinline__ void activate_staged(const Activate<float>& activate,
 #pragma unroll 1
   for (int column = lane / kLanesPerColumn; column < kStaged; column += 32 / kLanesPerColumn) {
     auto* const place = reinterpret_cast<Quad*>(staging + column * (kWarpPositions + 4)) + lane % kLanesPerColumn;
-    Quad sums = *place;
-#pragma unroll
-    for (float& value : sums.values) value += entries[column].bias;
-    activate(sums.values);
-    *place = sums;
+    Quad quad = *place;
+    activate(quad.values);
+    *place = quad;
   }
 }
 
@@ -135,7 +130,7 @@ __device__ __forceinline__ void store_by_table(const CorrelationPlan& p, const C
       for (int i = 0; i < kBatch; ++i) {
         const bool valid = group + i * (32 / lanes) < groups && entry[i].offset != kNoColumn &&
                            h + entry[i].h < p.out_h && w + entry[i].w < p.out_w;
-        if (valid) store_vector<1>(to + entry[i].offset, value[i], staged.activated ? -0.0F : entry[i].bias);
+        if (valid) store_vector<1>(to + entry[i].offset, value[i]);
       }
     }
   }
@@ -181,8 +176,12 @@ __device__ __forceinline__ void store_rows(const CorrelationPlan& p, const Corre
   static_assert(kEach > 0 && kEach % kBatch == 0);
   constexpr int kSlots =
       kStep * staged_slot<kStaged>(1, 0, kLog2Interleave);  // from one of a lane's groups to the next
+  // A half of the staged columns is one segment's, of phases that are powers of two.
+  constexpr int kLog2Phases = kLog2Interleave == 0 ? 0 : kLog2Interleave - 1;
   const std::int64_t plane = static_cast<std::int64_t>(p.out_h) * p.out_w, step = kStep * plane;
   const int first = staged.lane / kLanes;
+  const int segment_columns = kLog2Interleave == 0 ? p.tile_columns : p.tile_columns / 2;
+  const int first_channel = (work.tile_in_class * segment_columns + staged.first_column) >> kLog2Phases;
 #pragma unroll 1
   for (int vector = staged.lane % kLanes; vector < kVectors; vector += 32) {
     const int m = (vector * kVector) >> kLog2Interleave, phase = vector * kVector & ((1 << kLog2Interleave) - 1);
@@ -190,30 +189,29 @@ __device__ __forceinline__ void store_rows(const CorrelationPlan& p, const Corre
     const int h = (work.h + q.h) * p.out_stride_h + work.class_index;
     const int w = (work.w + q.w) * p.out_stride_w + phase;
     if (work.n + q.n >= p.batch || h >= p.out_h || w >= p.out_w) continue;
-    int channel = staged.first_channel + first;
+    int channels = p.n_channels - (first_channel + first);  // that are left
     T* to = staged.out + (work.n + q.n) * staged.sample + static_cast<std::int64_t>(h) * p.out_w + w +
-            (static_cast<std::int64_t>(work.group) * p.n_channels + channel) * plane;
+            (static_cast<std::int64_t>(work.group) * p.n_channels + first_channel + first) * plane;
     const float* from = staged.staging + staged_slot<kStaged>(first, phase, kLog2Interleave) * kPitch + m;
-    const ColumnEntry* entry = staged.entries + staged_slot<kStaged>(first, 0, kLog2Interleave);
 #pragma unroll 1
     for (int batch = 0; batch < kParts * kEach; batch += kBatch) {
-      float values[kBatch][kVector], bias[kBatch];
+      float values[kBatch][kVector];
+      T* places[kBatch];
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
-        bias[i] = staged.activated ? -0.0F : entry[i * kSlots].bias;
         gather<kVector, kLog2Interleave, kStaged, kPitch>(from + i * kSlots * kPitch, values[i]);
-      }
-#pragma unroll
-      for (int i = 0; i < kBatch; ++i) {
-        if (channel + i * kStep < p.n_channels) store_vector<kVector>(to, values[i], bias[i]);
+        places[i] = to;
         to += step;
       }
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        if (i * kStep < channels) store_vector<kVector>(places[i], values[i]);
+      }
       from += kBatch * kSlots * kPitch;
-      entry += kBatch * kSlots;
-      channel += kBatch * kStep;
+      channels -= kBatch * kStep;
       if (kParts == 2 && batch + kBatch == kEach) {
         const int jump = (p.tile_columns - kStaged) / 2;
-        channel += jump;
+        channels -= jump;
         to += jump * plane;
       }
     }
@@ -253,26 +251,28 @@ __device__ __forceinline__ void store_staged(const CorrelationPlan& p, const Cor
   }
 }
 
-/// A round's columns of the sums to the warp's staging rows; kRound is no later round.
+/// A round's columns of the sums, with their bias, to the warp's staging rows; kRound is no later round.
 template <int kRound, int kColumns, int kMTiles>
-__device__ __forceinline__ void stage_columns(int round, const float (&sums)[kMTiles][kColumns / 2], float* staging,
-                                              int lane) {
+__device__ __forceinline__ void stage_columns(int round, const float (&sums)[kMTiles][kColumns / 2],
+                                              const ColumnEntry* entries, float* staging, int lane) {
   constexpr int kStaged = correlation_staged_columns(kColumns);
   if constexpr (kRound + 1 < kColumns / kStaged) {
-    if (round != kRound) return stage_columns<kRound + 1, kColumns, kMTiles>(round, sums, staging, lane);
+    if (round != kRound) return stage_columns<kRound + 1, kColumns, kMTiles>(round, sums, entries, staging, lane);
   }
   constexpr int kPitch = 16 * kMTiles + 4;  // 4 modulo 16: a fragment's eight-by-four pattern hits each bank once
   const int g = lane / 4, t = lane % 4;
 #pragma unroll
   for (int block = 0; block < kStaged / 8; ++block) {
+    const int column = 8 * block + 2 * t;
+    const float bias[] = {entries[column].bias, entries[column + 1].bias};
 #pragma unroll
     for (int j = 0; j < kMTiles; ++j) {
-      float* to = staging + (8 * block + 2 * t) * kPitch + 16 * j + g;
+      float* to = staging + column * kPitch + 16 * j + g;
       const float* from = sums[j] + correlation_staged_column(kColumns, kRound * kStaged + 8 * block) / 2;
-      to[0] = from[0];
-      to[kPitch] = from[1];
-      to[8] = from[2];
-      to[kPitch + 8] = from[3];
+      to[0] = from[0] + bias[0];
+      to[kPitch] = from[1] + bias[1];
+      to[8] = from[2] + bias[0];
+      to[kPitch + 8] = from[3] + bias[1];
     }
   }
 }
@@ -284,30 +284,28 @@ __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const Corre
                                            const CorrelationWork& work, const float (&sums)[kMTiles][kColumns / 2],
                                            const ColumnEntry* entries, float* staging, int first_m, int lane) {
   constexpr int kStaged = correlation_staged_columns(kColumns), kRounds = kColumns / kStaged;
-  const int segment_phases = p.out_stride_w / p.segments, segment_columns = kColumns / p.segments;
   StagedColumns<T> staged{nullptr, entries,
                           staging, static_cast<std::int64_t>(p.groups) * p.n_channels * p.out_h * p.out_w,
                           first_m, lane,
-                          0,       false};
+                          0};
 #pragma unroll 1
   for (int round = 0; round < kRounds; ++round) {
-    __syncwarp();
-    stage_columns<0, kColumns, kMTiles>(round, sums, staging, lane);
-    __syncwarp();
     staged.entries = entries + round * kStaged;
-    staged.first_channel = (work.tile_in_class * segment_columns + round * kStaged / 2) / segment_phases;
-#pragma unroll 1
-    for (bool linear = operands.linear != nullptr;; linear = false) {
-      staged.out = static_cast<T*>(linear ? operands.linear : operands.out);
-      staged.activated = !linear && !operands.activate.is_none();
-      if (staged.activated) {
-        activate_staged<kStaged, 16 * kMTiles>(operands.activate, staged.entries, staging, lane);
-        __syncwarp();
-      }
+    staged.first_column = round * (kStaged / 2);
+    __syncwarp();
+    stage_columns<0, kColumns, kMTiles>(round, sums, staged.entries, staging, lane);
+    __syncwarp();
+    if (operands.linear != nullptr) {
+      staged.out = static_cast<T*>(operands.linear);
       store_staged<kStaged, 16 * kMTiles>(p, operands, work, staged);
-      if (!linear) break;
       __syncwarp();
     }
+    if (!operands.activate.is_none()) {
+      activate_staged<kStaged, 16 * kMTiles>(operands.activate, staging, lane);
+      __syncwarp();
+    }
+    staged.out = static_cast<T*>(operands.out);
+    store_staged<kStaged, 16 * kMTiles>(p, operands, work, staged);
   }
 }
 
