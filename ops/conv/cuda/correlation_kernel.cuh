@@ -33,9 +33,9 @@ __device__ __forceinline__ auto& half_of(float (&sums)[kCount]) {
   return *reinterpret_cast<float(*)[kCount / 2]>(sums + kUpper * (kCount / 2));
 }
 
-/// A consumer warpgroup's walk: its places in the rings, its fragments and its sums. The fragment of the next eight
-/// units of K is read while products of this one are under way; two are kept, since a product reads its registers till
-/// its end.
+/// A consumer warpgroup's walk: its places in the rings, its fragments and its sums. Two fragments of eight units of K
+/// are kept, since a product reads its registers till its end. What the next ones are made of is read while products of
+/// these are under way: a step ahead where registers allow it, so that no read is waited for.
 /// kOneRow: a warp's positions lie in one row of the tile, so that their places are constants apart.
 /// kGathers: a table tells where a step's units lie.
 template <Arithmetic kArithmetic, int kColumns, bool kHalves, bool kOneRow, bool kGathers, int kMTiles>
@@ -43,9 +43,8 @@ struct Multiplier {
   using Traits = ArithmeticTraits<kArithmetic>;
   static constexpr bool kSplit = Traits::kSplit;
   static constexpr int kBlockBytes = 4 * kChunkUnits * kColumns * (kSplit ? 2 : 1);
-  /// Whether to read before a product has ended, rather than after it: registers allow it, and what is read is not yet
-  /// the fragment, as halves are.
-  static constexpr bool kReadAhead = !Traits::kHalf && kMTiles * (kColumns / 2 * (kSplit ? 2 : 1) + 12) <= 160;
+  /// Whether to read a step ahead: registers allow it, and what is read is not yet the fragment, as halves are.
+  static constexpr bool kReadAhead = !Traits::kHalf && kMTiles * (kColumns / 2 * (kSplit ? 2 : 1) + 16) <= 160;
   static_assert(kChunkUnits == 16, "a step is two fragments");
 
   const CorrelationPlan& p;
@@ -61,7 +60,7 @@ struct Multiplier {
   // Of the stage: where its steps end, and the step after them where there is one.
   int end_step, following_step;
   bool last_stage;
-  std::uint32_t values[kMTiles][4];  // read and not yet rounded
+  std::uint32_t values[kReadAhead ? 2 : 1][kMTiles][4];  // read and not yet rounded
   std::uint32_t a[2][kMTiles][4];
   std::uint32_t tail[2][kSplit ? kMTiles : 1][4];
   float sums[kMTiles][kColumns / 2];
@@ -71,7 +70,8 @@ struct Multiplier {
       : p(plan),
         layout(shared),
         gather(shared.gather + 16 * (lane % 4)),
-        four_units(ptx::opaque(16U * plan.unit_pitch)),
+        // By way of a shuffle, or every read would fetch the pitch from constant memory anew, and wait for it.
+        four_units(__shfl_sync(0xffffffff, 16U * plan.unit_pitch, 0)),
         empty(lane < plan.cluster && !plan.weights_resident ? ptx::address_in_cluster(shared.w_empty, lane) : 0) {
 #pragma unroll
     for (int j = 0; j < (kOneRow ? 1 : kMTiles); ++j) {
@@ -85,7 +85,7 @@ struct Multiplier {
     for (int j = 0; j < kMTiles; ++j) {
 #pragma unroll
       for (int r = 0; r < 4; ++r) {
-        values[j][r] = a[0][j][r] = a[1][j][r] = 0;
+        values[0][j][r] = values[kReadAhead][j][r] = a[0][j][r] = a[1][j][r] = 0;
         if constexpr (kSplit) tail[0][j][r] = tail[1][j][r] = 0;
       }
     }
@@ -132,7 +132,7 @@ struct Multiplier {
   /// Reads eight units of K of a step, the first ones or the last.
   template <int kFragment>
   __device__ __forceinline__ void read(int step) {
-    auto& to = Traits::kHalf ? a[kFragment] : values;
+    auto& to = Traits::kHalf ? a[kFragment] : values[kReadAhead ? kFragment : 0];
     std::uint32_t first, second;  // shared addresses of the lane's units, less its positions' offsets
     if constexpr (kGathers) {
       std::uint32_t offsets[2];
@@ -170,14 +170,15 @@ struct Multiplier {
   /// Makes what was read a fragment.
   template <int kFragment>
   __device__ __forceinline__ void round() {
+    const auto& from = values[kReadAhead ? kFragment : 0];
 #pragma unroll
     for (int j = 0; j < kMTiles; ++j) {
 #pragma unroll
       for (int r = 0; r < 4; ++r) {
         if constexpr (kSplit) {
-          split_tf32(__uint_as_float(values[j][r]), a[kFragment][j][r], tail[kFragment][j][r]);
+          split_tf32(__uint_as_float(from[j][r]), a[kFragment][j][r], tail[kFragment][j][r]);
         } else if constexpr (!Traits::kHalf) {
-          a[kFragment][j][r] = ptx::round_to_tf32(__uint_as_float(values[j][r]));
+          a[kFragment][j][r] = ptx::round_to_tf32(__uint_as_float(from[j][r]));
         }
       }
     }
@@ -230,9 +231,16 @@ struct Multiplier {
   }
 
   /// Every lane for itself: one lane after a __syncwarp is 1% faster at best, and racecheck takes it for a race.
-  __device__ __forceinline__ void leave_stage() {
-    ptx::mbarrier_arrive(layout.x_empty + 8 * x_ring.slot);
-    x_ring.advance(layout.x_stages);
+  __device__ __forceinline__ void release_stage(int slot) { ptx::mbarrier_arrive(layout.x_empty + 8 * slot); }
+
+  /// To the step after `step`, in the next stage where this one ends.
+  __device__ __forceinline__ void move_on(int step, bool leaves, bool ends) {
+    if (leaves) {
+      x_ring.advance(layout.x_stages);
+      if (!ends) enter_stage(p.steps[following_step].tap.x_offset);
+    } else {
+      step_base = stage_base + 4 * p.steps[step + 1].tap.x_offset;
+    }
   }
 
   /// Steps [first, end) of a stage, all of one range. Products of the last may still be under way afterwards.
@@ -248,27 +256,33 @@ struct Multiplier {
       const std::uint64_t b = slots >> 32 << 32 | (static_cast<std::uint32_t>(slots) +
                                                    static_cast<std::uint32_t>(w_ring.slot * (kBlockBytes / 16)));
       multiply<kRange, 0>(b);
-      if constexpr (kReadAhead) read<1>(s);
+      const int stage = x_ring.slot, next = leaves ? following_step : s + 1;
+      // With two stages the loaders need the time until the products of this one are all begun.
+      const bool early = kReadAhead && (!leaves || layout.x_stages > 2);
+      if (early) {
+        move_on(s, leaves, ends);
+        if (!ends) read<0>(next);
+      }
       wgmma::wait<1>();
       release_fragment<1>();
       release_slot();
       if constexpr (!kReadAhead) read<1>(s);
       round<1>();
+      if (kReadAhead && leaves) release_stage(stage);
       multiply<kRange, 1>(b + ((8 * kWidth * 4) >> 4));
-      if constexpr (!kReadAhead) {
-        wgmma::wait<1>();
-        release_fragment<0>();
-      }
-      if (leaves) {
-        leave_stage();
-        if (!ends) enter_stage(p.steps[following_step].tap.x_offset);
-      } else {
-        step_base = stage_base + 4 * p.steps[s + 1].tap.x_offset;
-      }
-      if (!ends) read<0>(leaves ? following_step : s + 1);
       if constexpr (kReadAhead) {
-        wgmma::wait<1>();
-        release_fragment<0>();
+        if (!early) {
+          move_on(s, leaves, ends);
+          if (!ends) read<0>(next);
+        }
+        if (!ends) read<1>(next);
+      }
+      wgmma::wait<1>();
+      release_fragment<0>();
+      if constexpr (!kReadAhead) {
+        if (leaves) release_stage(stage);
+        move_on(s, leaves, ends);
+        if (!ends) read<0>(next);
       }
       round<0>();
       pending = empty != 0 ? empty + 8 * w_ring.slot : 0;
@@ -286,6 +300,7 @@ struct Multiplier {
     const int first_step = p.passes[c.first_pass].first_step;
     enter_stage(p.steps[first_step].tap.x_offset);
     read<0>(first_step);
+    if constexpr (kReadAhead) read<1>(first_step);
     round<0>();
 #pragma unroll 1
     for (int i = c.first_pass; i < end_pass; ++i) {
@@ -319,17 +334,26 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
   const int first_m = warpgroup * 64 * kMTiles + warp * 16 * kMTiles;
   Multiplier<kArithmetic, kColumns, kHalves, kOneRow, kGathers, kMTiles> multiplier(p, layout, first_m, lane);
   const int tiles = static_cast<int>(p.tiles());
+  // The table of columns changes from tile to tile where it is read at all: a choice of the launch, or the compiler
+  // takes the loop for divergent.
+  const bool fills = operands.bias != nullptr || stores_by_table<T>(p, operands);
+  if (!fills) {
+    for (int place = warp * 32 + lane; place < kColumns; place += 128) entries[place].bias = 0;
+    ptx::barrier<128>(warpgroup + 1);
+  }
   for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
     int class_index;
     {
       const CorrelationWork work = correlation_work(p, tile);
       class_index = work.class_index;
-      // The other warps of this warpgroup may still read the last tile's columns.
-      ptx::barrier<128>(warpgroup + 1);
-      fill_columns(p, work, static_cast<const T*>(operands.bias), entries, warp * 32 + lane);
+      if (fills) {
+        // The other warps of this warpgroup may still read the last tile's columns.
+        ptx::barrier<128>(warpgroup + 1);
+        fill_columns(p, work, static_cast<const T*>(operands.bias), entries, warp * 32 + lane);
+      }
     }
     multiplier.multiply_tile(class_index);
-    ptx::barrier<128>(warpgroup + 1);
+    if (fills) ptx::barrier<128>(warpgroup + 1);
     // Worked out again rather than held in registers through the loop.
     const CorrelationWork work = correlation_work(p, ptx::opaque(tile));
     if constexpr (ArithmeticTraits<kArithmetic>::kSplit) {

@@ -218,13 +218,20 @@ __device__ __forceinline__ void store_rows(const CorrelationPlan& p, const Corre
   }
 }
 
+/// Whether store_staged looks every column's place up.
+template <class T>
+__device__ __forceinline__ bool stores_by_table(const CorrelationPlan& p, const CorrelationOperands& operands) {
+  const bool wide = operands.store_vector == 16 / static_cast<int>(sizeof(T));
+  return p.phases_per_class > 1 || !(p.out_stride_w <= 2 || (wide && (p.out_stride_w == 4 || p.out_stride_w == 8)));
+}
+
 /// Chooses among the ways to store; the choice is the launch's.
 template <int kStaged, int kWarpPositions, class T>
 __device__ __forceinline__ void store_staged(const CorrelationPlan& p, const CorrelationOperands& operands,
                                              const CorrelationWork& work, const StagedColumns<T>& staged) {
   constexpr int kWide = 16 / static_cast<int>(sizeof(T));
   const bool wide = operands.store_vector == kWide, two = operands.store_vector == 2;
-  if (p.phases_per_class > 1) {
+  if (stores_by_table<T>(p, operands)) {
     store_by_table<kStaged, kWarpPositions>(p, work, staged);
   } else if (p.out_stride_w == 1) {
     if (wide) {
@@ -242,12 +249,10 @@ __device__ __forceinline__ void store_staged(const CorrelationPlan& p, const Cor
     } else {
       store_rows<1, 1, kStaged, kWarpPositions>(p, work, staged);
     }
-  } else if (p.out_stride_w == 4 && wide) {
+  } else if (p.out_stride_w == 4) {
     store_rows<4, 2, kStaged, kWarpPositions>(p, work, staged);
-  } else if (p.out_stride_w == 8 && wide) {
-    store_rows<4, 3, kStaged, kWarpPositions>(p, work, staged);
   } else {
-    store_by_table<kStaged, kWarpPositions>(p, work, staged);
+    store_rows<4, 3, kStaged, kWarpPositions>(p, work, staged);
   }
 }
 
