@@ -251,6 +251,7 @@ bool plan_channelwise(const ConvGeometry& g, bool transposed, std::int64_t eleme
   p = {};
   p.h = transposed ? transposed_axis(g, 0) : conv_axis(g, 0);
   p.w = transposed ? transposed_axis(g, 1) : conv_axis(g, 1);
+  if (p.h.most_taps == 0 || p.w.most_taps == 0) return false;  // nothing to stage: no tap reaches the few results
   const std::int64_t image = g.image_channels_per_group(), feature = g.feature_channels_per_group();
   p.groups = narrow(g.groups);
   p.channels = narrow(transposed ? image : feature);

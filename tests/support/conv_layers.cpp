@@ -124,6 +124,19 @@ const std::vector<ConvCase>& conv_layers() {
 
 const std::vector<ConvCase>& conv_tile_cases() {
   static const std::vector<ConvCase> cases = {
+      {.name = "aligned_square",
+       .in_channels = 64,
+       .out_channels = 128,
+       .input = {16, 16},
+       .kernel = {3, 3},
+       .padding = {1, 1}},
+      {.name = "aligned_square_stride2",
+       .in_channels = 64,
+       .out_channels = 64,
+       .input = {16, 16},
+       .kernel = {4, 4},
+       .stride = {2, 2},
+       .padding = {1, 1}},
       {.name = "wide_small_planes",
        .batch = 8,
        .in_channels = 501,

@@ -85,7 +85,8 @@ struct Multiplier {
     for (int j = 0; j < kMTiles; ++j) {
 #pragma unroll
       for (int r = 0; r < 4; ++r) {
-        values[0][j][r] = values[kReadAhead][j][r] = a[0][j][r] = a[1][j][r] = 0;
+        values[0][j][r] = a[0][j][r] = a[1][j][r] = 0;
+        if constexpr (kReadAhead) values[1][j][r] = 0;
         if constexpr (kSplit) tail[0][j][r] = tail[1][j][r] = 0;
       }
     }

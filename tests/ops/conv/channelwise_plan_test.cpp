@@ -174,6 +174,19 @@ TEST(ChannelwisePlan, PaysWhereTensorCoresWouldMultiplyPadding) {
   }
 }
 
+// Two phases of a stride of two, one of which has taps, and a result of one column, of the other phase.
+TEST(ChannelwisePlan, LeavesResultsThatNoTapReachesToOthers) {
+  const ConvCase c{.batch = 3,
+                   .input = {1, 3},
+                   .kernel = {1, 4},
+                   .stride = {1, 2},
+                   .padding = {0, 17},
+                   .output_padding = {0, 6},
+                   .dilation = {1, 8}};
+  ChannelwisePlan plan;
+  EXPECT_FALSE(cuda::plan_channelwise(geometry(c), true, 4, plan));
+}
+
 TEST(ChannelwisePlan, LeavesLongStridesToOthers) {
   ChannelwisePlan plan;
   EXPECT_FALSE(

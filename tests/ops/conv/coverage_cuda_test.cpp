@@ -59,6 +59,15 @@ std::vector<CUfunction> functions_beside(CUfunction function) {
   return functions;
 }
 
+/// Not the kernels that fill and copy operands.
+bool is_of_the_trio(const std::string& name) {
+  for (const char* module :
+       {"correlation::", "correlation_mma::", "weight::", "channelwise::", "conv_gather", "conv_weight_parts"}) {
+    if (name.find(module) != std::string::npos) return true;
+  }
+  return false;
+}
+
 bool is_correlation(const std::string& name) {
   return name.find("correlation_kernel<") != std::string::npos ||
          name.find("correlation_mma_kernel<") != std::string::npos;
@@ -126,9 +135,11 @@ class Coverage {
     if (!done_.contains(what)) left_.insert(what);
   }
 
-  /// Its name; at the first sight of a module, all that is in it is to run.
+  /// Its name; at the first sight of one of the trio's modules, all that is in it is to run.
   const std::string& known(CUfunction function) {
-    if (!names_.contains(function)) {
+    if (!names_.contains(function) && !is_of_the_trio(function_name(function))) {
+      names_[function] = function_name(function);
+    } else if (!names_.contains(function)) {
       names_[function] = function_name(function);
       for (const CUfunction other : functions_beside(function)) {
         const std::string& name = names_[other] = function_name(other);
