@@ -327,13 +327,14 @@ def main():
             torch.cuda.empty_cache()
         record["summary"][precision] = summary([r for r in results if r["precision"] == precision])
         print_summary(record["summary"][precision])
-    record["float32_over_pytorch_tf32"] = against_tf32(results)
+        record["float32_over_pytorch_tf32"] = against_tf32(results)
+        # After every precision, so that a run that is cut short leaves what it measured.
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        arguments.out.write_text(json.dumps(record, indent=1) + "\n")
     if record["float32_over_pytorch_tf32"]:
         print("\nfloat32 here over PyTorch's TF32: "
               + ", ".join(f"{part} {ratio:.2f}x" for part, ratio in record["float32_over_pytorch_tf32"].items()))
     print("speed: PyTorch's time / ours; best: its quickest way / ours; floor: floor / ours")
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(record, indent=1) + "\n")
     wrong = [r for r in results if not r["difference"] <= TOLERANCE[r["precision"]]]
     for r in wrong:
         print(f"DIFFERS from PyTorch: {r['case']}, {r['precision']}: {r['difference']:.2e} of the largest element")
