@@ -310,9 +310,9 @@ double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool 
   const double shared = 2 * m_tiles * (steps * 16 + whole_steps * products * plan.tile_columns / 4);
   // A warp's instructions, which follow one another: those of a step, and of a fragment's reads, addresses and
   // roundings.
-  const double fragment = (plan.one_row() ? 18 : 26) + (split ? 45 : 0);
+  const double fragment = (plan.one_row() ? 18 : 26) + (split ? 29 : 0);
   const double waits = kClocksPerInstruction * (steps * (45 + plan.m_tiles * fragment) +
-                                                (split ? whole_steps * plan.m_tiles * plan.tile_columns : 0.0));
+                                                (split ? whole_steps * plan.m_tiles * plan.tile_columns / 2 : 0.0));
   const double drains = plan.takes_halves && 2 * c.steps != c.halves ? 150.0 * plan.chunks : 0.0;
   const double products_clocks = std::max({tensor, shared, waits}) + drains;
   const double stores = kClocksPerInstruction * (400 + 3.2 * plan.m_tiles * plan.tile_columns);

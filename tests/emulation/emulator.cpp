@@ -287,7 +287,7 @@ void perform(const Copy& copy) {
   if (copy.valid > 0) std::memcpy(copy.to, copy.from, copy.valid);
 }
 
-void multiply_warp(const Product* const* lanes, unsigned rank) {
+void multiply_warp(const Product* const* lanes, unsigned rank, int warp) {
   const Product& first = *lanes[0];
   const bool half = first.operand != 0;
   // [unit's element][column] and [row][unit's element], units 0 to 7.
@@ -308,12 +308,15 @@ void multiply_warp(const Product* const* lanes, unsigned rank) {
     std::fill(sums.begin(), sums.end(), 0.0F);
     for (int k = 0; k < depth; ++k) {
       const int unit = half ? k / 2 : k;
-      const float a = value(lanes[4 * g + unit % 4]->a[2 * (unit / 4) + upper], k % 2);
+      const std::uint32_t from_register = lanes[4 * g + unit % 4]->a[2 * (unit / 4) + upper];
+      const float a =
+          value(first.a_shared != 0 ? operand_unit(first.a_shared, 16 * warp + row, unit, rank) : from_register, k % 2);
       const float* from = b.data() + k * first.columns;
       for (int n = 0; n < first.columns; ++n) sums[static_cast<std::size_t>(n)] += a * from[n];
     }
     for (int n = 0; n < first.columns; ++n) {
-      lanes[4 * g + n % 8 / 2]->sums[n / 8 * 4 + 2 * upper + n % 2] += sums[static_cast<std::size_t>(n)];
+      float& sum = lanes[4 * g + n % 8 / 2]->sums[n / 8 * 4 + 2 * upper + n % 2];
+      sum = sums[static_cast<std::size_t>(n)] + (first.accumulate ? sum : 0.0F);
     }
   }
 }

@@ -37,10 +37,12 @@ void run(const Launch& launch, const std::function<void()>& kernel);
 /// One matrix instruction of a lane, not yet done.
 struct Product {
   float* sums;
-  std::uint32_t a[4];
-  std::uint64_t b;  // the descriptor
+  std::uint32_t a[4];      // where a_shared is not set
+  std::uint64_t a_shared;  // the descriptor, or 0
+  std::uint64_t b;         // the descriptor
   int columns;
   int operand;  // 0: tf32, 1: bfloat16, 2: float16
+  bool accumulate;
 };
 
 /// A copy to shared memory, not yet done; zeros after the first `valid` bytes.
@@ -81,8 +83,8 @@ std::uint32_t shared_address(const void* pointer);
 unsigned char* shared_pointer(std::uint32_t address);
 
 void perform(const Copy& copy);
-/// A warp's share of one wgmma: 16 rows. `lanes` are the 32 lanes' products.
-void multiply_warp(const Product* const* lanes, unsigned rank);
+/// A warp's share of one wgmma: 16 rows. `lanes` are the 32 lanes' products; `warp`: of its warpgroup.
+void multiply_warp(const Product* const* lanes, unsigned rank, int warp);
 
 /// What an mbarrier's eight bytes hold.
 struct MBarrier {

@@ -31,6 +31,11 @@ struct ArithmeticTraits<Arithmetic::kFloat16> {
   static constexpr bool kHalf = true;
 };
 
+/// Elements of a dtype of at most 32 bits.
+template <DType kDType>
+using FloatElement =
+    std::conditional_t<kDType == kFloat32, float, std::conditional_t<kDType == kFloat16, __half, __nv_bfloat16>>;
+
 __device__ __forceinline__ float to_float(float v) { return v; }
 __device__ __forceinline__ float to_float(__nv_bfloat16 v) { return __bfloat162float(v); }
 __device__ __forceinline__ float to_float(__half v) { return __half2float(v); }
@@ -45,12 +50,12 @@ __device__ __forceinline__ T from_float(float v) {
   }
 }
 
-/// float32 as tf32 head + tail. What is not finite goes to the tail alone: infinity times a zero tail would be NaN.
+/// float32 as tf32 head + tail, of which tensor cores read the tail's upper 19 bits. Its sign is as likely either, so
+/// what they leave out has no bias. What is not finite goes to the tail alone: infinity times a zero tail would be NaN.
 __device__ __forceinline__ void split_tf32(float value, std::uint32_t& head, std::uint32_t& tail) {
-  head = ptx::round_to_tf32(value);
-  const bool finite = (head & 0x7f800000U) != 0x7f800000U;
-  head = finite ? head : 0;
-  tail = ptx::round_to_tf32(value - __uint_as_float(head));
+  constexpr float kRoundsToInfinity = 0x1.ffep127F;
+  head = fabsf(value) < kRoundsToInfinity ? ptx::round_to_tf32(value) : 0;
+  tail = __float_as_uint(value - __uint_as_float(head));
 }
 
 }  // namespace adjoint::cuda

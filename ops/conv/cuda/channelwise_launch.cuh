@@ -8,17 +8,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
 namespace adjoint::cuda {
 
 template <DType kDType>
-using ChannelwiseElement =
-    std::conditional_t<kDType == kFloat32, float, std::conditional_t<kDType == kFloat16, __half, __nv_bfloat16>>;
-
-template <DType kDType>
 void run_channelwise_gather(const ChannelwisePlan& plan, const ConvProblem& problem) {
-  using T = ChannelwiseElement<kDType>;
+  using T = FloatElement<kDType>;
   const channelwise::GatherOperands<T> operands{static_cast<const T*>(problem.first),
                                                 static_cast<const T*>(problem.second),
                                                 static_cast<const T*>(problem.bias), static_cast<T*>(problem.out),
@@ -31,7 +26,7 @@ void run_channelwise_gather(const ChannelwisePlan& plan, const ConvProblem& prob
 
 template <DType kDType>
 void run_channelwise_weight(const ChannelwiseWeightPlan& plan, const ConvProblem& problem) {
-  using T = ChannelwiseElement<kDType>;
+  using T = FloatElement<kDType>;
   const ChannelwisePlan& walk = plan.walk;
   const std::int64_t count = plan.pairs * walk.taps;
   const Workspace partial(static_cast<std::size_t>(plan.workspace_bytes()), problem.device);

@@ -1,13 +1,10 @@
-// A tile's source rows as float32 in shared memory, zeros outside the source.
+// A tile's source rows in shared memory, zeros outside the source: as float32, or as they are, to be widened later.
 #pragma once
 
 #include <adjoint/ops/conv/channelwise_plan.h>
-#include <adjoint/core/cuda/ptx.cuh>
-#include <adjoint/ops/conv/cuda/arithmetic.cuh>
+#include <adjoint/ops/conv/cuda/stage_copy.cuh>
 
 #include <cstdint>
-#include <cstring>
-#include <type_traits>
 
 namespace adjoint::cuda::channelwise {
 
@@ -18,27 +15,9 @@ __device__ __forceinline__ int stage_shift(const ChannelwisePlan& p, const T* fi
   return static_cast<int>(reinterpret_cast<std::uintptr_t>(first) / sizeof(T) & static_cast<unsigned>(p.vector - 1));
 }
 
-/// Vector `to` of the stage from the source's aligned vector `from`, or zeros.
-template <class T>
-__device__ __forceinline__ void stage_vector(float* to, const T* from, bool inside, const T* anywhere) {
-  if constexpr (std::is_same_v<T, float>) {
-    ptx::cp_async_zfill<16>(ptx::shared_address(to), inside ? from : anywhere, inside);
-  } else {
-    uint4 bits = make_uint4(0, 0, 0, 0);
-    if (inside) bits = __ldg(reinterpret_cast<const uint4*>(from));
-    T values[8];
-    memcpy(values, &bits, sizeof(bits));
-#pragma unroll
-    for (int i = 0; i < 8; i += 4) {
-      *reinterpret_cast<float4*>(to + i) =
-          make_float4(to_float(values[i]), to_float(values[i + 1]), to_float(values[i + 2]), to_float(values[i + 3]));
-    }
-  }
-}
-
 /// Vector of the stage that begins at `column` of the source's row `row`; `from` is there.
-template <class T>
-__device__ __forceinline__ void stage_part(const ChannelwisePlan& p, float* to, const T* from, int row, int column,
+template <class T, class Staged>
+__device__ __forceinline__ void stage_part(const ChannelwisePlan& p, Staged* to, const T* from, int row, int column,
                                            const T* anywhere) {
   constexpr int kVector = 16 / sizeof(T);
   const bool row_inside = static_cast<unsigned>(row) < static_cast<unsigned>(p.h.source);
@@ -50,19 +29,15 @@ __device__ __forceinline__ void stage_part(const ChannelwisePlan& p, float* to, 
 #pragma unroll 1
   for (int i = 0; i < kVector; ++i) {
     const bool inside = column + i >= 0 && column + i < p.w.source;
-    if constexpr (std::is_same_v<T, float>) {
-      ptx::cp_async_zfill<4>(ptx::shared_address(to + i), inside ? from + i : anywhere, inside);
-    } else {
-      to[i] = inside ? to_float(from[i]) : 0.0F;
-    }
+    stage_element(to + i, from + i, inside, anywhere);
   }
 }
 
 /// One plane, whose rows are aligned alike: a thread's columns are the same in all of its rows. `begin`: of the plane
 /// in the stage.
-template <class T>
+template <class T, class Staged>
 __device__ __forceinline__ void stage_plane(const ChannelwisePlan& p, const ChannelwiseTile& tile, const T* source,
-                                            const T* first, float* stage, int begin, int first_row, int vector) {
+                                            const T* first, Staged* stage, int begin, int first_row, int vector) {
   constexpr int kVector = 16 / sizeof(T);
   const int row_stride = p.h.tap_spacing * p.w.source;
   for (; vector < p.row_vectors; vector += p.vector_threads) {
@@ -71,7 +46,7 @@ __device__ __forceinline__ void stage_plane(const ChannelwisePlan& p, const Chan
     const int column = tile.source_column + past;
     const bool whole = column >= 0 && column + kVector <= p.w.source;
     const bool mixed = !whole && column + kVector > 0 && column < p.w.source;
-    float* to = stage + at + first_row * p.pitch;
+    Staged* to = stage + at + first_row * p.pitch;
     const T* from = first + (first_row * row_stride + past);
     int source_row = tile.source_row + first_row * p.h.tap_spacing;
     const auto next_row = [&] {
@@ -95,9 +70,9 @@ __device__ __forceinline__ void stage_plane(const ChannelwisePlan& p, const Chan
 
 /// By all threads of the block; complete after finish_stage() and __syncthreads(). `first`: the source's element at the
 /// tile's source_row and source_column in its first plane, inside the source or not.
-template <class T>
+template <class T, class Staged>
 __device__ __forceinline__ void stage_tile(const ChannelwisePlan& p, const ChannelwiseTile& tile, const T* source,
-                                           const T* first, float* stage) {
+                                           const T* first, Staged* stage) {
   constexpr int kVector = 16 / sizeof(T);
   const auto first_row = static_cast<int>(p.vector_threads_divider.divide(threadIdx.x));
   const int first_vector = static_cast<int>(threadIdx.x) - first_row * p.vector_threads;
@@ -129,6 +104,14 @@ __device__ __forceinline__ void stage_tile(const ChannelwisePlan& p, const Chann
       stage_part(p, stage + at, row_first + past, tile.source_row + row * p.h.tap_spacing, tile.source_column + past,
                  source);
     }
+  }
+}
+
+/// By all threads of the block: a stage of halves as float32.
+template <class T>
+__device__ __forceinline__ void widen_stage(const ChannelwisePlan& p, const T* halves, float* floats) {
+  for (int i = 8 * static_cast<int>(threadIdx.x); i < p.stage_floats; i += 8 * static_cast<int>(blockDim.x)) {
+    store_widened<T>(floats + i, *reinterpret_cast<const uint4*>(halves + i));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <adjoint/ops/conv/cuda/channelwise_walk.cuh>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace adjoint::cuda::channelwise {
 
@@ -166,8 +167,11 @@ __global__ void __launch_bounds__(kChannelwiseThreads, kTapsH* kTapsW >= 8 && kT
     weight_kernel(const __grid_constant__ ChannelwiseWeightPlan plan, const WeightOperands<T> operands) {
   constexpr int kTaps = kTapsH * kTapsW;
   const ChannelwisePlan& p = plan.walk;
-  float* const stages = reinterpret_cast<float*>(ptx::dynamic_smem());
-  float* stage = stages;
+  // Two stages as they come from memory; before those of halves, one that is widened: it takes as much as two of them.
+  constexpr bool kWidens = !std::is_same_v<T, float>;
+  float* const smem = reinterpret_cast<float*>(ptx::dynamic_smem());
+  T* const stages = reinterpret_cast<T*>(smem + (kWidens ? p.stage_floats : 0));
+  T* stage = stages;
   const WeightWork work = weight_work(plan, blockIdx.x);
   const auto thread_line = static_cast<int>(p.lane_divider.divide(threadIdx.x));
   const int lane = static_cast<int>(threadIdx.x) - thread_line * p.lanes;
@@ -186,7 +190,7 @@ __global__ void __launch_bounds__(kChannelwiseThreads, kTapsH* kTapsW >= 8 && kT
   FeatureChunk chunk = load_feature(plan, operands, work, tile, lane, line);
   for (std::int64_t index = work.first_tile; index < work.end_tile; ++index) {
     // Opaque: what the compiler makes of both stages' addresses ahead of the loop spills.
-    float* next_stage = stage == stages ? stages + ptx::opaque(p.stage_floats) : stages;
+    T* next_stage = stage == stages ? stages + ptx::opaque(p.stage_floats) : stages;
     ChannelwiseTile next = tile;
     FeatureChunk next_chunk = chunk;
     if (index + 1 < work.end_tile) {
@@ -197,21 +201,30 @@ __global__ void __launch_bounds__(kChannelwiseThreads, kTapsH* kTapsW >= 8 && kT
     ptx::cp_async_commit();
     ptx::cp_async_wait<1>();
     __syncthreads();
-    const float* staged = stage + stage_shift(p, first_of(tile));
+    const float* staged;
+    if constexpr (kWidens) {
+      widen_stage(p, stage, smem);
+      __syncthreads();
+      staged = smem;
+    } else {
+      staged = stage;
+    }
+    staged += stage_shift(p, first_of(tile));
     add_chunk<kTapsH, kTapsW, kShift, kAdjacent>(p, chunk, staged, sums);
     for (int other = line + p.lines; other < tile.units * p.chunks; other += p.lines) {
       add_chunk<kTapsH, kTapsW, kShift, kAdjacent>(p, load_feature(plan, operands, work, tile, lane, other), staged,
                                                    sums);
     }
-    __syncthreads();
+    if constexpr (!kWidens) __syncthreads();  // else the one before the next widening will do
     tile = next;
     chunk = next_chunk;
     stage = next_stage;
   }
 
+  if constexpr (kWidens) __syncthreads();
   // In the stages' place: static arrays would come on top of what the plan counts.
-  float* const warp_sums = stages;  // (warps, taps)
-  float* const totals = stages + kChannelwiseMostWarps * kTaps;
+  float* const warp_sums = smem;  // (warps, taps)
+  float* const totals = smem + kChannelwiseMostWarps * kTaps;
   const int warps = static_cast<int>(blockDim.x) / 32, warp = static_cast<int>(threadIdx.x) / 32;
 #pragma unroll
   for (int i = 0; i < kTapsH; ++i) {

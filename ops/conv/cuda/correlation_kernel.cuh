@@ -125,7 +125,6 @@ struct Multiplier {
 #pragma unroll
       for (int n = 0; n < kColumns / 2; ++n) {
         totals[j][n] += sums[j][n];
-        sums[j][n] = 0;
       }
     }
   }
@@ -187,7 +186,8 @@ struct Multiplier {
 
   template <int kFragment, int kWidth>
   __device__ __forceinline__ void multiply_columns(float (&d)[kWidth / 2], int j, std::uint64_t b, int tails) {
-    wgmma::multiply<kOperand<kArithmetic>, kWidth>(d, a[kFragment][j], b);
+    // Sums that promote() has added up are not cleared: a step's first product begins anew.
+    wgmma::multiply<kOperand<kArithmetic>, kWidth>(d, a[kFragment][j], b, kSplit && kFragment == 0 ? 0 : 1);
     if constexpr (kSplit) {
       wgmma::multiply<kOperand<kArithmetic>, kWidth>(d, a[kFragment][j], b + (tails >> 4));
       wgmma::multiply<kOperand<kArithmetic>, kWidth>(d, tail[kFragment][j], b);

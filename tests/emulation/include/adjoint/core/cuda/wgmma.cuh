@@ -36,19 +36,22 @@ template <int kPending>
 void wait() {
   auto& groups = emulation::current().product_groups;
   while (groups.size() > kPending) {
-    emulation::warp_collective(&groups.front(), [rank = emulation::current().rank](void* const* lanes) {
-      const auto of = [&](int lane) -> const auto& {
-        return *static_cast<const std::vector<emulation::Product>*>(lanes[lane]);
-      };
-      for (std::size_t i = 0; i < of(0).size(); ++i) {
-        const emulation::Product* products[32];
-        for (int lane = 0; lane < 32; ++lane) {
-          if (of(lane).size() != of(0).size()) throw std::runtime_error("emulated wgmma: lanes disagree");
-          products[lane] = &of(lane)[i];
-        }
-        emulation::multiply_warp(products, rank);
-      }
-    });
+    emulation::warp_collective(&groups.front(),
+                               [rank = emulation::current().rank,
+                                warp = static_cast<int>(emulation::current().index.x / 32 % 4)](void* const* lanes) {
+                                 const auto of = [&](int lane) -> const auto& {
+                                   return *static_cast<const std::vector<emulation::Product>*>(lanes[lane]);
+                                 };
+                                 for (std::size_t i = 0; i < of(0).size(); ++i) {
+                                   const emulation::Product* products[32];
+                                   for (int lane = 0; lane < 32; ++lane) {
+                                     if (of(lane).size() != of(0).size())
+                                       throw std::runtime_error("emulated wgmma: lanes disagree");
+                                     products[lane] = &of(lane)[i];
+                                   }
+                                   emulation::multiply_warp(products, rank, warp);
+                                 }
+                               });
     groups.erase(groups.begin());
   }
 }
@@ -57,8 +60,9 @@ template <int kCount, class T>
 void pin(T (&)[kCount]) {}
 
 template <Operand kOperand, int kColumns>
-void multiply(float* d, const std::uint32_t (&a)[4], std::uint64_t b) {
-  emulation::current().open_products.push_back({d, {a[0], a[1], a[2], a[3]}, b, kColumns, static_cast<int>(kOperand)});
+void multiply(float* d, const std::uint32_t (&a)[4], std::uint64_t b, int accumulate = 1) {
+  emulation::current().open_products.push_back(
+      {d, {a[0], a[1], a[2], a[3]}, 0, b, kColumns, static_cast<int>(kOperand), accumulate != 0});
 }
 
 }  // namespace adjoint::cuda::wgmma

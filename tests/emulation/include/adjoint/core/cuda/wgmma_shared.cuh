@@ -1,0 +1,15 @@
+// core/cuda/wgmma_shared.cuh for emulator.h: the same names.
+#pragma once
+
+#include <adjoint/core/cuda/wgmma.cuh>
+
+#include <cstdint>
+
+namespace adjoint::cuda::wgmma {
+
+template <Operand kOperand, int kColumns>
+void multiply_shared(float* d, std::uint64_t a, std::uint64_t b, int accumulate) {
+  emulation::current().open_products.push_back({d, {}, a, b, kColumns, static_cast<int>(kOperand), accumulate != 0});
+}
+
+}  // namespace adjoint::cuda::wgmma
