@@ -1,10 +1,12 @@
 // Times the convolution trio on a CUDA device over the problems of real networks: forward and both gradients of
 // conv_transpose, in ms (median of repeats, host clock around many calls in a row) and in TFLOP/s.
 //
-//   bench_conv_cuda [float32|tf32|float16|bfloat16|float64] [NAME] [ampere]
+//   bench_conv_cuda [float32|tf32|float16|bfloat16|float64] [NAME] [FAMILY]
 //
-// NAME: cases whose name holds it. ampere: on the tensor-core kernels that GPUs before Hopper run.
+// NAME: cases whose name holds it; without one, those that the results are reported for. FAMILY: on these kernels
+// alone, for example `correlation` or `narrow`, where they take the problem; `mma` is what GPUs before Hopper run.
 
+#include <adjoint/core/error.h>
 #include <adjoint/core/precision.h>
 #include <adjoint/core/random.h>
 #include <adjoint/core/stream.h>
@@ -58,7 +60,8 @@ ConvGeometry geometry_of(const Transposed& t, int rank) {
   return g;
 }
 
-std::vector<Case> cases() {
+/// Reported.
+std::vector<Case> layers() {
   return {
       {"1d_128_k3_65536", geometry_of({64, 128, 128, {1, 3}, {1, 65536}}, 1)},
       {"1d_32_64_k5_dilation3_131072",
@@ -72,6 +75,33 @@ std::vector<Case> cases() {
       {"hifigan_128_64_32768", geometry_of({16, 128, 64, {1, 4}, {1, 32768}, {1, 2}, {0, 1}}, 1)},
       {"depthwise_256_64x64", geometry_of({32, 256, 256, {4, 4}, {64, 64}, {2, 2}, {1, 1}, {0, 0}, {1, 1}, 256}, 2)},
   };
+}
+
+/// By which the choice among kernels is calibrated: few results a position, and columns up to 64 with several taps.
+std::vector<Case> choices() {
+  return {
+      {"choice_64_3_k4s2_64x64", geometry_of({128, 64, 3, {4, 4}, {64, 64}, {2, 2}, {1, 1}}, 2)},
+      {"choice_64_3_k3_256x256", geometry_of({16, 64, 3, {3, 3}, {256, 256}, {1, 1}, {1, 1}}, 2)},
+      {"choice_64_1_k9s4_64x64", geometry_of({16, 64, 1, {9, 9}, {64, 64}, {4, 4}, {4, 4}, {3, 3}}, 2)},
+      {"choice_32_1_k7_262144", geometry_of({16, 32, 1, {1, 7}, {1, 262144}, {1, 1}, {0, 3}}, 1)},
+      {"choice_16_16_k3_256x256", geometry_of({32, 16, 16, {3, 3}, {256, 256}, {1, 1}, {1, 1}}, 2)},
+      {"choice_32_32_k3_256x256", geometry_of({32, 32, 32, {3, 3}, {256, 256}, {1, 1}, {1, 1}}, 2)},
+      {"choice_64_64_k3_128x128", geometry_of({32, 64, 64, {3, 3}, {128, 128}, {1, 1}, {1, 1}}, 2)},
+      {"choice_64_64_k3_125x125", geometry_of({32, 64, 64, {3, 3}, {125, 125}, {1, 1}, {1, 1}}, 2)},
+      {"choice_48_48_k5_128x128", geometry_of({32, 48, 48, {5, 5}, {128, 128}, {1, 1}, {2, 2}}, 2)},
+      {"choice_32_16_k4s2_128x128", geometry_of({32, 32, 16, {4, 4}, {128, 128}, {2, 2}, {1, 1}}, 2)},
+      {"choice_64_64_k7_16384", geometry_of({32, 64, 64, {1, 7}, {1, 16384}, {1, 1}, {0, 3}}, 1)},
+      {"choice_32_32_k11_65536", geometry_of({32, 32, 32, {1, 11}, {1, 65536}, {1, 1}, {0, 5}}, 1)},
+  };
+}
+
+/// Those whose name holds `filter`.
+std::vector<Case> cases(const std::string& filter) {
+  std::vector<Case> all = layers();
+  if (filter.empty()) return all;
+  for (const Case& c : choices()) all.push_back(c);
+  std::erase_if(all, [&](const Case& c) { return std::string(c.name).find(filter) == std::string::npos; });
+  return all;
 }
 
 Tensor random_tensor(const ConvGeometry& g, Shape shape, const Extent2& extent, adjoint::DType dtype) {
@@ -98,16 +128,34 @@ double time_ms(const std::function<void()>& call) {
   return times[3];
 }
 
-/// The kernels that GPUs before Hopper run, by operator; none of them for the kernels that dispatch chooses.
+/// By operator, or null for the kernels that dispatch chooses.
 struct Kernels {
   const char *conv_transpose, *conv, *conv_weight;
 };
-constexpr Kernels kAmpereKernels{"mma_conv_transpose", "mma_conv", "tensor_core_conv_weight"};
 
+/// The kernels of a family; null where it has none.
+Kernels family_of(const std::string& name) {
+  using adjoint::cuda::ConvRole;
+  const auto find = [&](ConvRole role) -> const char* {
+    for (const adjoint::cuda::ConvKernel* kernel : adjoint::cuda::conv_kernels(role)) {
+      if (!name.empty() && std::string(kernel->name).starts_with(name + "_conv")) return kernel->name;
+    }
+    return nullptr;
+  };
+  Kernels kernels{find(ConvRole::kImage), find(ConvRole::kFeature), find(ConvRole::kFilter)};
+  if (name == "mma") kernels.conv_weight = "tensor_core_conv_weight";
+  return kernels;
+}
+
+/// Zero where the kernel does not take the problem.
 double time_on(const char* kernel, const std::function<void()>& call) {
   if (kernel == nullptr) return time_ms(call);
   const adjoint::cuda::ForceConvKernel forced(kernel);
-  return time_ms(call);
+  try {
+    return time_ms(call);
+  } catch (const adjoint::Error&) {
+    return 0;
+  }
 }
 
 void bench(const Case& c, adjoint::DType dtype, const Kernels& kernels) {
@@ -131,7 +179,7 @@ void bench(const Case& c, adjoint::DType dtype, const Kernels& kernels) {
 int main(int argc, char** argv) {
   const std::string kind = argc > 1 ? argv[1] : "float32";
   const std::string filter = argc > 2 ? argv[2] : "";
-  const bool ampere = argc > 3 && std::string(argv[3]) == "ampere";
+  const Kernels kernels = family_of(argc > 3 ? argv[3] : "");
   if (!adjoint::cuda_is_available()) {
     std::fprintf(stderr, "bench_conv_cuda: no CUDA device\n");
     return EXIT_FAILURE;
@@ -152,10 +200,9 @@ int main(int argc, char** argv) {
   std::printf("%-30s %9s %9s %9s %9s   %7s %7s %7s\n", (kind + ": ms | TFLOP/s").c_str(), "forward", "d input",
               "d weight", "all", "forward", "d input", "d weight");
   int status = EXIT_SUCCESS;
-  for (const Case& c : cases()) {
-    if (std::string(c.name).find(filter) == std::string::npos) continue;
+  for (const Case& c : cases(filter)) {
     try {
-      bench(c, dtype, ampere ? kAmpereKernels : Kernels{});
+      bench(c, dtype, kernels);
     } catch (const std::exception& error) {  // one case does not cost the others
       std::printf("%-30s %s\n", c.name, error.what());
       status = EXIT_FAILURE;
