@@ -1,6 +1,7 @@
 // The choice between the kernels for few channels a group and the tensor-core kernels compares two small formulas.
 #include <adjoint/ops/conv/channelwise_plan.h>
 #include <adjoint/ops/conv/correlation_plan.h>
+#include <adjoint/ops/conv/tensor_core_clocks.h>
 
 #include <algorithm>
 
@@ -32,15 +33,13 @@ std::int64_t tensor_core_units(const ChannelwisePlan& plan, int unit_channels, b
   return passes * ceil_div(ceil_div(taps, passes) * channel_units, kChunkUnits) * kChunkUnits;
 }
 
-/// The same of the tensor-core kernels: 64 positions take columns / 2 clocks for eight units, or what reading them
-/// takes, and measured times on such shapes are two and a half times that; storing results takes what it takes.
+/// The same of the tensor-core kernels; storing results takes what it takes.
 double tensor_core_clocks(const ChannelwisePlan& plan, int unit_channels, bool split, bool gathers) {
   constexpr double kStoreClocks = 8;
   const std::int64_t results = plan.channels * std::int64_t{plan.h.phases} * plan.w.phases;
-  const double columns = static_cast<double>(ceil_div(results, 16) * 16);
   const auto units = static_cast<double>(tensor_core_units(plan, unit_channels, gathers));
-  const double clocks = std::max(columns / 2, 16 + columns / 4) * units / 8;
-  return std::max(2.5 * clocks * (split ? 2.5 : 1) / 2 / static_cast<double>(results), kStoreClocks);
+  const double clocks = tensor_core_step_clocks(results, split) * units / 8;
+  return std::max(clocks / 2 / static_cast<double>(results), kStoreClocks);
 }
 
 }  // namespace

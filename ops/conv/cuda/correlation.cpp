@@ -1,6 +1,6 @@
 #include <adjoint/ops/conv/cuda/correlation.h>
 
-#include <adjoint/core/cuda/runtime.h>
+#include <adjoint/ops/conv/cuda/hopper.h>
 #include <adjoint/ops/conv/cuda/kept_plans.h>
 
 #include <algorithm>
@@ -17,18 +17,8 @@ const CorrelationPlan* find_plan(const ConvProblem& problem) {
   });
 }
 
-// sm_90 itself, not what comes later: wgmma is Hopper's alone.
-bool runs_here(int device) {
-  int major = 0, minor = 0;
-  ADJOINT_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  ADJOINT_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-  if (major != 9 || minor != 0) return false;
-  static const bool built = has_correlation_code(device);
-  return built;
-}
-
 bool takes(const ConvProblem& problem) {
-  if (problem.dtype == kFloat64 || !runs_here(problem.device)) return false;
+  if (problem.dtype == kFloat64 || !runs_wgmma(problem.device)) return false;
   const CorrelationPlan* plan = find_plan(problem);
   return plan != nullptr && correlation_pays(*plan);
 }

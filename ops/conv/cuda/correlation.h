@@ -47,9 +47,6 @@ inline std::int32_t correlation_store_vector(const CorrelationPlan& plan, const 
   return problem.linear == nullptr ? vector : std::min(vector, row_vector(problem.linear, plan.out_w, element_size));
 }
 
-/// Whether this build holds the kernels' sm_90a code; asked on a device of compute capability 9.0.
-bool has_correlation_code(int device);
-
 /// Whether tensor cores pay: channels are padded to the tile, and enough of the products must remain.
 bool correlation_pays(const CorrelationPlan& plan);
 

@@ -6,6 +6,8 @@
 #include <adjoint/ops/conv/cuda/channelwise.h>
 #include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/ops/conv/cuda/correlation_mma.h>
+#include <adjoint/ops/conv/cuda/narrow.h>
+#include <adjoint/ops/conv/cuda/packed.h>
 #include <adjoint/ops/conv/cuda/plain.h>
 #include <adjoint/ops/conv/cuda/weight.h>
 #include <adjoint/ops/conv/kernels.h>
@@ -16,9 +18,11 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr const ConvKernel* kConv[] = {&channelwise_conv, &correlation_conv, &mma_conv, &plain_conv};
-constexpr const ConvKernel* kConvTranspose[] = {&channelwise_conv_transpose, &correlation_conv_transpose,
-                                                &mma_conv_transpose, &plain_conv_transpose};
+constexpr const ConvKernel* kConv[] = {&channelwise_conv, &packed_conv, &narrow_conv,
+                                       &correlation_conv, &mma_conv,    &plain_conv};
+constexpr const ConvKernel* kConvTranspose[] = {&channelwise_conv_transpose, &packed_conv_transpose,
+                                                &narrow_conv_transpose,      &correlation_conv_transpose,
+                                                &mma_conv_transpose,         &plain_conv_transpose};
 constexpr const ConvKernel* kConvWeight[] = {&channelwise_conv_weight, &wgmma_conv_weight, &tensor_core_conv_weight,
                                              &plain_conv_weight};
 
@@ -75,8 +79,9 @@ std::span<const ConvKernel* const> conv_kernels(ConvRole role) {
 
 const ConvKernel& select_conv_kernel(const ConvProblem& problem) {
   for (const ConvKernel* kernel : conv_kernels(problem.role)) {
-    const bool wanted = forced == nullptr || std::string_view(forced) == kernel->name;
-    if (wanted && kernel->takes(problem)) return *kernel;
+    if (forced != nullptr && std::string_view(forced) != kernel->name) continue;
+    if (!kernel->takes(problem)) continue;
+    if (forced != nullptr || kernel->pays == nullptr || kernel->pays(problem)) return *kernel;
   }
   fail("{}: a forced kernel must take the problem; got kernel '{}'; let the library choose", role_name(problem.role),
        forced);

@@ -1,5 +1,5 @@
 // Which CUDA kernel computes a convolution. Each of the trio has a list of kernels, best first; the first one that
-// takes the problem runs it, and the last one, `plain`, takes every problem.
+// takes the problem, and pays, runs it, and the last one, `plain`, takes every problem.
 //
 // A new kernel is one ConvKernel in a file of its own and one line in dispatch.cpp. It must give the same bits from run
 // to run whatever the grid, and NaN and infinity wherever `plain` does.
@@ -42,8 +42,8 @@ struct ConvProblem {
 struct ConvKernel {
   /// Role and tile, never a version.
   const char* name;
-  /// Whether this kernel is right, and faster than those after it, for the problem. Decides by geometry, dtype,
-  /// precision, alignment and the device's architecture.
+  /// Whether this kernel is right for the problem, and, where there is no pays(), faster than those after it. Decides
+  /// by geometry, dtype, precision, alignment and the device's architecture.
   bool (*takes)(const ConvProblem& problem);
   /// Enqueues on the device's current stream.
   void (*run)(const ConvProblem& problem);
@@ -53,6 +53,8 @@ struct ConvKernel {
   /// Bytes of the device's memory that run() takes for its own use and gives back; null for none. Bounded: a filter
   /// padded to tiles, or partial sums of a filter.
   std::size_t (*workspace_bytes)(const ConvProblem& problem) = nullptr;
+  /// Whether it is faster than those after it for a problem that it takes; null for always.
+  bool (*pays)(const ConvProblem& problem) = nullptr;
 };
 
 /// The kernels of a role, best first.
@@ -60,8 +62,8 @@ ADJOINT_API std::span<const ConvKernel* const> conv_kernels(ConvRole role);
 /// The one that runs `problem`.
 ADJOINT_API const ConvKernel& select_conv_kernel(const ConvProblem& problem);
 
-/// While it lives, this thread's convolutions run on the kernel of that name, and one that it does not take throws
-/// Error. For tests and benchmarks. Throws Error for a name that no role has.
+/// While it lives, this thread's convolutions run on the kernel of that name, whether it pays or not, and one that
+/// it does not take throws Error. For tests and benchmarks. Throws Error for a name that no role has.
 class ADJOINT_API ForceConvKernel {
  public:
   explicit ForceConvKernel(const char* name);

@@ -1,4 +1,5 @@
 #include <adjoint/core/cuda/runtime.h>
+#include <adjoint/ops/conv/cuda/hopper.h>
 #include <adjoint/ops/conv/cuda/kept_plans.h>
 #include <adjoint/ops/conv/cuda/weight.h>
 
@@ -40,16 +41,6 @@ double use_of_tile(const WeightPlan& plan) {
   const double rows = static_cast<double>(plan.image_channels) * plan.kernel_h * plan.kernel_w;
   return rows / (static_cast<double>(plan.channel_blocks) * plan.tap_blocks * plan.tile_rows) * plan.feature_channels /
          (static_cast<double>(plan.column_blocks) * plan.tile_columns);
-}
-
-// sm_90 itself, not what comes later: wgmma is Hopper's alone.
-bool runs_wgmma(int device) {
-  int major = 0, minor = 0;
-  ADJOINT_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  ADJOINT_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-  if (major != 9 || minor != 0) return false;
-  static const bool built = has_wgmma_weight_code(device);
-  return built;
 }
 
 bool takes(const ConvProblem& problem) {

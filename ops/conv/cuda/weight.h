@@ -19,7 +19,4 @@ void run_weight(const WeightPlan& plan, const ConvProblem& problem);
 template <Arithmetic kArithmetic>
 void run_wgmma_weight(const WeightPlan& plan, const ConvProblem& problem);
 
-/// Whether this build holds the wgmma kernels for the device.
-bool has_wgmma_weight_code(int device);
-
 }  // namespace adjoint::cuda

@@ -87,9 +87,11 @@ void expect_bits_of_the_two_calls(const cuda::ConvKernel& kernel, const ConvProb
   const Operands in(p, transposed, options);
   const Tensor result = activated(in.input, in.filter, in.bias, p.geometry, activation);
   const bool rounds_twice = dtype == kFloat32 || dtype == kFloat64 || !kernel.activates;
-  const Tensor sums = rounds_twice ? plain(in.input, in.filter, in.bias, p.geometry)
-                                   : plain(in.input.to(kFloat32), in.filter.to(kFloat32), in.bias.to(kFloat32),
-                                           p.geometry);  // exact: the problem's values are small integers
+  const auto exact_sums = [&] {  // in any kernel: the problem's values are small integers
+    const cuda::ForceConvKernel reference(transposed ? "plain_conv_transpose" : "plain_conv");
+    return plain(in.input.to(kFloat32), in.filter.to(kFloat32), in.bias.to(kFloat32), p.geometry);
+  };
+  const Tensor sums = rounds_twice ? plain(in.input, in.filter, in.bias, p.geometry) : exact_sums();
   expect_same_bits("result", result, activate(sums, activation).to(dtype));
 
   // On a tape, what the derivative needs is written beside the result. The bias's gradient reads that alone.

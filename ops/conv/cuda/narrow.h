@@ -1,0 +1,17 @@
+// The kernel for few results a position: float32 products on the ordinary cores, no tensor cores. NaN and infinity go
+// where they go in the plain kernels.
+#pragma once
+
+#include <adjoint/ops/conv/cuda/dispatch.h>
+#include <adjoint/ops/conv/narrow_plan.h>
+
+namespace adjoint::cuda {
+
+extern const ConvKernel narrow_conv;
+extern const ConvKernel narrow_conv_transpose;
+
+/// Enqueues the plan's kernel for the problem on the device's current stream. One translation unit a dtype.
+template <DType kDType>
+void run_narrow(const NarrowPlan& plan, const ConvProblem& problem);
+
+}  // namespace adjoint::cuda

@@ -1,0 +1,55 @@
+#include <adjoint/ops/conv/cuda/packed.h>
+
+#include <adjoint/ops/conv/cuda/hopper.h>
+#include <adjoint/ops/conv/cuda/kept_plans.h>
+
+namespace adjoint::cuda {
+namespace {
+
+const PackedPlan* find_plan(const ConvProblem& problem) {
+  return keep_plan<PackedPlan>(problem, [&](PackedPlan& plan) {
+    return plan_packed(problem.geometry, problem.role == ConvRole::kImage, element_size(problem.dtype), plan);
+  });
+}
+
+bool takes(const ConvProblem& problem) {
+  if (problem.dtype == kFloat64 || arithmetic_of(problem) == Arithmetic::kFloat32) return false;
+  return runs_wgmma(problem.device) && find_plan(problem) != nullptr;
+}
+
+/// Where rows do not begin at multiples of 16 bytes they are read element by element, which costs more than it saves.
+/// The rows' length decides, not where the tensor begins: an address must not choose the bits.
+bool pays(const ConvProblem& problem) {
+  const PackedPlan& plan = *find_plan(problem);
+  return plan.w.source % plan.vector == 0 && packed_pays(plan);
+}
+
+void run(const ConvProblem& problem) {
+  const PackedPlan& plan = *find_plan(problem);
+  switch (arithmetic_of(problem)) {
+    case Arithmetic::kBFloat16: return run_packed<Arithmetic::kBFloat16>(plan, problem);
+    case Arithmetic::kFloat16: return run_packed<Arithmetic::kFloat16>(plan, problem);
+    default: return run_packed<Arithmetic::kTF32>(plan, problem);
+  }
+}
+
+std::size_t workspace_bytes(const ConvProblem& problem) {
+  return static_cast<std::size_t>(find_plan(problem)->workspace_bytes());
+}
+
+}  // namespace
+
+const ConvKernel packed_conv{.name = "packed_conv",
+                             .takes = takes,
+                             .run = run,
+                             .activates = true,
+                             .workspace_bytes = workspace_bytes,
+                             .pays = pays};
+const ConvKernel packed_conv_transpose{.name = "packed_conv_transpose",
+                                       .takes = takes,
+                                       .run = run,
+                                       .activates = true,
+                                       .workspace_bytes = workspace_bytes,
+                                       .pays = pays};
+
+}  // namespace adjoint::cuda

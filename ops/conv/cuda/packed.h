@@ -1,0 +1,18 @@
+// The kernel for few columns and several taps: wgmma with both operands in shared memory. TF32, bfloat16 and float16,
+// on sm_90.
+#pragma once
+
+#include <adjoint/ops/conv/cuda/arithmetic.h>
+#include <adjoint/ops/conv/cuda/dispatch.h>
+#include <adjoint/ops/conv/packed_plan.h>
+
+namespace adjoint::cuda {
+
+extern const ConvKernel packed_conv;
+extern const ConvKernel packed_conv_transpose;
+
+/// Enqueues the plan's kernel for the problem on the device's current stream. One translation unit an arithmetic.
+template <Arithmetic kArithmetic>
+void run_packed(const PackedPlan& plan, const ConvProblem& problem);
+
+}  // namespace adjoint::cuda

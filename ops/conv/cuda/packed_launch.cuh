@@ -1,0 +1,23 @@
+// Launches the kernel for few columns and several taps. Each arithmetic is one .cu file.
+#pragma once
+
+#include <adjoint/ops/conv/cuda/packed.h>
+#include <adjoint/ops/conv/cuda/line_launch.cuh>
+#include <adjoint/ops/conv/cuda/packed_kernel.cuh>
+
+namespace adjoint::cuda {
+
+template <Arithmetic kArithmetic>
+void run_packed(const PackedPlan& plan, const ConvProblem& problem) {
+  using T = typename ArithmeticTraits<kArithmetic>::Element;
+  const Workspace packed(static_cast<std::size_t>(plan.workspace_bytes()), problem.device);
+  auto* const vectors = static_cast<uint4*>(packed.data());
+  const auto blocks = static_cast<unsigned>(plan.stages() * plan.groups);
+  launch(packed::select_pack<T>(plan),
+         {dim3(blocks), dim3(kPackedThreads), std::size_t{4} * static_cast<std::size_t>(plan.offsets() * plan.columns)},
+         problem.device, static_cast<const PackedPlan&>(plan), static_cast<const T*>(problem.second), vectors);
+  launch_line(packed::select<kArithmetic>(plan), plan, kPackedThreads, problem.device,
+              packed::Operands<T>{line_operands<T>(plan, problem, plan.vector), vectors});
+}
+
+}  // namespace adjoint::cuda

@@ -1,0 +1,17 @@
+// What the tensor-core kernels cost, for the choice against others.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace adjoint::cuda {
+
+/// Clocks of a multiprocessor in which the correlation kernels multiply 64 positions and eight units of K by few
+/// columns (results of a position, padded to sixteen): columns / 2, or what reading the positions takes; measured times
+/// on such shapes are two and a half times that. `split`: float32 in three products.
+inline double tensor_core_step_clocks(std::int64_t results, bool split) {
+  const double columns = static_cast<double>((results + 15) / 16 * 16);
+  return 2.5 * (split ? 2.5 : 1) * std::max(columns / 2, 16 + columns / 4);
+}
+
+}  // namespace adjoint::cuda

@@ -1,0 +1,122 @@
+// The kernel for few columns and several taps on the emulator: exact on small integers in every arithmetic, at any
+// address and in any order of execution.
+#include <adjoint/tests/emulation/kernel_run.h>
+#include <cuda_runtime.h>
+#include <adjoint/ops/conv/cuda/packed_kernel.cuh>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace adjoint::testing {
+namespace {
+
+/// What of the kernel the cases have reached.
+using Reached = std::set<std::string>;
+
+template <class M>
+void check(const ConvProblem& p, bool transposed, const Activation& activation, std::uint64_t seed, Reached& reached) {
+  using T = typename M::Element;
+  const ConvGeometry& g = p.geometry;
+  cuda::PackedPlan plan;
+  if (!cuda::plan_packed(g, transposed, sizeof(T), plan)) return;
+  const auto& bias = transposed ? p.image_bias : p.feature_bias;
+  const std::vector<double> sums =
+      transposed ? oracle::conv_transpose(g, p.feature, p.filter, bias) : oracle::conv(g, p.image, p.filter, bias);
+  std::vector<double> expected = sums;
+  if (activation.kind == ActivationKind::kReLU) {
+    for (double& value : expected) value = std::max(value, 0.0);
+  }
+  const std::vector<double> nothing(expected.size(), std::numeric_limits<double>::quiet_NaN());
+  Operand<T> source(transposed ? p.feature : p.image, seed % 9), filter(p.filter, seed % 3), biases(bias, 0);
+  Operand<T> out(nothing, seed % 5), linear(nothing, seed % 2);
+  const bool keeps = activation.kind != ActivationKind::kNone;
+  const bool vectors = cuda::rows_aligned(source.data(), plan.w.source * static_cast<std::int64_t>(sizeof(T)), 16);
+  std::vector<uint4> packed(static_cast<std::size_t>(plan.workspace_bytes()) / sizeof(uint4));
+  const auto pack_kernel = cuda::packed::select_pack<T>(plan);
+  emulation::run({.grid = {static_cast<unsigned>(plan.stages() * plan.groups)},
+                  .block = {cuda::kPackedThreads},
+                  .seed = seed,
+                  .smem_bytes = std::size_t{4} * static_cast<std::size_t>(plan.offsets() * plan.columns)},
+                 [&] { pack_kernel(plan, filter.data(), packed.data()); });
+  const cuda::packed::Operands<T> operands{{source.data(), filter.data(), bias.empty() ? nullptr : biases.data(),
+                                            out.data(), keeps ? linear.data() : nullptr, Activate<float>(activation),
+                                            vectors},
+                                           packed.data()};
+  const auto kernel = cuda::packed::select<M::kArithmetic>(plan);
+  emulation::run({.grid = {static_cast<unsigned>(plan.blocks())},
+                  .block = {cuda::kPackedThreads},
+                  .seed = seed,
+                  .smem_bytes = static_cast<std::size_t>(plan.smem_bytes())},
+                 [&] { kernel(plan, operands); });
+  SCOPED_TRACE(transposed ? "conv_transpose" : "conv");
+  expect_equal(out.data(), expected);
+  if (keeps) expect_equal(linear.data(), sums);
+  reached.insert(std::to_string(plan.columns) + " columns");
+  reached.insert(vectors ? "vectors" : "elements");
+  if (plan.column_tiles > 1) reached.insert("column tiles");
+  if (plan.line_tiles > 1) reached.insert("line tiles");
+  if (plan.stages() > 1) reached.insert("stages");
+  if (plan.stage_units > 8) reached.insert("more units than a product's");
+  if (plan.h.shift > 0 || plan.w.shift > 0) reached.insert("shifted grid");
+}
+
+constexpr Activation kReLU{ActivationKind::kReLU};
+
+template <class M>
+class PackedEmulation : public ::testing::Test {};
+using PackedModes = ::testing::Types<Mode<cuda::Arithmetic::kTF32>, Mode<cuda::Arithmetic::kBFloat16>,
+                                     Mode<cuda::Arithmetic::kFloat16>>;
+TYPED_TEST_SUITE(PackedEmulation, PackedModes);
+
+TYPED_TEST(PackedEmulation, RandomGeometriesAreExact) {
+  Reached reached;
+  for (std::uint64_t seed = 0; seed < 2 * kRandomCases; ++seed) {
+    const ConvCase c = random_case(seed);
+    SCOPED_TRACE(c);
+    const ConvProblem p = integer_problem(geometry(c));
+    for (const bool transposed : {true, false}) {
+      check<TypeParam>(p, transposed, seed % 4 == 1 ? kReLU : Activation{}, seed, reached);
+    }
+    if (::testing::Test::HasFailure()) return;
+  }
+  for (const std::int32_t columns : cuda::kPackedColumns) {
+    EXPECT_TRUE(kRandomCases < 40 || reached.contains(std::to_string(columns) + " columns")) << columns;
+  }
+}
+
+TYPED_TEST(PackedEmulation, EveryPathIsExact) {
+  Reached reached;
+  const ConvCase cases[] = {
+      {.name = "square", .batch = 2, .in_channels = 40, .out_channels = 20, .input = {12, 64}, .kernel = {3, 3}},
+      {.name = "wide", .in_channels = 2, .out_channels = 1, .input = {4, 1700}, .kernel = {3, 2}, .padding = {1, 0}},
+      {.name = "upscale",
+       .batch = 2,
+       .in_channels = 18,
+       .out_channels = 1,
+       .input = {20, 21},
+       .kernel = {9, 9},
+       .stride = {3, 3},
+       .padding = {4, 4},
+       .output_padding = {2, 2}},
+      {.name = "line", .batch = 3, .in_channels = 70, .out_channels = 50, .input = {1, 500}, .kernel = {1, 7}},
+  };
+  for (const ConvCase& c : cases) {
+    SCOPED_TRACE(c);
+    for (std::uint64_t seed : {0, 10}) {
+      check<TypeParam>(integer_problem(geometry(c)), true, seed == 0 ? kReLU : Activation{}, seed, reached);
+    }
+  }
+  for (const char* path :
+       {"column tiles", "line tiles", "stages", "more units than a product's", "shifted grid", "vectors", "elements"}) {
+    EXPECT_TRUE(reached.contains(path)) << path;
+  }
+}
+
+}  // namespace
+}  // namespace adjoint::testing
