@@ -122,7 +122,7 @@ __device__ __noinline__ void store_defined(const LinePlan& p, const LineTile& ti
     if (m >= p.group_results()) continue;
     const LineResult result = line_result(p, m);
     const line::ResultPlace to = line::find_results(p, tile, n);
-    if (!has_result(p, to, result)) continue;
+    if (!line::has_result(p, to, result)) continue;
     const std::int64_t at =
         to.at + (static_cast<std::int64_t>(result.channel) * p.h.result + result.phase_h) * p.w.result + result.phase_w;
     const float sum = defined_sum(p, tile, operands, line_place(p, n), result);
@@ -130,12 +130,38 @@ __device__ __noinline__ void store_defined(const LinePlan& p, const LineTile& ti
   }
 }
 
-/// Adds the bias, activates and stores; `spare`: a column of shared memory, kNarrowThreads apart, of this thread alone.
+/// Adds the bias to one result of a thread's positions, activates and stores. `places`: of the positions; `spare`: a
+/// column of shared memory, kNarrowThreads apart, of this thread alone.
+template <class T, int kPositions>
+__device__ __forceinline__ void store_result(const LinePlan& p, const LineTile& tile, const Operands<T>& operands,
+                                             int first, int m, const line::ResultPlace (&places)[kPositions],
+                                             float* spare, const float (&sums)[kPositions]) {
+  const LineResult result = line_result(p, m);
+  const float bias = line::bias_of(p, tile, operands, result.channel);
+  const std::int64_t step =
+      (static_cast<std::int64_t>(result.channel) * p.h.result + result.phase_h) * p.w.result + result.phase_w;
+  if (operands.activate.is_none() && operands.linear == nullptr) {
+#pragma unroll
+    for (int i = 0; i < kPositions; ++i) {
+      if (line::has_result(p, places[i], result)) operands.result[places[i].at + step] = from_float<T>(sums[i] + bias);
+    }
+    return;
+  }
+  // One copy of the activation's code for all positions.
+#pragma unroll
+  for (int i = 0; i < kPositions; ++i) spare[i * kNarrowThreads] = sums[i] + bias;
+#pragma unroll 1
+  for (int i = 0; i < kPositions; ++i) {
+    const line::ResultPlace place = line::find_results(p, tile, first + 32 * i);
+    if (line::has_result(p, place, result)) line::store_result(operands, place.at + step, spare[i * kNarrowThreads]);
+  }
+}
+
+/// All of a thread's results.
 template <class T, int kResults>
 __device__ __forceinline__ void store_results(const LinePlan& p, const LineTile& tile, const Operands<T>& operands,
                                               int first, float* spare, const Sums<kResults>& sums) {
   constexpr int kPositions = narrow_positions(kResults);
-  const bool plain = operands.activate.is_none() && operands.linear == nullptr;
   line::ResultPlace places[kPositions];
 #pragma unroll
   for (int i = 0; i < kPositions; ++i) places[i] = line::find_results(p, tile, first + 32 * i);
@@ -143,28 +169,7 @@ __device__ __forceinline__ void store_results(const LinePlan& p, const LineTile&
 #pragma unroll
   for (int j = 0; j < kResults; ++j) {
     const int m = tile.first_result + j;
-    if (m >= p.group_results()) break;
-    const LineResult result = line_result(p, m);
-    const float bias = line::bias_of(p, tile, operands, result.channel);
-    const std::int64_t step =
-        (static_cast<std::int64_t>(result.channel) * p.h.result + result.phase_h) * p.w.result + result.phase_w;
-    if (plain) {
-#pragma unroll
-      for (int i = 0; i < kPositions; ++i) {
-        if (line::has_result(p, places[i], result))
-          operands.result[places[i].at + step] = from_float<T>(sums[j][i] + bias);
-      }
-    } else {
-      // One copy of the activation's code for all positions.
-#pragma unroll
-      for (int i = 0; i < kPositions; ++i) spare[i * kNarrowThreads] = sums[j][i] + bias;
-#pragma unroll 1
-      for (int i = 0; i < kPositions; ++i) {
-        const line::ResultPlace place = line::find_results(p, tile, first + 32 * i);
-        if (line::has_result(p, place, result))
-          line::store_result(operands, place.at + step, spare[i * kNarrowThreads]);
-      }
-    }
+    if (m < p.group_results()) store_result(p, tile, operands, first, m, places, spare, sums[j]);
 #pragma unroll
     for (int i = 0; i < kPositions; ++i) lost |= sums[j][i] != sums[j][i];
   }

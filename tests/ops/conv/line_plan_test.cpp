@@ -198,8 +198,8 @@ TEST(PackedPlan, StaysInsideHalfAMultiprocessorAndItsDescriptors) {
     for (const std::int64_t kernel : {1, 3, 7}) {
       for (const std::int64_t channels : {3, 16, 30, 64}) {
         for (const std::int64_t bytes : {4, 2}) {
-          const ConvGeometry g = geometry(
-              {.in_channels = 40, .out_channels = channels, .input = {50, width}, .kernel = {kernel, kernel}});
+          const ConvGeometry g =
+              geometry({.in_channels = 40, .out_channels = channels, .input = {50, width}, .kernel = {kernel, kernel}});
           PackedPlan plan;
           if (!cuda::plan_packed(g, true, bytes, plan)) continue;
           ++planned;
@@ -222,8 +222,8 @@ TEST(PackedPlan, LeavesManyResultsAndUnevenOffsetsToOthers) {
   PackedPlan plan;
   EXPECT_FALSE(cuda::plan_packed(geometry({.out_channels = 65, .input = {8, 8}, .kernel = {3, 3}}), true, 4, plan));
   // Stride 2, dilation 3: taps read the source at 0, -1 and -3, or on the shifted grid at 0, -2 and -3.
-  EXPECT_FALSE(cuda::plan_packed(
-      geometry({.input = {1, 60}, .kernel = {1, 3}, .stride = {1, 2}, .dilation = {1, 3}}), true, 4, plan));
+  EXPECT_FALSE(cuda::plan_packed(geometry({.input = {1, 60}, .kernel = {1, 3}, .stride = {1, 2}, .dilation = {1, 3}}),
+                                 true, 4, plan));
 }
 
 TEST(PackedPlan, PaysForManyTapsOrStridesAndNotForManyResults) {
