@@ -56,12 +56,31 @@ def table(record):
     return "\n".join(lines)
 
 
+def cudnn_version(number):
+    """91900 -> 9.19.0"""
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+
+
+def beside_best(record):
+    """A sentence on PyTorch's other ways: channels_last, flipped filters, torch.compile."""
+    means = record["summary"].items()
+    ratios = (
+        f"{TITLES[precision]} {times(parts[PARTS[0]]['speedup_over_best'])} and {times(parts[PARTS[1]]['speedup_over_best'])}"
+        for precision, parts in means
+    )
+    return (
+        "Beside the quickest of PyTorch's ways for each layer (contiguous or channels_last tensors, conv with a flipped "
+        f"filter, torch.compile), forward and with the gradients: {', '.join(ratios)}."
+    )
+
+
 def text(record):
     summary = (
         f"Milliseconds on one {record['device']}, and PyTorch's time over ours; PyTorch {record['pytorch']} with cuDNN "
-        f"{record['cudnn']} and `cudnn.benchmark`, contiguous tensors (driver {record['driver']}, {record['date'][:10]}, at "
+        f"{cudnn_version(record['cudnn'])} and `cudnn.benchmark`, contiguous tensors (driver {record['driver']}, {record['date'][:10]}, at "
         f"{record['commit']}). The floor is the time that the bytes or the products need at rates measured in the same run; "
         "the means' second number is the share of it that is reached. "
+        f"{beside_best(record)} "
         "`bench/compare_pytorch.py` measures, `bench/report.py` makes this table."
     )
     over = record.get("float32_over_pytorch_tf32")

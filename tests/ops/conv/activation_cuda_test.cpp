@@ -88,7 +88,8 @@ void expect_bits_of_the_two_calls(const cuda::ConvKernel& kernel, const ConvProb
   const Tensor result = activated(in.input, in.filter, in.bias, p.geometry, activation);
   const bool rounds_twice = dtype == kFloat32 || dtype == kFloat64 || !kernel.activates;
   const auto exact_sums = [&] {  // in any kernel: the problem's values are small integers
-    const cuda::ForceConvKernel reference(transposed ? "plain_conv_transpose" : "plain_conv");
+    const auto role = transposed ? cuda::ConvRole::kImage : cuda::ConvRole::kFeature;
+    const cuda::ForceConvKernel reference(cuda::conv_kernels(role).back()->name);
     return plain(in.input.to(kFloat32), in.filter.to(kFloat32), in.bias.to(kFloat32), p.geometry);
   };
   const Tensor sums = rounds_twice ? plain(in.input, in.filter, in.bias, p.geometry) : exact_sums();
