@@ -131,8 +131,7 @@ __global__ void __launch_bounds__(kPackedThreads)
   }
 }
 
-/// Begins all products of a stage. kFirst: the warpgroup's first position, a constant so that
-/// descriptors stay in uniform registers.
+/// Begins all products of a stage. kFirst: the warpgroup's first position.
 template <Arithmetic kArithmetic, int kColumns, int kFirst, int kMTiles>
 __device__ __forceinline__ void multiply_stage(const PackedPlan& p, const Shared& shared, int index,
                                                float (&sums)[kMTiles][kColumns / 2]) {
