@@ -20,6 +20,7 @@
 #include <cstdlib>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -133,7 +134,8 @@ struct Kernels {
   const char *conv_transpose, *conv, *conv_weight;
 };
 
-/// The kernels of a family; null where it has none.
+/// The kernels of a family; null where it has none, and for all of them where `name` is empty. Throws Error for a
+/// family that no operator has.
 Kernels family_of(const std::string& name) {
   using adjoint::cuda::ConvRole;
   const auto find = [&](ConvRole role) -> const char* {
@@ -144,17 +146,19 @@ Kernels family_of(const std::string& name) {
   };
   Kernels kernels{find(ConvRole::kImage), find(ConvRole::kFeature), find(ConvRole::kFilter)};
   if (name == "mma") kernels.conv_weight = "tensor_core_conv_weight";
+  const bool none = kernels.conv_transpose == nullptr && kernels.conv == nullptr && kernels.conv_weight == nullptr;
+  if (!name.empty() && none) throw adjoint::Error("bench_conv_cuda: unknown family '" + name + "'");
   return kernels;
 }
 
-/// Zero where the kernel does not take the problem.
+/// NaN where the kernel does not take the problem.
 double time_on(const char* kernel, const std::function<void()>& call) {
   if (kernel == nullptr) return time_ms(call);
   const adjoint::cuda::ForceConvKernel forced(kernel);
   try {
     return time_ms(call);
   } catch (const adjoint::Error&) {
-    return 0;
+    return std::numeric_limits<double>::quiet_NaN();
   }
 }
 
@@ -179,7 +183,6 @@ void bench(const Case& c, adjoint::DType dtype, const Kernels& kernels) {
 int main(int argc, char** argv) {
   const std::string kind = argc > 1 ? argv[1] : "float32";
   const std::string filter = argc > 2 ? argv[2] : "";
-  const Kernels kernels = family_of(argc > 3 ? argv[3] : "");
   if (!adjoint::cuda_is_available()) {
     std::fprintf(stderr, "bench_conv_cuda: no CUDA device\n");
     return EXIT_FAILURE;
@@ -195,6 +198,13 @@ int main(int argc, char** argv) {
     dtype = adjoint::kFloat64;
   } else if (kind != "float32") {
     std::fprintf(stderr, "bench_conv_cuda: unknown kind '%s'\n", kind.c_str());
+    return EXIT_FAILURE;
+  }
+  Kernels kernels{};
+  try {
+    kernels = family_of(argc > 3 ? argv[3] : "");
+  } catch (const adjoint::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
     return EXIT_FAILURE;
   }
   std::printf("%-30s %9s %9s %9s %9s   %7s %7s %7s\n", (kind + ": ms | TFLOP/s").c_str(), "forward", "d input",

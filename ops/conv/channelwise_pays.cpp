@@ -1,4 +1,5 @@
 // The choice between the kernels for few channels a group and the tensor-core kernels compares two small formulas.
+#include <adjoint/ops/conv/ceil_div.h>
 #include <adjoint/ops/conv/channelwise_plan.h>
 #include <adjoint/ops/conv/correlation_plan.h>
 #include <adjoint/ops/conv/tensor_core_clocks.h>
@@ -9,8 +10,6 @@ namespace adjoint::cuda {
 namespace {
 
 constexpr std::int64_t kFewPairs = 16;  // channels times channels of a group
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// Clocks of a multiprocessor for 32 results, memory left out; issue slots are seven tenths full.
 double channelwise_clocks(const ChannelwisePlan& plan) {

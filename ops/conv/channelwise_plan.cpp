@@ -1,4 +1,5 @@
 // Chooses the tiles of the kernels for few channels a group.
+#include <adjoint/ops/conv/ceil_div.h>
 #include <adjoint/ops/conv/channelwise_plan.h>
 
 #include <algorithm>
@@ -26,7 +27,6 @@ struct CompiledTaps {
 };
 constexpr CompiledTaps kCompiledTaps[] = {{1, 2}, {1, 4}, {1, 8}, {1, 16}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {7, 7}};
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int32_t narrow(std::int64_t value) { return static_cast<std::int32_t>(value); }
 
 /// The dilation that matters: a single tap has none.

@@ -1,4 +1,5 @@
 // Chooses results a thread and stages of the kernel for few results a position.
+#include <adjoint/ops/conv/ceil_div.h>
 #include <adjoint/ops/conv/narrow_plan.h>
 
 #include <algorithm>
@@ -9,8 +10,6 @@ namespace {
 
 constexpr std::int64_t kMaxSmemBytes = 80 * 1024;  // two blocks on an A100's multiprocessor
 constexpr std::int32_t kMostStageChannels = 4;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// The number of results a thread that wastes least: first blocks, then results of a block.
 void choose_results(NarrowPlan& p) {

@@ -1,10 +1,13 @@
-// What the tensor-core kernels cost, for the choice against others.
+// What the tensor-core kernels cost, for the choice of their plans and against others.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
 namespace adjoint::cuda {
+
+/// That one multiprocessor draws from the L2 when all do.
+inline constexpr double kBytesPerClock = 18;
 
 /// Clocks of a multiprocessor in which the correlation kernels multiply 64 positions and eight units of K by few
 /// columns (results of a position, padded to sixteen): columns / 2, or what reading the positions takes; measured times

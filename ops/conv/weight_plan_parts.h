@@ -1,6 +1,8 @@
 // What the planners of conv_weight's tensor-core kernels share.
 #pragma once
 
+#include <adjoint/ops/conv/ceil_div.h>
+#include <adjoint/ops/conv/tensor_core_clocks.h>
 #include <adjoint/ops/conv/weight_plan.h>
 
 #include <cstdint>
@@ -9,9 +11,6 @@ namespace adjoint::cuda::weight_parts {
 
 inline constexpr std::int64_t kMaxStages = std::int64_t{1} << 31;
 inline constexpr std::int64_t kMaxWorkspace = std::int64_t{512} << 20;
-inline constexpr double kBytesPerClock = 18;  // that one multiprocessor draws from the L2 when all do
-
-inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// At least `elements`, and 4 modulo 32 banks, so that eight channels' fragments of four units hit each bank once.
 inline std::int64_t pitch_of(std::int64_t elements, int unit_elements) {

@@ -55,7 +55,6 @@ struct Multiplier {
   std::uint32_t row[kOneRow ? 1 : kMTiles][kOneRow ? 1 : 2];  // of positions 8 apart, from a stage's first unit
   Ring x_ring, w_ring;
   std::uint32_t pending = 0;            // the barrier of the slot whose products may still be under way
-  bool filled = false;                  // whether the slot of the next step was seen to be full
   std::uint32_t stage_base, step_base;  // shared addresses of the stage and of a step's first unit
   // Of the stage: where its steps end, and the step after them where there is one.
   int end_step, following_step;

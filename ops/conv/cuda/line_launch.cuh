@@ -11,9 +11,8 @@
 
 namespace adjoint::cuda {
 
-/// `vector`: elements of the source's rows that are to be read at once.
 template <class T>
-line::Operands<T> line_operands(const LinePlan& plan, const ConvProblem& problem, std::int64_t vector) {
+line::Operands<T> line_operands(const LinePlan& plan, const ConvProblem& problem) {
   constexpr std::int64_t kSize = sizeof(T);
   return {static_cast<const T*>(problem.first),
           static_cast<const T*>(problem.second),
@@ -21,7 +20,7 @@ line::Operands<T> line_operands(const LinePlan& plan, const ConvProblem& problem
           static_cast<T*>(problem.out),
           static_cast<T*>(problem.linear),
           Activate<float>(problem.activation),
-          rows_aligned(problem.first, plan.w.source * kSize, vector * kSize)};
+          rows_aligned(problem.first, plan.w.source * kSize, 16)};
 }
 
 /// One block a tile of the plan.

@@ -10,8 +10,7 @@ namespace adjoint::cuda {
 template <DType kDType>
 void run_narrow(const NarrowPlan& plan, const ConvProblem& problem) {
   using T = FloatElement<kDType>;
-  launch_line(narrow::select<T>(plan), plan, kNarrowThreads, problem.device,
-              line_operands<T>(plan, problem, plan.vector));
+  launch_line(narrow::select<T>(plan), plan, kNarrowThreads, problem.device, line_operands<T>(plan, problem));
 }
 
 }  // namespace adjoint::cuda

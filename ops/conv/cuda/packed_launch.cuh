@@ -17,7 +17,7 @@ void run_packed(const PackedPlan& plan, const ConvProblem& problem) {
          {dim3(blocks), dim3(kPackedThreads), std::size_t{4} * static_cast<std::size_t>(plan.offsets() * plan.columns)},
          problem.device, static_cast<const PackedPlan&>(plan), static_cast<const T*>(problem.second), vectors);
   launch_line(packed::select<kArithmetic>(plan), plan, kPackedThreads, problem.device,
-              packed::Operands<T>{line_operands<T>(plan, problem, plan.vector), vectors});
+              packed::Operands<T>{line_operands<T>(plan, problem), vectors});
 }
 
 }  // namespace adjoint::cuda

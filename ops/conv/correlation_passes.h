@@ -1,0 +1,21 @@
+// How the steps of a correlation's classes are cut into passes, given its tile.
+#pragma once
+
+#include <adjoint/ops/conv/correlation_plan.h>
+
+#include <cstdint>
+
+namespace adjoint::cuda {
+
+/// How a class's steps are cut into passes; each level's stages are smaller than those of the levels before.
+struct CorrelationCut {
+  bool by_row = false;
+  bool by_step = false;
+  std::int32_t planes = 1;
+};
+
+/// Fills in the plan's classes, passes, steps and taps, and the shape of its stages. False where they are more than the
+/// plan holds, or a stage is larger than shared memory.
+bool build_correlation_passes(const ConvGeometry& geometry, const CorrelationCut& cut, CorrelationPlan& plan);
+
+}  // namespace adjoint::cuda
