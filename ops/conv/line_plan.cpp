@@ -84,11 +84,10 @@ bool transposed_axis(const ConvGeometry& g, std::size_t axis, LineAxis& best) {
   return least != std::numeric_limits<std::int64_t>::max();
 }
 
-/// Positions computed for each that is wanted, times what a copy of the stage costs beside a product.
-double tile_cost(const LinePlan& p) {
-  constexpr double kCopyCost = 0.1;
+/// Positions computed for each that is wanted, times what they cost.
+double tile_cost(const LinePlan& p, double copy_cost) {
   const double computed = static_cast<double>(p.pitch) * p.column_tiles / p.w.positions;
-  return computed * (1 + kCopyCost * p.length / p.tile_positions);
+  return computed * (1 + copy_cost * p.length / p.tile_positions);
 }
 
 bool place_columns(LinePlan& p, std::int64_t column_tiles, std::int64_t most_length) {
@@ -130,13 +129,13 @@ bool plan_line(const ConvGeometry& g, bool transposed, std::int64_t element_byte
   return p.filter_group < kMaxLine;
 }
 
-bool place_line(std::int64_t most_length, LinePlan& p) {
+bool place_line(std::int64_t most_length, double copy_cost, LinePlan& p) {
   double least = std::numeric_limits<double>::infinity();
   LinePlan best = p;
   for (std::int64_t tiles = 1; tiles <= std::min<std::int64_t>(kMostColumnTiles, p.w.positions); ++tiles) {
     LinePlan tried = p;
-    if (!place_columns(tried, tiles, most_length) || tile_cost(tried) >= least) continue;
-    least = tile_cost(tried);
+    if (!place_columns(tried, tiles, most_length) || tile_cost(tried, copy_cost) >= least) continue;
+    least = tile_cost(tried, copy_cost);
     best = tried;
   }
   p = best;

@@ -34,7 +34,8 @@ bool plan_narrow(const ConvGeometry& g, bool transposed, std::int64_t element_by
   if (!plan_line(g, transposed, element_bytes, p)) return false;
   choose_results(p);
   p.tile_positions = kNarrowThreads * narrow_positions(p.results);
-  return place_line(kMaxSmemBytes / 12, p) && choose_stage(p);  // two stages of a channel, and a table
+  constexpr double kCopyCost = 0.1;
+  return place_line(kMaxSmemBytes / 12, kCopyCost, p) && choose_stage(p);  // two stages of a channel, and a table
 }
 
 bool narrow_pays(const NarrowPlan& p, int unit_channels, bool split) {

@@ -1,4 +1,4 @@
-// Chooses columns and stages of the kernel for few columns and several taps.
+// Chooses columns, tiles and slots of the kernel for few columns and several taps.
 #include <adjoint/ops/conv/packed_plan.h>
 
 #include <algorithm>
@@ -8,8 +8,10 @@ namespace adjoint::cuda {
 namespace {
 
 constexpr std::int64_t kMaxSmemBytes = 113 * 1024;  // two blocks on a multiprocessor of sm_90
-constexpr std::int32_t kMostStageUnits = 32;
-constexpr std::int32_t kLeastUnits = 8;  // of a product
+constexpr std::int32_t kMostSlotVectors = 6 * 1024 / 16;
+/// Where float32 is split: a slot's products are one sum on the tensor cores, which cut its low bits off.
+constexpr std::int32_t kMostSplitOffsets = 3;
+constexpr std::int32_t kLeastRawGroups = 2;
 
 bool choose_columns(PackedPlan& p) {
   const auto columns = std::lower_bound(std::begin(kPackedColumns), std::end(kPackedColumns), p.group_results());
@@ -17,7 +19,7 @@ bool choose_columns(PackedPlan& p) {
   p.columns = *columns;
   p.results = p.group_results();
   p.result_blocks = 1;
-  p.tile_positions = kPackedThreads / 128 * 64 * packed_m_tiles(p.columns);
+  p.tile_positions = kPackedMultipliers / 128 * 64 * packed_m_tiles(p.columns, p.parts > 1);
   return true;
 }
 
@@ -30,40 +32,71 @@ std::int32_t offset_step(const LineAxis& a) {
   return step;
 }
 
-bool choose_stage(PackedPlan& p) {
-  const std::int32_t units = (p.source_channels + p.unit_channels - 1) / p.unit_channels;
-  const std::int32_t all = (units + kLeastUnits - 1) / kLeastUnits * kLeastUnits;
-  for (p.stage_units = std::min(kMostStageUnits, all); p.stage_units > 0; p.stage_units -= kLeastUnits) {
-    if (p.smem_bytes() <= kMaxSmemBytes) return true;
+/// Clocks of shared memory, or of the tensor cores where these are slower, in which 64 positions and eight units are
+/// multiplied by the columns of one offset.
+double product_clocks(const PackedPlan& p) {
+  return (p.parts > 1 ? 3 : 1) * std::max(p.columns / 2.0, 16 + p.columns / 4.0);
+}
+
+void choose_slots(PackedPlan& p) {
+  p.slot_offsets = 1;
+  std::int32_t most = std::max(1, kMostSlotVectors / p.slot_vectors());
+  if (p.parts > 1) most = std::min(most, kMostSplitOffsets);
+  p.row_slots = (p.w.offsets + most - 1) / most;
+  p.slot_offsets = (p.w.offsets + p.row_slots - 1) / p.row_slots;
+  p.row_slots = (p.w.offsets + p.slot_offsets - 1) / p.slot_offsets;
+}
+
+/// Shared memory without what grows with the line, and what an element of the line takes, with the fewest raw groups.
+std::int64_t most_length(const PackedPlan& plan) {
+  PackedPlan p = plan;
+  p.raw_groups = kLeastRawGroups;
+  p.length = 0;
+  const std::int64_t fixed = p.table_bytes() + 128 + kPackedFilterSlots * 16 * p.slot_vectors();
+  p.length = 1;
+  const std::int64_t element = 4 + kPackedStages * p.stage_bytes() + p.raw_groups * p.group_bytes();
+  return (kMaxSmemBytes - fixed) / element;
+}
+
+void choose_raw_groups(PackedPlan& p) {
+  const std::int32_t most = std::min(kMostRawGroups, 2 * p.stages());
+  p.raw_groups = kLeastRawGroups;
+  while (p.raw_groups < most) {
+    ++p.raw_groups;
+    if (p.smem_bytes() > kMaxSmemBytes) {
+      --p.raw_groups;
+      return;
+    }
   }
-  return false;
 }
 
 }  // namespace
 
-bool plan_packed(const ConvGeometry& g, bool transposed, std::int64_t element_bytes, PackedPlan& p) {
+bool plan_packed(const ConvGeometry& g, bool transposed, std::int64_t element_bytes, bool split, PackedPlan& p) {
   p = {};
-  if (!plan_line(g, transposed, element_bytes, p) || !choose_columns(p)) return false;
   p.unit_channels = static_cast<std::int32_t>(4 / element_bytes);
+  p.parts = split ? 2 : 1;
+  if (!plan_line(g, transposed, element_bytes, p) || !choose_columns(p)) return false;
   const std::int32_t step_h = offset_step(p.h);
   p.step_w = offset_step(p.w);
   if (step_h < 0 || p.step_w < 0) return false;
-  // Two stages of eight units, and a table; a descriptor counts 16 bytes in 14 bits.
-  if (!place_line(kMaxSmemBytes / (4 * (2 * kLeastUnits + 1)), p) || !choose_stage(p)) return false;
+  choose_slots(p);
+  // Eight units of a position are 32 bytes, of which a multiprocessor draws some 20 a clock.
+  constexpr double kCopyClocks = 1.5;
+  if (!place_line(most_length(p), 64 * kCopyClocks / (p.offsets() * product_clocks(p)), p)) return false;
+  choose_raw_groups(p);
   p.step_h = step_h * p.pitch;
-  p.fours_divider = Divider(static_cast<std::uint32_t>(p.length / 4));
-  return true;
+  return p.smem_bytes() <= kMaxSmemBytes;
 }
 
 bool packed_pays(const PackedPlan& p) {
   // Fitted to measured times on an H200, two blocks a multiprocessor: a product of 64 positions and eight units, whose
   // operands come from shared memory at 128 bytes a clock; loading and packing 16 bytes; a block; a result.
   constexpr double kProduct = 0.8, kPack = 1.7, kBlock = 760, kStore = 0.15;
-  const double product = std::max(p.columns / 2.0, 16 + p.columns / 4.0);
-  const double products = p.tile_positions / 64.0 * p.stage_units / 8 * p.offsets();
-  const double stage = kProduct * product * products + kPack * p.length * p.stage_units / 4;
+  const double products = p.tile_positions / 64.0 * p.offsets();
+  const double stage = kProduct * product_clocks(p) * products + kPack * p.length * 2;
   const double tile = p.stages() * stage + kBlock + kStore * p.tile_positions * p.group_results();
-  return line_block_clocks(p, tile) < kLineMargin * line_tensor_core_clocks(p, p.unit_channels, false);
+  return line_block_clocks(p, tile) < kLineMargin * line_tensor_core_clocks(p, p.unit_channels, p.parts > 1);
 }
 
 }  // namespace adjoint::cuda

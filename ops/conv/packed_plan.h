@@ -1,54 +1,72 @@
 // The schedule of the CUDA kernel for few columns and several taps: positions of the line are the rows of wgmma's
 // products, results its columns, and both operands lie in shared memory.
 //
-// A stage's source comes as it lies in memory, and is then packed: some units (a unit is 32 bits: one float, or two
-// halves of adjacent channels) as [unit / 4][element of the line][unit % 4]: 16 bytes an element, so that an offset of
-// the line is a constant added to a descriptor's address. Every value is loaded, and rounded, once for all offsets,
-// where the correlation kernels read and round it once for each.
+// Source channels come in groups of four units (a unit is 32 bits: one float, or two halves of adjacent channels), as
+// they lie in memory, and are then packed as [element of the line][unit]: 16 bytes an element, so that an offset of the
+// line is a constant added to a descriptor's address. Every value is loaded, and rounded, once for all offsets, where
+// the correlation kernels read and round it once for each. Two groups make a stage, which is a product's K.
 #pragma once
 
 #include <adjoint/ops/conv/line_plan.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace adjoint::cuda {
 
-inline constexpr int kPackedThreads = 256;  // two warpgroups
+inline constexpr int kPackedMultipliers = 256;  // threads that multiply and store: two warpgroups
+inline constexpr int kPackedLoaders = 96;       // that load and pack the source; a warp besides streams the filter
+inline constexpr int kPackedThreads = kPackedMultipliers + kPackedLoaders + 32;
 /// wgmma's N.
 inline constexpr int kPackedColumns[] = {16, 32, 64};
+inline constexpr int kPackedStages = 2;       // of packed source
+inline constexpr int kPackedFilterSlots = 4;  // that the filter passes through
+inline constexpr int kMostRawGroups = 6;
 
-/// Rows of 64 positions that a warpgroup holds the sums of.
-constexpr int packed_m_tiles(int columns) { return columns == 64 ? 2 : 4; }
+/// Rows of 64 positions that a warpgroup holds the sums of. Split float32 has sums of sums besides.
+constexpr int packed_m_tiles(int columns, bool split) { return std::min(4, 128 / columns) / (split && columns > 16 ? 2 : 1); }
 
 struct PackedPlan : LinePlan {
   std::int32_t unit_channels;   // channels in a unit: 1, or 2 for half precision
+  std::int32_t parts;           // 2 where float32 is split into heads and tails
   std::int32_t columns;         // wgmma's N
-  std::int32_t stage_units;     // of a stage: a multiple of 8
   std::int32_t step_h, step_w;  // in the line, from one of an axis's offsets to the next
-  Divider fours_divider;        // by length / 4
+  std::int32_t slot_offsets;    // of a row's offsets, whose filter one slot holds
+  std::int32_t row_slots;       // for a row of offsets
+  std::int32_t raw_groups;      // as many groups of the source are on their way at once
 
-  ADJOINT_HD std::int32_t stage_channels() const { return stage_units * unit_channels; }
+  ADJOINT_HD std::int32_t group_channels() const { return 4 * unit_channels; }
+  ADJOINT_HD std::int32_t stage_channels() const { return 2 * group_channels(); }
   ADJOINT_HD std::int32_t stages() const { return (source_channels + stage_channels() - 1) / stage_channels(); }
-  /// Of a stage's source, as it lies in memory or packed.
-  ADJOINT_HD std::int32_t source_bytes() const { return 4 * stage_units * length; }
-  /// 16-byte vectors of a stage's filter: [offset][unit / 4][column][unit % 4].
-  ADJOINT_HD std::int32_t filter_vectors() const { return stage_units / 4 * offsets() * columns; }
-  /// Of the packed filter.
-  std::int64_t workspace_bytes() const { return std::int64_t{16} * filter_vectors() * stages() * groups; }
-  /// Of a block's tables: where every element of the line lies, and every column's bias.
-  ADJOINT_HD std::int32_t table_bytes() const { return (4 * (length + columns) + 127) / 128 * 128; }
+  /// Of four units of the source, as they lie in memory; packed, as many for each part.
+  ADJOINT_HD std::int32_t group_bytes() const { return 16 * length; }
+  /// Of packed source: [part][group][element of the line][unit].
+  ADJOINT_HD std::int32_t stage_bytes() const { return 2 * parts * group_bytes(); }
+  /// 16-byte vectors of the filter in one slot: [part][offset][group][column][unit].
+  ADJOINT_HD std::int32_t part_vectors() const { return 2 * slot_offsets * columns; }
+  ADJOINT_HD std::int32_t slot_vectors() const { return parts * part_vectors(); }
+  /// The filter's passage through the slots for one stage.
+  ADJOINT_HD std::int32_t stage_slots() const { return h.offsets * row_slots; }
+  /// Of the packed filter: [group of the convolution][stage][row of offsets][slot of the row], a slot each.
+  std::int64_t filter_slots() const { return std::int64_t{stage_slots()} * stages() * groups; }
+  std::int64_t workspace_bytes() const { return filter_slots() * slot_vectors() * 16; }
+  /// Of a block's tables: barriers, every column's bias, and where every element of the line lies.
+  ADJOINT_HD std::int32_t table_bytes() const { return (128 + 4 * (length + columns) + 127) / 128 * 128; }
   /// Results on their way out, [column][position]; 4 modulo 32, so that a fragment's pattern hits each bank once.
   ADJOINT_HD std::int32_t out_pitch() const { return tile_positions + 4; }
-  /// A stage's source in both forms, and two stages' filters; in the end, in their place, the results.
+  /// The source packed and as it lies, and the filter's slots; in the end, in their place, the results.
   ADJOINT_HD std::int32_t smem_bytes() const {
-    const std::int32_t stages = 2 * (source_bytes() + 16 * filter_vectors()), out = 4 * columns * out_pitch();
-    return table_bytes() + (stages > out ? stages : out);
+    const std::int32_t out = 4 * columns * out_pitch();
+    const std::int32_t operands =
+        kPackedStages * stage_bytes() + raw_groups * group_bytes() + kPackedFilterSlots * 16 * slot_vectors();
+    return table_bytes() + (operands > out ? operands : out);
   }
 };
 
 /// Of conv, or of conv_transpose. False for conv with a stride, for more results a position than columns, and for
 /// geometries whose offsets are more, lie further apart than the kernel takes, or at uneven distances.
-ADJOINT_API bool plan_packed(const ConvGeometry& geometry, bool transposed, std::int64_t element_bytes,
+/// `split`: float32 in three products of tf32 heads and tails.
+ADJOINT_API bool plan_packed(const ConvGeometry& geometry, bool transposed, std::int64_t element_bytes, bool split,
                              PackedPlan& plan);
 
 /// Whether the kernel is faster than the correlation kernels, where rows of the source begin at multiples of 16 bytes.

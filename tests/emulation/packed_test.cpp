@@ -24,7 +24,7 @@ void check(const ConvProblem& p, bool transposed, const Activation& activation, 
   using T = typename M::Element;
   const ConvGeometry& g = p.geometry;
   cuda::PackedPlan plan;
-  if (!cuda::plan_packed(g, transposed, sizeof(T), plan)) return;
+  if (!cuda::plan_packed(g, transposed, sizeof(T), M::kSplit, plan)) return;
   const auto& bias = transposed ? p.image_bias : p.feature_bias;
   const std::vector<double> sums =
       transposed ? oracle::conv_transpose(g, p.feature, p.filter, bias) : oracle::conv(g, p.image, p.filter, bias);
@@ -38,12 +38,11 @@ void check(const ConvProblem& p, bool transposed, const Activation& activation, 
   const bool keeps = activation.kind != ActivationKind::kNone;
   const bool vectors = cuda::rows_aligned(source.data(), plan.w.source * static_cast<std::int64_t>(sizeof(T)), 16);
   std::vector<uint4> packed(static_cast<std::size_t>(plan.workspace_bytes()) / sizeof(uint4));
-  const auto pack_kernel = cuda::packed::select_pack<T>(plan);
-  emulation::run({.grid = {static_cast<unsigned>(plan.stages() * plan.groups)},
+  emulation::run({.grid = {static_cast<unsigned>(plan.filter_slots())},
                   .block = {cuda::kPackedThreads},
                   .seed = seed,
-                  .smem_bytes = std::size_t{4} * static_cast<std::size_t>(plan.offsets() * plan.columns)},
-                 [&] { pack_kernel(plan, filter.data(), packed.data()); });
+                  .smem_bytes = 0},
+                 [&] { cuda::packed::pack_filter_kernel<M::kSplit>(plan, filter.data(), packed.data()); });
   const cuda::packed::Operands<T> operands{{source.data(), filter.data(), bias.empty() ? nullptr : biases.data(),
                                             out.data(), keeps ? linear.data() : nullptr, Activate<float>(activation),
                                             vectors},
@@ -62,7 +61,8 @@ void check(const ConvProblem& p, bool transposed, const Activation& activation, 
   if (plan.column_tiles > 1) reached.insert("column tiles");
   if (plan.line_tiles > 1) reached.insert("line tiles");
   if (plan.stages() > 1) reached.insert("stages");
-  if (plan.stage_units > 8) reached.insert("more units than a product's");
+  if (plan.row_slots > 1) reached.insert("slots of a row");
+  if (plan.raw_groups < 2 * plan.stages()) reached.insert("raw groups' ring");
   if (plan.h.shift > 0 || plan.w.shift > 0) reached.insert("shifted grid");
 }
 
@@ -70,9 +70,7 @@ constexpr Activation kReLU{ActivationKind::kReLU};
 
 template <class M>
 class PackedEmulation : public ::testing::Test {};
-using PackedModes = ::testing::Types<Mode<cuda::Arithmetic::kTF32>, Mode<cuda::Arithmetic::kBFloat16>,
-                                     Mode<cuda::Arithmetic::kFloat16>>;
-TYPED_TEST_SUITE(PackedEmulation, PackedModes);
+TYPED_TEST_SUITE(PackedEmulation, Modes);
 
 TYPED_TEST(PackedEmulation, RandomGeometriesAreExact) {
   Reached reached;
@@ -113,7 +111,7 @@ TYPED_TEST(PackedEmulation, EveryPathIsExact) {
     }
   }
   for (const char* path :
-       {"column tiles", "line tiles", "stages", "more units than a product's", "shifted grid", "vectors", "elements"}) {
+       {"column tiles", "line tiles", "stages", "slots of a row", "raw groups' ring", "shifted grid", "vectors", "elements"}) {
     EXPECT_TRUE(reached.contains(path)) << path;
   }
 }

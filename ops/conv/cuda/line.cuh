@@ -38,12 +38,12 @@ __device__ __forceinline__ void fill_sources(const LinePlan& p, const LineTile& 
 
 /// `channels` source channels of the tile's part of the line, kCount elements at a time by `places`; of them the first
 /// `valid` exist, and the others are zeros. `source`: of the first channel, in the tile's first sample. Staged: T or
-/// float.
+/// float. `thread`: of kThreads.
 template <int kThreads, int kCount, class T, class Staged>
 __device__ __forceinline__ void stage_source(const LinePlan& p, const T* source, int valid, int channels,
-                                             const int* places, Staged* stage) {
+                                             const int* places, Staged* stage, int thread) {
   const int plane = p.h.source * p.w.source;
-  for (int i = static_cast<int>(threadIdx.x); i < p.length / kCount; i += kThreads) {
+  for (int i = thread; i < p.length / kCount; i += kThreads) {
     const int place = places[i];
     const T* from = source + max(place, 0);
     Staged* to = stage + i * kCount;
@@ -61,23 +61,12 @@ __device__ __forceinline__ void stage_source(const LinePlan& p, const T* source,
   }
 }
 
-/// For `kResults` results from the tile's first on, in rows of kRow: the places in the filter of source channel 0 that
-/// an offset multiplies, or -1.
-template <int kResults, int kRow, int kThreads>
-__device__ __forceinline__ void fill_taps(const LinePlan& p, const LineTile& tile, int length, int* taps) {
-  for (int i = static_cast<int>(threadIdx.x); i < length; i += kThreads) {
-    const int offset = i / kRow, offset_h = offset / p.w.offsets, offset_w = offset % p.w.offsets;
-    const int m = tile.first_result + i % kRow;
-    int place = -1;
-    if (offset < p.offsets() && i % kRow < kResults && m < p.group_results()) {
-      const LineResult result = line_result(p, m);
-      const int tap_h = p.h.tap[result.phase_h][offset_h], tap_w = p.w.tap[result.phase_w][offset_w];
-      if (tap_h >= 0 && tap_w >= 0) {
-        place = static_cast<int>(result.channel * p.filter_channel) + tap_h * p.kernel_w + tap_w;
-      }
-    }
-    taps[i] = place;
-  }
+/// The place in the filter of source channel 0 by which a group's result takes the source at an offset, or -1.
+__device__ __forceinline__ int filter_place(const LinePlan& p, int m, int offset_h, int offset_w) {
+  const LineResult result = line_result(p, m);
+  const int tap_h = p.h.tap[result.phase_h][offset_h], tap_w = p.w.tap[result.phase_w][offset_w];
+  return tap_h >= 0 && tap_w >= 0 ? static_cast<int>(result.channel * p.filter_channel) + tap_h * p.kernel_w + tap_w
+                                  : -1;
 }
 
 /// A position's first result, which may lie outside: phase 0's of channel 0.

@@ -176,6 +176,18 @@ __device__ __forceinline__ void store_results(const LinePlan& p, const LineTile&
   if (lost) store_defined<T, kResults>(p, tile, operands, first);
 }
 
+/// For the block's results: the places in the filter of source channel 0 that an offset multiplies, in rows of
+/// narrow_row().
+template <int kResults>
+__device__ __forceinline__ void fill_taps(const NarrowPlan& p, const LineTile& tile, int* taps) {
+  constexpr int kRow = narrow_row(kResults);
+  for (int i = static_cast<int>(threadIdx.x); i < p.filter_length(); i += kNarrowThreads) {
+    const int offset = i / kRow, m = tile.first_result + i % kRow;
+    const bool exists = offset < p.offsets() && i % kRow < kResults && m < p.group_results();
+    taps[i] = exists ? line::filter_place(p, m, offset / p.w.offsets, offset % p.w.offsets) : -1;
+  }
+}
+
 template <class T, int kResults>
 __global__ void __launch_bounds__(kNarrowThreads, 2)
     narrow_kernel(const __grid_constant__ NarrowPlan p, const Operands<T> operands) {
@@ -184,7 +196,7 @@ __global__ void __launch_bounds__(kNarrowThreads, 2)
   const Shared shared = shared_of(p);
   constexpr int kVector = 16 / sizeof(T);
   line::fill_sources<kNarrowThreads>(p, tile, operands.vectors ? kVector : 1, shared.sources);
-  line::fill_taps<kResults, narrow_row(kResults), kNarrowThreads>(p, tile, p.filter_length(), shared.taps);
+  fill_taps<kResults>(p, tile, shared.taps);
   for (int i = static_cast<int>(threadIdx.x); i < p.offsets(); i += kNarrowThreads) {
     shared.offsets[i] = p.offset_place(i / p.w.offsets, i % p.w.offsets);
   }
@@ -203,9 +215,9 @@ __global__ void __launch_bounds__(kNarrowThreads, 2)
     float* stage = stage_of(index);
     const T* from = source + index * p.stage_channels * plane;
     if (operands.vectors) {
-      line::stage_source<kNarrowThreads, kVector>(p, from, channels, channels, shared.sources, stage);
+      line::stage_source<kNarrowThreads, kVector>(p, from, channels, channels, shared.sources, stage, thread);
     } else {
-      line::stage_source<kNarrowThreads, 1>(p, from, channels, channels, shared.sources, stage);
+      line::stage_source<kNarrowThreads, 1>(p, from, channels, channels, shared.sources, stage, thread);
     }
     stage_filter(p, filter + index * p.stage_channels * p.filter_source, channels, shared.taps,
                  stage + p.stage_channels * p.length);

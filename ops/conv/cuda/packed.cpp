@@ -8,13 +8,13 @@ namespace {
 
 const PackedPlan* find_plan(const ConvProblem& problem) {
   return keep_plan<PackedPlan>(problem, [&](PackedPlan& plan) {
-    return plan_packed(problem.geometry, problem.role == ConvRole::kImage, element_size(problem.dtype), plan);
+    return plan_packed(problem.geometry, problem.role == ConvRole::kImage, element_size(problem.dtype),
+                       arithmetic_of(problem) == Arithmetic::kFloat32, plan);
   });
 }
 
 bool takes(const ConvProblem& problem) {
-  if (problem.dtype == kFloat64 || arithmetic_of(problem) == Arithmetic::kFloat32) return false;
-  return runs_wgmma(problem.device) && find_plan(problem) != nullptr;
+  return problem.dtype != kFloat64 && runs_wgmma(problem.device) && find_plan(problem) != nullptr;
 }
 
 /// Where rows do not begin at multiples of 16 bytes they are read element by element, which costs more than it saves.
@@ -29,7 +29,8 @@ void run(const ConvProblem& problem) {
   switch (arithmetic_of(problem)) {
     case Arithmetic::kBFloat16: return run_packed<Arithmetic::kBFloat16>(plan, problem);
     case Arithmetic::kFloat16: return run_packed<Arithmetic::kFloat16>(plan, problem);
-    default: return run_packed<Arithmetic::kTF32>(plan, problem);
+    case Arithmetic::kTF32: return run_packed<Arithmetic::kTF32>(plan, problem);
+    default: return run_packed<Arithmetic::kFloat32>(plan, problem);
   }
 }
 

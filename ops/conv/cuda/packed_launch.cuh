@@ -12,10 +12,9 @@ void run_packed(const PackedPlan& plan, const ConvProblem& problem) {
   using T = typename ArithmeticTraits<kArithmetic>::Element;
   const Workspace packed(static_cast<std::size_t>(plan.workspace_bytes()), problem.device);
   auto* const vectors = static_cast<uint4*>(packed.data());
-  const auto blocks = static_cast<unsigned>(plan.stages() * plan.groups);
-  launch(packed::select_pack<T>(plan),
-         {dim3(blocks), dim3(kPackedThreads), std::size_t{4} * static_cast<std::size_t>(plan.offsets() * plan.columns)},
-         problem.device, static_cast<const PackedPlan&>(plan), static_cast<const T*>(problem.second), vectors);
+  launch(packed::pack_filter_kernel<ArithmeticTraits<kArithmetic>::kSplit, T>,
+         {dim3(static_cast<unsigned>(plan.filter_slots())), dim3(kPackedThreads)}, problem.device,
+         static_cast<const PackedPlan&>(plan), static_cast<const T*>(problem.second), vectors);
   launch_line(packed::select<kArithmetic>(plan), plan, kPackedThreads, problem.device,
               packed::Operands<T>{line_operands<T>(plan, problem), vectors});
 }

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace adjoint::testing {
@@ -124,7 +125,7 @@ TEST(LinePlan, EveryProductOfEveryResultIsMadeOnce) {
         NarrowPlan narrow_plan;
         if (cuda::plan_narrow(g, transposed, bytes, narrow_plan)) replay(g, transposed, narrow_plan, narrow);
         PackedPlan packed_plan;
-        if (cuda::plan_packed(g, transposed, bytes, packed_plan)) replay(g, transposed, packed_plan, packed);
+        if (cuda::plan_packed(g, transposed, bytes, false, packed_plan)) replay(g, transposed, packed_plan, packed);
         if (::testing::Test::HasFatalFailure()) return;
       }
     }
@@ -142,7 +143,7 @@ TEST(LinePlan, LeavesConvWithAStrideToOthers) {
                             ConvCase{.name = "many_offsets", .input = {8, 8}, .kernel = {33, 1}}}) {
     SCOPED_TRACE(c);
     EXPECT_FALSE(cuda::plan_narrow(geometry(c), false, 4, narrow));
-    EXPECT_FALSE(cuda::plan_packed(geometry(c), false, 4, packed));
+    EXPECT_FALSE(cuda::plan_packed(geometry(c), false, 4, false, packed));
   }
 }
 
@@ -197,16 +198,19 @@ TEST(PackedPlan, StaysInsideHalfAMultiprocessorAndItsDescriptors) {
   for (std::int64_t width = 1; width <= 9000; width = width * 5 / 4 + 1) {
     for (const std::int64_t kernel : {1, 3, 7}) {
       for (const std::int64_t channels : {3, 16, 30, 64}) {
-        for (const std::int64_t bytes : {4, 2}) {
+        for (const auto& [bytes, split] : {std::pair{4, false}, {4, true}, {2, false}}) {
           const ConvGeometry g =
               geometry({.in_channels = 40, .out_channels = channels, .input = {50, width}, .kernel = {kernel, kernel}});
           PackedPlan plan;
-          if (!cuda::plan_packed(g, true, bytes, plan)) continue;
+          if (!cuda::plan_packed(g, true, bytes, split, plan)) continue;
           ++planned;
           EXPECT_LE(plan.smem_bytes(), 113 * 1024);
           EXPECT_LT(plan.length, 1 << 14) << "a descriptor counts 16 bytes in 14 bits";
           EXPECT_GE(plan.columns, channels);
-          EXPECT_EQ(plan.stage_units % 8, 0);
+          EXPECT_GE(plan.raw_groups, 2);
+          EXPECT_LE(plan.slot_offsets, split ? 3 : kernel);
+          EXPECT_GE(plan.row_slots * plan.slot_offsets, kernel);
+          EXPECT_LT((plan.row_slots - 1) * plan.slot_offsets, kernel) << "a slot without offsets";
           EXPECT_GE(plan.stages() * plan.stage_channels(), plan.source_channels);
           for (const std::int32_t length : {plan.pitch, plan.plane, plan.length, plan.first_column}) {
             EXPECT_EQ(length % plan.vector, 0);
@@ -220,16 +224,16 @@ TEST(PackedPlan, StaysInsideHalfAMultiprocessorAndItsDescriptors) {
 
 TEST(PackedPlan, LeavesManyResultsAndUnevenOffsetsToOthers) {
   PackedPlan plan;
-  EXPECT_FALSE(cuda::plan_packed(geometry({.out_channels = 65, .input = {8, 8}, .kernel = {3, 3}}), true, 4, plan));
+  EXPECT_FALSE(cuda::plan_packed(geometry({.out_channels = 65, .input = {8, 8}, .kernel = {3, 3}}), true, 4, false, plan));
   // Stride 2, dilation 3: taps read the source at 0, -1 and -3, or on the shifted grid at 0, -2 and -3.
   EXPECT_FALSE(cuda::plan_packed(geometry({.input = {1, 60}, .kernel = {1, 3}, .stride = {1, 2}, .dilation = {1, 3}}),
-                                 true, 4, plan));
+                                 true, 4, false, plan));
 }
 
 TEST(PackedPlan, PaysForManyTapsOrStridesAndNotForManyResults) {
   const auto pays = [](const ConvCase& c) {
     PackedPlan plan;
-    EXPECT_TRUE(cuda::plan_packed(geometry(c), true, 4, plan));
+    EXPECT_TRUE(cuda::plan_packed(geometry(c), true, 4, false, plan));
     return cuda::packed_pays(plan);
   };
   EXPECT_TRUE(pays(
