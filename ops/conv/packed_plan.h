@@ -5,11 +5,15 @@
 // they lie in memory, and are then packed as [element of the line][unit]: 16 bytes an element, so that an offset of the
 // line is a constant added to a descriptor's address. Every value is loaded, and rounded, once for all offsets, where
 // the correlation kernels read and round it once for each. Two groups make a stage, which is a product's K.
+//
+// Few results leave columns free, and every product reads its positions again: so `stack` neighbouring offsets of a row
+// are columns side by side. Their sums are of different positions, and are added at the end:
+//     sum[t][n] = sum over source channels c and products i of source[c][n + offset[stack * i]] * filter[c][stack * i +
+//     t], result[n] = sum over t of sum[t][n + t * stack_step].
 #pragma once
 
 #include <adjoint/ops/conv/line_plan.h>
 
-#include <algorithm>
 #include <cstdint>
 
 namespace adjoint::cuda {
@@ -24,14 +28,18 @@ inline constexpr int kPackedFilterSlots = 4;  // that the filter passes through
 inline constexpr int kMostRawGroups = 6;
 
 /// Rows of 64 positions that a warpgroup holds the sums of. Split float32 has sums of sums besides.
-constexpr int packed_m_tiles(int columns, bool split) { return std::min(4, 128 / columns) / (split && columns > 16 ? 2 : 1); }
+ADJOINT_HD constexpr int packed_m_tiles(int columns, bool split) {
+  return (columns == 64 ? 2 : 4) / (split && columns > 16 ? 2 : 1);
+}
 
 struct PackedPlan : LinePlan {
   std::int32_t unit_channels;   // channels in a unit: 1, or 2 for half precision
   std::int32_t parts;           // 2 where float32 is split into heads and tails
   std::int32_t columns;         // wgmma's N
-  std::int32_t step_h, step_w;  // in the line, from one of an axis's offsets to the next
-  std::int32_t slot_offsets;    // of a row's offsets, whose filter one slot holds
+  std::int32_t stack;           // a row's offsets that one product takes: w.offsets is a multiple
+  std::int32_t stack_step;      // in the line, from one of them to the next
+  std::int32_t step_h, step_w;  // from a row of offsets to the next; from a product to the next
+  std::int32_t slot_products;   // of a row's products, whose filter one slot holds
   std::int32_t row_slots;       // for a row of offsets
   std::int32_t raw_groups;      // as many groups of the source are on their way at once
 
@@ -42,8 +50,9 @@ struct PackedPlan : LinePlan {
   ADJOINT_HD std::int32_t group_bytes() const { return 16 * length; }
   /// Of packed source: [part][group][element of the line][unit].
   ADJOINT_HD std::int32_t stage_bytes() const { return 2 * parts * group_bytes(); }
-  /// 16-byte vectors of the filter in one slot: [part][offset][group][column][unit].
-  ADJOINT_HD std::int32_t part_vectors() const { return 2 * slot_offsets * columns; }
+  ADJOINT_HD std::int32_t row_products() const { return w.offsets / stack; }
+  /// 16-byte vectors of the filter in one slot: [part][product][group][column][unit].
+  ADJOINT_HD std::int32_t part_vectors() const { return 2 * slot_products * columns; }
   ADJOINT_HD std::int32_t slot_vectors() const { return parts * part_vectors(); }
   /// The filter's passage through the slots for one stage.
   ADJOINT_HD std::int32_t stage_slots() const { return h.offsets * row_slots; }
@@ -52,8 +61,10 @@ struct PackedPlan : LinePlan {
   std::int64_t workspace_bytes() const { return filter_slots() * slot_vectors() * 16; }
   /// Of a block's tables: barriers, every column's bias, and where every element of the line lies.
   ADJOINT_HD std::int32_t table_bytes() const { return (128 + 4 * (length + columns) + 127) / 128 * 128; }
+  /// That a block multiplies: more than tile_positions where offsets are stacked.
+  ADJOINT_HD std::int32_t rows() const { return kPackedMultipliers / 128 * 64 * packed_m_tiles(columns, parts > 1); }
   /// Results on their way out, [column][position]; 4 modulo 32, so that a fragment's pattern hits each bank once.
-  ADJOINT_HD std::int32_t out_pitch() const { return tile_positions + 4; }
+  ADJOINT_HD std::int32_t out_pitch() const { return rows() + 4; }
   /// The source packed and as it lies, and the filter's slots; in the end, in their place, the results.
   ADJOINT_HD std::int32_t smem_bytes() const {
     const std::int32_t out = 4 * columns * out_pitch();

@@ -61,6 +61,8 @@ void check(const ConvProblem& p, bool transposed, const Activation& activation, 
   if (plan.column_tiles > 1) reached.insert("column tiles");
   if (plan.line_tiles > 1) reached.insert("line tiles");
   if (plan.stages() > 1) reached.insert("stages");
+  if (plan.stack > 1) reached.insert("stacked offsets");
+  if (plan.w.phases == 1 && plan.w.tap[0][plan.w.offsets - 1] < 0) reached.insert("an offset that fills up");
   if (plan.row_slots > 1) reached.insert("slots of a row");
   if (plan.raw_groups < 2 * plan.stages()) reached.insert("raw groups' ring");
   if (plan.h.shift > 0 || plan.w.shift > 0) reached.insert("shifted grid");
@@ -102,16 +104,19 @@ TYPED_TEST(PackedEmulation, EveryPathIsExact) {
        .stride = {3, 3},
        .padding = {4, 4},
        .output_padding = {2, 2}},
+      {.name = "filled", .in_channels = 9, .out_channels = 20, .input = {1, 300}, .kernel = {1, 7}},
       {.name = "line", .batch = 3, .in_channels = 70, .out_channels = 50, .input = {1, 500}, .kernel = {1, 7}},
   };
   for (const ConvCase& c : cases) {
     SCOPED_TRACE(c);
     for (std::uint64_t seed : {0, 10}) {
-      check<TypeParam>(integer_problem(geometry(c)), true, seed == 0 ? kReLU : Activation{}, seed, reached);
+      for (const bool transposed : {true, false}) {
+        check<TypeParam>(integer_problem(geometry(c)), transposed, seed == 0 ? kReLU : Activation{}, seed, reached);
+      }
     }
   }
-  for (const char* path :
-       {"column tiles", "line tiles", "stages", "slots of a row", "raw groups' ring", "shifted grid", "vectors", "elements"}) {
+  for (const char* path : {"column tiles", "line tiles", "stages", "stacked offsets", "an offset that fills up",
+                           "slots of a row", "raw groups' ring", "shifted grid", "vectors", "elements"}) {
     EXPECT_TRUE(reached.contains(path)) << path;
   }
 }

@@ -20,6 +20,11 @@ inline constexpr wgmma::Operand kOperand = kArithmetic == Arithmetic::kBFloat16 
                                            : kArithmetic == Arithmetic::kFloat16 ? wgmma::Operand::kFloat16
                                                                                  : wgmma::Operand::kTF32;
 
+/// A descriptor's address, which is in the lower word, `by` 16 bytes further.
+__device__ __forceinline__ std::uint64_t moved(std::uint64_t descriptor, int by) {
+  return descriptor >> 32 << 32 | (static_cast<std::uint32_t>(descriptor) + static_cast<std::uint32_t>(by));
+}
+
 /// A warpgroup's products and their sums.
 template <Arithmetic kArithmetic, int kColumns>
 struct Multiplier {
@@ -43,18 +48,13 @@ struct Multiplier {
     for (int j = 0; j < kMTiles; ++j) wgmma::pin(sums[j]);
   }
 
-  /// Begins the products of one slot's offsets. `a`, `b`: descriptors of the first's operands; their distances count 16
-  /// bytes.
-  __device__ __forceinline__ void begin_slot(const PackedPlan& p, std::uint64_t a, std::uint64_t b, int offsets,
+  /// Begins the products of one slot. `a`, `b`: descriptors of the first's operands; their distances count 16 bytes.
+  __device__ __forceinline__ void begin_slot(const PackedPlan& p, std::uint64_t a, std::uint64_t b, int products,
                                              int accumulate) {
-    // Only the address, in the lower word, changes.
-    const auto moved = [](std::uint64_t of, int by) {
-      return of >> 32 << 32 | (static_cast<std::uint32_t>(of) + static_cast<std::uint32_t>(by));
-    };
     pin_sums();
     wgmma::fence();
 #pragma unroll 1
-    for (int w = 0; w < offsets; ++w) {
+    for (int i = 0; i < products; ++i) {
 #pragma unroll
       for (int j = 0; j < kMTiles; ++j) {
         wgmma::multiply_shared<kOperand<kArithmetic>, kColumns>(sums[j], moved(a, 64 * j), b, accumulate);
@@ -86,9 +86,6 @@ struct Multiplier {
     const int stages = p.stages(), slot_vectors = p.slot_vectors();
     const std::uint64_t source = wgmma::matrix_descriptor(ptx::shared_address(shared.packed), 16 * p.length);
     const std::uint64_t filter = wgmma::matrix_descriptor(ptx::shared_address(shared.filters), 16 * kColumns);
-    const auto moved = [](std::uint64_t of, int by) {
-      return of >> 32 << 32 | (static_cast<std::uint32_t>(of) + static_cast<std::uint32_t>(by));
-    };
     Turn stage, slot;
     // Barriers of what the products under way read; 0: none.
     std::uint32_t used_stage = 0, used_slot = 0;
@@ -104,10 +101,10 @@ struct Multiplier {
       for (int h = 0; h < p.h.offsets; ++h, row = moved(row, p.step_h)) {
         std::uint64_t a = row;
 #pragma unroll 1
-        for (int w = 0; w < p.w.offsets; w += p.slot_offsets) {
+        for (int left = p.row_products(); left > 0; left -= p.slot_products) {
           ptx::mbarrier_wait(shared.filter_full + 8 * slot.place, slot.parity);
-          begin_slot(p, a, moved(filter, slot.place * slot_vectors), min(p.slot_offsets, p.w.offsets - w), accumulate);
-          a = moved(a, p.slot_offsets * p.step_w);
+          begin_slot(p, a, moved(filter, slot.place * slot_vectors), min(p.slot_products, left), accumulate);
+          a = moved(a, p.slot_products * p.step_w);
           if constexpr (kSplit) {
             add_to_totals();
             ptx::mbarrier_arrive(shared.filter_empty + 8 * slot.place);
@@ -135,79 +132,93 @@ struct Multiplier {
   }
 };
 
-/// A warpgroup's results as [column][position], `out` that of its first position.
+/// A warpgroup's sums and biases as [column][position], `out` that of its first position.
 template <int kColumns, int kMTiles>
 __device__ __forceinline__ void stage_results(const PackedPlan& p, const float (&sums)[kMTiles][kColumns / 2],
-                                              float* out) {
+                                              const float* biases, float* out) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
   const int pitch = p.out_pitch();
   out += lane % 4 * 2 * pitch + 16 * warp + lane / 4;
+  biases += lane % 4 * 2;
 #pragma unroll
   for (int n = 0; n < kColumns / 8; ++n, out += 8 * pitch) {
+    const float2 bias = *reinterpret_cast<const float2*>(biases + 8 * n);
 #pragma unroll
     for (int j = 0; j < kMTiles; ++j) {
       const float* from = sums[j] + 4 * n;
-      out[64 * j] = from[0];
-      out[64 * j + pitch] = from[1];
-      out[64 * j + 8] = from[2];
-      out[64 * j + pitch + 8] = from[3];
+      out[64 * j] = from[0] + bias.x;
+      out[64 * j + pitch] = from[1] + bias.y;
+      out[64 * j + 8] = from[2] + bias.x;
+      out[64 * j + pitch + 8] = from[3] + bias.y;
     }
   }
 }
 
-/// Every column's bias; columns past the results' have none.
+/// What is added to every column: a result's bias once, to the first of its offsets.
 template <class T>
 __device__ __forceinline__ void fill_biases(const PackedPlan& p, const LineTile& tile, const Operands<T>& operands,
                                             float* biases) {
-  for (int m = static_cast<int>(threadIdx.x); m < p.group_results(); m += kPackedThreads) {
-    biases[m] = line::bias_of(p, tile, operands, line_result(p, m).channel);
+  for (int m = static_cast<int>(threadIdx.x); m < p.columns; m += kPackedThreads) {
+    biases[m] = m < p.group_results() ? line::bias_of(p, tile, operands, line_result(p, m).channel) : 0.0F;
   }
 }
 
-/// The results of one phase of the rows, which lie a plane apart, of one position. `out`: of channel 0.
+/// The results of one position and phase of the columns. `out`: of the first of them.
 template <bool kPlain, class T>
-__device__ __forceinline__ void store_channels(const PackedPlan& p, const Operands<T>& operands, const float* out,
-                                               const float* biases, std::int64_t at) {
-  const int columns = p.h.phases * p.w.phases, step = columns * p.out_pitch();
-  const std::int64_t plane = static_cast<std::int64_t>(p.h.result) * p.w.result;
-#pragma unroll 8
-  for (int channel = 0; channel < p.channels; ++channel) {
-    const float value = *out + *biases;
-    if constexpr (kPlain) {
-      operands.result[at] = from_float<T>(value);
-    } else {
-      line::store_result(operands, at, value);
+__device__ __forceinline__ void store_position(const PackedPlan& p, const Operands<T>& operands, const float* out,
+                                               const line::ResultPlace& place, std::int64_t at) {
+  constexpr int kBatch = 8;  // read before any is stored
+  const int results = p.channels * p.h.phases, pitch = p.w.phases * p.out_pitch();
+  const int stacked = p.group_results() * p.out_pitch() + p.stack_step;  // to the same result's sum of the next offset
+  const std::int64_t next_channel = (static_cast<std::int64_t>(p.h.result) - p.h.phases) * p.w.result;
+  int phase_h = 0;
+#pragma unroll 1
+  for (int first = 0; first < results; first += kBatch, out += kBatch * pitch) {
+    float values[kBatch];
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) values[k] = first + k < results ? out[k * pitch] : 0.0F;
+#pragma unroll 1
+    for (int t = 1; t < p.stack; ++t) {
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) values[k] += first + k < results ? out[k * pitch + t * stacked] : 0.0F;
     }
-    out += step;
-    biases += columns;
-    at += plane;
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      if (first + k >= results) break;
+      if (line::has_row(p, place, phase_h)) {
+        if constexpr (kPlain) {
+          operands.result[at] = from_float<T>(values[k]);
+        } else {
+          line::store_result(operands, at, values[k]);
+        }
+      }
+      at += p.w.result;
+      if (++phase_h == p.h.phases) {
+        phase_h = 0;
+        at += next_channel;
+      }
+    }
   }
 }
 
-/// Bias, activation and stores, by the threads that multiplied, along the results' rows.
+/// The tile's results, by the threads that multiplied, along the results' rows.
 template <bool kPlain, class T>
 __device__ __forceinline__ void store_results(const PackedPlan& p, const LineTile& tile, const Operands<T>& operands,
-                                              const float* out, const float* biases) {
-  const int pitch = p.out_pitch();
+                                              const float* out) {
 #pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x); i < p.tile_positions * p.w.phases; i += kPackedMultipliers) {
     int phase_w = i;
     const int position = p.phase_divider.split(phase_w);
     const line::ResultPlace place = line::find_results(p, tile, tile.first + position);
     if (!line::has_column(p, place, phase_w)) continue;
-#pragma unroll 1
-    for (int phase_h = 0, m = phase_w; phase_h < p.h.phases; ++phase_h, m += p.w.phases) {
-      if (!line::has_row(p, place, phase_h)) continue;
-      store_channels<kPlain>(p, operands, out + m * pitch + position, biases + m,
-                             place.at + static_cast<std::int64_t>(phase_h) * p.w.result + phase_w);
-    }
+    store_position<kPlain>(p, operands, out + phase_w * p.out_pitch() + position, place, place.at + phase_w);
   }
 }
 
 template <Arithmetic kArithmetic, int kColumns>
 __device__ __forceinline__ void multiply_and_store(
-    const PackedPlan& p, const LineTile& tile, const Operands<typename ArithmeticTraits<kArithmetic>::Element>& operands,
-    const Shared& shared, int warpgroup) {
+    const PackedPlan& p, const LineTile& tile,
+    const Operands<typename ArithmeticTraits<kArithmetic>::Element>& operands, const Shared& shared, int warpgroup) {
   constexpr int kBarrier = 1;
   Multiplier<kArithmetic, kColumns> multiplier;
   const int first = warpgroup * 64 * multiplier.kMTiles;
@@ -215,12 +226,12 @@ __device__ __forceinline__ void multiply_and_store(
   // Nobody multiplies what results now overwrite.
   ptx::barrier<kPackedMultipliers>(kBarrier);
   float* const out = reinterpret_cast<float*>(shared.packed);
-  stage_results<kColumns, multiplier.kMTiles>(p, multiplier.results(), out + first);
+  stage_results<kColumns, multiplier.kMTiles>(p, multiplier.results(), shared.biases, out + first);
   ptx::barrier<kPackedMultipliers>(kBarrier);
   if (operands.activate.is_none() && operands.linear == nullptr) {
-    store_results<true>(p, tile, operands, out, shared.biases);
+    store_results<true>(p, tile, operands, out);
   } else {
-    store_results<false>(p, tile, operands, out, shared.biases);
+    store_results<false>(p, tile, operands, out);
   }
 }
 

@@ -75,36 +75,44 @@ __device__ __forceinline__ void pack_units(const T (&values)[8], uint4& units, u
 }
 
 /// Packs a group of the source: a thread takes one 32-bit word of each channel at a time, so that neither reads nor
-/// writes of a warp meet in a bank. `to`, `tails`: of the group's first element.
+/// writes of a warp meet in a bank, and reads some before it writes any. `to`, `tails`: of the group's first element.
 template <bool kSplit, class T>
 __device__ __forceinline__ void pack_group(const PackedPlan& p, const T* raw, uint4* to, uint4* tails, int thread) {
-  constexpr int kChannels = 16 / sizeof(T), kElements = 4 / sizeof(T);
+  constexpr int kChannels = 16 / sizeof(T), kElements = 4 / sizeof(T), kItems = 16 / kChannels;
   struct alignas(4) Word {
     T values[kElements];
   };
   const int words = p.length / kElements;
-#pragma unroll 2
-  for (int i = thread; i < words; i += kPackedLoaders) {
-    const Word* from = reinterpret_cast<const Word*>(raw) + i;
-    Word values[kChannels];
+#pragma unroll 1
+  for (int first = thread; first < words; first += kItems * kPackedLoaders) {
+    Word values[kItems][kChannels];
 #pragma unroll
-    for (int c = 0; c < kChannels; ++c) values[c] = from[c * words];
-    uint4 units[kElements], unit_tails[kElements];
+    for (int item = 0; item < kItems; ++item) {
+      const int i = min(first + item * kPackedLoaders, words - 1);
 #pragma unroll
-    for (int k = 0; k < kElements; ++k) {
-      T element[kChannels];
-#pragma unroll
-      for (int c = 0; c < kChannels; ++c) element[c] = values[c].values[k];
-      pack_units<kSplit>(element, units[k], unit_tails[k]);
+      for (int c = 0; c < kChannels; ++c) values[item][c] = reinterpret_cast<const Word*>(raw)[c * words + i];
     }
-    if constexpr (kElements == 1) {
-      to[i] = units[0];
-      if constexpr (kSplit) tails[i] = unit_tails[0];
-    } else {
-      // Of eight threads that write at once, half begin with the second element.
-      const int first = thread / 4 % 2;
-      to[2 * i + first] = first != 0 ? units[1] : units[0];
-      to[2 * i + 1 - first] = first != 0 ? units[0] : units[1];
+#pragma unroll
+    for (int item = 0; item < kItems; ++item) {
+      const int i = first + item * kPackedLoaders;
+      if (i >= words) break;
+      uint4 units[kElements], unit_tails[kElements];
+#pragma unroll
+      for (int k = 0; k < kElements; ++k) {
+        T element[kChannels];
+#pragma unroll
+        for (int c = 0; c < kChannels; ++c) element[c] = values[item][c].values[k];
+        pack_units<kSplit>(element, units[k], unit_tails[k]);
+      }
+      if constexpr (kElements == 1) {
+        to[i] = units[0];
+        if constexpr (kSplit) tails[i] = unit_tails[0];
+      } else {
+        // Of eight threads that write at once, half begin with the second element.
+        const int second = thread / 4 % 2;
+        to[2 * i + second] = second != 0 ? units[1] : units[0];
+        to[2 * i + 1 - second] = second != 0 ? units[0] : units[1];
+      }
     }
   }
 }
@@ -173,16 +181,17 @@ __global__ void __launch_bounds__(kPackedThreads)
   constexpr int kChannels = 16 / sizeof(T);
   int slot = static_cast<int>(blockIdx.x);
   packed += slot * static_cast<std::int64_t>(p.slot_vectors());
-  const int first_offset = slot % p.row_slots * p.slot_offsets;
+  const int first_product = slot % p.row_slots * p.slot_products;
   slot /= p.row_slots;
   const int offset_h = slot % p.h.offsets;
   slot /= p.h.offsets;
   const int stage = slot % p.stages();
   filter += slot / p.stages() * p.filter_group;
   for (int i = static_cast<int>(threadIdx.x); i < p.part_vectors(); i += kPackedThreads) {
-    const int m = i % p.columns, group = i / p.columns % 2, offset_w = first_offset + i / p.columns / 2;
-    const bool exists = m < p.group_results() && offset_w < p.w.offsets;
-    const int place = exists ? line::filter_place(p, m, offset_h, offset_w) : -1;
+    const int column = i % p.columns, group = i / p.columns % 2, product = first_product + i / p.columns / 2;
+    const int m = column % p.group_results(), of_product = column / p.group_results();
+    const bool exists = of_product < p.stack && product < p.row_products();
+    const int place = exists ? line::filter_place(p, m, offset_h, product * p.stack + of_product) : -1;
     const int channel = (2 * stage + group) * kChannels;
     T values[kChannels];
 #pragma unroll

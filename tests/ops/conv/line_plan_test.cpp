@@ -206,11 +206,15 @@ TEST(PackedPlan, StaysInsideHalfAMultiprocessorAndItsDescriptors) {
           ++planned;
           EXPECT_LE(plan.smem_bytes(), 113 * 1024);
           EXPECT_LT(plan.length, 1 << 14) << "a descriptor counts 16 bytes in 14 bits";
-          EXPECT_GE(plan.columns, channels);
           EXPECT_GE(plan.raw_groups, 2);
-          EXPECT_LE(plan.slot_offsets, split ? 3 : kernel);
-          EXPECT_GE(plan.row_slots * plan.slot_offsets, kernel);
-          EXPECT_LT((plan.row_slots - 1) * plan.slot_offsets, kernel) << "a slot without offsets";
+          EXPECT_LE(plan.slot_products, split ? 3 : kernel);
+          EXPECT_GE(plan.w.offsets, kernel);
+          EXPECT_LE(plan.w.offsets, kernel + 1) << "an offset that only fills up is next to the others";
+          EXPECT_EQ(plan.row_products() * plan.stack, plan.w.offsets);
+          EXPECT_GE(plan.row_slots * plan.slot_products, plan.row_products());
+          EXPECT_LT((plan.row_slots - 1) * plan.slot_products, plan.row_products()) << "a slot without products";
+          EXPECT_GE(plan.rows(), plan.tile_positions + (plan.stack - 1) * plan.stack_step);
+          EXPECT_GE(plan.columns, channels * plan.stack);
           EXPECT_GE(plan.stages() * plan.stage_channels(), plan.source_channels);
           for (const std::int32_t length : {plan.pitch, plan.plane, plan.length, plan.first_column}) {
             EXPECT_EQ(length % plan.vector, 0);
@@ -224,7 +228,8 @@ TEST(PackedPlan, StaysInsideHalfAMultiprocessorAndItsDescriptors) {
 
 TEST(PackedPlan, LeavesManyResultsAndUnevenOffsetsToOthers) {
   PackedPlan plan;
-  EXPECT_FALSE(cuda::plan_packed(geometry({.out_channels = 65, .input = {8, 8}, .kernel = {3, 3}}), true, 4, false, plan));
+  EXPECT_FALSE(
+      cuda::plan_packed(geometry({.out_channels = 65, .input = {8, 8}, .kernel = {3, 3}}), true, 4, false, plan));
   // Stride 2, dilation 3: taps read the source at 0, -1 and -3, or on the shifted grid at 0, -2 and -3.
   EXPECT_FALSE(cuda::plan_packed(geometry({.input = {1, 60}, .kernel = {1, 3}, .stride = {1, 2}, .dilation = {1, 3}}),
                                  true, 4, false, plan));
