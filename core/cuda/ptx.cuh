@@ -2,6 +2,8 @@
 // Shared-memory addresses are 32-bit, as shared_address() gives them.
 #pragma once
 
+#include <adjoint/core/cuda/tensor_map.h>
+
 #include <cstdint>
 
 namespace adjoint::cuda::ptx {
@@ -197,6 +199,17 @@ __device__ __forceinline__ void bulk_copy_to_cluster(std::uint32_t dst, const vo
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], "
       "%4;\n" ::"r"(dst),
       "l"(src), "r"(bytes), "r"(barrier), "h"(static_cast<std::uint16_t>((1 << blocks) - 1))
+      : "memory");
+}
+
+/// Copies the map's box that begins at the place of these coordinates, innermost first, and reports its bytes, zeros
+/// for what lies outside among them, to the barrier. dst: a multiple of 128.
+__device__ __forceinline__ void tensor_copy(std::uint32_t dst, const TensorMap* map, const int (&at)[kTensorMapAxes],
+                                            std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5, "
+      "%6}], [%7];\n" ::"r"(dst),
+      "l"(map), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]), "r"(barrier)
       : "memory");
 }
 

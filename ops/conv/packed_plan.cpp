@@ -1,7 +1,9 @@
 // Chooses columns, tiles and slots of the kernel for few columns and several taps.
+#include <adjoint/ops/conv/ceil_div.h>
 #include <adjoint/ops/conv/packed_plan.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <limits>
 
@@ -9,9 +11,8 @@ namespace adjoint::cuda {
 namespace {
 
 constexpr std::int64_t kMaxSmemBytes = 113 * 1024;  // two blocks on a multiprocessor of sm_90
-constexpr std::int32_t kMostSlotVectors = 6 * 1024 / 16;
-/// Where float32 is split: a slot's products are one sum on the tensor cores, which cut its low bits off.
-constexpr std::int32_t kMostSplitProducts = 3;
+constexpr std::int32_t kMostSlotVectors = 8 * 1024 / 16;
+constexpr std::int32_t kUnit = 8;  // of segments, for the copy engine's alignment, and of tiles, for memory's
 constexpr std::int32_t kLeastRawGroups = 2;
 
 /// Between neighbouring offsets of an axis; -1 where that differs.
@@ -46,9 +47,7 @@ bool choose_columns(PackedPlan& p) {
   for (p.stack = 1; p.stack <= offsets && set_columns(p); ++p.stack) {
     const std::int32_t products = (offsets + p.stack - 1) / p.stack, filled = products * p.stack;
     if (filled > offsets + (p.stack_step == 1 ? 1 : 0) || filled > kLineMaxOffsets) continue;
-    const std::int32_t lost = (p.stack - 1) * p.stack_step;
-    if (8 * lost > p.rows()) continue;
-    const double clocks = products * product_clocks(p) * p.rows() / (p.rows() - lost);
+    const double clocks = products * product_clocks(p);
     if (clocks >= least) continue;
     least = clocks;
     stack = p.stack;
@@ -62,29 +61,61 @@ bool choose_columns(PackedPlan& p) {
   }
   p.results = p.group_results();
   p.result_blocks = 1;
-  // Whole vectors, as tiles begin with them.
-  p.tile_positions = p.rows() - ((stack - 1) * p.stack_step + p.vector - 1) / p.vector * p.vector;
   return true;
 }
 
 void choose_slots(PackedPlan& p) {
-  p.slot_products = 1;
-  std::int32_t most = std::max(1, kMostSlotVectors / p.slot_vectors());
-  if (p.parts > 1) most = std::min(most, kMostSplitProducts);
-  p.row_slots = (p.row_products() + most - 1) / most;
-  p.slot_products = (p.row_products() + p.row_slots - 1) / p.row_slots;
-  p.row_slots = (p.row_products() + p.slot_products - 1) / p.slot_products;
+  const std::int32_t most = std::max(1, kMostSlotVectors / p.product_vectors());
+  const std::int64_t slots = ceil_div(p.products(), most);
+  p.slot_products = static_cast<std::int32_t>(ceil_div(p.products(), slots));
 }
 
-/// Shared memory without what grows with the line, and what an element of the line takes, with the fewest raw groups.
-std::int64_t most_length(const PackedPlan& plan) {
-  PackedPlan p = plan;
+/// Tiles whose rows take at most `most_pitch` elements of the line. False where they hold no position, or shared memory
+/// not the tile.
+bool place_columns(PackedPlan& p, std::int32_t most_pitch) {
+  const auto to_unit = [](std::int64_t a) { return static_cast<std::int32_t>(ceil_div(a, kUnit) * kUnit); };
+  const std::int32_t positions = p.w.positions, most = most_pitch - p.w.span();
+  if (most <= 0 || (most < kUnit && most < positions)) return false;
+  p.tile_columns = positions;
+  if (positions > most) {
+    const std::int64_t tiles = ceil_div(positions, most / kUnit * kUnit);
+    p.tile_columns = to_unit(ceil_div(positions, tiles));
+  }
+  p.column_tiles = static_cast<std::int32_t>(ceil_div(positions, p.tile_columns));
+  p.first_column = p.w.offset[0];
+  const std::int64_t pitch = p.tile_columns + p.w.span(), row_segments = ceil_div(pitch, kMostSegment);
+  p.segment = to_unit(ceil_div(pitch, row_segments));
+  p.pitch = static_cast<std::int32_t>(row_segments) * p.segment;
+  if (p.pitch > p.rows()) return false;
+  const std::int32_t rows = p.rows() / p.pitch;
+  p.tile_positions = rows * p.pitch;
+  p.length = (rows + p.h.span()) * p.pitch;
+  p.segments = p.length / p.segment;
   p.raw_groups = kLeastRawGroups;
-  p.length = 0;
-  const std::int64_t fixed = p.table_bytes() + 128 + kPackedFilterSlots * 16 * p.slot_vectors();
-  p.length = 1;
-  const std::int64_t element = 4 + kPackedStages * p.stage_bytes() + p.raw_groups * p.group_bytes();
-  return (kMaxSmemBytes - fixed) / element;
+  return p.smem_bytes() <= kMaxSmemBytes;
+}
+
+/// Of all tiles: clocks of their products, and of their source, of which eight units are 32 bytes and a multiprocessor
+/// draws some 20 a clock.
+double tile_cost(const PackedPlan& p) {
+  constexpr double kCopyClocks = 1.5;
+  const double tile = p.rows() / 64.0 * p.products() * product_clocks(p) + kCopyClocks * p.length;
+  const std::int64_t rows = p.batch * (std::int64_t{p.h.positions} + p.h.span());
+  return tile * p.column_tiles * static_cast<double>(ceil_div(rows, p.tile_positions / p.pitch));
+}
+
+bool place_tiles(PackedPlan& p) {
+  double least = std::numeric_limits<double>::infinity();
+  PackedPlan best = p;
+  for (std::int32_t pitch = kUnit; pitch <= p.rows(); pitch += kUnit) {
+    PackedPlan tried = p;
+    if (!place_columns(tried, pitch) || tile_cost(tried) >= least) continue;
+    least = tile_cost(tried);
+    best = tried;
+  }
+  p = best;
+  p.segment_divider = Divider(static_cast<std::uint32_t>(std::max(1, p.segment / p.unit_channels)));
+  return !std::isinf(least) && finish_line(p);
 }
 
 void choose_raw_groups(PackedPlan& p) {
@@ -111,20 +142,26 @@ bool plan_packed(const ConvGeometry& g, bool transposed, std::int64_t element_by
   if (step_h < 0 || p.stack_step < 0 || !choose_columns(p)) return false;
   p.step_w = p.stack * p.stack_step;
   choose_slots(p);
-  // Eight units of a position are 32 bytes, of which a multiprocessor draws some 20 a clock.
-  constexpr double kCopyClocks = 1.5;
-  if (!place_line(most_length(p), 64 * kCopyClocks / (p.h.offsets * p.row_products() * product_clocks(p)), p))
-    return false;
+  if (!place_tiles(p)) return false;
   choose_raw_groups(p);
   p.step_h = step_h * p.pitch;
-  return p.smem_bytes() <= kMaxSmemBytes;
+  return true;
+}
+
+TensorMapLayout packed_source_layout(const PackedPlan& p, const void* source, DType dtype) {
+  const std::int64_t row = p.w.source, plane = row * p.h.source, group = plane * p.source_channels;
+  return {.data = source,
+          .dtype = dtype,
+          .extents = {row, p.h.source, p.source_channels, p.groups, p.batch},
+          .strides = {1, row, plane, group, group * p.groups},
+          .box = {p.segment, 1, p.group_channels(), 1, 1}};
 }
 
 bool packed_pays(const PackedPlan& p) {
   // Fitted to measured times on an H200, two blocks a multiprocessor: a product of 64 positions and eight units, whose
   // operands come from shared memory at 128 bytes a clock; loading and packing 16 bytes; a block; a result.
   constexpr double kProduct = 0.8, kPack = 1.7, kBlock = 760, kStore = 0.15;
-  const double products = p.rows() / 64.0 * p.h.offsets * p.row_products();
+  const double products = p.rows() / 64.0 * p.products();
   const double stage = kProduct * product_clocks(p) * products + kPack * p.length * 2;
   const double tile = p.stages() * stage + kBlock + kStore * p.tile_positions * p.group_results();
   return line_block_clocks(p, tile) < kLineMargin * line_tensor_core_clocks(p, p.unit_channels, p.parts > 1);

@@ -4,7 +4,9 @@
 // Source channels come in groups of four units (a unit is 32 bits: one float, or two halves of adjacent channels), as
 // they lie in memory, and are then packed as [element of the line][unit]: 16 bytes an element, so that an offset of the
 // line is a constant added to a descriptor's address. Every value is loaded, and rounded, once for all offsets, where
-// the correlation kernels read and round it once for each. Two groups make a stage, which is a product's K.
+// the correlation kernels read and round it once for each. Two groups make a stage, which is a product's K. A tile is
+// whole rows of the line, and comes by the copy engine: a segment of a row, of four units' channels, at a time, with
+// zeros for what lies outside.
 //
 // Few results leave columns free, and every product reads its positions again: so `stack` neighbouring offsets of a row
 // are columns side by side. Their sums are of different positions, and are added at the end:
@@ -12,6 +14,7 @@
 //     t], result[n] = sum over t of sum[t][n + t * stack_step].
 #pragma once
 
+#include <adjoint/core/cuda/tensor_map.h>
 #include <adjoint/ops/conv/line_plan.h>
 
 #include <cstdint>
@@ -19,13 +22,17 @@
 namespace adjoint::cuda {
 
 inline constexpr int kPackedMultipliers = 256;  // threads that multiply and store: two warpgroups
-inline constexpr int kPackedLoaders = 96;       // that load and pack the source; a warp besides streams the filter
-inline constexpr int kPackedThreads = kPackedMultipliers + kPackedLoaders + 32;
+inline constexpr int kPackers = 96;             // that pack the source; a warp besides has it and the filter copied
+inline constexpr int kPackedThreads = kPackedMultipliers + kPackers + 32;
 /// wgmma's N.
 inline constexpr int kPackedColumns[] = {16, 32, 64};
 inline constexpr int kPackedStages = 2;       // of packed source
-inline constexpr int kPackedFilterSlots = 4;  // that the filter passes through
+inline constexpr int kPackedFilterSlots = 3;  // that the filter passes through
 inline constexpr int kMostRawGroups = 6;
+inline constexpr int kMostSegment = 256;  // of the copy engine's box
+/// Where float32 is split, so many offsets' products are one sum on the tensor cores, which cut its low bits off.
+inline constexpr int kPackedSplitProducts = 3;
+inline constexpr int kPackedBarrierBytes = 256;
 
 /// Rows of 64 positions that a warpgroup holds the sums of. Split float32 has sums of sums besides.
 ADJOINT_HD constexpr int packed_m_tiles(int columns, bool split) {
@@ -33,35 +40,36 @@ ADJOINT_HD constexpr int packed_m_tiles(int columns, bool split) {
 }
 
 struct PackedPlan : LinePlan {
-  std::int32_t unit_channels;   // channels in a unit: 1, or 2 for half precision
-  std::int32_t parts;           // 2 where float32 is split into heads and tails
-  std::int32_t columns;         // wgmma's N
-  std::int32_t stack;           // a row's offsets that one product takes: w.offsets is a multiple
-  std::int32_t stack_step;      // in the line, from one of them to the next
-  std::int32_t step_h, step_w;  // from a row of offsets to the next; from a product to the next
-  std::int32_t slot_products;   // of a row's products, whose filter one slot holds
-  std::int32_t row_slots;       // for a row of offsets
-  std::int32_t raw_groups;      // as many groups of the source are on their way at once
+  std::int32_t unit_channels;      // channels in a unit: 1, or 2 for half precision
+  std::int32_t parts;              // 2 where float32 is split into heads and tails
+  std::int32_t columns;            // wgmma's N
+  std::int32_t stack;              // a row's offsets that one product takes: w.offsets is a multiple
+  std::int32_t stack_step;         // in the line, from one of them to the next
+  std::int32_t step_h, step_w;     // from a row of offsets to the next; from a product to the next
+  std::int32_t slot_products;      // whose filter one slot holds
+  std::int32_t segment, segments;  // segment: elements; `segments` of a tile's source
+  std::int32_t raw_groups;         // as many groups of the source are on their way at once
+  Divider segment_divider;         // by a segment's 32-bit words
 
   ADJOINT_HD std::int32_t group_channels() const { return 4 * unit_channels; }
   ADJOINT_HD std::int32_t stage_channels() const { return 2 * group_channels(); }
   ADJOINT_HD std::int32_t stages() const { return (source_channels + stage_channels() - 1) / stage_channels(); }
-  /// Of four units of the source, as they lie in memory; packed, as many for each part.
+  /// Of four units of the source, as they lie in memory, [segment][channel][element]; packed, as many for each part.
   ADJOINT_HD std::int32_t group_bytes() const { return 16 * length; }
   /// Of packed source: [part][group][element of the line][unit].
   ADJOINT_HD std::int32_t stage_bytes() const { return 2 * parts * group_bytes(); }
+  /// Of a stage.
   ADJOINT_HD std::int32_t row_products() const { return w.offsets / stack; }
-  /// 16-byte vectors of the filter in one slot: [part][product][group][column][unit].
-  ADJOINT_HD std::int32_t part_vectors() const { return 2 * slot_products * columns; }
-  ADJOINT_HD std::int32_t slot_vectors() const { return parts * part_vectors(); }
-  /// The filter's passage through the slots for one stage.
-  ADJOINT_HD std::int32_t stage_slots() const { return h.offsets * row_slots; }
-  /// Of the packed filter: [group of the convolution][stage][row of offsets][slot of the row], a slot each.
-  std::int64_t filter_slots() const { return std::int64_t{stage_slots()} * stages() * groups; }
-  std::int64_t workspace_bytes() const { return filter_slots() * slot_vectors() * 16; }
-  /// Of a block's tables: barriers, every column's bias, and where every element of the line lies.
-  ADJOINT_HD std::int32_t table_bytes() const { return (128 + 4 * (length + columns) + 127) / 128 * 128; }
-  /// That a block multiplies: more than tile_positions where offsets are stacked.
+  ADJOINT_HD std::int32_t products() const { return h.offsets * row_products(); }
+  /// 16-byte vectors of the filter: [part][group][column][unit] for a product, of which a slot holds some.
+  ADJOINT_HD std::int32_t product_vectors() const { return 2 * parts * columns; }
+  ADJOINT_HD std::int32_t slot_vectors() const { return slot_products * product_vectors(); }
+  /// Of the filter as slots take it: [group of the convolution][stage][product].
+  std::int64_t filter_products() const { return std::int64_t{products()} * stages() * groups; }
+  std::int64_t workspace_bytes() const { return filter_products() * product_vectors() * 16; }
+  /// Of a block's tables: barriers, and every column's bias.
+  ADJOINT_HD std::int32_t table_bytes() const { return (kPackedBarrierBytes + 4 * columns + 127) / 128 * 128; }
+  /// That a block multiplies: the tile's, and what fills a product up.
   ADJOINT_HD std::int32_t rows() const { return kPackedMultipliers / 128 * 64 * packed_m_tiles(columns, parts > 1); }
   /// Results on their way out, [column][position]; 4 modulo 32, so that a fragment's pattern hits each bank once.
   ADJOINT_HD std::int32_t out_pitch() const { return rows() + 4; }
@@ -79,6 +87,9 @@ struct PackedPlan : LinePlan {
 /// `split`: float32 in three products of tf32 heads and tails.
 ADJOINT_API bool plan_packed(const ConvGeometry& geometry, bool transposed, std::int64_t element_bytes, bool split,
                              PackedPlan& plan);
+
+/// The source as the copy engine sees it: column, row, channel of a group, group, sample.
+ADJOINT_API TensorMapLayout packed_source_layout(const PackedPlan& plan, const void* source, DType dtype);
 
 /// Whether the kernel is faster than the correlation kernels, where rows of the source begin at multiples of 16 bytes.
 ADJOINT_API bool packed_pays(const PackedPlan& plan);

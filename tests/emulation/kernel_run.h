@@ -22,6 +22,9 @@ template <cuda::Arithmetic kArithmetic_>
 struct Mode {
   static constexpr cuda::Arithmetic kArithmetic = kArithmetic_;
   using Element = typename cuda::ArithmeticTraits<kArithmetic>::Element;
+  static constexpr DType kDType = kArithmetic == cuda::Arithmetic::kBFloat16  ? kBFloat16
+                                  : kArithmetic == cuda::Arithmetic::kFloat16 ? kFloat16
+                                                                              : kFloat32;
   static constexpr int kUnitElements = cuda::ArithmeticTraits<kArithmetic>::kHalf ? 2 : 1;
   static constexpr bool kSplit = cuda::ArithmeticTraits<kArithmetic>::kSplit;
 };

@@ -1,6 +1,7 @@
 // The kernel for few columns and several taps on the emulator: exact on small integers in every arithmetic, at any
 // address and in any order of execution.
 #include <adjoint/tests/emulation/kernel_run.h>
+#include <adjoint/tests/emulation/tensor_map.h>
 #include <cuda_runtime.h>
 #include <adjoint/ops/conv/cuda/packed_kernel.cuh>
 
@@ -38,15 +39,17 @@ void check(const ConvProblem& p, bool transposed, const Activation& activation, 
   const bool keeps = activation.kind != ActivationKind::kNone;
   const bool vectors = cuda::rows_aligned(source.data(), plan.w.source * static_cast<std::int64_t>(sizeof(T)), 16);
   std::vector<uint4> packed(static_cast<std::size_t>(plan.workspace_bytes()) / sizeof(uint4));
-  emulation::run({.grid = {static_cast<unsigned>(plan.filter_slots())},
+  emulation::run({.grid = {static_cast<unsigned>(plan.filter_products())},
                   .block = {cuda::kPackedThreads},
                   .seed = seed,
                   .smem_bytes = 0},
                  [&] { cuda::packed::pack_filter_kernel<M::kSplit>(plan, filter.data(), packed.data()); });
+  const cuda::TensorMapLayout layout = cuda::packed_source_layout(plan, source.data(), M::kDType);
   const cuda::packed::Operands<T> operands{{source.data(), filter.data(), bias.empty() ? nullptr : biases.data(),
                                             out.data(), keeps ? linear.data() : nullptr, Activate<float>(activation),
                                             vectors},
-                                           packed.data()};
+                                           packed.data(),
+                                           vectors ? emulation::encode_tensor_map(layout) : cuda::TensorMap{}};
   const auto kernel = cuda::packed::select<M::kArithmetic>(plan);
   emulation::run({.grid = {static_cast<unsigned>(plan.blocks())},
                   .block = {cuda::kPackedThreads},
@@ -63,7 +66,9 @@ void check(const ConvProblem& p, bool transposed, const Activation& activation, 
   if (plan.stages() > 1) reached.insert("stages");
   if (plan.stack > 1) reached.insert("stacked offsets");
   if (plan.w.phases == 1 && plan.w.tap[0][plan.w.offsets - 1] < 0) reached.insert("an offset that fills up");
-  if (plan.row_slots > 1) reached.insert("slots of a row");
+  if (plan.slot_products < plan.products()) reached.insert("slots of a stage");
+  if (plan.segment < plan.pitch) reached.insert("segments of a row");
+  if (plan.tile_positions > plan.pitch) reached.insert("rows of a tile");
   if (plan.raw_groups < 2 * plan.stages()) reached.insert("raw groups' ring");
   if (plan.h.shift > 0 || plan.w.shift > 0) reached.insert("shifted grid");
 }
@@ -105,6 +110,7 @@ TYPED_TEST(PackedEmulation, EveryPathIsExact) {
        .padding = {4, 4},
        .output_padding = {2, 2}},
       {.name = "filled", .in_channels = 9, .out_channels = 20, .input = {1, 300}, .kernel = {1, 7}},
+      {.name = "long", .in_channels = 9, .out_channels = 1, .input = {1, 2000}, .kernel = {1, 2}},
       {.name = "line", .batch = 3, .in_channels = 70, .out_channels = 50, .input = {1, 500}, .kernel = {1, 7}},
   };
   for (const ConvCase& c : cases) {
@@ -115,8 +121,9 @@ TYPED_TEST(PackedEmulation, EveryPathIsExact) {
       }
     }
   }
-  for (const char* path : {"column tiles", "line tiles", "stages", "stacked offsets", "an offset that fills up",
-                           "slots of a row", "raw groups' ring", "shifted grid", "vectors", "elements"}) {
+  for (const char* path :
+       {"column tiles", "line tiles", "stages", "stacked offsets", "an offset that fills up", "slots of a stage",
+        "segments of a row", "rows of a tile", "raw groups' ring", "shifted grid", "vectors", "elements"}) {
     EXPECT_TRUE(reached.contains(path)) << path;
   }
 }

@@ -1,8 +1,8 @@
 // conv and conv_transpose with few columns and several taps, by wgmma from shared memory (packed_plan.h tells how the
 // work is cut). Roles of a block's warpgroups: two multiply, each its half of the tile's positions, and store; of the
-// third, warps 0 to 2 copy and pack the source and warp 3 streams the filter. Packed stages and the filter's slots are
-// rings with a full and an empty mbarrier each. Two blocks share a multiprocessor, so that one's stores fall into the
-// other's products.
+// third, warps 0 to 2 pack the source and one thread of warp 3 has it, and the filter, copied. The source's groups, its
+// packed stages and the filter's slots are rings with a full and an empty mbarrier a place. Two blocks share a
+// multiprocessor, so that one's stores fall into the other's products.
 #pragma once
 
 #include <adjoint/ops/conv/packed_plan.h>
@@ -48,32 +48,20 @@ struct Multiplier {
     for (int j = 0; j < kMTiles; ++j) wgmma::pin(sums[j]);
   }
 
-  /// Begins the products of one slot. `a`, `b`: descriptors of the first's operands; their distances count 16 bytes.
-  __device__ __forceinline__ void begin_slot(const PackedPlan& p, std::uint64_t a, std::uint64_t b, int products,
-                                             int accumulate) {
-    pin_sums();
-    wgmma::fence();
-#pragma unroll 1
-    for (int i = 0; i < products; ++i) {
+  /// Begins the products of one pair of operands, `accumulate`: 0 where sums begin with them.
+  __device__ __forceinline__ void begin_product(const PackedPlan& p, std::uint64_t a, std::uint64_t b, int accumulate) {
 #pragma unroll
-      for (int j = 0; j < kMTiles; ++j) {
-        wgmma::multiply_shared<kOperand<kArithmetic>, kColumns>(sums[j], moved(a, 64 * j), b, accumulate);
-        if constexpr (kSplit) {
-          const std::uint64_t a_tail = moved(a, 64 * j + 2 * p.length), b_tail = moved(b, p.part_vectors());
-          wgmma::multiply_shared<kOperand<kArithmetic>, kColumns>(sums[j], moved(a, 64 * j), b_tail, 1);
-          wgmma::multiply_shared<kOperand<kArithmetic>, kColumns>(sums[j], a_tail, b, 1);
-        }
+    for (int j = 0; j < kMTiles; ++j) {
+      wgmma::multiply_shared<kOperand<kArithmetic>, kColumns>(sums[j], moved(a, 64 * j), b, accumulate);
+      if constexpr (kSplit) {
+        const std::uint64_t a_tail = moved(a, 64 * j + 2 * p.length), b_tail = moved(b, 2 * kColumns);
+        wgmma::multiply_shared<kOperand<kArithmetic>, kColumns>(sums[j], moved(a, 64 * j), b_tail, 1);
+        wgmma::multiply_shared<kOperand<kArithmetic>, kColumns>(sums[j], a_tail, b, 1);
       }
-      accumulate = 1;
-      a = moved(a, p.step_w);
-      b = moved(b, 2 * kColumns);
     }
-    wgmma::commit();
   }
 
   __device__ __forceinline__ void add_to_totals() {
-    wgmma::wait<0>();
-    pin_sums();
 #pragma unroll
     for (int j = 0; j < kMTiles; ++j) {
 #pragma unroll
@@ -83,9 +71,11 @@ struct Multiplier {
 
   /// All products of a tile. `first`: the warpgroup's first position.
   __device__ __forceinline__ void multiply_tile(const PackedPlan& p, const Shared& shared, int first) {
-    const int stages = p.stages(), slot_vectors = p.slot_vectors();
-    const std::uint64_t source = wgmma::matrix_descriptor(ptx::shared_address(shared.packed), 16 * p.length);
-    const std::uint64_t filter = wgmma::matrix_descriptor(ptx::shared_address(shared.filters), 16 * kColumns);
+    const int stages = p.stages(), products = p.products(), row_products = p.row_products();
+    const int row_step = p.step_h - (row_products - 1) * p.step_w;
+    const std::uint64_t source =
+        moved(wgmma::matrix_descriptor(ptx::shared_address(shared.packed), 16 * p.length), first);
+    const std::uint64_t filter = wgmma::matrix_descriptor(ptx::shared_address(shared.filter), 16 * kColumns);
     Turn stage, slot;
     // Barriers of what the products under way read; 0: none.
     std::uint32_t used_stage = 0, used_slot = 0;
@@ -96,35 +86,44 @@ struct Multiplier {
 #pragma unroll 1
     for (int index = 0; index < stages; ++index) {
       ptx::mbarrier_wait(shared.source_full + 8 * stage.place, stage.parity);
-      std::uint64_t row = moved(source, stage.place * (p.stage_bytes() / 16) + first + p.offset_place(0, 0));
+      std::uint64_t a = moved(source, stage.place * (p.stage_bytes() / 16));
+      int row_left = row_products;
 #pragma unroll 1
-      for (int h = 0; h < p.h.offsets; ++h, row = moved(row, p.step_h)) {
-        std::uint64_t a = row;
+      for (int left = products; left > 0; left -= p.slot_products) {
+        ptx::mbarrier_wait(shared.filter_full + 8 * slot.place, slot.parity);
+        std::uint64_t b = moved(filter, slot.place * p.slot_vectors());
+        int slot_left = min(p.slot_products, left);
 #pragma unroll 1
-        for (int left = p.row_products(); left > 0; left -= p.slot_products) {
-          ptx::mbarrier_wait(shared.filter_full + 8 * slot.place, slot.parity);
-          begin_slot(p, a, moved(filter, slot.place * slot_vectors), min(p.slot_products, left), accumulate);
-          a = moved(a, p.slot_products * p.step_w);
-          if constexpr (kSplit) {
-            add_to_totals();
-            ptx::mbarrier_arrive(shared.filter_empty + 8 * slot.place);
-          } else {
+        while (slot_left > 0) {
+          const int most = kSplit ? min(kPackedSplitProducts, slot_left) : slot_left;
+          slot_left -= most;
+          pin_sums();
+          wgmma::fence();
+#pragma unroll 1
+          for (int i = 0; i < most; ++i) {
+            begin_product(p, a, b, accumulate);
             accumulate = 1;
-            wgmma::wait<1>();
-            release(used_slot);
-            release(used_stage);
-            used_slot = shared.filter_empty + 8 * slot.place;
-            used_stage = 0;
+            b = moved(b, p.product_vectors());
+            const bool ends_row = --row_left == 0;
+            a = moved(a, ends_row ? row_step : p.step_w);
+            if (ends_row) row_left = row_products;
           }
-          slot.advance(kPackedFilterSlots);
+          wgmma::commit();
+          if constexpr (kSplit) {
+            wgmma::wait<0>();
+            pin_sums();
+            add_to_totals();
+            accumulate = 0;
+          }
         }
+        if constexpr (!kSplit) wgmma::wait<1>();
+        release(used_slot);
+        release(used_stage);
+        used_slot = shared.filter_empty + 8 * slot.place;
+        used_stage = 0;
+        slot.advance(kPackedFilterSlots);
       }
-      const std::uint32_t empty = shared.source_empty + 8 * stage.place;
-      if constexpr (kSplit) {
-        ptx::mbarrier_arrive(empty);
-      } else {
-        used_stage = empty;
-      }
+      used_stage = shared.source_empty + 8 * stage.place;
       stage.advance(kPackedStages);
     }
     wgmma::wait<0>();
@@ -167,7 +166,7 @@ __device__ __forceinline__ void fill_biases(const PackedPlan& p, const LineTile&
 template <bool kPlain, class T>
 __device__ __forceinline__ void store_position(const PackedPlan& p, const Operands<T>& operands, const float* out,
                                                const line::ResultPlace& place, std::int64_t at) {
-  constexpr int kBatch = 8;  // read before any is stored
+  constexpr int kBatch = 4;  // read before any is stored
   const int results = p.channels * p.h.phases, pitch = p.w.phases * p.out_pitch();
   const int stacked = p.group_results() * p.out_pitch() + p.stack_step;  // to the same result's sum of the next offset
   const std::int64_t next_channel = (static_cast<std::int64_t>(p.h.result) - p.h.phases) * p.w.result;
@@ -176,11 +175,11 @@ __device__ __forceinline__ void store_position(const PackedPlan& p, const Operan
   for (int first = 0; first < results; first += kBatch, out += kBatch * pitch) {
     float values[kBatch];
 #pragma unroll
-    for (int k = 0; k < kBatch; ++k) values[k] = first + k < results ? out[k * pitch] : 0.0F;
+    for (int k = 0; k < kBatch; ++k) values[k] = out[min(k, results - 1 - first) * pitch];
 #pragma unroll 1
     for (int t = 1; t < p.stack; ++t) {
 #pragma unroll
-      for (int k = 0; k < kBatch; ++k) values[k] += first + k < results ? out[k * pitch + t * stacked] : 0.0F;
+      for (int k = 0; k < kBatch; ++k) values[k] += out[min(k, results - 1 - first) * pitch + t * stacked];
     }
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) {
@@ -238,24 +237,12 @@ __device__ __forceinline__ void multiply_and_store(
 template <Arithmetic kArithmetic, int kColumns>
 __global__ void __launch_bounds__(kPackedThreads, 2)
     packed_kernel(const __grid_constant__ PackedPlan p,
-                  const Operands<typename ArithmeticTraits<kArithmetic>::Element> operands) {
+                  const __grid_constant__ Operands<typename ArithmeticTraits<kArithmetic>::Element> operands) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which nothing launches
-  using T = typename ArithmeticTraits<kArithmetic>::Element;
   const LineTile tile = line_tile(p, static_cast<int>(blockIdx.x));
   const Shared shared = shared_of(p);
-  line::fill_sources<kPackedThreads>(p, tile, operands.vectors ? 16 / sizeof(T) : 1, shared.sources);
   fill_biases(p, tile, operands, shared.biases);
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < kPackedStages; ++i) {
-      ptx::mbarrier_init(shared.source_full + 8 * i, kPackedLoaders);
-      ptx::mbarrier_init(shared.source_empty + 8 * i, kPackedMultipliers);
-    }
-    for (int i = 0; i < kPackedFilterSlots; ++i) {
-      ptx::mbarrier_init(shared.filter_full + 8 * i, 1);
-      ptx::mbarrier_init(shared.filter_empty + 8 * i, kPackedMultipliers);
-    }
-    ptx::fence_mbarrier_init();
-  }
+  if (threadIdx.x == 0) init_barriers(shared);
   __syncthreads();
 
   // What the loaders give up, the multipliers take: together what the block was started with.
@@ -269,14 +256,10 @@ __global__ void __launch_bounds__(kPackedThreads, 2)
   }
   ptx::lower_register_limit<kLoaderRegisters>();
   const int thread = static_cast<int>(threadIdx.x) - kPackedMultipliers;
-  if (thread < kPackedLoaders) {
-    const std::int64_t plane = static_cast<std::int64_t>(p.h.source) * p.w.source;
-    const std::int64_t first_sample = line_place(p, tile.first).sample;
-    const T* source = operands.source + (first_sample * p.groups + tile.group) * p.source_channels * plane;
-    stage_source<ArithmeticTraits<kArithmetic>::kSplit>(p, source, operands.vectors, shared, thread);
-  } else if (thread == kPackedLoaders) {
-    const std::int64_t slots = static_cast<std::int64_t>(p.stages()) * p.stage_slots();
-    stream_filter(p, operands.packed + tile.group * slots * p.slot_vectors(), shared);
+  if (thread < kPackers) {
+    pack_source<ArithmeticTraits<kArithmetic>::kSplit>(p, tile, operands, shared, thread);
+  } else if (thread == kPackers) {
+    copy_operands(p, tile, operands, shared);
   }
 #endif
 }

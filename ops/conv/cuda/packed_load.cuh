@@ -2,6 +2,7 @@
 // packs its filter beforehand.
 #pragma once
 
+#include <adjoint/core/cuda/tensor_map.h>
 #include <adjoint/ops/conv/packed_plan.h>
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
@@ -15,33 +16,49 @@ namespace adjoint::cuda::packed {
 template <class T>
 struct Operands : line::Operands<T> {
   const uint4* packed;  // the filter, as packed_plan.h says
+  TensorMap map;        // of the source, where its rows begin at multiples of 16 bytes (`vectors`)
 };
 
 /// Where a block's shared memory lies: tables, then operands, or in the end the results.
 struct Shared {
-  // Shared addresses of mbarriers, one a stage, or one a slot.
-  std::uint32_t source_full, source_empty, filter_full, filter_empty;
-  float* biases;  // [column]
-  int* sources;   // [element of the line, or vector]: places in a source plane, from the tile's first sample on, or -1
-  unsigned char* packed;   // stages
-  unsigned char* raw;      // groups: [channel][element of the line]
-  unsigned char* filters;  // slots
+  // Shared addresses of mbarriers, one a place of each ring.
+  std::uint32_t raw_full, raw_empty, source_full, source_empty, filter_full, filter_empty;
+  float* biases;                         // [column]
+  unsigned char *raw, *packed, *filter;  // groups, stages and slots
 };
 
 __device__ __forceinline__ Shared shared_of(const PackedPlan& p) {
   unsigned char* const smem = ptx::dynamic_smem();
   Shared shared;
-  shared.source_full = ptx::shared_address(smem);
+  shared.raw_full = ptx::shared_address(smem);
+  shared.raw_empty = shared.raw_full + 8 * kMostRawGroups;
+  shared.source_full = shared.raw_empty + 8 * kMostRawGroups;
   shared.source_empty = shared.source_full + 8 * kPackedStages;
   shared.filter_full = shared.source_empty + 8 * kPackedStages;
   shared.filter_empty = shared.filter_full + 8 * kPackedFilterSlots;
-  static_assert(16 * (kPackedStages + kPackedFilterSlots) <= 128);
-  shared.biases = reinterpret_cast<float*>(smem + 128);
-  shared.sources = reinterpret_cast<int*>(shared.biases + p.columns);
+  static_assert(16 * (kMostRawGroups + kPackedStages + kPackedFilterSlots) <= kPackedBarrierBytes);
+  shared.biases = reinterpret_cast<float*>(smem + kPackedBarrierBytes);
+  // Positions past the tile's read what lies after the last stage.
   shared.packed = smem + p.table_bytes();
   shared.raw = shared.packed + kPackedStages * p.stage_bytes();
-  shared.filters = shared.raw + p.raw_groups * p.group_bytes();
+  shared.filter = shared.raw + p.raw_groups * p.group_bytes();
   return shared;
+}
+
+__device__ __forceinline__ void init_barriers(const Shared& shared) {
+  for (int i = 0; i < kMostRawGroups; ++i) {
+    ptx::mbarrier_init(shared.raw_full + 8 * i, 1);
+    ptx::mbarrier_init(shared.raw_empty + 8 * i, kPackers);
+  }
+  for (int i = 0; i < kPackedStages; ++i) {
+    ptx::mbarrier_init(shared.source_full + 8 * i, kPackers);
+    ptx::mbarrier_init(shared.source_empty + 8 * i, kPackedMultipliers);
+  }
+  for (int i = 0; i < kPackedFilterSlots; ++i) {
+    ptx::mbarrier_init(shared.filter_full + 8 * i, 1);
+    ptx::mbarrier_init(shared.filter_empty + 8 * i, kPackedMultipliers);
+  }
+  ptx::fence_mbarrier_init();
 }
 
 /// Which of a ring's places is next, and the parity that its barriers then wait for.
@@ -74,27 +91,70 @@ __device__ __forceinline__ void pack_units(const T (&values)[8], uint4& units, u
   memcpy(&units, values, sizeof(units));
 }
 
-/// Packs a group of the source: a thread takes one 32-bit word of each channel at a time, so that neither reads nor
-/// writes of a warp meet in a bank, and reads some before it writes any. `to`, `tails`: of the group's first element.
-template <bool kSplit, class T>
-__device__ __forceinline__ void pack_group(const PackedPlan& p, const T* raw, uint4* to, uint4* tails, int thread) {
-  constexpr int kChannels = 16 / sizeof(T), kElements = 4 / sizeof(T), kItems = 16 / kChannels;
-  struct alignas(4) Word {
-    T values[kElements];
-  };
+/// One 32-bit word of a channel: one element of the line, or two halves.
+template <class T>
+struct alignas(4) Word {
+  static constexpr int kElements = 4 / sizeof(T);
+  T values[kElements];
+};
+
+/// Reads words of the group that the copy engine left in `raw`.
+template <class T>
+struct RawSource {
+  const PackedPlan& p;
+  const Word<T>* raw;
+
+  __device__ __forceinline__ void load(int i, Word<T> (&words)[16 / sizeof(T)]) const {
+    constexpr int kChannels = 16 / sizeof(T);
+    const int segment = static_cast<int>(p.segment_divider.divide(static_cast<unsigned>(i)));
+    const int pitch = p.segment / Word<T>::kElements;
+    const Word<T>* from = raw + segment * (kChannels - 1) * pitch + i;
+#pragma unroll
+    for (int c = 0; c < kChannels; ++c) words[c] = from[c * pitch];
+  }
+};
+
+/// Reads the group's words from global memory, where the copy engine cannot.
+template <class T>
+struct GlobalSource {
+  const PackedPlan& p;
+  const LineTile& tile;
+  const T* source;     // of the operand
+  int channel, valid;  // the group's first; how many there are from it on
+
+  __device__ __forceinline__ void load(int i, Word<T> (&words)[16 / sizeof(T)]) const {
+#pragma unroll
+    for (int k = 0; k < Word<T>::kElements; ++k) {
+      const LinePlace place = line_place(p, tile.first + i * Word<T>::kElements + k);
+      const int row = place.row + p.h.offset[0], column = place.column + tile.column + p.first_column;
+      const bool inside = place.sample < p.batch && static_cast<unsigned>(row) < static_cast<unsigned>(p.h.source) &&
+                          static_cast<unsigned>(column) < static_cast<unsigned>(p.w.source);
+      const std::int64_t plane = (place.sample * p.groups + tile.group) * p.source_channels + channel;
+      const T* from = source + (plane * p.h.source + row) * p.w.source + column;
+#pragma unroll
+      for (int c = 0; c < 16 / static_cast<int>(sizeof(T)); ++c) {
+        words[c].values[k] =
+            inside && c < valid ? from[static_cast<std::int64_t>(c) * p.h.source * p.w.source] : from_float<T>(0.0F);
+      }
+    }
+  }
+};
+
+/// Packs a group of the source: a thread takes one word of each channel at a time, so that neither reads nor writes of
+/// a warp meet in a bank, and reads some before it writes any. `to`, `tails`: of the group's first element.
+template <bool kSplit, class T, class Source>
+__device__ __forceinline__ void pack_group(const PackedPlan& p, const Source& source, uint4* to, uint4* tails,
+                                           int thread) {
+  constexpr int kChannels = 16 / sizeof(T), kElements = Word<T>::kElements, kItems = 16 / kChannels;
   const int words = p.length / kElements;
 #pragma unroll 1
-  for (int first = thread; first < words; first += kItems * kPackedLoaders) {
-    Word values[kItems][kChannels];
+  for (int first = thread; first < words; first += kItems * kPackers) {
+    Word<T> values[kItems][kChannels];
+#pragma unroll
+    for (int item = 0; item < kItems; ++item) source.load(min(first + item * kPackers, words - 1), values[item]);
 #pragma unroll
     for (int item = 0; item < kItems; ++item) {
-      const int i = min(first + item * kPackedLoaders, words - 1);
-#pragma unroll
-      for (int c = 0; c < kChannels; ++c) values[item][c] = reinterpret_cast<const Word*>(raw)[c * words + i];
-    }
-#pragma unroll
-    for (int item = 0; item < kItems; ++item) {
-      const int i = first + item * kPackedLoaders;
+      const int i = first + item * kPackers;
       if (i >= words) break;
       uint4 units[kElements], unit_tails[kElements];
 #pragma unroll
@@ -117,92 +177,107 @@ __device__ __forceinline__ void pack_group(const PackedPlan& p, const T* raw, ui
   }
 }
 
-/// Copies the source as it lies in memory, raw_groups groups ahead, and packs it. `source`: of the group's first
-/// channel, in the tile's first sample.
+/// Packs a tile's source, group by group. `thread`: of the packers.
 template <bool kSplit, class T>
-__device__ __forceinline__ void stage_source(const PackedPlan& p, const T* source, bool vectors, const Shared& shared,
-                                             int thread) {
-  constexpr int kChannels = 16 / sizeof(T), kBarrier = 2;
+__device__ __forceinline__ void pack_source(const PackedPlan& p, const LineTile& tile, const Operands<T>& operands,
+                                            const Shared& shared, int thread) {
   const int groups = 2 * p.stages();
-  const std::int64_t group_elements = static_cast<std::int64_t>(kChannels) * p.h.source * p.w.source;
-  int valid = p.source_channels, raw_place = 0;
-  const auto raw_at = [&](int place) { return reinterpret_cast<T*>(shared.raw + place * p.group_bytes()); };
-  const auto copy_group = [&](int place) {
-    if (vectors) {
-      line::stage_source<kPackedLoaders, kChannels>(p, source, valid, kChannels, shared.sources, raw_at(place), thread);
-    } else {
-      line::stage_source<kPackedLoaders, 1>(p, source, valid, kChannels, shared.sources, raw_at(place), thread);
-    }
-    source += group_elements;
-    valid -= kChannels;
-  };
-  for (int i = 0; i < p.raw_groups; ++i) {
-    copy_group(i);
-    ptx::cp_async_commit();
-  }
-  Turn turn;
+  Turn raw, stage;
 #pragma unroll 1
   for (int group = 0; group < groups; ++group) {
-    ptx::cp_async_wait_at_most(p.raw_groups - 1);
-    ptx::barrier<kPackedLoaders>(kBarrier);
-    if (group % 2 == 0) ptx::mbarrier_wait(shared.source_empty + 8 * turn.place, turn.parity ^ 1);
-    auto* const to = reinterpret_cast<uint4*>(shared.packed + turn.place * p.stage_bytes()) + group % 2 * p.length;
-    pack_group<kSplit>(p, raw_at(raw_place), to, to + 2 * p.length, thread);
+    if (group % 2 == 0) ptx::mbarrier_wait(shared.source_empty + 8 * stage.place, stage.parity ^ 1);
+    auto* const to = reinterpret_cast<uint4*>(shared.packed + stage.place * p.stage_bytes()) + group % 2 * p.length;
+    if (operands.vectors) {
+      ptx::mbarrier_wait(shared.raw_full + 8 * raw.place, raw.parity);
+      const auto* from = reinterpret_cast<const Word<T>*>(shared.raw + raw.place * p.group_bytes());
+      pack_group<kSplit, T>(p, RawSource<T>{p, from}, to, to + 2 * p.length, thread);
+      ptx::mbarrier_arrive(shared.raw_empty + 8 * raw.place);
+      raw.advance(p.raw_groups);
+    } else {
+      const int channel = group * p.group_channels();
+      pack_group<kSplit, T>(p, GlobalSource<T>{p, tile, operands.source, channel, p.source_channels - channel}, to,
+                            to + 2 * p.length, thread);
+    }
     if (group % 2 != 0) {
       ptx::fence_async_proxy();
-      ptx::mbarrier_arrive(shared.source_full + 8 * turn.place);
-      turn.advance(kPackedStages);
+      ptx::mbarrier_arrive(shared.source_full + 8 * stage.place);
+      stage.advance(kPackedStages);
     }
-    ptx::barrier<kPackedLoaders>(kBarrier);
-    if (group + p.raw_groups < groups) copy_group(raw_place);
-    ptx::cp_async_commit();
-    raw_place = raw_place + 1 < p.raw_groups ? raw_place + 1 : 0;
   }
 }
 
-/// Passes a group's filter through the slots; one thread.
-__device__ __forceinline__ void stream_filter(const PackedPlan& p, const uint4* filter, const Shared& shared) {
-  const int slots = p.stages() * p.stage_slots(), vectors = p.slot_vectors();
-  Turn turn;
+/// Has the tile's source and filter copied, the source raw_groups groups ahead; one thread.
+template <class T>
+__device__ __forceinline__ void copy_operands(const PackedPlan& p, const LineTile& tile, const Operands<T>& operands,
+                                              const Shared& shared) {
+  const int stages = p.stages(), rows = p.plane / p.pitch;
+  const LinePlace first = line_place(p, tile.first);
+  int next_group = operands.vectors ? 0 : 2 * stages;
+  Turn raw, slot;
+  const auto copy_group = [&] {
+    const std::uint32_t full = shared.raw_full + 8 * raw.place;
+    ptx::mbarrier_wait(shared.raw_empty + 8 * raw.place, raw.parity ^ 1);
+    ptx::mbarrier_arrive_expect_bytes(full, p.group_bytes());
+    std::uint32_t to = ptx::shared_address(shared.raw) + raw.place * p.group_bytes();
+    const int column = tile.column + p.first_column;
+    int at[kTensorMapAxes] = {column, first.row + p.h.offset[0], next_group * p.group_channels(),
+                              static_cast<int>(tile.group), first.sample};
 #pragma unroll 1
-  for (int i = 0; i < slots; ++i, filter += vectors) {
-    const std::uint32_t full = shared.filter_full + 8 * turn.place;
-    ptx::mbarrier_wait(shared.filter_empty + 8 * turn.place, turn.parity ^ 1);
-    ptx::mbarrier_arrive_expect_bytes(full, 16 * vectors);
-    ptx::bulk_copy(ptx::shared_address(shared.filters) + turn.place * 16 * vectors, filter, 16 * vectors, full);
-    turn.advance(kPackedFilterSlots);
+    for (int i = 0; i < p.segments; ++i, to += 16 * p.segment) {
+      ptx::tensor_copy(to, &operands.map, at, full);
+      at[0] += p.segment;
+      if (at[0] - column < p.pitch) continue;
+      at[0] = column;
+      if (++at[1] < rows + p.h.offset[0]) continue;
+      at[1] = p.h.offset[0];
+      ++at[4];
+    }
+    raw.advance(p.raw_groups);
+    ++next_group;
+  };
+  for (int i = 0; i < p.raw_groups && next_group < 2 * stages; ++i) copy_group();
+  const uint4* filter = operands.packed + tile.group * stages * p.products() * p.product_vectors();
+#pragma unroll 1
+  for (int stage = 0; stage < stages; ++stage) {
+#pragma unroll 1
+    for (int left = p.products(); left > 0; left -= p.slot_products) {
+      const int vectors = min(p.slot_products, left) * p.product_vectors();
+      const std::uint32_t full = shared.filter_full + 8 * slot.place;
+      ptx::mbarrier_wait(shared.filter_empty + 8 * slot.place, slot.parity ^ 1);
+      ptx::mbarrier_arrive_expect_bytes(full, 16 * vectors);
+      ptx::bulk_copy(ptx::shared_address(shared.filter) + slot.place * 16 * p.slot_vectors(), filter, 16 * vectors,
+                     full);
+      filter += vectors;
+      slot.advance(kPackedFilterSlots);
+    }
+#pragma unroll 1
+    for (int i = 0; i < 2 && next_group < 2 * stages; ++i) copy_group();
   }
 }
 
-/// The filter as it passes through the slots: a block a slot.
+/// The filter as it passes through the slots: a block a product.
 template <bool kSplit, class T>
 __global__ void __launch_bounds__(kPackedThreads)
     pack_filter_kernel(const __grid_constant__ PackedPlan p, const T* filter, uint4* packed) {
   constexpr int kChannels = 16 / sizeof(T);
-  int slot = static_cast<int>(blockIdx.x);
-  packed += slot * static_cast<std::int64_t>(p.slot_vectors());
-  const int first_product = slot % p.row_slots * p.slot_products;
-  slot /= p.row_slots;
-  const int offset_h = slot % p.h.offsets;
-  slot /= p.h.offsets;
-  const int stage = slot % p.stages();
-  filter += slot / p.stages() * p.filter_group;
-  for (int i = static_cast<int>(threadIdx.x); i < p.part_vectors(); i += kPackedThreads) {
-    const int column = i % p.columns, group = i / p.columns % 2, product = first_product + i / p.columns / 2;
-    const int m = column % p.group_results(), of_product = column / p.group_results();
-    const bool exists = of_product < p.stack && product < p.row_products();
-    const int place = exists ? line::filter_place(p, m, offset_h, product * p.stack + of_product) : -1;
-    const int channel = (2 * stage + group) * kChannels;
+  const int block = static_cast<int>(blockIdx.x), product = block % p.products(), stage = block / p.products();
+  const int offset_h = product / p.row_products(), offset_w = product % p.row_products() * p.stack;
+  packed += block * static_cast<std::int64_t>(p.product_vectors());
+  filter += stage / p.stages() * p.filter_group;
+  for (int i = static_cast<int>(threadIdx.x); i < 2 * p.columns; i += kPackedThreads) {
+    const int column = i % p.columns, m = column % p.group_results(), stacked = column / p.group_results();
+    const int place = stacked < p.stack ? line::filter_place(p, m, offset_h, offset_w + stacked) : -1;
+    const int channel = (stage % p.stages() * 2 + i / p.columns) * kChannels;
     T values[kChannels];
 #pragma unroll
     for (int c = 0; c < kChannels; ++c) {
-      const bool is_source = place >= 0 && channel + c < p.source_channels;
-      values[c] = is_source ? filter[(channel + c) * p.filter_source + place] : from_float<T>(0.0F);
+      const bool exists = place >= 0 && channel + c < p.source_channels;
+      values[c] = exists ? filter[(channel + c) * p.filter_source + place] : from_float<T>(0.0F);
     }
     uint4 units, tails;
     pack_units<kSplit>(values, units, tails);
     packed[i] = units;
-    if constexpr (kSplit) packed[p.part_vectors() + i] = tails;
+    if constexpr (kSplit) packed[2 * p.columns + i] = tails;
   }
 }
 

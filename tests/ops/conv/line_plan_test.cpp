@@ -61,8 +61,6 @@ void expect_products(const ConvGeometry& g, std::size_t axis, bool transposed, c
 void expect_line(const LinePlan& p) {
   const auto positions = static_cast<std::size_t>(p.h.positions) * static_cast<std::size_t>(p.w.positions);
   std::vector<int> seen(positions * static_cast<std::size_t>(p.batch));
-  const std::int32_t farthest = p.h.span() * p.pitch + p.w.offset[p.w.offsets - 1] - p.first_column;
-  ASSERT_LT(p.tile_positions - 1 + farthest, p.length);
   for (std::int32_t block = 0; block < p.blocks(); block += p.result_blocks) {
     const cuda::LineTile tile = cuda::line_tile(p, block);
     if (tile.group > 0) continue;
@@ -79,6 +77,7 @@ void expect_line(const LinePlan& p) {
         for (const std::int32_t w : {0, p.w.offsets - 1}) {
           // As the kernel stages it: rows count from the first offset, columns from first_column.
           const std::int32_t at = (p.h.offset[h] - p.h.offset[0]) * p.pitch + p.w.offset[w] - p.first_column;
+          ASSERT_LT(i + at, p.length);
           const cuda::LinePlace source = cuda::line_place(p, tile.first + i + at);
           ASSERT_EQ(source.sample, q.sample);
           ASSERT_EQ(source.row + p.h.offset[0], q.row + p.h.offset[h]);
@@ -207,18 +206,18 @@ TEST(PackedPlan, StaysInsideHalfAMultiprocessorAndItsDescriptors) {
           EXPECT_LE(plan.smem_bytes(), 113 * 1024);
           EXPECT_LT(plan.length, 1 << 14) << "a descriptor counts 16 bytes in 14 bits";
           EXPECT_GE(plan.raw_groups, 2);
-          EXPECT_LE(plan.slot_products, split ? 3 : kernel);
           EXPECT_GE(plan.w.offsets, kernel);
           EXPECT_LE(plan.w.offsets, kernel + 1) << "an offset that only fills up is next to the others";
           EXPECT_EQ(plan.row_products() * plan.stack, plan.w.offsets);
-          EXPECT_GE(plan.row_slots * plan.slot_products, plan.row_products());
-          EXPECT_LT((plan.row_slots - 1) * plan.slot_products, plan.row_products()) << "a slot without products";
-          EXPECT_GE(plan.rows(), plan.tile_positions + (plan.stack - 1) * plan.stack_step);
+          EXPECT_GE(plan.rows(), plan.tile_positions);
+          EXPECT_EQ(plan.segments * plan.segment, plan.length);
+          EXPECT_EQ(plan.pitch % plan.segment, 0);
+          EXPECT_EQ(plan.tile_positions % plan.pitch, 0);
+          EXPECT_GE(plan.pitch, plan.tile_columns + plan.w.span());
           EXPECT_GE(plan.columns, channels * plan.stack);
           EXPECT_GE(plan.stages() * plan.stage_channels(), plan.source_channels);
-          for (const std::int32_t length : {plan.pitch, plan.plane, plan.length, plan.first_column}) {
-            EXPECT_EQ(length % plan.vector, 0);
-          }
+          EXPECT_EQ(plan.segment % 8, 0);
+          EXPECT_LE(plan.segment, 256);
         }
       }
     }

@@ -1,11 +1,14 @@
 // core/cuda/ptx.cuh for emulator.h: the same names.
 #pragma once
 
+#include <adjoint/core/cuda/tensor_map.h>
 #include <adjoint/tests/emulation/emulator.h>
+#include <adjoint/tests/emulation/tensor_map.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -119,6 +122,15 @@ inline void bulk_copy(std::uint32_t dst, const void* src, int bytes, std::uint32
                     state = &emulation::mbarrier(barrier), bytes] {
     emulation::perform(copy);
     emulation::mbarrier_update(*state, 0, -bytes);
+  });
+}
+inline void tensor_copy(std::uint32_t dst, const TensorMap* map, const int (&at)[kTensorMapAxes],
+                        std::uint32_t barrier) {
+  if (dst % 128 != 0) throw std::runtime_error("emulated cp.async.bulk.tensor: unaligned");
+  std::vector<int> first(std::begin(at), std::end(at));
+  emulation::later([to = emulation::shared_pointer(dst), layout = emulation::decode_tensor_map(*map), first,
+                    state = &emulation::mbarrier(barrier)] {
+    emulation::mbarrier_update(*state, 0, -emulation::copy_box(to, layout, first));
   });
 }
 inline void bulk_copy_to_cluster(std::uint32_t dst, const void* src, int bytes, std::uint32_t barrier, int blocks) {

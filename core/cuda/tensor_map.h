@@ -1,0 +1,30 @@
+// Tensor maps: what the copy engine of sm_90 is told of a tensor in global memory, to copy boxes of it to shared memory
+// with zeros for what lies outside.
+#pragma once
+
+#include <adjoint/core/dtype.h>
+
+#include <cstdint>
+
+namespace adjoint::cuda {
+
+/// As the driver encodes it; a kernel takes it in a __grid_constant__ parameter.
+struct alignas(64) TensorMap {
+  std::uint64_t words[16];
+};
+
+inline constexpr int kTensorMapAxes = 5;
+
+/// Axes from the innermost on, which is contiguous.
+struct TensorMapLayout {
+  const void* data;  // a multiple of 16
+  DType dtype;       // float32, bfloat16 or float16
+  std::int64_t extents[kTensorMapAxes];
+  std::int64_t strides[kTensorMapAxes];  // elements, but the innermost's: bytes must be multiples of 16
+  std::int32_t box[kTensorMapAxes];      // at most 256; the innermost's bytes a multiple of 16
+};
+
+/// Throws Error where the driver refuses the layout, or knows no tensor maps.
+TensorMap encode_tensor_map(const TensorMapLayout& layout);
+
+}  // namespace adjoint::cuda
