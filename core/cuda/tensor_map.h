@@ -9,7 +9,7 @@
 namespace adjoint::cuda {
 
 /// As the driver encodes it; a kernel takes it in a __grid_constant__ parameter.
-struct alignas(64) TensorMap {
+struct alignas(128) TensorMap {
   std::uint64_t words[16];
 };
 
