@@ -15,7 +15,6 @@ constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
 constexpr std::int64_t kMaxLine = std::int64_t{1} << 30;
 constexpr std::int64_t kMostColumnTiles = 64;
 
-std::int64_t floor_to(std::int64_t a, std::int64_t unit) { return (a >= 0 ? a / unit : -ceil_div(-a, unit)) * unit; }
 std::int32_t narrow(std::int64_t value) { return static_cast<std::int32_t>(value); }
 
 bool takes_extents(const ConvGeometry& g, bool transposed) {

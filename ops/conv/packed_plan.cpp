@@ -74,7 +74,10 @@ void choose_slots(PackedPlan& p) {
 /// not the tile.
 bool place_columns(PackedPlan& p, std::int32_t most_pitch) {
   const auto to_unit = [](std::int64_t a) { return static_cast<std::int32_t>(ceil_div(a, kUnit) * kUnit); };
-  const std::int32_t positions = p.w.positions, most = most_pitch - p.w.span();
+  // The copy engine begins at multiples of 16 bytes.
+  p.first_column = static_cast<std::int32_t>(floor_to(p.w.offset[0], p.vector));
+  const std::int32_t reach = p.w.offset[p.w.offsets - 1] - p.first_column;
+  const std::int32_t positions = p.w.positions, most = most_pitch - reach;
   if (most <= 0 || (most < kUnit && most < positions)) return false;
   p.tile_columns = positions;
   if (positions > most) {
@@ -82,8 +85,7 @@ bool place_columns(PackedPlan& p, std::int32_t most_pitch) {
     p.tile_columns = to_unit(ceil_div(positions, tiles));
   }
   p.column_tiles = static_cast<std::int32_t>(ceil_div(positions, p.tile_columns));
-  p.first_column = p.w.offset[0];
-  const std::int64_t pitch = p.tile_columns + p.w.span(), row_segments = ceil_div(pitch, kMostSegment);
+  const std::int64_t pitch = std::int64_t{p.tile_columns} + reach, row_segments = ceil_div(pitch, kMostSegment);
   p.segment = to_unit(ceil_div(pitch, row_segments));
   p.pitch = static_cast<std::int32_t>(row_segments) * p.segment;
   if (p.pitch > p.rows()) return false;

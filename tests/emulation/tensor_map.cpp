@@ -37,6 +37,9 @@ cuda::TensorMapLayout decode_tensor_map(const cuda::TensorMap& map) {
 
 int copy_box(unsigned char* to, const cuda::TensorMapLayout& layout, const std::vector<int>& first) {
   const auto size = static_cast<std::size_t>(element_size(layout.dtype));
+  if (first[0] * static_cast<std::int64_t>(size) % 16 != 0) {
+    throw std::runtime_error("emulated cp.async.bulk.tensor: the box must begin at a multiple of 16 bytes");
+  }
   std::int64_t elements = 1;
   for (const std::int32_t extent : layout.box) elements *= extent;
   for (std::int64_t i = 0; i < elements; ++i, to += size) {

@@ -213,7 +213,8 @@ TEST(PackedPlan, StaysInsideHalfAMultiprocessorAndItsDescriptors) {
           EXPECT_EQ(plan.segments * plan.segment, plan.length);
           EXPECT_EQ(plan.pitch % plan.segment, 0);
           EXPECT_EQ(plan.tile_positions % plan.pitch, 0);
-          EXPECT_GE(plan.pitch, plan.tile_columns + plan.w.span());
+          EXPECT_GE(plan.pitch, plan.tile_columns + plan.w.offset[plan.w.offsets - 1] - plan.first_column);
+          EXPECT_EQ(plan.first_column % plan.vector, 0);
           EXPECT_GE(plan.columns, channels * plan.stack);
           EXPECT_GE(plan.stages() * plan.stage_channels(), plan.source_channels);
           EXPECT_EQ(plan.segment % 8, 0);
