@@ -73,8 +73,8 @@ struct Multiplier {
   __device__ __forceinline__ void multiply_tile(const PackedPlan& p, const Shared& shared, int first) {
     const int stages = p.stages(), products = p.products(), row_products = p.row_products();
     const int row_step = p.step_h - (row_products - 1) * p.step_w;
-    const std::uint64_t source =
-        moved(wgmma::matrix_descriptor(ptx::shared_address(shared.packed), 16 * p.length), first);
+    const std::uint64_t source = moved(wgmma::matrix_descriptor(ptx::shared_address(shared.packed), 16 * p.length),
+                                       first + p.offset_place(0, 0));
     const std::uint64_t filter = wgmma::matrix_descriptor(ptx::shared_address(shared.filter), 16 * kColumns);
     Turn stage, slot;
     // Barriers of what the products under way read; 0: none.
