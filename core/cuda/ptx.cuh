@@ -51,6 +51,21 @@ __device__ __forceinline__ void load_matrices(std::uint32_t (&units)[4], std::ui
                : "r"(address));
 }
 
+/// The same, transposed, of halves: lane l gets rows 2 * (l % 4) and the one after it of column l / 4 of each.
+__device__ __forceinline__ void load_matrices_transposed(std::uint32_t (&units)[4], std::uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+               : "=r"(units[0]), "=r"(units[1]), "=r"(units[2]), "=r"(units[3])
+               : "r"(address)
+               : "memory");
+}
+
+/// Writes what load_matrices() reads. sm_90.
+__device__ __forceinline__ void store_matrices(std::uint32_t address, const std::uint32_t (&units)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(address), "r"(units[0]),
+               "r"(units[1]), "r"(units[2]), "r"(units[3])
+               : "memory");
+}
+
 /// Of kThreads threads, whole warps; barrier 0 is __syncthreads'.
 template <int kThreads>
 __device__ __forceinline__ void barrier(int index) {
@@ -203,7 +218,8 @@ __device__ __forceinline__ void bulk_copy_to_cluster(std::uint32_t dst, const vo
 }
 
 /// Copies the map's box that begins at the place of these coordinates, innermost first, and reports its bytes, zeros
-/// for what lies outside among them, to the barrier. dst: a multiple of 128.
+/// for what lies outside among them, to the barrier. dst: a multiple of 128; at[0]: of 16 bytes, or the instruction is
+/// illegal (seen on an H200).
 __device__ __forceinline__ void tensor_copy(std::uint32_t dst, const TensorMap* map, const int (&at)[kTensorMapAxes],
                                             std::uint32_t barrier) {
   asm volatile(

@@ -116,7 +116,7 @@ bool place_tiles(PackedPlan& p) {
     best = tried;
   }
   p = best;
-  p.segment_divider = Divider(static_cast<std::uint32_t>(std::max(1, p.segment / p.unit_channels)));
+  p.segment_divider = Divider(static_cast<std::uint32_t>(std::max(1, p.segment)));
   return !std::isinf(least) && finish_line(p);
 }
 

@@ -22,7 +22,7 @@
 namespace adjoint::cuda {
 
 inline constexpr int kPackedMultipliers = 256;  // threads that multiply and store: two warpgroups
-inline constexpr int kPackers = 96;             // that pack the source; a warp besides has it and the filter copied
+inline constexpr int kPackers = 224;            // that pack the source; a warp besides has it and the filter copied
 inline constexpr int kPackedThreads = kPackedMultipliers + kPackers + 32;
 /// wgmma's N.
 inline constexpr int kPackedColumns[] = {16, 32, 64};
@@ -49,7 +49,7 @@ struct PackedPlan : LinePlan {
   std::int32_t slot_products;      // whose filter one slot holds
   std::int32_t segment, segments;  // segment: elements; `segments` of a tile's source
   std::int32_t raw_groups;         // as many groups of the source are on their way at once
-  Divider segment_divider;         // by a segment's 32-bit words
+  Divider segment_divider;         // by a segment's elements
 
   ADJOINT_HD std::int32_t group_channels() const { return 4 * unit_channels; }
   ADJOINT_HD std::int32_t stage_channels() const { return 2 * group_channels(); }

@@ -1,7 +1,7 @@
 // conv and conv_transpose with few columns and several taps, by wgmma from shared memory (packed_plan.h tells how the
 // work is cut). Roles of a block's warpgroups: two multiply, each its half of the tile's positions, and store; of the
-// third, warps 0 to 2 pack the source and one thread of warp 3 has it, and the filter, copied. The source's groups, its
-// packed stages and the filter's slots are rings with a full and an empty mbarrier a place. Two blocks share a
+// others, all but a warp pack the source, and one thread of that has it, and the filter, copied. The source's groups,
+// its packed stages and the filter's slots are rings with a full and an empty mbarrier a place. Two blocks share a
 // multiprocessor, so that one's stores fall into the other's products.
 #pragma once
 
@@ -77,17 +77,13 @@ struct Multiplier {
                                        first + p.offset_place(0, 0));
     const std::uint64_t filter = wgmma::matrix_descriptor(ptx::shared_address(shared.filter), 16 * kColumns);
     Turn stage, slot;
-    // Barriers of what the products under way read; 0: none.
-    std::uint32_t used_stage = 0, used_slot = 0;
-    const auto release = [&](std::uint32_t barrier) {
-      if (barrier != 0) ptx::mbarrier_arrive(barrier);
-    };
     int accumulate = 0;
 #pragma unroll 1
     for (int index = 0; index < stages; ++index) {
       ptx::mbarrier_wait(shared.source_full + 8 * stage.place, stage.parity);
       std::uint64_t a = moved(source, stage.place * (p.stage_bytes() / 16));
       int row_left = row_products;
+      std::uint32_t used_slot = 0;  // the barrier of the slot whose products may still be under way; 0: none
 #pragma unroll 1
       for (int left = products; left > 0; left -= p.slot_products) {
         ptx::mbarrier_wait(shared.filter_full + 8 * slot.place, slot.parity);
@@ -117,16 +113,16 @@ struct Multiplier {
           }
         }
         if constexpr (!kSplit) wgmma::wait<1>();
-        release(used_slot);
-        release(used_stage);
+        if (used_slot != 0) ptx::mbarrier_arrive(used_slot);
         used_slot = shared.filter_empty + 8 * slot.place;
-        used_stage = 0;
         slot.advance(kPackedFilterSlots);
       }
-      used_stage = shared.source_empty + 8 * stage.place;
+      // The packers need the stage more than the tensor cores need a next product from this warpgroup.
+      wgmma::wait<0>();
+      ptx::mbarrier_arrive(used_slot);
+      ptx::mbarrier_arrive(shared.source_empty + 8 * stage.place);
       stage.advance(kPackedStages);
     }
-    wgmma::wait<0>();
     pin_sums();
   }
 };
@@ -162,41 +158,42 @@ __device__ __forceinline__ void fill_biases(const PackedPlan& p, const LineTile&
   }
 }
 
-/// The results of one position and phase of the columns. `out`: of the first of them.
+/// One result of every channel, a plane apart. `out`: of the first; `pitch`: from one to the next; `stacked`: to the
+/// same result's sum of the next offset.
 template <bool kPlain, class T>
-__device__ __forceinline__ void store_position(const PackedPlan& p, const Operands<T>& operands, const float* out,
-                                               const line::ResultPlace& place, std::int64_t at) {
+__device__ __forceinline__ void store_channels(const PackedPlan& p, const Operands<T>& operands, const float* out,
+                                               int pitch, int stacked, std::int64_t at) {
+  const std::int64_t plane = static_cast<std::int64_t>(p.h.result) * p.w.result;
+  const auto store = [&](std::int64_t to, float value) {
+    if constexpr (kPlain) {
+      operands.result[to] = from_float<T>(value);
+    } else {
+      line::store_result(operands, to, value);
+    }
+  };
   constexpr int kBatch = 4;  // read before any is stored
-  const int results = p.channels * p.h.phases, pitch = p.w.phases * p.out_pitch();
-  const int stacked = p.group_results() * p.out_pitch() + p.stack_step;  // to the same result's sum of the next offset
-  const std::int64_t next_channel = (static_cast<std::int64_t>(p.h.result) - p.h.phases) * p.w.result;
-  int phase_h = 0;
+  int left = p.channels;
 #pragma unroll 1
-  for (int first = 0; first < results; first += kBatch, out += kBatch * pitch) {
+  for (; left >= kBatch; left -= kBatch, out += kBatch * pitch, at += kBatch * plane) {
     float values[kBatch];
 #pragma unroll
-    for (int k = 0; k < kBatch; ++k) values[k] = out[min(k, results - 1 - first) * pitch];
+    for (int k = 0; k < kBatch; ++k) values[k] = out[k * pitch];
+    const float* next = out;
 #pragma unroll 1
     for (int t = 1; t < p.stack; ++t) {
+      next += stacked;
 #pragma unroll
-      for (int k = 0; k < kBatch; ++k) values[k] += out[min(k, results - 1 - first) * pitch + t * stacked];
+      for (int k = 0; k < kBatch; ++k) values[k] += next[k * pitch];
     }
 #pragma unroll
-    for (int k = 0; k < kBatch; ++k) {
-      if (first + k >= results) break;
-      if (line::has_row(p, place, phase_h)) {
-        if constexpr (kPlain) {
-          operands.result[at] = from_float<T>(values[k]);
-        } else {
-          line::store_result(operands, at, values[k]);
-        }
-      }
-      at += p.w.result;
-      if (++phase_h == p.h.phases) {
-        phase_h = 0;
-        at += next_channel;
-      }
-    }
+    for (int k = 0; k < kBatch; ++k) store(at + k * plane, values[k]);
+  }
+#pragma unroll 1
+  for (; left > 0; --left, out += pitch, at += plane) {
+    float value = *out;
+#pragma unroll 2
+    for (int t = 1; t < p.stack; ++t) value += out[t * stacked];
+    store(at, value);
   }
 }
 
@@ -204,13 +201,19 @@ __device__ __forceinline__ void store_position(const PackedPlan& p, const Operan
 template <bool kPlain, class T>
 __device__ __forceinline__ void store_results(const PackedPlan& p, const LineTile& tile, const Operands<T>& operands,
                                               const float* out) {
+  const int pitch = p.out_pitch(), row = p.w.phases * pitch, stacked = p.group_results() * pitch + p.stack_step;
 #pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x); i < p.tile_positions * p.w.phases; i += kPackedMultipliers) {
     int phase_w = i;
     const int position = p.phase_divider.split(phase_w);
     const line::ResultPlace place = line::find_results(p, tile, tile.first + position);
     if (!line::has_column(p, place, phase_w)) continue;
-    store_position<kPlain>(p, operands, out + phase_w * p.out_pitch() + position, place, place.at + phase_w);
+    const float* from = out + phase_w * pitch + position;
+    std::int64_t at = place.at + phase_w;
+#pragma unroll 1
+    for (int phase_h = 0; phase_h < p.h.phases; ++phase_h, from += row, at += p.w.result) {
+      if (line::has_row(p, place, phase_h)) store_channels<kPlain>(p, operands, from, row * p.h.phases, stacked, at);
+    }
   }
 }
 
@@ -246,8 +249,9 @@ __global__ void __launch_bounds__(kPackedThreads, 2)
   __syncthreads();
 
   // What the loaders give up, the multipliers take: together what the block was started with.
-  constexpr int kAtStart = 65536 / 2 / kPackedThreads / 8 * 8, kLoaderRegisters = 48;
-  constexpr int kRegisters = (3 * kAtStart - kLoaderRegisters) / 2 / 8 * 8;
+  constexpr int kAtStart = 65536 / 2 / kPackedThreads / 8 * 8, kLoaderRegisters = 40;
+  constexpr int kRegisters = 2 * kAtStart - kLoaderRegisters;
+  static_assert(kPackedThreads == 2 * kPackedMultipliers);
   const int warp = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / 32, 0);
   if (warp < kPackedMultipliers / 32) {
     ptx::raise_register_limit<kRegisters>();

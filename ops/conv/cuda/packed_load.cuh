@@ -91,90 +91,82 @@ __device__ __forceinline__ void pack_units(const T (&values)[8], uint4& units, u
   memcpy(&units, values, sizeof(units));
 }
 
-/// One 32-bit word of a channel: one element of the line, or two halves.
-template <class T>
-struct alignas(4) Word {
-  static constexpr int kElements = 4 / sizeof(T);
-  T values[kElements];
-};
-
-/// Reads words of the group that the copy engine left in `raw`.
-template <class T>
-struct RawSource {
-  const PackedPlan& p;
-  const Word<T>* raw;
-
-  __device__ __forceinline__ void load(int i, Word<T> (&words)[16 / sizeof(T)]) const {
-    constexpr int kChannels = 16 / sizeof(T);
-    const int segment = static_cast<int>(p.segment_divider.divide(static_cast<unsigned>(i)));
-    const int pitch = p.segment / Word<T>::kElements;
-    const Word<T>* from = raw + segment * (kChannels - 1) * pitch + i;
-#pragma unroll
-    for (int c = 0; c < kChannels; ++c) words[c] = from[c * pitch];
-  }
-};
-
-/// Reads the group's words from global memory, where the copy engine cannot.
-template <class T>
-struct GlobalSource {
-  const PackedPlan& p;
-  const LineTile& tile;
-  const T* source;     // of the operand
-  int channel, valid;  // the group's first; how many there are from it on
-
-  __device__ __forceinline__ void load(int i, Word<T> (&words)[16 / sizeof(T)]) const {
-#pragma unroll
-    for (int k = 0; k < Word<T>::kElements; ++k) {
-      const LinePlace place = line_place(p, tile.first + i * Word<T>::kElements + k);
-      const int row = place.row + p.h.offset[0], column = place.column + tile.column + p.first_column;
-      const bool inside = place.sample < p.batch && static_cast<unsigned>(row) < static_cast<unsigned>(p.h.source) &&
-                          static_cast<unsigned>(column) < static_cast<unsigned>(p.w.source);
-      const std::int64_t plane = (place.sample * p.groups + tile.group) * p.source_channels + channel;
-      const T* from = source + (plane * p.h.source + row) * p.w.source + column;
-#pragma unroll
-      for (int c = 0; c < 16 / static_cast<int>(sizeof(T)); ++c) {
-        words[c].values[k] =
-            inside && c < valid ? from[static_cast<std::int64_t>(c) * p.h.source * p.w.source] : from_float<T>(0.0F);
-      }
-    }
-  }
-};
-
-/// Packs a group of the source: a thread takes one word of each channel at a time, so that neither reads nor writes of
-/// a warp meet in a bank, and reads some before it writes any. `to`, `tails`: of the group's first element.
-template <bool kSplit, class T, class Source>
-__device__ __forceinline__ void pack_group(const PackedPlan& p, const Source& source, uint4* to, uint4* tails,
-                                           int thread) {
-  constexpr int kChannels = 16 / sizeof(T), kElements = Word<T>::kElements, kItems = 16 / kChannels;
-  const int words = p.length / kElements;
+/// Packs elements of the line, of a channel group each: `load(i, values)` reads element i, and a thread reads some
+/// before it writes any, so that one waits for all. `to`, `tails`: of the group's first element. Neither reads nor
+/// writes of a warp meet in a bank.
+template <bool kSplit, class T, class Load>
+__device__ __forceinline__ void pack_elements(const PackedPlan& p, const Load& load, uint4* to, uint4* tails,
+                                              int thread) {
+  constexpr int kChannels = 16 / sizeof(T), kItems = 16 / kChannels;
 #pragma unroll 1
-  for (int first = thread; first < words; first += kItems * kPackers) {
-    Word<T> values[kItems][kChannels];
-#pragma unroll
-    for (int item = 0; item < kItems; ++item) source.load(min(first + item * kPackers, words - 1), values[item]);
+  for (int first = thread; first < p.length; first += kItems * kPackers) {
+    T values[kItems][kChannels];
 #pragma unroll
     for (int item = 0; item < kItems; ++item) {
       const int i = first + item * kPackers;
-      if (i >= words) break;
-      uint4 units[kElements], unit_tails[kElements];
+      if (i < p.length) load(i, values[item]);
+    }
 #pragma unroll
-      for (int k = 0; k < kElements; ++k) {
-        T element[kChannels];
-#pragma unroll
-        for (int c = 0; c < kChannels; ++c) element[c] = values[item][c].values[k];
-        pack_units<kSplit>(element, units[k], unit_tails[k]);
-      }
-      if constexpr (kElements == 1) {
-        to[i] = units[0];
-        if constexpr (kSplit) tails[i] = unit_tails[0];
-      } else {
-        // Of eight threads that write at once, half begin with the second element.
-        const int second = thread / 4 % 2;
-        to[2 * i + second] = second != 0 ? units[1] : units[0];
-        to[2 * i + 1 - second] = second != 0 ? units[0] : units[1];
-      }
+    for (int item = 0; item < kItems; ++item) {
+      const int i = first + item * kPackers;
+      if (i >= p.length) break;
+      uint4 units, unit_tails;
+      pack_units<kSplit>(values[item], units, unit_tails);
+      to[i] = units;
+      if constexpr (kSplit) tails[i] = unit_tails;
     }
   }
+}
+
+/// Packs the group that the copy engine left in `raw`. Halves are transposed by whole warps, eight elements of eight
+/// channels at once.
+template <bool kSplit, class T>
+__device__ __forceinline__ void pack_raw(const PackedPlan& p, const T* raw, uint4* to, uint4* tails, int thread) {
+  const int segment_rest = (16 / static_cast<int>(sizeof(T)) - 1) * p.segment;
+  const auto place_of = [&](int i) {
+    return static_cast<int>(p.segment_divider.divide(static_cast<unsigned>(i))) * segment_rest + i;
+  };
+  if constexpr (sizeof(T) == 4) {
+    const auto load = [&](int i, T(&values)[4]) {
+      const T* from = raw + place_of(i);
+#pragma unroll
+      for (int c = 0; c < 4; ++c) values[c] = from[c * p.segment];
+    };
+    pack_elements<kSplit, T>(p, load, to, tails, thread);
+  } else {
+    // A lane's address is that of one channel's eight elements, and of one packed element.
+    const int lane = thread % 32, row = lane % 8, column = lane / 8 * 8;
+    const std::uint32_t from = ptx::shared_address(raw) + 2 * (row * p.segment), target = ptx::shared_address(to);
+#pragma unroll 2
+    for (int first = thread - lane; first < p.length; first += kPackers) {
+      // Past the end, the last elements once more.
+      const int i = min(first + column, p.length - 8);
+      std::uint32_t units[4];
+      ptx::load_matrices_transposed(units, from + 2 * place_of(i));
+      ptx::store_matrices(target + 16 * (i + row), units);
+    }
+  }
+}
+
+/// Packs a group from global memory, where the copy engine cannot read it. `channel`: the group's first.
+template <bool kSplit, class T>
+__device__ __forceinline__ void pack_global(const PackedPlan& p, const LineTile& tile, const T* source, int channel,
+                                            uint4* to, uint4* tails, int thread) {
+  constexpr int kChannels = 16 / sizeof(T);
+  const std::int64_t plane = static_cast<std::int64_t>(p.h.source) * p.w.source;
+  const auto load = [&](int i, T(&values)[kChannels]) {
+    const LinePlace place = line_place(p, tile.first + i);
+    const int row = place.row + p.h.offset[0], column = place.column + tile.column + p.first_column;
+    const bool inside = place.sample < p.batch && static_cast<unsigned>(row) < static_cast<unsigned>(p.h.source) &&
+                        static_cast<unsigned>(column) < static_cast<unsigned>(p.w.source);
+    const T* from = source + ((place.sample * p.groups + tile.group) * p.source_channels + channel) * plane +
+                    static_cast<std::int64_t>(row) * p.w.source + column;
+#pragma unroll
+    for (int c = 0; c < kChannels; ++c) {
+      values[c] = inside && channel + c < p.source_channels ? from[c * plane] : from_float<T>(0.0F);
+    }
+  };
+  pack_elements<kSplit, T>(p, load, to, tails, thread);
 }
 
 /// Packs a tile's source, group by group. `thread`: of the packers.
@@ -189,14 +181,12 @@ __device__ __forceinline__ void pack_source(const PackedPlan& p, const LineTile&
     auto* const to = reinterpret_cast<uint4*>(shared.packed + stage.place * p.stage_bytes()) + group % 2 * p.length;
     if (operands.vectors) {
       ptx::mbarrier_wait(shared.raw_full + 8 * raw.place, raw.parity);
-      const auto* from = reinterpret_cast<const Word<T>*>(shared.raw + raw.place * p.group_bytes());
-      pack_group<kSplit, T>(p, RawSource<T>{p, from}, to, to + 2 * p.length, thread);
+      pack_raw<kSplit>(p, reinterpret_cast<const T*>(shared.raw + raw.place * p.group_bytes()), to, to + 2 * p.length,
+                       thread);
       ptx::mbarrier_arrive(shared.raw_empty + 8 * raw.place);
       raw.advance(p.raw_groups);
     } else {
-      const int channel = group * p.group_channels();
-      pack_group<kSplit, T>(p, GlobalSource<T>{p, tile, operands.source, channel, p.source_channels - channel}, to,
-                            to + 2 * p.length, thread);
+      pack_global<kSplit>(p, tile, operands.source, group * p.group_channels(), to, to + 2 * p.length, thread);
     }
     if (group % 2 != 0) {
       ptx::fence_async_proxy();

@@ -48,6 +48,40 @@ inline void load_matrices(std::uint32_t (&units)[4], std::uint32_t address) {
     }
   });
 }
+inline void load_matrices_transposed(std::uint32_t (&units)[4], std::uint32_t address) {
+  if (address % 16 != 0) throw std::runtime_error("emulated ldmatrix: unaligned");
+  struct Lane {
+    std::uint32_t* units;
+    std::uint32_t address;
+  } lane{units, address};
+  emulation::warp_collective(&lane, [](void* const* lanes) {
+    const auto of = [&](int i) -> const Lane& { return *static_cast<const Lane*>(lanes[i]); };
+    for (int matrix = 0; matrix < 4; ++matrix) {
+      for (int i = 0; i < 32; ++i) {
+        const auto half = [&](int row) {
+          return load_shared_half(of(8 * matrix + row).address + 2 * static_cast<std::uint32_t>(i / 4));
+        };
+        of(i).units[matrix] = half(i % 4 * 2) | half(i % 4 * 2 + 1) << 16;
+      }
+    }
+  });
+}
+inline void store_matrices(std::uint32_t address, const std::uint32_t (&units)[4]) {
+  if (address % 16 != 0) throw std::runtime_error("emulated stmatrix: unaligned");
+  struct Lane {
+    const std::uint32_t* units;
+    std::uint32_t address;
+  } lane{units, address};
+  emulation::warp_collective(&lane, [](void* const* lanes) {
+    const auto of = [&](int i) -> const Lane& { return *static_cast<const Lane*>(lanes[i]); };
+    for (int matrix = 0; matrix < 4; ++matrix) {
+      for (int i = 0; i < 32; ++i) {
+        const std::uint32_t to = of(8 * matrix + i / 4).address + 4 * static_cast<std::uint32_t>(i % 4);
+        std::memcpy(emulation::shared_pointer(to), &of(i).units[matrix], 4);
+      }
+    }
+  });
+}
 template <int kThreads>
 void barrier(int index) {
   emulation::block_barrier(index, kThreads);
