@@ -10,7 +10,7 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr std::int64_t kMaxSmemBytes = 113 * 1024;  // two blocks on a multiprocessor of sm_90
+constexpr std::int64_t kMaxSmemBytes = 227 * 1024;  // of a block of sm_90
 constexpr std::int32_t kMostSlotVectors = 8 * 1024 / 16;
 constexpr std::int32_t kUnit = 8;  // of segments, for the copy engine's alignment, and of tiles, for memory's
 constexpr std::int32_t kLeastRawGroups = 2;

@@ -21,12 +21,13 @@
 
 namespace adjoint::cuda {
 
-inline constexpr int kPackedMultipliers = 256;  // threads that multiply and store: two warpgroups
-inline constexpr int kPackers = 224;            // that pack the source; a warp besides has it and the filter copied
-inline constexpr int kPackedThreads = kPackedMultipliers + kPackers + 32;
+inline constexpr int kPackedTeams = 2;   // that take turns with a block's tiles
+inline constexpr int kPackedTeam = 256;  // threads that multiply a tile and store it: two warpgroups
+inline constexpr int kPackers = 224;     // that pack the source; a warp besides has it and the filter copied
+inline constexpr int kPackedThreads = kPackedTeams * kPackedTeam + kPackers + 32;
 /// wgmma's N.
 inline constexpr int kPackedColumns[] = {16, 32, 64};
-inline constexpr int kPackedStages = 2;       // of packed source
+inline constexpr int kPackedStages = 3;       // of packed source
 inline constexpr int kPackedFilterSlots = 3;  // that the filter passes through
 inline constexpr int kMostRawGroups = 6;
 inline constexpr int kMostSegment = 256;  // of the copy engine's box
@@ -67,18 +68,18 @@ struct PackedPlan : LinePlan {
   /// Of the filter as slots take it: [group of the convolution][stage][product].
   std::int64_t filter_products() const { return std::int64_t{products()} * stages() * groups; }
   std::int64_t workspace_bytes() const { return filter_products() * product_vectors() * 16; }
-  /// Of a block's tables: barriers, and every column's bias.
-  ADJOINT_HD std::int32_t table_bytes() const { return (kPackedBarrierBytes + 4 * columns + 127) / 128 * 128; }
-  /// That a block multiplies: the tile's, and what fills a product up.
-  ADJOINT_HD std::int32_t rows() const { return kPackedMultipliers / 128 * 64 * packed_m_tiles(columns, parts > 1); }
+  /// Of a block's tables: barriers, and every column's bias for each team.
+  ADJOINT_HD std::int32_t table_bytes() const {
+    return (kPackedBarrierBytes + 4 * kPackedTeams * columns + 127) / 128 * 128;
+  }
+  /// That a team multiplies: the tile's, and what fills a product up.
+  ADJOINT_HD std::int32_t rows() const { return kPackedTeam / 128 * 64 * packed_m_tiles(columns, parts > 1); }
   /// Results on their way out, [column][position]; 4 modulo 32, so that a fragment's pattern hits each bank once.
   ADJOINT_HD std::int32_t out_pitch() const { return rows() + 4; }
-  /// The source packed and as it lies, and the filter's slots; in the end, in their place, the results.
+  /// Tables, the source packed and as it lies, the filter's slots, and results.
   ADJOINT_HD std::int32_t smem_bytes() const {
-    const std::int32_t out = 4 * columns * out_pitch();
-    const std::int32_t operands =
-        kPackedStages * stage_bytes() + raw_groups * group_bytes() + kPackedFilterSlots * 16 * slot_vectors();
-    return table_bytes() + (operands > out ? operands : out);
+    return table_bytes() + kPackedStages * stage_bytes() + raw_groups * group_bytes() +
+           kPackedFilterSlots * 16 * slot_vectors() + 4 * columns * out_pitch();
   }
 };
 

@@ -23,14 +23,14 @@ line::Operands<T> line_operands(const LinePlan& plan, const ConvProblem& problem
           rows_aligned(problem.first, plan.w.source * kSize, 16)};
 }
 
-/// One block a tile of the plan.
 template <class Plan, class Operands>
-void launch_line(void (*kernel)(Plan, Operands), const Plan& plan, int threads, int device, const Operands& operands) {
+void launch_line(void (*kernel)(Plan, Operands), const Plan& plan, std::int64_t blocks, int threads, int device,
+                 const Operands& operands) {
   const DeviceGuard guard(device);
   const auto smem_bytes = static_cast<std::size_t>(plan.smem_bytes());
   allow_smem(kernel, smem_bytes);
-  launch(kernel, {dim3(static_cast<unsigned>(plan.blocks())), dim3(static_cast<unsigned>(threads)), smem_bytes}, device,
-         plan, operands);
+  launch(kernel, {dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)), smem_bytes}, device, plan,
+         operands);
 }
 
 }  // namespace adjoint::cuda

@@ -10,7 +10,8 @@ namespace adjoint::cuda {
 template <DType kDType>
 void run_narrow(const NarrowPlan& plan, const ConvProblem& problem) {
   using T = FloatElement<kDType>;
-  launch_line(narrow::select<T>(plan), plan, kNarrowThreads, problem.device, line_operands<T>(plan, problem));
+  launch_line(narrow::select<T>(plan), plan, plan.blocks(), kNarrowThreads, problem.device,
+              line_operands<T>(plan, problem));
 }
 
 }  // namespace adjoint::cuda

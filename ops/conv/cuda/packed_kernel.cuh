@@ -1,8 +1,9 @@
 // conv and conv_transpose with few columns and several taps, by wgmma from shared memory (packed_plan.h tells how the
-// work is cut). Roles of a block's warpgroups: two multiply, each its half of the tile's positions, and store; of the
-// others, all but a warp pack the source, and one thread of that has it, and the filter, copied. The source's groups,
-// its packed stages and the filter's slots are rings with a full and an empty mbarrier a place. Two blocks share a
-// multiprocessor, so that one's stores fall into the other's products.
+// work is cut). A block stays on its multiprocessor and takes every gridDim'th tile. Roles of its warpgroups: two teams
+// of two multiply and store, a tile each in turn, so that one's stores fall into the other's products; of the rest, all
+// but a warp pack the source, and one thread of that has it, and the filter, copied. The source's groups, its packed
+// stages and the filter's slots are rings with a full and an empty mbarrier a place, through which tiles follow each
+// other. No sum depends on the grid.
 #pragma once
 
 #include <adjoint/ops/conv/packed_plan.h>
@@ -34,6 +35,7 @@ struct Multiplier {
   float sums[kMTiles][kColumns / 2] = {};
   /// Where float32 is split: the sums of a slot's products are added to these by ordinary instructions, which round.
   float totals[kSplit ? kMTiles : 1][kSplit ? kColumns / 2 : 1] = {};
+  Turn stage, slot;
 
   __device__ __forceinline__ const auto& results() const {
     if constexpr (kSplit) {
@@ -76,14 +78,18 @@ struct Multiplier {
     const std::uint64_t source = moved(wgmma::matrix_descriptor(ptx::shared_address(shared.packed), 16 * p.length),
                                        first + p.offset_place(0, 0));
     const std::uint64_t filter = wgmma::matrix_descriptor(ptx::shared_address(shared.filter), 16 * kColumns);
-    Turn stage, slot;
+    // Barriers of what the products under way read; 0: none.
+    std::uint32_t used_stage = 0, used_slot = 0;
+    const auto release = [&] {
+      if (used_slot != 0) ptx::mbarrier_arrive(used_slot);
+      if (used_stage != 0) ptx::mbarrier_arrive(used_stage);
+    };
     int accumulate = 0;
 #pragma unroll 1
     for (int index = 0; index < stages; ++index) {
       ptx::mbarrier_wait(shared.source_full + 8 * stage.place, stage.parity);
       std::uint64_t a = moved(source, stage.place * (p.stage_bytes() / 16));
       int row_left = row_products;
-      std::uint32_t used_slot = 0;  // the barrier of the slot whose products may still be under way; 0: none
 #pragma unroll 1
       for (int left = products; left > 0; left -= p.slot_products) {
         ptx::mbarrier_wait(shared.filter_full + 8 * slot.place, slot.parity);
@@ -113,17 +119,35 @@ struct Multiplier {
           }
         }
         if constexpr (!kSplit) wgmma::wait<1>();
-        if (used_slot != 0) ptx::mbarrier_arrive(used_slot);
+        release();
         used_slot = shared.filter_empty + 8 * slot.place;
+        used_stage = 0;
         slot.advance(kPackedFilterSlots);
       }
-      // The packers need the stage more than the tensor cores need a next product from this warpgroup.
-      wgmma::wait<0>();
-      ptx::mbarrier_arrive(used_slot);
-      ptx::mbarrier_arrive(shared.source_empty + 8 * stage.place);
+      used_stage = shared.source_empty + 8 * stage.place;
       stage.advance(kPackedStages);
     }
+    ptx::mbarrier_arrive(shared.begun);
+    wgmma::wait<0>();
+    release();
     pin_sums();
+  }
+
+  /// Past another team's tile.
+  __device__ __forceinline__ void skip_tile(const PackedPlan& p) {
+    const int slots = (p.products() + p.slot_products - 1) / p.slot_products;
+    stage.skip(p.stages(), kPackedStages);
+    slot.skip(p.stages() * slots, kPackedFilterSlots);
+  }
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int j = 0; j < kMTiles; ++j) {
+#pragma unroll
+      for (int i = 0; i < kColumns / 2; ++i) {
+        if constexpr (kSplit) totals[j][i] = 0;
+      }
+    }
   }
 };
 
@@ -152,10 +176,9 @@ __device__ __forceinline__ void stage_results(const PackedPlan& p, const float (
 /// What is added to every column: a result's bias once, to the first of its offsets.
 template <class T>
 __device__ __forceinline__ void fill_biases(const PackedPlan& p, const LineTile& tile, const Operands<T>& operands,
-                                            float* biases) {
-  for (int m = static_cast<int>(threadIdx.x); m < p.columns; m += kPackedThreads) {
-    biases[m] = m < p.group_results() ? line::bias_of(p, tile, operands, line_result(p, m).channel) : 0.0F;
-  }
+                                            float* biases, int thread) {
+  if (thread >= p.columns) return;
+  biases[thread] = thread < p.group_results() ? line::bias_of(p, tile, operands, line_result(p, thread).channel) : 0.0F;
 }
 
 /// One result of every channel, a plane apart. `out`: of the first; `pitch`: from one to the next; `stacked`: to the
@@ -197,13 +220,13 @@ __device__ __forceinline__ void store_channels(const PackedPlan& p, const Operan
   }
 }
 
-/// The tile's results, by the threads that multiplied, along the results' rows.
+/// The tile's results, by its team, along the results' rows.
 template <bool kPlain, class T>
 __device__ __forceinline__ void store_results(const PackedPlan& p, const LineTile& tile, const Operands<T>& operands,
-                                              const float* out) {
+                                              const float* out, int thread) {
   const int pitch = p.out_pitch(), row = p.w.phases * pitch, stacked = p.group_results() * pitch + p.stack_step;
 #pragma unroll 1
-  for (int i = static_cast<int>(threadIdx.x); i < p.tile_positions * p.w.phases; i += kPackedMultipliers) {
+  for (int i = thread; i < p.tile_positions * p.w.phases; i += kPackedTeam) {
     int phase_w = i;
     const int position = p.phase_divider.split(phase_w);
     const line::ResultPlace place = line::find_results(p, tile, tile.first + position);
@@ -217,53 +240,67 @@ __device__ __forceinline__ void store_results(const PackedPlan& p, const LineTil
   }
 }
 
+/// A team's tiles: of the block's, every kPackedTeams'th from the `team`th on.
 template <Arithmetic kArithmetic, int kColumns>
 __device__ __forceinline__ void multiply_and_store(
-    const PackedPlan& p, const LineTile& tile,
-    const Operands<typename ArithmeticTraits<kArithmetic>::Element>& operands, const Shared& shared, int warpgroup) {
-  constexpr int kBarrier = 1;
+    const PackedPlan& p, const Operands<typename ArithmeticTraits<kArithmetic>::Element>& operands,
+    const Shared& shared, int team, int warpgroup) {
   Multiplier<kArithmetic, kColumns> multiplier;
-  const int first = warpgroup * 64 * multiplier.kMTiles;
-  multiplier.multiply_tile(p, shared, first);
-  // Nobody multiplies what results now overwrite.
-  ptx::barrier<kPackedMultipliers>(kBarrier);
-  float* const out = reinterpret_cast<float*>(shared.packed);
-  stage_results<kColumns, multiplier.kMTiles>(p, multiplier.results(), shared.biases, out + first);
-  ptx::barrier<kPackedMultipliers>(kBarrier);
-  if (operands.activate.is_none() && operands.linear == nullptr) {
-    store_results<true>(p, tile, operands, out);
-  } else {
-    store_results<false>(p, tile, operands, out);
+  const int first = warpgroup * 64 * multiplier.kMTiles, thread = static_cast<int>(threadIdx.x) % kPackedTeam;
+  const int barrier = team + 1, tiles = static_cast<int>(p.blocks());
+  const bool plain = operands.activate.is_none() && operands.linear == nullptr;
+  float* const biases = shared.biases + team * kColumns;
+  for (int i = 0; i < team; ++i) multiplier.skip_tile(p);
+  // Of the tile before: a team's tiles are the odd ones of the block's, or the even ones.
+  const std::uint32_t parity = static_cast<std::uint32_t>(team + 1) & 1;
+  static_assert(kPackedTeams == 2);
+#pragma unroll 1
+  for (int index = first_tile() + team * tile_step(); index < tiles; index += kPackedTeams * tile_step()) {
+    const LineTile tile = line_tile(p, index);
+    fill_biases(p, tile, operands, biases, thread);
+    multiplier.clear();
+    // A barrier tells two phases apart: none is waited for before the other team has seen the last.
+    ptx::mbarrier_wait(shared.begun, parity);
+    multiplier.multiply_tile(p, shared, first);
+    ptx::mbarrier_wait(shared.stored, parity);
+    ptx::barrier<kPackedTeam>(barrier);
+    stage_results<kColumns, multiplier.kMTiles>(p, multiplier.results(), biases, shared.out + first);
+    ptx::barrier<kPackedTeam>(barrier);
+    if (plain) {
+      store_results<true>(p, tile, operands, shared.out, thread);
+    } else {
+      store_results<false>(p, tile, operands, shared.out, thread);
+    }
+    ptx::mbarrier_arrive(shared.stored);
+    multiplier.skip_tile(p);
   }
 }
 
 template <Arithmetic kArithmetic, int kColumns>
-__global__ void __launch_bounds__(kPackedThreads, 2)
+__global__ void __launch_bounds__(kPackedThreads, 1)
     packed_kernel(const __grid_constant__ PackedPlan p,
                   const __grid_constant__ Operands<typename ArithmeticTraits<kArithmetic>::Element> operands) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which nothing launches
-  const LineTile tile = line_tile(p, static_cast<int>(blockIdx.x));
   const Shared shared = shared_of(p);
-  fill_biases(p, tile, operands, shared.biases);
   if (threadIdx.x == 0) init_barriers(shared);
   __syncthreads();
 
   // What the loaders give up, the multipliers take: together what the block was started with.
-  constexpr int kAtStart = 65536 / 2 / kPackedThreads / 8 * 8, kLoaderRegisters = 40;
-  constexpr int kRegisters = 2 * kAtStart - kLoaderRegisters;
-  static_assert(kPackedThreads == 2 * kPackedMultipliers);
-  const int warp = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / 32, 0);
-  if (warp < kPackedMultipliers / 32) {
+  constexpr int kMultipliers = kPackedTeams * kPackedTeam, kLoaders = kPackedThreads - kMultipliers;
+  constexpr int kAtStart = 65536 / kPackedThreads / 8 * 8, kLoaderRegisters = 48;
+  constexpr int kRegisters = (kAtStart * kPackedThreads - kLoaderRegisters * kLoaders) / kMultipliers / 8 * 8;
+  const int warpgroup = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / 128, 0);
+  if (warpgroup >= kMultipliers / 128) {
+    ptx::lower_register_limit<kLoaderRegisters>();
+    const int thread = static_cast<int>(threadIdx.x) - kMultipliers;
+    if (thread < kPackers) {
+      pack_sources<ArithmeticTraits<kArithmetic>::kSplit>(p, operands, shared, thread);
+    } else if (thread == kPackers) {
+      copy_operands(p, operands, shared);
+    }
+  } else {
     ptx::raise_register_limit<kRegisters>();
-    multiply_and_store<kArithmetic, kColumns>(p, tile, operands, shared, warp / 4);
-    return;
-  }
-  ptx::lower_register_limit<kLoaderRegisters>();
-  const int thread = static_cast<int>(threadIdx.x) - kPackedMultipliers;
-  if (thread < kPackers) {
-    pack_source<ArithmeticTraits<kArithmetic>::kSplit>(p, tile, operands, shared, thread);
-  } else if (thread == kPackers) {
-    copy_operands(p, tile, operands, shared);
+    multiply_and_store<kArithmetic, kColumns>(p, operands, shared, warpgroup / 2, warpgroup % 2);
   }
 #endif
 }

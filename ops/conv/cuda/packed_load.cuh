@@ -23,8 +23,11 @@ struct Operands : line::Operands<T> {
 struct Shared {
   // Shared addresses of mbarriers, one a place of each ring.
   std::uint32_t raw_full, raw_empty, source_full, source_empty, filter_full, filter_empty;
-  float* biases;                         // [column]
+  // Of tiles, a phase each: all products are begun; `out` is stored.
+  std::uint32_t begun, stored;
+  float* biases;                         // [team][column]
   unsigned char *raw, *packed, *filter;  // groups, stages and slots
+  float* out;                            // [column][position]
 };
 
 __device__ __forceinline__ Shared shared_of(const PackedPlan& p) {
@@ -36,12 +39,15 @@ __device__ __forceinline__ Shared shared_of(const PackedPlan& p) {
   shared.source_empty = shared.source_full + 8 * kPackedStages;
   shared.filter_full = shared.source_empty + 8 * kPackedStages;
   shared.filter_empty = shared.filter_full + 8 * kPackedFilterSlots;
-  static_assert(16 * (kMostRawGroups + kPackedStages + kPackedFilterSlots) <= kPackedBarrierBytes);
+  shared.begun = shared.filter_empty + 8 * kPackedFilterSlots;
+  shared.stored = shared.begun + 8;
+  static_assert(16 * (kMostRawGroups + kPackedStages + kPackedFilterSlots + 1) <= kPackedBarrierBytes);
   shared.biases = reinterpret_cast<float*>(smem + kPackedBarrierBytes);
   // Positions past the tile's read what lies after the last stage.
   shared.packed = smem + p.table_bytes();
   shared.raw = shared.packed + kPackedStages * p.stage_bytes();
   shared.filter = shared.raw + p.raw_groups * p.group_bytes();
+  shared.out = reinterpret_cast<float*>(shared.filter + kPackedFilterSlots * 16 * p.slot_vectors());
   return shared;
 }
 
@@ -52,12 +58,14 @@ __device__ __forceinline__ void init_barriers(const Shared& shared) {
   }
   for (int i = 0; i < kPackedStages; ++i) {
     ptx::mbarrier_init(shared.source_full + 8 * i, kPackers);
-    ptx::mbarrier_init(shared.source_empty + 8 * i, kPackedMultipliers);
+    ptx::mbarrier_init(shared.source_empty + 8 * i, kPackedTeam);
   }
   for (int i = 0; i < kPackedFilterSlots; ++i) {
     ptx::mbarrier_init(shared.filter_full + 8 * i, 1);
-    ptx::mbarrier_init(shared.filter_empty + 8 * i, kPackedMultipliers);
+    ptx::mbarrier_init(shared.filter_empty + 8 * i, kPackedTeam);
   }
+  ptx::mbarrier_init(shared.begun, kPackedTeam);
+  ptx::mbarrier_init(shared.stored, kPackedTeam);
   ptx::fence_mbarrier_init();
 }
 
@@ -70,6 +78,12 @@ struct Turn {
     if (++place < places) return;
     place = 0;
     parity ^= 1;
+  }
+  /// As often as that.
+  __device__ __forceinline__ void skip(int turns, int places) {
+    place += turns;
+    parity ^= static_cast<std::uint32_t>(place / places) & 1;
+    place %= places;
   }
 };
 
@@ -100,7 +114,7 @@ __device__ __forceinline__ void pack_elements(const PackedPlan& p, const Load& l
   constexpr int kChannels = 16 / sizeof(T), kItems = 16 / kChannels;
 #pragma unroll 1
   for (int first = thread; first < p.length; first += kItems * kPackers) {
-    T values[kItems][kChannels];
+    T values[kItems][kChannels] = {};
 #pragma unroll
     for (int item = 0; item < kItems; ++item) {
       const int i = first + item * kPackers;
@@ -169,48 +183,61 @@ __device__ __forceinline__ void pack_global(const PackedPlan& p, const LineTile&
   pack_elements<kSplit, T>(p, load, to, tails, thread);
 }
 
-/// Packs a tile's source, group by group. `thread`: of the packers.
+/// A block's tiles: every gridDim'th.
+__device__ __forceinline__ int first_tile() { return static_cast<int>(blockIdx.x); }
+__device__ __forceinline__ int tile_step() { return static_cast<int>(gridDim.x); }
+
+/// Packs the source of a block's tiles, group by group. `thread`: of the packers.
 template <bool kSplit, class T>
-__device__ __forceinline__ void pack_source(const PackedPlan& p, const LineTile& tile, const Operands<T>& operands,
-                                            const Shared& shared, int thread) {
-  const int groups = 2 * p.stages();
+__device__ __forceinline__ void pack_sources(const PackedPlan& p, const Operands<T>& operands, const Shared& shared,
+                                             int thread) {
+  const int groups = 2 * p.stages(), tiles = static_cast<int>(p.blocks());
   Turn raw, stage;
 #pragma unroll 1
-  for (int group = 0; group < groups; ++group) {
-    if (group % 2 == 0) ptx::mbarrier_wait(shared.source_empty + 8 * stage.place, stage.parity ^ 1);
-    auto* const to = reinterpret_cast<uint4*>(shared.packed + stage.place * p.stage_bytes()) + group % 2 * p.length;
-    if (operands.vectors) {
-      ptx::mbarrier_wait(shared.raw_full + 8 * raw.place, raw.parity);
-      pack_raw<kSplit>(p, reinterpret_cast<const T*>(shared.raw + raw.place * p.group_bytes()), to, to + 2 * p.length,
-                       thread);
-      ptx::mbarrier_arrive(shared.raw_empty + 8 * raw.place);
-      raw.advance(p.raw_groups);
-    } else {
-      pack_global<kSplit>(p, tile, operands.source, group * p.group_channels(), to, to + 2 * p.length, thread);
-    }
-    if (group % 2 != 0) {
-      ptx::fence_async_proxy();
-      ptx::mbarrier_arrive(shared.source_full + 8 * stage.place);
-      stage.advance(kPackedStages);
+  for (int index = first_tile(); index < tiles; index += tile_step()) {
+#pragma unroll 1
+    for (int group = 0; group < groups; ++group) {
+      if (group % 2 == 0) ptx::mbarrier_wait(shared.source_empty + 8 * stage.place, stage.parity ^ 1);
+      auto* const to = reinterpret_cast<uint4*>(shared.packed + stage.place * p.stage_bytes()) + group % 2 * p.length;
+      uint4* const tails = to + 2 * p.length;
+      if (operands.vectors) {
+        ptx::mbarrier_wait(shared.raw_full + 8 * raw.place, raw.parity);
+        const auto* const from = reinterpret_cast<const T*>(shared.raw + raw.place * p.group_bytes());
+        pack_raw<kSplit>(p, from, to, tails, thread);
+        ptx::mbarrier_arrive(shared.raw_empty + 8 * raw.place);
+        raw.advance(p.raw_groups);
+      } else {
+        pack_global<kSplit>(p, line_tile(p, index), operands.source, group * p.group_channels(), to, tails, thread);
+      }
+      if (group % 2 != 0) {
+        ptx::fence_async_proxy();
+        ptx::mbarrier_arrive(shared.source_full + 8 * stage.place);
+        stage.advance(kPackedStages);
+      }
     }
   }
 }
 
-/// Has the tile's source and filter copied, the source raw_groups groups ahead; one thread.
+/// Has the source of a block's tiles copied, group by group; one thread.
 template <class T>
-__device__ __forceinline__ void copy_operands(const PackedPlan& p, const LineTile& tile, const Operands<T>& operands,
-                                              const Shared& shared) {
-  const int stages = p.stages(), rows = p.plane / p.pitch;
-  const LinePlace first = line_place(p, tile.first);
-  int next_group = operands.vectors ? 0 : 2 * stages;
-  Turn raw, slot;
-  const auto copy_group = [&] {
+struct SourceCopies {
+  const PackedPlan& p;
+  const Operands<T>& operands;
+  const Shared& shared;
+  int index;      // of the tile
+  int group = 0;  // the next
+  Turn raw;
+
+  __device__ __forceinline__ void copy_next() {
+    if (index >= static_cast<int>(p.blocks())) return;
+    const LineTile tile = line_tile(p, index);
+    const LinePlace first = line_place(p, tile.first);
     const std::uint32_t full = shared.raw_full + 8 * raw.place;
     ptx::mbarrier_wait(shared.raw_empty + 8 * raw.place, raw.parity ^ 1);
     ptx::mbarrier_arrive_expect_bytes(full, p.group_bytes());
     std::uint32_t to = ptx::shared_address(shared.raw) + raw.place * p.group_bytes();
-    const int column = tile.column + p.first_column;
-    int at[kTensorMapAxes] = {column, first.row + p.h.offset[0], next_group * p.group_channels(),
+    const int column = tile.column + p.first_column, rows = p.plane / p.pitch;
+    int at[kTensorMapAxes] = {column, first.row + p.h.offset[0], group * p.group_channels(),
                               static_cast<int>(tile.group), first.sample};
 #pragma unroll 1
     for (int i = 0; i < p.segments; ++i, to += 16 * p.segment) {
@@ -223,38 +250,51 @@ __device__ __forceinline__ void copy_operands(const PackedPlan& p, const LineTil
       ++at[4];
     }
     raw.advance(p.raw_groups);
-    ++next_group;
-  };
-  for (int i = 0; i < p.raw_groups && next_group < 2 * stages; ++i) copy_group();
-  const uint4* filter = operands.packed + tile.group * stages * p.products() * p.product_vectors();
+    if (++group < 2 * p.stages()) return;
+    group = 0;
+    index += tile_step();
+  }
+};
+
+/// Has the operands of a block's tiles copied, the source raw_groups groups ahead; one thread.
+template <class T>
+__device__ __forceinline__ void copy_operands(const PackedPlan& p, const Operands<T>& operands, const Shared& shared) {
+  const int stages = p.stages(), tiles = static_cast<int>(p.blocks());
+  SourceCopies<T> sources{p, operands, shared, operands.vectors ? first_tile() : tiles};
+  for (int i = 0; i < p.raw_groups; ++i) sources.copy_next();
+  Turn slot;
 #pragma unroll 1
-  for (int stage = 0; stage < stages; ++stage) {
+  for (int index = first_tile(); index < tiles; index += tile_step()) {
+    const uint4* filter = operands.packed + line_tile(p, index).group * stages * p.products() * p.product_vectors();
 #pragma unroll 1
-    for (int left = p.products(); left > 0; left -= p.slot_products) {
-      const int vectors = min(p.slot_products, left) * p.product_vectors();
-      const std::uint32_t full = shared.filter_full + 8 * slot.place;
-      ptx::mbarrier_wait(shared.filter_empty + 8 * slot.place, slot.parity ^ 1);
-      ptx::mbarrier_arrive_expect_bytes(full, 16 * vectors);
-      ptx::bulk_copy(ptx::shared_address(shared.filter) + slot.place * 16 * p.slot_vectors(), filter, 16 * vectors,
-                     full);
-      filter += vectors;
-      slot.advance(kPackedFilterSlots);
+    for (int stage = 0; stage < stages; ++stage) {
+#pragma unroll 1
+      for (int left = p.products(); left > 0; left -= p.slot_products) {
+        const int vectors = min(p.slot_products, left) * p.product_vectors();
+        const std::uint32_t full = shared.filter_full + 8 * slot.place;
+        ptx::mbarrier_wait(shared.filter_empty + 8 * slot.place, slot.parity ^ 1);
+        ptx::mbarrier_arrive_expect_bytes(full, 16 * vectors);
+        ptx::bulk_copy(ptx::shared_address(shared.filter) + slot.place * 16 * p.slot_vectors(), filter, 16 * vectors,
+                       full);
+        filter += vectors;
+        slot.advance(kPackedFilterSlots);
+      }
+      sources.copy_next();
+      sources.copy_next();
     }
-#pragma unroll 1
-    for (int i = 0; i < 2 && next_group < 2 * stages; ++i) copy_group();
   }
 }
 
 /// The filter as it passes through the slots: a block a product.
 template <bool kSplit, class T>
-__global__ void __launch_bounds__(kPackedThreads)
+__global__ void __launch_bounds__(2 * kPackedColumns[2])
     pack_filter_kernel(const __grid_constant__ PackedPlan p, const T* filter, uint4* packed) {
   constexpr int kChannels = 16 / sizeof(T);
   const int block = static_cast<int>(blockIdx.x), product = block % p.products(), stage = block / p.products();
   const int offset_h = product / p.row_products(), offset_w = product % p.row_products() * p.stack;
   packed += block * static_cast<std::int64_t>(p.product_vectors());
   filter += stage / p.stages() * p.filter_group;
-  for (int i = static_cast<int>(threadIdx.x); i < 2 * p.columns; i += kPackedThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < 2 * p.columns; i += static_cast<int>(blockDim.x)) {
     const int column = i % p.columns, m = column % p.group_results(), stacked = column / p.group_results();
     const int place = stacked < p.stack ? line::filter_place(p, m, offset_h, offset_w + stacked) : -1;
     const int channel = (stage % p.stages() * 2 + i / p.columns) * kChannels;

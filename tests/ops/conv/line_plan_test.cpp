@@ -192,7 +192,7 @@ TEST(NarrowPlan, PaysForImagesAndSoundAndNotForManyResultsOrSmallProblems) {
   EXPECT_FALSE(pays(fsrcnn, false)) << "one block on one multiprocessor";
 }
 
-TEST(PackedPlan, StaysInsideHalfAMultiprocessorAndItsDescriptors) {
+TEST(PackedPlan, StaysInsideSharedMemoryAndItsDescriptors) {
   int planned = 0;
   for (std::int64_t width = 1; width <= 9000; width = width * 5 / 4 + 1) {
     for (const std::int64_t kernel : {1, 3, 7}) {
@@ -203,7 +203,7 @@ TEST(PackedPlan, StaysInsideHalfAMultiprocessorAndItsDescriptors) {
           PackedPlan plan;
           if (!cuda::plan_packed(g, true, bytes, split, plan)) continue;
           ++planned;
-          EXPECT_LE(plan.smem_bytes(), 113 * 1024);
+          EXPECT_LE(plan.smem_bytes(), 227 * 1024);
           EXPECT_LT(plan.length, 1 << 14) << "a descriptor counts 16 bytes in 14 bits";
           EXPECT_GE(plan.raw_groups, 2);
           EXPECT_GE(plan.w.offsets, kernel);
