@@ -1,6 +1,7 @@
 // Chooses columns, tiles and slots of the kernel for few columns and several taps.
 #include <adjoint/ops/conv/ceil_div.h>
 #include <adjoint/ops/conv/packed_plan.h>
+#include <adjoint/ops/conv/tensor_core_clocks.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +15,7 @@ constexpr std::int64_t kMaxSmemBytes = 227 * 1024;  // of a block of sm_90
 constexpr std::int32_t kMostSlotVectors = 8 * 1024 / 16;
 constexpr std::int32_t kUnit = 8;  // of segments, for the copy engine's alignment, and of tiles, for memory's
 constexpr std::int32_t kLeastRawGroups = 2;
+constexpr double kSharedBytesPerClock = 128;
 
 /// Between neighbouring offsets of an axis; -1 where that differs.
 std::int32_t offset_step(const LineAxis& a) {
@@ -30,44 +32,34 @@ double product_clocks(const PackedPlan& p) {
   return (p.parts > 1 ? 3 : 1) * std::max(p.columns / 2.0, 16 + p.columns / 4.0);
 }
 
-bool set_columns(PackedPlan& p) {
+/// So many offsets of a row in one product. False where their results are more than columns. An offset that only fills
+/// a product up lets infinity and NaN reach one position further: one such, next to the others, is the most.
+bool stack_offsets(PackedPlan& p, std::int32_t stack) {
+  const std::int32_t offsets = p.w.offsets, filled = static_cast<std::int32_t>(ceil_div(offsets, stack)) * stack;
+  if (filled > offsets + (p.stack_step == 1 ? 1 : 0) || filled > kLineMaxOffsets) return false;
   const auto columns =
-      std::lower_bound(std::begin(kPackedColumns), std::end(kPackedColumns), p.group_results() * p.stack);
+      std::lower_bound(std::begin(kPackedColumns), std::end(kPackedColumns), p.group_results() * stack);
   if (columns == std::end(kPackedColumns)) return false;
   p.columns = *columns;
-  return true;
-}
-
-/// Columns, and how many offsets of a row are stacked: what takes the fewest clocks a position. An offset that only
-/// fills a product up lets infinity and NaN reach one position further: one such, next to the others, is the most.
-bool choose_columns(PackedPlan& p) {
-  const std::int32_t offsets = p.w.offsets;
-  double least = std::numeric_limits<double>::infinity();
-  std::int32_t stack = 0;
-  for (p.stack = 1; p.stack <= offsets && set_columns(p); ++p.stack) {
-    const std::int32_t products = (offsets + p.stack - 1) / p.stack, filled = products * p.stack;
-    if (filled > offsets + (p.stack_step == 1 ? 1 : 0) || filled > kLineMaxOffsets) continue;
-    const double clocks = products * product_clocks(p);
-    if (clocks >= least) continue;
-    least = clocks;
-    stack = p.stack;
-  }
-  if (stack == 0) return false;
   p.stack = stack;
-  set_columns(p);
-  for (; p.w.offsets % stack != 0; ++p.w.offsets) {
+  p.step_w = stack * p.stack_step;
+  for (; p.w.offsets < filled; ++p.w.offsets) {
     p.w.offset[p.w.offsets] = p.w.offset[p.w.offsets - 1] + p.stack_step;
     for (auto& taps : p.w.tap) taps[p.w.offsets] = -1;
   }
-  p.results = p.group_results();
-  p.result_blocks = 1;
   return true;
 }
 
+/// Whole rows of offsets a slot where they fit, or parts of one.
 void choose_slots(PackedPlan& p) {
   const std::int32_t most = std::max(1, kMostSlotVectors / p.product_vectors());
-  const std::int64_t slots = ceil_div(p.products(), most);
-  p.slot_products = static_cast<std::int32_t>(ceil_div(p.products(), slots));
+  const std::int32_t columns = std::min(p.row_products(), p.parts > 1 ? std::min(most, kPackedSplitProducts) : most);
+  p.slot_columns = static_cast<std::int32_t>(ceil_div(p.row_products(), ceil_div(p.row_products(), columns)));
+  p.slot_rows = 1;
+  if (p.slot_columns == p.row_products()) {
+    const std::int64_t slots = ceil_div(p.h.offsets, std::max(1, most / p.slot_columns));
+    p.slot_rows = static_cast<std::int32_t>(ceil_div(p.h.offsets, slots));
+  }
 }
 
 /// Tiles whose rows take at most `most_pitch` elements of the line. False where they hold no position, or shared memory
@@ -97,23 +89,37 @@ bool place_columns(PackedPlan& p, std::int32_t most_pitch) {
   return p.smem_bytes() <= kMaxSmemBytes;
 }
 
-/// Of all tiles: clocks of their products, and of their source, of which eight units are 32 bytes and a multiprocessor
-/// draws some 20 a clock.
-double tile_cost(const PackedPlan& p) {
-  constexpr double kCopyClocks = 1.5;
-  const double tile = p.rows() / 64.0 * p.products() * product_clocks(p) + kCopyClocks * p.length;
+/// Of a tile: clocks of shared memory and the tensor cores, or, where it takes longer, of what a multiprocessor draws
+/// from the L2; results are stored meanwhile.
+double tile_clocks(const PackedPlan& p) {
+  constexpr double kTile = 500;
+  const double products = p.rows() / 64.0 * p.products() * product_clocks(p);
+  const double packing = p.length * 2 * 16 * (2.0 + p.parts) / kSharedBytesPerClock;
+  const double out =
+      4.0 * (p.columns * p.rows() + p.stack * p.group_results() * p.tile_positions) / kSharedBytesPerClock;
+  const double drawn = (p.products() * p.product_vectors() * 16.0 + 2.0 * p.group_bytes()) / kBytesPerClock;
+  return p.stages() * std::max(products + packing + out / p.stages(), drawn) + kTile;
+}
+
+/// Of all tiles. Those of the last wave count as one.
+double all_clocks(const PackedPlan& p) {
   const std::int64_t rows = p.batch * (std::int64_t{p.h.positions} + p.h.span());
-  return tile * p.column_tiles * static_cast<double>(ceil_div(rows, p.tile_positions / p.pitch));
+  return tile_clocks(p) * p.column_tiles * static_cast<double>(ceil_div(rows, p.tile_positions / p.pitch));
 }
 
 bool place_tiles(PackedPlan& p) {
   double least = std::numeric_limits<double>::infinity();
   PackedPlan best = p;
-  for (std::int32_t pitch = kUnit; pitch <= p.rows(); pitch += kUnit) {
-    PackedPlan tried = p;
-    if (!place_columns(tried, pitch) || tile_cost(tried) >= least) continue;
-    least = tile_cost(tried);
-    best = tried;
+  for (std::int32_t stack = 1; stack <= p.w.offsets; ++stack) {
+    PackedPlan stacked = p;
+    if (!stack_offsets(stacked, stack)) continue;
+    choose_slots(stacked);
+    for (std::int32_t pitch = kUnit; pitch <= stacked.rows(); pitch += kUnit) {
+      PackedPlan tried = stacked;
+      if (!place_columns(tried, pitch) || all_clocks(tried) >= least) continue;
+      least = all_clocks(tried);
+      best = tried;
+    }
   }
   p = best;
   p.segment_divider = Divider(static_cast<std::uint32_t>(std::max(1, p.segment)));
@@ -139,12 +145,11 @@ bool plan_packed(const ConvGeometry& g, bool transposed, std::int64_t element_by
   p.unit_channels = static_cast<std::int32_t>(4 / element_bytes);
   p.parts = split ? 2 : 1;
   if (!plan_line(g, transposed, element_bytes, p)) return false;
+  p.results = p.group_results();
+  p.result_blocks = 1;
   const std::int32_t step_h = offset_step(p.h);
   p.stack_step = offset_step(p.w);
-  if (step_h < 0 || p.stack_step < 0 || !choose_columns(p)) return false;
-  p.step_w = p.stack * p.stack_step;
-  choose_slots(p);
-  if (!place_tiles(p)) return false;
+  if (step_h < 0 || p.stack_step < 0 || !place_tiles(p)) return false;
   choose_raw_groups(p);
   p.step_h = step_h * p.pitch;
   return true;
@@ -160,13 +165,11 @@ TensorMapLayout packed_source_layout(const PackedPlan& p, const void* source, DT
 }
 
 bool packed_pays(const PackedPlan& p) {
-  // Fitted to measured times on an H200, two blocks a multiprocessor: a product of 64 positions and eight units, whose
-  // operands come from shared memory at 128 bytes a clock; loading and packing 16 bytes; a block; a result.
-  constexpr double kProduct = 0.8, kPack = 1.7, kBlock = 760, kStore = 0.15;
-  const double products = p.rows() / 64.0 * p.products();
-  const double stage = kProduct * product_clocks(p) * products + kPack * p.length * 2;
-  const double tile = p.stages() * stage + kBlock + kStore * p.tile_positions * p.group_results();
-  return line_block_clocks(p, tile) < kLineMargin * line_tensor_core_clocks(p, p.unit_channels, p.parts > 1);
+  // In waves of one block a multiprocessor; the number is an H200's everywhere, for it must not choose the bits.
+  constexpr double kMultiprocessors = 132;
+  const double waves = std::ceil(static_cast<double>(p.blocks()) / kMultiprocessors);
+  return kMultiprocessors * waves * tile_clocks(p) <
+         kLineMargin * line_tensor_core_clocks(p, p.unit_channels, p.parts > 1);
 }
 
 }  // namespace adjoint::cuda

@@ -28,8 +28,8 @@ inline constexpr int kPackedThreads = kPackedTeams * kPackedTeam + kPackers + 32
 /// wgmma's N.
 inline constexpr int kPackedColumns[] = {16, 32, 64};
 inline constexpr int kPackedStages = 3;       // of packed source
-inline constexpr int kPackedFilterSlots = 3;  // that the filter passes through
-inline constexpr int kMostRawGroups = 6;
+inline constexpr int kPackedFilterSlots = 4;  // that the filter passes through
+inline constexpr int kMostRawGroups = 4;
 inline constexpr int kMostSegment = 256;  // of the copy engine's box
 /// Where float32 is split, so many offsets' products are one sum on the tensor cores, which cut its low bits off.
 inline constexpr int kPackedSplitProducts = 3;
@@ -47,7 +47,8 @@ struct PackedPlan : LinePlan {
   std::int32_t stack;              // a row's offsets that one product takes: w.offsets is a multiple
   std::int32_t stack_step;         // in the line, from one of them to the next
   std::int32_t step_h, step_w;     // from a row of offsets to the next; from a product to the next
-  std::int32_t slot_products;      // whose filter one slot holds
+  std::int32_t slot_rows;          // of offsets, whose filter one slot holds
+  std::int32_t slot_columns;       // of products of a row, likewise: all where slot_rows is more than 1
   std::int32_t segment, segments;  // segment: elements; `segments` of a tile's source
   std::int32_t raw_groups;         // as many groups of the source are on their way at once
   Divider segment_divider;         // by a segment's elements
@@ -64,7 +65,11 @@ struct PackedPlan : LinePlan {
   ADJOINT_HD std::int32_t products() const { return h.offsets * row_products(); }
   /// 16-byte vectors of the filter: [part][group][column][unit] for a product, of which a slot holds some.
   ADJOINT_HD std::int32_t product_vectors() const { return 2 * parts * columns; }
-  ADJOINT_HD std::int32_t slot_vectors() const { return slot_products * product_vectors(); }
+  ADJOINT_HD std::int32_t slot_vectors() const { return slot_rows * slot_columns * product_vectors(); }
+  /// The filter's passage through the slots for one stage.
+  ADJOINT_HD std::int32_t stage_slots() const {
+    return (h.offsets + slot_rows - 1) / slot_rows * ((row_products() + slot_columns - 1) / slot_columns);
+  }
   /// Of the filter as slots take it: [group of the convolution][stage][product].
   std::int64_t filter_products() const { return std::int64_t{products()} * stages() * groups; }
   std::int64_t workspace_bytes() const { return filter_products() * product_vectors() * 16; }

@@ -68,7 +68,8 @@ void check(const ConvProblem& p, bool transposed, const Activation& activation, 
   if (plan.stages() > 1) reached.insert("stages");
   if (plan.stack > 1) reached.insert("stacked offsets");
   if (plan.w.phases == 1 && plan.w.tap[0][plan.w.offsets - 1] < 0) reached.insert("an offset that fills up");
-  if (plan.slot_products < plan.products()) reached.insert("slots of a stage");
+  if (plan.slot_columns < plan.row_products()) reached.insert("slots of a row");
+  if (plan.slot_rows > 1) reached.insert("rows of a slot");
   if (plan.segment < plan.pitch) reached.insert("segments of a row");
   if (plan.tile_positions > plan.pitch) reached.insert("rows of a tile");
   if (plan.raw_groups < 2 * plan.stages()) reached.insert("raw groups' ring");
@@ -123,9 +124,9 @@ TYPED_TEST(PackedEmulation, EveryPathIsExact) {
       }
     }
   }
-  for (const char* path :
-       {"column tiles", "line tiles", "stages", "stacked offsets", "an offset that fills up", "slots of a stage",
-        "segments of a row", "rows of a tile", "raw groups' ring", "shifted grid", "vectors", "elements"}) {
+  for (const char* path : {"column tiles", "line tiles", "stages", "stacked offsets", "an offset that fills up",
+                           "slots of a row", "rows of a slot", "segments of a row", "rows of a tile",
+                           "raw groups' ring", "shifted grid", "vectors", "elements"}) {
     EXPECT_TRUE(reached.contains(path)) << path;
   }
 }

@@ -50,16 +50,24 @@ struct Multiplier {
     for (int j = 0; j < kMTiles; ++j) wgmma::pin(sums[j]);
   }
 
-  /// Begins the products of one pair of operands, `accumulate`: 0 where sums begin with them.
-  __device__ __forceinline__ void begin_product(const PackedPlan& p, std::uint64_t a, std::uint64_t b, int accumulate) {
+  /// Begins the products of some neighbours in a row. kAnew: their sums begin with them.
+  template <bool kAnew>
+  __device__ __forceinline__ void begin_products(const PackedPlan& p, std::uint64_t a, std::uint64_t b, int products) {
+    // As immediate operands: the descriptors' additions are what a product waits for.
+    constexpr int kStep = (kSplit ? 2 : 1) * 2 * kColumns;
+#pragma unroll(kSplit ? 1 : 4)
+    for (int i = 0; i < products; ++i) {
 #pragma unroll
-    for (int j = 0; j < kMTiles; ++j) {
-      wgmma::multiply_shared<kOperand<kArithmetic>, kColumns>(sums[j], moved(a, 64 * j), b, accumulate);
-      if constexpr (kSplit) {
-        const std::uint64_t a_tail = moved(a, 64 * j + 2 * p.length), b_tail = moved(b, 2 * kColumns);
-        wgmma::multiply_shared<kOperand<kArithmetic>, kColumns>(sums[j], moved(a, 64 * j), b_tail, 1);
-        wgmma::multiply_shared<kOperand<kArithmetic>, kColumns>(sums[j], a_tail, b, 1);
+      for (int j = 0; j < kMTiles; ++j) {
+        const std::uint64_t a_head = moved(a, 64 * j);
+        wgmma::multiply_shared<kOperand<kArithmetic>, kColumns>(sums[j], a_head, b, kAnew && i == 0 ? 0 : 1);
+        if constexpr (kSplit) {
+          wgmma::multiply_shared<kOperand<kArithmetic>, kColumns>(sums[j], a_head, moved(b, 2 * kColumns), 1);
+          wgmma::multiply_shared<kOperand<kArithmetic>, kColumns>(sums[j], moved(a_head, 2 * p.length), b, 1);
+        }
       }
+      a = moved(a, p.step_w);
+      b = moved(b, kStep);
     }
   }
 
@@ -73,8 +81,7 @@ struct Multiplier {
 
   /// All products of a tile. `first`: the warpgroup's first position.
   __device__ __forceinline__ void multiply_tile(const PackedPlan& p, const Shared& shared, int first) {
-    const int stages = p.stages(), products = p.products(), row_products = p.row_products();
-    const int row_step = p.step_h - (row_products - 1) * p.step_w;
+    const int stages = p.stages(), row_products = p.row_products();
     const std::uint64_t source = moved(wgmma::matrix_descriptor(ptx::shared_address(shared.packed), 16 * p.length),
                                        first + p.offset_place(0, 0));
     const std::uint64_t filter = wgmma::matrix_descriptor(ptx::shared_address(shared.filter), 16 * kColumns);
@@ -84,45 +91,42 @@ struct Multiplier {
       if (used_slot != 0) ptx::mbarrier_arrive(used_slot);
       if (used_stage != 0) ptx::mbarrier_arrive(used_stage);
     };
-    int accumulate = 0;
 #pragma unroll 1
     for (int index = 0; index < stages; ++index) {
       ptx::mbarrier_wait(shared.source_full + 8 * stage.place, stage.parity);
-      std::uint64_t a = moved(source, stage.place * (p.stage_bytes() / 16));
-      int row_left = row_products;
+      std::uint64_t row = moved(source, stage.place * (p.stage_bytes() / 16));
 #pragma unroll 1
-      for (int left = products; left > 0; left -= p.slot_products) {
-        ptx::mbarrier_wait(shared.filter_full + 8 * slot.place, slot.parity);
-        std::uint64_t b = moved(filter, slot.place * p.slot_vectors());
-        int slot_left = min(p.slot_products, left);
+      for (int h = 0; h < p.h.offsets; h += p.slot_rows) {
 #pragma unroll 1
-        while (slot_left > 0) {
-          const int most = kSplit ? min(kPackedSplitProducts, slot_left) : slot_left;
-          slot_left -= most;
+        for (int w = 0; w < row_products; w += p.slot_columns) {
+          const int rows = min(p.slot_rows, p.h.offsets - h), columns = min(p.slot_columns, row_products - w);
+          ptx::mbarrier_wait(shared.filter_full + 8 * slot.place, slot.parity);
+          std::uint64_t a = moved(row, w * p.step_w), b = moved(filter, slot.place * p.slot_vectors());
           pin_sums();
           wgmma::fence();
 #pragma unroll 1
-          for (int i = 0; i < most; ++i) {
-            begin_product(p, a, b, accumulate);
-            accumulate = 1;
-            b = moved(b, p.product_vectors());
-            const bool ends_row = --row_left == 0;
-            a = moved(a, ends_row ? row_step : p.step_w);
-            if (ends_row) row_left = row_products;
+          for (int i = 0; i < rows; ++i) {
+            begin_products<kSplit>(p, a, b, columns);
+            a = moved(a, p.step_h);
+            b = moved(b, columns * p.product_vectors());
+            if constexpr (kSplit) {
+              wgmma::commit();
+              wgmma::wait<0>();
+              pin_sums();
+              add_to_totals();
+              wgmma::fence();
+            }
           }
-          wgmma::commit();
-          if constexpr (kSplit) {
-            wgmma::wait<0>();
-            pin_sums();
-            add_to_totals();
-            accumulate = 0;
+          if constexpr (!kSplit) {
+            wgmma::commit();
+            wgmma::wait<1>();
           }
+          release();
+          used_slot = shared.filter_empty + 8 * slot.place;
+          used_stage = 0;
+          slot.advance(kPackedFilterSlots);
         }
-        if constexpr (!kSplit) wgmma::wait<1>();
-        release();
-        used_slot = shared.filter_empty + 8 * slot.place;
-        used_stage = 0;
-        slot.advance(kPackedFilterSlots);
+        row = moved(row, p.slot_rows * p.step_h);
       }
       used_stage = shared.source_empty + 8 * stage.place;
       stage.advance(kPackedStages);
@@ -135,9 +139,8 @@ struct Multiplier {
 
   /// Past another team's tile.
   __device__ __forceinline__ void skip_tile(const PackedPlan& p) {
-    const int slots = (p.products() + p.slot_products - 1) / p.slot_products;
     stage.skip(p.stages(), kPackedStages);
-    slot.skip(p.stages() * slots, kPackedFilterSlots);
+    slot.skip(p.stages() * p.stage_slots(), kPackedFilterSlots);
   }
 
   __device__ __forceinline__ void clear() {
@@ -145,6 +148,7 @@ struct Multiplier {
     for (int j = 0; j < kMTiles; ++j) {
 #pragma unroll
       for (int i = 0; i < kColumns / 2; ++i) {
+        sums[j][i] = 0;
         if constexpr (kSplit) totals[j][i] = 0;
       }
     }

@@ -269,15 +269,19 @@ __device__ __forceinline__ void copy_operands(const PackedPlan& p, const Operand
 #pragma unroll 1
     for (int stage = 0; stage < stages; ++stage) {
 #pragma unroll 1
-      for (int left = p.products(); left > 0; left -= p.slot_products) {
-        const int vectors = min(p.slot_products, left) * p.product_vectors();
-        const std::uint32_t full = shared.filter_full + 8 * slot.place;
-        ptx::mbarrier_wait(shared.filter_empty + 8 * slot.place, slot.parity ^ 1);
-        ptx::mbarrier_arrive_expect_bytes(full, 16 * vectors);
-        ptx::bulk_copy(ptx::shared_address(shared.filter) + slot.place * 16 * p.slot_vectors(), filter, 16 * vectors,
-                       full);
-        filter += vectors;
-        slot.advance(kPackedFilterSlots);
+      for (int h = 0; h < p.h.offsets; h += p.slot_rows) {
+#pragma unroll 1
+        for (int w = 0; w < p.row_products(); w += p.slot_columns) {
+          const int products = min(p.slot_rows, p.h.offsets - h) * min(p.slot_columns, p.row_products() - w);
+          const int vectors = products * p.product_vectors();
+          const std::uint32_t full = shared.filter_full + 8 * slot.place;
+          ptx::mbarrier_wait(shared.filter_empty + 8 * slot.place, slot.parity ^ 1);
+          ptx::mbarrier_arrive_expect_bytes(full, 16 * vectors);
+          ptx::bulk_copy(ptx::shared_address(shared.filter) + slot.place * 16 * p.slot_vectors(), filter, 16 * vectors,
+                         full);
+          filter += vectors;
+          slot.advance(kPackedFilterSlots);
+        }
       }
       sources.copy_next();
       sources.copy_next();
