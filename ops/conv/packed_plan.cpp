@@ -1,4 +1,4 @@
-// Chooses columns, tiles and slots of the kernel for few columns and several taps.
+// Chooses tiles and slots of the kernel for few results a position and several taps.
 #include <adjoint/ops/conv/ceil_div.h>
 #include <adjoint/ops/conv/packed_plan.h>
 #include <adjoint/ops/conv/tensor_core_clocks.h>
@@ -26,21 +26,18 @@ std::int32_t offset_step(const LineAxis& a) {
   return step;
 }
 
-/// Clocks of shared memory, or of the tensor cores where these are slower, in which 64 positions and eight units are
-/// multiplied by the columns.
-double product_clocks(const PackedPlan& p) {
-  return (p.parts > 1 ? 3 : 1) * std::max(p.columns / 2.0, 16 + p.columns / 4.0);
+/// Clocks of shared memory in which a product reads its operands, and of the tensor cores.
+double read_clocks(const PackedPlan& p) {
+  return (p.parts > 1 ? 3 : 1) * (kPackedResults + p.product_positions()) * 32.0 / kSharedBytesPerClock;
 }
+double multiply_clocks(const PackedPlan& p) { return (p.parts > 1 ? 3 : 1) * p.product_positions() / 2.0; }
 
-/// So many offsets of a row in one product. False where their results are more than columns. An offset that only fills
-/// a product up lets infinity and NaN reach one position further: one such, next to the others, is the most.
+/// So many offsets of a row in one product. False where their results are more than it has. An offset that only fills a
+/// product up lets infinity and NaN reach one position further: one such, next to the others, is the most.
 bool stack_offsets(PackedPlan& p, std::int32_t stack) {
   const std::int32_t offsets = p.w.offsets, filled = static_cast<std::int32_t>(ceil_div(offsets, stack)) * stack;
   if (filled > offsets + (p.stack_step == 1 ? 1 : 0) || filled > kLineMaxOffsets) return false;
-  const auto columns =
-      std::lower_bound(std::begin(kPackedColumns), std::end(kPackedColumns), p.group_results() * stack);
-  if (columns == std::end(kPackedColumns)) return false;
-  p.columns = *columns;
+  if (p.group_results() * stack > kPackedResults) return false;
   p.stack = stack;
   p.step_w = stack * p.stack_step;
   for (; p.w.offsets < filled; ++p.w.offsets) {
@@ -80,25 +77,30 @@ bool place_columns(PackedPlan& p, std::int32_t most_pitch) {
   const std::int64_t pitch = std::int64_t{p.tile_columns} + reach, row_segments = ceil_div(pitch, kMostSegment);
   p.segment = to_unit(ceil_div(pitch, row_segments));
   p.pitch = static_cast<std::int32_t>(row_segments) * p.segment;
-  if (p.pitch > p.rows()) return false;
-  const std::int32_t rows = p.rows() / p.pitch;
+  if (p.pitch > p.product_positions()) return false;
+  const std::int32_t rows = p.product_positions() / p.pitch;
   p.tile_positions = rows * p.pitch;
   p.length = (rows + p.h.span()) * p.pitch;
   p.segments = p.length / p.segment;
   p.raw_groups = kLeastRawGroups;
+  // A filter that all of a block's tiles share stays where it fits.
+  p.filter_slots = p.stages() * p.stage_slots();
+  p.filter_stays = p.groups == 1 && p.filter_slots <= kMostFilterSlots && p.smem_bytes() <= kMaxSmemBytes;
+  if (!p.filter_stays) p.filter_slots = kPackedFilterSlots;
   return p.smem_bytes() <= kMaxSmemBytes;
 }
 
-/// Of a tile: clocks of shared memory and the tensor cores, or, where it takes longer, of what a multiprocessor draws
-/// from the L2; results are stored meanwhile.
+/// Of a tile: clocks of the tensor cores, of shared memory, or of what a multiprocessor draws from the L2, whichever
+/// are most; results are stored meanwhile.
 double tile_clocks(const PackedPlan& p) {
   constexpr double kTile = 500;
-  const double products = p.rows() / 64.0 * p.products() * product_clocks(p);
   const double packing = p.length * 2 * 16 * (2.0 + p.parts) / kSharedBytesPerClock;
-  const double out =
-      4.0 * (p.columns * p.rows() + p.stack * p.group_results() * p.tile_positions) / kSharedBytesPerClock;
-  const double drawn = (p.products() * p.product_vectors() * 16.0 + 2.0 * p.group_bytes()) / kBytesPerClock;
-  return p.stages() * std::max(products + packing + out / p.stages(), drawn) + kTile;
+  const double out = 4.0 * p.stack * p.group_results() * 2 * p.product_positions() / kSharedBytesPerClock / p.stages();
+  const double filter = p.filter_stays ? 0 : 16.0 * p.products() * p.product_vectors();
+  const double drawn = (filter + 2.0 * p.group_bytes()) / kBytesPerClock;
+  return p.stages() *
+             std::max({p.products() * multiply_clocks(p), p.products() * read_clocks(p) + packing + out, drawn}) +
+         kTile;
 }
 
 /// Of all tiles. Those of the last wave count as one.
@@ -114,7 +116,7 @@ bool place_tiles(PackedPlan& p) {
     PackedPlan stacked = p;
     if (!stack_offsets(stacked, stack)) continue;
     choose_slots(stacked);
-    for (std::int32_t pitch = kUnit; pitch <= stacked.rows(); pitch += kUnit) {
+    for (std::int32_t pitch = kUnit; pitch <= stacked.product_positions(); pitch += kUnit) {
       PackedPlan tried = stacked;
       if (!place_columns(tried, pitch) || all_clocks(tried) >= least) continue;
       least = all_clocks(tried);

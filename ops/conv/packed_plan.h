@@ -1,5 +1,5 @@
-// The schedule of the CUDA kernel for few columns and several taps: positions of the line are the rows of wgmma's
-// products, results its columns, and both operands lie in shared memory.
+// The schedule of the CUDA kernel for few results a position and several taps: results are the rows of wgmma's
+// products, positions of the line its columns, and both operands lie in shared memory.
 //
 // Source channels come in groups of four units (a unit is 32 bits: one float, or two halves of adjacent channels), as
 // they lie in memory, and are then packed as [element of the line][unit]: 16 bytes an element, so that an offset of the
@@ -8,8 +8,8 @@
 // whole rows of the line, and comes by the copy engine: a segment of a row, of four units' channels, at a time, with
 // zeros for what lies outside.
 //
-// Few results leave columns free, and every product reads its positions again: so `stack` neighbouring offsets of a row
-// are columns side by side. Their sums are of different positions, and are added at the end:
+// A product has 64 rows, and fewer results leave some free: so `stack` neighbouring offsets of a row of the kernel are
+// rows side by side. Their sums are of different positions, and are added at the end:
 //     sum[t][n] = sum over source channels c and products i of source[c][n + offset[stack * i]] * filter[c][stack * i +
 //     t], result[n] = sum over t of sum[t][n + t * stack_step].
 #pragma once
@@ -22,33 +22,32 @@
 namespace adjoint::cuda {
 
 inline constexpr int kPackedTeams = 2;   // that take turns with a block's tiles
-inline constexpr int kPackedTeam = 256;  // threads that multiply a tile and store it: two warpgroups
-inline constexpr int kPackers = 224;     // that pack the source; a warp besides has it and the filter copied
+inline constexpr int kPackedTeam = 128;  // threads that multiply a tile and store it: a warpgroup
+inline constexpr int kPackers = 96;      // that pack the source; a warp besides has it and the filter copied
 inline constexpr int kPackedThreads = kPackedTeams * kPackedTeam + kPackers + 32;
-/// wgmma's N.
-inline constexpr int kPackedColumns[] = {16, 32, 64};
+inline constexpr int kPackedResults = 64;     // wgmma's M
 inline constexpr int kPackedStages = 3;       // of packed source
-inline constexpr int kPackedFilterSlots = 4;  // that the filter passes through
+inline constexpr int kPackedFilterSlots = 4;  // that the filter passes through, unless it stays
+inline constexpr int kMostFilterSlots = 32;
 inline constexpr int kMostRawGroups = 4;
 inline constexpr int kMostSegment = 256;  // of the copy engine's box
 /// Where float32 is split, so many offsets' products are one sum on the tensor cores, which cut its low bits off.
 inline constexpr int kPackedSplitProducts = 3;
-inline constexpr int kPackedBarrierBytes = 256;
+inline constexpr int kPackedBarrierBytes = 1024;
 
-/// Rows of 64 positions that a warpgroup holds the sums of. Split float32 has sums of sums besides.
-ADJOINT_HD constexpr int packed_m_tiles(int columns, bool split) {
-  return (columns == 64 ? 2 : 4) / (split && columns > 16 ? 2 : 1);
-}
+/// wgmma's N: positions of a tile, and what fills them up. Split float32 has sums of sums besides.
+constexpr int packed_positions(bool split) { return split ? 128 : 256; }
 
 struct PackedPlan : LinePlan {
   std::int32_t unit_channels;      // channels in a unit: 1, or 2 for half precision
   std::int32_t parts;              // 2 where float32 is split into heads and tails
-  std::int32_t columns;            // wgmma's N
   std::int32_t stack;              // a row's offsets that one product takes: w.offsets is a multiple
   std::int32_t stack_step;         // in the line, from one of them to the next
   std::int32_t step_h, step_w;     // from a row of offsets to the next; from a product to the next
   std::int32_t slot_rows;          // of offsets, whose filter one slot holds
   std::int32_t slot_columns;       // of products of a row, likewise: all where slot_rows is more than 1
+  std::int32_t filter_slots;       // as many as a tile's products pass through where the filter stays
+  bool filter_stays;               // in shared memory, for all of a block's tiles
   std::int32_t segment, segments;  // segment: elements; `segments` of a tile's source
   std::int32_t raw_groups;         // as many groups of the source are on their way at once
   Divider segment_divider;         // by a segment's elements
@@ -63,8 +62,8 @@ struct PackedPlan : LinePlan {
   /// Of a stage.
   ADJOINT_HD std::int32_t row_products() const { return w.offsets / stack; }
   ADJOINT_HD std::int32_t products() const { return h.offsets * row_products(); }
-  /// 16-byte vectors of the filter: [part][group][column][unit] for a product, of which a slot holds some.
-  ADJOINT_HD std::int32_t product_vectors() const { return 2 * parts * columns; }
+  /// 16-byte vectors of the filter: [part][group][result of a product][unit] for a product, of which a slot holds some.
+  ADJOINT_HD std::int32_t product_vectors() const { return 2 * parts * kPackedResults; }
   ADJOINT_HD std::int32_t slot_vectors() const { return slot_rows * slot_columns * product_vectors(); }
   /// The filter's passage through the slots for one stage.
   ADJOINT_HD std::int32_t stage_slots() const {
@@ -73,22 +72,21 @@ struct PackedPlan : LinePlan {
   /// Of the filter as slots take it: [group of the convolution][stage][product].
   std::int64_t filter_products() const { return std::int64_t{products()} * stages() * groups; }
   std::int64_t workspace_bytes() const { return filter_products() * product_vectors() * 16; }
-  /// Of a block's tables: barriers, and every column's bias for each team.
-  ADJOINT_HD std::int32_t table_bytes() const {
-    return (kPackedBarrierBytes + 4 * kPackedTeams * columns + 127) / 128 * 128;
-  }
+  /// Of a block's tables: barriers, and what is added to every result of a product, for each team.
+  ADJOINT_HD std::int32_t table_bytes() const { return kPackedBarrierBytes + 4 * kPackedTeams * kPackedResults; }
   /// That a team multiplies: the tile's, and what fills a product up.
-  ADJOINT_HD std::int32_t rows() const { return kPackedTeam / 128 * 64 * packed_m_tiles(columns, parts > 1); }
-  /// Results on their way out, [column][position]; 4 modulo 32, so that a fragment's pattern hits each bank once.
-  ADJOINT_HD std::int32_t out_pitch() const { return rows() + 4; }
+  ADJOINT_HD std::int32_t product_positions() const { return packed_positions(parts > 1); }
+  /// Results on their way out, [result of a product][position]; 8 modulo 32, so that a fragment's pairs hit each bank
+  /// once.
+  ADJOINT_HD std::int32_t out_pitch() const { return product_positions() + 8; }
   /// Tables, the source packed and as it lies, the filter's slots, and results.
   ADJOINT_HD std::int32_t smem_bytes() const {
     return table_bytes() + kPackedStages * stage_bytes() + raw_groups * group_bytes() +
-           kPackedFilterSlots * 16 * slot_vectors() + 4 * columns * out_pitch();
+           filter_slots * 16 * slot_vectors() + 4 * stack * group_results() * out_pitch();
   }
 };
 
-/// Of conv, or of conv_transpose. False for conv with a stride, for more results a position than columns, and for
+/// Of conv, or of conv_transpose. False for conv with a stride, for more results a position than a product's, and for
 /// geometries whose offsets are more, lie further apart than the kernel takes, or at uneven distances.
 /// `split`: float32 in three products of tf32 heads and tails.
 ADJOINT_API bool plan_packed(const ConvGeometry& geometry, bool transposed, std::int64_t element_bytes, bool split,

@@ -1,9 +1,9 @@
-// conv and conv_transpose with few columns and several taps, by wgmma from shared memory (packed_plan.h tells how the
-// work is cut). A block stays on its multiprocessor and takes every gridDim'th tile. Roles of its warpgroups: two teams
-// of two multiply and store, a tile each in turn, so that one's stores fall into the other's products; of the rest, all
-// but a warp pack the source, and one thread of that has it, and the filter, copied. The source's groups, its packed
-// stages and the filter's slots are rings with a full and an empty mbarrier a place, through which tiles follow each
-// other. No sum depends on the grid.
+// conv and conv_transpose with few results a position and several taps, by wgmma from shared memory (packed_plan.h
+// tells how the work is cut). A block stays on its multiprocessor and takes every gridDim'th tile. Roles of its
+// warpgroups: two multiply and store, a tile each in turn, so that one's stores fall into the other's products; of the
+// third, all but a warp pack the source, and one thread of that has it, and the filter, copied. The source's groups,
+// its packed stages and the filter's slots are rings with a full and an empty mbarrier a place, through which tiles
+// follow each other. No sum depends on the grid.
 #pragma once
 
 #include <adjoint/ops/conv/packed_plan.h>
@@ -27,14 +27,14 @@ __device__ __forceinline__ std::uint64_t moved(std::uint64_t descriptor, int by)
 }
 
 /// A warpgroup's products and their sums.
-template <Arithmetic kArithmetic, int kColumns>
+template <Arithmetic kArithmetic>
 struct Multiplier {
   static constexpr bool kSplit = ArithmeticTraits<kArithmetic>::kSplit;
-  static constexpr int kMTiles = packed_m_tiles(kColumns, kSplit);
+  static constexpr int kPositions = packed_positions(kSplit), kSums = kPositions / 2;
 
-  float sums[kMTiles][kColumns / 2] = {};
-  /// Where float32 is split: the sums of a slot's products are added to these by ordinary instructions, which round.
-  float totals[kSplit ? kMTiles : 1][kSplit ? kColumns / 2 : 1] = {};
+  float sums[kSums] = {};
+  /// Where float32 is split: the sums of some products are added to these by ordinary instructions, which round.
+  float totals[kSplit ? kSums : 1] = {};
   Turn stage, slot;
 
   __device__ __forceinline__ const auto& results() const {
@@ -45,50 +45,39 @@ struct Multiplier {
     }
   }
 
-  __device__ __forceinline__ void pin_sums() {
-#pragma unroll
-    for (int j = 0; j < kMTiles; ++j) wgmma::pin(sums[j]);
-  }
-
   /// Begins the products of some neighbours in a row. kAnew: their sums begin with them.
   template <bool kAnew>
-  __device__ __forceinline__ void begin_products(const PackedPlan& p, std::uint64_t a, std::uint64_t b, int products) {
-    // As immediate operands: the descriptors' additions are what a product waits for.
-    constexpr int kStep = (kSplit ? 2 : 1) * 2 * kColumns;
-#pragma unroll(kSplit ? 1 : 4)
+  __device__ __forceinline__ void begin_products(const PackedPlan& p, std::uint64_t source, std::uint64_t filter,
+                                                 int products) {
+    constexpr wgmma::Operand kKind = kOperand<kArithmetic>;
+#pragma unroll 1
     for (int i = 0; i < products; ++i) {
-#pragma unroll
-      for (int j = 0; j < kMTiles; ++j) {
-        const std::uint64_t a_head = moved(a, 64 * j);
-        wgmma::multiply_shared<kOperand<kArithmetic>, kColumns>(sums[j], a_head, b, kAnew && i == 0 ? 0 : 1);
-        if constexpr (kSplit) {
-          wgmma::multiply_shared<kOperand<kArithmetic>, kColumns>(sums[j], a_head, moved(b, 2 * kColumns), 1);
-          wgmma::multiply_shared<kOperand<kArithmetic>, kColumns>(sums[j], moved(a_head, 2 * p.length), b, 1);
-        }
+      wgmma::multiply_shared<kKind, kPositions>(sums, filter, source, kAnew && i == 0 ? 0 : 1);
+      if constexpr (kSplit) {
+        wgmma::multiply_shared<kKind, kPositions>(sums, moved(filter, 2 * kPackedResults), source, 1);
+        wgmma::multiply_shared<kKind, kPositions>(sums, filter, moved(source, 2 * p.length), 1);
       }
-      a = moved(a, p.step_w);
-      b = moved(b, kStep);
+      source = moved(source, p.step_w);
+      filter = moved(filter, (kSplit ? 2 : 1) * 2 * kPackedResults);
     }
   }
 
   __device__ __forceinline__ void add_to_totals() {
 #pragma unroll
-    for (int j = 0; j < kMTiles; ++j) {
-#pragma unroll
-      for (int i = 0; i < kColumns / 2; ++i) totals[j][i] += sums[j][i];
-    }
+    for (int i = 0; i < kSums; ++i) totals[i] += sums[i];
   }
 
-  /// All products of a tile. `first`: the warpgroup's first position.
-  __device__ __forceinline__ void multiply_tile(const PackedPlan& p, const Shared& shared, int first) {
+  /// All products of a tile.
+  __device__ __forceinline__ void multiply_tile(const PackedPlan& p, const Shared& shared) {
     const int stages = p.stages(), row_products = p.row_products();
-    const std::uint64_t source = moved(wgmma::matrix_descriptor(ptx::shared_address(shared.packed), 16 * p.length),
-                                       first + p.offset_place(0, 0));
-    const std::uint64_t filter = wgmma::matrix_descriptor(ptx::shared_address(shared.filter), 16 * kColumns);
+    const std::uint32_t turns = p.filter_stays ? 0 : 1;
+    const std::uint64_t source =
+        moved(wgmma::matrix_descriptor(ptx::shared_address(shared.packed), 16 * p.length), p.offset_place(0, 0));
+    const std::uint64_t filter = wgmma::matrix_descriptor(ptx::shared_address(shared.filter), 16 * kPackedResults);
     // Barriers of what the products under way read; 0: none.
     std::uint32_t used_stage = 0, used_slot = 0;
     const auto release = [&] {
-      if (used_slot != 0) ptx::mbarrier_arrive(used_slot);
+      if (used_slot != 0 && !p.filter_stays) ptx::mbarrier_arrive(used_slot);
       if (used_stage != 0) ptx::mbarrier_arrive(used_stage);
     };
 #pragma unroll 1
@@ -102,7 +91,7 @@ struct Multiplier {
           const int rows = min(p.slot_rows, p.h.offsets - h), columns = min(p.slot_columns, row_products - w);
           ptx::mbarrier_wait(shared.filter_full + 8 * slot.place, slot.parity);
           std::uint64_t a = moved(row, w * p.step_w), b = moved(filter, slot.place * p.slot_vectors());
-          pin_sums();
+          wgmma::pin(sums);
           wgmma::fence();
 #pragma unroll 1
           for (int i = 0; i < rows; ++i) {
@@ -112,7 +101,7 @@ struct Multiplier {
             if constexpr (kSplit) {
               wgmma::commit();
               wgmma::wait<0>();
-              pin_sums();
+              wgmma::pin(sums);
               add_to_totals();
               wgmma::fence();
             }
@@ -124,7 +113,7 @@ struct Multiplier {
           release();
           used_slot = shared.filter_empty + 8 * slot.place;
           used_stage = 0;
-          slot.advance(kPackedFilterSlots);
+          slot.advance(p.filter_slots, turns);
         }
         row = moved(row, p.slot_rows * p.step_h);
       }
@@ -134,54 +123,46 @@ struct Multiplier {
     ptx::mbarrier_arrive(shared.begun);
     wgmma::wait<0>();
     release();
-    pin_sums();
+    wgmma::pin(sums);
   }
 
   /// Past another team's tile.
   __device__ __forceinline__ void skip_tile(const PackedPlan& p) {
     stage.skip(p.stages(), kPackedStages);
-    slot.skip(p.stages() * p.stage_slots(), kPackedFilterSlots);
+    if (!p.filter_stays) slot.skip(p.stages() * p.stage_slots(), p.filter_slots);
   }
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
-    for (int j = 0; j < kMTiles; ++j) {
-#pragma unroll
-      for (int i = 0; i < kColumns / 2; ++i) {
-        sums[j][i] = 0;
-        if constexpr (kSplit) totals[j][i] = 0;
-      }
+    for (int i = 0; i < kSums; ++i) {
+      sums[i] = 0;
+      if constexpr (kSplit) totals[i] = 0;
     }
   }
 };
 
-/// A warpgroup's sums and biases as [column][position], `out` that of its first position.
-template <int kColumns, int kMTiles>
-__device__ __forceinline__ void stage_results(const PackedPlan& p, const float (&sums)[kMTiles][kColumns / 2],
-                                              const float* biases, float* out) {
+/// A tile's sums and biases as [result of a product][position].
+template <int kSums>
+__device__ __forceinline__ void stage_results(const PackedPlan& p, const float (&sums)[kSums], const float* biases,
+                                              float* out) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
-  const int pitch = p.out_pitch();
-  out += lane % 4 * 2 * pitch + 16 * warp + lane / 4;
-  biases += lane % 4 * 2;
+  const int row = 16 * warp + lane / 4, rows = p.stack * p.group_results();
+  const bool upper = row < rows, lower = row + 8 < rows;
+  const float upper_bias = biases[row], lower_bias = biases[row + 8];
+  auto* to = reinterpret_cast<float2*>(out + row * p.out_pitch()) + lane % 4;
+  const int step = 4 * p.out_pitch();  // eight rows
 #pragma unroll
-  for (int n = 0; n < kColumns / 8; ++n, out += 8 * pitch) {
-    const float2 bias = *reinterpret_cast<const float2*>(biases + 8 * n);
-#pragma unroll
-    for (int j = 0; j < kMTiles; ++j) {
-      const float* from = sums[j] + 4 * n;
-      out[64 * j] = from[0] + bias.x;
-      out[64 * j + pitch] = from[1] + bias.y;
-      out[64 * j + 8] = from[2] + bias.x;
-      out[64 * j + pitch + 8] = from[3] + bias.y;
-    }
+  for (int i = 0; i < kSums; i += 4, to += 4) {
+    if (upper) *to = make_float2(sums[i] + upper_bias, sums[i + 1] + upper_bias);
+    if (lower) to[step] = make_float2(sums[i + 2] + lower_bias, sums[i + 3] + lower_bias);
   }
 }
 
-/// What is added to every column: a result's bias once, to the first of its offsets.
+/// What is added to every result of a product: its bias once, to the first of its offsets.
 template <class T>
 __device__ __forceinline__ void fill_biases(const PackedPlan& p, const LineTile& tile, const Operands<T>& operands,
                                             float* biases, int thread) {
-  if (thread >= p.columns) return;
+  if (thread >= kPackedResults) return;
   biases[thread] = thread < p.group_results() ? line::bias_of(p, tile, operands, line_result(p, thread).channel) : 0.0F;
 }
 
@@ -245,15 +226,15 @@ __device__ __forceinline__ void store_results(const PackedPlan& p, const LineTil
 }
 
 /// A team's tiles: of the block's, every kPackedTeams'th from the `team`th on.
-template <Arithmetic kArithmetic, int kColumns>
+template <Arithmetic kArithmetic>
 __device__ __forceinline__ void multiply_and_store(
     const PackedPlan& p, const Operands<typename ArithmeticTraits<kArithmetic>::Element>& operands,
-    const Shared& shared, int team, int warpgroup) {
-  Multiplier<kArithmetic, kColumns> multiplier;
-  const int first = warpgroup * 64 * multiplier.kMTiles, thread = static_cast<int>(threadIdx.x) % kPackedTeam;
-  const int barrier = team + 1, tiles = static_cast<int>(p.blocks());
+    const Shared& shared, int team) {
+  Multiplier<kArithmetic> multiplier;
+  const int thread = static_cast<int>(threadIdx.x) % kPackedTeam, barrier = team + 1;
+  const int tiles = static_cast<int>(p.blocks());
   const bool plain = operands.activate.is_none() && operands.linear == nullptr;
-  float* const biases = shared.biases + team * kColumns;
+  float* const biases = shared.biases + team * kPackedResults;
   for (int i = 0; i < team; ++i) multiplier.skip_tile(p);
   // Of the tile before: a team's tiles are the odd ones of the block's, or the even ones.
   const std::uint32_t parity = static_cast<std::uint32_t>(team + 1) & 1;
@@ -265,10 +246,10 @@ __device__ __forceinline__ void multiply_and_store(
     multiplier.clear();
     // A barrier tells two phases apart: none is waited for before the other team has seen the last.
     ptx::mbarrier_wait(shared.begun, parity);
-    multiplier.multiply_tile(p, shared, first);
+    multiplier.multiply_tile(p, shared);
     ptx::mbarrier_wait(shared.stored, parity);
     ptx::barrier<kPackedTeam>(barrier);
-    stage_results<kColumns, multiplier.kMTiles>(p, multiplier.results(), biases, shared.out + first);
+    stage_results(p, multiplier.results(), biases, shared.out);
     ptx::barrier<kPackedTeam>(barrier);
     if (plain) {
       store_results<true>(p, tile, operands, shared.out, thread);
@@ -280,7 +261,7 @@ __device__ __forceinline__ void multiply_and_store(
   }
 }
 
-template <Arithmetic kArithmetic, int kColumns>
+template <Arithmetic kArithmetic>
 __global__ void __launch_bounds__(kPackedThreads, 1)
     packed_kernel(const __grid_constant__ PackedPlan p,
                   const __grid_constant__ Operands<typename ArithmeticTraits<kArithmetic>::Element> operands) {
@@ -291,7 +272,7 @@ __global__ void __launch_bounds__(kPackedThreads, 1)
 
   // What the loaders give up, the multipliers take: together what the block was started with.
   constexpr int kMultipliers = kPackedTeams * kPackedTeam, kLoaders = kPackedThreads - kMultipliers;
-  constexpr int kAtStart = 65536 / kPackedThreads / 8 * 8, kLoaderRegisters = 48;
+  constexpr int kAtStart = 65536 / kPackedThreads / 8 * 8, kLoaderRegisters = 72;
   constexpr int kRegisters = (kAtStart * kPackedThreads - kLoaderRegisters * kLoaders) / kMultipliers / 8 * 8;
   const int warpgroup = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / 128, 0);
   if (warpgroup >= kMultipliers / 128) {
@@ -304,22 +285,10 @@ __global__ void __launch_bounds__(kPackedThreads, 1)
     }
   } else {
     ptx::raise_register_limit<kRegisters>();
-    multiply_and_store<kArithmetic, kColumns>(p, operands, shared, warpgroup / 2, warpgroup % 2);
+    static_assert(kPackedTeam == 128);
+    multiply_and_store<kArithmetic>(p, operands, shared, warpgroup);
   }
 #endif
-}
-
-template <Arithmetic kArithmetic>
-using Kernel = void (*)(PackedPlan, Operands<typename ArithmeticTraits<kArithmetic>::Element>);
-
-/// The plan's kernel.
-template <Arithmetic kArithmetic>
-Kernel<kArithmetic> select(const PackedPlan& p) {
-  switch (p.columns) {
-    case 16: return packed_kernel<kArithmetic, 16>;
-    case 32: return packed_kernel<kArithmetic, 32>;
-    default: return packed_kernel<kArithmetic, 64>;
-  }
 }
 
 }  // namespace adjoint::cuda::packed

@@ -16,12 +16,12 @@ void run_packed(const PackedPlan& plan, const ConvProblem& problem) {
   const Workspace packed(static_cast<std::size_t>(plan.workspace_bytes()), problem.device);
   auto* const vectors = static_cast<uint4*>(packed.data());
   launch(packed::pack_filter_kernel<ArithmeticTraits<kArithmetic>::kSplit, T>,
-         {dim3(static_cast<unsigned>(plan.filter_products())), dim3(static_cast<unsigned>(2 * plan.columns))},
-         problem.device, static_cast<const PackedPlan&>(plan), static_cast<const T*>(problem.second), vectors);
+         {dim3(static_cast<unsigned>(plan.filter_products())), dim3(2 * kPackedResults)}, problem.device,
+         static_cast<const PackedPlan&>(plan), static_cast<const T*>(problem.second), vectors);
   const line::Operands<T> operands = line_operands<T>(plan, problem);
   const TensorMapLayout layout = packed_source_layout(plan, problem.first, problem.dtype);
   const std::int64_t blocks = std::min<std::int64_t>(plan.blocks(), multiprocessor_count(problem.device));
-  launch_line(packed::select<kArithmetic>(plan), plan, blocks, kPackedThreads, problem.device,
+  launch_line(packed::packed_kernel<kArithmetic>, plan, blocks, kPackedThreads, problem.device,
               packed::Operands<T>{operands, vectors, operands.vectors ? encode_tensor_map(layout) : TensorMap{}});
 }
 

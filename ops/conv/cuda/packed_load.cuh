@@ -1,5 +1,5 @@
-// What the loading warps of the kernel for few columns and several taps do (packed_kernel.cuh), and the kernel that
-// packs its filter beforehand.
+// What the loading warps of the kernel for few results a position and several taps do (packed_kernel.cuh), and the
+// kernel that packs its filter beforehand.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -25,9 +25,9 @@ struct Shared {
   std::uint32_t raw_full, raw_empty, source_full, source_empty, filter_full, filter_empty;
   // Of tiles, a phase each: all products are begun; `out` is stored.
   std::uint32_t begun, stored;
-  float* biases;                         // [team][column]
+  float* biases;                         // [team][result of a product]
   unsigned char *raw, *packed, *filter;  // groups, stages and slots
-  float* out;                            // [column][position]
+  float* out;                            // [result of a product][position]
 };
 
 __device__ __forceinline__ Shared shared_of(const PackedPlan& p) {
@@ -38,16 +38,16 @@ __device__ __forceinline__ Shared shared_of(const PackedPlan& p) {
   shared.source_full = shared.raw_empty + 8 * kMostRawGroups;
   shared.source_empty = shared.source_full + 8 * kPackedStages;
   shared.filter_full = shared.source_empty + 8 * kPackedStages;
-  shared.filter_empty = shared.filter_full + 8 * kPackedFilterSlots;
-  shared.begun = shared.filter_empty + 8 * kPackedFilterSlots;
+  shared.filter_empty = shared.filter_full + 8 * kMostFilterSlots;
+  shared.begun = shared.filter_empty + 8 * kMostFilterSlots;
   shared.stored = shared.begun + 8;
-  static_assert(16 * (kMostRawGroups + kPackedStages + kPackedFilterSlots + 1) <= kPackedBarrierBytes);
+  static_assert(16 * (kMostRawGroups + kPackedStages + kMostFilterSlots + 1) <= kPackedBarrierBytes);
   shared.biases = reinterpret_cast<float*>(smem + kPackedBarrierBytes);
   // Positions past the tile's read what lies after the last stage.
   shared.packed = smem + p.table_bytes();
   shared.raw = shared.packed + kPackedStages * p.stage_bytes();
   shared.filter = shared.raw + p.raw_groups * p.group_bytes();
-  shared.out = reinterpret_cast<float*>(shared.filter + kPackedFilterSlots * 16 * p.slot_vectors());
+  shared.out = reinterpret_cast<float*>(shared.filter + p.filter_slots * 16 * p.slot_vectors());
   return shared;
 }
 
@@ -60,7 +60,7 @@ __device__ __forceinline__ void init_barriers(const Shared& shared) {
     ptx::mbarrier_init(shared.source_full + 8 * i, kPackers);
     ptx::mbarrier_init(shared.source_empty + 8 * i, kPackedTeam);
   }
-  for (int i = 0; i < kPackedFilterSlots; ++i) {
+  for (int i = 0; i < kMostFilterSlots; ++i) {
     ptx::mbarrier_init(shared.filter_full + 8 * i, 1);
     ptx::mbarrier_init(shared.filter_empty + 8 * i, kPackedTeam);
   }
@@ -74,10 +74,11 @@ struct Turn {
   int place = 0;
   std::uint32_t parity = 0;
 
-  __device__ __forceinline__ void advance(int places) {
+  /// `turns`: 0 where places stay as they are after the first turn.
+  __device__ __forceinline__ void advance(int places, std::uint32_t turns = 1) {
     if (++place < places) return;
     place = 0;
-    parity ^= 1;
+    parity ^= turns;
   }
   /// As often as that.
   __device__ __forceinline__ void skip(int turns, int places) {
@@ -265,11 +266,12 @@ __device__ __forceinline__ void copy_operands(const PackedPlan& p, const Operand
   Turn slot;
 #pragma unroll 1
   for (int index = first_tile(); index < tiles; index += tile_step()) {
+    const bool copies_filter = !p.filter_stays || index == first_tile();
     const uint4* filter = operands.packed + line_tile(p, index).group * stages * p.products() * p.product_vectors();
 #pragma unroll 1
     for (int stage = 0; stage < stages; ++stage) {
 #pragma unroll 1
-      for (int h = 0; h < p.h.offsets; h += p.slot_rows) {
+      for (int h = 0; copies_filter && h < p.h.offsets; h += p.slot_rows) {
 #pragma unroll 1
         for (int w = 0; w < p.row_products(); w += p.slot_columns) {
           const int products = min(p.slot_rows, p.h.offsets - h) * min(p.slot_columns, p.row_products() - w);
@@ -280,7 +282,7 @@ __device__ __forceinline__ void copy_operands(const PackedPlan& p, const Operand
           ptx::bulk_copy(ptx::shared_address(shared.filter) + slot.place * 16 * p.slot_vectors(), filter, 16 * vectors,
                          full);
           filter += vectors;
-          slot.advance(kPackedFilterSlots);
+          slot.advance(p.filter_slots);
         }
       }
       sources.copy_next();
@@ -289,30 +291,29 @@ __device__ __forceinline__ void copy_operands(const PackedPlan& p, const Operand
   }
 }
 
-/// The filter as it passes through the slots: a block a product.
+/// The filter as it passes through the slots: a block a product, a thread a row of a group.
 template <bool kSplit, class T>
-__global__ void __launch_bounds__(2 * kPackedColumns[2])
+__global__ void __launch_bounds__(2 * kPackedResults)
     pack_filter_kernel(const __grid_constant__ PackedPlan p, const T* filter, uint4* packed) {
   constexpr int kChannels = 16 / sizeof(T);
   const int block = static_cast<int>(blockIdx.x), product = block % p.products(), stage = block / p.products();
   const int offset_h = product / p.row_products(), offset_w = product % p.row_products() * p.stack;
-  packed += block * static_cast<std::int64_t>(p.product_vectors());
+  const int i = static_cast<int>(threadIdx.x), row = i % kPackedResults;
+  const int m = row % p.group_results(), stacked = row / p.group_results();
+  const int place = stacked < p.stack ? line::filter_place(p, m, offset_h, offset_w + stacked) : -1;
+  const int channel = (stage % p.stages() * 2 + i / kPackedResults) * kChannels;
   filter += stage / p.stages() * p.filter_group;
-  for (int i = static_cast<int>(threadIdx.x); i < 2 * p.columns; i += static_cast<int>(blockDim.x)) {
-    const int column = i % p.columns, m = column % p.group_results(), stacked = column / p.group_results();
-    const int place = stacked < p.stack ? line::filter_place(p, m, offset_h, offset_w + stacked) : -1;
-    const int channel = (stage % p.stages() * 2 + i / p.columns) * kChannels;
-    T values[kChannels];
+  T values[kChannels];
 #pragma unroll
-    for (int c = 0; c < kChannels; ++c) {
-      const bool exists = place >= 0 && channel + c < p.source_channels;
-      values[c] = exists ? filter[(channel + c) * p.filter_source + place] : from_float<T>(0.0F);
-    }
-    uint4 units, tails;
-    pack_units<kSplit>(values, units, tails);
-    packed[i] = units;
-    if constexpr (kSplit) packed[2 * p.columns + i] = tails;
+  for (int c = 0; c < kChannels; ++c) {
+    const bool exists = place >= 0 && channel + c < p.source_channels;
+    values[c] = exists ? filter[(channel + c) * p.filter_source + place] : from_float<T>(0.0F);
   }
+  uint4 units, tails;
+  pack_units<kSplit>(values, units, tails);
+  packed += block * static_cast<std::int64_t>(p.product_vectors()) + i;
+  *packed = units;
+  if constexpr (kSplit) packed[2 * kPackedResults] = tails;
 }
 
 }  // namespace adjoint::cuda::packed

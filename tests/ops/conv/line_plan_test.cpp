@@ -209,13 +209,13 @@ TEST(PackedPlan, StaysInsideSharedMemoryAndItsDescriptors) {
           EXPECT_GE(plan.w.offsets, kernel);
           EXPECT_LE(plan.w.offsets, kernel + 1) << "an offset that only fills up is next to the others";
           EXPECT_EQ(plan.row_products() * plan.stack, plan.w.offsets);
-          EXPECT_GE(plan.rows(), plan.tile_positions);
+          EXPECT_GE(plan.product_positions(), plan.tile_positions);
           EXPECT_EQ(plan.segments * plan.segment, plan.length);
           EXPECT_EQ(plan.pitch % plan.segment, 0);
           EXPECT_EQ(plan.tile_positions % plan.pitch, 0);
           EXPECT_GE(plan.pitch, plan.tile_columns + plan.w.offset[plan.w.offsets - 1] - plan.first_column);
           EXPECT_EQ(plan.first_column % plan.vector, 0);
-          EXPECT_GE(plan.columns, channels * plan.stack);
+          EXPECT_LE(channels * plan.stack, cuda::kPackedResults);
           EXPECT_GE(plan.stages() * plan.stage_channels(), plan.source_channels);
           EXPECT_EQ(plan.segment % 8, 0);
           EXPECT_LE(plan.segment, 256);
