@@ -98,9 +98,12 @@ bool place_columns(LinePlan& p, std::int64_t column_tiles, std::int64_t most_len
   const std::int64_t reach = p.w.offset[p.w.offsets - 1] - p.first_column;
   const std::int64_t pitch = ceil_div(p.tile_columns + reach, p.vector) * p.vector;
   const std::int64_t length = p.tile_positions + p.h.span() * pitch + ceil_div(reach + 1, p.vector) * p.vector;
-  if (length > most_length) return false;
+  const std::int64_t plane = (std::int64_t{p.h.positions} + p.h.span()) * pitch;
+  if (plane * p.batch + length + p.tile_positions > kMaxLine || length > most_length) return false;
   p.pitch = narrow(pitch);
+  p.plane = narrow(plane);
   p.length = narrow(length);
+  p.line_tiles = narrow(ceil_div(plane * p.batch, p.tile_positions));
   return true;
 }
 
@@ -135,14 +138,7 @@ bool place_line(std::int64_t most_length, double copy_cost, LinePlan& p) {
     best = tried;
   }
   p = best;
-  return !std::isinf(least) && finish_line(p);
-}
-
-bool finish_line(LinePlan& p) {
-  const std::int64_t plane = (std::int64_t{p.h.positions} + p.h.span()) * p.pitch;
-  if (plane * p.batch + p.length + p.tile_positions > kMaxLine) return false;
-  p.plane = narrow(plane);
-  p.line_tiles = narrow(ceil_div(plane * p.batch, p.tile_positions));
+  if (std::isinf(least)) return false;
   p.plane_divider = Divider(static_cast<std::uint32_t>(p.plane));
   p.pitch_divider = Divider(static_cast<std::uint32_t>(p.pitch));
   p.phase_divider = Divider(static_cast<std::uint32_t>(p.w.phases));

@@ -105,10 +105,6 @@ bool plan_line(const ConvGeometry& geometry, bool transposed, std::int64_t eleme
 /// channel, or positions are too many. `copy_cost`: what reading an element costs beside a position's products with it.
 bool place_line(std::int64_t most_length, double copy_cost, LinePlan& plan);
 
-/// Given column_tiles, tile_columns, first_column, pitch, length and tile_positions: the rest of the tiles. False where
-/// positions, or places in the samples of one tile, are too many.
-bool finish_line(LinePlan& plan);
-
 /// What the plan takes whose blocks take `clocks` each, and what the correlation kernels would take for the same sums:
 /// clocks of all multiprocessors together.
 double line_block_clocks(const LinePlan& plan, double clocks);

@@ -13,8 +13,9 @@ namespace {
 
 constexpr std::int64_t kMaxSmemBytes = 227 * 1024;  // of a block of sm_90
 constexpr std::int32_t kMostSlotVectors = 8 * 1024 / 16;
-constexpr std::int32_t kUnit = 8;  // of segments, for the copy engine's alignment, and of tiles, for memory's
+constexpr std::int32_t kUnit = 8;  // of rows, for the copy engine's alignment, and of tiles, for memory's
 constexpr std::int32_t kLeastRawGroups = 2;
+constexpr std::int64_t kMostTiles = std::int64_t{1} << 30;
 constexpr double kSharedBytesPerClock = 128;
 
 /// Between neighbouring offsets of an axis; -1 where that differs.
@@ -74,14 +75,19 @@ bool place_columns(PackedPlan& p, std::int32_t most_pitch) {
     p.tile_columns = to_unit(ceil_div(positions, tiles));
   }
   p.column_tiles = static_cast<std::int32_t>(ceil_div(positions, p.tile_columns));
-  const std::int64_t pitch = std::int64_t{p.tile_columns} + reach, row_segments = ceil_div(pitch, kMostSegment);
-  p.segment = to_unit(ceil_div(pitch, row_segments));
-  p.pitch = static_cast<std::int32_t>(row_segments) * p.segment;
-  if (p.pitch > p.product_positions()) return false;
-  const std::int32_t rows = p.product_positions() / p.pitch;
-  p.tile_positions = rows * p.pitch;
-  p.length = (rows + p.h.span()) * p.pitch;
-  p.segments = p.length / p.segment;
+  p.pitch = to_unit(std::int64_t{p.tile_columns} + reach);
+  if (p.pitch > std::min(p.product_positions(), kMostBox)) return false;
+  p.rows = std::min(p.product_positions() / p.pitch, p.h.positions);
+  p.planes = 1;
+  if (p.rows == p.h.positions) {
+    const std::int64_t fit = (p.product_positions() / p.pitch + p.h.span()) / p.source_rows();
+    p.planes = static_cast<std::int32_t>(std::min<std::int64_t>(fit, p.batch));
+  }
+  if (p.source_rows() > kMostBox) return false;
+  p.row_tiles = static_cast<std::int32_t>(ceil_div(p.h.positions, p.rows));
+  p.sample_tiles = static_cast<std::int32_t>(ceil_div(p.batch, p.planes));
+  p.length = p.planes * p.source_rows() * p.pitch;
+  p.tile_positions = p.length - p.h.span() * p.pitch;
   p.raw_groups = kLeastRawGroups;
   // A filter that all of a block's tiles share stays where it fits.
   p.filter_slots = p.stages() * p.stage_slots();
@@ -103,10 +109,8 @@ double tile_clocks(const PackedPlan& p) {
          kTile;
 }
 
-/// Of all tiles. Those of the last wave count as one.
 double all_clocks(const PackedPlan& p) {
-  const std::int64_t rows = p.batch * (std::int64_t{p.h.positions} + p.h.span());
-  return tile_clocks(p) * p.column_tiles * static_cast<double>(ceil_div(rows, p.tile_positions / p.pitch));
+  return tile_clocks(p) * p.column_tiles * p.row_tiles * static_cast<double>(p.sample_tiles);
 }
 
 bool place_tiles(PackedPlan& p) {
@@ -124,8 +128,14 @@ bool place_tiles(PackedPlan& p) {
     }
   }
   p = best;
-  p.segment_divider = Divider(static_cast<std::uint32_t>(std::max(1, p.segment)));
-  return !std::isinf(least) && finish_line(p);
+  if (std::isinf(least)) return false;
+  const std::int64_t tiles = std::int64_t{p.row_tiles} * p.sample_tiles;
+  if (tiles * p.column_tiles * p.groups >= kMostTiles) return false;
+  p.line_tiles = static_cast<std::int32_t>(tiles);
+  p.pitch_divider = Divider(static_cast<std::uint32_t>(p.pitch));
+  p.rows_divider = Divider(static_cast<std::uint32_t>(p.source_rows()));
+  p.phase_divider = Divider(static_cast<std::uint32_t>(p.w.phases));
+  return true;
 }
 
 void choose_raw_groups(PackedPlan& p) {
@@ -161,9 +171,9 @@ TensorMapLayout packed_source_layout(const PackedPlan& p, const void* source, DT
   const std::int64_t row = p.w.source, plane = row * p.h.source, group = plane * p.source_channels;
   return {.data = source,
           .dtype = dtype,
-          .extents = {row, p.h.source, p.source_channels, p.groups, p.batch},
-          .strides = {1, row, plane, group, group * p.groups},
-          .box = {p.segment, 1, p.group_channels(), 1, 1}};
+          .extents = {row, p.h.source, p.batch, p.source_channels, p.groups},
+          .strides = {1, row, group * p.groups, plane, group},
+          .box = {p.pitch, p.source_rows(), p.planes, p.group_channels(), 1}};
 }
 
 bool packed_pays(const PackedPlan& p) {

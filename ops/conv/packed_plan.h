@@ -5,8 +5,8 @@
 // they lie in memory, and are then packed as [element of the line][unit]: 16 bytes an element, so that an offset of the
 // line is a constant added to a descriptor's address. Every value is loaded, and rounded, once for all offsets, where
 // the correlation kernels read and round it once for each. Two groups make a stage, which is a product's K. A tile is
-// whole rows of the line, and comes by the copy engine: a segment of a row, of four units' channels, at a time, with
-// zeros for what lies outside.
+// some rows of one plane, or some whole planes, and comes by the copy engine, a group at a time, with zeros for what
+// lies outside.
 //
 // A product has 64 rows, and fewer results leave some free: so `stack` neighbouring offsets of a row of the kernel are
 // rows side by side. Their sums are of different positions, and are added at the end:
@@ -30,7 +30,7 @@ inline constexpr int kPackedStages = 3;       // of packed source
 inline constexpr int kPackedFilterSlots = 4;  // that the filter passes through, unless it stays
 inline constexpr int kMostFilterSlots = 32;
 inline constexpr int kMostRawGroups = 4;
-inline constexpr int kMostSegment = 256;  // of the copy engine's box
+inline constexpr int kMostBox = 256;  // of the copy engine, along an axis
 /// Where float32 is split, so many offsets' products are one sum on the tensor cores, which cut its low bits off.
 inline constexpr int kPackedSplitProducts = 3;
 inline constexpr int kPackedBarrierBytes = 1024;
@@ -39,23 +39,26 @@ inline constexpr int kPackedBarrierBytes = 1024;
 constexpr int packed_positions(bool split) { return split ? 128 : 256; }
 
 struct PackedPlan : LinePlan {
-  std::int32_t unit_channels;      // channels in a unit: 1, or 2 for half precision
-  std::int32_t parts;              // 2 where float32 is split into heads and tails
-  std::int32_t stack;              // a row's offsets that one product takes: w.offsets is a multiple
-  std::int32_t stack_step;         // in the line, from one of them to the next
-  std::int32_t step_h, step_w;     // from a row of offsets to the next; from a product to the next
-  std::int32_t slot_rows;          // of offsets, whose filter one slot holds
-  std::int32_t slot_columns;       // of products of a row, likewise: all where slot_rows is more than 1
-  std::int32_t filter_slots;       // as many as a tile's products pass through where the filter stays
-  bool filter_stays;               // in shared memory, for all of a block's tiles
-  std::int32_t segment, segments;  // segment: elements; `segments` of a tile's source
-  std::int32_t raw_groups;         // as many groups of the source are on their way at once
-  Divider segment_divider;         // by a segment's elements
+  std::int32_t unit_channels;   // channels in a unit: 1, or 2 for half precision
+  std::int32_t parts;           // 2 where float32 is split into heads and tails
+  std::int32_t stack;           // a row's offsets that one product takes: w.offsets is a multiple
+  std::int32_t stack_step;      // in the line, from one of them to the next
+  std::int32_t step_h, step_w;  // from a row of offsets to the next; from a product to the next
+  std::int32_t slot_rows;       // of offsets, whose filter one slot holds
+  std::int32_t slot_columns;    // of products of a row, likewise: all where slot_rows is more than 1
+  std::int32_t filter_slots;    // as many as a tile's products pass through where the filter stays
+  bool filter_stays;            // in shared memory, for all of a block's tiles
+  std::int32_t rows, planes;    // of a tile: positions; planes more than 1 only where rows are all
+  std::int32_t row_tiles, sample_tiles;
+  std::int32_t raw_groups;  // as many groups of the source are on their way at once
+  Divider rows_divider;     // by the source's rows of a plane
 
+  /// Of the source, for a tile's plane.
+  ADJOINT_HD std::int32_t source_rows() const { return rows + h.span(); }
   ADJOINT_HD std::int32_t group_channels() const { return 4 * unit_channels; }
   ADJOINT_HD std::int32_t stage_channels() const { return 2 * group_channels(); }
   ADJOINT_HD std::int32_t stages() const { return (source_channels + stage_channels() - 1) / stage_channels(); }
-  /// Of four units of the source, as they lie in memory, [segment][channel][element]; packed, as many for each part.
+  /// Of four units of the source, as they lie in memory, [channel][element of the line]; packed, as many for each part.
   ADJOINT_HD std::int32_t group_bytes() const { return 16 * length; }
   /// Of packed source: [part][group][element of the line][unit].
   ADJOINT_HD std::int32_t stage_bytes() const { return 2 * parts * group_bytes(); }
@@ -86,13 +89,43 @@ struct PackedPlan : LinePlan {
   }
 };
 
+/// A tile: where its positions begin.
+struct PackedTile {
+  std::int64_t group;
+  std::int32_t sample, row, column;
+};
+
+ADJOINT_HD inline PackedTile packed_tile(const PackedPlan& p, std::int32_t index) {
+  PackedTile tile;
+  tile.row = index % p.row_tiles * p.rows;
+  index /= p.row_tiles;
+  tile.sample = index % p.sample_tiles * p.planes;
+  index /= p.sample_tiles;
+  tile.column = index % p.column_tiles * p.tile_columns;
+  tile.group = index / p.column_tiles;
+  return tile;
+}
+
+/// Where the tile's element n of the line lies in the grid of positions, or beyond it.
+ADJOINT_HD inline LinePlace packed_place(const PackedPlan& p, const PackedTile& tile, std::int32_t n) {
+  std::int32_t row = p.pitch_divider.split(n);
+  const std::int32_t plane = p.planes > 1 ? p.rows_divider.split(row) : 0;
+  return {tile.sample + plane, tile.row + row, tile.column + n};
+}
+
+/// Whether that is a position of the tile, and not only read for some.
+ADJOINT_HD inline bool is_position(const PackedPlan& p, const PackedTile& tile, const LinePlace& place) {
+  return place.sample < p.batch && place.row < p.h.positions && place.row - tile.row < p.rows &&
+         place.column - tile.column < p.tile_columns;
+}
+
 /// Of conv, or of conv_transpose. False for conv with a stride, for more results a position than a product's, and for
 /// geometries whose offsets are more, lie further apart than the kernel takes, or at uneven distances.
 /// `split`: float32 in three products of tf32 heads and tails.
 ADJOINT_API bool plan_packed(const ConvGeometry& geometry, bool transposed, std::int64_t element_bytes, bool split,
                              PackedPlan& plan);
 
-/// The source as the copy engine sees it: column, row, channel of a group, group, sample.
+/// The source as the copy engine sees it: column, row, sample, channel of a group, group.
 ADJOINT_API TensorMapLayout packed_source_layout(const PackedPlan& plan, const void* source, DType dtype);
 
 /// Whether the kernel is faster than the correlation kernels, where rows of the source begin at multiples of 16 bytes.

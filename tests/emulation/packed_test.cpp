@@ -63,13 +63,14 @@ void check(const ConvProblem& p, bool transposed, const Activation& activation, 
   reached.insert(plan.filter_stays ? "a filter that stays" : "a filter that passes");
   reached.insert(vectors ? "vectors" : "elements");
   if (plan.column_tiles > 1) reached.insert("column tiles");
-  if (plan.line_tiles > 1) reached.insert("line tiles");
   if (plan.stages() > 1) reached.insert("stages");
   if (plan.stack > 1) reached.insert("stacked offsets");
   if (plan.w.phases == 1 && plan.w.tap[0][plan.w.offsets - 1] < 0) reached.insert("an offset that fills up");
   if (plan.slot_columns < plan.row_products()) reached.insert("slots of a row");
   if (plan.slot_rows > 1) reached.insert("rows of a slot");
-  if (plan.tile_positions > plan.pitch) reached.insert("rows of a tile");
+  if (plan.rows > 1) reached.insert("rows of a tile");
+  if (plan.planes > 1) reached.insert("planes of a tile");
+  if (plan.row_tiles > 1) reached.insert("row tiles");
   if (plan.raw_groups < 2 * plan.stages()) reached.insert("raw groups' ring");
   if (plan.h.shift > 0 || plan.w.shift > 0) reached.insert("shifted grid");
 }
@@ -121,9 +122,10 @@ TYPED_TEST(PackedEmulation, EveryPathIsExact) {
       }
     }
   }
-  for (const char* path : {"a filter that stays", "a filter that passes", "column tiles", "line tiles", "stages",
-                           "stacked offsets", "an offset that fills up", "slots of a row", "rows of a slot",
-                           "rows of a tile", "raw groups' ring", "shifted grid", "vectors", "elements"}) {
+  for (const char* path :
+       {"a filter that stays", "a filter that passes", "column tiles", "row tiles", "planes of a tile", "stages",
+        "stacked offsets", "an offset that fills up", "slots of a row", "rows of a slot", "rows of a tile",
+        "raw groups' ring", "shifted grid", "vectors", "elements"}) {
     EXPECT_TRUE(reached.contains(path)) << path;
   }
 }

@@ -75,17 +75,22 @@ struct ResultPlace {
   int row, column;
 };
 
-__device__ __forceinline__ ResultPlace find_results(const LinePlan& p, const LineTile& tile, int n) {
-  const LinePlace place = line_place(p, n);
-  const int column = place.column + tile.column;
-  if (place.sample >= p.batch || place.row >= p.h.positions || place.column >= p.tile_columns)
-    return {0, -(1 << 30), 0};
-  const std::int64_t channel = (place.sample * static_cast<std::int64_t>(p.groups) + tile.group) * p.channels;
+/// Of the position that lies there.
+__device__ __forceinline__ ResultPlace results_of(const LinePlan& p, std::int64_t group, const LinePlace& place) {
+  const std::int64_t channel = (place.sample * static_cast<std::int64_t>(p.groups) + group) * p.channels;
   ResultPlace result;
   result.row = place.row * p.h.phases - p.h.shift;
-  result.column = column * p.w.phases - p.w.shift;
+  result.column = place.column * p.w.phases - p.w.shift;
   result.at = (channel * p.h.result + result.row) * p.w.result + result.column;
   return result;
+}
+
+__device__ __forceinline__ ResultPlace find_results(const LinePlan& p, const LineTile& tile, int n) {
+  LinePlace place = line_place(p, n);
+  if (place.sample >= p.batch || place.row >= p.h.positions || place.column >= p.tile_columns)
+    return {0, -(1 << 30), 0};
+  place.column += tile.column;
+  return results_of(p, tile.group, place);
 }
 
 __device__ __forceinline__ bool has_row(const LinePlan& p, const ResultPlace& place, int phase_h) {
@@ -99,9 +104,9 @@ __device__ __forceinline__ bool has_result(const LinePlan& p, const ResultPlace&
 }
 
 template <class T>
-__device__ __forceinline__ float bias_of(const LinePlan& p, const LineTile& tile, const Operands<T>& operands,
+__device__ __forceinline__ float bias_of(const LinePlan& p, std::int64_t group, const Operands<T>& operands,
                                          int channel) {
-  return operands.bias != nullptr ? to_float(operands.bias[tile.group * p.channels + channel]) : 0.0F;
+  return operands.bias != nullptr ? to_float(operands.bias[group * p.channels + channel]) : 0.0F;
 }
 
 /// What is stored for a sum and bias.

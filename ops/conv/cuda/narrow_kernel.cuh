@@ -126,7 +126,7 @@ __device__ __noinline__ void store_defined(const LinePlan& p, const LineTile& ti
     const std::int64_t at =
         to.at + (static_cast<std::int64_t>(result.channel) * p.h.result + result.phase_h) * p.w.result + result.phase_w;
     const float sum = defined_sum(p, tile, operands, line_place(p, n), result);
-    line::store_result(operands, at, sum + line::bias_of(p, tile, operands, result.channel));
+    line::store_result(operands, at, sum + line::bias_of(p, tile.group, operands, result.channel));
   }
 }
 
@@ -137,7 +137,7 @@ __device__ __forceinline__ void store_result(const LinePlan& p, const LineTile& 
                                              int first, int m, const line::ResultPlace (&places)[kPositions],
                                              float* spare, const float (&sums)[kPositions]) {
   const LineResult result = line_result(p, m);
-  const float bias = line::bias_of(p, tile, operands, result.channel);
+  const float bias = line::bias_of(p, tile.group, operands, result.channel);
   const std::int64_t step =
       (static_cast<std::int64_t>(result.channel) * p.h.result + result.phase_h) * p.w.result + result.phase_w;
   if (operands.activate.is_none() && operands.linear == nullptr) {

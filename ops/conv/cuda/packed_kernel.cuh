@@ -160,10 +160,11 @@ __device__ __forceinline__ void stage_results(const PackedPlan& p, const float (
 
 /// What is added to every result of a product: its bias once, to the first of its offsets.
 template <class T>
-__device__ __forceinline__ void fill_biases(const PackedPlan& p, const LineTile& tile, const Operands<T>& operands,
+__device__ __forceinline__ void fill_biases(const PackedPlan& p, const PackedTile& tile, const Operands<T>& operands,
                                             float* biases, int thread) {
   if (thread >= kPackedResults) return;
-  biases[thread] = thread < p.group_results() ? line::bias_of(p, tile, operands, line_result(p, thread).channel) : 0.0F;
+  biases[thread] =
+      thread < p.group_results() ? line::bias_of(p, tile.group, operands, line_result(p, thread).channel) : 0.0F;
 }
 
 /// One result of every channel, a plane apart. `out`: of the first; `pitch`: from one to the next; `stacked`: to the
@@ -207,15 +208,16 @@ __device__ __forceinline__ void store_channels(const PackedPlan& p, const Operan
 
 /// The tile's results, by its team, along the results' rows.
 template <bool kPlain, class T>
-__device__ __forceinline__ void store_results(const PackedPlan& p, const LineTile& tile, const Operands<T>& operands,
+__device__ __forceinline__ void store_results(const PackedPlan& p, const PackedTile& tile, const Operands<T>& operands,
                                               const float* out, int thread) {
   const int pitch = p.out_pitch(), row = p.w.phases * pitch, stacked = p.group_results() * pitch + p.stack_step;
 #pragma unroll 1
   for (int i = thread; i < p.tile_positions * p.w.phases; i += kPackedTeam) {
     int phase_w = i;
     const int position = p.phase_divider.split(phase_w);
-    const line::ResultPlace place = line::find_results(p, tile, tile.first + position);
-    if (!line::has_column(p, place, phase_w)) continue;
+    const LinePlace grid = packed_place(p, tile, position);
+    const line::ResultPlace place = line::results_of(p, tile.group, grid);
+    if (!is_position(p, tile, grid) || !line::has_column(p, place, phase_w)) continue;
     const float* from = out + phase_w * pitch + position;
     std::int64_t at = place.at + phase_w;
 #pragma unroll 1
@@ -241,7 +243,7 @@ __device__ __forceinline__ void multiply_and_store(
   static_assert(kPackedTeams == 2);
 #pragma unroll 1
   for (int index = first_tile() + team * tile_step(); index < tiles; index += kPackedTeams * tile_step()) {
-    const LineTile tile = line_tile(p, index);
+    const PackedTile tile = packed_tile(p, index);
     fill_biases(p, tile, operands, biases, thread);
     multiplier.clear();
     // A barrier tells two phases apart: none is waited for before the other team has seen the last.

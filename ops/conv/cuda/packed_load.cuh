@@ -137,41 +137,36 @@ __device__ __forceinline__ void pack_elements(const PackedPlan& p, const Load& l
 /// channels at once.
 template <bool kSplit, class T>
 __device__ __forceinline__ void pack_raw(const PackedPlan& p, const T* raw, uint4* to, uint4* tails, int thread) {
-  const int segment_rest = (16 / static_cast<int>(sizeof(T)) - 1) * p.segment;
-  const auto place_of = [&](int i) {
-    return static_cast<int>(p.segment_divider.divide(static_cast<unsigned>(i))) * segment_rest + i;
-  };
   if constexpr (sizeof(T) == 4) {
     const auto load = [&](int i, T(&values)[4]) {
-      const T* from = raw + place_of(i);
 #pragma unroll
-      for (int c = 0; c < 4; ++c) values[c] = from[c * p.segment];
+      for (int c = 0; c < 4; ++c) values[c] = raw[c * p.length + i];
     };
     pack_elements<kSplit, T>(p, load, to, tails, thread);
   } else {
     // A lane's address is that of one channel's eight elements, and of one packed element.
     const int lane = thread % 32, row = lane % 8, column = lane / 8 * 8;
-    const std::uint32_t from = ptx::shared_address(raw) + 2 * (row * p.segment), target = ptx::shared_address(to);
-#pragma unroll 2
+    const std::uint32_t from = ptx::shared_address(raw + row * p.length), target = ptx::shared_address(to + row);
+#pragma unroll 4
     for (int first = thread - lane; first < p.length; first += kPackers) {
       // Past the end, the last elements once more.
       const int i = min(first + column, p.length - 8);
       std::uint32_t units[4];
-      ptx::load_matrices_transposed(units, from + 2 * place_of(i));
-      ptx::store_matrices(target + 16 * (i + row), units);
+      ptx::load_matrices_transposed(units, from + 2 * i);
+      ptx::store_matrices(target + 16 * i, units);
     }
   }
 }
 
 /// Packs a group from global memory, where the copy engine cannot read it. `channel`: the group's first.
 template <bool kSplit, class T>
-__device__ __forceinline__ void pack_global(const PackedPlan& p, const LineTile& tile, const T* source, int channel,
+__device__ __forceinline__ void pack_global(const PackedPlan& p, const PackedTile& tile, const T* source, int channel,
                                             uint4* to, uint4* tails, int thread) {
   constexpr int kChannels = 16 / sizeof(T);
   const std::int64_t plane = static_cast<std::int64_t>(p.h.source) * p.w.source;
   const auto load = [&](int i, T(&values)[kChannels]) {
-    const LinePlace place = line_place(p, tile.first + i);
-    const int row = place.row + p.h.offset[0], column = place.column + tile.column + p.first_column;
+    const LinePlace place = packed_place(p, tile, i);
+    const int row = place.row + p.h.offset[0], column = place.column + p.first_column;
     const bool inside = place.sample < p.batch && static_cast<unsigned>(row) < static_cast<unsigned>(p.h.source) &&
                         static_cast<unsigned>(column) < static_cast<unsigned>(p.w.source);
     const T* from = source + ((place.sample * p.groups + tile.group) * p.source_channels + channel) * plane +
@@ -208,7 +203,7 @@ __device__ __forceinline__ void pack_sources(const PackedPlan& p, const Operands
         ptx::mbarrier_arrive(shared.raw_empty + 8 * raw.place);
         raw.advance(p.raw_groups);
       } else {
-        pack_global<kSplit>(p, line_tile(p, index), operands.source, group * p.group_channels(), to, tails, thread);
+        pack_global<kSplit>(p, packed_tile(p, index), operands.source, group * p.group_channels(), to, tails, thread);
       }
       if (group % 2 != 0) {
         ptx::fence_async_proxy();
@@ -231,25 +226,13 @@ struct SourceCopies {
 
   __device__ __forceinline__ void copy_next() {
     if (index >= static_cast<int>(p.blocks())) return;
-    const LineTile tile = line_tile(p, index);
-    const LinePlace first = line_place(p, tile.first);
+    const PackedTile tile = packed_tile(p, index);
     const std::uint32_t full = shared.raw_full + 8 * raw.place;
     ptx::mbarrier_wait(shared.raw_empty + 8 * raw.place, raw.parity ^ 1);
     ptx::mbarrier_arrive_expect_bytes(full, p.group_bytes());
-    std::uint32_t to = ptx::shared_address(shared.raw) + raw.place * p.group_bytes();
-    const int column = tile.column + p.first_column, rows = p.plane / p.pitch;
-    int at[kTensorMapAxes] = {column, first.row + p.h.offset[0], group * p.group_channels(),
-                              static_cast<int>(tile.group), first.sample};
-#pragma unroll 1
-    for (int i = 0; i < p.segments; ++i, to += 16 * p.segment) {
-      ptx::tensor_copy(to, &operands.map, at, full);
-      at[0] += p.segment;
-      if (at[0] - column < p.pitch) continue;
-      at[0] = column;
-      if (++at[1] < rows + p.h.offset[0]) continue;
-      at[1] = p.h.offset[0];
-      ++at[4];
-    }
+    const int at[kTensorMapAxes] = {tile.column + p.first_column, tile.row + p.h.offset[0], tile.sample,
+                                    group * p.group_channels(), static_cast<int>(tile.group)};
+    ptx::tensor_copy(ptx::shared_address(shared.raw) + raw.place * p.group_bytes(), &operands.map, at, full);
     raw.advance(p.raw_groups);
     if (++group < 2 * p.stages()) return;
     group = 0;
@@ -267,7 +250,7 @@ __device__ __forceinline__ void copy_operands(const PackedPlan& p, const Operand
 #pragma unroll 1
   for (int index = first_tile(); index < tiles; index += tile_step()) {
     const bool copies_filter = !p.filter_stays || index == first_tile();
-    const uint4* filter = operands.packed + line_tile(p, index).group * stages * p.products() * p.product_vectors();
+    const uint4* filter = operands.packed + packed_tile(p, index).group * stages * p.products() * p.product_vectors();
 #pragma unroll 1
     for (int stage = 0; stage < stages; ++stage) {
 #pragma unroll 1

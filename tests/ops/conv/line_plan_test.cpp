@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -89,6 +90,35 @@ void expect_line(const LinePlan& p) {
   for (const int count : seen) ASSERT_EQ(count, 1);
 }
 
+/// The same of tiles that are rows of a plane, or planes.
+void expect_tiles(const PackedPlan& p) {
+  const auto positions = static_cast<std::size_t>(p.h.positions) * static_cast<std::size_t>(p.w.positions);
+  std::vector<int> seen(positions * static_cast<std::size_t>(p.batch));
+  for (std::int32_t block = 0; block < p.blocks(); ++block) {
+    const cuda::PackedTile tile = cuda::packed_tile(p, block);
+    ASSERT_LT(tile.group, p.groups);
+    if (tile.group > 0) continue;
+    for (std::int32_t i = 0; i < p.tile_positions; ++i) {
+      const cuda::LinePlace q = cuda::packed_place(p, tile, i);
+      if (!cuda::is_position(p, tile, q) || q.column >= p.w.positions) continue;
+      ++seen[static_cast<std::size_t>(q.sample) * positions +
+             static_cast<std::size_t>(q.row) * static_cast<std::size_t>(p.w.positions) +
+             static_cast<std::size_t>(q.column)];
+      for (const std::int32_t h : {0, p.h.offsets - 1}) {
+        for (const std::int32_t w : {0, p.w.offsets - 1}) {
+          const std::int32_t at = p.offset_place(h, w);
+          ASSERT_LT(i + at, p.length);
+          const cuda::LinePlace source = cuda::packed_place(p, tile, i + at);
+          ASSERT_EQ(source.sample, q.sample);
+          ASSERT_EQ(source.row + p.h.offset[0], q.row + p.h.offset[h]);
+          ASSERT_EQ(source.column + p.first_column, q.column + p.w.offset[w]);
+        }
+      }
+    }
+  }
+  for (const int count : seen) ASSERT_EQ(count, 1);
+}
+
 /// Each of a group's results belongs to one block of results.
 void expect_results(const LinePlan& p) {
   EXPECT_GE(p.result_blocks * p.results, p.group_results());
@@ -105,12 +135,17 @@ struct Replayed {
   int plans = 0, shifted = 0;
 };
 
-void replay(const ConvGeometry& g, bool transposed, const LinePlan& p, Replayed& replayed) {
+template <class Plan>
+void replay(const ConvGeometry& g, bool transposed, const Plan& p, Replayed& replayed) {
   ++replayed.plans;
   replayed.shifted += p.h.shift > 0 || p.w.shift > 0;
   expect_products(g, 0, transposed, p.h);
   expect_products(g, 1, transposed, p.w);
-  expect_line(p);
+  if constexpr (std::is_same_v<Plan, PackedPlan>) {
+    expect_tiles(p);
+  } else {
+    expect_line(p);
+  }
   expect_results(p);
 }
 
@@ -210,15 +245,12 @@ TEST(PackedPlan, StaysInsideSharedMemoryAndItsDescriptors) {
           EXPECT_LE(plan.w.offsets, kernel + 1) << "an offset that only fills up is next to the others";
           EXPECT_EQ(plan.row_products() * plan.stack, plan.w.offsets);
           EXPECT_GE(plan.product_positions(), plan.tile_positions);
-          EXPECT_EQ(plan.segments * plan.segment, plan.length);
-          EXPECT_EQ(plan.pitch % plan.segment, 0);
-          EXPECT_EQ(plan.tile_positions % plan.pitch, 0);
+          EXPECT_EQ(plan.pitch % 8, 0);
+          EXPECT_LE(plan.source_rows(), 256);
           EXPECT_GE(plan.pitch, plan.tile_columns + plan.w.offset[plan.w.offsets - 1] - plan.first_column);
           EXPECT_EQ(plan.first_column % plan.vector, 0);
           EXPECT_LE(channels * plan.stack, cuda::kPackedResults);
           EXPECT_GE(plan.stages() * plan.stage_channels(), plan.source_channels);
-          EXPECT_EQ(plan.segment % 8, 0);
-          EXPECT_LE(plan.segment, 256);
         }
       }
     }
