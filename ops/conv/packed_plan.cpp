@@ -48,9 +48,9 @@ bool stack_offsets(PackedPlan& p, std::int32_t stack) {
   return true;
 }
 
-/// Whole rows of offsets a slot where they fit, or parts of one.
-void choose_slots(PackedPlan& p) {
-  const std::int32_t most = std::max(1, kMostSlotVectors / p.product_vectors());
+/// Whole rows of offsets a slot where `most` products hold them, or parts of one.
+void choose_slots(PackedPlan& p, std::int32_t most) {
+  most = std::max(most, 1);
   const std::int32_t columns = std::min(p.row_products(), p.parts > 1 ? std::min(most, kPackedSplitProducts) : most);
   p.slot_columns = static_cast<std::int32_t>(ceil_div(p.row_products(), ceil_div(p.row_products(), columns)));
   p.slot_rows = 1;
@@ -58,6 +58,20 @@ void choose_slots(PackedPlan& p) {
     const std::int64_t slots = ceil_div(p.h.offsets, std::max(1, most / p.slot_columns));
     p.slot_rows = static_cast<std::int32_t>(ceil_div(p.h.offsets, slots));
   }
+}
+
+/// A filter that all of a block's tiles share stays in shared memory where it fits.
+bool choose_filter(PackedPlan& p) {
+  if (p.groups == 1) {
+    choose_slots(p, p.products());
+    p.filter_slots = p.stages() * p.stage_slots();
+    p.filter_stays = p.filter_slots <= kMostFilterSlots && p.smem_bytes() <= kMaxSmemBytes;
+    if (p.filter_stays) return true;
+  }
+  choose_slots(p, kMostSlotVectors / p.product_vectors());
+  p.filter_stays = false;
+  p.filter_slots = kPackedFilterSlots;
+  return p.smem_bytes() <= kMaxSmemBytes;
 }
 
 /// Tiles whose rows take at most `most_pitch` elements of the line. False where they hold no position, or shared memory
@@ -89,11 +103,7 @@ bool place_columns(PackedPlan& p, std::int32_t most_pitch) {
   p.length = p.planes * p.source_rows() * p.pitch;
   p.tile_positions = p.length - p.h.span() * p.pitch;
   p.raw_groups = kLeastRawGroups;
-  // A filter that all of a block's tiles share stays where it fits.
-  p.filter_slots = p.stages() * p.stage_slots();
-  p.filter_stays = p.groups == 1 && p.filter_slots <= kMostFilterSlots && p.smem_bytes() <= kMaxSmemBytes;
-  if (!p.filter_stays) p.filter_slots = kPackedFilterSlots;
-  return p.smem_bytes() <= kMaxSmemBytes;
+  return choose_filter(p);
 }
 
 /// Of a tile: clocks of the tensor cores, of shared memory, or of what a multiprocessor draws from the L2, whichever
@@ -119,7 +129,6 @@ bool place_tiles(PackedPlan& p) {
   for (std::int32_t stack = 1; stack <= p.w.offsets; ++stack) {
     PackedPlan stacked = p;
     if (!stack_offsets(stacked, stack)) continue;
-    choose_slots(stacked);
     for (std::int32_t pitch = kUnit; pitch <= stacked.product_positions(); pitch += kUnit) {
       PackedPlan tried = stacked;
       if (!place_columns(tried, pitch) || all_clocks(tried) >= least) continue;

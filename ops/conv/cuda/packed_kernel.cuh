@@ -50,7 +50,8 @@ struct Multiplier {
   __device__ __forceinline__ void begin_products(const PackedPlan& p, std::uint64_t source, std::uint64_t filter,
                                                  int products) {
     constexpr wgmma::Operand kKind = kOperand<kArithmetic>;
-#pragma unroll 1
+    // What a product waits for are the descriptors' additions, one after the other.
+#pragma unroll(kSplit ? 1 : 4)
     for (int i = 0; i < products; ++i) {
       wgmma::multiply_shared<kKind, kPositions>(sums, filter, source, kAnew && i == 0 ? 0 : 1);
       if constexpr (kSplit) {
@@ -180,19 +181,23 @@ __device__ __forceinline__ void store_channels(const PackedPlan& p, const Operan
       line::store_result(operands, to, value);
     }
   };
-  constexpr int kBatch = 4;  // read before any is stored
+  constexpr int kBatch = 8;  // read before any is stored
+  const bool is_stacked = p.stack > 1;
   int left = p.channels;
 #pragma unroll 1
   for (; left >= kBatch; left -= kBatch, out += kBatch * pitch, at += kBatch * plane) {
-    float values[kBatch];
+    float values[kBatch], more[kBatch];
 #pragma unroll
-    for (int k = 0; k < kBatch; ++k) values[k] = out[k * pitch];
-    const float* next = out;
+    for (int k = 0; k < kBatch; ++k) {
+      values[k] = out[k * pitch];
+      more[k] = is_stacked ? out[k * pitch + stacked] : 0.0F;
+    }
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) values[k] += more[k];
 #pragma unroll 1
-    for (int t = 1; t < p.stack; ++t) {
-      next += stacked;
+    for (int t = 2; t < p.stack; ++t) {
 #pragma unroll
-      for (int k = 0; k < kBatch; ++k) values[k] += next[k * pitch];
+      for (int k = 0; k < kBatch; ++k) values[k] += out[k * pitch + t * stacked];
     }
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) store(at + k * plane, values[k]);
