@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kMaxSmemBytes = 227 * 1024;  // of a block of sm_90
 constexpr std::int32_t kMostSlotVectors = 8 * 1024 / 16;
 constexpr std::int32_t kUnit = 8;  // of rows, for the copy engine's alignment, and of tiles, for memory's
-constexpr std::int32_t kLeastRawGroups = 2;
+constexpr std::int32_t kLeastRawStages = 1;
 constexpr std::int64_t kMostTiles = std::int64_t{1} << 30;
 constexpr double kSharedBytesPerClock = 128;
 
@@ -102,7 +102,7 @@ bool place_columns(PackedPlan& p, std::int32_t most_pitch) {
   p.sample_tiles = static_cast<std::int32_t>(ceil_div(p.batch, p.planes));
   p.length = p.planes * p.source_rows() * p.pitch;
   p.tile_positions = p.length - p.h.span() * p.pitch;
-  p.raw_groups = kLeastRawGroups;
+  p.raw_stages = kLeastRawStages;
   return choose_filter(p);
 }
 
@@ -113,7 +113,7 @@ double tile_clocks(const PackedPlan& p) {
   const double packing = p.length * 2 * 16 * (2.0 + p.parts) / kSharedBytesPerClock;
   const double out = 4.0 * p.stack * p.group_results() * 2 * p.product_positions() / kSharedBytesPerClock / p.stages();
   const double filter = p.filter_stays ? 0 : 16.0 * p.products() * p.product_vectors();
-  const double drawn = (filter + 2.0 * p.group_bytes()) / kBytesPerClock;
+  const double drawn = (filter + p.raw_bytes()) / kBytesPerClock;
   return p.stages() *
              std::max({p.products() * multiply_clocks(p), p.products() * read_clocks(p) + packing + out, drawn}) +
          kTile;
@@ -143,17 +143,20 @@ bool place_tiles(PackedPlan& p) {
   p.line_tiles = static_cast<std::int32_t>(tiles);
   p.pitch_divider = Divider(static_cast<std::uint32_t>(p.pitch));
   p.rows_divider = Divider(static_cast<std::uint32_t>(p.source_rows()));
+  p.row_tiles_divider = Divider(static_cast<std::uint32_t>(p.row_tiles));
+  p.sample_tiles_divider = Divider(static_cast<std::uint32_t>(p.sample_tiles));
+  p.column_tiles_divider = Divider(static_cast<std::uint32_t>(p.column_tiles));
   p.phase_divider = Divider(static_cast<std::uint32_t>(p.w.phases));
   return true;
 }
 
-void choose_raw_groups(PackedPlan& p) {
-  const std::int32_t most = std::min(kMostRawGroups, 2 * p.stages());
-  p.raw_groups = kLeastRawGroups;
-  while (p.raw_groups < most) {
-    ++p.raw_groups;
+void choose_raw_stages(PackedPlan& p) {
+  const std::int32_t most = std::min(kMostRawStages, p.stages() + 1);
+  p.raw_stages = kLeastRawStages;
+  while (p.raw_stages < most) {
+    ++p.raw_stages;
     if (p.smem_bytes() > kMaxSmemBytes) {
-      --p.raw_groups;
+      --p.raw_stages;
       return;
     }
   }
@@ -171,7 +174,7 @@ bool plan_packed(const ConvGeometry& g, bool transposed, std::int64_t element_by
   const std::int32_t step_h = offset_step(p.h);
   p.stack_step = offset_step(p.w);
   if (step_h < 0 || p.stack_step < 0 || !place_tiles(p)) return false;
-  choose_raw_groups(p);
+  choose_raw_stages(p);
   p.step_h = step_h * p.pitch;
   return true;
 }
@@ -182,7 +185,7 @@ TensorMapLayout packed_source_layout(const PackedPlan& p, const void* source, DT
           .dtype = dtype,
           .extents = {row, p.h.source, p.batch, p.source_channels, p.groups},
           .strides = {1, row, group * p.groups, plane, group},
-          .box = {p.pitch, p.source_rows(), p.planes, p.group_channels(), 1}};
+          .box = {p.pitch, p.source_rows(), p.planes, p.stage_channels(), 1}};
 }
 
 bool packed_pays(const PackedPlan& p) {

@@ -29,7 +29,7 @@ inline constexpr int kPackedResults = 64;     // wgmma's M
 inline constexpr int kPackedStages = 3;       // of packed source
 inline constexpr int kPackedFilterSlots = 4;  // that the filter passes through, unless it stays
 inline constexpr int kMostFilterSlots = 32;
-inline constexpr int kMostRawGroups = 4;
+inline constexpr int kMostRawStages = 3;
 inline constexpr int kMostBox = 256;  // of the copy engine, along an axis
 /// Where float32 is split, so many offsets' products are one sum on the tensor cores, which cut its low bits off.
 inline constexpr int kPackedSplitProducts = 3;
@@ -37,6 +37,9 @@ inline constexpr int kPackedBarrierBytes = 1024;
 
 /// wgmma's N: positions of a tile, and what fills them up. Split float32 has sums of sums besides.
 constexpr int packed_positions(bool split) { return split ? 128 : 256; }
+/// From one result of a product to the next, on their way out; 8 modulo 32, so that a fragment's pairs hit each bank
+/// once.
+constexpr int packed_pitch(bool split) { return packed_positions(split) + 8; }
 
 struct PackedPlan : LinePlan {
   std::int32_t unit_channels;   // channels in a unit: 1, or 2 for half precision
@@ -50,18 +53,19 @@ struct PackedPlan : LinePlan {
   bool filter_stays;            // in shared memory, for all of a block's tiles
   std::int32_t rows, planes;    // of a tile: positions; planes more than 1 only where rows are all
   std::int32_t row_tiles, sample_tiles;
-  std::int32_t raw_groups;  // as many groups of the source are on their way at once
+  std::int32_t raw_stages;  // as many stages of the source are on their way at once
   Divider rows_divider;     // by the source's rows of a plane
+  Divider row_tiles_divider, sample_tiles_divider, column_tiles_divider;
 
   /// Of the source, for a tile's plane.
   ADJOINT_HD std::int32_t source_rows() const { return rows + h.span(); }
   ADJOINT_HD std::int32_t group_channels() const { return 4 * unit_channels; }
   ADJOINT_HD std::int32_t stage_channels() const { return 2 * group_channels(); }
   ADJOINT_HD std::int32_t stages() const { return (source_channels + stage_channels() - 1) / stage_channels(); }
-  /// Of four units of the source, as they lie in memory, [channel][element of the line]; packed, as many for each part.
-  ADJOINT_HD std::int32_t group_bytes() const { return 16 * length; }
-  /// Of packed source: [part][group][element of the line][unit].
-  ADJOINT_HD std::int32_t stage_bytes() const { return 2 * parts * group_bytes(); }
+  /// Of a stage's source as it lies in memory, [channel][element of the line], and packed, [part][group][element of the
+  /// line][unit].
+  ADJOINT_HD std::int32_t raw_bytes() const { return 32 * length; }
+  ADJOINT_HD std::int32_t stage_bytes() const { return parts * raw_bytes(); }
   /// Of a stage.
   ADJOINT_HD std::int32_t row_products() const { return w.offsets / stack; }
   ADJOINT_HD std::int32_t products() const { return h.offsets * row_products(); }
@@ -79,13 +83,10 @@ struct PackedPlan : LinePlan {
   ADJOINT_HD std::int32_t table_bytes() const { return kPackedBarrierBytes + 4 * kPackedTeams * kPackedResults; }
   /// That a team multiplies: the tile's, and what fills a product up.
   ADJOINT_HD std::int32_t product_positions() const { return packed_positions(parts > 1); }
-  /// Results on their way out, [result of a product][position]; 8 modulo 32, so that a fragment's pairs hit each bank
-  /// once.
-  ADJOINT_HD std::int32_t out_pitch() const { return product_positions() + 8; }
   /// Tables, the source packed and as it lies, the filter's slots, and results.
   ADJOINT_HD std::int32_t smem_bytes() const {
-    return table_bytes() + kPackedStages * stage_bytes() + raw_groups * group_bytes() +
-           filter_slots * 16 * slot_vectors() + 4 * stack * group_results() * out_pitch();
+    return table_bytes() + kPackedStages * stage_bytes() + raw_stages * raw_bytes() +
+           filter_slots * 16 * slot_vectors() + 4 * stack * group_results() * packed_pitch(parts > 1);
   }
 };
 
@@ -96,13 +97,13 @@ struct PackedTile {
 };
 
 ADJOINT_HD inline PackedTile packed_tile(const PackedPlan& p, std::int32_t index) {
+  const std::int32_t above = p.row_tiles_divider.split(index), columns_and_group = p.sample_tiles_divider.divide(above);
+  std::int32_t column = columns_and_group;
   PackedTile tile;
-  tile.row = index % p.row_tiles * p.rows;
-  index /= p.row_tiles;
-  tile.sample = index % p.sample_tiles * p.planes;
-  index /= p.sample_tiles;
-  tile.column = index % p.column_tiles * p.tile_columns;
-  tile.group = index / p.column_tiles;
+  tile.row = index * p.rows;
+  tile.sample = (above - columns_and_group * p.sample_tiles) * p.planes;
+  tile.group = p.column_tiles_divider.split(column);
+  tile.column = column * p.tile_columns;
   return tile;
 }
 

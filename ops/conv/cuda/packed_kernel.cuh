@@ -1,9 +1,9 @@
 // conv and conv_transpose with few results a position and several taps, by wgmma from shared memory (packed_plan.h
 // tells how the work is cut). A block stays on its multiprocessor and takes every gridDim'th tile. Roles of its
 // warpgroups: two multiply and store, a tile each in turn, so that one's stores fall into the other's products; of the
-// third, all but a warp pack the source, and one thread of that has it, and the filter, copied. The source's groups,
-// its packed stages and the filter's slots are rings with a full and an empty mbarrier a place, through which tiles
-// follow each other. No sum depends on the grid.
+// third, all but a warp pack the source, and one thread of that has it, and the filter, copied. The source's
+// stages, raw and packed, and the filter's slots are rings with a full and an empty mbarrier a place, through which
+// tiles follow each other. No sum depends on the grid.
 #pragma once
 
 #include <adjoint/ops/conv/packed_plan.h>
@@ -45,10 +45,10 @@ struct Multiplier {
     }
   }
 
-  /// Begins the products of some neighbours in a row. kAnew: their sums begin with them.
+  /// Begins products of which one's source is `step` elements after the last's. kAnew: their sums begin with them.
   template <bool kAnew>
   __device__ __forceinline__ void begin_products(const PackedPlan& p, std::uint64_t source, std::uint64_t filter,
-                                                 int products) {
+                                                 int products, int step) {
     constexpr wgmma::Operand kKind = kOperand<kArithmetic>;
     // What a product waits for are the descriptors' additions, one after the other.
 #pragma unroll(kSplit ? 1 : 4)
@@ -58,7 +58,7 @@ struct Multiplier {
         wgmma::multiply_shared<kKind, kPositions>(sums, moved(filter, 2 * kPackedResults), source, 1);
         wgmma::multiply_shared<kKind, kPositions>(sums, filter, moved(source, 2 * p.length), 1);
       }
-      source = moved(source, p.step_w);
+      source = moved(source, step);
       filter = moved(filter, (kSplit ? 2 : 1) * 2 * kPackedResults);
     }
   }
@@ -72,6 +72,8 @@ struct Multiplier {
   __device__ __forceinline__ void multiply_tile(const PackedPlan& p, const Shared& shared) {
     const int stages = p.stages(), row_products = p.row_products();
     const std::uint32_t turns = p.filter_stays ? 0 : 1;
+    // Where a row is one product, a column of them is what goes on without a decision.
+    const bool down = !kSplit && row_products == 1;
     const std::uint64_t source =
         moved(wgmma::matrix_descriptor(ptx::shared_address(shared.packed), 16 * p.length), p.offset_place(0, 0));
     const std::uint64_t filter = wgmma::matrix_descriptor(ptx::shared_address(shared.filter), 16 * kPackedResults);
@@ -95,8 +97,8 @@ struct Multiplier {
           wgmma::pin(sums);
           wgmma::fence();
 #pragma unroll 1
-          for (int i = 0; i < rows; ++i) {
-            begin_products<kSplit>(p, a, b, columns);
+          for (int i = 0; i < (down ? 1 : rows); ++i) {
+            begin_products<kSplit>(p, a, b, down ? rows : columns, down ? p.step_h : p.step_w);
             a = moved(a, p.step_h);
             b = moved(b, columns * p.product_vectors());
             if constexpr (kSplit) {
@@ -147,15 +149,16 @@ template <int kSums>
 __device__ __forceinline__ void stage_results(const PackedPlan& p, const float (&sums)[kSums], const float* biases,
                                               float* out) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
+  constexpr int kPitch = 2 * kSums + 8;
   const int row = 16 * warp + lane / 4, rows = p.stack * p.group_results();
   const bool upper = row < rows, lower = row + 8 < rows;
   const float upper_bias = biases[row], lower_bias = biases[row + 8];
-  auto* to = reinterpret_cast<float2*>(out + row * p.out_pitch()) + lane % 4;
-  const int step = 4 * p.out_pitch();  // eight rows
+  auto* to = reinterpret_cast<float2*>(out + row * kPitch) + lane % 4;
+  constexpr int kStep = 4 * kPitch;  // eight rows
 #pragma unroll
   for (int i = 0; i < kSums; i += 4, to += 4) {
     if (upper) *to = make_float2(sums[i] + upper_bias, sums[i + 1] + upper_bias);
-    if (lower) to[step] = make_float2(sums[i + 2] + lower_bias, sums[i + 3] + lower_bias);
+    if (lower) to[kStep] = make_float2(sums[i + 2] + lower_bias, sums[i + 3] + lower_bias);
   }
 }
 
@@ -168,11 +171,11 @@ __device__ __forceinline__ void fill_biases(const PackedPlan& p, const PackedTil
       thread < p.group_results() ? line::bias_of(p, tile.group, operands, line_result(p, thread).channel) : 0.0F;
 }
 
-/// One result of every channel, a plane apart. `out`: of the first; `pitch`: from one to the next; `stacked`: to the
-/// same result's sum of the next offset.
-template <bool kPlain, class T>
+/// One result of every channel, a plane apart. `out`: of the first; kStep: from one to the next, or 0 where `step` says
+/// it; `stacked`: to the same result's sum of the next offset.
+template <bool kPlain, int kStep, class T>
 __device__ __forceinline__ void store_channels(const PackedPlan& p, const Operands<T>& operands, const float* out,
-                                               int pitch, int stacked, std::int64_t at) {
+                                               int step, int stacked, std::int64_t at) {
   const std::int64_t plane = static_cast<std::int64_t>(p.h.result) * p.w.result;
   const auto store = [&](std::int64_t to, float value) {
     if constexpr (kPlain) {
@@ -182,28 +185,31 @@ __device__ __forceinline__ void store_channels(const PackedPlan& p, const Operan
     }
   };
   constexpr int kBatch = 8;  // read before any is stored
-  const bool is_stacked = p.stack > 1;
+  if constexpr (kStep != 0) step = kStep;
   int left = p.channels;
 #pragma unroll 1
-  for (; left >= kBatch; left -= kBatch, out += kBatch * pitch, at += kBatch * plane) {
-    float values[kBatch], more[kBatch];
+  for (; left >= kBatch; left -= kBatch, out += kBatch * step) {
+    float values[kBatch], more[kBatch] = {};
+    const float* next = out + stacked;
 #pragma unroll
-    for (int k = 0; k < kBatch; ++k) {
-      values[k] = out[k * pitch];
-      more[k] = is_stacked ? out[k * pitch + stacked] : 0.0F;
+    for (int k = 0; k < kBatch; ++k) values[k] = out[k * step];
+    if (p.stack > 1) {
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) more[k] = next[k * step];
     }
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) values[k] += more[k];
 #pragma unroll 1
     for (int t = 2; t < p.stack; ++t) {
+      next += stacked;
 #pragma unroll
-      for (int k = 0; k < kBatch; ++k) values[k] += out[k * pitch + t * stacked];
+      for (int k = 0; k < kBatch; ++k) values[k] += next[k * step];
     }
 #pragma unroll
-    for (int k = 0; k < kBatch; ++k) store(at + k * plane, values[k]);
+    for (int k = 0; k < kBatch; ++k, at += plane) store(at, values[k]);
   }
 #pragma unroll 1
-  for (; left > 0; --left, out += pitch, at += plane) {
+  for (; left > 0; --left, out += step, at += plane) {
     float value = *out;
 #pragma unroll 2
     for (int t = 1; t < p.stack; ++t) value += out[t * stacked];
@@ -212,10 +218,11 @@ __device__ __forceinline__ void store_channels(const PackedPlan& p, const Operan
 }
 
 /// The tile's results, by its team, along the results' rows.
-template <bool kPlain, class T>
+template <bool kPlain, bool kSplit, class T>
 __device__ __forceinline__ void store_results(const PackedPlan& p, const PackedTile& tile, const Operands<T>& operands,
                                               const float* out, int thread) {
-  const int pitch = p.out_pitch(), row = p.w.phases * pitch, stacked = p.group_results() * pitch + p.stack_step;
+  constexpr int kPitch = packed_pitch(kSplit);
+  const int row = p.w.phases * kPitch, stacked = p.group_results() * kPitch + p.stack_step;
 #pragma unroll 1
   for (int i = thread; i < p.tile_positions * p.w.phases; i += kPackedTeam) {
     int phase_w = i;
@@ -223,11 +230,17 @@ __device__ __forceinline__ void store_results(const PackedPlan& p, const PackedT
     const LinePlace grid = packed_place(p, tile, position);
     const line::ResultPlace place = line::results_of(p, tile.group, grid);
     if (!is_position(p, tile, grid) || !line::has_column(p, place, phase_w)) continue;
-    const float* from = out + phase_w * pitch + position;
+    const float* from = out + phase_w * kPitch + position;
     std::int64_t at = place.at + phase_w;
+    if (p.h.phases * p.w.phases == 1) {
+      if (line::has_row(p, place, 0)) store_channels<kPlain, kPitch>(p, operands, from, kPitch, stacked, at);
+      continue;
+    }
 #pragma unroll 1
     for (int phase_h = 0; phase_h < p.h.phases; ++phase_h, from += row, at += p.w.result) {
-      if (line::has_row(p, place, phase_h)) store_channels<kPlain>(p, operands, from, row * p.h.phases, stacked, at);
+      if (line::has_row(p, place, phase_h)) {
+        store_channels<kPlain, 0>(p, operands, from, row * p.h.phases, stacked, at);
+      }
     }
   }
 }
@@ -249,7 +262,7 @@ __device__ __forceinline__ void multiply_and_store(
 #pragma unroll 1
   for (int index = first_tile() + team * tile_step(); index < tiles; index += kPackedTeams * tile_step()) {
     const PackedTile tile = packed_tile(p, index);
-    fill_biases(p, tile, operands, biases, thread);
+    if (p.groups > 1 || index < kPackedTeams * tile_step()) fill_biases(p, tile, operands, biases, thread);
     multiplier.clear();
     // A barrier tells two phases apart: none is waited for before the other team has seen the last.
     ptx::mbarrier_wait(shared.begun, parity);
@@ -259,9 +272,9 @@ __device__ __forceinline__ void multiply_and_store(
     stage_results(p, multiplier.results(), biases, shared.out);
     ptx::barrier<kPackedTeam>(barrier);
     if (plain) {
-      store_results<true>(p, tile, operands, shared.out, thread);
+      store_results<true, multiplier.kSplit>(p, tile, operands, shared.out, thread);
     } else {
-      store_results<false>(p, tile, operands, shared.out, thread);
+      store_results<false, multiplier.kSplit>(p, tile, operands, shared.out, thread);
     }
     ptx::mbarrier_arrive(shared.stored);
     multiplier.skip_tile(p);
@@ -279,7 +292,7 @@ __global__ void __launch_bounds__(kPackedThreads, 1)
 
   // What the loaders give up, the multipliers take: together what the block was started with.
   constexpr int kMultipliers = kPackedTeams * kPackedTeam, kLoaders = kPackedThreads - kMultipliers;
-  constexpr int kAtStart = 65536 / kPackedThreads / 8 * 8, kLoaderRegisters = 72;
+  constexpr int kAtStart = 65536 / kPackedThreads / 8 * 8, kLoaderRegisters = 96;
   constexpr int kRegisters = (kAtStart * kPackedThreads - kLoaderRegisters * kLoaders) / kMultipliers / 8 * 8;
   const int warpgroup = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / 128, 0);
   if (warpgroup >= kMultipliers / 128) {

@@ -26,7 +26,7 @@ struct Shared {
   // Of tiles, a phase each: all products are begun; `out` is stored.
   std::uint32_t begun, stored;
   float* biases;                         // [team][result of a product]
-  unsigned char *raw, *packed, *filter;  // groups, stages and slots
+  unsigned char *raw, *packed, *filter;  // stages, stages and slots
   float* out;                            // [result of a product][position]
 };
 
@@ -34,25 +34,25 @@ __device__ __forceinline__ Shared shared_of(const PackedPlan& p) {
   unsigned char* const smem = ptx::dynamic_smem();
   Shared shared;
   shared.raw_full = ptx::shared_address(smem);
-  shared.raw_empty = shared.raw_full + 8 * kMostRawGroups;
-  shared.source_full = shared.raw_empty + 8 * kMostRawGroups;
+  shared.raw_empty = shared.raw_full + 8 * kMostRawStages;
+  shared.source_full = shared.raw_empty + 8 * kMostRawStages;
   shared.source_empty = shared.source_full + 8 * kPackedStages;
   shared.filter_full = shared.source_empty + 8 * kPackedStages;
   shared.filter_empty = shared.filter_full + 8 * kMostFilterSlots;
   shared.begun = shared.filter_empty + 8 * kMostFilterSlots;
   shared.stored = shared.begun + 8;
-  static_assert(16 * (kMostRawGroups + kPackedStages + kMostFilterSlots + 1) <= kPackedBarrierBytes);
+  static_assert(16 * (kMostRawStages + kPackedStages + kMostFilterSlots + 1) <= kPackedBarrierBytes);
   shared.biases = reinterpret_cast<float*>(smem + kPackedBarrierBytes);
   // Positions past the tile's read what lies after the last stage.
   shared.packed = smem + p.table_bytes();
   shared.raw = shared.packed + kPackedStages * p.stage_bytes();
-  shared.filter = shared.raw + p.raw_groups * p.group_bytes();
+  shared.filter = shared.raw + p.raw_stages * p.raw_bytes();
   shared.out = reinterpret_cast<float*>(shared.filter + p.filter_slots * 16 * p.slot_vectors());
   return shared;
 }
 
 __device__ __forceinline__ void init_barriers(const Shared& shared) {
-  for (int i = 0; i < kMostRawGroups; ++i) {
+  for (int i = 0; i < kMostRawStages; ++i) {
     ptx::mbarrier_init(shared.raw_full + 8 * i, 1);
     ptx::mbarrier_init(shared.raw_empty + 8 * i, kPackers);
   }
@@ -106,122 +106,127 @@ __device__ __forceinline__ void pack_units(const T (&values)[8], uint4& units, u
   memcpy(&units, values, sizeof(units));
 }
 
-/// Packs elements of the line, of a channel group each: `load(i, values)` reads element i, and a thread reads some
-/// before it writes any, so that one waits for all. `to`, `tails`: of the group's first element. Neither reads nor
-/// writes of a warp meet in a bank.
+/// Packs a stage's elements of the line, of four units each: `load(group, i, values)` reads element i of a group, and a
+/// thread reads some before it writes any, so that one waits for all. Neither reads nor writes of a warp meet in a
+/// bank.
 template <bool kSplit, class T, class Load>
-__device__ __forceinline__ void pack_elements(const PackedPlan& p, const Load& load, uint4* to, uint4* tails,
-                                              int thread) {
+__device__ __forceinline__ void pack_elements(const PackedPlan& p, const Load& load, uint4* to, int thread) {
   constexpr int kChannels = 16 / sizeof(T), kItems = 16 / kChannels;
 #pragma unroll 1
   for (int first = thread; first < p.length; first += kItems * kPackers) {
-    T values[kItems][kChannels] = {};
+    T values[2][kItems][kChannels] = {};
 #pragma unroll
     for (int item = 0; item < kItems; ++item) {
       const int i = first + item * kPackers;
-      if (i < p.length) load(i, values[item]);
+      if (i >= p.length) break;
+      load(0, i, values[0][item]);
+      load(1, i, values[1][item]);
     }
 #pragma unroll
     for (int item = 0; item < kItems; ++item) {
       const int i = first + item * kPackers;
       if (i >= p.length) break;
-      uint4 units, unit_tails;
-      pack_units<kSplit>(values[item], units, unit_tails);
-      to[i] = units;
-      if constexpr (kSplit) tails[i] = unit_tails;
+#pragma unroll
+      for (int group = 0; group < 2; ++group) {
+        uint4 units, tails;
+        pack_units<kSplit>(values[group][item], units, tails);
+        to[group * p.length + i] = units;
+        if constexpr (kSplit) to[(2 + group) * p.length + i] = tails;
+      }
     }
   }
 }
 
-/// Packs the group that the copy engine left in `raw`. Halves are transposed by whole warps, eight elements of eight
+/// Packs the stage that the copy engine left in `raw`. Halves are transposed by whole warps, eight elements of eight
 /// channels at once.
 template <bool kSplit, class T>
-__device__ __forceinline__ void pack_raw(const PackedPlan& p, const T* raw, uint4* to, uint4* tails, int thread) {
+__device__ __forceinline__ void pack_raw(const PackedPlan& p, const T* raw, uint4* to, int thread) {
   if constexpr (sizeof(T) == 4) {
-    const auto load = [&](int i, T(&values)[4]) {
+    const auto load = [&](int group, int i, T(&values)[4]) {
 #pragma unroll
-      for (int c = 0; c < 4; ++c) values[c] = raw[c * p.length + i];
+      for (int c = 0; c < 4; ++c) values[c] = raw[(4 * group + c) * p.length + i];
     };
-    pack_elements<kSplit, T>(p, load, to, tails, thread);
+    pack_elements<kSplit, T>(p, load, to, thread);
   } else {
     // A lane's address is that of one channel's eight elements, and of one packed element.
     const int lane = thread % 32, row = lane % 8, column = lane / 8 * 8;
     const std::uint32_t from = ptx::shared_address(raw + row * p.length), target = ptx::shared_address(to + row);
-#pragma unroll 4
+#pragma unroll 2
     for (int first = thread - lane; first < p.length; first += kPackers) {
       // Past the end, the last elements once more.
       const int i = min(first + column, p.length - 8);
-      std::uint32_t units[4];
-      ptx::load_matrices_transposed(units, from + 2 * i);
-      ptx::store_matrices(target + 16 * i, units);
+      std::uint32_t units[2][4];
+#pragma unroll
+      for (int group = 0; group < 2; ++group) {
+        ptx::load_matrices_transposed(units[group], from + 2 * (i + 8 * group * p.length));
+      }
+#pragma unroll
+      for (int group = 0; group < 2; ++group) ptx::store_matrices(target + 16 * (i + group * p.length), units[group]);
     }
   }
 }
 
-/// Packs a group from global memory, where the copy engine cannot read it. `channel`: the group's first.
+/// Packs a stage from global memory, where the copy engine cannot read it. `channel`: the stage's first.
 template <bool kSplit, class T>
 __device__ __forceinline__ void pack_global(const PackedPlan& p, const PackedTile& tile, const T* source, int channel,
-                                            uint4* to, uint4* tails, int thread) {
+                                            uint4* to, int thread) {
   constexpr int kChannels = 16 / sizeof(T);
   const std::int64_t plane = static_cast<std::int64_t>(p.h.source) * p.w.source;
-  const auto load = [&](int i, T(&values)[kChannels]) {
+  const auto load = [&](int group, int i, T(&values)[kChannels]) {
     const LinePlace place = packed_place(p, tile, i);
     const int row = place.row + p.h.offset[0], column = place.column + p.first_column;
+    const int first = channel + group * kChannels;
     const bool inside = place.sample < p.batch && static_cast<unsigned>(row) < static_cast<unsigned>(p.h.source) &&
                         static_cast<unsigned>(column) < static_cast<unsigned>(p.w.source);
-    const T* from = source + ((place.sample * p.groups + tile.group) * p.source_channels + channel) * plane +
+    const T* from = source + ((place.sample * p.groups + tile.group) * p.source_channels + first) * plane +
                     static_cast<std::int64_t>(row) * p.w.source + column;
 #pragma unroll
     for (int c = 0; c < kChannels; ++c) {
-      values[c] = inside && channel + c < p.source_channels ? from[c * plane] : from_float<T>(0.0F);
+      values[c] = inside && first + c < p.source_channels ? from[c * plane] : from_float<T>(0.0F);
     }
   };
-  pack_elements<kSplit, T>(p, load, to, tails, thread);
+  pack_elements<kSplit, T>(p, load, to, thread);
 }
 
 /// A block's tiles: every gridDim'th.
 __device__ __forceinline__ int first_tile() { return static_cast<int>(blockIdx.x); }
 __device__ __forceinline__ int tile_step() { return static_cast<int>(gridDim.x); }
 
-/// Packs the source of a block's tiles, group by group. `thread`: of the packers.
+/// Packs the source of a block's tiles, stage by stage. `thread`: of the packers.
 template <bool kSplit, class T>
 __device__ __forceinline__ void pack_sources(const PackedPlan& p, const Operands<T>& operands, const Shared& shared,
                                              int thread) {
-  const int groups = 2 * p.stages(), tiles = static_cast<int>(p.blocks());
+  const int stages = p.stages(), tiles = static_cast<int>(p.blocks());
   Turn raw, stage;
 #pragma unroll 1
   for (int index = first_tile(); index < tiles; index += tile_step()) {
 #pragma unroll 1
-    for (int group = 0; group < groups; ++group) {
-      if (group % 2 == 0) ptx::mbarrier_wait(shared.source_empty + 8 * stage.place, stage.parity ^ 1);
-      auto* const to = reinterpret_cast<uint4*>(shared.packed + stage.place * p.stage_bytes()) + group % 2 * p.length;
-      uint4* const tails = to + 2 * p.length;
+    for (int i = 0; i < stages; ++i) {
+      auto* const to = reinterpret_cast<uint4*>(shared.packed + stage.place * p.stage_bytes());
+      ptx::mbarrier_wait(shared.source_empty + 8 * stage.place, stage.parity ^ 1);
       if (operands.vectors) {
         ptx::mbarrier_wait(shared.raw_full + 8 * raw.place, raw.parity);
-        const auto* const from = reinterpret_cast<const T*>(shared.raw + raw.place * p.group_bytes());
-        pack_raw<kSplit>(p, from, to, tails, thread);
+        pack_raw<kSplit>(p, reinterpret_cast<const T*>(shared.raw + raw.place * p.raw_bytes()), to, thread);
         ptx::mbarrier_arrive(shared.raw_empty + 8 * raw.place);
-        raw.advance(p.raw_groups);
+        raw.advance(p.raw_stages);
       } else {
-        pack_global<kSplit>(p, packed_tile(p, index), operands.source, group * p.group_channels(), to, tails, thread);
+        pack_global<kSplit>(p, packed_tile(p, index), operands.source, i * p.stage_channels(), to, thread);
       }
-      if (group % 2 != 0) {
-        ptx::fence_async_proxy();
-        ptx::mbarrier_arrive(shared.source_full + 8 * stage.place);
-        stage.advance(kPackedStages);
-      }
+      ptx::fence_async_proxy();
+      ptx::mbarrier_arrive(shared.source_full + 8 * stage.place);
+      stage.advance(kPackedStages);
     }
   }
 }
 
-/// Has the source of a block's tiles copied, group by group; one thread.
+/// Has the source of a block's tiles copied, stage by stage; one thread.
 template <class T>
 struct SourceCopies {
   const PackedPlan& p;
   const Operands<T>& operands;
   const Shared& shared;
   int index;      // of the tile
-  int group = 0;  // the next
+  int stage = 0;  // the next
   Turn raw;
 
   __device__ __forceinline__ void copy_next() {
@@ -229,23 +234,23 @@ struct SourceCopies {
     const PackedTile tile = packed_tile(p, index);
     const std::uint32_t full = shared.raw_full + 8 * raw.place;
     ptx::mbarrier_wait(shared.raw_empty + 8 * raw.place, raw.parity ^ 1);
-    ptx::mbarrier_arrive_expect_bytes(full, p.group_bytes());
+    ptx::mbarrier_arrive_expect_bytes(full, p.raw_bytes());
     const int at[kTensorMapAxes] = {tile.column + p.first_column, tile.row + p.h.offset[0], tile.sample,
-                                    group * p.group_channels(), static_cast<int>(tile.group)};
-    ptx::tensor_copy(ptx::shared_address(shared.raw) + raw.place * p.group_bytes(), &operands.map, at, full);
-    raw.advance(p.raw_groups);
-    if (++group < 2 * p.stages()) return;
-    group = 0;
+                                    stage * p.stage_channels(), static_cast<int>(tile.group)};
+    ptx::tensor_copy(ptx::shared_address(shared.raw) + raw.place * p.raw_bytes(), &operands.map, at, full);
+    raw.advance(p.raw_stages);
+    if (++stage < p.stages()) return;
+    stage = 0;
     index += tile_step();
   }
 };
 
-/// Has the operands of a block's tiles copied, the source raw_groups groups ahead; one thread.
+/// Has the operands of a block's tiles copied, the source raw_stages stages ahead; one thread.
 template <class T>
 __device__ __forceinline__ void copy_operands(const PackedPlan& p, const Operands<T>& operands, const Shared& shared) {
   const int stages = p.stages(), tiles = static_cast<int>(p.blocks());
   SourceCopies<T> sources{p, operands, shared, operands.vectors ? first_tile() : tiles};
-  for (int i = 0; i < p.raw_groups; ++i) sources.copy_next();
+  for (int i = 0; i < p.raw_stages; ++i) sources.copy_next();
   Turn slot;
 #pragma unroll 1
   for (int index = first_tile(); index < tiles; index += tile_step()) {
@@ -268,7 +273,6 @@ __device__ __forceinline__ void copy_operands(const PackedPlan& p, const Operand
           slot.advance(p.filter_slots);
         }
       }
-      sources.copy_next();
       sources.copy_next();
     }
   }
