@@ -103,6 +103,7 @@ bool place_columns(PackedPlan& p, std::int32_t most_pitch) {
   p.length = p.planes * p.source_rows() * p.pitch;
   p.tile_positions = p.length - p.h.span() * p.pitch;
   p.raw_stages = kLeastRawStages;
+  p.out_buffers = 1;
   return choose_filter(p);
 }
 
@@ -150,16 +151,16 @@ bool place_tiles(PackedPlan& p) {
   return true;
 }
 
-void choose_raw_stages(PackedPlan& p) {
-  const std::int32_t most = std::min(kMostRawStages, p.stages() + 1);
-  p.raw_stages = kLeastRawStages;
-  while (p.raw_stages < most) {
-    ++p.raw_stages;
-    if (p.smem_bytes() > kMaxSmemBytes) {
-      --p.raw_stages;
-      return;
-    }
-  }
+/// What shared memory is left for: first a second stage on its way, then a buffer for each team's results, then more
+/// stages.
+void spend_smem(PackedPlan& p) {
+  const auto raise = [&](std::int32_t& count) {
+    ++count;
+    if (p.smem_bytes() > kMaxSmemBytes) --count;
+  };
+  raise(p.raw_stages);
+  raise(p.out_buffers);
+  if (p.raw_stages > kLeastRawStages) raise(p.raw_stages);
 }
 
 }  // namespace
@@ -174,7 +175,7 @@ bool plan_packed(const ConvGeometry& g, bool transposed, std::int64_t element_by
   const std::int32_t step_h = offset_step(p.h);
   p.stack_step = offset_step(p.w);
   if (step_h < 0 || p.stack_step < 0 || !place_tiles(p)) return false;
-  choose_raw_stages(p);
+  spend_smem(p);
   p.step_h = step_h * p.pitch;
   return true;
 }

@@ -51,6 +51,7 @@ struct PackedPlan : LinePlan {
   std::int32_t slot_columns;    // of products of a row, likewise: all where slot_rows is more than 1
   std::int32_t filter_slots;    // as many as a tile's products pass through where the filter stays
   bool filter_stays;            // in shared memory, for all of a block's tiles
+  std::int32_t out_buffers;     // for results on their way out: one, or one for each team
   std::int32_t rows, planes;    // of a tile: positions; planes more than 1 only where rows are all
   std::int32_t row_tiles, sample_tiles;
   std::int32_t raw_stages;  // as many stages of the source are on their way at once
@@ -83,10 +84,12 @@ struct PackedPlan : LinePlan {
   ADJOINT_HD std::int32_t table_bytes() const { return kPackedBarrierBytes + 4 * kPackedTeams * kPackedResults; }
   /// That a team multiplies: the tile's, and what fills a product up.
   ADJOINT_HD std::int32_t product_positions() const { return packed_positions(parts > 1); }
+  /// Of results on their way out: [result of a product][position].
+  ADJOINT_HD std::int32_t out_elements() const { return stack * group_results() * packed_pitch(parts > 1); }
   /// Tables, the source packed and as it lies, the filter's slots, and results.
   ADJOINT_HD std::int32_t smem_bytes() const {
     return table_bytes() + kPackedStages * stage_bytes() + raw_stages * raw_bytes() +
-           filter_slots * 16 * slot_vectors() + 4 * stack * group_results() * packed_pitch(parts > 1);
+           filter_slots * 16 * slot_vectors() + 4 * out_buffers * out_elements();
   }
 };
 

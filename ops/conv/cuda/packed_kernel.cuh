@@ -171,50 +171,64 @@ __device__ __forceinline__ void fill_biases(const PackedPlan& p, const PackedTil
       thread < p.group_results() ? line::bias_of(p, tile.group, operands, line_result(p, thread).channel) : 0.0F;
 }
 
-/// One result of every channel, a plane apart. `out`: of the first; kStep: from one to the next, or 0 where `step` says
-/// it; `stacked`: to the same result's sum of the next offset.
+/// The results of one position and phase, a plane apart. `out`: of the first channel; kStep: from one to the next, or 0
+/// where `step` says it; `stacked`: to the same result's sum of the next offset.
+template <bool kPlain, int kStep, class T>
+struct ChannelStores {
+  const PackedPlan& p;
+  const Operands<T>& operands;
+  const float* out;
+  int step, stacked;
+  T* result;  // and the place in `linear`
+  std::int64_t at, plane;
+
+  /// Stores kBatch at a time while there are as many left; all of them are read before any is stored.
+  template <int kBatch>
+  __device__ __forceinline__ void store(int& left) {
+    const int next = kStep != 0 ? kStep : step;
+#pragma unroll 1
+    for (; left >= kBatch; left -= kBatch, out += kBatch * next) {
+      float values[kBatch], more[kBatch] = {};
+      const float* sums = out + stacked;
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) values[k] = out[k * next];
+      if (p.stack > 1) {
+#pragma unroll
+        for (int k = 0; k < kBatch; ++k) more[k] = sums[k * next];
+      }
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) values[k] += more[k];
+#pragma unroll 1
+      for (int t = 2; t < p.stack; ++t) {
+        sums += stacked;
+#pragma unroll
+        for (int k = 0; k < kBatch; ++k) values[k] += sums[k * next];
+      }
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        if constexpr (kPlain) {
+          *result = from_float<T>(values[k]);
+          result += plane;
+        } else {
+          line::store_result(operands, at, values[k]);
+          at += plane;
+        }
+      }
+    }
+  }
+};
+
 template <bool kPlain, int kStep, class T>
 __device__ __forceinline__ void store_channels(const PackedPlan& p, const Operands<T>& operands, const float* out,
                                                int step, int stacked, std::int64_t at) {
-  const std::int64_t plane = static_cast<std::int64_t>(p.h.result) * p.w.result;
-  const auto store = [&](std::int64_t to, float value) {
-    if constexpr (kPlain) {
-      operands.result[to] = from_float<T>(value);
-    } else {
-      line::store_result(operands, to, value);
-    }
-  };
-  constexpr int kBatch = 8;  // read before any is stored
-  if constexpr (kStep != 0) step = kStep;
+  ChannelStores<kPlain, kStep, T> stores{p,       operands,
+                                         out,     step,
+                                         stacked, operands.result + at,
+                                         at,      static_cast<std::int64_t>(p.h.result) * p.w.result};
   int left = p.channels;
-#pragma unroll 1
-  for (; left >= kBatch; left -= kBatch, out += kBatch * step) {
-    float values[kBatch], more[kBatch] = {};
-    const float* next = out + stacked;
-#pragma unroll
-    for (int k = 0; k < kBatch; ++k) values[k] = out[k * step];
-    if (p.stack > 1) {
-#pragma unroll
-      for (int k = 0; k < kBatch; ++k) more[k] = next[k * step];
-    }
-#pragma unroll
-    for (int k = 0; k < kBatch; ++k) values[k] += more[k];
-#pragma unroll 1
-    for (int t = 2; t < p.stack; ++t) {
-      next += stacked;
-#pragma unroll
-      for (int k = 0; k < kBatch; ++k) values[k] += next[k * step];
-    }
-#pragma unroll
-    for (int k = 0; k < kBatch; ++k, at += plane) store(at, values[k]);
-  }
-#pragma unroll 1
-  for (; left > 0; --left, out += step, at += plane) {
-    float value = *out;
-#pragma unroll 2
-    for (int t = 1; t < p.stack; ++t) value += out[t * stacked];
-    store(at, value);
-  }
+  if constexpr (kStep != 0) stores.template store<16>(left);
+  stores.template store<4>(left);
+  stores.template store<1>(left);
 }
 
 /// The tile's results, by its team, along the results' rows.
@@ -255,6 +269,7 @@ __device__ __forceinline__ void multiply_and_store(
   const int tiles = static_cast<int>(p.blocks());
   const bool plain = operands.activate.is_none() && operands.linear == nullptr;
   float* const biases = shared.biases + team * kPackedResults;
+  float* const out = shared.out + (p.out_buffers - 1) * team * p.out_elements();
   for (int i = 0; i < team; ++i) multiplier.skip_tile(p);
   // Of the tile before: a team's tiles are the odd ones of the block's, or the even ones.
   const std::uint32_t parity = static_cast<std::uint32_t>(team + 1) & 1;
@@ -267,14 +282,14 @@ __device__ __forceinline__ void multiply_and_store(
     // A barrier tells two phases apart: none is waited for before the other team has seen the last.
     ptx::mbarrier_wait(shared.begun, parity);
     multiplier.multiply_tile(p, shared);
-    ptx::mbarrier_wait(shared.stored, parity);
+    if (p.out_buffers == 1) ptx::mbarrier_wait(shared.stored, parity);
     ptx::barrier<kPackedTeam>(barrier);
-    stage_results(p, multiplier.results(), biases, shared.out);
+    stage_results(p, multiplier.results(), biases, out);
     ptx::barrier<kPackedTeam>(barrier);
     if (plain) {
-      store_results<true, multiplier.kSplit>(p, tile, operands, shared.out, thread);
+      store_results<true, multiplier.kSplit>(p, tile, operands, out, thread);
     } else {
-      store_results<false, multiplier.kSplit>(p, tile, operands, shared.out, thread);
+      store_results<false, multiplier.kSplit>(p, tile, operands, out, thread);
     }
     ptx::mbarrier_arrive(shared.stored);
     multiplier.skip_tile(p);
