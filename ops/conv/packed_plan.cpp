@@ -41,6 +41,7 @@ bool stack_offsets(PackedPlan& p, std::int32_t stack) {
   if (p.group_results() * stack > kPackedResults) return false;
   p.stack = stack;
   p.step_w = stack * p.stack_step;
+  p.paired = stack == 2 && p.stack_step == 1 && 2 * p.group_results() <= kPackedResults;
   for (; p.w.offsets < filled; ++p.w.offsets) {
     p.w.offset[p.w.offsets] = p.w.offset[p.w.offsets - 1] + p.stack_step;
     for (auto& taps : p.w.tap) taps[p.w.offsets] = -1;
@@ -112,7 +113,8 @@ bool place_columns(PackedPlan& p, std::int32_t most_pitch) {
 double tile_clocks(const PackedPlan& p) {
   constexpr double kTile = 500;
   const double packing = p.length * 2 * 16 * (2.0 + p.parts) / kSharedBytesPerClock;
-  const double out = 4.0 * p.stack * p.group_results() * 2 * p.product_positions() / kSharedBytesPerClock / p.stages();
+  const double out =
+      4.0 * p.out_stack() * p.group_results() * 2 * p.product_positions() / kSharedBytesPerClock / p.stages();
   const double filter = p.filter_stays ? 0 : 16.0 * p.products() * p.product_vectors();
   const double drawn = (filter + p.raw_bytes()) / kBytesPerClock;
   return p.stages() *

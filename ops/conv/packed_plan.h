@@ -46,6 +46,7 @@ struct PackedPlan : LinePlan {
   std::int32_t parts;           // 2 where float32 is split into heads and tails
   std::int32_t stack;           // a row's offsets that one product takes: w.offsets is a multiple
   std::int32_t stack_step;      // in the line, from one of them to the next
+  bool paired;                  // whether two neighbouring positions' sums are added before they leave registers
   std::int32_t step_h, step_w;  // from a row of offsets to the next; from a product to the next
   std::int32_t slot_rows;       // of offsets, whose filter one slot holds
   std::int32_t slot_columns;    // of products of a row, likewise: all where slot_rows is more than 1
@@ -85,7 +86,14 @@ struct PackedPlan : LinePlan {
   /// That a team multiplies: the tile's, and what fills a product up.
   ADJOINT_HD std::int32_t product_positions() const { return packed_positions(parts > 1); }
   /// Of results on their way out: [result of a product][position].
-  ADJOINT_HD std::int32_t out_elements() const { return stack * group_results() * packed_pitch(parts > 1); }
+  ADJOINT_HD std::int32_t out_elements() const { return out_stack() * group_results() * packed_pitch(parts > 1); }
+  ADJOINT_HD std::int32_t out_stack() const { return paired ? 1 : stack; }
+  /// What a product's row is: a result of one of the stacked offsets. Results of a pair are eight rows apart, which are
+  /// one thread's. Nothing, where `stacked` is the stack or the result is group_results() or more.
+  ADJOINT_HD std::int32_t row_stacked(std::int32_t row) const { return paired ? row / 8 % 2 : row / group_results(); }
+  ADJOINT_HD std::int32_t row_result(std::int32_t row) const {
+    return paired ? row / 16 * 8 + row % 8 : row % group_results();
+  }
   /// Tables, the source packed and as it lies, the filter's slots, and results.
   ADJOINT_HD std::int32_t smem_bytes() const {
     return table_bytes() + kPackedStages * stage_bytes() + raw_stages * raw_bytes() +

@@ -64,7 +64,7 @@ void check(const ConvProblem& p, bool transposed, const Activation& activation, 
   reached.insert(vectors ? "vectors" : "elements");
   if (plan.column_tiles > 1) reached.insert("column tiles");
   if (plan.stages() > 1) reached.insert("stages");
-  if (plan.stack > 1) reached.insert("stacked offsets");
+  if (plan.stack > 1) reached.insert(plan.paired ? "pairs" : "stacked offsets");
   if (plan.w.phases == 1 && plan.w.tap[0][plan.w.offsets - 1] < 0) reached.insert("an offset that fills up");
   if (plan.slot_columns < plan.row_products()) reached.insert("slots of a row");
   if (plan.slot_rows > 1) reached.insert("rows of a slot");
@@ -110,6 +110,7 @@ TYPED_TEST(PackedEmulation, EveryPathIsExact) {
       {.name = "filled", .in_channels = 9, .out_channels = 20, .input = {1, 300}, .kernel = {1, 7}},
       {.name = "deep", .in_channels = 200, .out_channels = 33, .input = {8, 20}, .kernel = {3, 5}},
       {.name = "groups", .in_channels = 18, .out_channels = 6, .groups = 2, .input = {6, 20}, .kernel = {3, 3}},
+      {.name = "planes", .batch = 9, .in_channels = 9, .out_channels = 3, .input = {3, 8}, .kernel = {2, 2}},
       {.name = "long", .in_channels = 9, .out_channels = 1, .input = {1, 2000}, .kernel = {1, 2}},
       {.name = "line", .batch = 3, .in_channels = 70, .out_channels = 50, .input = {1, 500}, .kernel = {1, 7}},
   };
@@ -121,9 +122,10 @@ TYPED_TEST(PackedEmulation, EveryPathIsExact) {
       }
     }
   }
-  for (const char* path : {"a filter that stays", "a filter that passes", "column tiles", "row tiles",
-                           "planes of a tile", "stages", "stacked offsets", "an offset that fills up", "slots of a row",
-                           "rows of a slot", "rows of a tile", "shifted grid", "vectors", "elements"}) {
+  for (const char* path :
+       {"a filter that stays", "a filter that passes", "column tiles", "row tiles", "planes of a tile", "stages",
+        "stacked offsets", "pairs", "an offset that fills up", "slots of a row", "rows of a slot", "rows of a tile",
+        "shifted grid", "vectors", "elements"}) {
     EXPECT_TRUE(reached.contains(path)) << path;
   }
 }

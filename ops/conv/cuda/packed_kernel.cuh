@@ -148,8 +148,8 @@ struct Multiplier {
 template <int kSums>
 __device__ __forceinline__ void stage_results(const PackedPlan& p, const float (&sums)[kSums], const float* biases,
                                               float* out) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
   constexpr int kPitch = 2 * kSums + 8;
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
   const int row = 16 * warp + lane / 4, rows = p.stack * p.group_results();
   const bool upper = row < rows, lower = row + 8 < rows;
   const float upper_bias = biases[row], lower_bias = biases[row + 8];
@@ -162,73 +162,102 @@ __device__ __forceinline__ void stage_results(const PackedPlan& p, const float (
   }
 }
 
+/// The same of pairs, added: a result's first sum at a position, and its second one position further. The next position
+/// after a thread's two is the next thread's, or after four threads the first's.
+template <int kSums>
+__device__ __forceinline__ void stage_pairs(const PackedPlan& p, const float (&sums)[kSums], const float* biases,
+                                            float* out) {
+  constexpr int kPitch = 2 * kSums + 8;
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
+  const int m = 8 * warp + lane / 4, next = (lane & ~3) | ((lane + 1) & 3);
+  const float bias = biases[16 * warp + lane / 4];
+  auto* to = reinterpret_cast<float2*>(out + m * kPitch) + lane % 4;
+#pragma unroll
+  for (int i = 0; i < kSums; i += 4, to += 4) {
+    const float given = lane % 4 == 0 && i + 4 < kSums ? sums[(i + 6) % kSums] : sums[i + 2];
+    const float after = __shfl_sync(0xffffffff, given, next);
+    if (m < p.group_results()) *to = make_float2(sums[i] + sums[i + 3] + bias, sums[i + 1] + after + bias);
+  }
+}
+
 /// What is added to every result of a product: its bias once, to the first of its offsets.
 template <class T>
 __device__ __forceinline__ void fill_biases(const PackedPlan& p, const PackedTile& tile, const Operands<T>& operands,
                                             float* biases, int thread) {
   if (thread >= kPackedResults) return;
-  biases[thread] =
-      thread < p.group_results() ? line::bias_of(p, tile.group, operands, line_result(p, thread).channel) : 0.0F;
+  const int m = p.row_result(thread);
+  const bool has_bias = p.row_stacked(thread) == 0 && m < p.group_results();
+  biases[thread] = has_bias ? line::bias_of(p, tile.group, operands, line_result(p, m).channel) : 0.0F;
 }
 
-/// The results of one position and phase, a plane apart. `out`: of the first channel; kStep: from one to the next, or 0
-/// where `step` says it; `stacked`: to the same result's sum of the next offset.
-template <bool kPlain, int kStep, class T>
-struct ChannelStores {
-  const PackedPlan& p;
-  const Operands<T>& operands;
-  const float* out;
-  int step, stacked;
-  T* result;  // and the place in `linear`
-  std::int64_t at, plane;
+/// The first `count` results of one position, or kBatch, their sums `step` apart; all are read before any is used.
+/// `stacked`: to the same result's sum of the next offset.
+template <int kBatch>
+__device__ __forceinline__ void read_results(const PackedPlan& p, const float* out, int step, int stacked, int count,
+                                             float (&values)[kBatch]) {
+  const int stack = p.out_stack();
+  const auto place = [&](int k) { return min(k, count - 1) * step; };
+  float more[kBatch] = {};
+#pragma unroll
+  for (int k = 0; k < kBatch; ++k) values[k] = out[place(k)];
+  if (stack > 1) {
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) more[k] = out[place(k) + stacked];
+  }
+#pragma unroll
+  for (int k = 0; k < kBatch; ++k) values[k] += more[k];
+#pragma unroll 1
+  for (int t = 2; t < stack; ++t) {
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) values[k] += out[place(k) + t * stacked];
+  }
+}
 
-  /// Stores kBatch at a time while there are as many left; all of them are read before any is stored.
-  template <int kBatch>
-  __device__ __forceinline__ void store(int& left) {
-    const int next = kStep != 0 ? kStep : step;
+template <bool kPlain, class T>
+__device__ __forceinline__ void store_value(const Operands<T>& operands, std::int64_t at, float value) {
+  if constexpr (kPlain) {
+    operands.result[at] = from_float<T>(value);
+  } else {
+    line::store_result(operands, at, value);
+  }
+}
+
+/// The channels of one position, a plane apart, where there are no phases: kBatch at a time while as many are left.
+template <bool kPlain, int kPitch, int kBatch, class T>
+__device__ __forceinline__ void store_channels(const PackedPlan& p, const Operands<T>& operands, const float*& out,
+                                               int stacked, std::int64_t& at, int& left) {
+  const std::int64_t plane = static_cast<std::int64_t>(p.h.result) * p.w.result;
 #pragma unroll 1
-    for (; left >= kBatch; left -= kBatch, out += kBatch * next) {
-      float values[kBatch], more[kBatch] = {};
-      const float* sums = out + stacked;
+  for (; left >= kBatch; left -= kBatch, out += kBatch * kPitch) {
+    float values[kBatch];
+    read_results(p, out, kPitch, stacked, kBatch, values);
 #pragma unroll
-      for (int k = 0; k < kBatch; ++k) values[k] = out[k * next];
-      if (p.stack > 1) {
-#pragma unroll
-        for (int k = 0; k < kBatch; ++k) more[k] = sums[k * next];
-      }
-#pragma unroll
-      for (int k = 0; k < kBatch; ++k) values[k] += more[k];
+    for (int k = 0; k < kBatch; ++k, at += plane) store_value<kPlain>(operands, at, values[k]);
+  }
+}
+
+/// The results of one position and phase of the columns, `step` apart: channels, and phases of the rows in each.
+template <bool kPlain, class T>
+__device__ __forceinline__ void store_phases(const PackedPlan& p, const Operands<T>& operands, const float* out,
+                                             int step, int stacked, const line::ResultPlace& place, std::int64_t at) {
+  constexpr int kBatch = 4;
+  const std::int64_t next_channel = (static_cast<std::int64_t>(p.h.result) - p.h.phases) * p.w.result;
+  int phase_h = 0;
 #pragma unroll 1
-      for (int t = 2; t < p.stack; ++t) {
-        sums += stacked;
+  for (int left = p.channels * p.h.phases; left > 0; left -= kBatch, out += kBatch * step) {
+    float values[kBatch];
+    read_results(p, out, step, stacked, left, values);
 #pragma unroll
-        for (int k = 0; k < kBatch; ++k) values[k] += sums[k * next];
-      }
-#pragma unroll
-      for (int k = 0; k < kBatch; ++k) {
-        if constexpr (kPlain) {
-          *result = from_float<T>(values[k]);
-          result += plane;
-        } else {
-          line::store_result(operands, at, values[k]);
-          at += plane;
-        }
+    for (int k = 0; k < kBatch; ++k) {
+      if (k >= left) break;
+      if (line::has_row(p, place, phase_h)) store_value<kPlain>(operands, at, values[k]);
+      at += p.w.result;
+      if (++phase_h == p.h.phases) {
+        phase_h = 0;
+        at += next_channel;
       }
     }
   }
-};
-
-template <bool kPlain, int kStep, class T>
-__device__ __forceinline__ void store_channels(const PackedPlan& p, const Operands<T>& operands, const float* out,
-                                               int step, int stacked, std::int64_t at) {
-  ChannelStores<kPlain, kStep, T> stores{p,       operands,
-                                         out,     step,
-                                         stacked, operands.result + at,
-                                         at,      static_cast<std::int64_t>(p.h.result) * p.w.result};
-  int left = p.channels;
-  if constexpr (kStep != 0) stores.template store<16>(left);
-  stores.template store<4>(left);
-  stores.template store<1>(left);
 }
 
 /// The tile's results, by its team, along the results' rows.
@@ -236,7 +265,7 @@ template <bool kPlain, bool kSplit, class T>
 __device__ __forceinline__ void store_results(const PackedPlan& p, const PackedTile& tile, const Operands<T>& operands,
                                               const float* out, int thread) {
   constexpr int kPitch = packed_pitch(kSplit);
-  const int row = p.w.phases * kPitch, stacked = p.group_results() * kPitch + p.stack_step;
+  const int stacked = p.group_results() * kPitch + p.stack_step;
 #pragma unroll 1
   for (int i = thread; i < p.tile_positions * p.w.phases; i += kPackedTeam) {
     int phase_w = i;
@@ -247,14 +276,12 @@ __device__ __forceinline__ void store_results(const PackedPlan& p, const PackedT
     const float* from = out + phase_w * kPitch + position;
     std::int64_t at = place.at + phase_w;
     if (p.h.phases * p.w.phases == 1) {
-      if (line::has_row(p, place, 0)) store_channels<kPlain, kPitch>(p, operands, from, kPitch, stacked, at);
-      continue;
-    }
-#pragma unroll 1
-    for (int phase_h = 0; phase_h < p.h.phases; ++phase_h, from += row, at += p.w.result) {
-      if (line::has_row(p, place, phase_h)) {
-        store_channels<kPlain, 0>(p, operands, from, row * p.h.phases, stacked, at);
-      }
+      int left = line::has_row(p, place, 0) ? p.channels : 0;
+      store_channels<kPlain, kPitch, 16>(p, operands, from, stacked, at, left);
+      store_channels<kPlain, kPitch, 4>(p, operands, from, stacked, at, left);
+      store_channels<kPlain, kPitch, 1>(p, operands, from, stacked, at, left);
+    } else {
+      store_phases<kPlain>(p, operands, from, p.w.phases * kPitch, stacked, place, at);
     }
   }
 }
@@ -284,7 +311,11 @@ __device__ __forceinline__ void multiply_and_store(
     multiplier.multiply_tile(p, shared);
     if (p.out_buffers == 1) ptx::mbarrier_wait(shared.stored, parity);
     ptx::barrier<kPackedTeam>(barrier);
-    stage_results(p, multiplier.results(), biases, out);
+    if (p.paired) {
+      stage_pairs(p, multiplier.results(), biases, out);
+    } else {
+      stage_results(p, multiplier.results(), biases, out);
+    }
     ptx::barrier<kPackedTeam>(barrier);
     if (plain) {
       store_results<true, multiplier.kSplit>(p, tile, operands, out, thread);

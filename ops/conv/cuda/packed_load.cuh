@@ -286,8 +286,9 @@ __global__ void __launch_bounds__(2 * kPackedResults)
   const int block = static_cast<int>(blockIdx.x), product = block % p.products(), stage = block / p.products();
   const int offset_h = product / p.row_products(), offset_w = product % p.row_products() * p.stack;
   const int i = static_cast<int>(threadIdx.x), row = i % kPackedResults;
-  const int m = row % p.group_results(), stacked = row / p.group_results();
-  const int place = stacked < p.stack ? line::filter_place(p, m, offset_h, offset_w + stacked) : -1;
+  const int m = p.row_result(row), stacked = p.row_stacked(row);
+  const bool is_result = stacked < p.stack && m < p.group_results();
+  const int place = is_result ? line::filter_place(p, m, offset_h, offset_w + stacked) : -1;
   const int channel = (stage % p.stages() * 2 + i / kPackedResults) * kChannels;
   filter += stage / p.stages() * p.filter_group;
   T values[kChannels];
