@@ -83,6 +83,9 @@ struct Multiplier {
       if (used_slot != 0 && !p.filter_stays) ptx::mbarrier_arrive(used_slot);
       if (used_stage != 0) ptx::mbarrier_arrive(used_stage);
     };
+    // Once: while products are under way nothing else may seem to touch their sums, or the compiler waits for them.
+    wgmma::pin(sums);
+    wgmma::fence();
 #pragma unroll 1
     for (int index = 0; index < stages; ++index) {
       ptx::mbarrier_wait(shared.source_full + 8 * stage.place, stage.parity);
@@ -94,8 +97,10 @@ struct Multiplier {
           const int rows = min(p.slot_rows, p.h.offsets - h), columns = min(p.slot_columns, row_products - w);
           ptx::mbarrier_wait(shared.filter_full + 8 * slot.place, slot.parity);
           std::uint64_t a = moved(row, w * p.step_w), b = moved(filter, slot.place * p.slot_vectors());
-          wgmma::pin(sums);
-          wgmma::fence();
+          if constexpr (kSplit) {
+            wgmma::pin(sums);
+            wgmma::fence();
+          }
 #pragma unroll 1
           for (int i = 0; i < (down ? 1 : rows); ++i) {
             begin_products<kSplit>(p, a, b, down ? rows : columns, down ? p.step_h : p.step_w);
@@ -213,33 +218,51 @@ __device__ __forceinline__ void read_results(const PackedPlan& p, const float* o
   }
 }
 
+/// Where a thread's results go, one after the other.
 template <bool kPlain, class T>
-__device__ __forceinline__ void store_value(const Operands<T>& operands, std::int64_t at, float value) {
-  if constexpr (kPlain) {
-    operands.result[at] = from_float<T>(value);
-  } else {
-    line::store_result(operands, at, value);
-  }
-}
+struct Destination {
+  const Operands<T>& operands;
+  T* result;
+  std::int64_t at;  // the same place, as `linear` counts it
 
-/// The channels of one position, a plane apart, where there are no phases: kBatch at a time while as many are left.
-template <bool kPlain, int kPitch, int kBatch, class T>
-__device__ __forceinline__ void store_channels(const PackedPlan& p, const Operands<T>& operands, const float*& out,
-                                               int stacked, std::int64_t& at, int& left) {
+  __device__ __forceinline__ Destination(const Operands<T>& o, std::int64_t first)
+      : operands(o), result(o.result + first), at(first) {}
+  __device__ __forceinline__ void move(std::int64_t by) {
+    if constexpr (kPlain) {
+      result += by;
+    } else {
+      at += by;
+    }
+  }
+  __device__ __forceinline__ void store(float value) const {
+    if constexpr (kPlain) {
+      *result = from_float<T>(value);
+    } else {
+      line::store_result(operands, at, value);
+    }
+  }
+};
+
+/// The channels of one position and phase, a plane apart: kBatch at a time while as many are left. kStep: from the sums
+/// of one to the next, or 0 where `step` says it.
+template <int kStep, int kBatch, class To>
+__device__ __forceinline__ void store_channels(const PackedPlan& p, const float*& out, int step, int stacked, To& to,
+                                               int& left) {
   const std::int64_t plane = static_cast<std::int64_t>(p.h.result) * p.w.result;
+  if constexpr (kStep != 0) step = kStep;
 #pragma unroll 1
-  for (; left >= kBatch; left -= kBatch, out += kBatch * kPitch) {
+  for (; left >= kBatch; left -= kBatch, out += kBatch * step) {
     float values[kBatch];
-    read_results(p, out, kPitch, stacked, kBatch, values);
+    read_results(p, out, step, stacked, kBatch, values);
 #pragma unroll
-    for (int k = 0; k < kBatch; ++k, at += plane) store_value<kPlain>(operands, at, values[k]);
+    for (int k = 0; k < kBatch; ++k, to.move(plane)) to.store(values[k]);
   }
 }
 
-/// The results of one position and phase of the columns, `step` apart: channels, and phases of the rows in each.
-template <bool kPlain, class T>
-__device__ __forceinline__ void store_phases(const PackedPlan& p, const Operands<T>& operands, const float* out,
-                                             int step, int stacked, const line::ResultPlace& place, std::int64_t at) {
+/// Few channels' results of one position and phase of the columns, `step` apart: the phases of the rows in each.
+template <class To>
+__device__ __forceinline__ void store_phases(const PackedPlan& p, const float* out, int step, int stacked,
+                                             const line::ResultPlace& place, To to) {
   constexpr int kBatch = 4;
   const std::int64_t next_channel = (static_cast<std::int64_t>(p.h.result) - p.h.phases) * p.w.result;
   int phase_h = 0;
@@ -250,11 +273,11 @@ __device__ __forceinline__ void store_phases(const PackedPlan& p, const Operands
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) {
       if (k >= left) break;
-      if (line::has_row(p, place, phase_h)) store_value<kPlain>(operands, at, values[k]);
-      at += p.w.result;
+      if (line::has_row(p, place, phase_h)) to.store(values[k]);
+      to.move(p.w.result);
       if (++phase_h == p.h.phases) {
         phase_h = 0;
-        at += next_channel;
+        to.move(next_channel);
       }
     }
   }
@@ -274,14 +297,26 @@ __device__ __forceinline__ void store_results(const PackedPlan& p, const PackedT
     const line::ResultPlace place = line::results_of(p, tile.group, grid);
     if (!is_position(p, tile, grid) || !line::has_column(p, place, phase_w)) continue;
     const float* from = out + phase_w * kPitch + position;
-    std::int64_t at = place.at + phase_w;
+    Destination<kPlain, T> to(operands, place.at + phase_w);
+    constexpr int kFewChannels = 3;
     if (p.h.phases * p.w.phases == 1) {
       int left = line::has_row(p, place, 0) ? p.channels : 0;
-      store_channels<kPlain, kPitch, 16>(p, operands, from, stacked, at, left);
-      store_channels<kPlain, kPitch, 4>(p, operands, from, stacked, at, left);
-      store_channels<kPlain, kPitch, 1>(p, operands, from, stacked, at, left);
+      store_channels<kPitch, 16>(p, from, kPitch, stacked, to, left);
+      store_channels<kPitch, 4>(p, from, kPitch, stacked, to, left);
+      store_channels<kPitch, 1>(p, from, kPitch, stacked, to, left);
+    } else if (p.channels <= kFewChannels) {
+      store_phases(p, from, p.w.phases * kPitch, stacked, place, to);
     } else {
-      store_phases<kPlain>(p, operands, from, p.w.phases * kPitch, stacked, place, at);
+      const int step = p.h.phases * p.w.phases * kPitch;
+#pragma unroll 1
+      for (int phase_h = 0; phase_h < p.h.phases; ++phase_h, from += p.w.phases * kPitch, to.move(p.w.result)) {
+        if (!line::has_row(p, place, phase_h)) continue;
+        const float* out_of_phase = from;
+        Destination<kPlain, T> to_phase = to;
+        int left = p.channels;
+        store_channels<0, 8>(p, out_of_phase, step, stacked, to_phase, left);
+        store_channels<0, 1>(p, out_of_phase, step, stacked, to_phase, left);
+      }
     }
   }
 }
