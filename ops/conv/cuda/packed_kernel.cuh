@@ -45,15 +45,16 @@ struct Multiplier {
     }
   }
 
-  /// Begins products of which one's source is `step` elements after the last's. kAnew: their sums begin with them.
-  template <bool kAnew>
+  /// Begins products of which one's source is `step` elements after the last's. `accumulate`: 0 where their sums begin
+  /// with them.
   __device__ __forceinline__ void begin_products(const PackedPlan& p, std::uint64_t source, std::uint64_t filter,
-                                                 int products, int step) {
+                                                 int products, int step, int accumulate) {
     constexpr wgmma::Operand kKind = kOperand<kArithmetic>;
     // What a product waits for are the descriptors' additions, one after the other.
 #pragma unroll(kSplit ? 1 : 4)
     for (int i = 0; i < products; ++i) {
-      wgmma::multiply_shared<kKind, kPositions>(sums, filter, source, kAnew && i == 0 ? 0 : 1);
+      wgmma::multiply_shared<kKind, kPositions>(sums, filter, source, accumulate);
+      accumulate = 1;
       if constexpr (kSplit) {
         wgmma::multiply_shared<kKind, kPositions>(sums, moved(filter, 2 * kPackedResults), source, 1);
         wgmma::multiply_shared<kKind, kPositions>(sums, filter, moved(source, 2 * p.length), 1);
@@ -83,6 +84,7 @@ struct Multiplier {
       if (used_slot != 0 && !p.filter_stays) ptx::mbarrier_arrive(used_slot);
       if (used_stage != 0) ptx::mbarrier_arrive(used_stage);
     };
+    int accumulate = 0;
     // Once: while products are under way nothing else may seem to touch their sums, or the compiler waits for them.
     wgmma::pin(sums);
     wgmma::fence();
@@ -103,7 +105,8 @@ struct Multiplier {
           }
 #pragma unroll 1
           for (int i = 0; i < (down ? 1 : rows); ++i) {
-            begin_products<kSplit>(p, a, b, down ? rows : columns, down ? p.step_h : p.step_w);
+            begin_products(p, a, b, down ? rows : columns, down ? p.step_h : p.step_w, accumulate);
+            accumulate = kSplit ? 0 : 1;
             a = moved(a, p.step_h);
             b = moved(b, columns * p.product_vectors());
             if constexpr (kSplit) {
@@ -140,11 +143,10 @@ struct Multiplier {
     if (!p.filter_stays) slot.skip(p.stages() * p.stage_slots(), p.filter_slots);
   }
 
-  __device__ __forceinline__ void clear() {
+  __device__ __forceinline__ void clear_totals() {
+    if constexpr (kSplit) {
 #pragma unroll
-    for (int i = 0; i < kSums; ++i) {
-      sums[i] = 0;
-      if constexpr (kSplit) totals[i] = 0;
+      for (float& total : totals) total = 0;
     }
   }
 };
@@ -340,7 +342,7 @@ __device__ __forceinline__ void multiply_and_store(
   for (int index = first_tile() + team * tile_step(); index < tiles; index += kPackedTeams * tile_step()) {
     const PackedTile tile = packed_tile(p, index);
     if (p.groups > 1 || index < kPackedTeams * tile_step()) fill_biases(p, tile, operands, biases, thread);
-    multiplier.clear();
+    multiplier.clear_totals();
     // A barrier tells two phases apart: none is waited for before the other team has seen the last.
     ptx::mbarrier_wait(shared.begun, parity);
     multiplier.multiply_tile(p, shared);
