@@ -110,6 +110,6 @@ bool place_line(std::int64_t most_length, double copy_cost, LinePlan& plan);
 double line_block_clocks(const LinePlan& plan, double clocks);
 double line_tensor_core_clocks(const LinePlan& plan, int unit_channels, bool split);
 /// The first must be below this share of the second, for neither is known any better.
-inline constexpr double kLineMargin = 0.8;
+inline constexpr double kLineMargin = 0.85;
 
 }  // namespace adjoint::cuda

@@ -38,7 +38,7 @@ bool plan_narrow(const ConvGeometry& g, bool transposed, std::int64_t element_by
   return place_line(kMaxSmemBytes / 12, kCopyCost, p) && choose_stage(p);  // two stages of a channel, and a table
 }
 
-bool narrow_pays(const NarrowPlan& p, int unit_channels, bool split) {
+double narrow_clocks(const NarrowPlan& p, int unit_channels) {
   // Of a warp's instructions for one source channel and offset, of which 85 fill 100 issue slots; and of staging an
   // element, which halves wait for: fitted to measured times on an H200.
   constexpr double kSlots = 4 * 0.85, kOverhead = 3, kStage = 0.15, kStageHalf = 0.4;
@@ -46,8 +46,11 @@ bool narrow_pays(const NarrowPlan& p, int unit_channels, bool split) {
   const double instructions = positions * (p.results + 1.0) + std::max(narrow_row(p.results) / 4, 1) + kOverhead;
   const double channel =
       kNarrowThreads / 32 * p.offsets() * instructions / kSlots + (unit_channels == 1 ? kStage : kStageHalf) * p.length;
-  return line_block_clocks(p, p.source_channels * channel) <
-         kLineMargin * line_tensor_core_clocks(p, unit_channels, split);
+  return line_block_clocks(p, p.source_channels * channel);
+}
+
+bool narrow_pays(const NarrowPlan& p, int unit_channels, bool split) {
+  return narrow_clocks(p, unit_channels) < kLineMargin * line_tensor_core_clocks(p, unit_channels, split);
 }
 
 }  // namespace adjoint::cuda

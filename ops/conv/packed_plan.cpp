@@ -16,7 +16,6 @@ constexpr std::int32_t kMostSlotVectors = 8 * 1024 / 16;
 constexpr std::int32_t kUnit = 8;  // of rows, for the copy engine's alignment, and of tiles, for memory's
 constexpr std::int32_t kLeastRawStages = 1;
 constexpr std::int64_t kMostTiles = std::int64_t{1} << 30;
-constexpr double kSharedBytesPerClock = 128;
 
 /// Between neighbouring offsets of an axis; -1 where that differs.
 std::int32_t offset_step(const LineAxis& a) {
@@ -26,12 +25,6 @@ std::int32_t offset_step(const LineAxis& a) {
   }
   return step;
 }
-
-/// Clocks of shared memory in which a product reads its operands, and of the tensor cores.
-double read_clocks(const PackedPlan& p) {
-  return (p.parts > 1 ? 3 : 1) * (kPackedResults + p.product_positions()) * 32.0 / kSharedBytesPerClock;
-}
-double multiply_clocks(const PackedPlan& p) { return (p.parts > 1 ? 3 : 1) * p.product_positions() / 2.0; }
 
 /// So many offsets of a row in one product. False where their results are more than it has. An offset that only fills a
 /// product up lets infinity and NaN reach one position further: one such, next to the others, is the most.
@@ -108,22 +101,34 @@ bool place_columns(PackedPlan& p, std::int32_t most_pitch) {
   return choose_filter(p);
 }
 
-/// Of a tile: clocks of the tensor cores, of shared memory, or of what a multiprocessor draws from the L2, whichever
-/// are most; results are stored meanwhile.
+/// Clocks that a tile takes of a multiprocessor; fitted to measured times on an H200, 0.8 to 1.2 of them. Teams
+/// overlap, and stages do; what takes longest remains.
 double tile_clocks(const PackedPlan& p) {
-  constexpr double kTile = 500;
-  const double packing = p.length * 2 * 16 * (2.0 + p.parts) / kSharedBytesPerClock;
-  const double out =
-      4.0 * p.out_stack() * p.group_results() * 2 * p.product_positions() / kSharedBytesPerClock / p.stages();
+  constexpr double kProduct = 0.77;                // for a position; the tensor cores' rate would be 0.5
+  constexpr double kDrawn = 1.8;                   // of what the L2 gives when all draw from it
+  const double stage = p.parts > 1 ? 1500 : 1100;  // to copy and pack one
+  constexpr double kTile = 700;                    // before its first product
+  constexpr double kItem = 10, kResult = 0.47;     // stores: a position and phase of the columns; a result
+  constexpr double kSplit = 3 * 1.35;              // products, which wait for each other
+  constexpr double kSerial = 1.25;                 // stores of both teams by way of one buffer
+  const double product = (p.parts > 1 ? kSplit : 1) * kProduct * p.product_positions() * p.products();
   const double filter = p.filter_stays ? 0 : 16.0 * p.products() * p.product_vectors();
-  const double drawn = (filter + p.raw_bytes()) / kBytesPerClock;
-  return p.stages() *
-             std::max({p.products() * multiply_clocks(p), p.products() * read_clocks(p) + packing + out, drawn}) +
-         kTile;
+  const double drawn = kDrawn * (filter + p.raw_bytes()) / kBytesPerClock;
+  const double stores = p.tile_positions * (kItem * p.w.phases + kResult * p.group_results());
+  const double team = (kTile + p.stages() * product + stores) / kPackedTeams;
+  return std::max({p.stages() * std::max({product, drawn, stage}), team, p.out_buffers == 1 ? kSerial * stores : 0});
 }
 
-double all_clocks(const PackedPlan& p) {
-  return tile_clocks(p) * p.column_tiles * p.row_tiles * static_cast<double>(p.sample_tiles);
+/// What shared memory is left for: first a second stage on its way, then a buffer for each team's results, then more
+/// stages.
+void spend_smem(PackedPlan& p) {
+  const auto raise = [&](std::int32_t& count) {
+    ++count;
+    if (p.smem_bytes() > kMaxSmemBytes) --count;
+  };
+  raise(p.raw_stages);
+  raise(p.out_buffers);
+  if (p.raw_stages > kLeastRawStages) raise(p.raw_stages);
 }
 
 bool place_tiles(PackedPlan& p) {
@@ -134,8 +139,11 @@ bool place_tiles(PackedPlan& p) {
     if (!stack_offsets(stacked, stack)) continue;
     for (std::int32_t pitch = kUnit; pitch <= stacked.product_positions(); pitch += kUnit) {
       PackedPlan tried = stacked;
-      if (!place_columns(tried, pitch) || all_clocks(tried) >= least) continue;
-      least = all_clocks(tried);
+      if (!place_columns(tried, pitch)) continue;
+      spend_smem(tried);
+      const double clocks = tile_clocks(tried) * tried.column_tiles * tried.row_tiles * tried.sample_tiles;
+      if (clocks >= least) continue;
+      least = clocks;
       best = tried;
     }
   }
@@ -153,18 +161,6 @@ bool place_tiles(PackedPlan& p) {
   return true;
 }
 
-/// What shared memory is left for: first a second stage on its way, then a buffer for each team's results, then more
-/// stages.
-void spend_smem(PackedPlan& p) {
-  const auto raise = [&](std::int32_t& count) {
-    ++count;
-    if (p.smem_bytes() > kMaxSmemBytes) --count;
-  };
-  raise(p.raw_stages);
-  raise(p.out_buffers);
-  if (p.raw_stages > kLeastRawStages) raise(p.raw_stages);
-}
-
 }  // namespace
 
 bool plan_packed(const ConvGeometry& g, bool transposed, std::int64_t element_bytes, bool split, PackedPlan& p) {
@@ -177,7 +173,6 @@ bool plan_packed(const ConvGeometry& g, bool transposed, std::int64_t element_by
   const std::int32_t step_h = offset_step(p.h);
   p.stack_step = offset_step(p.w);
   if (step_h < 0 || p.stack_step < 0 || !place_tiles(p)) return false;
-  spend_smem(p);
   p.step_h = step_h * p.pitch;
   return true;
 }
@@ -191,12 +186,14 @@ TensorMapLayout packed_source_layout(const PackedPlan& p, const void* source, DT
           .box = {p.pitch, p.source_rows(), p.planes, p.stage_channels(), 1}};
 }
 
-bool packed_pays(const PackedPlan& p) {
+double packed_clocks(const PackedPlan& p) {
   // In waves of one block a multiprocessor; the number is an H200's everywhere, for it must not choose the bits.
   constexpr double kMultiprocessors = 132;
-  const double waves = std::ceil(static_cast<double>(p.blocks()) / kMultiprocessors);
-  return kMultiprocessors * waves * tile_clocks(p) <
-         kLineMargin * line_tensor_core_clocks(p, p.unit_channels, p.parts > 1);
+  return kMultiprocessors * std::ceil(static_cast<double>(p.blocks()) / kMultiprocessors) * tile_clocks(p);
+}
+
+bool packed_pays(const PackedPlan& p) {
+  return packed_clocks(p) < kLineMargin * line_tensor_core_clocks(p, p.unit_channels, p.parts > 1);
 }
 
 }  // namespace adjoint::cuda

@@ -140,7 +140,11 @@ ADJOINT_API bool plan_packed(const ConvGeometry& geometry, bool transposed, std:
 /// The source as the copy engine sees it: column, row, sample, channel of a group, group.
 ADJOINT_API TensorMapLayout packed_source_layout(const PackedPlan& plan, const void* source, DType dtype);
 
-/// Whether the kernel is faster than the correlation kernels, where rows of the source begin at multiples of 16 bytes.
+/// What the kernel takes where rows of the source begin at multiples of 16 bytes: clocks of all multiprocessors
+/// together.
+ADJOINT_API double packed_clocks(const PackedPlan& plan);
+
+/// Whether it is then faster than the correlation kernels.
 ADJOINT_API bool packed_pays(const PackedPlan& plan);
 
 }  // namespace adjoint::cuda

@@ -2,6 +2,7 @@
 
 #include <adjoint/ops/conv/cuda/hopper.h>
 #include <adjoint/ops/conv/cuda/kept_plans.h>
+#include <adjoint/ops/conv/narrow_plan.h>
 
 namespace adjoint::cuda {
 namespace {
@@ -13,6 +14,12 @@ const PackedPlan* find_plan(const ConvProblem& problem) {
   });
 }
 
+const NarrowPlan* find_narrow_plan(const ConvProblem& problem) {
+  return keep_plan<NarrowPlan>(problem, [&](NarrowPlan& plan) {
+    return plan_narrow(problem.geometry, problem.role == ConvRole::kImage, element_size(problem.dtype), plan);
+  });
+}
+
 bool takes(const ConvProblem& problem) {
   return problem.dtype != kFloat64 && runs_wgmma(problem.device) && find_plan(problem) != nullptr;
 }
@@ -21,7 +28,9 @@ bool takes(const ConvProblem& problem) {
 /// The rows' length decides, not where the tensor begins: an address must not choose the bits.
 bool pays(const ConvProblem& problem) {
   const PackedPlan& plan = *find_plan(problem);
-  return plan.w.source % plan.vector == 0 && packed_pays(plan);
+  if (plan.w.source % plan.vector != 0 || !packed_pays(plan)) return false;
+  const NarrowPlan* narrow = find_narrow_plan(problem);
+  return narrow == nullptr || packed_clocks(plan) < narrow_clocks(*narrow, plan.unit_channels);
 }
 
 void run(const ConvProblem& problem) {
