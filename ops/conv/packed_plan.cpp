@@ -26,11 +26,11 @@ std::int32_t offset_step(const LineAxis& a) {
   return step;
 }
 
-/// So many offsets of a row in one product. False where their results are more than it has. An offset that only fills a
-/// product up lets infinity and NaN reach one position further: one such, next to the others, is the most.
+/// So many offsets of a row in one product, of which one may only fill it up. False where their results are more than a
+/// product has.
 bool stack_offsets(PackedPlan& p, std::int32_t stack) {
   const std::int32_t offsets = p.w.offsets, filled = static_cast<std::int32_t>(ceil_div(offsets, stack)) * stack;
-  if (filled > offsets + (p.stack_step == 1 ? 1 : 0) || filled > kLineMaxOffsets) return false;
+  if (filled > offsets + 1 || filled > kLineMaxOffsets) return false;
   if (p.group_results() * stack > kPackedResults) return false;
   p.stack = stack;
   p.step_w = stack * p.stack_step;

@@ -109,6 +109,33 @@ __device__ __forceinline__ float bias_of(const LinePlan& p, std::int64_t group, 
   return operands.bias != nullptr ? to_float(operands.bias[group * p.channels + channel]) : 0.0F;
 }
 
+/// One result's sum by its definition: no product that has no place in the source. `place`: of its position.
+template <class T>
+__device__ float defined_sum(const LinePlan& p, std::int64_t group, const Operands<T>& operands, const LinePlace& place,
+                             const LineResult& result) {
+  const std::int64_t plane = static_cast<std::int64_t>(p.h.source) * p.w.source;
+  const T* source =
+      operands.source + (place.sample * static_cast<std::int64_t>(p.groups) + group) * p.source_channels * plane;
+  const T* filter = operands.filter + group * p.filter_group + result.channel * p.filter_channel;
+  float sum = 0;
+#pragma unroll 1
+  for (int c = 0; c < p.source_channels; ++c, source += plane, filter += p.filter_source) {
+#pragma unroll 1
+    for (int i = 0; i < p.h.offsets; ++i) {
+      const int row = place.row + p.h.offset[i], tap_h = p.h.tap[result.phase_h][i];
+      if (tap_h < 0 || row < 0 || row >= p.h.source) continue;
+#pragma unroll 1
+      for (int j = 0; j < p.w.offsets; ++j) {
+        const int column = place.column + p.w.offset[j], tap_w = p.w.tap[result.phase_w][j];
+        if (tap_w < 0 || column < 0 || column >= p.w.source) continue;
+        sum = fmaf(to_float(source[static_cast<std::int64_t>(row) * p.w.source + column]),
+                   to_float(filter[tap_h * p.kernel_w + tap_w]), sum);
+      }
+    }
+  }
+  return sum;
+}
+
 /// What is stored for a sum and bias.
 template <class T>
 __device__ __forceinline__ void store_result(const Operands<T>& operands, std::int64_t at, float value) {

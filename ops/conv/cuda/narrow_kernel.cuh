@@ -87,30 +87,6 @@ __device__ __forceinline__ void add_stage(const NarrowPlan& p, const Shared& sha
   }
 }
 
-/// One result's sum by its definition: no product that has no place in the source.
-template <class T>
-__device__ float defined_sum(const LinePlan& p, const LineTile& tile, const Operands<T>& operands,
-                             const LinePlace& place, const LineResult& result) {
-  const std::int64_t plane = static_cast<std::int64_t>(p.h.source) * p.w.source;
-  const T* source =
-      operands.source + (place.sample * static_cast<std::int64_t>(p.groups) + tile.group) * p.source_channels * plane;
-  const T* filter = operands.filter + tile.group * p.filter_group + result.channel * p.filter_channel;
-  float sum = 0;
-  for (int c = 0; c < p.source_channels; ++c, source += plane, filter += p.filter_source) {
-    for (int i = 0; i < p.h.offsets; ++i) {
-      const int row = place.row + p.h.offset[i], tap_h = p.h.tap[result.phase_h][i];
-      if (tap_h < 0 || row < 0 || row >= p.h.source) continue;
-      for (int j = 0; j < p.w.offsets; ++j) {
-        const int column = place.column + tile.column + p.w.offset[j], tap_w = p.w.tap[result.phase_w][j];
-        if (tap_w < 0 || column < 0 || column >= p.w.source) continue;
-        sum = fmaf(to_float(source[static_cast<std::int64_t>(row) * p.w.source + column]),
-                   to_float(filter[tap_h * p.kernel_w + tap_w]), sum);
-      }
-    }
-  }
-  return sum;
-}
-
 /// A thread's results again, by their definition. A product of zero, outside the source or of a tap that a phase lacks,
 /// is NaN with an infinite factor, so this is done where a sum came out as NaN.
 template <class T, int kResults>
@@ -125,7 +101,9 @@ __device__ __noinline__ void store_defined(const LinePlan& p, const LineTile& ti
     if (!line::has_result(p, to, result)) continue;
     const std::int64_t at =
         to.at + (static_cast<std::int64_t>(result.channel) * p.h.result + result.phase_h) * p.w.result + result.phase_w;
-    const float sum = defined_sum(p, tile, operands, line_place(p, n), result);
+    LinePlace grid = line_place(p, n);
+    grid.column += tile.column;
+    const float sum = line::defined_sum(p, tile.group, operands, grid, result);
     line::store_result(operands, at, sum + line::bias_of(p, tile.group, operands, result.channel));
   }
 }

@@ -1,5 +1,5 @@
-// The kernel for few columns and several taps: wgmma with both operands in shared memory. TF32, bfloat16 and float16,
-// on sm_90.
+// The kernel for few results a position and several taps: wgmma with both operands in shared memory, on sm_90. NaN and
+// infinity go where they go in the plain kernels.
 #pragma once
 
 #include <adjoint/ops/conv/cuda/arithmetic.h>

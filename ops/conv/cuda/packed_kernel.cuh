@@ -225,7 +225,8 @@ template <bool kPlain, class T>
 struct Destination {
   const Operands<T>& operands;
   T* result;
-  std::int64_t at;  // the same place, as `linear` counts it
+  std::int64_t at;      // the same place, as `linear` counts it
+  bool is_nan = false;  // whether a result was
 
   __device__ __forceinline__ Destination(const Operands<T>& o, std::int64_t first)
       : operands(o), result(o.result + first), at(first) {}
@@ -236,7 +237,8 @@ struct Destination {
       at += by;
     }
   }
-  __device__ __forceinline__ void store(float value) const {
+  __device__ __forceinline__ void store(float value) {
+    is_nan |= value != value;
     if constexpr (kPlain) {
       *result = from_float<T>(value);
     } else {
@@ -264,7 +266,7 @@ __device__ __forceinline__ void store_channels(const PackedPlan& p, const float*
 /// Few channels' results of one position and phase of the columns, `step` apart: the phases of the rows in each.
 template <class To>
 __device__ __forceinline__ void store_phases(const PackedPlan& p, const float* out, int step, int stacked,
-                                             const line::ResultPlace& place, To to) {
+                                             const line::ResultPlace& place, To& to) {
   constexpr int kBatch = 4;
   const std::int64_t next_channel = (static_cast<std::int64_t>(p.h.result) - p.h.phases) * p.w.result;
   int phase_h = 0;
@@ -282,6 +284,23 @@ __device__ __forceinline__ void store_phases(const PackedPlan& p, const float* o
         to.move(next_channel);
       }
     }
+  }
+}
+
+/// The results of one position and phase of the columns again, by their definition. A product of zero, outside the
+/// source or of a tap that there is not, is NaN with an infinite factor, so this is done where a result came out as
+/// NaN.
+template <class T>
+__device__ __forceinline__ void store_defined(const PackedPlan& p, std::int64_t group, const Operands<T>& operands,
+                                              const LinePlace& grid, const line::ResultPlace& place, int phase_w) {
+#pragma unroll 1
+  for (int k = 0; k < p.channels * p.h.phases; ++k) {
+    const LineResult result = {k / p.h.phases, k % p.h.phases, phase_w};
+    if (!line::has_row(p, place, result.phase_h)) continue;
+    const float sum = line::defined_sum(p, group, operands, grid, result);
+    const std::int64_t row = static_cast<std::int64_t>(result.channel) * p.h.result + result.phase_h;
+    line::store_result(operands, place.at + row * p.w.result + phase_w,
+                       sum + line::bias_of(p, group, operands, result.channel));
   }
 }
 
@@ -318,8 +337,10 @@ __device__ __forceinline__ void store_results(const PackedPlan& p, const PackedT
         int left = p.channels;
         store_channels<0, 8>(p, out_of_phase, step, stacked, to_phase, left);
         store_channels<0, 1>(p, out_of_phase, step, stacked, to_phase, left);
+        to.is_nan |= to_phase.is_nan;
       }
     }
+    if (to.is_nan) store_defined(p, tile.group, operands, grid, place, phase_w);
   }
 }
 
@@ -359,7 +380,7 @@ __device__ __forceinline__ void multiply_and_store(
     } else {
       store_results<false, multiplier.kSplit>(p, tile, operands, out, thread);
     }
-    ptx::mbarrier_arrive(shared.stored);
+    if (p.out_buffers == 1) ptx::mbarrier_arrive(shared.stored);
     multiplier.skip_tile(p);
   }
 }
