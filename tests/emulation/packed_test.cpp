@@ -1,5 +1,5 @@
-// The kernel for few columns and several taps on the emulator: exact on small integers in every arithmetic, at any
-// address and in any order of execution.
+// The kernel for few results a position and several taps on the emulator: exact on small integers in every arithmetic,
+// at any address and in any order of execution.
 #include <adjoint/tests/emulation/kernel_run.h>
 #include <adjoint/tests/emulation/tensor_map.h>
 #include <cuda_runtime.h>
@@ -62,6 +62,7 @@ void check(const ConvProblem& p, bool transposed, const Activation& activation, 
   if (keeps) expect_equal(linear.data(), sums);
   reached.insert(plan.filter_stays ? "a filter that stays" : "a filter that passes");
   reached.insert(vectors ? "vectors" : "elements");
+  if (!keeps && cuda::packed::stores_pairs(plan, operands)) reached.insert("pairs of stores");
   if (plan.column_tiles > 1) reached.insert("column tiles");
   if (plan.stages() > 1) reached.insert("stages");
   if (plan.stack > 1) reached.insert(plan.paired ? "pairs" : "stacked offsets");
@@ -124,8 +125,8 @@ TYPED_TEST(PackedEmulation, EveryPathIsExact) {
   }
   for (const char* path :
        {"a filter that stays", "a filter that passes", "column tiles", "row tiles", "planes of a tile", "stages",
-        "stacked offsets", "pairs", "an offset that fills up", "slots of a row", "rows of a slot", "rows of a tile",
-        "shifted grid", "vectors", "elements"}) {
+        "stacked offsets", "pairs", "pairs of stores", "an offset that fills up", "slots of a row", "rows of a slot",
+        "rows of a tile", "shifted grid", "vectors", "elements"}) {
     EXPECT_TRUE(reached.contains(path)) << path;
   }
 }

@@ -287,6 +287,29 @@ __device__ __forceinline__ void store_phases(const PackedPlan& p, const float* o
   }
 }
 
+/// The channels of two neighbouring positions without phases, as pairs; whether a result was NaN. kBatch at a time
+/// while as many are left.
+template <int kPitch, int kBatch, class T>
+__device__ __forceinline__ bool store_pairs(const PackedPlan& p, const float*& out, T*& result, int& left) {
+  struct alignas(2 * sizeof(T)) Pair {
+    T values[2];
+  };
+  const std::int64_t plane = static_cast<std::int64_t>(p.h.result) * p.w.result;
+  bool is_nan = false;
+#pragma unroll 1
+  for (; left >= kBatch; left -= kBatch, out += kBatch * kPitch) {
+    float2 values[kBatch];
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) values[k] = *reinterpret_cast<const float2*>(out + k * kPitch);
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k, result += plane) {
+      is_nan |= values[k].x != values[k].x || values[k].y != values[k].y;
+      *reinterpret_cast<Pair*>(result) = {from_float<T>(values[k].x), from_float<T>(values[k].y)};
+    }
+  }
+  return is_nan;
+}
+
 /// The results of one position and phase of the columns again, by their definition. A product of zero, outside the
 /// source or of a tap that there is not, is NaN with an infinite factor, so this is done where a result came out as
 /// NaN.
@@ -301,6 +324,37 @@ __device__ __forceinline__ void store_defined(const PackedPlan& p, std::int64_t 
     const std::int64_t row = static_cast<std::int64_t>(result.channel) * p.h.result + result.phase_h;
     line::store_result(operands, place.at + row * p.w.result + phase_w,
                        sum + line::bias_of(p, group, operands, result.channel));
+  }
+}
+
+/// Whether two neighbouring positions' results lie side by side where one store reaches both, and their sums likewise.
+template <class T>
+__device__ __forceinline__ bool stores_pairs(const PackedPlan& p, const Operands<T>& operands) {
+  return p.h.phases * p.w.phases == 1 && p.out_stack() == 1 && (p.w.result | p.w.shift) % 2 == 0 &&
+         reinterpret_cast<std::uintptr_t>(operands.result) % (2 * sizeof(T)) == 0;
+}
+
+/// The tile's results where stores_pairs(), by its team.
+template <int kPitch, class T>
+__device__ __forceinline__ void store_paired_results(const PackedPlan& p, const PackedTile& tile,
+                                                     const Operands<T>& operands, const float* out, int thread) {
+#pragma unroll 1
+  for (int position = 2 * thread; position < p.tile_positions; position += 2 * kPackedTeam) {
+    LinePlace grid = packed_place(p, tile, position);
+    line::ResultPlace place = line::results_of(p, tile.group, grid);
+    // Rows of results, and of a tile's positions, are even: both are, or neither.
+    if (!is_position(p, tile, grid) || !line::has_column(p, place, 0) || !line::has_row(p, place, 0)) continue;
+    const float* from = out + position;
+    T* result = operands.result + place.at;
+    int left = p.channels;
+    bool is_nan = store_pairs<kPitch, 16>(p, from, result, left);
+    is_nan |= store_pairs<kPitch, 4>(p, from, result, left);
+    is_nan |= store_pairs<kPitch, 1>(p, from, result, left);
+    if (!is_nan) continue;
+    store_defined(p, tile.group, operands, grid, place, 0);
+    ++grid.column;
+    ++place.at;
+    store_defined(p, tile.group, operands, grid, place, 0);
   }
 }
 
@@ -375,7 +429,9 @@ __device__ __forceinline__ void multiply_and_store(
       stage_results(p, multiplier.results(), biases, out);
     }
     ptx::barrier<kPackedTeam>(barrier);
-    if (plain) {
+    if (plain && stores_pairs(p, operands)) {
+      store_paired_results<packed_pitch(multiplier.kSplit)>(p, tile, operands, out, thread);
+    } else if (plain) {
       store_results<true, multiplier.kSplit>(p, tile, operands, out, thread);
     } else {
       store_results<false, multiplier.kSplit>(p, tile, operands, out, thread);
