@@ -61,8 +61,7 @@ struct PackedPlan : LinePlan {
 
   /// Of the source, for a tile's plane.
   ADJOINT_HD std::int32_t source_rows() const { return rows + h.span(); }
-  ADJOINT_HD std::int32_t group_channels() const { return 4 * unit_channels; }
-  ADJOINT_HD std::int32_t stage_channels() const { return 2 * group_channels(); }
+  ADJOINT_HD std::int32_t stage_channels() const { return 8 * unit_channels; }
   ADJOINT_HD std::int32_t stages() const { return (source_channels + stage_channels() - 1) / stage_channels(); }
   /// Of a stage's source as it lies in memory, [channel][element of the line], and packed, [part][group][element of the
   /// line][unit].
@@ -94,10 +93,13 @@ struct PackedPlan : LinePlan {
   ADJOINT_HD std::int32_t row_result(std::int32_t row) const {
     return paired ? row / 16 * 8 + row % 8 : row % group_results();
   }
-  /// Tables, the source packed and as it lies, the filter's slots, and results.
+  /// Tables, the source packed and as it lies, the filter's slots, and results. What fills a product up reads past the
+  /// last stage.
   ADJOINT_HD std::int32_t smem_bytes() const {
-    return table_bytes() + kPackedStages * stage_bytes() + raw_stages * raw_bytes() +
-           filter_slots * 16 * slot_vectors() + 4 * out_buffers * out_elements();
+    const std::int32_t read = 16 * product_positions();
+    const std::int32_t rest =
+        raw_stages * raw_bytes() + filter_slots * 16 * slot_vectors() + 4 * out_buffers * out_elements();
+    return table_bytes() + kPackedStages * stage_bytes() + (rest > read ? rest : read);
   }
 };
 

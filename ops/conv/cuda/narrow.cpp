@@ -4,23 +4,24 @@
 #include <adjoint/ops/conv/cuda/kept_plans.h>
 
 namespace adjoint::cuda {
-namespace {
 
-const NarrowPlan* find_plan(const ConvProblem& problem) {
+const NarrowPlan* find_narrow_plan(const ConvProblem& problem) {
   return keep_plan<NarrowPlan>(problem, [&](NarrowPlan& plan) {
     return plan_narrow(problem.geometry, problem.role == ConvRole::kImage, element_size(problem.dtype), plan);
   });
 }
 
-bool takes(const ConvProblem& problem) { return problem.dtype != kFloat64 && find_plan(problem) != nullptr; }
+namespace {
+
+bool takes(const ConvProblem& problem) { return problem.dtype != kFloat64 && find_narrow_plan(problem) != nullptr; }
 
 bool pays(const ConvProblem& problem) {
   const Arithmetic arithmetic = arithmetic_of(problem);
-  return narrow_pays(*find_plan(problem), unit_elements(arithmetic), arithmetic == Arithmetic::kFloat32);
+  return narrow_pays(*find_narrow_plan(problem), unit_elements(arithmetic), arithmetic == Arithmetic::kFloat32);
 }
 
 void run(const ConvProblem& problem) {
-  const NarrowPlan& plan = *find_plan(problem);
+  const NarrowPlan& plan = *find_narrow_plan(problem);
   switch (problem.dtype) {
     case kBFloat16: return run_narrow<kBFloat16>(plan, problem);
     case kFloat16: return run_narrow<kFloat16>(plan, problem);

@@ -1,8 +1,9 @@
+// Chooses and calls the kernel for few results a position and several taps. Its code is in one .cu file an arithmetic.
 #include <adjoint/ops/conv/cuda/packed.h>
 
 #include <adjoint/ops/conv/cuda/hopper.h>
 #include <adjoint/ops/conv/cuda/kept_plans.h>
-#include <adjoint/ops/conv/narrow_plan.h>
+#include <adjoint/ops/conv/cuda/narrow.h>
 
 namespace adjoint::cuda {
 namespace {
@@ -11,12 +12,6 @@ const PackedPlan* find_plan(const ConvProblem& problem) {
   return keep_plan<PackedPlan>(problem, [&](PackedPlan& plan) {
     return plan_packed(problem.geometry, problem.role == ConvRole::kImage, element_size(problem.dtype),
                        arithmetic_of(problem) == Arithmetic::kFloat32, plan);
-  });
-}
-
-const NarrowPlan* find_narrow_plan(const ConvProblem& problem) {
-  return keep_plan<NarrowPlan>(problem, [&](NarrowPlan& plan) {
-    return plan_narrow(problem.geometry, problem.role == ConvRole::kImage, element_size(problem.dtype), plan);
   });
 }
 

@@ -19,15 +19,15 @@ struct Operands : line::Operands<T> {
   TensorMap map;        // of the source, where its rows begin at multiples of 16 bytes (`vectors`)
 };
 
-/// Where a block's shared memory lies: tables, then operands, or in the end the results.
+/// Where a block's shared memory lies.
 struct Shared {
   // Shared addresses of mbarriers, one a place of each ring.
   std::uint32_t raw_full, raw_empty, source_full, source_empty, filter_full, filter_empty;
   // Of tiles, a phase each: all products are begun; `out` is stored.
   std::uint32_t begun, stored;
   float* biases;                         // [team][result of a product]
-  unsigned char *raw, *packed, *filter;  // stages, stages and slots
-  float* out;                            // [result of a product][position]
+  unsigned char *raw, *packed, *filter;  // stages, stages, slots
+  float* out;                            // buffers of [result of a product][position]
 };
 
 __device__ __forceinline__ Shared shared_of(const PackedPlan& p) {
@@ -43,7 +43,6 @@ __device__ __forceinline__ Shared shared_of(const PackedPlan& p) {
   shared.stored = shared.begun + 8;
   static_assert(16 * (kMostRawStages + kPackedStages + kMostFilterSlots + 1) <= kPackedBarrierBytes);
   shared.biases = reinterpret_cast<float*>(smem + kPackedBarrierBytes);
-  // Positions past the tile's read what lies after the last stage.
   shared.packed = smem + p.table_bytes();
   shared.raw = shared.packed + kPackedStages * p.stage_bytes();
   shared.filter = shared.raw + p.raw_stages * p.raw_bytes();
