@@ -1,3 +1,4 @@
+// Has the driver encode tensor maps.
 #include <adjoint/core/cuda/tensor_map.h>
 
 #include <adjoint/core/check.h>

@@ -83,10 +83,11 @@ bool transposed_axis(const ConvGeometry& g, std::size_t axis, LineAxis& best) {
   return least != std::numeric_limits<std::int64_t>::max();
 }
 
-/// Positions computed for each that is wanted, times what they cost.
-double tile_cost(const LinePlan& p, double copy_cost) {
+/// Positions computed for each that is wanted, times what a copy of the stage costs beside a product.
+double tile_cost(const LinePlan& p) {
+  constexpr double kCopyCost = 0.1;
   const double computed = static_cast<double>(p.pitch) * p.column_tiles / p.w.positions;
-  return computed * (1 + copy_cost * p.length / p.tile_positions);
+  return computed * (1 + kCopyCost * p.length / p.tile_positions);
 }
 
 bool place_columns(LinePlan& p, std::int64_t column_tiles, std::int64_t most_length) {
@@ -97,8 +98,8 @@ bool place_columns(LinePlan& p, std::int64_t column_tiles, std::int64_t most_len
   p.first_column = narrow(floor_to(p.w.offset[0], p.vector));
   const std::int64_t reach = p.w.offset[p.w.offsets - 1] - p.first_column;
   const std::int64_t pitch = ceil_div(p.tile_columns + reach, p.vector) * p.vector;
-  const std::int64_t length = p.tile_positions + p.h.span() * pitch + ceil_div(reach + 1, p.vector) * p.vector;
   const std::int64_t plane = (std::int64_t{p.h.positions} + p.h.span()) * pitch;
+  const std::int64_t length = p.tile_positions + p.h.span() * pitch + ceil_div(reach + 1, p.vector) * p.vector;
   if (plane * p.batch + length + p.tile_positions > kMaxLine || length > most_length) return false;
   p.pitch = narrow(pitch);
   p.plane = narrow(plane);
@@ -128,13 +129,13 @@ bool plan_line(const ConvGeometry& g, bool transposed, std::int64_t element_byte
   return p.filter_group < kMaxLine;
 }
 
-bool place_line(std::int64_t most_length, double copy_cost, LinePlan& p) {
+bool place_line(std::int64_t most_length, LinePlan& p) {
   double least = std::numeric_limits<double>::infinity();
   LinePlan best = p;
   for (std::int64_t tiles = 1; tiles <= std::min<std::int64_t>(kMostColumnTiles, p.w.positions); ++tiles) {
     LinePlan tried = p;
-    if (!place_columns(tried, tiles, most_length) || tile_cost(tried, copy_cost) >= least) continue;
-    least = tile_cost(tried, copy_cost);
+    if (!place_columns(tried, tiles, most_length) || tile_cost(tried) >= least) continue;
+    least = tile_cost(tried);
     best = tried;
   }
   p = best;

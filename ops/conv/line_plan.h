@@ -102,8 +102,8 @@ ADJOINT_HD inline LinePlace line_place(const LinePlan& p, std::int32_t n) {
 bool plan_line(const ConvGeometry& geometry, bool transposed, std::int64_t element_bytes, LinePlan& plan);
 
 /// Given `results` and tile_positions: the tiles. False where a tile would read more than `most_length` elements of a
-/// channel, or positions are too many. `copy_cost`: what reading an element costs beside a position's products with it.
-bool place_line(std::int64_t most_length, double copy_cost, LinePlan& plan);
+/// channel, or positions are too many.
+bool place_line(std::int64_t most_length, LinePlan& plan);
 
 /// What the plan takes whose blocks take `clocks` each, and what the correlation kernels would take for the same sums:
 /// clocks of all multiprocessors together.

@@ -34,8 +34,7 @@ bool plan_narrow(const ConvGeometry& g, bool transposed, std::int64_t element_by
   if (!plan_line(g, transposed, element_bytes, p)) return false;
   choose_results(p);
   p.tile_positions = kNarrowThreads * narrow_positions(p.results);
-  constexpr double kCopyCost = 0.1;
-  return place_line(kMaxSmemBytes / 12, kCopyCost, p) && choose_stage(p);  // two stages of a channel, and a table
+  return place_line(kMaxSmemBytes / 12, p) && choose_stage(p);  // two stages of a channel, and a table
 }
 
 double narrow_clocks(const NarrowPlan& p, int unit_channels) {

@@ -1,3 +1,4 @@
+// The emulated copy engine: boxes of a tensor, element by element.
 #include <adjoint/tests/emulation/tensor_map.h>
 
 #include <cstddef>

@@ -36,20 +36,19 @@ __device__ __forceinline__ void fill_sources(const LinePlan& p, const LineTile& 
   }
 }
 
-/// `channels` source channels of the tile's part of the line, kCount elements at a time by `places`; of them the first
-/// `valid` exist, and the others are zeros. `source`: of the first channel, in the tile's first sample. Staged: T or
-/// float. `thread`: of kThreads.
+/// `channels` source channels of the tile's part of the line, kCount elements at a time by `places`. `source`: of the
+/// first channel, in the tile's first sample. Staged: T or float.
 template <int kThreads, int kCount, class T, class Staged>
-__device__ __forceinline__ void stage_source(const LinePlan& p, const T* source, int valid, int channels,
-                                             const int* places, Staged* stage, int thread) {
+__device__ __forceinline__ void stage_source(const LinePlan& p, const T* source, int channels, const int* places,
+                                             Staged* stage) {
   const int plane = p.h.source * p.w.source;
-  for (int i = thread; i < p.length / kCount; i += kThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < p.length / kCount; i += kThreads) {
     const int place = places[i];
     const T* from = source + max(place, 0);
     Staged* to = stage + i * kCount;
 #pragma unroll 4
     for (int c = 0; c < channels; ++c) {
-      const bool inside = place >= 0 && c < valid;
+      const bool inside = place >= 0;
       if constexpr (kCount == 1) {
         stage_element(to, from, inside, source);
       } else {

@@ -193,11 +193,9 @@ __global__ void __launch_bounds__(kNarrowThreads, 2)
     float* stage = stage_of(index);
     const T* from = source + index * p.stage_channels * plane;
     if (operands.vectors) {
-      line::stage_source<kNarrowThreads, kVector>(p, from, channels, channels, shared.sources, stage,
-                                                  static_cast<int>(threadIdx.x));
+      line::stage_source<kNarrowThreads, kVector>(p, from, channels, shared.sources, stage);
     } else {
-      line::stage_source<kNarrowThreads, 1>(p, from, channels, channels, shared.sources, stage,
-                                            static_cast<int>(threadIdx.x));
+      line::stage_source<kNarrowThreads, 1>(p, from, channels, shared.sources, stage);
     }
     stage_filter(p, filter + index * p.stage_channels * p.filter_source, channels, shared.taps,
                  stage + p.stage_channels * p.length);

@@ -156,6 +156,7 @@ template <Arithmetic kArithmetic>
 __device__ __forceinline__ void multiply_and_store(
     const PackedPlan& p, const Operands<typename ArithmeticTraits<kArithmetic>::Element>& operands,
     const Shared& shared, int team) {
+  constexpr int kPitch = packed_pitch(ArithmeticTraits<kArithmetic>::kSplit);
   Multiplier<kArithmetic> multiplier;
   const int thread = static_cast<int>(threadIdx.x) % kPackedTeam, barrier = team + 1;
   const int tiles = static_cast<int>(p.blocks());
@@ -177,17 +178,17 @@ __device__ __forceinline__ void multiply_and_store(
     if (p.out_buffers == 1) ptx::mbarrier_wait(shared.stored, parity);
     ptx::barrier<kPackedTeam>(barrier);
     if (p.paired) {
-      stage_pairs(p, multiplier.results(), biases, out);
+      stage_pairs<kPitch>(p, multiplier.results(), biases, out);
     } else {
-      stage_results(p, multiplier.results(), biases, out);
+      stage_results<kPitch>(p, multiplier.results(), biases, out);
     }
     ptx::barrier<kPackedTeam>(barrier);
     if (plain && stores_pairs(p, operands)) {
-      store_paired_results<packed_pitch(multiplier.kSplit)>(p, tile, operands, out, thread);
+      store_paired_results<kPitch>(p, tile, operands, out, thread);
     } else if (plain) {
-      store_results<true, multiplier.kSplit>(p, tile, operands, out, thread);
+      store_results<true, kPitch>(p, tile, operands, out, thread);
     } else {
-      store_results<false, multiplier.kSplit>(p, tile, operands, out, thread);
+      store_results<false, kPitch>(p, tile, operands, out, thread);
     }
     if (p.out_buffers == 1) ptx::mbarrier_arrive(shared.stored);
     multiplier.skip_tile(p);

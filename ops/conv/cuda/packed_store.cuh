@@ -10,11 +10,10 @@
 
 namespace adjoint::cuda::packed {
 
-/// A tile's sums and biases as [result of a product][position].
-template <int kSums>
+/// A tile's sums and biases as [result of a product][position], kPitch from one result to the next.
+template <int kPitch, int kSums>
 __device__ __forceinline__ void stage_results(const PackedPlan& p, const float (&sums)[kSums], const float* biases,
                                               float* out) {
-  constexpr int kPitch = 2 * kSums + 8;
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
   const int row = 16 * warp + lane / 4, rows = p.stack * p.group_results();
   const bool upper = row < rows, lower = row + 8 < rows;
@@ -30,10 +29,9 @@ __device__ __forceinline__ void stage_results(const PackedPlan& p, const float (
 
 /// The same of pairs, added: a result's first sum at a position, and its second one position further. The next position
 /// after a thread's two is the next thread's, or after four threads the first's.
-template <int kSums>
+template <int kPitch, int kSums>
 __device__ __forceinline__ void stage_pairs(const PackedPlan& p, const float (&sums)[kSums], const float* biases,
                                             float* out) {
-  constexpr int kPitch = 2 * kSums + 8;
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
   const int m = 8 * warp + lane / 4, next = (lane & ~3) | ((lane + 1) & 3);
   const float bias = biases[16 * warp + lane / 4];
@@ -218,10 +216,9 @@ __device__ __forceinline__ void store_paired_results(const PackedPlan& p, const 
 }
 
 /// The tile's results, by its team, along the results' rows.
-template <bool kPlain, bool kSplit, class T>
+template <bool kPlain, int kPitch, class T>
 __device__ __forceinline__ void store_results(const PackedPlan& p, const PackedTile& tile, const Operands<T>& operands,
                                               const float* out, int thread) {
-  constexpr int kPitch = packed_pitch(kSplit);
   const int stacked = p.group_results() * kPitch + p.stack_step;
 #pragma unroll 1
   for (int i = thread; i < p.tile_positions * p.w.phases; i += kPackedTeam) {

@@ -158,8 +158,11 @@ TEST(LinePlan, EveryProductOfEveryResultIsMadeOnce) {
       for (const std::int64_t bytes : {4, 2}) {
         NarrowPlan narrow_plan;
         if (cuda::plan_narrow(g, transposed, bytes, narrow_plan)) replay(g, transposed, narrow_plan, narrow);
-        PackedPlan packed_plan;
-        if (cuda::plan_packed(g, transposed, bytes, false, packed_plan)) replay(g, transposed, packed_plan, packed);
+        for (const bool split : {false, true}) {
+          PackedPlan packed_plan;
+          if (split && bytes != 4) continue;
+          if (cuda::plan_packed(g, transposed, bytes, split, packed_plan)) replay(g, transposed, packed_plan, packed);
+        }
         if (::testing::Test::HasFatalFailure()) return;
       }
     }

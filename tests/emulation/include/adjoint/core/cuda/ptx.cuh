@@ -10,6 +10,7 @@
 #include <cstring>
 #include <iterator>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,53 +34,36 @@ inline std::uint32_t load_shared_half(std::uint32_t address) {
   if (address % 2 != 0) throw std::runtime_error("emulated ld.shared.u16: unaligned");
   return *reinterpret_cast<const std::uint16_t*>(emulation::shared_pointer(address));
 }
-inline void load_matrices(std::uint32_t (&units)[4], std::uint32_t address) {
-  if (address % 16 != 0) throw std::runtime_error("emulated ldmatrix: unaligned");
+/// A warp's four matrices: `move(row, lane, unit)` for each, lane by lane; row(r) is the address of the matrix's row r.
+template <class Unit, class Move>
+void move_matrices(const char* name, Unit* units, std::uint32_t address, const Move& move) {
+  if (address % 16 != 0) throw std::runtime_error(std::string("emulated ") + name + ": unaligned");
   struct Lane {
-    std::uint32_t* units;
+    Unit* units;
     std::uint32_t address;
   } lane{units, address};
-  emulation::warp_collective(&lane, [](void* const* lanes) {
+  emulation::warp_collective(&lane, [&move](void* const* lanes) {
     const auto of = [&](int i) -> const Lane& { return *static_cast<const Lane*>(lanes[i]); };
     for (int matrix = 0; matrix < 4; ++matrix) {
-      for (int i = 0; i < 32; ++i) {
-        of(i).units[matrix] = load_shared(of(8 * matrix + i / 4).address + 4 * static_cast<std::uint32_t>(i % 4));
-      }
+      const auto row = [&](std::uint32_t r) { return of(8 * matrix + static_cast<int>(r)).address; };
+      for (int i = 0; i < 32; ++i) move(row, static_cast<std::uint32_t>(i), of(i).units[matrix]);
     }
+  });
+}
+inline void load_matrices(std::uint32_t (&units)[4], std::uint32_t address) {
+  move_matrices("ldmatrix", units, address, [](const auto& row, std::uint32_t lane, std::uint32_t& unit) {
+    unit = load_shared(row(lane / 4) + 4 * (lane % 4));
   });
 }
 inline void load_matrices_transposed(std::uint32_t (&units)[4], std::uint32_t address) {
-  if (address % 16 != 0) throw std::runtime_error("emulated ldmatrix: unaligned");
-  struct Lane {
-    std::uint32_t* units;
-    std::uint32_t address;
-  } lane{units, address};
-  emulation::warp_collective(&lane, [](void* const* lanes) {
-    const auto of = [&](int i) -> const Lane& { return *static_cast<const Lane*>(lanes[i]); };
-    for (int matrix = 0; matrix < 4; ++matrix) {
-      for (int i = 0; i < 32; ++i) {
-        const auto half = [&](int row) {
-          return load_shared_half(of(8 * matrix + row).address + 2 * static_cast<std::uint32_t>(i / 4));
-        };
-        of(i).units[matrix] = half(i % 4 * 2) | half(i % 4 * 2 + 1) << 16;
-      }
-    }
+  move_matrices("ldmatrix", units, address, [](const auto& row, std::uint32_t lane, std::uint32_t& unit) {
+    const auto half = [&](std::uint32_t r) { return load_shared_half(row(r) + 2 * (lane / 4)); };
+    unit = half(lane % 4 * 2) | half(lane % 4 * 2 + 1) << 16;
   });
 }
 inline void store_matrices(std::uint32_t address, const std::uint32_t (&units)[4]) {
-  if (address % 16 != 0) throw std::runtime_error("emulated stmatrix: unaligned");
-  struct Lane {
-    const std::uint32_t* units;
-    std::uint32_t address;
-  } lane{units, address};
-  emulation::warp_collective(&lane, [](void* const* lanes) {
-    const auto of = [&](int i) -> const Lane& { return *static_cast<const Lane*>(lanes[i]); };
-    for (int matrix = 0; matrix < 4; ++matrix) {
-      for (int i = 0; i < 32; ++i) {
-        const std::uint32_t to = of(8 * matrix + i / 4).address + 4 * static_cast<std::uint32_t>(i % 4);
-        std::memcpy(emulation::shared_pointer(to), &of(i).units[matrix], 4);
-      }
-    }
+  move_matrices("stmatrix", units, address, [](const auto& row, std::uint32_t lane, const std::uint32_t& unit) {
+    std::memcpy(emulation::shared_pointer(row(lane / 4) + 4 * (lane % 4)), &unit, sizeof(unit));
   });
 }
 template <int kThreads>
