@@ -26,6 +26,12 @@ __device__ __forceinline__ T opaque(T value) {
   return value;
 }
 
+/// The same value, which is the same in all lanes of the warp and which the compiler now knows to be.
+template <class T>
+__device__ __forceinline__ T uniform(T value) {
+  return __shfl_sync(0xffffffff, value, 0);
+}
+
 __device__ __forceinline__ std::uint32_t load_shared(std::uint32_t address) {
   std::uint32_t value;
   asm volatile("ld.shared.b32 %0, [%1];\n" : "=r"(value) : "r"(address));

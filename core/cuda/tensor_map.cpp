@@ -26,6 +26,7 @@ CUtensorMapDataType data_type(DType dtype) {
   switch (dtype) {
     case kBFloat16: return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
     case kFloat16: return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    case kFloat64: return CU_TENSOR_MAP_DATA_TYPE_FLOAT64;
     default: return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
   }
 }

@@ -18,7 +18,7 @@ inline constexpr int kTensorMapAxes = 5;
 /// Axes from the innermost on, which is contiguous.
 struct TensorMapLayout {
   const void* data;  // a multiple of 16
-  DType dtype;       // float32, bfloat16 or float16
+  DType dtype;       // float64, float32, bfloat16 or float16
   std::int64_t extents[kTensorMapAxes];
   std::int64_t strides[kTensorMapAxes];  // elements, but the innermost's: bytes must be multiples of 16
   std::int32_t box[kTensorMapAxes];      // at most 256; the innermost's bytes a multiple of 16

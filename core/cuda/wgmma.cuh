@@ -13,12 +13,13 @@ namespace adjoint::cuda::wgmma {
 
 enum class Operand { kTF32, kBFloat16, kFloat16 };
 
-/// K-major without swizzle: 8 rows of 16 bytes a core matrix, `k_stride_bytes` between core matrices along K, 128 along
-/// N.
-__device__ __forceinline__ std::uint64_t matrix_descriptor(std::uint32_t shared_address, int k_stride_bytes) {
+/// K-major without swizzle: 8 rows of 16 bytes a core matrix, `k_stride_bytes` between core matrices along K and
+/// `row_stride_bytes` along M or N.
+__device__ __forceinline__ std::uint64_t matrix_descriptor(std::uint32_t shared_address, int k_stride_bytes,
+                                                           int row_stride_bytes = 128) {
   return static_cast<std::uint64_t>((shared_address & 0x3ffffU) >> 4) |
          static_cast<std::uint64_t>(static_cast<std::uint32_t>(k_stride_bytes) >> 4) << 16 |
-         static_cast<std::uint64_t>(128 >> 4) << 32;
+         static_cast<std::uint64_t>(static_cast<std::uint32_t>(row_stride_bytes) >> 4) << 32;
 }
 
 /// K-major with the 128-byte swizzle: column n's 128 bytes of K at n * 128, their 16-byte chunks at chunk ^ (n % 8).
@@ -26,6 +27,11 @@ __device__ __forceinline__ std::uint64_t matrix_descriptor(std::uint32_t shared_
 __device__ __forceinline__ std::uint64_t swizzled_descriptor(std::uint32_t shared_address) {
   return static_cast<std::uint64_t>((shared_address & 0x3ffffU) >> 4) | std::uint64_t{1} << 16 |
          static_cast<std::uint64_t>(1024 >> 4) << 32 | std::uint64_t{1} << 62;
+}
+
+/// A descriptor's address, which is in the lower word, `by` 16 bytes further.
+__device__ __forceinline__ std::uint64_t moved(std::uint64_t descriptor, int by) {
+  return descriptor >> 32 << 32 | (static_cast<std::uint32_t>(descriptor) + static_cast<std::uint32_t>(by));
 }
 
 /// Before the first multiply(), and after any ordinary write of its registers.

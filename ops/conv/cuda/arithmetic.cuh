@@ -8,6 +8,7 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 namespace adjoint::cuda {
@@ -56,6 +57,24 @@ __device__ __forceinline__ void split_tf32(float value, std::uint32_t& head, std
   constexpr float kRoundsToInfinity = 0x1.ffep127F;
   head = fabsf(value) < kRoundsToInfinity ? ptx::round_to_tf32(value) : 0;
   tail = __float_as_uint(value - __uint_as_float(head));
+}
+
+/// The operand vector of one position's four units, rounded; and of their tails where kSplit.
+template <bool kSplit>
+__device__ __forceinline__ void pack_vector(const float (&values)[4], uint4& units, uint4& tails) {
+  if constexpr (kSplit) {
+    split_tf32(values[0], units.x, tails.x);
+    split_tf32(values[1], units.y, tails.y);
+    split_tf32(values[2], units.z, tails.z);
+    split_tf32(values[3], units.w, tails.w);
+  } else {
+    units = make_uint4(ptx::round_to_tf32(values[0]), ptx::round_to_tf32(values[1]), ptx::round_to_tf32(values[2]),
+                       ptx::round_to_tf32(values[3]));
+  }
+}
+template <bool kSplit, class T>
+__device__ __forceinline__ void pack_vector(const T (&values)[8], uint4& units, uint4& /*tails*/) {
+  memcpy(&units, values, sizeof(units));
 }
 
 }  // namespace adjoint::cuda

@@ -11,20 +11,11 @@
 #include <adjoint/core/cuda/wgmma_shared.cuh>
 #include <adjoint/ops/conv/cuda/packed_load.cuh>
 #include <adjoint/ops/conv/cuda/packed_store.cuh>
+#include <adjoint/ops/conv/cuda/wgmma_operand.cuh>
 
 #include <cstdint>
 
 namespace adjoint::cuda::packed {
-
-template <Arithmetic kArithmetic>
-inline constexpr wgmma::Operand kOperand = kArithmetic == Arithmetic::kBFloat16  ? wgmma::Operand::kBFloat16
-                                           : kArithmetic == Arithmetic::kFloat16 ? wgmma::Operand::kFloat16
-                                                                                 : wgmma::Operand::kTF32;
-
-/// A descriptor's address, which is in the lower word, `by` 16 bytes further.
-__device__ __forceinline__ std::uint64_t moved(std::uint64_t descriptor, int by) {
-  return descriptor >> 32 << 32 | (static_cast<std::uint32_t>(descriptor) + static_cast<std::uint32_t>(by));
-}
 
 /// A warpgroup's products and their sums.
 template <Arithmetic kArithmetic>
@@ -49,18 +40,18 @@ struct Multiplier {
   /// with them.
   __device__ __forceinline__ void begin_products(const PackedPlan& p, std::uint64_t source, std::uint64_t filter,
                                                  int products, int step, int accumulate) {
-    constexpr wgmma::Operand kKind = kOperand<kArithmetic>;
+    constexpr wgmma::Operand kKind = kWgmmaOperand<kArithmetic>;
     // What a product waits for are the descriptors' additions, one after the other.
 #pragma unroll(kSplit ? 1 : 4)
     for (int i = 0; i < products; ++i) {
       wgmma::multiply_shared<kKind, kPositions>(sums, filter, source, accumulate);
       accumulate = 1;
       if constexpr (kSplit) {
-        wgmma::multiply_shared<kKind, kPositions>(sums, moved(filter, 2 * kPackedResults), source, 1);
-        wgmma::multiply_shared<kKind, kPositions>(sums, filter, moved(source, 2 * p.length), 1);
+        wgmma::multiply_shared<kKind, kPositions>(sums, wgmma::moved(filter, 2 * kPackedResults), source, 1);
+        wgmma::multiply_shared<kKind, kPositions>(sums, filter, wgmma::moved(source, 2 * p.length), 1);
       }
-      source = moved(source, step);
-      filter = moved(filter, (kSplit ? 2 : 1) * 2 * kPackedResults);
+      source = wgmma::moved(source, step);
+      filter = wgmma::moved(filter, (kSplit ? 2 : 1) * 2 * kPackedResults);
     }
   }
 
@@ -76,7 +67,7 @@ struct Multiplier {
     // Where a row is one product, a column of them is what goes on without a decision.
     const bool down = !kSplit && row_products == 1;
     const std::uint64_t source =
-        moved(wgmma::matrix_descriptor(ptx::shared_address(shared.packed), 16 * p.length), p.offset_place(0, 0));
+        wgmma::moved(wgmma::matrix_descriptor(ptx::shared_address(shared.packed), 16 * p.length), p.offset_place(0, 0));
     const std::uint64_t filter = wgmma::matrix_descriptor(ptx::shared_address(shared.filter), 16 * kPackedResults);
     // Barriers of what the products under way read; 0: none.
     std::uint32_t used_stage = 0, used_slot = 0;
@@ -91,14 +82,14 @@ struct Multiplier {
 #pragma unroll 1
     for (int index = 0; index < stages; ++index) {
       ptx::mbarrier_wait(shared.source_full + 8 * stage.place, stage.parity);
-      std::uint64_t row = moved(source, stage.place * (p.stage_bytes() / 16));
+      std::uint64_t row = wgmma::moved(source, stage.place * (p.stage_bytes() / 16));
 #pragma unroll 1
       for (int h = 0; h < p.h.offsets; h += p.slot_rows) {
 #pragma unroll 1
         for (int w = 0; w < row_products; w += p.slot_columns) {
           const int rows = min(p.slot_rows, p.h.offsets - h), columns = min(p.slot_columns, row_products - w);
           ptx::mbarrier_wait(shared.filter_full + 8 * slot.place, slot.parity);
-          std::uint64_t a = moved(row, w * p.step_w), b = moved(filter, slot.place * p.slot_vectors());
+          std::uint64_t a = wgmma::moved(row, w * p.step_w), b = wgmma::moved(filter, slot.place * p.slot_vectors());
           if constexpr (kSplit) {
             wgmma::pin(sums);
             wgmma::fence();
@@ -107,8 +98,8 @@ struct Multiplier {
           for (int i = 0; i < (down ? 1 : rows); ++i) {
             begin_products(p, a, b, down ? rows : columns, down ? p.step_h : p.step_w, accumulate);
             accumulate = kSplit ? 0 : 1;
-            a = moved(a, p.step_h);
-            b = moved(b, columns * p.product_vectors());
+            a = wgmma::moved(a, p.step_h);
+            b = wgmma::moved(b, columns * p.product_vectors());
             if constexpr (kSplit) {
               wgmma::commit();
               wgmma::wait<0>();
@@ -126,7 +117,7 @@ struct Multiplier {
           used_stage = 0;
           slot.advance(p.filter_slots, turns);
         }
-        row = moved(row, p.slot_rows * p.step_h);
+        row = wgmma::moved(row, p.slot_rows * p.step_h);
       }
       used_stage = shared.source_empty + 8 * stage.place;
       stage.advance(kPackedStages);

@@ -9,7 +9,6 @@
 #include <adjoint/ops/conv/cuda/line.cuh>
 
 #include <cstdint>
-#include <cstring>
 
 namespace adjoint::cuda::packed {
 
@@ -87,24 +86,6 @@ struct Turn {
   }
 };
 
-/// Four units of one element of the line, rounded; of its tails where kSplit.
-template <bool kSplit>
-__device__ __forceinline__ void pack_units(const float (&values)[4], uint4& units, uint4& tails) {
-  if constexpr (kSplit) {
-    split_tf32(values[0], units.x, tails.x);
-    split_tf32(values[1], units.y, tails.y);
-    split_tf32(values[2], units.z, tails.z);
-    split_tf32(values[3], units.w, tails.w);
-  } else {
-    units = make_uint4(ptx::round_to_tf32(values[0]), ptx::round_to_tf32(values[1]), ptx::round_to_tf32(values[2]),
-                       ptx::round_to_tf32(values[3]));
-  }
-}
-template <bool kSplit, class T>
-__device__ __forceinline__ void pack_units(const T (&values)[8], uint4& units, uint4& /*tails*/) {
-  memcpy(&units, values, sizeof(units));
-}
-
 /// Packs a stage's elements of the line, of four units each: `load(group, i, values)` reads element i of a group, and a
 /// thread reads some before it writes any, so that one waits for all. Neither reads nor writes of a warp meet in a
 /// bank.
@@ -128,7 +109,7 @@ __device__ __forceinline__ void pack_elements(const PackedPlan& p, const Load& l
 #pragma unroll
       for (int group = 0; group < 2; ++group) {
         uint4 units, tails;
-        pack_units<kSplit>(values[group][item], units, tails);
+        pack_vector<kSplit>(values[group][item], units, tails);
         to[group * p.length + i] = units;
         if constexpr (kSplit) to[(2 + group) * p.length + i] = tails;
       }
@@ -297,7 +278,7 @@ __global__ void __launch_bounds__(2 * kPackedResults)
     values[c] = exists ? filter[(channel + c) * p.filter_source + place] : from_float<T>(0.0F);
   }
   uint4 units, tails;
-  pack_units<kSplit>(values, units, tails);
+  pack_vector<kSplit>(values, units, tails);
   packed += block * static_cast<std::int64_t>(p.product_vectors()) + i;
   *packed = units;
   if constexpr (kSplit) packed[2 * kPackedResults] = tails;

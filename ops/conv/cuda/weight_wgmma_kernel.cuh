@@ -9,6 +9,7 @@
 
 #include <adjoint/core/cuda/wgmma.cuh>
 #include <adjoint/ops/conv/cuda/weight_wgmma_stage.cuh>
+#include <adjoint/ops/conv/cuda/wgmma_operand.cuh>
 
 #include <cstdint>
 
@@ -16,11 +17,6 @@ namespace adjoint::cuda::weight {
 
 inline constexpr int kMultipliers = 2;  // warpgroups
 inline constexpr int kWgmmaThreads = 128 * (kMultipliers + 2);
-
-template <Arithmetic kArithmetic>
-inline constexpr wgmma::Operand kWgmmaOperand = kArithmetic == Arithmetic::kBFloat16  ? wgmma::Operand::kBFloat16
-                                                : kArithmetic == Arithmetic::kFloat16 ? wgmma::Operand::kFloat16
-                                                                                      : wgmma::Operand::kTF32;
 
 /// One multiplier's share of a tile: kMTiles of 64 rows, all columns.
 template <Arithmetic kArithmetic, int kMTiles, int kColumns>

@@ -22,6 +22,10 @@ template <class T>
 T opaque(T value) {
   return value;
 }
+template <class T>
+T uniform(T value) {
+  return __shfl_sync(0xffffffff, value, 0);
+}
 inline std::uint32_t load_shared(std::uint32_t address) {
   if (address % 4 != 0) throw std::runtime_error("emulated ld.shared.b32: unaligned");
   return *reinterpret_cast<const std::uint32_t*>(emulation::shared_pointer(address));

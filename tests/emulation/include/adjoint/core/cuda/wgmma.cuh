@@ -14,15 +14,19 @@ namespace adjoint::cuda::wgmma {
 
 enum class Operand { kTF32, kBFloat16, kFloat16 };
 
-inline std::uint64_t matrix_descriptor(std::uint32_t shared_address, int k_stride_bytes) {
+inline std::uint64_t matrix_descriptor(std::uint32_t shared_address, int k_stride_bytes, int row_stride_bytes = 128) {
   return static_cast<std::uint64_t>((shared_address & 0x3ffffU) >> 4) |
          static_cast<std::uint64_t>(static_cast<std::uint32_t>(k_stride_bytes) >> 4) << 16 |
-         static_cast<std::uint64_t>(128 >> 4) << 32;
+         static_cast<std::uint64_t>(static_cast<std::uint32_t>(row_stride_bytes) >> 4) << 32;
 }
 
 inline std::uint64_t swizzled_descriptor(std::uint32_t shared_address) {
   return static_cast<std::uint64_t>((shared_address & 0x3ffffU) >> 4) | std::uint64_t{1} << 16 |
          static_cast<std::uint64_t>(1024 >> 4) << 32 | std::uint64_t{1} << 62;
+}
+
+inline std::uint64_t moved(std::uint64_t descriptor, int by) {
+  return descriptor >> 32 << 32 | (static_cast<std::uint32_t>(descriptor) + static_cast<std::uint32_t>(by));
 }
 
 inline void fence() {}
