@@ -78,7 +78,8 @@ std::vector<Case> layers() {
   };
 }
 
-/// By which the choice among kernels is calibrated: few results a position, and columns up to 64 with several taps.
+/// By which the choice among kernels is calibrated: few results a position, columns up to 64 with several taps, and
+/// many channels.
 std::vector<Case> choices() {
   return {
       {"choice_64_3_k4s2_64x64", geometry_of({128, 64, 3, {4, 4}, {64, 64}, {2, 2}, {1, 1}}, 2)},
@@ -93,6 +94,14 @@ std::vector<Case> choices() {
       {"choice_32_16_k4s2_128x128", geometry_of({32, 32, 16, {4, 4}, {128, 128}, {2, 2}, {1, 1}}, 2)},
       {"choice_64_64_k7_16384", geometry_of({32, 64, 64, {1, 7}, {1, 16384}, {1, 1}, {0, 3}}, 1)},
       {"choice_32_32_k11_65536", geometry_of({32, 32, 32, {1, 11}, {1, 65536}, {1, 1}, {0, 5}}, 1)},
+      {"many_1024_512_k4s2_4x4", geometry_of({128, 1024, 512, {4, 4}, {4, 4}, {2, 2}, {1, 1}}, 2)},
+      {"many_256_128_k4s2_16x16", geometry_of({128, 256, 128, {4, 4}, {16, 16}, {2, 2}, {1, 1}}, 2)},
+      {"many_512_512_k3_14x14", geometry_of({64, 512, 512, {3, 3}, {14, 14}, {1, 1}, {1, 1}}, 2)},
+      {"many_256_256_k3_32x32", geometry_of({64, 256, 256, {3, 3}, {32, 32}, {1, 1}, {1, 1}}, 2)},
+      {"many_128_128_k3_56x56", geometry_of({64, 128, 128, {3, 3}, {56, 56}, {1, 1}, {1, 1}}, 2)},
+      {"many_64_128_k5_128x128", geometry_of({16, 64, 128, {5, 5}, {128, 128}, {1, 1}, {2, 2}}, 2)},
+      {"many_128_128_k7_16384", geometry_of({16, 128, 128, {1, 7}, {1, 16384}, {1, 1}, {0, 3}}, 1)},
+      {"many_1024_512_k2s2_16x16", geometry_of({32, 1024, 512, {2, 2}, {16, 16}, {2, 2}}, 2)},
   };
 }
 
