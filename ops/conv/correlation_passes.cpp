@@ -51,13 +51,29 @@ CorrelationRange step_range(const ConvGeometry& g, std::int32_t offset) {
   return taken(0, g.stride[1] / 2) ? CorrelationRange::kAll : CorrelationRange::kUpper;
 }
 
+/// The same steps, each of half of a tile's columns.
+std::vector<RawStep> in_halves(const std::vector<RawStep>& steps) {
+  std::vector<RawStep> halves;
+  for (RawStep step : steps) {
+    for (const CorrelationRange range : {CorrelationRange::kLower, CorrelationRange::kUpper}) {
+      if (step.range != CorrelationRange::kAll && step.range != range) continue;
+      halves.push_back(step);
+      halves.back().range = range;
+    }
+  }
+  return halves;
+}
+
 std::vector<RawStep> transposed_steps(const ConvGeometry& g, const CorrelationPlan& plan, std::int32_t class_index) {
   const std::int64_t first_phase = std::int64_t{class_index} * plan.phases_per_class;
   const bool halves = plan.segments == 2 && plan.takes_halves && !plan.gathers;
   std::vector<RawStep> row;
+  bool has_halves = false;
   for (const std::int32_t w : transposed_offsets(g, 1, 0, g.stride[1])) {
     row.push_back({0, 0, 0, w, 0, w, halves ? step_range(g, w) : CorrelationRange::kAll});
+    has_halves = has_halves || row.back().range != CorrelationRange::kAll;
   }
+  if (plan.blocked && has_halves) row = in_halves(row);
   std::vector<RawStep> steps;
   for (const std::int32_t h : transposed_offsets(g, 0, first_phase, first_phase + plan.phases_per_class)) {
     for (RawStep step : row) {
@@ -88,6 +104,20 @@ auto pass_key(const RawStep& s, const CorrelationCut& cut) {
   return std::make_tuple(s.residue_h, s.plane / cut.planes, cut.by_row ? s.offset_h : 0, cut.by_step ? s.offset_w : 0);
 }
 
+/// Reorders steps of a pass, lower ones before upper ones: pairs of both first. Returns how many pairs.
+std::int32_t pair_halves(std::vector<RawStep>::iterator begin, std::vector<RawStep>::iterator upper,
+                         std::vector<RawStep>::iterator end) {
+  const std::vector<RawStep> lowers(begin, upper), uppers(upper, end);
+  const std::size_t pairs = std::min(lowers.size(), uppers.size());
+  for (std::size_t i = 0; i < pairs; ++i) {
+    *begin++ = lowers[i];
+    *begin++ = uppers[i];
+  }
+  const std::vector<RawStep>& longer = lowers.size() > uppers.size() ? lowers : uppers;
+  std::copy(longer.begin() + static_cast<std::ptrdiff_t>(pairs), longer.end(), begin);
+  return static_cast<std::int32_t>(pairs);
+}
+
 /// The passes of one class, appended; x_offset holds the plane until place_steps() knows the stage's shape.
 bool append_class(CorrelationPlan& plan, std::vector<RawStep> steps, std::vector<RawStep>& all,
                   const CorrelationCut& cut, std::int32_t alignment, int& pass_count) {
@@ -96,7 +126,7 @@ bool append_class(CorrelationPlan& plan, std::vector<RawStep> steps, std::vector
     return std::make_pair(pass_key(a, cut), a.range) < std::make_pair(pass_key(b, cut), b.range);
   });
   CorrelationClass& c = plan.class_list[plan.classes++];
-  c = {pass_count, 0, 0, 0, last ? last->first_half + last->halves : 0};
+  c = {pass_count, 0, 0, 0, 0, last ? last->first_half + last->halves : 0};
   for (std::size_t begin = 0; begin < steps.size();) {
     std::size_t end = begin;
     std::int32_t min_h = steps[begin].offset_h, max_h = min_h, min_w = steps[begin].offset_w, max_w = min_w;
@@ -130,27 +160,24 @@ bool append_class(CorrelationPlan& plan, std::vector<RawStep> steps, std::vector
       first_step = (c.first_half + c.halves) / 2;
     }
     const std::int32_t pass_steps = of_range[0] + of_range[1] + of_range[2];
+    std::int32_t upper_step = first_step + of_range[0] + of_range[1], pairs = 0;
+    if (plan.blocked && of_range[0] == 0) {
+      const auto first = steps.begin() + static_cast<std::ptrdiff_t>(begin);
+      pairs = pair_halves(first, first + of_range[1], first + pass_steps);
+      upper_step = first_step + 2 * pairs;
+    }
     if (pass_count == kMaxPasses || first_step + pass_steps > kMaxSteps) return false;
     if (plan.gathers && first_tap + taps > kMaxGatheredTaps) return false;
     const std::int32_t w_base = floor_div(min_w, alignment) * alignment;
-    plan.passes[pass_count++] = {first_step,
-                                 first_step + of_range[0],
-                                 first_step + of_range[0] + of_range[1],
-                                 first_step + pass_steps,
-                                 halves,
-                                 c.halves,
-                                 min_h,
-                                 w_base,
-                                 steps[begin].residue_h,
-                                 first_plane,
-                                 last_plane - first_plane + 1,
-                                 first_tap,
-                                 taps};
+    plan.passes[pass_count++] = {
+        first_step, first_step + of_range[0], upper_step,  first_step + pass_steps,      halves,    c.halves, min_h,
+        w_base,     steps[begin].residue_h,   first_plane, last_plane - first_plane + 1, first_tap, taps};
     c.steps += pass_steps;
+    c.slots += pass_steps - pairs;
     ++c.passes;
     c.halves += halves;
-    plan.rows = std::max(plan.rows, max_h - min_h + (1 << plan.log2_tile_h));
-    plan.cols = std::max(plan.cols, max_w - w_base + (1 << plan.log2_tile_w));
+    plan.rows = std::max(plan.rows, max_h - min_h + (1 << plan.log2_stage_h()));
+    plan.cols = std::max(plan.cols, max_w - w_base + (1 << plan.log2_stage_w()));
     plan.stage_planes = std::max(plan.stage_planes, last_plane - first_plane + 1);
     all.insert(all.end(), steps.begin() + static_cast<std::ptrdiff_t>(begin),
                steps.begin() + static_cast<std::ptrdiff_t>(end));
@@ -161,6 +188,7 @@ bool append_class(CorrelationPlan& plan, std::vector<RawStep> steps, std::vector
 
 /// Columns that a stage's rows begin at and come in multiples of.
 std::int32_t column_alignment(const CorrelationPlan& plan) {
+  if (plan.blocked) return 1;
   if (plan.in_stride_w == 1) return 4 * plan.unit_channels;
   if (plan.unit_channels == 1) return 1;
   // Rows split by stride: words of two halves, or four words of rows that are long enough not to mind.
@@ -223,11 +251,19 @@ bool build_correlation_passes(const ConvGeometry& g, const CorrelationCut& cut, 
   }
   plan.cols = static_cast<std::int32_t>(ceil_div(plan.cols, alignment) * alignment);
   plan.copy_elements = copy_elements(plan, alignment, pass_count);
-  const std::int64_t plane_units64 = (std::int64_t{plan.rows} * plan.cols) << plan.log2_tile_n;
+  const std::int64_t plane_units64 = (std::int64_t{plan.rows} * plan.cols) << plan.log2_stage_n();
   if (plane_units64 * plan.stage_planes > kMaxStageUnits) return false;
   const auto plane_units = static_cast<std::int32_t>(plane_units64);
-  // 8 modulo 32 banks: the four channels that a warp's lanes read at once fall into four groups of eight banks.
-  plan.unit_pitch = static_cast<std::int32_t>(ceil_div(plane_units * plan.stage_planes - 8, 32) * 32 + 8);
+  if (plan.blocked) {
+    constexpr std::int32_t kMostBox = 128;  // rows, and columns, that the copy engine takes
+    if (plan.box_step() == 0 || plan.rows > kMostBox || plan.cols > kMostBox) return false;
+    plan.box_positions = plane_units;
+    plan.box_vectors = static_cast<std::int32_t>(ceil_div(plan.box_blocks * plane_units, 8) * 8);
+    plan.unit_pitch = plan.m_tiles * plan.consumers * plan.box_vectors * 4 / kChunkUnits;
+  } else {
+    // 8 modulo 32 banks: the four channels that a warp's lanes read at once fall into four groups of eight banks.
+    plan.unit_pitch = static_cast<std::int32_t>(ceil_div(plane_units * plan.stage_planes - 8, 32) * 32 + 8);
+  }
   for (int i = 0; i < pass_count; ++i) place_steps(plan, plan.passes[i], all, plane_units);
   const CorrelationClass& last = plan.class_list[plan.classes - 1];
   plan.halves_per_group = std::int64_t{last.first_half + last.halves} * plan.tiles_per_class * plan.chunks;

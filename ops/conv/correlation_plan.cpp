@@ -6,6 +6,7 @@
 #include <adjoint/ops/conv/tensor_core_clocks.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace adjoint::cuda {
@@ -15,6 +16,8 @@ constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
 constexpr std::int64_t kMaxPlane = std::int64_t{1} << 31;
 constexpr std::int64_t kMaxGridY = 65535;
 constexpr double kClocksPerInstruction = 4.6;  // of one warp, as profiles have it
+constexpr double kBlockedBytesPerClock = 26;   // what the copy engine draws from the L2 for a multiprocessor
+constexpr double kBlockedUse = 1.1;  // of a blocked plan's products, whose operands wait for nothing but copies
 
 /// Barriers, a table of columns a consumer, and what gathering steps look up.
 std::int64_t table_bytes(const CorrelationPlan& plan) {
@@ -24,11 +27,13 @@ std::int64_t table_bytes(const CorrelationPlan& plan) {
 
 /// Every consumer warp stages columns of its positions on the way out.
 std::int64_t staging_bytes(const CorrelationPlan& plan) {
-  return std::int64_t{4} * plan.consumers * correlation_staged_columns(plan.tile_columns) * (16 * plan.m_tiles + 4) * 4;
+  const bool blocked = plan.blocked != 0;
+  return std::int64_t{4} * plan.consumers * correlation_staged_columns(plan.tile_columns, blocked) *
+         (correlation_staged_positions(plan.m_tiles, blocked) + 4) * 4;
 }
 
 /// The loaders' table: eight bytes for every value of a channel's stage, at most.
-std::int64_t item_bytes(const CorrelationPlan& plan) { return std::int64_t{8} * plan.unit_pitch; }
+std::int64_t item_bytes(const CorrelationPlan& plan) { return plan.blocked ? 0 : std::int64_t{8} * plan.unit_pitch; }
 
 std::int64_t stage_bytes(const CorrelationPlan& plan) { return std::int64_t{4} * plan.stage_units * plan.unit_pitch; }
 
@@ -37,7 +42,7 @@ bool divide_smem(CorrelationPlan& plan, const CorrelationLimits& limits) {
   const std::int64_t slot = std::int64_t{4} * plan.w_block_units;
   std::int64_t left =
       limits.smem_bytes_per_sm / plan.blocks_per_sm - 1024 - table_bytes(plan) - staging_bytes(plan) - item_bytes(plan);
-  const std::int64_t all_blocks = std::int64_t{plan.class_list[0].steps} * plan.chunks;
+  const std::int64_t all_blocks = std::int64_t{plan.class_list[0].slots} * plan.chunks;
   plan.weights_resident = plan.groups * plan.column_tiles == 1 && all_blocks <= kMaxCorrelationSlots &&
                           left - all_blocks * slot >= 2 * stage_bytes(plan);
   if (plan.weights_resident) {
@@ -67,8 +72,9 @@ bool divide_smem(CorrelationPlan& plan, const CorrelationLimits& limits) {
 double tile_bytes(const CorrelationPlan& plan, const CorrelationClass& c) {
   double bytes = plan.weights_resident ? 0.0 : c.halves / 2.0 * plan.chunks * plan.w_block_units * 4 / plan.cluster;
   for (int j = c.first_pass; j < c.first_pass + c.passes; ++j) {
-    bytes +=
-        4.0 * plan.stage_units * plan.chunks * plan.passes[j].planes * ((plan.rows * plan.cols) << plan.log2_tile_n);
+    bytes += plan.blocked ? static_cast<double>(stage_bytes(plan)) * plan.chunks
+                          : 4.0 * plan.stage_units * plan.chunks * plan.passes[j].planes *
+                                ((plan.rows * plan.cols) << plan.log2_tile_n);
   }
   return bytes + 4.0 / plan.unit_channels * plan.m_tiles * plan.consumers * 64 * plan.tile_columns;
 }
@@ -78,35 +84,59 @@ double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool 
   const double m_tiles = plan.m_tiles * plan.consumers, products = split ? 3 : 1;
   const double steps = static_cast<double>(c.steps) * plan.chunks, whole_steps = c.halves / 2.0 * plan.chunks;
   const double tensor = whole_steps * 2 * m_tiles * products * plan.tile_columns / 2;
-  const double shared = 2 * m_tiles * (steps * 16 + whole_steps * products * plan.tile_columns / 4);
+  // A blocked plan's products read their positions each for itself.
+  const bool in_halves = plan.takes_halves && 2 * c.steps != c.halves;
+  const double reads = !plan.blocked ? steps : products * (in_halves ? c.halves * plan.chunks : steps);
+  const double shared = 2 * m_tiles * (16 * reads + whole_steps * products * plan.tile_columns / 4);
   // A warp's instructions, which follow one another: those of a step, and of a fragment's reads, addresses and
   // roundings.
   const double fragment = (plan.one_row() ? 18 : 26) + (split ? 29 : 0);
   const double waits = kClocksPerInstruction * (steps * (45 + plan.m_tiles * fragment) +
                                                 (split ? whole_steps * plan.m_tiles * plan.tile_columns / 2 : 0.0));
-  const double drains = plan.takes_halves && 2 * c.steps != c.halves ? 150.0 * plan.chunks : 0.0;
-  const double products_clocks = std::max({tensor, shared, waits}) + drains;
+  const double drains = in_halves ? 150.0 * plan.chunks : 0.0;
+  const double products_clocks =
+      plan.blocked ? std::max(kBlockedUse * tensor, shared) : std::max({tensor, shared, waits}) + drains;
   const double stores = kClocksPerInstruction * (400 + 3.2 * plan.m_tiles * plan.tile_columns);
-  const double memory = tile_bytes(plan, c) / kBytesPerClock;
+  const double memory = tile_bytes(plan, c) / (plan.blocked ? kBlockedBytesPerClock : kBytesPerClock);
   const double alone = products_clocks + stores;
   // Two blocks hide each other's stores and waits.
   const double busy = plan.blocks_per_sm == 1 ? alone : std::max({tensor, shared, alone / 2});
   return std::max(busy, memory) + 0.15 * std::min(busy, memory);
 }
 
-/// Clocks till the last multiprocessor is done, to compare plans by.
-double model_clocks(const CorrelationPlan& plan, bool split) {
+/// What making the copy takes: its bytes and the input's, at the rate of memory, and another launch.
+double copy_clocks(const CorrelationPlan& plan, bool split) {
+  constexpr double kBytes = 2100, kLaunch = 4000;
+  const double copied = static_cast<double>(plan.copy_bytes());
+  return kLaunch + copied * (split ? 1.5 : 2) / kBytes;
+}
+
+}  // namespace
+
+double correlation_clocks(const CorrelationPlan& plan, bool split) {
   double clocks = 0;
   for (int i = 0; i < plan.classes; ++i) clocks += tile_clocks(plan, plan.class_list[i], split) / plan.classes;
   constexpr double kMultiprocessors = 132;  // of an H200; on others the order of plans hardly differs
   const double waves = static_cast<double>(plan.tiles()) / (kMultiprocessors * plan.blocks_per_sm);
+  if (plan.blocked) return std::ceil(waves) * clocks + copy_clocks(plan, split);
   const double tail = 0.5 * std::min(waves, 1.0);
   return (waves + tail) * plan.blocks_per_sm * clocks;
 }
 
+bool blocked_pays(const CorrelationPlan& blocked, const CorrelationPlan& other, bool split) {
+  // Measured times over the model's, the other plan's beside the blocked one's, in the mean over 26 layers: the other's
+  // loaders and its narrower tiles cost more than the model knows, most where a stride leaves short copies of halves.
+  const double measured = other.unit_channels == 2    ? (other.copy_elements >= 8 ? 1.27 : 1.78)
+                          : other.tile_columns == 256 ? 1.0
+                                                      : 1.23;
+  return correlation_clocks(blocked, split) < measured * correlation_clocks(other, split);
+}
+
+namespace {
+
 /// Tries cuts from the coarsest on; false where none fits.
 bool fit_passes(const ConvGeometry& g, CorrelationPlan& plan, const CorrelationLimits& limits) {
-  const std::int32_t all_planes = plan.in_stride_w;
+  const std::int32_t all_planes = plan.blocked ? 1 : plan.in_stride_w;
   for (const bool by_row : {false, true}) {
     for (std::int32_t planes = all_planes; planes >= 1; planes = planes == 1 ? 0 : (planes + 1) / 2) {
       if (build_correlation_passes(g, {by_row, false, planes}, plan) && divide_smem(plan, limits)) return true;
@@ -153,7 +183,7 @@ void set_columns(const CorrelationTile& tile, bool split, std::int32_t phases_pe
   p.m_tiles = tile.m_tiles;
   p.consumers = tile.consumers;
   p.blocks_per_sm = tile.blocks_per_sm;
-  p.takes_halves = tile.halves;
+  p.takes_halves = tile.halves || p.blocked != 0;
   p.w_block_units = kChunkUnits * tile.columns * (split ? 2 : 1);
   p.phases_per_class = phases_per_class;
   p.class_columns = p.n_channels * p.out_stride_w * phases_per_class;
@@ -193,11 +223,27 @@ std::int64_t correlation_smem_bytes(const CorrelationPlan& plan) {
          std::int64_t{4} * plan.w_slots * plan.w_block_units;
 }
 
+TensorMapLayout correlation_copy_layout(const CorrelationPlan& p, const void* copy) {
+  const std::int64_t row = std::int64_t{kMapElements} * p.copy_w(), plane = row * p.copy_h();
+  const std::int64_t image = plane * p.copy_blocks();
+  return {.data = copy,
+          .dtype = kFloat64,
+          .extents = {row, p.copy_h(), p.batch, p.copy_blocks(), 1},
+          .strides = {1, row, image, plane, image * p.batch},
+          .box = {kMapElements * p.cols, p.rows, 1 << p.log2_stage_n(), p.box_blocks, 1}};
+}
+
 bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels, bool split,
                       const CorrelationLimits& limits, CorrelationPlan& plan) {
   if (!supported(g)) return false;
   CorrelationPlan candidate;
   set_geometry(g, transposed, unit_channels, candidate);
+  if (limits.blocked) {
+    candidate.blocked = 1;
+    candidate.box_blocks = (split ? 2 : 1) * kChunkUnits / 4;
+    if (candidate.copy_bytes() > kMostCopyBytes) return false;
+    if (std::int64_t{candidate.groups} * candidate.chunks > kMaxGridY) return false;  // packing's grid
+  }
   double best = std::numeric_limits<double>::infinity();
   const auto try_tile = [&](const CorrelationTile& tile, std::int32_t phases_per_class) {
     set_columns(tile, split, phases_per_class, candidate);
@@ -206,8 +252,10 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
     int log2_positions = 0;
     while ((1 << log2_positions) < tile.positions()) ++log2_positions;
     // Of equals, long rows and few images: they lie together in memory.
-    for (int w = log2_positions; w >= 3; --w) {
-      if (w > 3 && (1 << (w - 1)) >= candidate.q_w) continue;
+    const int least = candidate.blocked ? 0 : 3;
+    for (int w = log2_positions; w >= least; --w) {
+      if (w > least && (1 << (w - 1)) >= candidate.q_w) continue;
+      if (w < 3 && (1 << w) < candidate.q_w) continue;  // a vector of results lies in one row
       for (int h = log2_positions - w; h >= 0; --h) {
         if (h > 0 && (1 << (h - 1)) >= candidate.q_h) continue;
         const int n = log2_positions - w - h;
@@ -221,7 +269,7 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
         if (!fit_passes(g, candidate, limits)) continue;
         if (!candidate.weights_resident && candidate.position_tiles() > 1) candidate.cluster = limits.cluster;
         if (candidate.tiles() > std::numeric_limits<std::int32_t>::max()) continue;
-        const double clocks = model_clocks(candidate, split);
+        const double clocks = correlation_clocks(candidate, split);
         if (clocks < best) {
           best = clocks;
           plan = candidate;
@@ -233,6 +281,7 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
     for (const CorrelationTile& tile : tiles) {
       if (tile.columns > limits.most_columns) continue;
       if (candidate.gathers && !tile.gathers()) continue;
+      if (candidate.blocked && !tile.reads_blocks()) continue;
       try_tile(tile, 1);
       // Few channels: all rows of phases share a tile's columns, and the input is read once for them.
       const std::int64_t all = std::int64_t{candidate.n_channels} * candidate.out_stride_w * candidate.out_stride_h;

@@ -20,8 +20,14 @@
 //
 // Where a group has few channels, steps gather: a step's units of K are any taps' and channels', kChunkUnits of them,
 // each with an offset of its own into the stage.
+//
+// A blocked plan reads a copy of the input in channel blocks, [image][plane][block of four units][row][column][unit],
+// which another kernel makes beforehand: 16 bytes a position, as wgmma reads an operand from shared memory. A stage is
+// a box of the copy for every 64 positions of the tile: [block][image][row][column][unit], where a step is a constant
+// offset too.
 #pragma once
 
+#include <adjoint/core/cuda/tensor_map.h>
 #include <adjoint/core/divider.h>
 #include <adjoint/core/export.h>
 #include <adjoint/ops/conv/geometry.h>
@@ -36,6 +42,7 @@ inline constexpr int kMaxGatheredTaps = 256;
 inline constexpr int kMaxGatheredUnits = 8;  // of a tap
 inline constexpr int kMaxPasses = 128;
 inline constexpr int kMaxClasses = 16;
+inline constexpr int kBoxPositions = 64;  // of a tile, that a blocked plan's stages have a box for
 inline constexpr int kMaxCorrelationStages = 8;
 inline constexpr int kMaxCorrelationSlots = 64;
 /// A full and an empty mbarrier for each of them.
@@ -50,7 +57,8 @@ struct CorrelationTile {
   int blocks_per_sm;  // resident at once
   bool halves;        // whether steps may take half of its columns
   constexpr int positions() const { return 64 * m_tiles * consumers; }
-  constexpr bool gathers() const { return blocks_per_sm > 1; }  // whether steps may gather
+  constexpr bool gathers() const { return blocks_per_sm > 1; }        // whether steps may gather
+  constexpr bool reads_blocks() const { return blocks_per_sm == 1; }  // whether a plan of it may be blocked
 };
 inline constexpr CorrelationTile kCorrelationTiles[] = {
     {256, 1, 2, 1, true}, {128, 2, 2, 1, true}, {64, 4, 1, 2, false}, {32, 2, 2, 2, false}, {16, 2, 2, 2, false}};
@@ -64,7 +72,7 @@ inline constexpr CorrelationTile kSplitCorrelationTiles[] = {{128, 1, 2, 1, fals
 enum class CorrelationRange : std::int32_t { kAll, kLower, kUpper };
 
 struct CorrelationTap {
-  std::int32_t x_offset;  // 32-bit units from a position's place in the stage
+  std::int32_t x_offset;  // from a position's place in the stage: 32-bit units, or where it is blocked positions
   std::int32_t h, w;      // conv: the tap; conv_transpose: the offset from q to the feature
 };
 
@@ -77,7 +85,9 @@ struct CorrelationStep {
 };
 
 struct CorrelationPass {
-  // Steps of range kAll come first, then kLower, then kUpper.
+  // Steps of range kAll come first, then kLower, then kUpper. Where a blocked plan has halves, no step is of range
+  // kAll: pairs of a lower and an upper one, from lower_step on, then from upper_step on what is left over of one
+  // range.
   std::int32_t first_step, lower_step, upper_step, end_step;
   std::int32_t halves, first_half;   // of one chunk's filter blocks, and of those of the class's passes before
   std::int32_t h_base, w_base;       // the stage's first row and column, relative to the tile's first position
@@ -88,7 +98,7 @@ struct CorrelationPass {
 
 struct CorrelationClass {
   std::int32_t first_pass, passes;
-  std::int32_t steps;
+  std::int32_t steps, slots;        // of one chunk; a slot takes a step's filter block, or a pair's
   std::int32_t halves, first_half;  // of one chunk's filter blocks, and of those of the classes before
 };
 
@@ -101,6 +111,10 @@ struct CorrelationPlan {
   std::int32_t chunks;                  // of kChunkUnits units
   std::int32_t gathers;                 // whether steps gather
   std::int32_t stage_units;             // of a position: kChunkUnits, or where steps gather all channels'
+  std::int32_t blocked;                 // whether stages are boxes of a copy in channel blocks
+  std::int32_t box_blocks;              // of a box: those of kChunkUnits units, and where float32 is split their tails
+  std::int32_t box_positions;           // halos and all
+  std::int32_t box_vectors;             // of 16 bytes, from a box of a stage to the next
   std::int32_t in_h, in_w, out_h, out_w;
   std::int32_t in_stride_h, in_stride_w;    // conv: stride; conv_transpose: 1
   std::int32_t out_stride_h, out_stride_w;  // out = q * out_stride + phase
@@ -145,6 +159,31 @@ struct CorrelationPlan {
   }
   /// Whether the positions of a warp lie in one row of the tile.
   ADJOINT_HD bool one_row() const { return 1 << log2_tile_w >= 16 * m_tiles; }
+  /// log2 of the images, rows and columns of the tile that a stage, or where it is blocked a box, holds, halos aside.
+  ADJOINT_HD std::int32_t log2_stage_w() const { return blocked && log2_tile_w > 6 ? 6 : log2_tile_w; }
+  ADJOINT_HD std::int32_t log2_stage_h() const {
+    return blocked && log2_tile_h > 6 - log2_stage_w() ? 6 - log2_stage_w() : log2_tile_h;
+  }
+  ADJOINT_HD std::int32_t log2_stage_n() const { return blocked ? 6 - log2_stage_w() - log2_stage_h() : log2_tile_n; }
+  /// Of a blocked plan: positions of a box from eight of its 64 to the next eight; 0 where they are not all so far
+  /// apart.
+  ADJOINT_HD std::int32_t box_step() const {
+    const std::int32_t w = log2_stage_w(), h = log2_stage_h();
+    if (w == 6 || (rows == 1 << h && cols == 1 << w)) return 8;
+    return w == 3 && (h == 3 || rows == 1 << h) ? cols : 0;
+  }
+  /// Of its copy: rows and columns of a plane, planes and their blocks of an image.
+  ADJOINT_HD std::int32_t copy_h() const { return (in_h + in_stride_h - 1) / in_stride_h; }
+  ADJOINT_HD std::int32_t copy_w() const { return (in_w + in_stride_w - 1) / in_stride_w; }
+  ADJOINT_HD std::int64_t copy_blocks() const {
+    return std::int64_t{groups} * in_stride_h * in_stride_w * chunks * box_blocks;
+  }
+  ADJOINT_HD std::int64_t copy_bytes() const { return 16 * batch * copy_blocks() * copy_h() * copy_w(); }
+  /// The first block of a group's plane and chunk.
+  ADJOINT_HD std::int32_t copy_block(std::int32_t group, std::int32_t plane_h, std::int32_t plane_w,
+                                     std::int32_t chunk) const {
+    return (((group * in_stride_h + plane_h) * in_stride_w + plane_w) * chunks + chunk) * box_blocks;
+  }
   /// 32-bit units of all filter blocks.
   ADJOINT_HD std::int64_t filter_units() const { return halves_per_group * groups * (w_block_units / 2); }
 };
@@ -193,12 +232,16 @@ ADJOINT_HD inline std::int32_t correlation_stage_offset(const CorrelationPlan& p
   return (q.n * p.rows + q.h) * p.cols + q.w;
 }
 
-/// Columns that a consumer warp stages at once on its way out: as many of a tile's lower half as of its upper half.
-constexpr int correlation_staged_columns(int tile_columns) { return tile_columns >= 128 ? 32 : 16; }
+/// Columns that a consumer warp stages at once on its way out: as many of a tile's lower half as of its upper half. A
+/// blocked plan's warps stage them for 16 positions at a time, whatever their m-tiles.
+ADJOINT_HD constexpr int correlation_staged_columns(int tile_columns, bool blocked) {
+  return tile_columns < 128 ? 16 : blocked || tile_columns == 256 ? 64 : 32;
+}
+ADJOINT_HD constexpr int correlation_staged_positions(int m_tiles, bool blocked) { return blocked ? 16 : 16 * m_tiles; }
 
-/// The column of a tile that is the `place`-th to be staged.
-ADJOINT_HD constexpr int correlation_staged_column(int tile_columns, int place) {
-  const int half = correlation_staged_columns(tile_columns) / 2;
+/// The column of a tile that is the `place`-th to be staged, of `staged` at once.
+ADJOINT_HD constexpr int correlation_staged_column(int tile_columns, int staged, int place) {
+  const int half = staged / 2;
   return place / (2 * half) * half + place % half + place / half % 2 * (tile_columns / 2);
 }
 
@@ -235,6 +278,7 @@ ADJOINT_HD inline CorrelationColumn correlation_column(const CorrelationPlan& p,
 ADJOINT_HD inline std::int32_t correlation_tap(std::int32_t offset, std::int32_t phase, std::int32_t stride,
                                                std::int32_t padding, std::int32_t dilation, std::int32_t kernel) {
   const std::int32_t distance = phase + padding - offset * stride;
+  if (dilation == 1) return distance >= 0 && distance < kernel ? distance : -1;  // a division takes a GPU long
   if (distance < 0 || distance % dilation != 0 || distance / dilation >= kernel) return -1;
   return distance / dilation;
 }
@@ -292,13 +336,26 @@ struct CorrelationLimits {
   std::int32_t cluster = 2;  // blocks that may share filter blocks
   std::int32_t most_blocks_per_sm = 2;
   bool gathers = false;  // whether steps may
+  bool blocked = false;  // whether the plan is to be
 };
+
+inline constexpr std::int64_t kMostCopyBytes = std::int64_t{512} << 20;
+/// Elements of the copy's tensor map that are one position of a block: the fewer, the longer a box's rows may be.
+inline constexpr int kMapElements = 2;
+
+/// A blocked plan's copy as the copy engine sees it: boxes of kBoxPositions positions, halos and all.
+ADJOINT_API TensorMapLayout correlation_copy_layout(const CorrelationPlan& plan, const void* copy);
+
+/// Clocks of an H200 that the plan takes, to compare plans of a kind by; what packs the filter aside.
+ADJOINT_API double correlation_clocks(const CorrelationPlan& plan, bool split);
+/// Whether a problem's blocked plan, copy and all, is quicker than its other one.
+ADJOINT_API bool blocked_pays(const CorrelationPlan& blocked, const CorrelationPlan& other, bool split);
 
 /// Bytes of dynamic shared memory that a block of the plan uses.
 ADJOINT_API std::int64_t correlation_smem_bytes(const CorrelationPlan& plan);
 
-/// False where the kernels do not take the geometry: extents from 2^28 on, more steps, passes or classes than fit.
-/// `split` asks for float32 in three products.
+/// False where the kernels do not take the geometry: extents from 2^28 on, more steps, passes or classes than fit, or a
+/// copy of more than kMostCopyBytes. `split` asks for float32 in three products.
 ADJOINT_API bool plan_correlation(const ConvGeometry& geometry, bool transposed, int unit_channels, bool split,
                                   const CorrelationLimits& limits, CorrelationPlan& plan);
 

@@ -38,7 +38,9 @@ class CorrelationMmaEmulation : public ::testing::Test {
     ASSERT_TRUE(cuda::plan_correlation_mma(g, transposed, M::kArithmetic, device.limits, plan));
     Operand<T> in(x, seed % 9), biases(bias, 0);
     Operand<T> out(std::vector<double>(expected.size(), std::numeric_limits<double>::quiet_NaN()), seed % 5);
-    PackedFilter<M::kArithmetic> packed(plan, filter, seed);
+    Operand<T> values(filter, 0);
+    FilterBlocks packed(plan);
+    pack_filter<M::kArithmetic>(plan, values.data(), packed.data(), seed);
 
     const cuda::CorrelationOperands operands = cuda::correlation_mma::operands_of<T>(
         plan, packed.data(), {.first = in.data(), .bias = bias.empty() ? nullptr : biases.data(), .out = out.data()});

@@ -8,20 +8,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace adjoint::testing {
 
-/// A filter's blocks, made by the kernel that packs them on a GPU.
-template <cuda::Arithmetic kArithmetic>
-class PackedFilter {
+/// Where a filter's blocks go, aligned as the copy engine asks.
+class FilterBlocks {
  public:
-  PackedFilter(const cuda::CorrelationPlan& plan, const std::vector<double>& filter, std::uint64_t seed)
-      : units_(static_cast<std::size_t>(plan.filter_units()) + 4) {
+  explicit FilterBlocks(const cuda::CorrelationPlan& plan) : units_(static_cast<std::size_t>(plan.filter_units()) + 4) {
     while (reinterpret_cast<std::uintptr_t>(data()) % 16 != 0) ++begin_;
-    Operand<typename cuda::ArithmeticTraits<kArithmetic>::Element> values(filter, 0);
-    emulation::run({.grid = cuda::correlation::pack_grid(plan), .block = {32}, .seed = seed},
-                   [&] { cuda::correlation::pack_filter_kernel<kArithmetic>(plan, values.data(), data()); });
   }
   std::uint32_t* data() { return units_.data() + begin_; }
 
@@ -29,6 +25,74 @@ class PackedFilter {
   std::vector<std::uint32_t> units_;
   std::size_t begin_ = 0;
 };
+
+/// Fills them by the kernel that packs them on a GPU.
+template <cuda::Arithmetic kArithmetic>
+void pack_filter(const cuda::CorrelationPlan& plan, const typename cuda::ArithmeticTraits<kArithmetic>::Element* filter,
+                 std::uint32_t* blocks, std::uint64_t seed) {
+  emulation::run({.grid = cuda::correlation::pack_grid(plan), .block = {32}, .seed = seed},
+                 [&] { cuda::correlation::pack_filter_kernel<kArithmetic>(plan, filter, blocks); });
+}
+
+/// Half of a problem on integers: conv_transpose, or conv.
+struct CorrelationCall {
+  const ConvGeometry& geometry;
+  bool transposed;
+  const std::vector<double>& x;
+  const std::vector<double>& filter;
+  const std::vector<double>& bias;
+  std::vector<double> expected;
+  std::uint64_t seed;
+  Activation activation = {};
+
+  CorrelationCall(const ConvProblem& p, bool is_transposed, std::uint64_t of_seed, const Activation& activated = {})
+      : geometry(p.geometry),
+        transposed(is_transposed),
+        x(is_transposed ? p.feature : p.image),
+        filter(p.filter),
+        bias(is_transposed ? p.image_bias : p.feature_bias),
+        expected(is_transposed ? oracle::conv_transpose(geometry, x, filter, bias)
+                               : oracle::conv(geometry, x, filter, bias)),
+        seed(of_seed),
+        activation(activated) {}
+};
+
+/// Checks what a wgmma kernel of the plan makes of the call: `run(operands, filter, blocks, launch)` emulates it, and
+/// what packs the filter into its blocks.
+template <class M, class Run>
+void expect_exact(const cuda::CorrelationPlan& plan, const CorrelationCall& call, const Run& run) {
+  using T = typename M::Element;
+  const std::uint64_t seed = call.seed;
+  Operand<T> in(call.x, seed % 9), biases(call.bias, 0);
+  const std::vector<double> nothing(call.expected.size(), std::numeric_limits<double>::quiet_NaN());
+  Operand<T> out(nothing, seed % 5), linear(nothing, seed % 5);
+  Operand<T> filter(call.filter, seed % 3);
+  FilterBlocks blocks(plan);
+  cuda::CorrelationOperands operands{in.data(),
+                                     blocks.data(),
+                                     call.bias.empty() ? nullptr : biases.data(),
+                                     out.data(),
+                                     cuda::correlation_load_bytes(plan, in.data(), sizeof(T)),
+                                     1,
+                                     Activate<float>(call.activation)};
+  if (cuda::correlation_log2_interleave(plan.out_stride_w) >= 0) {
+    operands.store_vector = cuda::row_vector(out.data(), plan.out_w, sizeof(T));
+  }
+  if (!call.activation.is_none() && seed % 2 == 0) operands.linear = linear.data();
+  const auto cluster = static_cast<unsigned>(plan.cluster);
+  const unsigned grid = cluster * (seed % 2 == 0 && plan.tiles() > plan.cluster ? 2 : 1);
+  EXPECT_LE(cuda::correlation_smem_bytes(plan), 232448);
+  run(operands, filter.data(), blocks.data(),
+      emulation::Launch{.grid = {grid},
+                        .block = {static_cast<unsigned>(128 * (plan.consumers + 1))},
+                        .cluster = cluster,
+                        .seed = seed,
+                        .smem_bytes = static_cast<std::size_t>(cuda::correlation_smem_bytes(plan))});
+  if (operands.linear != nullptr) expect_equal(linear.data(), call.expected);
+  std::vector<double> activated = call.expected;
+  for (double& value : activated) value = operands.activate(static_cast<float>(value));
+  expect_equal(out.data(), activated);
+}
 
 /// Between them they use every tile and every way through the kernels.
 inline std::vector<ConvCase> every_tile_cases() {

@@ -5,12 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <set>
 #include <string>
-#include <vector>
 
 namespace adjoint::testing {
 namespace {
@@ -18,49 +15,22 @@ namespace {
 template <class M>
 class CorrelationEmulation : public ::testing::Test {
  protected:
-  using T = typename M::Element;
-
   /// Tiles and ways through the kernel that the geometries have reached.
   std::set<std::string> reached;
 
   /// False where the kernels do not take the geometry.
-  bool compute(const ConvGeometry& g, bool transposed, const std::vector<double>& x, const std::vector<double>& filter,
-               const std::vector<double>& bias, std::vector<double> expected, std::uint64_t seed,
-               const Activation& activation) {
+  bool compute(const CorrelationCall& call) {
     cuda::CorrelationPlan plan;
-    if (!cuda::plan_correlation(g, transposed, M::kUnitElements, M::kSplit, {.gathers = seed % 4 != 0}, plan))
+    if (!cuda::plan_correlation(call.geometry, call.transposed, M::kUnitElements, M::kSplit,
+                                {.gathers = call.seed % 4 != 0}, plan)) {
       return false;
-    const std::size_t offset = seed % 9;
-    Operand<T> in(x, offset), biases(bias, 0);
-    Operand<T> out(std::vector<double>(expected.size(), std::numeric_limits<double>::quiet_NaN()), seed % 5);
-    PackedFilter<M::kArithmetic> packed(plan, filter, seed);
-
-    cuda::CorrelationOperands operands{in.data(),
-                                       packed.data(),
-                                       bias.empty() ? nullptr : biases.data(),
-                                       out.data(),
-                                       cuda::correlation_load_bytes(plan, in.data(), sizeof(T)),
-                                       1,
-                                       Activate<float>(activation)};
-    if (cuda::correlation_log2_interleave(plan.out_stride_w) >= 0) {
-      operands.store_vector = cuda::row_vector(out.data(), plan.out_w, sizeof(T));
     }
-    Operand<T> linear(std::vector<double>(expected.size(), std::numeric_limits<double>::quiet_NaN()), seed % 5);
-    const bool with_linear = !activation.is_none() && seed % 2 == 0;
-    if (with_linear) operands.linear = linear.data();
-    const auto kernel = cuda::correlation::select_kernel<M::kArithmetic>(plan);
-    const auto cluster = static_cast<unsigned>(plan.cluster);
-    const unsigned grid = cluster * (seed % 2 == 0 && plan.tiles() > plan.cluster ? 2 : 1);
-    EXPECT_LE(cuda::correlation_smem_bytes(plan), 232448);
-    emulation::run({.grid = {grid},
-                    .block = {static_cast<unsigned>(128 * (plan.consumers + 1))},
-                    .cluster = cluster,
-                    .seed = seed,
-                    .smem_bytes = static_cast<std::size_t>(cuda::correlation_smem_bytes(plan))},
-                   [&] { kernel(plan, operands); });
-    if (with_linear) expect_equal(linear.data(), expected);
-    for (double& value : expected) value = operands.activate(static_cast<float>(value));
-    expect_equal(out.data(), expected);
+    const auto run = [&](const auto& operands, const auto* filter, std::uint32_t* blocks, const auto& launch) {
+      pack_filter<M::kArithmetic>(plan, filter, blocks, call.seed);
+      const auto kernel = cuda::correlation::select_kernel<M::kArithmetic>(plan);
+      emulation::run(launch, [&] { kernel(plan, operands); });
+    };
+    expect_exact<M>(plan, call, run);
     reached.insert("columns " + std::to_string(plan.tile_columns));
     if (plan.cluster > 1) reached.insert("cluster");
     if (plan.gathers) reached.insert("gathers");
@@ -72,12 +42,8 @@ class CorrelationEmulation : public ::testing::Test {
   int compute_both(const ConvCase& c, std::uint64_t seed, const Activation& activation = {}) {
     SCOPED_TRACE(c);
     const ConvProblem p = integer_problem(geometry(c));
-    const ConvGeometry& g = p.geometry;
     int taken = 0;
-    taken += compute(g, true, p.feature, p.filter, p.image_bias,
-                     oracle::conv_transpose(g, p.feature, p.filter, p.image_bias), seed, activation);
-    taken += compute(g, false, p.image, p.filter, p.feature_bias, oracle::conv(g, p.image, p.filter, p.feature_bias),
-                     seed, activation);
+    for (const bool transposed : {true, false}) taken += compute({p, transposed, seed, activation});
     return taken;
   }
 };

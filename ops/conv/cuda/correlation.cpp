@@ -7,9 +7,8 @@
 #include <cstddef>
 
 namespace adjoint::cuda {
-namespace {
 
-const CorrelationPlan* find_plan(const ConvProblem& problem) {
+const CorrelationPlan* find_correlation_plan(const ConvProblem& problem) {
   const Arithmetic arithmetic = arithmetic_of(problem);
   return keep_plan<CorrelationPlan>(problem, [&](CorrelationPlan& plan) {
     return plan_correlation(problem.geometry, problem.role == ConvRole::kImage, unit_elements(arithmetic),
@@ -17,23 +16,29 @@ const CorrelationPlan* find_plan(const ConvProblem& problem) {
   });
 }
 
+CorrelationOperands correlation_operands(const CorrelationPlan& plan, const ConvProblem& problem) {
+  const std::int64_t size = element_size(problem.dtype);
+  return {problem.first,
+          nullptr,
+          problem.bias,
+          problem.out,
+          correlation_load_bytes(plan, problem.first, size),
+          correlation_store_vector(plan, problem, size),
+          Activate<float>(problem.activation),
+          problem.linear};
+}
+
+namespace {
+
 bool takes(const ConvProblem& problem) {
   if (problem.dtype == kFloat64 || !runs_wgmma(problem.device)) return false;
-  const CorrelationPlan* plan = find_plan(problem);
+  const CorrelationPlan* plan = find_correlation_plan(problem);
   return plan != nullptr && correlation_pays(*plan);
 }
 
 void run(const ConvProblem& problem) {
-  const CorrelationPlan& plan = *find_plan(problem);
-  const std::int64_t size = element_size(problem.dtype);
-  const CorrelationOperands operands{problem.first,
-                                     nullptr,
-                                     problem.bias,
-                                     problem.out,
-                                     correlation_load_bytes(plan, problem.first, size),
-                                     correlation_store_vector(plan, problem, size),
-                                     Activate<float>(problem.activation),
-                                     problem.linear};
+  const CorrelationPlan& plan = *find_correlation_plan(problem);
+  const CorrelationOperands operands = correlation_operands(plan, problem);
   switch (arithmetic_of(problem)) {
     case Arithmetic::kTF32: return run_correlation<Arithmetic::kTF32>(plan, operands, problem.second, problem.device);
     case Arithmetic::kFloat32:
@@ -46,7 +51,7 @@ void run(const ConvProblem& problem) {
 }
 
 std::size_t workspace_bytes(const ConvProblem& problem) {
-  return static_cast<std::size_t>(find_plan(problem)->filter_units() * 4);
+  return static_cast<std::size_t>(find_correlation_plan(problem)->filter_units() * 4);
 }
 
 }  // namespace

@@ -47,6 +47,10 @@ inline std::int32_t correlation_store_vector(const CorrelationPlan& plan, const 
   return problem.linear == nullptr ? vector : std::min(vector, row_vector(problem.linear, plan.out_w, element_size));
 }
 
+/// The problem's plan, null where there is none; and its operands but for the packed filter.
+const CorrelationPlan* find_correlation_plan(const ConvProblem& problem);
+CorrelationOperands correlation_operands(const CorrelationPlan& plan, const ConvProblem& problem);
+
 /// Whether tensor cores pay: channels are padded to the tile, and enough of the products must remain.
 bool correlation_pays(const CorrelationPlan& plan);
 

@@ -3,9 +3,8 @@
 //
 // Positions are wgmma's rows and columns its columns. A fragments are read by LDS straight from the staged raw rows
 // (any offset, no bank conflicts because of the pitch) and rounded in registers; B blocks are packed for the
-// descriptor. Roles of a block's warpgroups: all but the last multiply and store, each its share of a tile's positions;
-// of the last, warps 0 to 2 stage the input and warp 3 streams filter blocks. Stages and slots are rings with a full
-// and an empty mbarrier each. No sum depends on the grid, on alignment or on the number of multiprocessors.
+// descriptor. Three warps stage the input (correlation_roles.cuh has the others). No sum depends on the grid, on
+// alignment or on the number of multiprocessors.
 #pragma once
 
 #include <adjoint/ops/conv/correlation_plan.h>
@@ -14,18 +13,13 @@
 #include <adjoint/core/cuda/wgmma.cuh>
 #include <adjoint/core/cuda/wgmma_256.cuh>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
-#include <adjoint/ops/conv/cuda/correlation_filter.cuh>
+#include <adjoint/ops/conv/cuda/correlation_roles.cuh>
 #include <adjoint/ops/conv/cuda/correlation_stage.cuh>
-#include <adjoint/ops/conv/cuda/correlation_store.cuh>
+#include <adjoint/ops/conv/cuda/wgmma_operand.cuh>
 
 #include <cstdint>
 
 namespace adjoint::cuda::correlation {
-
-template <Arithmetic kArithmetic>
-inline constexpr wgmma::Operand kOperand = kArithmetic == Arithmetic::kBFloat16  ? wgmma::Operand::kBFloat16
-                                           : kArithmetic == Arithmetic::kFloat16 ? wgmma::Operand::kFloat16
-                                                                                 : wgmma::Operand::kTF32;
 
 /// The sums of the lower or the upper half of a tile's columns.
 template <int kUpper, int kCount>
@@ -41,7 +35,7 @@ __device__ __forceinline__ auto& half_of(float (&sums)[kCount]) {
 template <Arithmetic kArithmetic, int kColumns, bool kHalves, bool kOneRow, bool kGathers, int kMTiles>
 struct Multiplier {
   using Traits = ArithmeticTraits<kArithmetic>;
-  static constexpr bool kSplit = Traits::kSplit;
+  static constexpr bool kSplit = Traits::kSplit, kApart = false, kPaired = false;
   static constexpr int kBlockBytes = 4 * kChunkUnits * kColumns * (kSplit ? 2 : 1);
   /// Whether to read a step ahead: registers allow it, and what is read is not yet the fragment, as halves are.
   static constexpr bool kReadAhead = !Traits::kHalf && kMTiles * (kColumns / 2 * (kSplit ? 2 : 1) + 16) <= 160;
@@ -186,10 +180,10 @@ struct Multiplier {
   template <int kFragment, int kWidth>
   __device__ __forceinline__ void multiply_columns(float (&d)[kWidth / 2], int j, std::uint64_t b, int tails) {
     // Sums that promote() has added up are not cleared: a step's first product begins anew.
-    wgmma::multiply<kOperand<kArithmetic>, kWidth>(d, a[kFragment][j], b, kSplit && kFragment == 0 ? 0 : 1);
+    wgmma::multiply<kWgmmaOperand<kArithmetic>, kWidth>(d, a[kFragment][j], b, kSplit && kFragment == 0 ? 0 : 1);
     if constexpr (kSplit) {
-      wgmma::multiply<kOperand<kArithmetic>, kWidth>(d, a[kFragment][j], b + (tails >> 4));
-      wgmma::multiply<kOperand<kArithmetic>, kWidth>(d, tail[kFragment][j], b);
+      wgmma::multiply<kWgmmaOperand<kArithmetic>, kWidth>(d, a[kFragment][j], b + (tails >> 4));
+      wgmma::multiply<kWgmmaOperand<kArithmetic>, kWidth>(d, tail[kFragment][j], b);
     }
   }
 
@@ -326,108 +320,27 @@ struct Multiplier {
   }
 };
 
-template <Arithmetic kArithmetic, int kColumns, bool kHalves, bool kOneRow, bool kGathers, int kMTiles>
-__device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, const CorrelationOperands& operands,
-                                                   const SharedLayout& layout, ColumnEntry* entries, float* staging,
-                                                   int warpgroup, int warp, int lane) {
-  using T = typename ArithmeticTraits<kArithmetic>::Element;
-  const int first_m = warpgroup * 64 * kMTiles + warp * 16 * kMTiles;
-  Multiplier<kArithmetic, kColumns, kHalves, kOneRow, kGathers, kMTiles> multiplier(p, layout, first_m, lane);
-  const int tiles = static_cast<int>(p.tiles());
-  // The table of columns changes from tile to tile where it is read at all: a choice of the launch, or the compiler
-  // takes the loop for divergent.
-  const bool fills = operands.bias != nullptr || stores_by_table<T>(p, operands);
-  if (!fills) {
-    for (int place = warp * 32 + lane; place < kColumns; place += 128) entries[place].bias = 0;
-    ptx::barrier<128>(warpgroup + 1);
-  }
-  for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
-    int class_index;
-    {
-      const CorrelationWork work = correlation_work(p, tile);
-      class_index = work.class_index;
-      if (fills) {
-        // The other warps of this warpgroup may still read the last tile's columns.
-        ptx::barrier<128>(warpgroup + 1);
-        fill_columns(p, work, static_cast<const T*>(operands.bias), entries, warp * 32 + lane);
-      }
-    }
-    multiplier.multiply_tile(class_index);
-    if (fills) ptx::barrier<128>(warpgroup + 1);
-    // Worked out again rather than held in registers through the loop.
-    const CorrelationWork work = correlation_work(p, ptx::opaque(tile));
-    if constexpr (ArithmeticTraits<kArithmetic>::kSplit) {
-      store_tile<T, kColumns, kMTiles>(p, operands, work, multiplier.totals, entries, staging, first_m, lane);
-    } else {
-      store_tile<T, kColumns, kMTiles>(p, operands, work, multiplier.sums, entries, staging, first_m, lane);
-    }
-  }
-}
-
 template <Arithmetic kArithmetic, int kColumns, bool kHalves, bool kOneRow, bool kGathers, int kMTiles, int kConsumers,
           int kBlocksPerSM>
 __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
     correlation_kernel(const __grid_constant__ CorrelationPlan plan, const CorrelationOperands operands) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which nothing launches
+  using Multiplies = Multiplier<kArithmetic, kColumns, kHalves, kOneRow, kGathers, kMTiles>;
   unsigned char* const smem = ptx::dynamic_smem();
-  constexpr int kStagingFloats = correlation_staged_columns(kColumns) * (16 * kMTiles + 4);
-  const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-
-  SharedLayout layout;
-  auto* entries = reinterpret_cast<ColumnEntry*>(smem + kCorrelationBarrierBytes);
-  auto* staging = reinterpret_cast<float*>(entries + kConsumers * kColumns);
   // Opaque, or every use works out again where the block's shared memory begins.
-  const std::uint32_t smem_base = ptx::opaque(ptx::shared_address(smem));
-  layout.x_full = smem_base;
-  layout.x_empty = layout.x_full + 8 * kMaxStages;
-  layout.w_full = layout.x_empty + 8 * kMaxStages;
-  layout.w_empty = layout.w_full + 8 * kMaxSlots;
-  layout.w = smem_base + kCorrelationBarrierBytes + kConsumers * (kColumns * sizeof(ColumnEntry) + 16 * kStagingFloats);
-  layout.items = layout.w + 4 * plan.w_slots * plan.w_block_units;
+  SharedLayout layout = lay_out<kConsumers, kColumns, kMTiles, false>(plan, ptx::opaque(ptx::shared_address(smem)));
+  layout.items = layout.x;
   layout.gather = layout.zeros = layout.items + 8 * plan.unit_pitch;
   layout.x = layout.gather + (kGathers ? correlation_gather_bytes(plan) : 0);
-  if constexpr (kGathers) fill_gather(plan, layout, smem + (layout.gather - smem_base));
+  if constexpr (kGathers) fill_gather(plan, layout, smem + (layout.gather - layout.x_full));
   layout.x_stages = operands.load_bytes == 2 ? plan.x_stages / 2 : plan.x_stages;
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < plan.x_stages; ++i) {
-      ptx::mbarrier_init(layout.x_full + 8 * i, kLoaderThreads);
-      ptx::mbarrier_init(layout.x_empty + 8 * i, 128 * kConsumers);
-    }
-    for (int i = 0; i < plan.w_slots; ++i) {
-      ptx::mbarrier_init(layout.w_full + 8 * i, 1);
-      ptx::mbarrier_init(layout.w_empty + 8 * i, 4 * kConsumers * plan.cluster);
-    }
-    ptx::fence_mbarrier_init();
-  }
-  // A cluster's blocks touch each other's barriers: not before they are made, nor after a block has gone.
-  if (plan.cluster > 1) {
-    ptx::cluster_barrier();
-  } else {
-    __syncthreads();
-  }
-
-  // What the loaders give up, the multipliers take: together what the block was started with, or they would wait for
-  // ever.
-  constexpr int kThreads = 128 * (kConsumers + 1), kAtStart = 65536 / kBlocksPerSM / kThreads / 8 * 8;
-  constexpr int kLoaderRegisters = kAtStart == 168 ? 88 : 64;
-  constexpr int kRegisters = (kAtStart * (kConsumers + 1) - kLoaderRegisters) / kConsumers;
-  constexpr bool kHalf = ArithmeticTraits<kArithmetic>::kHalf;
-  if (warpgroup == kConsumers) {
-    ptx::lower_register_limit<kLoaderRegisters>();
-    if (warp < kLoaderThreads / 32) {
-      stage_input<kHalf, kGathers>(plan, operands, layout, static_cast<int>(threadIdx.x) - 128 * kConsumers);
-    } else if (lane == 0) {
-      stream_filter(plan, operands, layout);
-    }
-  } else {
-    ptx::raise_register_limit<kRegisters>();
-    multiply_and_store<kArithmetic, kColumns, kHalves, kOneRow, kGathers, kMTiles>(plan, operands, layout,
-                                                                                   entries + warpgroup * kColumns,
-                                                                                   staging + (warpgroup * 4 + warp) *
-                                                                                                 kStagingFloats,
-                                                                                   warpgroup, warp, lane);
-  }
-  if (plan.cluster > 1) ptx::cluster_barrier();
+  init_barriers<kConsumers>(plan, layout, kLoaderThreads);
+  run_roles<kArithmetic, kColumns, kMTiles, kConsumers, kBlocksPerSM, Multiplies>(
+      plan, operands, layout, smem, [&](int warp) {
+        if (warp == kLoaderThreads / 32) return;
+        constexpr bool kHalf = ArithmeticTraits<kArithmetic>::kHalf;
+        stage_input<kHalf, kGathers>(plan, operands, layout, static_cast<int>(threadIdx.x) - 128 * kConsumers);
+      });
 #endif
 }
 

@@ -12,8 +12,8 @@ namespace adjoint::cuda {
 template <Arithmetic kArithmetic>
 void pack_correlation_filter(const CorrelationPlan& plan, const void* filter, void* blocks, int device) {
   if (plan.filter_units() == 0) return;
-  launch(correlation::pack_filter_kernel<kArithmetic>, {correlation::pack_grid(plan), dim3(256)}, device, plan, filter,
-         static_cast<std::uint32_t*>(blocks));
+  launch(correlation::pack_filter_kernel<kArithmetic>, {correlation::pack_grid(plan), dim3(correlation::kPackThreads)},
+         device, plan, filter, static_cast<std::uint32_t*>(blocks));
 }
 
 template <Arithmetic kArithmetic>

@@ -184,7 +184,7 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocksPerSM)
                            const LoadOptions load) {
   using Traits = ArithmeticTraits<kArithmetic>;
   using T = typename Traits::Element;
-  constexpr int kStagingFloats = correlation_staged_columns(kColumns) * (16 * kMTiles + 4);
+  constexpr int kStagingFloats = correlation_staged_columns(kColumns, false) * (16 * kMTiles + 4);
   constexpr int kTableBytes = kColumns * static_cast<int>(sizeof(correlation::ColumnEntry));
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const std::uint32_t stage_bytes = 4 * kChunkUnits * p.unit_pitch, block_bytes = 4 * p.w_block_units;
@@ -211,7 +211,8 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocksPerSM)
   for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
     const CorrelationWork work = correlation_work(p, tile);
     __syncthreads();  // the last tile's columns have been read
-    correlation::fill_columns(p, work, static_cast<const T*>(operands.bias), entries, static_cast<int>(threadIdx.x));
+    correlation::fill_columns<false>(p, work, static_cast<const T*>(operands.bias), entries,
+                                     static_cast<int>(threadIdx.x));
     multiplier.clear();
     const CorrelationClass& c = p.class_list[work.class_index];
     for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) {
@@ -228,11 +229,11 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocksPerSM)
     }
     __syncthreads();  // a tile without steps has filled its columns only now
     if constexpr (Traits::kSplit) {
-      correlation::store_tile<T, kColumns, kMTiles>(p, operands, work, multiplier.totals, entries, staging, first_m,
-                                                    lane);
+      correlation::store_tile<T, false, kColumns, kMTiles>(p, operands, work, multiplier.totals, entries, staging,
+                                                           first_m, lane);
     } else {
-      correlation::store_tile<T, kColumns, kMTiles>(p, operands, work, multiplier.sums, entries, staging, first_m,
-                                                    lane);
+      correlation::store_tile<T, false, kColumns, kMTiles>(p, operands, work, multiplier.sums, entries, staging,
+                                                           first_m, lane);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
 
 #include <cstdint>
+#include <cstring>
 
 namespace adjoint::cuda::correlation {
 
@@ -21,36 +22,47 @@ __device__ __forceinline__ void pack_units(const CorrelationPlan& plan, const vo
                                            const Locate& locate, std::int64_t k_stride, int columns,
                                            std::uint32_t* to) {
   using Traits = ArithmeticTraits<kArithmetic>;
-  const auto* filter = static_cast<const typename Traits::Element*>(filter_pointer);
+  using T = typename Traits::Element;
+  constexpr int kUnits = kChunkUnits / 4, kChannels = Traits::kHalf ? 2 : 1;
+  const auto* filter = static_cast<const T*>(filter_pointer);
+  // All reads before the first write, which for all that the compiler knows might change what they read.
+  T values[kUnits][kChannels];
 #pragma unroll
-  for (int i = 0; i < kChunkUnits / 4; ++i, to += 4 * columns) {
+  for (int i = 0; i < kUnits; ++i) {
     const auto [first, unit] = locate(i);
+#pragma unroll
+    for (int c = 0; c < kChannels; ++c) {
+      const int channel = unit * kChannels + c;
+      values[i][c] = first >= 0 && channel < plan.k_channels ? filter[first + channel * k_stride] : from_float<T>(0.0F);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kUnits; ++i, to += 4 * columns) {
     if constexpr (Traits::kHalf) {
-      const auto* halves = reinterpret_cast<const std::uint16_t*>(filter);
-      const int channel = 2 * unit;
-      const std::uint32_t low = first >= 0 && channel < plan.k_channels ? halves[first + channel * k_stride] : 0;
-      const std::uint32_t high =
-          first >= 0 && channel + 1 < plan.k_channels ? halves[first + (channel + 1) * k_stride] : 0;
-      *to = low | high << 16;
+      memcpy(to, values[i], sizeof(*to));
+    } else if constexpr (Traits::kSplit) {
+      split_tf32(values[i][0], to[0], to[kChunkUnits * columns]);
     } else {
-      const int channel = unit;
-      const float value = first >= 0 && channel < plan.k_channels ? filter[first + channel * k_stride] : 0.0F;
-      if constexpr (Traits::kSplit) {
-        split_tf32(value, to[0], to[kChunkUnits * columns]);
-      } else {
-        *to = ptx::round_to_tf32(value);
-      }
+      *to = ptx::round_to_tf32(values[i][0]);
     }
   }
 }
 
+inline constexpr int kPackThreads = 256;
+
+/// Which of the packing's blocks of threads one is: a chunk and column tile, and which part of the tile's columns.
+struct PackBlock {
+  int chunk, column_tile, part, parts;
+};
+
 /// Filter blocks in the order of every tile's walk: [unit / 4][column][unit % 4] units, tails after heads where split.
-/// A block of threads packs a chunk of all steps of a column tile: neighbouring taps, which lie in the same sectors.
+/// A block of threads packs a chunk of all steps of some columns of a column tile: neighbouring taps, which lie in the
+/// same sectors.
 template <Arithmetic kArithmetic>
-__global__ void pack_filter_kernel(const __grid_constant__ CorrelationPlan plan, const void* filter,
-                                   std::uint32_t* blocks) {
-  const int chunk = static_cast<int>(blockIdx.x);
-  const CorrelationWork work = correlation_work(plan, static_cast<std::int64_t>(blockIdx.y) * plan.cluster);
+__device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const void* filter, std::uint32_t* blocks,
+                                            const PackBlock& block) {
+  const int chunk = block.chunk;
+  const CorrelationWork work = correlation_work(plan, static_cast<std::int64_t>(block.column_tile) * plan.cluster);
   const CorrelationClass& c = plan.class_list[work.class_index];
   const std::int64_t taps = static_cast<std::int64_t>(plan.kernel_h) * plan.kernel_w;
   const std::int64_t k_stride = plan.transposed ? plan.n_channels * taps : taps;
@@ -58,7 +70,7 @@ __global__ void pack_filter_kernel(const __grid_constant__ CorrelationPlan plan,
   const int slots = 4 * plan.tile_columns, threads = static_cast<int>(blockDim.x),
             thread = static_cast<int>(threadIdx.x);
   const int at_once = slots < threads ? slots : threads;
-  for (int slot = thread % at_once; slot < slots; slot += at_once) {
+  for (int slot = block.part * at_once + thread % at_once; slot < slots; slot += block.parts * at_once) {
     const CorrelationColumn column = correlation_column(plan, work, slot / 4);
     const std::int64_t pair =
         work.group * std::int64_t{plan.k_channels} * plan.n_channels * taps + column.channel * n_stride;
@@ -87,6 +99,14 @@ __global__ void pack_filter_kernel(const __grid_constant__ CorrelationPlan plan,
       }
     }
   }
+}
+
+template <Arithmetic kArithmetic>
+__global__ void pack_filter_kernel(const __grid_constant__ CorrelationPlan plan, const void* filter,
+                                   std::uint32_t* blocks) {
+  pack_filter<kArithmetic>(plan, filter, blocks,
+                           {static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.z),
+                            static_cast<int>(gridDim.z)});
 }
 
 }  // namespace adjoint::cuda::correlation

@@ -10,6 +10,7 @@
 #include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/ops/conv/cuda/correlation_interleave.cuh>
+#include <adjoint/ops/conv/cuda/correlation_ring.cuh>
 
 #include <cstdint>
 #include <type_traits>
@@ -17,24 +18,6 @@
 namespace adjoint::cuda::correlation {
 
 inline constexpr int kLoaderThreads = 96;
-inline constexpr int kMaxStages = kMaxCorrelationStages, kMaxSlots = kMaxCorrelationSlots;
-
-struct Ring {
-  int slot = 0;
-  std::uint32_t parity = 0;
-  __device__ __forceinline__ void advance(int slots, std::uint32_t flip = 1) {
-    if (++slot == slots) {
-      slot = 0;
-      parity ^= flip;
-    }
-  }
-};
-
-struct SharedLayout {
-  std::uint32_t x_full, x_empty, w_full, w_empty, items, gather, zeros, w, x;  // shared-memory addresses
-  int x_stages;
-};
-
 /// What one copy takes of a channel, a run of a row, and where it goes; the same for every channel of a pass.
 struct StageItem {
   std::int32_t source;  // elements from the plane's first; -1 for zeros

@@ -19,11 +19,13 @@ struct alignas(16) ColumnEntry {
 inline constexpr std::int64_t kNoColumn = INT64_MIN;
 
 /// Entries in the order in which columns are staged.
-template <class T>
+template <bool kApart, class T>
 __device__ __forceinline__ void fill_columns(const CorrelationPlan& p, const CorrelationWork& work, const T* bias,
                                              ColumnEntry* entries, int thread) {
+  const int staged = correlation_staged_columns(p.tile_columns, kApart);
   for (int place = thread; place < p.tile_columns; place += 128) {
-    const CorrelationColumn column = correlation_column(p, work, correlation_staged_column(p.tile_columns, place));
+    const CorrelationColumn column =
+        correlation_column(p, work, correlation_staged_column(p.tile_columns, staged, place));
     ColumnEntry entry{kNoColumn, 0, 0, 0.0F};
     if (column.valid) {
       const std::int64_t channel = static_cast<std::int64_t>(work.group) * p.n_channels + column.channel;
@@ -256,24 +258,29 @@ __device__ __forceinline__ void store_staged(const CorrelationPlan& p, const Cor
   }
 }
 
-/// A round's columns of the sums, with their bias, to the warp's staging rows; kRound is no later round.
-template <int kRound, int kColumns, int kMTiles>
+/// A round's columns of the sums, with their bias, to the warp's staging rows; kRound is no later round. Rounds go
+/// through the columns of all m-tiles at once, or where kApart of one after the other.
+template <int kRound, bool kApart, int kColumns, int kMTiles>
 __device__ __forceinline__ void stage_columns(int round, const float (&sums)[kMTiles][kColumns / 2],
                                               const ColumnEntry* entries, float* staging, int lane) {
-  constexpr int kStaged = correlation_staged_columns(kColumns);
-  if constexpr (kRound + 1 < kColumns / kStaged) {
-    if (round != kRound) return stage_columns<kRound + 1, kColumns, kMTiles>(round, sums, entries, staging, lane);
+  constexpr int kTogether = kApart ? 1 : kMTiles;
+  constexpr int kStaged = correlation_staged_columns(kColumns, kApart), kRounds = kColumns / kStaged;
+  if constexpr (kRound + 1 < kRounds * (kMTiles / kTogether)) {
+    if (round != kRound) {
+      return stage_columns<kRound + 1, kApart, kColumns, kMTiles>(round, sums, entries, staging, lane);
+    }
   }
-  constexpr int kPitch = 16 * kMTiles + 4;  // 4 modulo 16: a fragment's eight-by-four pattern hits each bank once
+  constexpr int kPitch = 16 * kTogether + 4;  // 4 modulo 16: a fragment's eight-by-four pattern hits each bank once
   const int g = lane / 4, t = lane % 4;
 #pragma unroll
   for (int block = 0; block < kStaged / 8; ++block) {
     const int column = 8 * block + 2 * t;
     const float bias[] = {entries[column].bias, entries[column + 1].bias};
 #pragma unroll
-    for (int j = 0; j < kMTiles; ++j) {
+    for (int j = 0; j < kTogether; ++j) {
       float* to = staging + column * kPitch + 16 * j + g;
-      const float* from = sums[j] + correlation_staged_column(kColumns, kRound * kStaged + 8 * block) / 2;
+      const float* from = sums[kRound / kRounds * kTogether + j] +
+                          correlation_staged_column(kColumns, kStaged, kRound % kRounds * kStaged + 8 * block) / 2;
       to[0] = from[0] + bias[0];
       to[kPitch] = from[1] + bias[1];
       to[8] = from[2] + bias[0];
@@ -283,34 +290,38 @@ __device__ __forceinline__ void stage_columns(int round, const float (&sums)[kMT
 }
 
 /// Stores a warp's sums, some columns a round through its own staging rows, so that lanes write along rows of out.
-/// Only what names registers is written out for each round: the rest would not fit the instruction cache.
-template <class T, int kColumns, int kMTiles>
+/// Only what names registers is written out for each round: the rest would not fit the instruction cache. kApart: the
+/// warp's positions of an m-tile are 64 from those of the next, else they follow each other.
+template <class T, bool kApart, int kColumns, int kMTiles>
 __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const CorrelationOperands& operands,
                                            const CorrelationWork& work, const float (&sums)[kMTiles][kColumns / 2],
                                            const ColumnEntry* entries, float* staging, int first_m, int lane) {
-  constexpr int kStaged = correlation_staged_columns(kColumns), kRounds = kColumns / kStaged;
+  constexpr int kTogether = kApart ? 1 : kMTiles;
+  constexpr int kStaged = correlation_staged_columns(kColumns, kApart), kRounds = kColumns / kStaged;
   StagedColumns<T> staged{nullptr, entries,
                           staging, static_cast<std::int64_t>(p.groups) * p.n_channels * p.out_h * p.out_w,
                           first_m, lane,
                           0};
 #pragma unroll 1
-  for (int round = 0; round < kRounds; ++round) {
-    staged.entries = entries + round * kStaged;
-    staged.first_column = round * (kStaged / 2);
+  for (int round = 0; round < kRounds * (kMTiles / kTogether); ++round) {
+    const int of_columns = kApart ? round % kRounds : round;
+    if constexpr (kApart) staged.first_m = first_m + 64 * (round / kRounds);
+    staged.entries = entries + of_columns * kStaged;
+    staged.first_column = of_columns * (kStaged / 2);
     __syncwarp();
-    stage_columns<0, kColumns, kMTiles>(round, sums, staged.entries, staging, lane);
+    stage_columns<0, kApart, kColumns, kMTiles>(round, sums, staged.entries, staging, lane);
     __syncwarp();
     if (operands.linear != nullptr) {
       staged.out = static_cast<T*>(operands.linear);
-      store_staged<kStaged, 16 * kMTiles>(p, operands, work, staged);
+      store_staged<kStaged, 16 * kTogether>(p, operands, work, staged);
       __syncwarp();
     }
     if (!operands.activate.is_none()) {
-      activate_staged<kStaged, 16 * kMTiles>(operands.activate, staging, lane);
+      activate_staged<kStaged, 16 * kTogether>(operands.activate, staging, lane);
       __syncwarp();
     }
     staged.out = static_cast<T*>(operands.out);
-    store_staged<kStaged, 16 * kMTiles>(p, operands, work, staged);
+    store_staged<kStaged, 16 * kTogether>(p, operands, work, staged);
   }
 }
 

@@ -51,7 +51,7 @@ struct ConvKernel {
   /// the rounding.
   bool activates = false;
   /// Bytes of the device's memory that run() takes for its own use and gives back; null for none. Bounded: a filter
-  /// padded to tiles, or partial sums of a filter.
+  /// padded to tiles, an input of a bounded size in another order, or partial sums of a filter.
   std::size_t (*workspace_bytes)(const ConvProblem& problem) = nullptr;
   /// Whether it is faster than those after it for a problem that it takes; null for always.
   bool (*pays)(const ConvProblem& problem) = nullptr;

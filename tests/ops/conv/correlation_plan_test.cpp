@@ -72,6 +72,56 @@ std::vector<std::int64_t> staged_channel(const CorrelationPlan& p, const Correla
   return stage;
 }
 
+/// The same of a blocked plan: the boxes of one channel, as the copy engine brings them.
+std::vector<std::int64_t> staged_boxes(const CorrelationPlan& p, const CorrelationPass& pass,
+                                       const CorrelationWork& work, std::int32_t channel,
+                                       const std::vector<std::int64_t>& x) {
+  std::vector<std::int64_t> stage;
+  for (std::int32_t box = 0; box < p.m_tiles * p.consumers; ++box) {
+    const CorrelationPosition first = correlation_position(p, box * kBoxPositions);
+    for (std::int32_t n = 0; n < 1 << p.log2_stage_n(); ++n)
+      for (std::int32_t row = 0; row < p.rows; ++row)
+        for (std::int32_t col = 0; col < p.cols; ++col) {
+          // Places of the copy's plane, beyond which are zeros, and the elements that they hold.
+          const std::int64_t h = std::int64_t{work.h} + first.h + row + pass.h_base;
+          const std::int64_t w = std::int64_t{work.w} + first.w + col + pass.w_base;
+          const std::int64_t from_h = h * p.in_stride_h + pass.h_residue, from_w = w * p.in_stride_w + pass.first_plane;
+          const std::int64_t image = work.n + first.n + n;
+          const bool inside = image < p.batch && h >= 0 && h < p.copy_h() && w >= 0 && w < p.copy_w() &&
+                              from_h < p.in_h && from_w < p.in_w && channel < p.k_channels;
+          const std::int64_t c = (image * p.groups + work.group) * p.k_channels + channel;
+          stage.push_back(inside ? x[static_cast<std::size_t>((c * p.in_h + from_h) * p.in_w + from_w)] : 0);
+        }
+  }
+  return stage;
+}
+
+/// Where a stage of one channel holds position m's value at x_offset 0.
+std::int64_t staged_place(const CorrelationPlan& p, int m) {
+  if (!p.blocked) return correlation_stage_offset(p, m);
+  return m / kBoxPositions * p.box_positions + m % kBoxPositions / 8 * p.box_step() + m % 8;
+}
+
+/// A slot takes a step, or where a blocked plan has halves a lower one and an upper one, as long as there are both.
+void expect_slots(const CorrelationPlan& p, const CorrelationClass& c) {
+  std::int32_t slots = 0;
+  for (std::int32_t i = c.first_pass; i < c.first_pass + c.passes; ++i) {
+    const CorrelationPass& pass = p.passes[i];
+    const bool paired = p.blocked && p.halves();
+    for (std::int32_t s = pass.first_step; s < pass.end_step; ++s, ++slots) {
+      if (!paired) continue;
+      ASSERT_NE(p.steps[s].range, CorrelationRange::kAll);
+      if (s < pass.upper_step) {
+        ASSERT_EQ(p.steps[s].range, CorrelationRange::kLower);
+        ASSERT_EQ(p.steps[++s].range, CorrelationRange::kUpper);
+      } else {
+        ASSERT_EQ(p.steps[s].range, p.steps[pass.upper_step].range);
+      }
+    }
+  }
+  ASSERT_EQ(slots, c.slots);
+}
+
 /// Runs the plan and checks that every output is stored exactly once, with its exact value.
 void replay(const Problem& problem, const CorrelationPlan& p) {
   const std::int64_t sample = std::int64_t{p.groups} * p.n_channels * p.out_h * p.out_w;
@@ -85,6 +135,7 @@ void replay(const Problem& problem, const CorrelationPlan& p) {
     const CorrelationClass& c = p.class_list[work.class_index];
     std::vector<std::int64_t> sums(static_cast<std::size_t>(positions * p.tile_columns), 0);
     std::int32_t half = 0;
+    expect_slots(p, c);
     for (std::int32_t i = c.first_pass; i < c.first_pass + c.passes; ++i) {
       const CorrelationPass& pass = p.passes[i];
       for (std::int32_t chunk = 0; chunk < p.chunks; ++chunk) {
@@ -97,7 +148,9 @@ void replay(const Problem& problem, const CorrelationPlan& p) {
         // Every product of a chunk: a step's units of K, and each unit's channels.
         std::vector<std::vector<std::int64_t>> channels;
         for (std::int32_t k = 0; k < p.stage_units * p.unit_channels; ++k) {
-          channels.push_back(staged_channel(p, pass, work, chunk * kChunkUnits * p.unit_channels + k, problem.x));
+          const std::int32_t channel = chunk * kChunkUnits * p.unit_channels + k;
+          channels.push_back(p.blocked ? staged_boxes(p, pass, work, channel, problem.x)
+                                       : staged_channel(p, pass, work, channel, problem.x));
         }
         for (std::int32_t s = pass.first_step; s < pass.end_step; ++s) {
           const CorrelationColumns range = correlation_columns(p, p.steps[s]);
@@ -118,8 +171,8 @@ void replay(const Problem& problem, const CorrelationPlan& p) {
                                : (std::int64_t{work.group} * p.n_channels + column.channel) * p.k_channels + channel;
               const std::int64_t weight = problem.filter[static_cast<std::size_t>(pair * taps + tap)];
               for (int m = 0; m < positions; ++m) {
-                const std::int64_t at = correlation_stage_offset(p, m) + place.x_offset;
-                ASSERT_LT(at, p.unit_pitch);
+                const std::int64_t at = staged_place(p, m) + place.x_offset;
+                ASSERT_LT(at, channels[static_cast<std::size_t>(staged)].size());
                 sums[static_cast<std::size_t>(m * p.tile_columns + j)] +=
                     weight * channels[static_cast<std::size_t>(staged)][static_cast<std::size_t>(at)];
               }
@@ -132,7 +185,9 @@ void replay(const Problem& problem, const CorrelationPlan& p) {
     for (int m = 0; m < positions; ++m) {
       const CorrelationPosition q = correlation_position(p, m);
       for (std::int32_t place = 0; place < p.tile_columns; ++place) {
-        const std::int32_t j = correlation_staged_column(p.tile_columns, place);
+        const std::int32_t j =
+            correlation_staged_column(p.tile_columns, correlation_staged_columns(p.tile_columns, p.blocked != 0),
+                                      place);
         const CorrelationColumn column = correlation_column(p, work, j);
         const std::int64_t h = (std::int64_t{work.h} + q.h) * p.out_stride_h + column.phase_h;
         const std::int64_t w = (std::int64_t{work.w} + q.w) * p.out_stride_w + column.phase_w;
@@ -157,12 +212,21 @@ void check(const ConvGeometry& g, std::int64_t smem_bytes = CorrelationLimits{}.
     for (const auto& [unit_channels, split] : {std::pair{1, false}, std::pair{1, true}, std::pair{2, false}}) {
       SCOPED_TRACE(::testing::Message() << "transposed " << transposed << ", unit_channels " << unit_channels
                                         << ", split " << split);
-      for (const bool gathers : {false, true}) {
+      for (const auto& [gathers, blocked] : {std::pair{false, false}, std::pair{true, false}, std::pair{false, true}}) {
+        SCOPED_TRACE(::testing::Message() << "gathers " << gathers << ", blocked " << blocked);
         CorrelationPlan plan;
-        ASSERT_TRUE(plan_correlation(g, transposed, unit_channels, split,
-                                     {.smem_bytes_per_sm = smem_bytes, .gathers = gathers}, plan));
+        const bool planned =
+            plan_correlation(g, transposed, unit_channels, split,
+                             {.smem_bytes_per_sm = smem_bytes, .gathers = gathers, .blocked = blocked}, plan);
+        // A blocked plan has no tiles for two blocks a multiprocessor, which need less.
+        if (blocked && !planned && smem_bytes < CorrelationLimits{}.smem_bytes_per_sm) continue;
+        ASSERT_TRUE(planned);
         if (gathers && !plan.gathers) continue;
-        EXPECT_EQ(plan.unit_pitch % 32, 8);
+        if (blocked) {
+          EXPECT_EQ(plan.box_vectors % 8, 0);
+        } else {
+          EXPECT_EQ(plan.unit_pitch % 32, 8);
+        }
         EXPECT_GE(plan.x_stages, 2);
         EXPECT_LE(correlation_smem_bytes(plan), smem_bytes / plan.blocks_per_sm);
         replay(problem, plan);

@@ -62,19 +62,22 @@ std::vector<CUfunction> functions_beside(CUfunction function) {
 /// Not the kernels that fill and copy operands.
 bool is_of_the_trio(const std::string& name) {
   for (const char* module : {"correlation::", "correlation_mma::", "weight::", "channelwise::", "narrow::", "packed::",
-                             "conv_gather", "conv_weight_parts"}) {
+                             "blocked::", "conv_gather", "conv_weight_parts"}) {
     if (name.find(module) != std::string::npos) return true;
   }
   return false;
 }
 
+bool is_blocked(const std::string& name) { return name.find("blocked_kernel<") != std::string::npos; }
+
 bool is_correlation(const std::string& name) {
   return name.find("correlation_kernel<") != std::string::npos ||
-         name.find("correlation_mma_kernel<") != std::string::npos;
+         name.find("correlation_mma_kernel<") != std::string::npos || is_blocked(name);
 }
 
 /// Where a correlation kernel's code parts by alignment.
 std::vector<std::string> all_paths(const std::string& name) {
+  if (is_blocked(name)) return {", stores of one", ", stores of two", ", stores of 16 bytes"};
   const bool half = name.find("Arithmetic)2") != std::string::npos || name.find("Arithmetic)3") != std::string::npos;
   std::vector<std::string> paths{", copies of 16 bytes", ", copies of 4 bytes", ", stores of one", ", stores of two",
                                  ", stores of 16 bytes"};
@@ -85,8 +88,8 @@ std::vector<std::string> all_paths(const std::string& name) {
 
 /// Those that `kernel` takes for the problem; `out` has the result's alignment.
 std::vector<std::string> paths_of(const std::string& kernel, cuda::ConvProblem problem, const void* out) {
-  const bool mma = kernel.starts_with("mma_");
-  if (!mma && !kernel.starts_with("correlation_")) return {};
+  const bool mma = kernel.starts_with("mma_"), blocked = kernel.starts_with("blocked_");
+  if (!mma && !blocked && !kernel.starts_with("correlation_")) return {};
   const cuda::Arithmetic arithmetic = cuda::arithmetic_of(problem);
   const bool transposed = problem.role == cuda::ConvRole::kImage;
   const std::int64_t size = element_size(problem.dtype);
@@ -96,14 +99,15 @@ std::vector<std::string> paths_of(const std::string& kernel, cuda::ConvProblem p
     EXPECT_TRUE(cuda::plan_correlation_mma(problem.geometry, transposed, arithmetic, cuda::kMmaLimits, plan));
   } else {
     EXPECT_TRUE(cuda::plan_correlation(problem.geometry, transposed, cuda::unit_elements(arithmetic),
-                                       arithmetic == cuda::Arithmetic::kFloat32, {.gathers = true}, plan));
+                                       arithmetic == cuda::Arithmetic::kFloat32,
+                                       {.gathers = !blocked, .blocked = blocked}, plan));
   }
   const std::int64_t loaded = mma ? cuda::mma_load_vector(plan, problem.first, size) * size
                                   : cuda::correlation_load_bytes(plan, problem.first, size);
   const std::int32_t stored = cuda::correlation_store_vector(plan, problem, size);
-  return {", copies of " + std::to_string(loaded) + " bytes", stored == 1   ? ", stores of one"
-                                                              : stored == 2 ? ", stores of two"
-                                                                            : ", stores of 16 bytes"};
+  const std::string stores = stored == 1 ? ", stores of one" : stored == 2 ? ", stores of two" : ", stores of 16 bytes";
+  if (blocked) return {stores};
+  return {", copies of " + std::to_string(loaded) + " bytes", stores};
 }
 
 /// What has run, and what of the modules that have been seen has not.

@@ -1,0 +1,64 @@
+// Chooses and calls the tensor-core kernel that reads a copy in channel blocks. Its code is in one .cu file an
+// arithmetic.
+#include <adjoint/ops/conv/cuda/blocked.h>
+
+#include <adjoint/ops/conv/cuda/hopper.h>
+#include <adjoint/ops/conv/cuda/kept_plans.h>
+
+#include <cstddef>
+
+namespace adjoint::cuda {
+namespace {
+
+bool is_split(const ConvProblem& problem) { return arithmetic_of(problem) == Arithmetic::kFloat32; }
+
+const CorrelationPlan* find_plan(const ConvProblem& problem) {
+  return keep_plan<CorrelationPlan>(problem, [&](CorrelationPlan& plan) {
+    return plan_correlation(problem.geometry, problem.role == ConvRole::kImage, unit_elements(arithmetic_of(problem)),
+                            is_split(problem), {.blocked = true}, plan);
+  });
+}
+
+bool takes(const ConvProblem& problem) {
+  return problem.dtype != kFloat64 && runs_wgmma(problem.device) && find_plan(problem) != nullptr;
+}
+
+bool pays(const ConvProblem& problem) {
+  const CorrelationPlan* other = find_correlation_plan(problem);
+  if (other == nullptr || !correlation_pays(*other)) return false;
+  return blocked_pays(*find_plan(problem), *other, is_split(problem));
+}
+
+void run(const ConvProblem& problem) {
+  const CorrelationPlan& plan = *find_plan(problem);
+  const CorrelationOperands operands = correlation_operands(plan, problem);
+  switch (arithmetic_of(problem)) {
+    case Arithmetic::kTF32: return run_blocked<Arithmetic::kTF32>(plan, operands, problem.second, problem.device);
+    case Arithmetic::kFloat32: return run_blocked<Arithmetic::kFloat32>(plan, operands, problem.second, problem.device);
+    case Arithmetic::kBFloat16:
+      return run_blocked<Arithmetic::kBFloat16>(plan, operands, problem.second, problem.device);
+    case Arithmetic::kFloat16: return run_blocked<Arithmetic::kFloat16>(plan, operands, problem.second, problem.device);
+  }
+}
+
+std::size_t workspace_bytes(const ConvProblem& problem) {
+  const CorrelationPlan& plan = *find_plan(problem);
+  return static_cast<std::size_t>(plan.filter_units() * 4 + plan.copy_bytes());
+}
+
+}  // namespace
+
+const ConvKernel blocked_conv{.name = "blocked_conv",
+                              .takes = takes,
+                              .run = run,
+                              .activates = true,
+                              .workspace_bytes = workspace_bytes,
+                              .pays = pays};
+const ConvKernel blocked_conv_transpose{.name = "blocked_conv_transpose",
+                                        .takes = takes,
+                                        .run = run,
+                                        .activates = true,
+                                        .workspace_bytes = workspace_bytes,
+                                        .pays = pays};
+
+}  // namespace adjoint::cuda

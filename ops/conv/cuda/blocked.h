@@ -1,0 +1,21 @@
+// conv and conv_transpose on Hopper's tensor cores from a copy of the input in channel blocks, for many channels and
+// results: float32 (three tf32 products), TF32, bfloat16, float16. Infinity and NaN reach what they reach in
+// correlation.h.
+#pragma once
+
+#include <adjoint/ops/conv/correlation_plan.h>
+#include <adjoint/ops/conv/cuda/arithmetic.h>
+#include <adjoint/ops/conv/cuda/correlation.h>
+#include <adjoint/ops/conv/cuda/dispatch.h>
+
+namespace adjoint::cuda {
+
+extern const ConvKernel blocked_conv;
+extern const ConvKernel blocked_conv_transpose;
+
+/// Copies the input and packs the filter into workspaces, then computes, on the device's current stream. One
+/// translation unit each.
+template <Arithmetic kArithmetic>
+void run_blocked(const CorrelationPlan& plan, CorrelationOperands operands, const void* filter, int device);
+
+}  // namespace adjoint::cuda

@@ -1,0 +1,48 @@
+// From a plan's tile to a compiled kernel that reads a copy in channel blocks.
+#pragma once
+
+#include <adjoint/ops/conv/ceil_div.h>
+#include <adjoint/ops/conv/cuda/blocked_kernel.cuh>
+#include <adjoint/ops/conv/cuda/blocked_pack.cuh>
+#include <adjoint/ops/conv/cuda/correlation_select.cuh>
+
+#include <cstdint>
+
+namespace adjoint::cuda::blocked {
+
+using Kernel = void (*)(CorrelationPlan, TensorMap, CorrelationOperands);
+
+/// The kernel of the plan's tile.
+template <Arithmetic kArithmetic>
+Kernel select_kernel(const CorrelationPlan& plan) {
+  if constexpr (ArithmeticTraits<kArithmetic>::kSplit) {
+    constexpr CorrelationTile kTile = kSplitCorrelationTiles[0];
+    static_assert(kTile.reads_blocks());
+    if (plan.halves()) return blocked_kernel<kArithmetic, kTile.columns, true, kTile.m_tiles, kTile.consumers>;
+    return blocked_kernel<kArithmetic, kTile.columns, false, kTile.m_tiles, kTile.consumers>;
+  } else {
+    constexpr CorrelationTile kWide = kCorrelationTiles[0], kLong = kCorrelationTiles[1];
+    static_assert(kWide.reads_blocks() && kLong.reads_blocks());
+    if (plan.tile_columns == kWide.columns) {
+      if (!plan.halves()) return blocked_kernel<kArithmetic, kWide.columns, false, kWide.m_tiles, kWide.consumers>;
+      return blocked_kernel<kArithmetic, kWide.columns, true, kWide.m_tiles, kWide.consumers>;
+    }
+    if (!plan.halves()) return blocked_kernel<kArithmetic, kLong.columns, false, kLong.m_tiles, kLong.consumers>;
+    return blocked_kernel<kArithmetic, kLong.columns, true, kLong.m_tiles, kLong.consumers>;
+  }
+}
+
+/// Of pack_operands_kernel.
+inline PackGrid pack_grid(const CorrelationPlan& plan) {
+  const dim3 filter = correlation::pack_grid(plan);
+  const std::int64_t positions = plan.batch * plan.copy_h() * plan.in_stride_h * plan.copy_w() * plan.in_stride_w;
+  PackGrid grid{};
+  grid.filter_parts = static_cast<int>(filter.z);
+  grid.filter = static_cast<int>(filter.x * filter.y * filter.z);
+  grid.chunks = plan.groups * plan.chunks;
+  grid.blocks = grid.filter + ceil_div(positions, std::int64_t{correlation::kPackThreads}) * grid.chunks;
+  grid.period = grid.blocks >= 2 * grid.filter ? 2 : 1;
+  return grid;
+}
+
+}  // namespace adjoint::cuda::blocked

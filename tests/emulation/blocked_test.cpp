@@ -1,0 +1,125 @@
+// The tensor-core kernel of conv and conv_transpose that reads a copy in channel blocks, and the kernel that makes the
+// copy, on the emulator: exact on small integers in every arithmetic, at any address, on any grid and in any order of
+// execution.
+#include <adjoint/tests/emulation/correlation_run.h>
+#include <adjoint/tests/emulation/tensor_map.h>
+#include <adjoint/tests/support/activations.h>
+#include <adjoint/ops/conv/cuda/blocked_select.cuh>
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace adjoint::testing {
+namespace {
+
+template <class M>
+class BlockedEmulation : public ::testing::Test {
+ protected:
+  /// Tiles, boxes and ways through the kernel that the geometries have reached.
+  std::set<std::string> reached;
+
+  /// False where the kernels do not take the geometry.
+  bool compute(const CorrelationCall& call) {
+    SCOPED_TRACE(call.transposed ? "conv_transpose" : "conv");
+    cuda::CorrelationPlan plan;
+    if (!cuda::plan_correlation(call.geometry, call.transposed, M::kUnitElements, M::kSplit, {.blocked = true}, plan)) {
+      return false;
+    }
+    // Nothing may be left as it was.
+    std::vector<uint4> copy(static_cast<std::size_t>(plan.copy_bytes()) / sizeof(uint4),
+                            uint4{0x7fc00000, 0x7fc07fc0, 0x7fc00000, 0x7fc07fc0});
+    const auto run = [&](const auto& operands, const auto* filter, std::uint32_t* blocks, const auto& launch) {
+      const cuda::blocked::PackGrid grid = cuda::blocked::pack_grid(plan);
+      const auto* x = static_cast<const typename M::Element*>(operands.x);
+      emulation::run(
+          {.grid = {static_cast<unsigned>(grid.blocks)}, .block = {cuda::correlation::kPackThreads}, .seed = call.seed},
+          [&] { cuda::blocked::pack_operands_kernel<M::kArithmetic>(plan, grid, filter, blocks, x, copy.data()); });
+      const auto kernel = cuda::blocked::select_kernel<M::kArithmetic>(plan);
+      const cuda::TensorMap map = emulation::encode_tensor_map(cuda::correlation_copy_layout(plan, copy.data()));
+      emulation::run(launch, [&] { kernel(plan, map, operands); });
+    };
+    expect_exact<M>(plan, call, run);
+    reached.insert("columns " + std::to_string(plan.tile_columns) + (plan.halves() ? " in halves" : ""));
+    reached.insert("boxes of " + std::to_string(1 << plan.log2_stage_w()) + " columns" +
+                   (plan.log2_stage_n() > 0 ? " and images" : ""));
+    if (plan.box_step() != 8) reached.insert("rows with halos");
+    if (plan.cluster > 1) reached.insert("cluster");
+    if (plan.weights_resident) reached.insert("resident");
+    if (plan.copy_h() * plan.in_stride_h > plan.in_h) reached.insert("planes with zeros");
+    return true;
+  }
+
+  int compute_both(const ConvCase& c, std::uint64_t seed, const Activation& activation = {}) {
+    SCOPED_TRACE(c);
+    const ConvProblem p = integer_problem(geometry(c));
+    int taken = 0;
+    for (const bool transposed : {true, false}) taken += compute({p, transposed, seed, activation});
+    return taken;
+  }
+};
+TYPED_TEST_SUITE(BlockedEmulation, Modes);
+
+TYPED_TEST(BlockedEmulation, RandomGeometriesAreExact) {
+  std::uint64_t taken = 0;
+  for (std::uint64_t seed = 0; seed < kRandomCases; ++seed) {
+    taken += this->compute_both(random_case(seed), seed);
+    if (::testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(2 * taken, 3 * kRandomCases);
+}
+
+TYPED_TEST(BlockedEmulation, EveryTileIsExact) {
+  std::uint64_t seed = 0;
+  for (const ConvCase& c : every_tile_cases()) EXPECT_GT(this->compute_both(c, ++seed), 0);
+  for (const ConvCase& c : {
+           ConvCase{
+               .batch = 5, .in_channels = 9, .out_channels = 130, .input = {4, 4}, .kernel = {3, 3}, .padding = {1, 1}},
+           ConvCase{
+               .batch = 3, .in_channels = 9, .out_channels = 130, .input = {2, 3}, .kernel = {2, 2}, .stride = {2, 2}},
+           ConvCase{
+               .batch = 9, .in_channels = 9, .out_channels = 70, .input = {1, 12}, .kernel = {1, 3}, .stride = {1, 2}},
+           ConvCase{.batch = 2,
+           .in_channels = 9,
+           .out_channels = 34,
+           .input = {9, 13},
+           .kernel = {3, 3},
+           .dilation = {2, 2}},
+           ConvCase{.batch = 1, .in_channels = 9, .out_channels = 130, .input = {3, 150}, .kernel = {2, 2}},
+       }) {
+    EXPECT_GT(this->compute_both(c, ++seed), 0);
+  }
+  std::set<std::string> all{"columns 128",
+                            "boxes of 4 columns and images",
+                            "boxes of 8 columns",
+                            "boxes of 8 columns and images",
+                            "boxes of 64 columns",
+                            "rows with halos",
+                            "cluster",
+                            "resident",
+                            "planes with zeros"};
+  if (!TypeParam::kSplit) all.insert({"columns 256", "columns 256 in halves", "columns 128 in halves"});
+  for (const std::string& path : all) EXPECT_TRUE(this->reached.contains(path)) << path;
+}
+
+TYPED_TEST(BlockedEmulation, ActivationsComeBeforeTheRounding) {
+  std::uint64_t seed = 0;
+  for (const ActivationCase& a : activation_cases()) {
+    SCOPED_TRACE(a);
+    const ConvCase c{.batch = 2,
+                     .in_channels = 9,
+                     .out_channels = 50,
+                     .input = {3, 21},
+                     .kernel = {2, 3},
+                     .stride = {1, 2},
+                     .padding = {0, 1}};
+    EXPECT_EQ(this->compute_both(c, ++seed, a.activation), 2);
+  }
+}
+
+}  // namespace
+}  // namespace adjoint::testing
