@@ -54,7 +54,7 @@ CorrelationRange step_range(const ConvGeometry& g, std::int32_t offset) {
 /// The same steps, each of half of a tile's columns.
 std::vector<RawStep> in_halves(const std::vector<RawStep>& steps) {
   std::vector<RawStep> halves;
-  for (RawStep step : steps) {
+  for (const RawStep& step : steps) {
     for (const CorrelationRange range : {CorrelationRange::kLower, CorrelationRange::kUpper}) {
       if (step.range != CorrelationRange::kAll && step.range != range) continue;
       halves.push_back(step);

@@ -242,7 +242,7 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
     candidate.blocked = 1;
     candidate.box_blocks = (split ? 2 : 1) * kChunkUnits / 4;
     if (candidate.copy_bytes() > kMostCopyBytes) return false;
-    if (std::int64_t{candidate.groups} * candidate.chunks > kMaxGridY) return false;  // packing's grid
+    if (std::int64_t{candidate.groups} * candidate.chunks > kMaxGridY) return false;  // packing counts in 32 bits
   }
   double best = std::numeric_limits<double>::infinity();
   const auto try_tile = [&](const CorrelationTile& tile, std::int32_t phases_per_class) {

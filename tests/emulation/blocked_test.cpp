@@ -18,13 +18,9 @@ namespace adjoint::testing {
 namespace {
 
 template <class M>
-class BlockedEmulation : public ::testing::Test {
+class BlockedEmulation : public CorrelationFixture {
  protected:
-  /// Tiles, boxes and ways through the kernel that the geometries have reached.
-  std::set<std::string> reached;
-
-  /// False where the kernels do not take the geometry.
-  bool compute(const CorrelationCall& call) {
+  bool compute(const CorrelationCall& call) override {
     SCOPED_TRACE(call.transposed ? "conv_transpose" : "conv");
     cuda::CorrelationPlan plan;
     if (!cuda::plan_correlation(call.geometry, call.transposed, M::kUnitElements, M::kSplit, {.blocked = true}, plan)) {
@@ -52,14 +48,6 @@ class BlockedEmulation : public ::testing::Test {
     if (plan.weights_resident) reached.insert("resident");
     if (plan.copy_h() * plan.in_stride_h > plan.in_h) reached.insert("planes with zeros");
     return true;
-  }
-
-  int compute_both(const ConvCase& c, std::uint64_t seed, const Activation& activation = {}) {
-    SCOPED_TRACE(c);
-    const ConvProblem p = integer_problem(geometry(c));
-    int taken = 0;
-    for (const bool transposed : {true, false}) taken += compute({p, transposed, seed, activation});
-    return taken;
   }
 };
 TYPED_TEST_SUITE(BlockedEmulation, Modes);

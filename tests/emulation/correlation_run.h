@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace adjoint::testing {
@@ -93,6 +95,25 @@ void expect_exact(const cuda::CorrelationPlan& plan, const CorrelationCall& call
   for (double& value : activated) value = operands.activate(static_cast<float>(value));
   expect_equal(out.data(), activated);
 }
+
+/// A wgmma kernel's tests.
+class CorrelationFixture : public ::testing::Test {
+ protected:
+  /// Tiles and ways through the kernel that the geometries have reached.
+  std::set<std::string> reached;
+
+  /// False where the kernels do not take the geometry.
+  virtual bool compute(const CorrelationCall& call) = 0;
+
+  /// How many of conv_transpose and conv they take.
+  int compute_both(const ConvCase& c, std::uint64_t seed, const Activation& activation = {}) {
+    SCOPED_TRACE(c);
+    const ConvProblem p = integer_problem(geometry(c));
+    int taken = 0;
+    for (const bool transposed : {true, false}) taken += compute({p, transposed, seed, activation});
+    return taken;
+  }
+};
 
 /// Between them they use every tile and every way through the kernels.
 inline std::vector<ConvCase> every_tile_cases() {

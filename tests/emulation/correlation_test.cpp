@@ -13,13 +13,9 @@ namespace adjoint::testing {
 namespace {
 
 template <class M>
-class CorrelationEmulation : public ::testing::Test {
+class CorrelationEmulation : public CorrelationFixture {
  protected:
-  /// Tiles and ways through the kernel that the geometries have reached.
-  std::set<std::string> reached;
-
-  /// False where the kernels do not take the geometry.
-  bool compute(const CorrelationCall& call) {
+  bool compute(const CorrelationCall& call) override {
     cuda::CorrelationPlan plan;
     if (!cuda::plan_correlation(call.geometry, call.transposed, M::kUnitElements, M::kSplit,
                                 {.gathers = call.seed % 4 != 0}, plan)) {
@@ -37,14 +33,6 @@ class CorrelationEmulation : public ::testing::Test {
     if (plan.halves()) reached.insert("halves");
     if (plan.weights_resident) reached.insert("resident");
     return true;
-  }
-
-  int compute_both(const ConvCase& c, std::uint64_t seed, const Activation& activation = {}) {
-    SCOPED_TRACE(c);
-    const ConvProblem p = integer_problem(geometry(c));
-    int taken = 0;
-    for (const bool transposed : {true, false}) taken += compute({p, transposed, seed, activation});
-    return taken;
   }
 };
 TYPED_TEST_SUITE(CorrelationEmulation, Modes);

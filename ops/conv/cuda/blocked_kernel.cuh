@@ -1,5 +1,5 @@
 // The tensor-core kernel of conv and conv_transpose for sm_90a that reads a copy of the input in channel blocks, which
-// pack_blocks_kernel makes; correlation_plan.h holds its schedule (`blocked`). Both operands of its products lie in
+// pack_operands_kernel makes; correlation_plan.h holds its schedule (`blocked`). Both operands of its products lie in
 // shared memory as the copy engine brought them: multipliers read, round and wait for nothing else. Where a group has
 // many channels and results, the copy costs less than every tile's reading, rounding and packing of its own.
 #pragma once

@@ -3,7 +3,6 @@
 #include <adjoint/ops/conv/cuda/hopper.h>
 #include <adjoint/ops/conv/cuda/kept_plans.h>
 
-#include <algorithm>
 #include <cstddef>
 
 namespace adjoint::cuda {
