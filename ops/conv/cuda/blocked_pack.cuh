@@ -3,6 +3,7 @@
 // stride, zeros where a block has no channel or a plane no position.
 #pragma once
 
+#include <adjoint/core/divider.h>
 #include <adjoint/ops/conv/correlation_plan.h>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
 #include <adjoint/ops/conv/cuda/correlation_pack.cuh>
@@ -11,69 +12,82 @@
 
 namespace adjoint::cuda::blocked {
 
-/// Blocks of threads: every period-th is the filter's, (chunk, column tile, part), as long as it has some, and the
-/// others are the input's, (kPackThreads positions of the copy's planes, a group's chunk). So the filter's latencies
-/// fall into the input's copies.
+/// Chunks that a thread copies a position of.
+inline constexpr int kChunksOfThread = 2;
+
+/// Blocks of threads: as long as the filter has some, every 2^log2_period-th is the filter's, (chunk, column tile,
+/// part), and the others are the input's, (kPackThreads positions of the copy's planes, kChunksOfThread chunks of a
+/// group). So the filter's latencies fall into the input's copies, and come early. Indices are taken apart without
+/// divisions, which would be most of the work.
 struct PackGrid {
-  int filter_parts;  // of a column tile
-  int filter;        // blocks
-  int period;
-  int chunks;  // of all groups
+  int filter, log2_period;
   std::int64_t blocks;
+  Divider filter_parts, filter_chunks;                 // parts of a column tile, chunks of the filter
+  Divider chunk_sets, group_sets;                      // sets of chunks, of all groups and of one
+  Divider image_positions, width, stride_h, stride_w;  // of the copy's planes together
 };
 
-/// A position of all channels of a group's chunk, which a thread reads before it writes any.
+/// One position, in the input's order, of some chunks of a group. A thread reads all channels of a chunk before it
+/// writes any.
 template <Arithmetic kArithmetic>
-__device__ __forceinline__ void pack_position(const CorrelationPlan& p,
+__device__ __forceinline__ void pack_position(const CorrelationPlan& p, const PackGrid& grid,
                                               const typename ArithmeticTraits<kArithmetic>::Element* x, uint4* copy,
-                                              std::int64_t index, int group, int chunk) {
+                                              int w, int group, int first_chunk) {
   using Traits = ArithmeticTraits<kArithmetic>;
   using T = typename Traits::Element;
   constexpr int kBlocks = kChunkUnits / 4, kChannels = 16 / sizeof(T);  // of a chunk, of a block
-  const int rows = p.copy_h(), columns = p.copy_w(), width = columns * p.in_stride_w;
-  const std::int64_t positions = static_cast<std::int64_t>(rows) * p.in_stride_h * width;  // of an image
-  const std::int64_t n = index / positions;
+  const std::int64_t n = grid.image_positions.split(w);
   if (n >= p.batch) return;
-  const auto position = static_cast<int>(index - n * positions);
-  const int h = position / width, w = position - h * width, first = chunk * kBlocks * kChannels;
+  const int h = grid.width.split(w);
+  const bool inside = h < p.in_h && w < p.in_w;
   const std::int64_t plane = static_cast<std::int64_t>(p.in_h) * p.in_w;
+  const int first = first_chunk * kBlocks * kChannels;
   const T* from =
       x + ((n * p.groups + group) * p.k_channels + first) * plane + static_cast<std::int64_t>(h) * p.in_w + w;
-  const int channels = h < p.in_h && w < p.in_w ? p.k_channels - first : 0;
-  T values[kBlocks][kChannels];
+  int plane_h = h, plane_w = w;
+  const int row = grid.stride_h.split(plane_h), column = grid.stride_w.split(plane_w);
+  const std::int64_t block_vectors = static_cast<std::int64_t>(p.copy_h()) * p.copy_w();
+  uint4* to = copy + (n * p.copy_blocks() + p.copy_block(group, plane_h, plane_w, first_chunk)) * block_vectors +
+              row * p.copy_w() + column;
+  const int end = min(first_chunk + kChunksOfThread, p.chunks);
+#pragma unroll 1
+  for (int chunk = first_chunk; chunk < end; ++chunk) {
+    const int channels = inside ? p.k_channels - chunk * kBlocks * kChannels : 0;
+    T values[kBlocks][kChannels];
 #pragma unroll
-  for (int c = 0; c < kBlocks * kChannels; ++c) {
-    values[c / kChannels][c % kChannels] = c < channels ? from[c * plane] : from_float<T>(0.0F);
-  }
-  const int row = h / p.in_stride_h, column = w / p.in_stride_w;
-  const int block = p.copy_block(group, h - row * p.in_stride_h, w - column * p.in_stride_w, chunk);
-  const std::int64_t block_vectors = static_cast<std::int64_t>(rows) * columns;
-  uint4* to = copy + (n * p.copy_blocks() + block) * block_vectors + row * columns + column;
+    for (int c = 0; c < kBlocks * kChannels; ++c) {
+      values[c / kChannels][c % kChannels] = c < channels ? from[c * plane] : from_float<T>(0.0F);
+    }
 #pragma unroll
-  for (int i = 0; i < kBlocks; ++i) {
-    uint4 units, tails;
-    pack_vector<Traits::kSplit>(values[i], units, tails);
-    to[i * block_vectors] = units;
-    if constexpr (Traits::kSplit) to[(kBlocks + i) * block_vectors] = tails;
+    for (int i = 0; i < kBlocks; ++i) {
+      uint4 units, tails;
+      pack_vector<Traits::kSplit>(values[i], units, tails);
+      to[i * block_vectors] = units;
+      if constexpr (Traits::kSplit) to[(kBlocks + i) * block_vectors] = tails;
+    }
+    from += kBlocks * kChannels * plane;
+    to += p.box_blocks * block_vectors;
   }
 }
 
 template <Arithmetic kArithmetic>
 __global__ void __launch_bounds__(correlation::kPackThreads)
-    pack_operands_kernel(const __grid_constant__ CorrelationPlan p, const PackGrid grid, const void* filter,
-                         std::uint32_t* filter_blocks, const typename ArithmeticTraits<kArithmetic>::Element* x,
-                         uint4* copy) {
-  const int index = static_cast<int>(blockIdx.x), part = index / grid.period;
-  if (part < grid.filter && index == part * grid.period) {
-    const int tile = part / grid.filter_parts;
+    pack_operands_kernel(const __grid_constant__ CorrelationPlan p, const __grid_constant__ PackGrid grid,
+                         const void* filter, std::uint32_t* filter_blocks,
+                         const typename ArithmeticTraits<kArithmetic>::Element* x, uint4* copy) {
+  const int index = static_cast<int>(blockIdx.x);
+  int part = index >> grid.log2_period;
+  if (part < grid.filter && index == part << grid.log2_period) {
+    int chunk = grid.filter_parts.split(part);
+    const int column_tile = grid.filter_chunks.split(chunk);
     correlation::pack_filter<kArithmetic>(p, filter, filter_blocks,
-                                          {tile % p.chunks, tile / p.chunks, part % grid.filter_parts,
-                                           grid.filter_parts});
+                                          {chunk, column_tile, part, static_cast<int>(grid.filter_parts.divisor())});
     return;
   }
-  const int item = index - min(part + 1, grid.filter), place = item / grid.chunks, chunk = item % grid.chunks;
-  pack_position<kArithmetic>(p, x, copy, static_cast<std::int64_t>(place) * correlation::kPackThreads + threadIdx.x,
-                             chunk / p.chunks, chunk % p.chunks);
+  int set = index - min(part + 1, grid.filter);
+  const int place = grid.chunk_sets.split(set) * correlation::kPackThreads + static_cast<int>(threadIdx.x);
+  const int group = grid.group_sets.split(set);
+  pack_position<kArithmetic>(p, grid, x, copy, place, group, set * kChunksOfThread);
 }
 
 }  // namespace adjoint::cuda::blocked

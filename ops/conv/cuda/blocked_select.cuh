@@ -35,13 +35,23 @@ Kernel select_kernel(const CorrelationPlan& plan) {
 /// Of pack_operands_kernel.
 inline PackGrid pack_grid(const CorrelationPlan& plan) {
   const dim3 filter = correlation::pack_grid(plan);
-  const std::int64_t positions = plan.batch * plan.copy_h() * plan.in_stride_h * plan.copy_w() * plan.in_stride_w;
+  const std::int64_t width = std::int64_t{plan.copy_w()} * plan.in_stride_w;
+  const std::int64_t positions = width * plan.copy_h() * plan.in_stride_h,
+                     group_sets = ceil_div(plan.chunks, kChunksOfThread);
+  const auto divider = [](std::int64_t divisor) { return Divider(static_cast<std::uint32_t>(divisor)); };
   PackGrid grid{};
-  grid.filter_parts = static_cast<int>(filter.z);
   grid.filter = static_cast<int>(filter.x * filter.y * filter.z);
-  grid.chunks = plan.groups * plan.chunks;
-  grid.blocks = grid.filter + ceil_div(positions, std::int64_t{correlation::kPackThreads}) * grid.chunks;
-  grid.period = grid.blocks >= 2 * grid.filter ? 2 : 1;
+  grid.blocks = grid.filter +
+                ceil_div(plan.batch * positions, std::int64_t{correlation::kPackThreads}) * plan.groups * group_sets;
+  grid.log2_period = grid.blocks >= 2 * grid.filter ? 1 : 0;
+  grid.filter_parts = divider(filter.z);
+  grid.filter_chunks = divider(filter.x);
+  grid.chunk_sets = divider(plan.groups * group_sets);
+  grid.group_sets = divider(group_sets);
+  grid.image_positions = divider(positions);
+  grid.width = divider(width);
+  grid.stride_h = divider(plan.in_stride_h);
+  grid.stride_w = divider(plan.in_stride_w);
   return grid;
 }
 

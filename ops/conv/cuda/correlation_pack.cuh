@@ -69,14 +69,17 @@ __device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const v
   const std::int64_t n_stride = plan.transposed ? taps : plan.k_channels * taps;
   const int slots = 4 * plan.tile_columns, threads = static_cast<int>(blockDim.x),
             thread = static_cast<int>(threadIdx.x);
-  const int at_once = slots < threads ? slots : threads;
-  for (int slot = block.part * at_once + thread % at_once; slot < slots; slot += block.parts * at_once) {
+  // Both are powers of two; a division takes longer than the reads.
+  const int log2_at_once = 31 - __clz(slots < threads ? slots : threads), at_once = 1 << log2_at_once;
+  const int first_slot = block.part * at_once + (thread & (at_once - 1)), row = thread >> log2_at_once,
+            rows = threads >> log2_at_once;
+  for (int slot = first_slot; slot < slots; slot += block.parts * at_once) {
     const CorrelationColumn column = correlation_column(plan, work, slot / 4);
     const std::int64_t pair =
         work.group * std::int64_t{plan.k_channels} * plan.n_channels * taps + column.channel * n_stride;
     for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) {
       const CorrelationPass& pass = plan.passes[i];
-      for (int s = pass.first_step + thread / at_once; s < pass.end_step; s += threads / at_once) {
+      for (int s = pass.first_step + row; s < pass.end_step; s += rows) {
         const CorrelationColumns range = correlation_columns(plan, plan.steps[s]);
         const int within = slot / 4 - range.first;
         if (within < 0 || within >= range.count) continue;
