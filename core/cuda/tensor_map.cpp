@@ -22,12 +22,12 @@ decltype(&cuTensorMapEncodeTiled) encode_function() {
   return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
 }
 
-CUtensorMapDataType data_type(DType dtype) {
-  switch (dtype) {
+CUtensorMapDataType data_type(const TensorMapLayout& layout) {
+  switch (layout.dtype) {
     case kBFloat16: return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
     case kFloat16: return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
     case kFloat64: return CU_TENSOR_MAP_DATA_TYPE_FLOAT64;
-    default: return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    default: return layout.rounds_to_tf32 ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
   }
 }
 
@@ -46,9 +46,10 @@ TensorMap encode_tensor_map(const TensorMapLayout& layout) {
   TensorMap map;
   static_assert(sizeof(map) == sizeof(CUtensorMap) && alignof(TensorMap) >= alignof(CUtensorMap));
   const CUresult status =
-      encode(reinterpret_cast<CUtensorMap*>(&map), data_type(layout.dtype), kTensorMapAxes,
-             const_cast<void*>(layout.data), extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      encode(reinterpret_cast<CUtensorMap*>(&map), data_type(layout), kTensorMapAxes, const_cast<void*>(layout.data),
+             extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+             layout.swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   ADJOINT_CHECK(status == CUDA_SUCCESS,
                 "cuda: the driver must take a tensor map's layout; got error {}; report it as a fault of the library",
                 static_cast<int>(status));

@@ -22,6 +22,9 @@ struct TensorMapLayout {
   std::int64_t extents[kTensorMapAxes];
   std::int64_t strides[kTensorMapAxes];  // elements, but the innermost's: bytes must be multiples of 16
   std::int32_t box[kTensorMapAxes];      // at most 256; the innermost's bytes a multiple of 16
+  /// Whether float32 arrives rounded to tf32, ties to even; and whether 16-byte chunks are exchanged as wgmma's
+  /// 128-byte swizzle wants them, which asks for boxes of 128 bytes along the innermost axis.
+  bool rounds_to_tf32 = false, swizzled = false;
 };
 
 /// Throws Error where the driver refuses the layout, or knows no tensor maps.

@@ -1,6 +1,8 @@
 // The emulated copy engine: boxes of a tensor, element by element.
 #include <adjoint/tests/emulation/tensor_map.h>
 
+#include <adjoint/core/cuda/ptx.cuh>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -17,7 +19,15 @@ void check(const cuda::TensorMapLayout& layout) {
     valid = valid && layout.extents[i] >= 1 && layout.box[i] >= 1 && layout.box[i] <= 256;
     if (i > 0) valid = valid && layout.strides[i] * size % 16 == 0;
   }
+  valid = valid && (!layout.swizzled || layout.box[0] * size == 128);
   if (!valid) throw std::runtime_error("emulated tensor map: a layout that the driver refuses");
+}
+
+void round_to_tf32(unsigned char* place) {
+  float value = 0;
+  std::memcpy(&value, place, sizeof(value));
+  const std::uint32_t bits = cuda::ptx::round_to_tf32(value);
+  std::memcpy(place, &bits, sizeof(bits));
 }
 
 }  // namespace
@@ -43,7 +53,7 @@ int copy_box(unsigned char* to, const cuda::TensorMapLayout& layout, const std::
   }
   std::int64_t elements = 1;
   for (const std::int32_t extent : layout.box) elements *= extent;
-  for (std::int64_t i = 0; i < elements; ++i, to += size) {
+  for (std::int64_t i = 0; i < elements; ++i) {
     std::int64_t rest = i, at = 0;
     bool inside = true;
     for (std::size_t axis = 0; axis < cuda::kTensorMapAxes; ++axis) {
@@ -52,11 +62,14 @@ int copy_box(unsigned char* to, const cuda::TensorMapLayout& layout, const std::
       inside = inside && place >= 0 && place < layout.extents[axis];
       at += place * (axis == 0 ? 1 : layout.strides[axis]);
     }
+    const std::size_t byte = static_cast<std::size_t>(i) * size;
+    unsigned char* const place = to + (layout.swizzled ? byte ^ (byte >> 7 & 7) << 4 : byte);
     if (inside) {
-      std::memcpy(to, static_cast<const unsigned char*>(layout.data) + at * static_cast<std::int64_t>(size), size);
+      std::memcpy(place, static_cast<const unsigned char*>(layout.data) + at * static_cast<std::int64_t>(size), size);
     } else {
-      std::memset(to, 0, size);
+      std::memset(place, 0, size);
     }
+    if (layout.rounds_to_tf32) round_to_tf32(place);
   }
   return static_cast<int>(elements * static_cast<std::int64_t>(size));
 }

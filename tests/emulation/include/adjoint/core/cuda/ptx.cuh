@@ -148,7 +148,9 @@ inline void bulk_copy(std::uint32_t dst, const void* src, int bytes, std::uint32
 }
 inline void tensor_copy(std::uint32_t dst, const TensorMap* map, const int (&at)[kTensorMapAxes],
                         std::uint32_t barrier) {
-  if (dst % 128 != 0) throw std::runtime_error("emulated cp.async.bulk.tensor: unaligned");
+  if (dst % (emulation::decode_tensor_map(*map).swizzled ? 1024 : 128) != 0) {
+    throw std::runtime_error("emulated cp.async.bulk.tensor: unaligned");
+  }
   std::vector<int> first(std::begin(at), std::end(at));
   emulation::later([to = emulation::shared_pointer(dst), layout = emulation::decode_tensor_map(*map), first,
                     state = &emulation::mbarrier(barrier)] {
