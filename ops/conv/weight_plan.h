@@ -11,8 +11,10 @@
 // ordered by tap within a block of channels: neighbouring rows are neighbouring channels. The number of splits depends
 // on the shape alone, and partial sums are added in order.
 //
-// Two kernels share this walk: weight_kernel.cuh (mma.sync, sm_80 and later) and weight_wgmma_kernel.cuh (wgmma,
-// sm_90a), each with tiles of its own.
+// Three kernels share this walk: weight_kernel.cuh (mma.sync, sm_80 and later), weight_wgmma_kernel.cuh (wgmma, sm_90a)
+// and weight_boxes_kernel.cuh, whose stages the copy engine brings (`boxes`). A box is the image as it lies, line by
+// line of all of the block's channels, not split by the stride: positions are a stride apart. Where the stride is even,
+// neighbouring taps are neighbouring rows, so that a fragment's values lie in different banks all the same.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -23,6 +25,7 @@
 namespace adjoint::cuda {
 
 inline constexpr int kMaxTapBlocks = 256;
+inline constexpr int kMaxWeightResidues = 4;
 
 /// The tile shapes that are compiled; eight warps share a tile.
 struct WeightTile {
@@ -44,7 +47,7 @@ inline constexpr int kMaxWeightStages = 8;  // in shared memory
 /// The taps of a block's rows, and where its stage of the image begins.
 struct WeightTapBlock {
   std::int32_t first_tap, taps;
-  std::int32_t h_base, w_base;  // relative to the tile's first position, in units of stride
+  std::int32_t h_base, w_base;  // relative to the tile's first position, in units of stride; of a box, in elements
   std::int32_t first_plane_h, first_plane_w;
 };
 
@@ -65,6 +68,13 @@ struct WeightPlan {
   std::int32_t tap_blocks, column_blocks;
   std::int32_t planes_h, planes_w, rows, cols;  // of a channel's stage, each image
   std::int32_t image_pitch, feature_pitch;      // elements from one channel of a stage to the next
+  bool boxes;
+  std::int32_t row_taps;    // neighbours that are neighbouring rows
+  std::int32_t log2_box_w;  // boxes: of the pieces in which rows of the image come; 0 where they come whole
+  // Boxes: rows of channels so many apart begin at the same place between multiples of 16 bytes. A block's channels are
+  // staged in as many boxes, and are its rows in that order.
+  std::int32_t residues;
+  std::int32_t quad_offsets[5];  // wgmma: weight_position_offset() of four units, eight, and so on; 0 beyond a stage
   std::int32_t smem_stages;
   WeightTapBlock tap_block[kMaxTapBlocks];
 
@@ -74,6 +84,26 @@ struct WeightPlan {
   ADJOINT_HD std::int64_t blocks_per_split() const {
     return std::int64_t{groups} * channel_blocks * tap_blocks * column_blocks;
   }
+  /// Elements of a line of a box, all of its channels; of all of its lines.
+  ADJOINT_HD std::int32_t line_elements() const { return block_channels / residues * cols; }
+  ADJOINT_HD std::int32_t box_elements() const { return rows * line_elements() << log2_tile_n; }
+  /// Boxes: a block's channel in the order of boxes, and the other way round.
+  ADJOINT_HD std::int32_t staged_channel(std::int32_t channel) const {
+    return residues == 1 ? channel : channel % residues * (block_channels / residues) + channel / residues;
+  }
+  ADJOINT_HD std::int32_t channel_staged(std::int32_t place) const {
+    const std::int32_t in_box = block_channels / residues;
+    return residues == 1 ? place : place % in_box * residues + place / in_box;
+  }
+  /// Boxes: elements from a multiple of 16 bytes to the row of a channel.
+  ADJOINT_HD std::int32_t row_shift(std::int32_t channel) const {
+    return residues == 1 ? 0
+                         : static_cast<std::int32_t>(std::int64_t{channel % residues} * image_w % (4 * unit_elements));
+  }
+  /// Boxes: positions in a line of 128 bytes of features.
+  ADJOINT_HD std::int32_t line_positions() const { return 32 * unit_elements; }
+  /// Boxes: whether such a line is several rows of a plane, all of it.
+  ADJOINT_HD bool joins_rows() const { return 1 << log2_tile_w < line_positions(); }
 };
 
 /// One block's part of the product.
@@ -81,14 +111,16 @@ struct WeightWork {
   std::int32_t group, first_channel, tap_block, first_column;
 };
 
+/// `block` is below 2^31; 32-bit divisions take a tenth of the time.
 ADJOINT_HD inline WeightWork weight_work(const WeightPlan& p, std::int64_t block) {
+  const auto columns = static_cast<std::uint32_t>(p.column_blocks), taps = static_cast<std::uint32_t>(p.tap_blocks);
+  const auto channels = static_cast<std::uint32_t>(p.channel_blocks), index = static_cast<std::uint32_t>(block);
+  const std::uint32_t rows = index / columns, channel = rows / taps, group = channel / channels;
   WeightWork work;
-  work.first_column = static_cast<std::int32_t>(block % p.column_blocks) * p.tile_columns;
-  block /= p.column_blocks;
-  work.tap_block = static_cast<std::int32_t>(block % p.tap_blocks);
-  block /= p.tap_blocks;
-  work.first_channel = static_cast<std::int32_t>(block % p.channel_blocks) * p.block_channels;
-  work.group = static_cast<std::int32_t>(block / p.channel_blocks);
+  work.first_column = static_cast<std::int32_t>(index - rows * columns) * p.tile_columns;
+  work.tap_block = static_cast<std::int32_t>(rows - channel * taps);
+  work.first_channel = static_cast<std::int32_t>(channel - group * channels) * p.block_channels;
+  work.group = static_cast<std::int32_t>(group);
   return work;
 }
 
@@ -101,8 +133,9 @@ struct WeightRow {
 ADJOINT_HD inline WeightRow weight_row(const WeightPlan& p, const WeightWork& work, std::int32_t row) {
   const WeightTapBlock& taps = p.tap_block[work.tap_block];
   WeightRow result;
-  const std::int32_t tap = row / p.block_channels;
-  result.channel = row - tap * p.block_channels;
+  const std::int32_t together = p.block_channels * p.row_taps, first = row / together, rest = row - first * together;
+  const std::int32_t place = rest / p.row_taps, tap = first * p.row_taps + rest - place * p.row_taps;
+  result.channel = p.channel_staged(place);
   result.tap = taps.first_tap + tap;
   result.valid = tap < taps.taps && work.first_channel + result.channel < p.image_channels;
   return result;
@@ -117,6 +150,11 @@ ADJOINT_HD inline std::int32_t weight_row_offset(const WeightPlan& p, const Weig
   const WeightTapBlock& taps = p.tap_block[work.tap_block];
   const std::int64_t h = static_cast<std::int64_t>(row.tap / p.kernel_w) * p.dilation_h - p.padding_h;
   const std::int64_t w = static_cast<std::int64_t>(row.tap % p.kernel_w) * p.dilation_w - p.padding_w;
+  if (p.boxes) {
+    return row.channel % p.residues * p.box_elements() +
+           static_cast<std::int32_t>(h - taps.h_base) * p.line_elements() + row.channel / p.residues * p.cols +
+           static_cast<std::int32_t>(w - taps.w_base) + p.row_shift(row.channel);
+  }
   const std::int32_t offset_h = weight_floor_div(h, p.stride_h), offset_w = weight_floor_div(w, p.stride_w);
   const auto plane_h = static_cast<std::int32_t>(h - static_cast<std::int64_t>(offset_h) * p.stride_h);
   const auto plane_w = static_cast<std::int32_t>(w - static_cast<std::int64_t>(offset_w) * p.stride_w);
@@ -129,7 +167,9 @@ ADJOINT_HD inline std::int32_t weight_row_offset(const WeightPlan& p, const Weig
 ADJOINT_HD inline std::int32_t weight_position_offset(const WeightPlan& p, std::int32_t position) {
   const std::int32_t w = position & ((1 << p.log2_tile_w) - 1);
   const std::int32_t h = (position >> p.log2_tile_w) & ((1 << p.log2_tile_h) - 1);
-  return (position >> (p.log2_tile_w + p.log2_tile_h)) * p.image_stage() + h * p.cols + w;
+  const std::int32_t n = position >> (p.log2_tile_w + p.log2_tile_h);
+  if (p.boxes) return (n * p.rows + h * p.stride_h) * p.line_elements() + w * p.stride_w;
+  return n * p.image_stage() + h * p.cols + w;
 }
 
 /// A vector of a channel's stage: its place there, and in the image, counted from the first image, row and column that
@@ -172,24 +212,10 @@ ADJOINT_HD inline std::int32_t wgmma_feature_place(const WeightPlan& p, std::int
   return ((byte >> 7) * p.tile_columns + column) * 128 + ((byte & 127) ^ (column & 7) << 4);
 }
 
-/// Where an element of the filter is among the blocks' sums.
-struct WeightPlace {
-  std::int64_t block;
-  std::int32_t row, column;
-};
-
-ADJOINT_HD inline WeightPlace weight_place(const WeightPlan& p, std::int32_t group, std::int32_t feature_channel,
-                                           std::int32_t image_channel, std::int32_t tap) {
-  const std::int32_t channel_block = image_channel / p.block_channels, tap_block = tap / p.tap_block[0].taps;
-  const std::int32_t column_block = feature_channel / p.tile_columns;
-  WeightPlace place;
-  place.block =
-      ((std::int64_t{group} * p.channel_blocks + channel_block) * p.tap_blocks + tap_block) * p.column_blocks +
-      column_block;
-  place.row =
-      (tap - tap_block * p.tap_block[0].taps) * p.block_channels + image_channel - channel_block * p.block_channels;
-  place.column = feature_channel - column_block * p.tile_columns;
-  return place;
+/// The row of a block's channel and tap, both counted from its first.
+ADJOINT_HD inline std::int32_t weight_row_index(const WeightPlan& p, std::int32_t channel, std::int32_t tap) {
+  const std::int32_t together = tap / p.row_taps;
+  return (together * p.block_channels + p.staged_channel(channel)) * p.row_taps + tap - together * p.row_taps;
 }
 
 /// Where a stage's positions begin.
@@ -198,7 +224,7 @@ struct WeightStage {
   std::int32_t h, w;
 };
 
-/// `stage` is below 2^31; 32-bit divisions take a tenth of the time.
+/// `stage` is below 2^31, too.
 ADJOINT_HD inline WeightStage weight_stage(const WeightPlan& p, std::int64_t stage) {
   const auto rest = static_cast<std::uint32_t>(stage);
   const auto tiles_w = static_cast<std::uint32_t>(p.tiles_w), tiles_h = static_cast<std::uint32_t>(p.tiles_h);
@@ -229,7 +255,8 @@ ADJOINT_HD inline std::int32_t wgmma_feature_bytes(const WeightPlan& p, bool spl
   return p.tile_columns * (split ? 8 : 4 / p.unit_elements) << p.log2_positions();
 }
 ADJOINT_HD inline std::int32_t wgmma_stage_bytes(const WeightPlan& p, bool split) {
-  const std::int32_t image = p.block_channels * p.image_pitch * (4 / p.unit_elements);
+  const std::int32_t image =
+      (p.boxes ? p.residues * p.box_elements() : p.block_channels * p.image_pitch) * (4 / p.unit_elements);
   return wgmma_feature_bytes(p, split) + ((image + 1023) & ~1023);
 }
 

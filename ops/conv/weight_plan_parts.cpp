@@ -9,14 +9,6 @@ namespace {
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
 constexpr std::int64_t kMaxPlane = std::int64_t{1} << 31;  // and filter
 
-struct Range {
-  std::int64_t low = std::numeric_limits<std::int64_t>::max(), high = std::numeric_limits<std::int64_t>::min();
-  void add(std::int64_t value) {
-    low = std::min(low, value);
-    high = std::max(high, value);
-  }
-};
-
 }  // namespace
 
 bool supported(const ConvGeometry& g) {
@@ -36,6 +28,7 @@ void set_geometry(const ConvGeometry& g, int unit_elements, WeightPlan& p) {
   p.groups = narrow(g.groups);
   p.batch = g.batch;
   p.unit_elements = unit_elements;
+  p.row_taps = p.residues = 1;
   p.image_channels = narrow(g.image_channels_per_group());
   p.feature_channels = narrow(g.feature_channels_per_group());
   p.image_h = narrow(g.image[0]);

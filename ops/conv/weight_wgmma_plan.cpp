@@ -1,7 +1,9 @@
 // Chooses blocks, stages and splits of conv_weight's wgmma kernels by a model of their clocks.
+#include <adjoint/ops/conv/weight_boxes_plan.h>
 #include <adjoint/ops/conv/weight_plan_parts.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 namespace adjoint::cuda {
@@ -18,9 +20,13 @@ double wide(std::int64_t value) { return static_cast<double>(value); }
 
 /// The ring takes what shared memory there is. Items' rows and columns are packed in 16 bits each.
 bool build_stage(WeightPlan& p, std::int32_t taps_per_block, bool split) {
-  if (!build_tap_blocks(p, taps_per_block)) return false;
-  if (p.image_stage() << p.log2_tile_n > kMaxItems) return false;
-  if (p.rows * p.stride_h + p.planes_h > 0xffff || p.cols * p.stride_w + p.planes_w > 0xffff) return false;
+  if (p.boxes) {
+    if (!build_box_blocks(p, taps_per_block)) return false;
+  } else {
+    if (!build_tap_blocks(p, taps_per_block)) return false;
+    if (p.image_stage() << p.log2_tile_n > kMaxItems) return false;
+    if (p.rows * p.stride_h + p.planes_h > 0xffff || p.cols * p.stride_w + p.planes_w > 0xffff) return false;
+  }
   for (p.smem_stages = kMaxWeightStages; p.smem_stages >= kLeastStages; --p.smem_stages) {
     if (wgmma_weight_smem_bytes(p, split) <= kSmemBytes) return true;
   }
@@ -79,7 +85,7 @@ struct Search {
 
   /// Whole waves of blocks, as many as serve best.
   void try_splits() {
-    const double stage = stage_clocks(candidate, split);
+    const double stage = candidate.boxes ? box_stage_clocks(candidate, split) : stage_clocks(candidate, split);
     const std::int64_t blocks = candidate.blocks_per_split();
     std::int64_t before = 0;
     for (std::int64_t waves = 1; waves <= 4; ++waves) {
@@ -106,8 +112,9 @@ struct Search {
       before = per_block;
       const std::int32_t most = std::min(candidate.tile_rows / per_block, candidate.image_channels);
       std::int64_t channels = ceil_div(candidate.image_channels, ceil_div(candidate.image_channels, most));
-      // Eight neighbouring channels a fragment read without bank conflicts.
-      if (ceil_div(channels, 8) * 8 <= candidate.tile_rows / per_block) channels = ceil_div(channels, 8) * 8;
+      // Eight neighbouring channels a fragment read without bank conflicts, in each box.
+      const std::int64_t together = 8 * candidate.residues, rounded = ceil_div(channels, together) * together;
+      if (rounded <= candidate.tile_rows / per_block) channels = rounded;
       candidate.block_channels = static_cast<std::int32_t>(channels);
       candidate.channel_blocks = static_cast<std::int32_t>(ceil_div(candidate.image_channels, channels));
       if (build_stage(candidate, per_block, split)) try_splits();
@@ -117,29 +124,27 @@ struct Search {
   void try_stages() {
     const int log2_least_w = candidate.unit_elements == 1 ? 2 : 3;  // positions of half an instruction's depth
     for (const int log2_positions : {5, 6, 7}) {
-      if (1 << log2_positions < wgmma_weight_positions(candidate.tile_columns, candidate.unit_elements)) continue;
+      const int least = candidate.boxes ? candidate.line_positions()
+                                        : wgmma_weight_positions(candidate.tile_columns, candidate.unit_elements);
+      if (1 << log2_positions < least) continue;
       for (int w = log2_positions; w >= log2_least_w; --w) {  // of equals the widest, which takes fewer instructions
         for (int h = 0; h <= log2_positions - w; ++h) {
           set_tile(candidate, log2_positions - w - h, h, w);
-          if (candidate.stages < kMaxStages) try_blocks();
+          if (candidate.stages < kMaxStages && (!candidate.boxes || tile_takes_boxes(candidate))) try_blocks();
         }
       }
     }
   }
 };
 
-}  // namespace
-
-std::int64_t wgmma_weight_smem_bytes(const WeightPlan& p, bool split) {
-  return std::int64_t{wgmma_stage_bytes(p, split)} * p.smem_stages +
-         std::int64_t{8} * (p.image_stage() << p.log2_tile_n);
-}
-
-bool plan_wgmma_weight(const ConvGeometry& g, int unit_elements, bool split, WeightPlan& plan, WeightTile only) {
+/// The best plan of all tiles, or of `only`.
+bool search(const ConvGeometry& g, int unit_elements, bool split, bool boxes, WeightTile only, WeightPlan& plan) {
   if (!supported(g)) return false;
   Search search{.split = split, .candidate = {}, .plan = plan};
   WeightPlan& candidate = search.candidate;
   set_geometry(g, unit_elements, candidate);
+  candidate.boxes = boxes;
+  if (boxes && !rows_take_boxes(candidate)) return false;
   for (const WeightTile& tile : kWgmmaWeightTiles) {
     if (split && !wgmma_weight_splits(tile)) continue;
     if (only.rows != 0 && (tile.rows != only.rows || tile.columns != only.columns)) continue;
@@ -148,7 +153,27 @@ bool plan_wgmma_weight(const ConvGeometry& g, int unit_elements, bool split, Wei
     candidate.column_blocks = static_cast<std::int32_t>(ceil_div(candidate.feature_channels, tile.columns));
     search.try_stages();
   }
-  return search.best < std::numeric_limits<double>::infinity();
+  if (search.best == std::numeric_limits<double>::infinity()) return false;
+  for (int i = 0; i < static_cast<int>(std::size(plan.quad_offsets)); ++i) {
+    const std::int32_t position = 4 * unit_elements << i;
+    plan.quad_offsets[i] = position < 1 << plan.log2_positions() ? weight_position_offset(plan, position) : 0;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::int64_t wgmma_weight_smem_bytes(const WeightPlan& p, bool split) {
+  return std::int64_t{wgmma_stage_bytes(p, split)} * p.smem_stages +
+         (p.boxes ? 0 : std::int64_t{8} * (p.image_stage() << p.log2_tile_n));
+}
+
+bool plan_wgmma_weight(const ConvGeometry& g, int unit_elements, bool split, WeightPlan& plan, WeightTile only) {
+  return search(g, unit_elements, split, false, only, plan);
+}
+
+bool plan_boxed_weight(const ConvGeometry& g, int unit_elements, bool split, WeightPlan& plan, WeightTile only) {
+  return search(g, unit_elements, split, true, only, plan);
 }
 
 }  // namespace adjoint::cuda

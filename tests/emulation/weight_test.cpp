@@ -1,6 +1,9 @@
 // conv_weight's tensor-core kernels on the emulator: exact on small integers in every arithmetic and at any address.
 #include <adjoint/tests/emulation/kernel_run.h>
+#include <adjoint/tests/emulation/tensor_map.h>
 #include <cuda_runtime.h>
+#include <adjoint/ops/conv/cuda/weight_add_splits.cuh>
+#include <adjoint/ops/conv/cuda/weight_boxes_select.cuh>
 #include <adjoint/ops/conv/cuda/weight_select.cuh>
 #include <adjoint/ops/conv/cuda/weight_wgmma_select.cuh>
 
@@ -19,6 +22,16 @@ class WeightEmulation : public ::testing::Test {
  protected:
   using T = typename M::Element;
 
+  static void add_splits(const cuda::WeightPlan& plan, std::uint64_t seed, const std::vector<float>& partial,
+                         T* filter) {
+    const cuda::weight::AddGrid grid = cuda::weight::add_grid(plan);
+    emulation::run({.grid = {static_cast<unsigned>(grid.blocks)},
+                    .block = {static_cast<unsigned>(cuda::weight::kAddThreads)},
+                    .seed = seed,
+                    .smem_bytes = grid.smem_bytes},
+                   [&] { cuda::weight::add_splits_kernel<T>(plan, grid, partial.data(), filter); });
+  }
+
   template <class Kernel>
   static void compute(const ConvCase& c, std::uint64_t seed, const cuda::WeightPlan& plan, Kernel kernel, bool wgmma) {
     const ConvProblem p = integer_problem(geometry(c));
@@ -35,9 +48,47 @@ class WeightEmulation : public ::testing::Test {
                     .smem_bytes = static_cast<std::size_t>(wgmma ? cuda::wgmma_weight_smem_bytes(plan, M::kSplit)
                                                                  : cuda::weight_smem_bytes(plan))},
                    [&] { kernel(plan, operands); });
-    emulation::run({.grid = {1}, .block = {32}, .seed = seed},
-                   [&] { cuda::weight::add_splits_kernel<T>(plan, partial.data(), out.data()); });
+    add_splits(plan, seed, partial, out.data());
     expect_equal(out.data(), oracle::conv_weight(p.geometry, p.image, p.feature));
+  }
+
+  /// By boxes where both offsets are multiples of 16 bytes, else element by element.
+  static bool compute_boxes(const ConvCase& c, std::uint64_t seed, cuda::WeightTile tile, std::size_t offset) {
+    SCOPED_TRACE(c);
+    SCOPED_TRACE(::testing::Message() << "tile " << tile.rows << " x " << tile.columns << ", offset " << offset);
+    cuda::WeightPlan plan;
+    if (!cuda::plan_boxed_weight(geometry(c), M::kUnitElements, M::kSplit, plan, tile)) return false;
+    if (seed % 2 == 0) {  // so that the ring of stages turns
+      plan.splits = 1;
+      plan.stages_per_split = plan.stages;
+    }
+    const ConvProblem p = integer_problem(geometry(c));
+    Operand<T> image(p.image, offset), feature(p.feature, 0);
+    Operand<T> out(std::vector<double>(p.filter.size(), std::numeric_limits<double>::quiet_NaN()), 0);
+    std::vector<float> partial(static_cast<std::size_t>(cuda::weight_workspace_bytes(plan) / 4));
+    cuda::weight::BoxOperands operands{.image_maps = {},
+                                       .feature_map = {},
+                                       .image = image.data(),
+                                       .feature = feature.data(),
+                                       .partial = partial.data(),
+                                       .aligned = offset * sizeof(T) % 16 == 0};
+    if (operands.aligned) {
+      for (std::int32_t residue = 0; residue < plan.residues; ++residue) {
+        operands.image_maps[residue] =
+            emulation::encode_tensor_map(cuda::weight_image_layout(plan, image.data(), M::kDType, M::kSplit, residue));
+      }
+      operands.feature_map =
+          emulation::encode_tensor_map(cuda::weight_feature_layout(plan, feature.data(), M::kDType, M::kSplit));
+    }
+    const auto kernel = cuda::weight::select_boxes_kernel<M::kArithmetic>(plan);
+    emulation::run({.grid = {static_cast<unsigned>(plan.blocks_per_split() * plan.splits)},
+                    .block = {static_cast<unsigned>(cuda::weight::kBoxesThreads)},
+                    .seed = seed,
+                    .smem_bytes = static_cast<std::size_t>(cuda::wgmma_weight_smem_bytes(plan, M::kSplit))},
+                   [&] { kernel(plan, operands); });
+    add_splits(plan, seed, partial, out.data());
+    expect_equal(out.data(), oracle::conv_weight(p.geometry, p.image, p.feature));
+    return true;
   }
 
   static bool compute(const ConvCase& c, std::uint64_t seed) {
@@ -96,6 +147,51 @@ TYPED_TEST(WeightEmulation, WgmmaIsExactAtAnyStrideAndAlignment) {
                                        .padding = {0, stride / 2}},
                                       offset, {}));
     }
+  }
+}
+
+/// Rows of both operands begin at multiples of 16 bytes.
+ConvCase aligned_line(std::int64_t stride) {
+  return {.name = "stride" + std::to_string(stride),
+          .batch = 2,
+          .in_channels = 9,
+          .out_channels = 10,
+          .input = {2, 64},
+          .kernel = {2, stride == 1 ? 3 : 2 * stride},
+          .stride = {1, stride},
+          .padding = {0, (stride + 1) / 2},
+          .output_padding = {0, stride == 1 ? 0 : stride % 2}};
+}
+/// Rows of the image begin at multiples of 16 bytes every other time, of halves every fourth time.
+const ConvCase kShiftedRows{
+    .name = "shifted_rows", .batch = 2, .in_channels = 12, .out_channels = 40, .input = {1, 64}, .kernel = {1, 3}};
+const ConvCase kSmallPlanes{.name = "small_planes",
+                            .batch = 3,
+                            .in_channels = 20,
+                            .out_channels = 12,
+                            .groups = 2,
+                            .input = {8, 8},
+                            .kernel = {4, 4},
+                            .stride = {2, 2},
+                            .padding = {1, 1}};
+
+TYPED_TEST(WeightEmulation, BoxesAreExactAtAnyStrideAndAlignment) {
+  for (const std::int64_t stride : {1, 2, 3, 4, 8}) {
+    for (const std::size_t offset : {0, 1}) {
+      EXPECT_TRUE(this->compute_boxes(aligned_line(stride), offset + 2, {}, offset));
+    }
+  }
+  EXPECT_TRUE(this->compute_boxes(kSmallPlanes, 2, {}, 0));
+  EXPECT_TRUE(this->compute_boxes(kSmallPlanes, 3, {}, 3));
+  EXPECT_TRUE(this->compute_boxes(kShiftedRows, 2, {}, 0));
+  EXPECT_TRUE(this->compute_boxes(kShiftedRows, 3, {}, 1));
+}
+
+TYPED_TEST(WeightEmulation, BoxesAreExactInEveryTile) {
+  for (const cuda::WeightTile tile : cuda::kWgmmaWeightTiles) {
+    if (TypeParam::kSplit && !cuda::wgmma_weight_splits(tile)) continue;
+    EXPECT_TRUE(this->compute_boxes(kSmallPlanes, 4, tile, 0));
+    EXPECT_TRUE(this->compute_boxes(aligned_line(1), 5, tile, 0));
   }
 }
 

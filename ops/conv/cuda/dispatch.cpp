@@ -25,8 +25,8 @@ constexpr const ConvKernel* kConvTranspose[] = {&channelwise_conv_transpose, &pa
                                                 &narrow_conv_transpose,      &blocked_conv_transpose,
                                                 &correlation_conv_transpose, &mma_conv_transpose,
                                                 &plain_conv_transpose};
-constexpr const ConvKernel* kConvWeight[] = {&channelwise_conv_weight, &wgmma_conv_weight, &tensor_core_conv_weight,
-                                             &plain_conv_weight};
+constexpr const ConvKernel* kConvWeight[] = {&channelwise_conv_weight, &boxes_conv_weight, &wgmma_conv_weight,
+                                             &tensor_core_conv_weight, &plain_conv_weight};
 
 thread_local const char* forced = nullptr;
 

@@ -10,12 +10,25 @@
 
 namespace adjoint::cuda {
 
-extern const ConvKernel wgmma_conv_weight;        // sm_90
-extern const ConvKernel tensor_core_conv_weight;  // mma.sync: sm_80 and later
+extern ADJOINT_API const ConvKernel boxes_conv_weight;  // sm_90, stages by the copy engine
+extern const ConvKernel wgmma_conv_weight;              // sm_90
+extern const ConvKernel tensor_core_conv_weight;        // mma.sync: sm_80 and later
+
+/// While it lives, this thread's boxes_conv_weight runs in that tile, which a planner would choose for large problems
+/// alone, and does not take what does not fit it. For tests.
+class ADJOINT_API ForceBoxesTile {
+ public:
+  explicit ForceBoxesTile(WeightTile tile);
+  ~ForceBoxesTile();
+  ForceBoxesTile(const ForceBoxesTile&) = delete;
+  ForceBoxesTile& operator=(const ForceBoxesTile&) = delete;
+};
 
 /// On the device's current stream. One translation unit each.
 template <Arithmetic kArithmetic>
 void run_weight(const WeightPlan& plan, const ConvProblem& problem);
+template <Arithmetic kArithmetic>
+void run_boxes_weight(const WeightPlan& plan, const ConvProblem& problem);
 template <Arithmetic kArithmetic>
 void run_wgmma_weight(const WeightPlan& plan, const ConvProblem& problem);
 

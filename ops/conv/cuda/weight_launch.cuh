@@ -3,6 +3,7 @@
 
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/ops/conv/cuda/weight.h>
+#include <adjoint/ops/conv/cuda/weight_add_splits_launch.cuh>
 #include <adjoint/ops/conv/cuda/weight_select.cuh>
 
 #include <algorithm>
@@ -23,8 +24,7 @@ void run_weight(const WeightPlan& plan, const ConvProblem& problem) {
   launch(kernel,
          {dim3(static_cast<unsigned>(plan.blocks_per_split() * plan.splits)), dim3(weight::kThreads), smem_bytes},
          problem.device, plan, operands);
-  launch(weight::add_splits_kernel<T>, {dim3(weight::add_splits_blocks(plan)), dim3(256)}, problem.device, plan,
-         static_cast<const float*>(partial.data()), static_cast<T*>(problem.out));
+  weight::add_splits(plan, static_cast<const float*>(partial.data()), static_cast<T*>(problem.out), problem.device);
 }
 
 }  // namespace adjoint::cuda

@@ -3,24 +3,13 @@
 
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/ops/conv/cuda/weight_common.cuh>
+#include <adjoint/ops/conv/cuda/weight_wgmma_block.cuh>
 
 #include <cstdint>
 
 namespace adjoint::cuda::weight {
 
-inline constexpr int kLoaders = 128;   // threads, of each operand
 inline constexpr int kItemImage = 20;  // where an item's image is in its word
-
-/// Of a block: its part of the product, its stages, and where they lie in shared memory.
-struct WgmmaBlock {
-  WeightWork work;
-  std::int64_t first_stage, end_stage;
-  unsigned char* smem;
-  std::uint32_t smem_base;    // the same as an address
-  std::uint32_t full, empty;  // mbarriers
-  std::uint32_t stage_bytes, feature_bytes;
-  const uint2* items;  // (row, column) in 16 bits each; image above the place in the stage
-};
 
 /// All threads together: the items of a stage, packed once.
 template <int kThreads>
@@ -135,9 +124,12 @@ struct ImageWindow {
   const unsigned char* first;   // of the stage: its first image, row and column, which may be outside
   std::int64_t sample;          // from an image to the next, elements
   std::uint32_t plane;          // from a channel to the next, elements
+  const uint2* items;           // (row, column) in 16 bits each; image above the place in the stage
   int base_h, base_w, first_h, first_w, images, channels;
 
-  __device__ __forceinline__ ImageWindow(const WeightPlan& p, const WeightWork& work, const void* image) {
+  __device__ __forceinline__ ImageWindow(const WeightPlan& p, const WeightWork& work, const void* image,
+                                         const uint2* stage_items)
+      : items(stage_items) {
     const WeightTapBlock& taps = p.tap_block[work.tap_block];
     base_h = taps.h_base * p.stride_h + taps.first_plane_h;
     base_w = taps.w_base * p.stride_w + taps.first_plane_w;
@@ -190,7 +182,7 @@ __device__ __forceinline__ void copy_few_channels(const WeightPlan& p, const Wgm
 #pragma unroll
       for (int k = 0; k < kBatch; ++k) {
         const int i = begin + k * kLoaders;
-        const uint2 item = block.items[min(i, items - 1)];
+        const uint2 item = window.items[min(i, items - 1)];
         const unsigned char* from = window.source(p, item, c);
         const bool inside = window.inside(p, item);
         to[k] = stage + window.destination(item);
@@ -226,7 +218,7 @@ __device__ __forceinline__ void load_wgmma_image(const WeightPlan& p, const Wgmm
     if (log2_width < 7 && 2 * (items - begin) >= 3 << log2_width) ++log2_width;
     const int i = begin + (thread & ((1 << log2_width) - 1)), c = thread >> log2_width;
     if (i >= items || c >= window.channels) continue;
-    const uint2 item = block.items[i];
+    const uint2 item = window.items[i];
     const int channel_step = kLoaders >> log2_width;
     ImageCopies copies;
     copies.step = (static_cast<std::int64_t>(window.plane) * kSize) << (7 - log2_width);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <adjoint/core/cuda/ptx.cuh>
+#include <adjoint/ops/conv/cuda/weight_wgmma_block.cuh>
 #include <adjoint/ops/conv/cuda/weight_wgmma_feature.cuh>
 #include <adjoint/ops/conv/cuda/weight_wgmma_image.cuh>
 
@@ -14,41 +15,13 @@
 
 namespace adjoint::cuda::weight {
 
-struct WgmmaRing {
-  int slot = 0;
-  std::uint32_t parity = 0;
-  __device__ __forceinline__ void advance(int slots) {
-    if (++slot == slots) {
-      slot = 0;
-      parity ^= 1;
-    }
-  }
-};
-
-/// A block's stages in their order, without divisions.
-struct StageWalk {
-  WeightStage at;
-
-  __device__ __forceinline__ StageWalk(const WeightPlan& p, const WgmmaBlock& block)
-      : at(weight_stage(p, block.first_stage)) {}
-  __device__ __forceinline__ void advance(const WeightPlan& p) {
-    at.w += 1 << p.log2_tile_w;
-    if (at.w < p.feature_w) return;
-    at.w = 0;
-    at.h += 1 << p.log2_tile_h;
-    if (at.h < p.feature_h) return;
-    at.h = 0;
-    at.n += 1 << p.log2_tile_n;
-  }
-};
-
 /// The image's part of all stages of a block.
 template <int kSize>
 __device__ __forceinline__ void load_images(const WeightPlan& p, const WeightOperands& operands,
-                                            const WgmmaBlock& block, int thread) {
+                                            const WgmmaBlock& block, const uint2* items, int thread) {
   // Single halves come by way of registers; halves of a strided image too.
   const bool stores = kSize == 2 && (operands.image_vector == 1 || p.stride_w > 1);
-  ImageWindow<kSize> window(p, block.work, operands.image);
+  ImageWindow<kSize> window(p, block.work, operands.image, items);
   StageWalk walk(p, block);
   WgmmaRing ring;
   const int stages = static_cast<int>(block.end_stage - block.first_stage);

@@ -5,6 +5,7 @@
 
 #include <adjoint/core/cuda/launch_observer.h>
 #include <adjoint/ops/conv/cuda/correlation_mma.h>
+#include <adjoint/ops/conv/cuda/weight.h>
 #include <adjoint/tests/support/conv_cuda.h>
 #include <adjoint/tests/support/conv_layers.h>
 
@@ -160,6 +161,17 @@ class Coverage {
   std::set<std::string> left_, done_;
 };
 
+void run_boxes_tiles(const cuda::ConvProblem& problem, std::int64_t offset, const Tensor& expected,
+                     Coverage& coverage) {
+  for (const cuda::WeightTile tile : cuda::kWgmmaWeightTiles) {
+    const cuda::ForceBoxesTile forced(tile);
+    if (!cuda::boxes_conv_weight.takes(problem)) continue;
+    Tensor result;
+    coverage.add([&] { result = run_guarded(cuda::boxes_conv_weight, problem, offset); }, {});
+    expect_same_guarded("boxes_conv_weight", result, expected);
+  }
+}
+
 /// Every kernel that takes the problem, in every arithmetic, against the plain one.
 void run_all(const ConvCase& c, std::uint64_t seed, Coverage& coverage) {
   constexpr ConvMode kFloat64Mode{"float64", kFloat64, Precision::kFull};
@@ -182,6 +194,7 @@ void run_all(const ConvCase& c, std::uint64_t seed, Coverage& coverage) {
         coverage.add([&] { result = run_guarded(*kernel, problem, offset); },
                      paths_of(kernel->name, problem, reinterpret_cast<const void*>(out)));
         expect_same_guarded(std::string(kernel->name) + ", " + mode.name, result, expected);
+        if (kernel == &cuda::boxes_conv_weight && seed == 0) run_boxes_tiles(problem, offset, expected, coverage);
       }
     }
   }

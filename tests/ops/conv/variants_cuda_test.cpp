@@ -2,6 +2,7 @@
 // compute-sanitizer, a case a test so that slow tools can share the cases out.
 #ifdef ADJOINT_WITH_CUDA
 
+#include <adjoint/ops/conv/cuda/weight.h>
 #include <adjoint/tests/support/conv_cuda.h>
 #include <adjoint/tests/support/conv_layers.h>
 
@@ -32,6 +33,25 @@ TEST_P(ConvVariantsCuda, AreExact) {
       if (kernel->takes(problem)) {
         expect_same_guarded(kernel->name, run_guarded(*kernel, problem, offset), expected);
       }
+    }
+  }
+}
+
+/// Every tile of boxes_conv_weight, which chooses most of them for large problems alone, by boxes and by element.
+TEST_P(ConvVariantsCuda, BoxesAreExactInEveryTile) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  const auto& [mode, c] = GetParam();
+  if (c.name != "dcgan8" && c.name != "plane") return;  // rows joined to a line, and longer ones
+  const ConvGeometry g = geometry(c);
+  const ConvOperands operands = integer_operands(cuda::ConvRole::kFilter, g, mode.dtype, 3, 3, 1);
+  const cuda::ConvProblem problem = conv_problem(cuda::ConvRole::kFilter, g, mode, operands);
+  for (const std::int64_t offset : {0, 1}) {
+    const Tensor expected = run_guarded(*cuda::conv_kernels(cuda::ConvRole::kFilter).back(), problem, offset);
+    for (const cuda::WeightTile tile : cuda::kWgmmaWeightTiles) {
+      const cuda::ForceBoxesTile forced(tile);
+      if (!cuda::boxes_conv_weight.takes(problem)) continue;
+      expect_same_guarded("boxes, tile of " + std::to_string(tile.rows) + " x " + std::to_string(tile.columns),
+                          run_guarded(cuda::boxes_conv_weight, problem, offset), expected);
     }
   }
 }

@@ -34,7 +34,8 @@ bool takes(const cuda::ConvKernel& kernel, const Tensor& image, const Tensor& fe
 template <class Check>
 void in_every_kernel(const ConvProblem& p, const Check& check) {
   for (const cuda::ConvKernel* kernel : cuda::conv_kernels(cuda::ConvRole::kFilter)) {
-    if (kernel->name != std::string_view("wgmma_conv_weight") &&
+    if (kernel->name != std::string_view("boxes_conv_weight") &&
+        kernel->name != std::string_view("wgmma_conv_weight") &&
         kernel->name != std::string_view("tensor_core_conv_weight")) {
       continue;
     }

@@ -1,6 +1,6 @@
 // Replays every block of conv_weight's tensor-core kernels on the CPU with the kernels' own index arithmetic. Small
 // integers, so a position left out, doubled or misplaced fails exactly.
-#include <adjoint/ops/conv/weight_plan.h>
+#include <adjoint/ops/conv/weight_boxes_plan.h>
 #include <adjoint/tests/support/conv_geometries.h>
 
 #include <gtest/gtest.h>
@@ -60,6 +60,54 @@ Values staged_image(const WeightPlan& p, const WeightWork& work, const WeightSta
   return staged;
 }
 
+/// What the copy engine brings of a tensor: the layout's box that begins at `first`, zeros for what lies outside.
+Values copied_box(const TensorMapLayout& layout, const WeightBoxPlace& first, const Values& values) {
+  std::int64_t elements = 1;
+  for (const std::int32_t extent : layout.box) elements *= extent;
+  const std::int64_t origin = static_cast<const std::int64_t*>(layout.data) - values.data();
+  Values box(static_cast<std::size_t>(elements), 0);
+  for (std::int64_t i = 0; i < elements; ++i) {
+    std::int64_t rest = i, from = origin;
+    bool inside = true;
+    for (std::size_t axis = 0; axis < kTensorMapAxes; ++axis) {
+      const std::int64_t place = first.at[axis] + rest % layout.box[axis];
+      rest /= layout.box[axis];
+      inside = inside && place >= 0 && place < layout.extents[axis];
+      from += place * layout.strides[axis];
+    }
+    if (inside) box[static_cast<std::size_t>(i)] = at(values, from);
+  }
+  return box;
+}
+
+/// Sums of a stage's products whose operands come as boxes.
+void add_boxed_stage(const WeightPlan& p, const WeightWork& work, const WeightStage& stage, const Values& image,
+                     const Values& feature, Values& sums) {
+  Values box;
+  for (std::int32_t residue = 0; residue < p.residues; ++residue) {
+    const TensorMapLayout layout = weight_image_layout(p, image.data(), kFloat64, false, residue);
+    const Values part = copied_box(layout, weight_image_box(p, work, stage), image);
+    box.insert(box.end(), part.begin(), part.end());
+  }
+  ASSERT_EQ(box.size(), static_cast<std::size_t>(p.residues * p.box_elements()));
+  for (std::int32_t line = 0; line < (1 << p.log2_positions()) / p.line_positions(); ++line) {
+    const Values features = copied_box(weight_feature_layout(p, feature.data(), kFloat64, false),
+                                       weight_feature_box(p, work, stage, line), feature);
+    for (std::int32_t row = 0; row < p.tile_rows; ++row) {
+      const WeightRow r = weight_row(p, work, row);
+      if (!r.valid) continue;
+      for (std::int32_t m = 0; m < p.line_positions(); ++m) {
+        const std::int64_t value =
+            at(box, weight_row_offset(p, work, r) + weight_position_offset(p, line * p.line_positions() + m));
+        for (std::int32_t column = 0; column < p.tile_columns; ++column) {
+          sums[static_cast<std::size_t>(row * p.tile_columns + column)] +=
+              value * at(features, column * p.line_positions() + m);
+        }
+      }
+    }
+  }
+}
+
 std::int64_t staged_feature(const WeightPlan& p, const WeightWork& work, const WeightStage& stage, std::int32_t column,
                             std::int32_t position, const Values& feature) {
   const std::int64_t w = stage.w + (position & ((1 << p.log2_tile_w) - 1));
@@ -78,6 +126,10 @@ Values block_sums(const WeightPlan& p, std::int64_t block, std::int64_t split, c
   const std::int64_t first = split * p.stages_per_split, end = std::min(first + p.stages_per_split, p.stages);
   for (std::int64_t s = first; s < end; ++s) {
     const WeightStage stage = weight_stage(p, s);
+    if (p.boxes) {
+      add_boxed_stage(p, work, stage, image, feature, sums);
+      continue;
+    }
     std::vector<Values> channels;
     for (std::int32_t c = 0; c < std::min(p.block_channels, p.image_channels - work.first_channel); ++c) {
       channels.push_back(staged_image(p, work, stage, c, image));
@@ -98,6 +150,26 @@ Values block_sums(const WeightPlan& p, std::int64_t block, std::int64_t split, c
     }
   }
   return sums;
+}
+
+/// Where an element of the filter is among the blocks' sums.
+struct WeightPlace {
+  std::int64_t block;
+  std::int32_t row, column;
+};
+
+WeightPlace weight_place(const WeightPlan& p, std::int32_t group, std::int32_t feature_channel,
+                         std::int32_t image_channel, std::int32_t tap) {
+  const std::int32_t channel_block = image_channel / p.block_channels, tap_block = tap / p.tap_block[0].taps;
+  const std::int32_t column_block = feature_channel / p.tile_columns;
+  WeightPlace place;
+  place.block =
+      ((std::int64_t{group} * p.channel_blocks + channel_block) * p.tap_blocks + tap_block) * p.column_blocks +
+      column_block;
+  place.row =
+      weight_row_index(p, image_channel - channel_block * p.block_channels, tap - tap_block * p.tap_block[0].taps);
+  place.column = feature_channel - column_block * p.tile_columns;
+  return place;
 }
 
 /// Every split of every block, then each element of the filter from its place.
@@ -156,6 +228,11 @@ void check(const ConvGeometry& g) {
       }
       ASSERT_EQ(replay(p, g, image, feature), filter);
     }
+    WeightPlan p;
+    if (!plan_boxed_weight(g, unit_elements, split, p)) continue;
+    EXPECT_LE(wgmma_weight_smem_bytes(p, split), 227 * 1024);
+    for (const std::int32_t extent : weight_image_layout(p, nullptr, kFloat32, split, 0).box) EXPECT_LE(extent, 256);
+    ASSERT_EQ(replay(p, g, image, feature), filter);
   }
 }
 
@@ -168,6 +245,51 @@ TEST(WeightPlan, StrideAndDilation) {
   check(make_geometry(2, 3, 4, 1, {6, 7}, {3, 3}, {2, 4}, {1, 3}, {2, 6}, {0, 1}));
 }
 TEST(WeightPlan, WideStride) { check(make_geometry(1, 9, 7, 1, {1, 70}, {1, 16}, {1, 8}, {0, 4}, {1, 1}, {0, 0})); }
+
+bool takes_boxes(const ConvGeometry& g, int unit_elements) {
+  WeightPlan p;
+  return plan_boxed_weight(g, unit_elements, false, p);
+}
+
+TEST(WeightPlan, BoxesOfEveryStride) {
+  for (const std::int64_t stride : {1, 2, 3, 4, 5, 6, 8}) {
+    SCOPED_TRACE(stride);
+    const ConvGeometry g =
+        make_geometry(3, 20, 6, 2, {3, 64}, {2, 4}, {1, stride}, {0, 0}, {1, 1}, {0, (8 - (63 * stride + 4) % 8) % 8});
+    EXPECT_TRUE(takes_boxes(g, 1));
+    EXPECT_TRUE(takes_boxes(g, 2));
+    check(g);
+  }
+}
+TEST(WeightPlan, BoxesOfSmallPlanes) {
+  const ConvGeometry g = make_geometry(3, 20, 6, 1, {8, 8}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {0, 0});
+  EXPECT_TRUE(takes_boxes(g, 1));
+  EXPECT_TRUE(takes_boxes(g, 2));
+  check(g);
+}
+TEST(WeightPlan, BoxesInPieces) {
+  const ConvGeometry g = make_geometry(2, 5, 9, 1, {1, 64}, {1, 10}, {1, 10}, {0, 0}, {1, 1}, {0, 0});
+  WeightPlan p;
+  ASSERT_TRUE(plan_boxed_weight(g, 1, false, p));
+  EXPECT_GT(p.log2_box_w, 0);
+  check(g);
+}
+TEST(WeightPlan, BoxesOfShiftedRows) {
+  for (const std::int64_t kernel : {2, 3, 4}) {  // rows of the image of 65, 66, and 67 elements
+    const ConvGeometry g = make_geometry(2, 32, 5, 1, {1, 64}, {1, kernel}, {1, 1}, {0, 0}, {1, 1}, {0, 0});
+    WeightPlan p;
+    ASSERT_TRUE(plan_boxed_weight(g, 1, false, p));
+    EXPECT_EQ(p.residues, kernel == 3 ? 2 : 4);
+    EXPECT_EQ(takes_boxes(g, 2), kernel == 3);
+    check(g);
+  }
+}
+TEST(WeightPlan, NoBoxesOfUnalignedRows) {
+  EXPECT_FALSE(takes_boxes(make_geometry(2, 8, 7, 1, {1, 62}, {1, 3}, {1, 1}, {0, 0}, {1, 1}, {0, 0}), 1));  // features
+  EXPECT_FALSE(takes_boxes(make_geometry(2, 9, 7, 1, {1, 64}, {1, 3}, {1, 1}, {0, 0}, {1, 1}, {0, 0}), 1));  // channels
+  EXPECT_FALSE(takes_boxes(make_geometry(2, 8, 7, 1, {2, 64}, {1, 3}, {1, 1}, {0, 0}, {1, 1}, {0, 0}), 1));  // planes
+  EXPECT_FALSE(takes_boxes(make_geometry(2, 8, 7, 1, {1, 64}, {1, 5}, {1, 1}, {0, 1}, {1, 1}, {0, 0}), 1));  // padding
+}
 
 TEST(WeightPlan, RandomGeometries) {
   std::mt19937 random(13);
