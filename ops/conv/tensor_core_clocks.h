@@ -6,7 +6,8 @@
 
 namespace adjoint::cuda {
 
-/// That one multiprocessor draws from the L2 when all do.
+/// That one multiprocessor draws from the L2 by threads' copies when all do, as the models that use it were fitted; the
+/// copy engine gets up to 33.
 inline constexpr double kBytesPerClock = 18;
 
 /// Clocks of a multiprocessor in which the correlation kernels multiply 64 positions and eight units of K by few

@@ -80,7 +80,7 @@ class WeightEmulation : public ::testing::Test {
       operands.feature_map =
           emulation::encode_tensor_map(cuda::weight_feature_layout(plan, feature.data(), M::kDType, M::kSplit));
     }
-    const auto kernel = cuda::weight::select_boxes_kernel<M::kArithmetic>(plan);
+    const auto kernel = cuda::weight::select_tile<cuda::weight::BoxesFamily, M::kArithmetic>(plan);
     emulation::run({.grid = {static_cast<unsigned>(plan.blocks_per_split() * plan.splits)},
                     .block = {static_cast<unsigned>(cuda::weight::kBoxesThreads)},
                     .seed = seed,
@@ -109,7 +109,7 @@ class WeightEmulation : public ::testing::Test {
       plan.splits = 1;
       plan.stages_per_split = plan.stages;
     }
-    compute(c, seed, plan, cuda::weight::select_wgmma_kernel<M::kArithmetic>(plan), true);
+    compute(c, seed, plan, cuda::weight::select_tile<cuda::weight::WgmmaFamily, M::kArithmetic>(plan), true);
     return true;
   }
 };

@@ -29,7 +29,7 @@ void run_boxes_weight(const WeightPlan& plan, const ConvProblem& problem) {
     }
     operands.feature_map = encode_tensor_map(weight_feature_layout(plan, problem.second, problem.dtype, kSplit));
   }
-  const auto kernel = weight::select_boxes_kernel<kArithmetic>(plan);
+  const auto kernel = weight::select_tile<weight::BoxesFamily, kArithmetic>(plan);
   const auto smem_bytes = static_cast<std::size_t>(wgmma_weight_smem_bytes(plan, kSplit));
   const DeviceGuard guard(problem.device);
   allow_smem(kernel, smem_bytes);

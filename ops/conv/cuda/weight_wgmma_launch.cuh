@@ -15,7 +15,7 @@ void run_wgmma_weight(const WeightPlan& plan, const ConvProblem& problem) {
   const WeightOperands operands =
       weight::wgmma_operands_of(plan, problem.first, problem.second, static_cast<float*>(partial.data()),
                                 static_cast<std::int64_t>(sizeof(T)));
-  const auto kernel = weight::select_wgmma_kernel<kArithmetic>(plan);
+  const auto kernel = weight::select_tile<weight::WgmmaFamily, kArithmetic>(plan);
   const auto smem_bytes =
       static_cast<std::size_t>(wgmma_weight_smem_bytes(plan, ArithmeticTraits<kArithmetic>::kSplit));
   const DeviceGuard guard(problem.device);

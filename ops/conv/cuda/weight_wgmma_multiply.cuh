@@ -1,6 +1,6 @@
 // The multipliers of conv_weight's wgmma kernels: two warpgroups, each half of a tile's rows.
 //
-// Rows' fragments are read by LDS straight from the raw image (any offset, no bank conflicts because of the pitch); the
+// Rows' fragments are read by LDS straight from the image (any offset, no bank conflicts because of the pitch); the
 // feature is the operand in shared memory. While one group of products runs, the next group's fragments are read.
 // Tensor cores round sums towards zero, so they are kept short: added to the workspace (float32: to ordinary registers)
 // every so many positions.
