@@ -12,6 +12,7 @@
 #include <functional>
 #include <string>
 #include <tuple>
+#include <vector>
 
 namespace adjoint::testing {
 namespace {
@@ -38,10 +39,11 @@ TEST_P(ConvVariantsCuda, AreExact) {
 }
 
 /// Every tile of boxes_conv_weight, which chooses most of them for large problems alone, by boxes and by element.
-TEST_P(ConvVariantsCuda, BoxesAreExactInEveryTile) {
+class BoxesVariantsCuda : public ConvVariantsCuda {};
+
+TEST_P(BoxesVariantsCuda, AreExactInEveryTile) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
   const auto& [mode, c] = GetParam();
-  if (c.name != "dcgan8" && c.name != "plane") return;  // rows joined to a line, and longer ones
   const ConvGeometry g = geometry(c);
   const ConvOperands operands = integer_operands(cuda::ConvRole::kFilter, g, mode.dtype, 3, 3, 1);
   const cuda::ConvProblem problem = conv_problem(cuda::ConvRole::kFilter, g, mode, operands);
@@ -56,11 +58,23 @@ TEST_P(ConvVariantsCuda, BoxesAreExactInEveryTile) {
   }
 }
 
+std::string name_of(const ::testing::TestParamInfo<std::tuple<ConvMode, ConvCase>>& test) {
+  return std::string(std::get<0>(test.param).name) + "_" + std::get<1>(test.param).name;
+}
+
+/// Rows of features that are joined to a line, and longer ones.
+std::vector<ConvCase> boxes_cases() {
+  std::vector<ConvCase> cases = conv_layers();
+  std::erase_if(cases, [](const ConvCase& c) { return c.name != "dcgan8" && c.name != "plane"; });
+  return cases;
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, ConvVariantsCuda,
                          ::testing::Combine(::testing::ValuesIn(kConvModes), ::testing::ValuesIn(conv_variant_cases())),
-                         [](const auto& test) {
-                           return std::string(std::get<0>(test.param).name) + "_" + std::get<1>(test.param).name;
-                         });
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Cases, BoxesVariantsCuda,
+                         ::testing::Combine(::testing::ValuesIn(kConvModes), ::testing::ValuesIn(boxes_cases())),
+                         name_of);
 
 }  // namespace
 }  // namespace adjoint::testing
