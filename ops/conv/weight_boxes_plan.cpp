@@ -10,10 +10,11 @@ namespace adjoint::cuda {
 namespace weight_parts {
 namespace {
 
-constexpr std::int32_t kMostOfABox = 256;  // elements along an axis
-constexpr int kLog2Piece = 4;              // units: shorter pieces than 64 bytes arrive at half the rate
-// That one multiprocessor gets from the L2 when all ask, measured on an H200; the clocks of a box's piece or row, and
-// what one more box costs the thread that asks for it.
+constexpr std::int32_t kMostOfABox = 256;        // elements along an axis
+constexpr std::int64_t kMostElements = 1 << 16;  // of a stage's boxes: what fits shared memory is less
+constexpr int kLog2Piece = 4;                    // units: shorter pieces than 64 bytes arrive at half the rate
+// That one multiprocessor gets from the L2 in pieces of 64 bytes when all ask (33 in longer ones), measured on an H200;
+// the clocks of a box's piece or row, and what one more box costs the thread that asks for it.
 constexpr double kBoxBytesPerClock = 28, kClocksPerRow = 2, kClocksPerBox = 150;
 
 /// Neighbouring taps along the width that are neighbouring rows: as many as reach the elements between positions, which
@@ -68,7 +69,6 @@ bool rows_take_boxes(WeightPlan& p) {
 
 bool tile_takes_boxes(const WeightPlan& p) {
   const std::int64_t aligned = 4 * p.unit_elements;
-  if (p.tile_columns > kMostOfABox) return false;
   if (!p.joins_rows()) return p.feature_w % aligned == 0;
   return p.feature_w == 1 << p.log2_tile_w && 1 << (p.log2_tile_w + p.log2_tile_h) >= p.line_positions() &&
          std::int64_t{p.feature_h} * p.feature_w % aligned == 0;
@@ -102,7 +102,9 @@ bool build_box_blocks(WeightPlan& p, std::int32_t taps_per_block) {
     }
     cols += p.unit_elements - 1;  // a half's odd offset reads one unit further
     if (p.residues > 1) cols += alignment - 1;
-    if (rows > kMostOfABox || p.block_channels > kMostOfABox) return false;
+    if (rows > kMostOfABox || p.block_channels / p.residues > kMostOfABox) return false;
+    const std::int64_t lines = rows * p.block_channels << p.log2_tile_n;
+    if (lines * cols > kMostElements) return false;
     p.rows = static_cast<std::int32_t>(rows);
     p.log2_box_w = log2_piece;
     if (log2_piece == 0) {

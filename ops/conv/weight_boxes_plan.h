@@ -10,9 +10,10 @@
 
 namespace adjoint::cuda {
 
-/// plan_wgmma_weight() for stages that come as boxes. False, too, where rows of features do not begin at
-/// multiples of 16 bytes, or a line of 128 bytes of them is not one row's or one plane's in any tile; where rows of the
-/// image do not and are padded, or there are many in a plane.
+/// plan_wgmma_weight() for stages that come as boxes. False, too, for an empty batch; where rows of features do not
+/// begin at multiples of 16 bytes, or a line of 128 bytes of them is in no tile part of one row or of one plane; and
+/// where rows of the image do not, unless each is a plane of its own, without padding, and every second or fourth
+/// channel of a group begins at the same place.
 ADJOINT_API bool plan_boxed_weight(const ConvGeometry& geometry, int unit_elements, bool split, WeightPlan& plan,
                                    WeightTile only = {});
 /// What the copy engine is told of its operands: (row's piece, pieces, channels, rows, images), of the channels whose

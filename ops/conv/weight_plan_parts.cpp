@@ -1,7 +1,6 @@
 #include <adjoint/ops/conv/weight_plan_parts.h>
 
 #include <algorithm>
-#include <limits>
 
 namespace adjoint::cuda::weight_parts {
 namespace {

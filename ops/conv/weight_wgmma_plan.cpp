@@ -144,7 +144,7 @@ bool search(const ConvGeometry& g, int unit_elements, bool split, bool boxes, We
   WeightPlan& candidate = search.candidate;
   set_geometry(g, unit_elements, candidate);
   candidate.boxes = boxes;
-  if (boxes && !rows_take_boxes(candidate)) return false;
+  if (boxes && (g.batch == 0 || !rows_take_boxes(candidate))) return false;  // no tensor map has an empty axis
   for (const WeightTile& tile : kWgmmaWeightTiles) {
     if (split && !wgmma_weight_splits(tile)) continue;
     if (only.rows != 0 && (tile.rows != only.rows || tile.columns != only.columns)) continue;

@@ -52,7 +52,7 @@ class WeightEmulation : public ::testing::Test {
     expect_equal(out.data(), oracle::conv_weight(p.geometry, p.image, p.feature));
   }
 
-  /// By boxes where both offsets are multiples of 16 bytes, else element by element.
+  /// By boxes where the image's offset is a multiple of 16 bytes, else element by element.
   static bool compute_boxes(const ConvCase& c, std::uint64_t seed, cuda::WeightTile tile, std::size_t offset) {
     SCOPED_TRACE(c);
     SCOPED_TRACE(::testing::Message() << "tile " << tile.rows << " x " << tile.columns << ", offset " << offset);

@@ -130,6 +130,8 @@ void add_named(std::vector<ConvCase>& cases) {
        .stride = {2, 2}, .padding = {1, 1}},
       {.name = "Batch0In1d", .rank = 1, .batch = 0, .in_channels = 2, .out_channels = 4, .groups = 2, .input = {1, 5},
        .kernel = {1, 3}, .stride = {1, 3}},
+      {.name = "Batch0OfAlignedRows", .batch = 0, .in_channels = 16, .out_channels = 8, .input = {4, 32}, .kernel = {3, 3},
+       .padding = {1, 1}},
       {.name = "Batch1", .batch = 1, .in_channels = 2, .out_channels = 3, .input = {4, 5}, .kernel = {3, 2}, .stride = {2, 1}},
       {.name = "Batch7", .batch = 7, .in_channels = 2, .out_channels = 3, .input = {3, 2}, .kernel = {2, 2}, .stride = {1, 2}},
       {.name = "KernelEqualsStride", .in_channels = 4, .out_channels = 3, .input = {4, 5}, .kernel = {2, 2}, .stride = {2, 2}},

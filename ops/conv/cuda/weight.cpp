@@ -95,7 +95,7 @@ bool takes_boxes(const ConvProblem& problem) {
   return plan != nullptr && use_of_tile(*plan) >= kLeastUse;
 }
 
-/// A line of features is one row's: where rows are shorter, positions are padded to it.
+/// A line of features is part of one row or of one plane: where that is shorter, positions are padded to it.
 bool boxes_pay(const ConvProblem& problem) {
   constexpr double kMostPadding = 1.25;  // measured: the kernel is from 1.05 to 1.9 times as fast for each position
   const auto positions = [](const WeightPlan& plan) {
@@ -129,8 +129,8 @@ std::size_t boxes_workspace_bytes(const ConvProblem& problem) {
 
 }  // namespace
 
-ForceBoxesTile::ForceBoxesTile(WeightTile tile) { forced_tile = tile; }
-ForceBoxesTile::~ForceBoxesTile() { forced_tile = {}; }
+ForceBoxesTile::ForceBoxesTile(WeightTile tile) : before_(forced_tile) { forced_tile = tile; }
+ForceBoxesTile::~ForceBoxesTile() { forced_tile = before_; }
 
 const ConvKernel boxes_conv_weight{.name = "boxes_conv_weight",
                                    .takes = takes_boxes,

@@ -22,6 +22,9 @@ class ADJOINT_API ForceBoxesTile {
   ~ForceBoxesTile();
   ForceBoxesTile(const ForceBoxesTile&) = delete;
   ForceBoxesTile& operator=(const ForceBoxesTile&) = delete;
+
+ private:
+  WeightTile before_;
 };
 
 /// On the device's current stream. One translation unit each.

@@ -6,7 +6,6 @@
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 

@@ -161,8 +161,11 @@ class Coverage {
   std::set<std::string> left_, done_;
 };
 
-void run_boxes_tiles(const cuda::ConvProblem& problem, std::int64_t offset, const Tensor& expected,
-                     Coverage& coverage) {
+/// In every tile, by the copy engine.
+void run_boxes_tiles(const ConvMode& mode, const ConvGeometry& g, const ConvOperands& operands, const Tensor& expected,
+                     std::int64_t offset, Coverage& coverage) {
+  const ConvOperands aligned{displaced(operands.first, 0), displaced(operands.second, 0), {}};
+  const cuda::ConvProblem problem = conv_problem(cuda::ConvRole::kFilter, g, mode, aligned);
   for (const cuda::WeightTile tile : cuda::kWgmmaWeightTiles) {
     const cuda::ForceBoxesTile forced(tile);
     if (!cuda::boxes_conv_weight.takes(problem)) continue;
@@ -194,7 +197,8 @@ void run_all(const ConvCase& c, std::uint64_t seed, Coverage& coverage) {
         coverage.add([&] { result = run_guarded(*kernel, problem, offset); },
                      paths_of(kernel->name, problem, reinterpret_cast<const void*>(out)));
         expect_same_guarded(std::string(kernel->name) + ", " + mode.name, result, expected);
-        if (kernel == &cuda::boxes_conv_weight && seed == 0) run_boxes_tiles(problem, offset, expected, coverage);
+        if (kernel == &cuda::boxes_conv_weight && seed == 0)
+          run_boxes_tiles(mode, g, operands, expected, offset, coverage);
       }
     }
   }

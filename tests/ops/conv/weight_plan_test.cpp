@@ -284,6 +284,18 @@ TEST(WeightPlan, BoxesOfShiftedRows) {
     check(g);
   }
 }
+TEST(WeightPlan, NoBoxesOfAnEmptyBatch) {
+  EXPECT_FALSE(takes_boxes(make_geometry(0, 8, 16, 1, {4, 32}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}), 1));
+}
+// A stage of 2 GB, whose bytes would be negative in 32 bits.
+TEST(WeightPlan, NoBoxesBeyondSharedMemory) {
+  ConvGeometry g = make_geometry(4, 256, 16, 1, {17, 32}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, {0, 0});
+  g.image = {16, 16};
+  g.kernel = {300, 2};
+  g.dilation = {255, 2050};
+  g.padding = {38123, 1033};
+  EXPECT_FALSE(takes_boxes(g, 1));
+}
 TEST(WeightPlan, NoBoxesOfUnalignedRows) {
   EXPECT_FALSE(takes_boxes(make_geometry(2, 8, 7, 1, {1, 62}, {1, 3}, {1, 1}, {0, 0}, {1, 1}, {0, 0}), 1));  // features
   EXPECT_FALSE(takes_boxes(make_geometry(2, 9, 7, 1, {1, 64}, {1, 3}, {1, 1}, {0, 0}, {1, 1}, {0, 0}), 1));  // channels
