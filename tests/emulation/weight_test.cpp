@@ -24,7 +24,12 @@ class WeightEmulation : public ::testing::Test {
 
   static void add_splits(const cuda::WeightPlan& plan, std::uint64_t seed, const std::vector<float>& partial,
                          T* filter) {
-    const cuda::weight::AddGrid grid = cuda::weight::add_grid(plan);
+    cuda::weight::AddGrid grid = cuda::weight::add_grid(plan);
+    // Few threads, which take long here, for as much as shared memory holds.
+    for (; grid.columns < plan.tile_columns && grid.smem_bytes <= std::size_t{100} << 10; grid.columns *= 2) {
+      grid.blocks /= 2;
+      grid.smem_bytes *= 2;
+    }
     emulation::run({.grid = {static_cast<unsigned>(grid.blocks)},
                     .block = {static_cast<unsigned>(cuda::weight::kAddThreads)},
                     .seed = seed,
