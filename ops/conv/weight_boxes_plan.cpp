@@ -80,9 +80,8 @@ bool build_box_blocks(WeightPlan& p, std::int32_t taps_per_block) {
   if (p.tap_blocks > kMaxTapBlocks) return false;
   if (p.block_channels % p.residues != 0) return false;
   p.row_taps = row_taps(p, taps_per_block);
-  p.planes_h = p.planes_w = 1;
-  const std::int64_t tile_rows = (std::int64_t{1} << p.log2_tile_h) - 1,
-                     tile_cols = (std::int64_t{1} << p.log2_tile_w) - 1;
+  const std::int64_t last_h = (std::int64_t{1} << p.log2_tile_h) - 1;  // of the tile's positions
+  const std::int64_t last_w = (std::int64_t{1} << p.log2_tile_w) - 1;
   // Rows whole if they fit a box, else in pieces.
   for (const int log2_piece : {0, kLog2Piece + p.unit_elements - 1}) {
     const std::int32_t piece = 1 << log2_piece, alignment = std::max(piece, 4 * p.unit_elements);
@@ -97,8 +96,8 @@ bool build_box_blocks(WeightPlan& p, std::int32_t taps_per_block) {
       }
       block.h_base = static_cast<std::int32_t>(h.low);
       block.w_base = weight_floor_div(w.low, alignment) * alignment;
-      rows = std::max(rows, h.high - h.low + tile_rows * p.stride_h + 1);
-      cols = std::max(cols, w.high - block.w_base + tile_cols * p.stride_w + 1);
+      rows = std::max(rows, h.high - h.low + last_h * p.stride_h + 1);
+      cols = std::max(cols, w.high - block.w_base + last_w * p.stride_w + 1);
     }
     cols += p.unit_elements - 1;  // a half's odd offset reads one unit further
     if (p.residues > 1) cols += alignment - 1;
@@ -172,14 +171,11 @@ TensorMapLayout weight_feature_layout(const WeightPlan& p, const void* feature, 
                          .box = {p.line_positions(), p.tile_columns, 1, 1, 1},
                          .rounds_to_tf32 = dtype == kFloat32 && !split,
                          .swizzled = true};
-  if (p.joins_rows()) {
-    layout = {.data = feature,
-              .dtype = dtype,
-              .extents = {plane, channels, p.batch, 1, 1},
-              .strides = {1, plane, sample, sample, sample},
-              .box = {p.line_positions(), p.tile_columns, 1, 1, 1},
-              .rounds_to_tf32 = layout.rounds_to_tf32,
-              .swizzled = true};
+  if (p.joins_rows()) {  // a plane is one row, and images follow its channels
+    layout.extents[0] = plane;
+    layout.extents[2] = p.batch;
+    layout.extents[3] = 1;
+    layout.strides[2] = sample;
   }
   return layout;
 }
