@@ -235,6 +235,18 @@ __device__ __forceinline__ void tensor_copy(std::uint32_t dst, const TensorMap* 
       : "memory");
 }
 
+/// The other way: writes the box that lies at `src` to that place, but for what lies outside, when it comes to it. Ends
+/// with this thread's bulk_commit() and what waits for that.
+__device__ __forceinline__ void tensor_store(const TensorMap* map, const int (&at)[kTensorMapAxes], std::uint32_t src) {
+  asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4, %5}], [%6];\n" ::"l"(map),
+               "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]), "r"(src)
+               : "memory");
+}
+
+__device__ __forceinline__ void bulk_commit() { asm volatile("cp.async.bulk.commit_group;\n" ::: "memory"); }
+/// Waits until all that this thread has committed has been read from shared memory.
+__device__ __forceinline__ void bulk_wait_read() { asm volatile("cp.async.bulk.wait_group.read 0;\n" ::: "memory"); }
+
 /// Orders this thread's ordinary shared-memory accesses before later ones of the asynchronous proxy (wgmma, bulk
 /// copies).
 __device__ __forceinline__ void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory"); }

@@ -31,6 +31,15 @@ CUtensorMapDataType data_type(const TensorMapLayout& layout) {
   }
 }
 
+CUtensorMapSwizzle swizzle(const TensorMapLayout& layout) {
+  if (!layout.swizzled) return CU_TENSOR_MAP_SWIZZLE_NONE;
+  switch (layout.box[0] * element_size(layout.dtype)) {
+    case 32: return CU_TENSOR_MAP_SWIZZLE_32B;
+    case 64: return CU_TENSOR_MAP_SWIZZLE_64B;
+    default: return CU_TENSOR_MAP_SWIZZLE_128B;
+  }
+}
+
 }  // namespace
 
 TensorMap encode_tensor_map(const TensorMapLayout& layout) {
@@ -47,8 +56,7 @@ TensorMap encode_tensor_map(const TensorMapLayout& layout) {
   static_assert(sizeof(map) == sizeof(CUtensorMap) && alignof(TensorMap) >= alignof(CUtensorMap));
   const CUresult status =
       encode(reinterpret_cast<CUtensorMap*>(&map), data_type(layout), kTensorMapAxes, const_cast<void*>(layout.data),
-             extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             layout.swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
+             extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle(layout),
              CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   ADJOINT_CHECK(status == CUDA_SUCCESS,
                 "cuda: the driver must take a tensor map's layout; got error {}; report it as a fault of the library",

@@ -1,5 +1,5 @@
 // Tensor maps: what the copy engine of sm_90 is told of a tensor in global memory, to copy boxes of it to shared memory
-// with zeros for what lies outside.
+// with zeros for what lies outside, or from there, but for what lies outside.
 #pragma once
 
 #include <adjoint/core/dtype.h>
@@ -22,8 +22,9 @@ struct TensorMapLayout {
   std::int64_t extents[kTensorMapAxes];
   std::int64_t strides[kTensorMapAxes];  // elements, but the innermost's: bytes must be multiples of 16
   std::int32_t box[kTensorMapAxes];      // at most 256; the innermost's bytes a multiple of 16
-  /// Whether float32 arrives rounded to tf32, ties to even; and whether 16-byte chunks are exchanged as wgmma's
-  /// 128-byte swizzle wants them, which asks for boxes of 128 bytes along the innermost axis.
+  /// Whether float32 arrives rounded to tf32, ties to even; and whether the 16-byte chunks of a box's 32, 64 or 128
+  /// bytes along the innermost axis are exchanged as the swizzle of that many bytes has it: chunk i of them with chunk
+  /// i ^ j, where j is the box's place in shared memory in units of 128 bytes, modulo their number.
   bool rounds_to_tf32 = false, swizzled = false;
 };
 

@@ -2,7 +2,9 @@
 // reach every tile.
 #pragma once
 
+#include <adjoint/ops/conv/correlation_store_boxes.h>
 #include <adjoint/tests/emulation/kernel_run.h>
+#include <adjoint/tests/emulation/tensor_map.h>
 #include <cuda_runtime.h>
 #include <adjoint/ops/conv/cuda/correlation_select.cuh>
 
@@ -81,6 +83,11 @@ void expect_exact(const cuda::CorrelationPlan& plan, const CorrelationCall& call
     operands.store_vector = cuda::row_vector(out.data(), plan.out_w, sizeof(T));
   }
   if (!call.activation.is_none() && seed % 2 == 0) operands.linear = linear.data();
+  operands.boxes = sizeof(T) == 4 && cuda::correlation_stores_boxes(plan, out.data());
+  if (operands.boxes) {
+    operands.out_map = emulation::encode_tensor_map(cuda::correlation_store_layout(plan, out.data()));
+    operands.linear_map = emulation::encode_tensor_map(cuda::correlation_store_layout(plan, linear.data()));
+  }
   const auto cluster = static_cast<unsigned>(plan.cluster);
   const unsigned grid = cluster * (seed % 2 == 0 && plan.tiles() > plan.cluster ? 2 : 1);
   EXPECT_LE(cuda::correlation_smem_bytes(plan), 232448);

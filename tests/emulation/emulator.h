@@ -60,6 +60,9 @@ struct Thread {
   std::vector<std::vector<Copy>> copy_groups;
   std::vector<Product> open_products;
   std::vector<std::vector<Product>> product_groups;
+  // Copies from shared memory that are not done, of what is not committed and of each group.
+  std::shared_ptr<int> open_stores = std::make_shared<int>(0);
+  std::vector<std::shared_ptr<int>> store_groups;
 };
 
 Thread& current();

@@ -19,7 +19,8 @@ void check(const cuda::TensorMapLayout& layout) {
     valid = valid && layout.extents[i] >= 1 && layout.box[i] >= 1 && layout.box[i] <= 256;
     if (i > 0) valid = valid && layout.strides[i] * size % 16 == 0;
   }
-  valid = valid && (!layout.swizzled || layout.box[0] * size == 128);
+  const std::int64_t line = layout.box[0] * size;
+  valid = valid && (!layout.swizzled || line == 32 || line == 64 || line == 128);
   if (!valid) throw std::runtime_error("emulated tensor map: a layout that the driver refuses");
 }
 
@@ -46,11 +47,17 @@ cuda::TensorMapLayout decode_tensor_map(const cuda::TensorMap& map) {
   return layout;
 }
 
-int copy_box(unsigned char* to, const cuda::TensorMapLayout& layout, const std::vector<int>& first) {
+namespace {
+
+/// Calls body(bytes of the element in the box, its place in the tensor or null) for each element of the box at `first`;
+/// returns the box's bytes.
+template <class Body>
+int for_box(const cuda::TensorMapLayout& layout, const std::vector<int>& first, const Body& body) {
   const auto size = static_cast<std::size_t>(element_size(layout.dtype));
   if (first[0] * static_cast<std::int64_t>(size) % 16 != 0) {
     throw std::runtime_error("emulated cp.async.bulk.tensor: the box must begin at a multiple of 16 bytes");
   }
+  auto* const data = const_cast<unsigned char*>(static_cast<const unsigned char*>(layout.data));
   std::int64_t elements = 1;
   for (const std::int32_t extent : layout.box) elements *= extent;
   for (std::int64_t i = 0; i < elements; ++i) {
@@ -62,16 +69,41 @@ int copy_box(unsigned char* to, const cuda::TensorMapLayout& layout, const std::
       inside = inside && place >= 0 && place < layout.extents[axis];
       at += place * (axis == 0 ? 1 : layout.strides[axis]);
     }
-    const std::size_t byte = static_cast<std::size_t>(i) * size;
-    unsigned char* const place = to + (layout.swizzled ? byte ^ (byte >> 7 & 7) << 4 : byte);
-    if (inside) {
-      std::memcpy(place, static_cast<const unsigned char*>(layout.data) + at * static_cast<std::int64_t>(size), size);
+    body(static_cast<std::uint32_t>(i) * static_cast<std::uint32_t>(size),
+         inside ? data + at * static_cast<std::int64_t>(size) : nullptr);
+  }
+  return static_cast<int>(elements * static_cast<std::int64_t>(size));
+}
+
+/// Where a box's byte lies in shared memory, the box beginning at `address`.
+std::uint32_t swizzled(const cuda::TensorMapLayout& layout, std::uint32_t address) {
+  if (!layout.swizzled) return address;
+  const auto chunks = static_cast<std::uint32_t>(layout.box[0] * element_size(layout.dtype) / 16);
+  return address ^ (address >> 7 & (chunks - 1)) << 4;
+}
+
+}  // namespace
+
+int load_box(unsigned char* shared, std::uint32_t to, const cuda::TensorMapLayout& layout,
+             const std::vector<int>& first) {
+  const auto size = static_cast<std::size_t>(element_size(layout.dtype));
+  return for_box(layout, first, [&](std::uint32_t byte, const unsigned char* element) {
+    unsigned char* const place = shared + swizzled(layout, to + byte);
+    if (element != nullptr) {
+      std::memcpy(place, element, size);
     } else {
       std::memset(place, 0, size);
     }
     if (layout.rounds_to_tf32) round_to_tf32(place);
-  }
-  return static_cast<int>(elements * static_cast<std::int64_t>(size));
+  });
+}
+
+void store_box(const unsigned char* shared, std::uint32_t from, const cuda::TensorMapLayout& layout,
+               const std::vector<int>& first) {
+  const auto size = static_cast<std::size_t>(element_size(layout.dtype));
+  for_box(layout, first, [&](std::uint32_t byte, unsigned char* element) {
+    if (element != nullptr) std::memcpy(element, shared + swizzled(layout, from + byte), size);
+  });
 }
 
 }  // namespace adjoint::emulation

@@ -3,6 +3,7 @@
 
 #include <adjoint/core/cuda/tensor_map.h>
 
+#include <cstdint>
 #include <vector>
 
 namespace adjoint::emulation {
@@ -10,7 +11,12 @@ namespace adjoint::emulation {
 cuda::TensorMap encode_tensor_map(const cuda::TensorMapLayout& layout);
 cuda::TensorMapLayout decode_tensor_map(const cuda::TensorMap& map);
 
-/// Copies the box that begins at `first`, zeros for what lies outside; returns its bytes.
-int copy_box(unsigned char* to, const cuda::TensorMapLayout& layout, const std::vector<int>& first);
+/// Copies the box that begins at `first` to address `to` of a block's shared memory, zeros for what lies outside;
+/// returns its bytes.
+int load_box(unsigned char* shared, std::uint32_t to, const cuda::TensorMapLayout& layout,
+             const std::vector<int>& first);
+/// The other way, but for what lies outside.
+void store_box(const unsigned char* shared, std::uint32_t from, const cuda::TensorMapLayout& layout,
+               const std::vector<int>& first);
 
 }  // namespace adjoint::emulation

@@ -201,7 +201,7 @@ __device__ __forceinline__ void copy_boxes(const CorrelationPlan& p, const Tenso
 template <Arithmetic kArithmetic, int kColumns, bool kHalves, int kMTiles, int kConsumers>
 __global__ void __launch_bounds__(128 * (kConsumers + 1), 1)
     blocked_kernel(const __grid_constant__ CorrelationPlan plan, const __grid_constant__ TensorMap map,
-                   const CorrelationOperands operands) {
+                   const __grid_constant__ CorrelationOperands operands) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which nothing launches
   unsigned char* const smem = ptx::dynamic_smem();
   const SharedLayout layout =

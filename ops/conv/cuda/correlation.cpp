@@ -1,5 +1,6 @@
 #include <adjoint/ops/conv/cuda/correlation.h>
 
+#include <adjoint/ops/conv/correlation_store_boxes.h>
 #include <adjoint/ops/conv/cuda/hopper.h>
 #include <adjoint/ops/conv/cuda/kept_plans.h>
 
@@ -17,14 +18,23 @@ const CorrelationPlan* find_correlation_plan(const ConvProblem& problem) {
 
 CorrelationOperands correlation_operands(const CorrelationPlan& plan, const ConvProblem& problem) {
   const std::int64_t size = element_size(problem.dtype);
-  return {problem.first,
-          nullptr,
-          problem.bias,
-          problem.out,
-          correlation_load_bytes(plan, problem.first, size),
-          correlation_store_vector(plan, problem, size),
-          Activate<float>(problem.activation),
-          problem.linear};
+  CorrelationOperands operands{problem.first,
+                               nullptr,
+                               problem.bias,
+                               problem.out,
+                               correlation_load_bytes(plan, problem.first, size),
+                               correlation_store_vector(plan, problem, size),
+                               Activate<float>(problem.activation),
+                               problem.linear};
+  const auto stores_boxes = [&](const void* out) { return out == nullptr || correlation_stores_boxes(plan, out); };
+  operands.boxes =
+      problem.dtype == kFloat32 && plan.tiles() > 0 && stores_boxes(problem.out) && stores_boxes(problem.linear);
+  if (operands.boxes) {
+    operands.out_map = encode_tensor_map(correlation_store_layout(plan, problem.out));
+    if (problem.linear != nullptr)
+      operands.linear_map = encode_tensor_map(correlation_store_layout(plan, problem.linear));
+  }
+  return operands;
 }
 
 namespace {

@@ -5,6 +5,7 @@
 // than one stride from them, of the same sample and group; in the filter, only outputs of the same channel.
 #pragma once
 
+#include <adjoint/core/cuda/tensor_map.h>
 #include <adjoint/ops/conv/correlation_plan.h>
 #include <adjoint/ops/conv/cuda/arithmetic.h>
 #include <adjoint/ops/conv/cuda/dispatch.h>
@@ -27,6 +28,8 @@ struct CorrelationOperands {
   std::int32_t store_vector;  // elements that every row of out lets be written at once
   Activate<float> activate = {};
   void* linear = nullptr;  // gets sum and bias as they are, like out; null where nobody asks for them
+  bool boxes = false;      // whether results leave by the copy engine (correlation_stores_boxes()), by these maps
+  TensorMap out_map = {}, linear_map = {};
 };
 
 /// What one copy may take of a row of x: the plan's shape of a stage and the rows' alignment allow it.

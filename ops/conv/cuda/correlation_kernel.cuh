@@ -323,7 +323,8 @@ struct Multiplier {
 template <Arithmetic kArithmetic, int kColumns, bool kHalves, bool kOneRow, bool kGathers, int kMTiles, int kConsumers,
           int kBlocksPerSM>
 __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
-    correlation_kernel(const __grid_constant__ CorrelationPlan plan, const CorrelationOperands operands) {
+    correlation_kernel(const __grid_constant__ CorrelationPlan plan,
+                       const __grid_constant__ CorrelationOperands operands) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which nothing launches
   using Multiplies = Multiplier<kArithmetic, kColumns, kHalves, kOneRow, kGathers, kMTiles>;
   unsigned char* const smem = ptx::dynamic_smem();
@@ -332,7 +333,7 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
   layout.items = layout.x;
   layout.gather = layout.zeros = layout.items + 8 * plan.unit_pitch;
   layout.x = layout.gather + (kGathers ? correlation_gather_bytes(plan) : 0);
-  if constexpr (kGathers) fill_gather(plan, layout, smem + (layout.gather - layout.x_full));
+  if constexpr (kGathers) fill_gather(plan, layout, smem + (layout.gather - ptx::shared_address(smem)));
   layout.x_stages = operands.load_bytes == 2 ? plan.x_stages / 2 : plan.x_stages;
   init_barriers<kConsumers>(plan, layout, kLoaderThreads);
   run_roles<kArithmetic, kColumns, kMTiles, kConsumers, kBlocksPerSM, Multiplies>(

@@ -11,27 +11,27 @@
 #include <adjoint/ops/conv/cuda/correlation_filter.cuh>
 #include <adjoint/ops/conv/cuda/correlation_ring.cuh>
 #include <adjoint/ops/conv/cuda/correlation_store.cuh>
+#include <adjoint/ops/conv/cuda/correlation_store_boxes.cuh>
 
 #include <cstdint>
 
 namespace adjoint::cuda::correlation {
 
-/// A warp's staging rows on the way out.
+/// A warp's staging rows on the way out, or boxes in their place: they lie first in the block's shared memory.
 template <int kColumns, int kMTiles, bool kBlocked>
 inline constexpr int kStagingFloats = correlation_staged_columns(kColumns, kBlocked) *
                                       (correlation_staged_positions(kMTiles, kBlocked) + 4);
 
-/// From the shared address where the block's begins; all but what lies between the filter's slots and the input's
-/// stages: `x` is the first byte after the slots.
+/// From the shared address where the block's begins; but staging rows and what lies between the filter's slots and the
+/// input's stages: `x` is the first byte after the slots.
 template <int kConsumers, int kColumns, int kMTiles, bool kBlocked>
 __device__ __forceinline__ SharedLayout lay_out(const CorrelationPlan& plan, std::uint32_t smem) {
   SharedLayout layout{};
-  layout.x_full = smem;
+  layout.x_full = smem + kConsumers * 16 * kStagingFloats<kColumns, kMTiles, kBlocked>;
   layout.x_empty = layout.x_full + 8 * kMaxStages;
   layout.w_full = layout.x_empty + 8 * kMaxStages;
   layout.w_empty = layout.w_full + 8 * kMaxSlots;
-  layout.w = layout.x_full + kCorrelationBarrierBytes +
-             kConsumers * (kColumns * sizeof(ColumnEntry) + 16 * kStagingFloats<kColumns, kMTiles, kBlocked>);
+  layout.w = layout.x_full + kCorrelationBarrierBytes + kConsumers * kColumns * sizeof(ColumnEntry);
   layout.x = layout.w + 4 * plan.w_slots * plan.w_block_units;
   layout.x_stages = plan.x_stages;
   return layout;
@@ -61,15 +61,17 @@ __device__ __forceinline__ void init_barriers(const CorrelationPlan& plan, const
 
 template <Arithmetic kArithmetic, int kColumns, int kMTiles, class Multiplier>
 __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, const CorrelationOperands& operands,
-                                                   const SharedLayout& layout, ColumnEntry* entries, float* staging,
-                                                   int warpgroup, int warp, int lane) {
-  using T = typename ArithmeticTraits<kArithmetic>::Element;
-  const int first_m = warpgroup * 64 * kMTiles + warp * 16 * (Multiplier::kApart ? 1 : kMTiles);
+                                                   const SharedLayout& layout, ColumnEntry* entries,
+                                                   unsigned char* smem, int warpgroup, int warp, int lane) {
+  using Traits = ArithmeticTraits<kArithmetic>;
+  using T = typename Traits::Element;
+  constexpr bool kApart = Multiplier::kApart;
+  const int first_m = warpgroup * 64 * kMTiles + warp * 16 * (kApart ? 1 : kMTiles);
   Multiplier multiplier(p, layout, first_m, lane);
   const int tiles = static_cast<int>(p.tiles());
   // The table of columns changes from tile to tile where it is read at all: a choice of the launch, or the compiler
   // takes the loop for divergent.
-  const bool fills = operands.bias != nullptr || stores_by_table<T>(p, operands);
+  const bool fills = operands.bias != nullptr || (!operands.boxes && stores_by_table<T>(p, operands));
   if (!fills) {
     for (int place = warp * 32 + lane; place < kColumns; place += 128) entries[place].bias = 0;
     ptx::barrier<128>(warpgroup + 1);
@@ -82,21 +84,33 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
       if (fills) {
         // The other warps of this warpgroup may still read the last tile's columns.
         ptx::barrier<128>(warpgroup + 1);
-        fill_columns<Multiplier::kApart>(p, work, static_cast<const T*>(operands.bias), entries, warp * 32 + lane);
+        fill_columns<kApart>(p, work, static_cast<const T*>(operands.bias), entries, warp * 32 + lane);
       }
     }
     multiplier.multiply_tile(class_index);
     if (fills) ptx::barrier<128>(warpgroup + 1);
     // Worked out again rather than held in registers through the loop.
     const CorrelationWork work = correlation_work(p, ptx::opaque(tile));
-    if constexpr (ArithmeticTraits<kArithmetic>::kSplit) {
-      store_tile<T, Multiplier::kApart, kColumns, kMTiles>(p, operands, work, multiplier.totals, entries, staging,
-                                                           first_m, lane);
+    const auto store = [&](const auto& sums) {
+      const int staging_warp = warpgroup * 4 + warp;
+      if constexpr (!Traits::kHalf) {
+        if (operands.boxes) {
+          constexpr int kBytes =
+              4 * correlation_staged_columns(kColumns, kApart) * correlation_staged_positions(kMTiles, kApart);
+          return store_tile_in_boxes<kApart, kColumns, kMTiles>(p, operands, work, sums, entries,
+                                                                smem + staging_warp * kBytes, first_m, lane);
+        }
+      }
+      auto* const staging = reinterpret_cast<float*>(smem) + staging_warp * kStagingFloats<kColumns, kMTiles, kApart>;
+      store_tile<T, kApart, kColumns, kMTiles>(p, operands, work, sums, entries, staging, first_m, lane);
+    };
+    if constexpr (Traits::kSplit) {
+      store(multiplier.totals);
     } else {
-      store_tile<T, Multiplier::kApart, kColumns, kMTiles>(p, operands, work, multiplier.sums, entries, staging,
-                                                           first_m, lane);
+      store(multiplier.sums);
     }
   }
+  if (operands.boxes) ptx::bulk_wait_read();  // before the block's shared memory is another's
 }
 
 /// All of a block's work once its barriers are there. `bring_input(warp)`: what the last warpgroup's warps do besides
@@ -107,8 +121,8 @@ template <Arithmetic kArithmetic, int kColumns, int kMTiles, int kConsumers, int
 __device__ __forceinline__ void run_roles(const CorrelationPlan& plan, const CorrelationOperands& operands,
                                           const SharedLayout& layout, unsigned char* smem,
                                           const BringInput& bring_input) {
-  auto* entries = reinterpret_cast<ColumnEntry*>(smem + kCorrelationBarrierBytes);
-  auto* staging = reinterpret_cast<float*>(entries + kConsumers * kColumns);
+  auto* entries = reinterpret_cast<ColumnEntry*>(
+      smem + kConsumers * 16 * kStagingFloats<kColumns, kMTiles, Multiplier::kApart> + kCorrelationBarrierBytes);
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
   // What the loaders give up, the multipliers take: together what the block was started with, or they would wait for
   // ever.
@@ -121,10 +135,9 @@ __device__ __forceinline__ void run_roles(const CorrelationPlan& plan, const Cor
     if (warp == 3 && lane == 0) stream_filter<Multiplier::kPaired>(plan, operands, layout);
   } else {
     ptx::raise_register_limit<kRegisters>();
-    multiply_and_store<kArithmetic, kColumns, kMTiles, Multiplier>(
-        plan, operands, layout, entries + warpgroup * kColumns,
-        staging + (warpgroup * 4 + warp) * kStagingFloats<kColumns, kMTiles, Multiplier::kApart>, warpgroup, warp,
-        lane);
+    multiply_and_store<kArithmetic, kColumns, kMTiles, Multiplier>(plan, operands, layout,
+                                                                   entries + warpgroup * kColumns, smem, warpgroup,
+                                                                   warp, lane);
   }
   if (plan.cluster > 1) ptx::cluster_barrier();
 }

@@ -258,35 +258,56 @@ __device__ __forceinline__ void store_staged(const CorrelationPlan& p, const Cor
   }
 }
 
-/// A round's columns of the sums, with their bias, to the warp's staging rows; kRound is no later round. Rounds go
-/// through the columns of all m-tiles at once, or where kApart of one after the other.
-template <int kRound, bool kApart, int kColumns, int kMTiles>
-__device__ __forceinline__ void stage_columns(int round, const float (&sums)[kMTiles][kColumns / 2],
-                                              const ColumnEntry* entries, float* staging, int lane) {
+/// A round's columns of the sums, with their bias: calls put(block, j, h, lower, upper) with the lane's two columns of
+/// the block-th eight of the round's lower half and of its upper half, at the lane's position of the j-th sixteen and
+/// the h-th eight of these. kRound is no later round. Rounds go through the columns of all m-tiles at once, or where
+/// kApart of one after the other.
+template <int kRound, bool kApart, int kColumns, int kMTiles, class Put>
+__device__ __forceinline__ void for_round(int round, const float (&sums)[kMTiles][kColumns / 2],
+                                          const ColumnEntry* entries, int lane, const Put& put) {
   constexpr int kTogether = kApart ? 1 : kMTiles;
   constexpr int kStaged = correlation_staged_columns(kColumns, kApart), kRounds = kColumns / kStaged;
   if constexpr (kRound + 1 < kRounds * (kMTiles / kTogether)) {
-    if (round != kRound) {
-      return stage_columns<kRound + 1, kApart, kColumns, kMTiles>(round, sums, entries, staging, lane);
-    }
+    if (round != kRound) return for_round<kRound + 1, kApart, kColumns, kMTiles>(round, sums, entries, lane, put);
   }
-  constexpr int kPitch = 16 * kTogether + 4;  // 4 modulo 16: a fragment's eight-by-four pattern hits each bank once
-  const int g = lane / 4, t = lane % 4;
+  const auto column = [](int place) { return correlation_staged_column(kColumns, kStaged, place); };
 #pragma unroll
-  for (int block = 0; block < kStaged / 8; ++block) {
-    const int column = 8 * block + 2 * t;
-    const float bias[] = {entries[column].bias, entries[column + 1].bias};
+  for (int block = 0; block < kStaged / 16; ++block) {
+    const int lower = 8 * block, upper = lower + kStaged / 2;  // of the round
+    const ColumnEntry* const of_lane = entries + 2 * (lane % 4);
+    const float lower_bias[] = {of_lane[lower].bias, of_lane[lower + 1].bias};
+    const float upper_bias[] = {of_lane[upper].bias, of_lane[upper + 1].bias};
 #pragma unroll
     for (int j = 0; j < kTogether; ++j) {
-      float* to = staging + column * kPitch + 16 * j + g;
-      const float* from = sums[kRound / kRounds * kTogether + j] +
-                          correlation_staged_column(kColumns, kStaged, kRound % kRounds * kStaged + 8 * block) / 2;
-      to[0] = from[0] + bias[0];
-      to[kPitch] = from[1] + bias[1];
-      to[8] = from[2] + bias[0];
-      to[kPitch + 8] = from[3] + bias[1];
+      const float* const m_tile = sums[kRound / kRounds * kTogether + j];
+      const float* const from = m_tile + column(kRound % kRounds * kStaged + lower) / 2;
+      const float* const upper_from = m_tile + column(kRound % kRounds * kStaged + upper) / 2;
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const float lower_values[] = {from[2 * h] + lower_bias[0], from[2 * h + 1] + lower_bias[1]};
+        const float upper_values[] = {upper_from[2 * h] + upper_bias[0], upper_from[2 * h + 1] + upper_bias[1]};
+        put(block, j, h, lower_values, upper_values);
+      }
     }
   }
+}
+
+/// The same to the warp's staging rows.
+template <bool kApart, int kColumns, int kMTiles>
+__device__ __forceinline__ void stage_columns(int round, const float (&sums)[kMTiles][kColumns / 2],
+                                              const ColumnEntry* entries, float* staging, int lane) {
+  constexpr int kStaged = correlation_staged_columns(kColumns, kApart);
+  // 4 modulo 16: a fragment's eight-by-four pattern hits each bank once.
+  constexpr int kPitch = correlation_staged_positions(kMTiles, kApart) + 4;
+  float* const of_lane = staging + 2 * (lane % 4) * kPitch + lane / 4;
+  const auto put = [&](int block, int j, int h, const float(&lower)[2], const float(&upper)[2]) {
+    float* const to = of_lane + 8 * block * kPitch + 16 * j + 8 * h;
+    to[0] = lower[0];
+    to[kPitch] = lower[1];
+    to[kStaged / 2 * kPitch] = upper[0];
+    to[(kStaged / 2 + 1) * kPitch] = upper[1];
+  };
+  for_round<0, kApart, kColumns, kMTiles>(round, sums, entries, lane, put);
 }
 
 /// Stores a warp's sums, some columns a round through its own staging rows, so that lanes write along rows of out.
@@ -309,7 +330,7 @@ __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const Corre
     staged.entries = entries + of_columns * kStaged;
     staged.first_column = of_columns * (kStaged / 2);
     __syncwarp();
-    stage_columns<0, kApart, kColumns, kMTiles>(round, sums, staged.entries, staging, lane);
+    stage_columns<kApart, kColumns, kMTiles>(round, sums, staged.entries, staging, lane);
     __syncwarp();
     if (operands.linear != nullptr) {
       staged.out = static_cast<T*>(operands.linear);

@@ -6,9 +6,11 @@
 #include <adjoint/tests/emulation/tensor_map.h>
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <iterator>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -148,14 +150,33 @@ inline void bulk_copy(std::uint32_t dst, const void* src, int bytes, std::uint32
 }
 inline void tensor_copy(std::uint32_t dst, const TensorMap* map, const int (&at)[kTensorMapAxes],
                         std::uint32_t barrier) {
-  if (dst % (emulation::decode_tensor_map(*map).swizzled ? 1024 : 128) != 0) {
-    throw std::runtime_error("emulated cp.async.bulk.tensor: unaligned");
-  }
+  if (dst % 128 != 0) throw std::runtime_error("emulated cp.async.bulk.tensor: unaligned");
   std::vector<int> first(std::begin(at), std::end(at));
-  emulation::later([to = emulation::shared_pointer(dst), layout = emulation::decode_tensor_map(*map), first,
+  emulation::later([shared = emulation::shared_pointer(0), dst, layout = emulation::decode_tensor_map(*map), first,
                     state = &emulation::mbarrier(barrier)] {
-    emulation::mbarrier_update(*state, 0, -emulation::copy_box(to, layout, first));
+    emulation::mbarrier_update(*state, 0, -emulation::load_box(shared, dst, layout, first));
   });
+}
+inline void tensor_store(const TensorMap* map, const int (&at)[kTensorMapAxes], std::uint32_t src) {
+  if (src % 128 != 0) throw std::runtime_error("emulated cp.async.bulk.tensor: unaligned");
+  std::vector<int> first(std::begin(at), std::end(at));
+  const auto open = emulation::current().open_stores;
+  ++*open;
+  emulation::later(
+      [shared = emulation::shared_pointer(0), src, layout = emulation::decode_tensor_map(*map), first, open] {
+        emulation::store_box(shared, src, layout, first);
+        --*open;
+      });
+}
+inline void bulk_commit() {
+  emulation::Thread& thread = emulation::current();
+  thread.store_groups.push_back(std::exchange(thread.open_stores, std::make_shared<int>(0)));
+}
+inline void bulk_wait_read() {
+  auto& groups = emulation::current().store_groups;
+  emulation::wait_until(
+      [&groups] { return std::all_of(groups.begin(), groups.end(), [](const auto& group) { return *group == 0; }); });
+  groups.clear();
 }
 inline void bulk_copy_to_cluster(std::uint32_t dst, const void* src, int bytes, std::uint32_t barrier, int blocks) {
   if (static_cast<unsigned>(blocks) != emulation::launch().cluster) {

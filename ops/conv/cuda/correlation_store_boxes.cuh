@@ -1,0 +1,144 @@
+// How the tensor-core kernel of conv and conv_transpose writes float32 sums by the copy engine: staged as boxes of the
+// output, which one instruction each writes while the warp goes on; correlation_store_boxes.h has their shapes.
+#pragma once
+
+#include <adjoint/ops/conv/correlation_store_boxes.h>
+#include <adjoint/ops/conv/cuda/correlation.h>
+#include <adjoint/core/cuda/ptx.cuh>
+#include <adjoint/ops/conv/cuda/correlation_store.cuh>
+
+#include <cstdint>
+
+namespace adjoint::cuda::correlation {
+
+template <int kCount>
+struct alignas(4 * kCount) Pixels {
+  float values[kCount];
+};
+
+/// A round's sums to the warp's boxes at `staging`. `mask`: of exchange_chunks().
+template <int kLog2Phases, bool kApart, int kColumns, int kMTiles>
+__device__ __forceinline__ void stage_boxes(int round, const float (&sums)[kMTiles][kColumns / 2],
+                                            const ColumnEntry* entries, unsigned char* staging, std::uint32_t mask,
+                                            int lane) {
+  constexpr int kStaged = correlation_staged_columns(kColumns, kApart);
+  constexpr CorrelationBoxes kBoxes(kLog2Phases, kStaged, correlation_staged_positions(kMTiles, kApart));
+  const std::uint32_t of_lane = kBoxes.byte(2 * (lane % 4), lane / 4);
+  const auto place = [&](int column, int m) {
+    // Chunks are exchanged within 1024 bytes: few places, with constants added to them.
+    const std::uint32_t byte = kBoxes.byte(column, m);
+    return staging + exchange_chunks(of_lane ^ (byte & 1023), mask) + (byte & ~1023U);
+  };
+  const auto put = [&](int block, int j, int h, const float(&lower)[2], const float(&upper)[2]) {
+    const int m = 16 * j + 8 * h;
+    if constexpr (kLog2Phases == 0) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        *reinterpret_cast<float*>(place(8 * block + i, m)) = lower[i];
+        *reinterpret_cast<float*>(place(8 * block + i + kStaged / 2, m)) = upper[i];
+      }
+    } else if constexpr (kLog2Phases == 1) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        *reinterpret_cast<Pixels<2>*>(place(8 * block + i, m)) = {{lower[i], upper[i]}};
+      }
+    } else if constexpr (kLog2Phases == 2) {
+      *reinterpret_cast<Pixels<4>*>(place(8 * block, m)) = {{lower[0], lower[1], upper[0], upper[1]}};
+    } else {
+      *reinterpret_cast<Pixels<2>*>(place(8 * block, m)) = {{lower[0], lower[1]}};
+      *reinterpret_cast<Pixels<2>*>(place(8 * block + kStaged / 2, m)) = {{upper[0], upper[1]}};
+    }
+  };
+  for_round<0, kApart, kColumns, kMTiles>(round, sums, entries, lane, put);
+}
+
+/// What a warp writes of a tile, round by round.
+struct BoxStore {
+  const CorrelationPlan& p;
+  const CorrelationWork& work;
+  CorrelationBoxes boxes;
+  std::uint32_t staging;  // shared address
+  int lane;
+
+  /// Each lane a box, if there are so many: of a round that begins at position first_m and the first_column-th column
+  /// of the tile's lower half.
+  __device__ __forceinline__ void write(const TensorMap& map, int first_m, int first_column) const {
+    ptx::fence_async_proxy();
+    __syncwarp();
+    if (lane < boxes.sets * boxes.boxes) {
+      const int set = lane >= boxes.boxes ? 1 : 0, box = lane - set * boxes.boxes;
+      const CorrelationPosition q = correlation_position(p, first_m + box * boxes.box_positions());
+      const int segment_columns = p.tile_columns / p.segments;
+      const int first = work.tile_in_class * segment_columns + first_column;
+      const int log2_half = boxes.log2_phases == 0 ? 0 : boxes.log2_phases - 1;
+      const int channel = (first >> log2_half) + set * (p.tile_columns / 2);
+      const int at[kTensorMapAxes] = {(work.w + q.w) << boxes.log2_phases, work.class_index, work.h + q.h,
+                                      work.group * p.n_channels + channel, static_cast<int>(work.n) + q.n};
+      if (channel < p.n_channels) ptx::tensor_store(&map, at, staging + lane * boxes.box_bytes());
+      ptx::bulk_commit();
+    }
+  }
+};
+
+/// The staged values, activated in place, whatever their order.
+__device__ __forceinline__ void activate_boxes(const Activate<float>& activate, unsigned char* staging, int bytes,
+                                               int lane) {
+#pragma unroll 1
+  for (int byte = 16 * lane; byte < bytes; byte += 16 * 32) {
+    auto* const place = reinterpret_cast<Pixels<4>*>(staging + byte);
+    Pixels<4> pixels = *place;
+    activate(pixels.values);
+    *place = pixels;
+  }
+}
+
+/// Stores a warp's sums, some columns a round through its own boxes; the last may still be read from them afterwards.
+template <int kLog2Phases, bool kApart, int kColumns, int kMTiles>
+__device__ __forceinline__ void store_phases_in_boxes(const CorrelationPlan& p, const CorrelationOperands& operands,
+                                                    const CorrelationWork& work,
+                                                    const float (&sums)[kMTiles][kColumns / 2],
+                                                    const ColumnEntry* entries, unsigned char* staging, int first_m,
+                                                    int lane) {
+  constexpr int kTogether = kApart ? 1 : kMTiles;
+  constexpr int kStaged = correlation_staged_columns(kColumns, kApart), kRounds = kColumns / kStaged;
+  constexpr CorrelationBoxes kBoxes(kLog2Phases, kStaged, 16 * kTogether);
+  const std::uint32_t mask = correlation_box_width(p, kBoxes) / 4 - 1;
+  const BoxStore store{p, work, kBoxes, ptx::shared_address(staging), lane};
+#pragma unroll 1
+  for (int round = 0; round < kRounds * (kMTiles / kTogether); ++round) {
+    const int of_columns = kApart ? round % kRounds : round;
+    const int from_m = kApart ? first_m + 64 * (round / kRounds) : first_m;
+    ptx::bulk_wait_read();
+    __syncwarp();
+    stage_boxes<kLog2Phases, kApart, kColumns, kMTiles>(round, sums, entries + of_columns * kStaged, staging, mask, lane);
+    if (operands.linear != nullptr) {
+      store.write(operands.linear_map, from_m, of_columns * (kStaged / 2));
+      ptx::bulk_wait_read();
+    }
+    if (!operands.activate.is_none()) {
+      __syncwarp();
+      activate_boxes(operands.activate, staging, kBoxes.bytes(), lane);
+    }
+    store.write(operands.out_map, from_m, of_columns * (kStaged / 2));
+  }
+}
+
+/// By the phases of a row.
+template <bool kApart, int kColumns, int kMTiles>
+__device__ __forceinline__ void store_tile_in_boxes(const CorrelationPlan& p, const CorrelationOperands& operands,
+                                                    const CorrelationWork& work,
+                                                    const float (&sums)[kMTiles][kColumns / 2],
+                                                    const ColumnEntry* entries, unsigned char* staging, int first_m,
+                                                    int lane) {
+  const auto store = [&]<int kLog2Phases>() {
+    store_phases_in_boxes<kLog2Phases, kApart, kColumns, kMTiles>(p, operands, work, sums, entries, staging, first_m, lane);
+  };
+  switch (p.out_stride_w) {
+    case 1: return store.template operator()<0>();
+    case 2: return store.template operator()<1>();
+    case 4: return store.template operator()<2>();
+    default: return store.template operator()<3>();
+  }
+}
+
+}  // namespace adjoint::cuda::correlation
