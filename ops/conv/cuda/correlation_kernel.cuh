@@ -13,11 +13,13 @@
 #include <adjoint/core/cuda/wgmma.cuh>
 #include <adjoint/core/cuda/wgmma_256.cuh>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
+#include <adjoint/ops/conv/cuda/correlation_multiply.cuh>
 #include <adjoint/ops/conv/cuda/correlation_roles.cuh>
 #include <adjoint/ops/conv/cuda/correlation_stage.cuh>
 #include <adjoint/ops/conv/cuda/wgmma_operand.cuh>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace adjoint::cuda::correlation {
 
@@ -33,7 +35,7 @@ __device__ __forceinline__ auto& half_of(float (&sums)[kCount]) {
 /// kOneRow: a warp's positions lie in one row of the tile, so that their places are constants apart.
 /// kGathers: a table tells where a step's units lie.
 template <Arithmetic kArithmetic, int kColumns, bool kHalves, bool kOneRow, bool kGathers, int kMTiles>
-struct Multiplier {
+struct SplitMultiplier {
   using Traits = ArithmeticTraits<kArithmetic>;
   static constexpr bool kSplit = Traits::kSplit, kApart = false, kPaired = false;
   static constexpr int kBlockBytes = 4 * kChunkUnits * kColumns * (kSplit ? 2 : 1);
@@ -59,7 +61,8 @@ struct Multiplier {
   float sums[kMTiles][kColumns / 2];
   float totals[kSplit ? kMTiles : 1][kSplit ? kColumns / 2 : 1];
 
-  __device__ __forceinline__ Multiplier(const CorrelationPlan& plan, const SharedLayout& shared, int first_m, int lane)
+  __device__ __forceinline__ SplitMultiplier(const CorrelationPlan& plan, const SharedLayout& shared, int first_m,
+                                             int lane)
       : p(plan),
         layout(shared),
         gather(shared.gather + 16 * (lane % 4)),
@@ -71,7 +74,8 @@ struct Multiplier {
 #pragma unroll
       for (int h = 0; h < (kOneRow ? 1 : 2); ++h) {
         const int m = first_m + 16 * j + 8 * h + lane / 4;
-        row[j][h] = 4 * (correlation_stage_offset(p, m) + (kGathers ? 0 : lane % 4 * p.unit_pitch));
+        // Opaque, or every step works it out again.
+        row[j][h] = ptx::opaque(4 * (correlation_stage_offset(p, m) + (kGathers ? 0 : lane % 4 * p.unit_pitch)));
       }
     }
 #pragma unroll
@@ -326,7 +330,9 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
     correlation_kernel(const __grid_constant__ CorrelationPlan plan,
                        const __grid_constant__ CorrelationOperands operands) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which nothing launches
-  using Multiplies = Multiplier<kArithmetic, kColumns, kHalves, kOneRow, kGathers, kMTiles>;
+  using Multiplies = std::conditional_t<ArithmeticTraits<kArithmetic>::kSplit,
+                                        SplitMultiplier<kArithmetic, kColumns, kHalves, kOneRow, kGathers, kMTiles>,
+                                        Multiplier<kArithmetic, kColumns, kHalves, kOneRow, kGathers, kMTiles>>;
   unsigned char* const smem = ptx::dynamic_smem();
   // Opaque, or every use works out again where the block's shared memory begins.
   SharedLayout layout = lay_out<kConsumers, kColumns, kMTiles, false>(plan, ptx::opaque(ptx::shared_address(smem)));

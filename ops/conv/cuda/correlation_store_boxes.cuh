@@ -68,7 +68,7 @@ struct BoxStore {
     if (lane < boxes.sets * boxes.boxes) {
       const int set = lane >= boxes.boxes ? 1 : 0, box = lane - set * boxes.boxes;
       const CorrelationPosition q = correlation_position(p, first_m + box * boxes.box_positions());
-      const int segment_columns = p.tile_columns / p.segments;
+      const int segment_columns = p.tile_columns >> (p.segments - 1);
       const int first = work.tile_in_class * segment_columns + first_column;
       const int log2_half = boxes.log2_phases == 0 ? 0 : boxes.log2_phases - 1;
       const int channel = (first >> log2_half) + set * (p.tile_columns / 2);
@@ -95,10 +95,10 @@ __device__ __forceinline__ void activate_boxes(const Activate<float>& activate, 
 /// Stores a warp's sums, some columns a round through its own boxes; the last may still be read from them afterwards.
 template <int kLog2Phases, bool kApart, int kColumns, int kMTiles>
 __device__ __forceinline__ void store_phases_in_boxes(const CorrelationPlan& p, const CorrelationOperands& operands,
-                                                    const CorrelationWork& work,
-                                                    const float (&sums)[kMTiles][kColumns / 2],
-                                                    const ColumnEntry* entries, unsigned char* staging, int first_m,
-                                                    int lane) {
+                                                      const CorrelationWork& work,
+                                                      const float (&sums)[kMTiles][kColumns / 2],
+                                                      const ColumnEntry* entries, unsigned char* staging, int first_m,
+                                                      int lane) {
   constexpr int kTogether = kApart ? 1 : kMTiles;
   constexpr int kStaged = correlation_staged_columns(kColumns, kApart), kRounds = kColumns / kStaged;
   constexpr CorrelationBoxes kBoxes(kLog2Phases, kStaged, 16 * kTogether);
@@ -110,7 +110,8 @@ __device__ __forceinline__ void store_phases_in_boxes(const CorrelationPlan& p, 
     const int from_m = kApart ? first_m + 64 * (round / kRounds) : first_m;
     ptx::bulk_wait_read();
     __syncwarp();
-    stage_boxes<kLog2Phases, kApart, kColumns, kMTiles>(round, sums, entries + of_columns * kStaged, staging, mask, lane);
+    stage_boxes<kLog2Phases, kApart, kColumns, kMTiles>(round, sums, entries + of_columns * kStaged, staging, mask,
+                                                        lane);
     if (operands.linear != nullptr) {
       store.write(operands.linear_map, from_m, of_columns * (kStaged / 2));
       ptx::bulk_wait_read();
@@ -131,7 +132,8 @@ __device__ __forceinline__ void store_tile_in_boxes(const CorrelationPlan& p, co
                                                     const ColumnEntry* entries, unsigned char* staging, int first_m,
                                                     int lane) {
   const auto store = [&]<int kLog2Phases>() {
-    store_phases_in_boxes<kLog2Phases, kApart, kColumns, kMTiles>(p, operands, work, sums, entries, staging, first_m, lane);
+    store_phases_in_boxes<kLog2Phases, kApart, kColumns, kMTiles>(p, operands, work, sums, entries, staging, first_m,
+                                                                  lane);
   };
   switch (p.out_stride_w) {
     case 1: return store.template operator()<0>();
