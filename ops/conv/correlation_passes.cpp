@@ -233,9 +233,27 @@ void place_steps(CorrelationPlan& plan, const CorrelationPass& pass, const std::
   }
 }
 
+/// Makes a boxed plan's rows and columns such that channels are 8 modulo 16 units apart, and no larger than a box.
+bool pad_box(CorrelationPlan& plan) {
+  constexpr std::int32_t kMostOfABox = 256;
+  const std::int32_t rows = plan.rows, cols = plan.cols;
+  for (plan.rows = rows; plan.rows <= rows + 1; ++plan.rows) {
+    for (plan.cols = cols; plan.cols < cols + 16; plan.cols += 4) {
+      const std::int64_t units = (std::int64_t{plan.rows} * plan.cols) << plan.log2_stage_n();
+      if (units % 16 == 8) return plan.rows <= kMostOfABox && plan.cols <= kMostOfABox;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 bool build_correlation_passes(const ConvGeometry& g, const CorrelationCut& cut, CorrelationPlan& plan) {
+  const std::int32_t log2_positions = plan.log2_tile_n + plan.log2_tile_h + plan.log2_tile_w;
+  const std::int32_t most = plan.blocked ? kBoxPositions : kBoxedPositions;
+  plan.log2_box = log2_positions;
+  while ((plan.blocked || plan.boxed) && 1 << plan.log2_box > most) --plan.log2_box;
+  plan.boxes = 1 << (log2_positions - plan.log2_box);
   const std::int32_t alignment = column_alignment(plan);
   std::vector<RawStep> all;
   int pass_count = 0;
@@ -251,6 +269,7 @@ bool build_correlation_passes(const ConvGeometry& g, const CorrelationCut& cut, 
   }
   plan.cols = static_cast<std::int32_t>(ceil_div(plan.cols, alignment) * alignment);
   plan.copy_elements = copy_elements(plan, alignment, pass_count);
+  if (plan.boxed && !pad_box(plan)) return false;
   const std::int64_t plane_units64 = (std::int64_t{plan.rows} * plan.cols) << plan.log2_stage_n();
   if (plane_units64 * plan.stage_planes > kMaxStageUnits) return false;
   const auto plane_units = static_cast<std::int32_t>(plane_units64);
@@ -260,10 +279,14 @@ bool build_correlation_passes(const ConvGeometry& g, const CorrelationCut& cut, 
     plan.box_positions = plane_units;
     plan.box_vectors = static_cast<std::int32_t>(ceil_div(plan.box_blocks * plane_units, 8) * 8);
     plan.unit_pitch = plan.m_tiles * plan.consumers * plan.box_vectors * 4 / kChunkUnits;
+  } else if (plan.boxed) {
+    plan.unit_pitch = plane_units;
   } else {
     // 8 modulo 32 banks: the four channels that a warp's lanes read at once fall into four groups of eight banks.
     plan.unit_pitch = static_cast<std::int32_t>(ceil_div(plane_units * plan.stage_planes - 8, 32) * 32 + 8);
   }
+  plan.box_units = plan.stage_units * plan.unit_pitch;
+  plan.stage_size = plan.box_units * (plan.boxed ? plan.boxes : 1);
   for (int i = 0; i < pass_count; ++i) place_steps(plan, plan.passes[i], all, plane_units);
   const CorrelationClass& last = plan.class_list[plan.classes - 1];
   plan.halves_per_group = std::int64_t{last.first_half + last.halves} * plan.tiles_per_class * plan.chunks;

@@ -32,10 +32,9 @@ std::int64_t staging_bytes(const CorrelationPlan& plan) {
          (correlation_staged_positions(plan.m_tiles, blocked) + 4) * 4;
 }
 
-/// The loaders' table: eight bytes for every value of a channel's stage, at most.
-std::int64_t item_bytes(const CorrelationPlan& plan) { return plan.blocked ? 0 : std::int64_t{8} * plan.unit_pitch; }
+std::int64_t item_bytes(const CorrelationPlan& plan) { return plan.blocked ? 0 : correlation_item_bytes(plan); }
 
-std::int64_t stage_bytes(const CorrelationPlan& plan) { return std::int64_t{4} * plan.stage_units * plan.unit_pitch; }
+std::int64_t stage_bytes(const CorrelationPlan& plan) { return std::int64_t{4} * plan.stage_size; }
 
 /// Divides shared memory between input stages and filter slots.
 bool divide_smem(CorrelationPlan& plan, const CorrelationLimits& limits) {
@@ -74,7 +73,7 @@ double tile_bytes(const CorrelationPlan& plan, const CorrelationClass& c) {
   for (int j = c.first_pass; j < c.first_pass + c.passes; ++j) {
     bytes += plan.blocked ? static_cast<double>(stage_bytes(plan)) * plan.chunks
                           : 4.0 * plan.stage_units * plan.chunks * plan.passes[j].planes *
-                                ((plan.rows * plan.cols) << plan.log2_tile_n);
+                                ((plan.rows * plan.cols) << plan.log2_stage_n()) * plan.boxes;
   }
   return bytes + 4.0 / plan.unit_channels * plan.m_tiles * plan.consumers * 64 * plan.tile_columns;
 }
@@ -223,6 +222,16 @@ std::int64_t correlation_smem_bytes(const CorrelationPlan& plan) {
          std::int64_t{4} * plan.w_slots * plan.w_block_units;
 }
 
+TensorMapLayout correlation_input_layout(const CorrelationPlan& p, const void* x, bool split) {
+  const std::int64_t plane = std::int64_t{p.in_h} * p.in_w;
+  return {.data = x,
+          .dtype = kFloat32,
+          .extents = {p.in_w, p.in_h, p.batch, p.k_channels, p.groups},
+          .strides = {1, p.in_w, plane * p.k_channels * p.groups, plane, plane * p.k_channels},
+          .box = {p.cols, p.rows, 1 << p.log2_stage_n(), kChunkUnits, 1},
+          .rounds_to_tf32 = !split};
+}
+
 TensorMapLayout correlation_copy_layout(const CorrelationPlan& p, const void* copy) {
   const std::int64_t row = std::int64_t{kMapElements} * p.copy_w(), plane = row * p.copy_h();
   const std::int64_t image = plane * p.copy_blocks();
@@ -265,14 +274,18 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
         candidate.tiles_w = static_cast<std::int32_t>(ceil_div(candidate.q_w, std::int64_t{1} << w));
         candidate.tiles_h = static_cast<std::int32_t>(ceil_div(candidate.q_h, std::int64_t{1} << h));
         candidate.tiles_n = ceil_div(candidate.batch, std::int64_t{1} << n);
-        candidate.cluster = 1;
-        if (!fit_passes(g, candidate, limits)) continue;
-        if (!candidate.weights_resident && candidate.position_tiles() > 1) candidate.cluster = limits.cluster;
-        if (candidate.tiles() > std::numeric_limits<std::int32_t>::max()) continue;
-        const double clocks = correlation_clocks(candidate, split);
-        if (clocks < best) {
-          best = clocks;
-          plan = candidate;
+        const bool takes_boxes = limits.boxed && unit_channels == 1 && !candidate.gathers && !candidate.blocked &&
+                                 candidate.in_w % 4 == 0 && candidate.in_stride_h == 1 && candidate.in_stride_w == 1;
+        for (candidate.boxed = takes_boxes ? 1 : 0; candidate.boxed >= 0; --candidate.boxed) {
+          candidate.cluster = 1;
+          if (!fit_passes(g, candidate, limits)) continue;
+          if (!candidate.weights_resident && candidate.position_tiles() > 1) candidate.cluster = limits.cluster;
+          if (candidate.tiles() > std::numeric_limits<std::int32_t>::max()) continue;
+          const double clocks = correlation_clocks(candidate, split);
+          if (clocks < best) {
+            best = clocks;
+            plan = candidate;
+          }
         }
       }
     }

@@ -21,6 +21,9 @@
 // Where a group has few channels, steps gather: a step's units of K are any taps' and channels', kChunkUnits of them,
 // each with an offset of its own into the stage.
 //
+// A boxed plan's stages are made of boxes of the input, which the copy engine may bring as they lie:
+// [box of kBoxedPositions positions][unit][image][row][column].
+//
 // A blocked plan reads a copy of the input in channel blocks, [image][plane][block of four units][row][column][unit],
 // which another kernel makes beforehand: 16 bytes a position, as wgmma reads an operand from shared memory. A stage is
 // a box of the copy for every 64 positions of the tile: [block][image][row][column][unit], where a step is a constant
@@ -42,7 +45,8 @@ inline constexpr int kMaxGatheredTaps = 256;
 inline constexpr int kMaxGatheredUnits = 8;  // of a tap
 inline constexpr int kMaxPasses = 128;
 inline constexpr int kMaxClasses = 16;
-inline constexpr int kBoxPositions = 64;  // of a tile, that a blocked plan's stages have a box for
+inline constexpr int kBoxPositions = 64;     // of a tile, that a blocked plan's stages have a box for
+inline constexpr int kBoxedPositions = 128;  // at most, for a boxed plan's stages
 inline constexpr int kMaxCorrelationStages = 8;
 inline constexpr int kMaxCorrelationSlots = 64;
 /// A full and an empty mbarrier for each of them.
@@ -112,6 +116,9 @@ struct CorrelationPlan {
   std::int32_t gathers;                 // whether steps gather
   std::int32_t stage_units;             // of a position: kChunkUnits, or where steps gather all channels'
   std::int32_t blocked;                 // whether stages are boxes of a copy in channel blocks
+  std::int32_t boxed;                   // whether they are boxes of the input
+  std::int32_t log2_box;                // log2 of a stage's positions, or of one of its boxes', halos aside
+  std::int32_t boxes;                   // of a stage
   std::int32_t box_blocks;              // of a box: those of kChunkUnits units, and where float32 is split their tails
   std::int32_t box_positions;           // halos and all
   std::int32_t box_vectors;             // of 16 bytes, from a box of a stage to the next
@@ -127,10 +134,12 @@ struct CorrelationPlan {
   std::int32_t tiles_per_class, phases_per_class, class_columns;
   std::int32_t takes_halves;
   std::int32_t segments;       // of a tile's columns: 2 where each half of the phases has a half of them, else 1
-  std::int32_t rows, cols;     // of a plane of a stage, for one image of the tile
+  std::int32_t rows, cols;     // of a plane of a stage or of one of its boxes, for one image
   std::int32_t stage_planes;   // the most that a pass loads
   std::int32_t copy_elements;  // of a row of the input, that one copy may take where rows are aligned to them
   std::int32_t unit_pitch;     // units from one channel of a stage to the next
+  std::int32_t box_units;      // units from a boxed stage's box to the next
+  std::int32_t stage_size;     // units of a stage
   std::int32_t tile_columns, m_tiles, consumers, blocks_per_sm;
   std::int32_t classes;
   std::int32_t x_stages, w_slots, weights_resident;
@@ -159,12 +168,13 @@ struct CorrelationPlan {
   }
   /// Whether the positions of a warp lie in one row of the tile.
   ADJOINT_HD bool one_row() const { return 1 << log2_tile_w >= 16 * m_tiles; }
-  /// log2 of the images, rows and columns of the tile that a stage, or where it is blocked a box, holds, halos aside.
-  ADJOINT_HD std::int32_t log2_stage_w() const { return blocked && log2_tile_w > 6 ? 6 : log2_tile_w; }
+  /// log2 of the images, rows and columns of the tile that a stage, or a box of it, holds, halos aside.
+  ADJOINT_HD std::int32_t log2_stage_w() const { return log2_box < log2_tile_w ? log2_box : log2_tile_w; }
   ADJOINT_HD std::int32_t log2_stage_h() const {
-    return blocked && log2_tile_h > 6 - log2_stage_w() ? 6 - log2_stage_w() : log2_tile_h;
+    const std::int32_t left = log2_box - log2_stage_w();
+    return left < log2_tile_h ? left : log2_tile_h;
   }
-  ADJOINT_HD std::int32_t log2_stage_n() const { return blocked ? 6 - log2_stage_w() - log2_stage_h() : log2_tile_n; }
+  ADJOINT_HD std::int32_t log2_stage_n() const { return log2_box - log2_stage_w() - log2_stage_h(); }
   /// Of a blocked plan: positions of a box from eight of its 64 to the next eight; 0 where they are not all so far
   /// apart.
   ADJOINT_HD std::int32_t box_step() const {
@@ -228,8 +238,8 @@ ADJOINT_HD inline CorrelationPosition correlation_position(const CorrelationPlan
 
 /// Units from a stage's unit to position m's value at x_offset 0.
 ADJOINT_HD inline std::int32_t correlation_stage_offset(const CorrelationPlan& p, std::int32_t m) {
-  const CorrelationPosition q = correlation_position(p, m);
-  return (q.n * p.rows + q.h) * p.cols + q.w;
+  const CorrelationPosition q = correlation_position(p, m & ((1 << p.log2_box) - 1));
+  return (m >> p.log2_box) * p.box_units + (q.n * p.rows + q.h) * p.cols + q.w;
 }
 
 /// Columns that a consumer warp stages at once on its way out: as many of a tile's lower half as of its upper half. A
@@ -330,12 +340,18 @@ ADJOINT_HD inline std::int32_t correlation_gather_bytes(const CorrelationPlan& p
   return 4 * (kChunkUnits * steps + (p.rows * p.cols + 3) / 4 * 4 * (1 << p.log2_tile_n));
 }
 
+/// The loaders' table: eight bytes for every value of a channel's stage, at most, and a multiple of 128.
+ADJOINT_HD inline std::int32_t correlation_item_bytes(const CorrelationPlan& p) {
+  return (8 * p.unit_pitch * p.boxes + 127) / 128 * 128;
+}
+
 struct CorrelationLimits {
   std::int64_t smem_bytes_per_sm = 233472;  // sm_90; 1024 of a block's share are the system's
   std::int32_t most_columns = 256;
   std::int32_t cluster = 2;  // blocks that may share filter blocks
   std::int32_t most_blocks_per_sm = 2;
   bool gathers = false;  // whether steps may
+  bool boxed = false;    // whether the plan may be
   bool blocked = false;  // whether the plan is to be
 };
 
@@ -343,6 +359,9 @@ inline constexpr std::int64_t kMostCopyBytes = std::int64_t{512} << 20;
 /// Elements of the copy's tensor map that are one position of a block: the fewer, the longer a box's rows may be.
 inline constexpr int kMapElements = 2;
 
+/// A boxed plan's input, float32, as the copy engine sees it: (columns, rows, images, channels of a group, groups).
+/// Where float32 is not split, it is rounded to tf32 on its way.
+ADJOINT_API TensorMapLayout correlation_input_layout(const CorrelationPlan& plan, const void* x, bool split);
 /// A blocked plan's copy as the copy engine sees it: boxes of kBoxPositions positions, halos and all.
 ADJOINT_API TensorMapLayout correlation_copy_layout(const CorrelationPlan& plan, const void* copy);
 

@@ -83,8 +83,12 @@ void expect_exact(const cuda::CorrelationPlan& plan, const CorrelationCall& call
     operands.store_vector = cuda::row_vector(out.data(), plan.out_w, sizeof(T));
   }
   if (!call.activation.is_none() && seed % 2 == 0) operands.linear = linear.data();
-  operands.boxes = sizeof(T) == 4 && cuda::correlation_stores_boxes(plan, out.data());
-  if (operands.boxes) {
+  operands.loads_boxes = sizeof(T) == 4 && cuda::correlation_loads_boxes(plan, in.data());
+  if (operands.loads_boxes) {
+    operands.in_map = emulation::encode_tensor_map(cuda::correlation_input_layout(plan, in.data(), M::kSplit));
+  }
+  operands.stores_boxes = sizeof(T) == 4 && cuda::correlation_stores_boxes(plan, out.data());
+  if (operands.stores_boxes) {
     operands.out_map = emulation::encode_tensor_map(cuda::correlation_store_layout(plan, out.data()));
     operands.linear_map = emulation::encode_tensor_map(cuda::correlation_store_layout(plan, linear.data()));
   }

@@ -18,7 +18,7 @@ class CorrelationEmulation : public CorrelationFixture {
   bool compute(const CorrelationCall& call) override {
     cuda::CorrelationPlan plan;
     if (!cuda::plan_correlation(call.geometry, call.transposed, M::kUnitElements, M::kSplit,
-                                {.gathers = call.seed % 4 != 0}, plan)) {
+                                {.gathers = call.seed % 4 != 0, .boxed = call.seed % 4 != 1}, plan)) {
       return false;
     }
     const auto run = [&](const auto& operands, const auto* filter, std::uint32_t* blocks, const auto& launch) {

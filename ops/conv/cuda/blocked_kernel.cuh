@@ -35,7 +35,8 @@ struct Multiplier {
   float sums[kMTiles][kColumns / 2];
   float totals[kSplit ? kMTiles : 1][kSplit ? kColumns / 2 : 1];
 
-  __device__ __forceinline__ Multiplier(const CorrelationPlan& plan, const SharedLayout& shared, int first_m, int lane)
+  __device__ __forceinline__ Multiplier(const CorrelationPlan& plan, const CorrelationOperands& /*operands*/,
+                                        const SharedLayout& shared, int first_m, int lane)
       : p(plan),
         layout(shared),
         empty(lane < plan.cluster && !plan.weights_resident ? ptx::address_in_cluster(shared.w_empty, lane) : 0),

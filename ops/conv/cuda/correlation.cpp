@@ -12,7 +12,7 @@ const CorrelationPlan* find_correlation_plan(const ConvProblem& problem) {
   const Arithmetic arithmetic = arithmetic_of(problem);
   return keep_plan<CorrelationPlan>(problem, [&](CorrelationPlan& plan) {
     return plan_correlation(problem.geometry, problem.role == ConvRole::kImage, unit_elements(arithmetic),
-                            arithmetic == Arithmetic::kFloat32, {.gathers = true}, plan);
+                            arithmetic == Arithmetic::kFloat32, {.gathers = true, .boxed = true}, plan);
   });
 }
 
@@ -26,13 +26,19 @@ CorrelationOperands correlation_operands(const CorrelationPlan& plan, const Conv
                                correlation_store_vector(plan, problem, size),
                                Activate<float>(problem.activation),
                                problem.linear};
-  const auto stores_boxes = [&](const void* out) { return out == nullptr || correlation_stores_boxes(plan, out); };
-  operands.boxes =
-      problem.dtype == kFloat32 && plan.tiles() > 0 && stores_boxes(problem.out) && stores_boxes(problem.linear);
-  if (operands.boxes) {
+  if (problem.dtype != kFloat32 || plan.tiles() == 0) return operands;
+  operands.loads_boxes = correlation_loads_boxes(plan, problem.first);
+  if (operands.loads_boxes) {
+    const bool split = arithmetic_of(problem) == Arithmetic::kFloat32;
+    operands.in_map = encode_tensor_map(correlation_input_layout(plan, problem.first, split));
+  }
+  const auto leaves = [&](const void* out) { return out == nullptr || correlation_stores_boxes(plan, out); };
+  operands.stores_boxes = leaves(problem.out) && leaves(problem.linear);
+  if (operands.stores_boxes) {
     operands.out_map = encode_tensor_map(correlation_store_layout(plan, problem.out));
-    if (problem.linear != nullptr)
+    if (problem.linear != nullptr) {
       operands.linear_map = encode_tensor_map(correlation_store_layout(plan, problem.linear));
+    }
   }
   return operands;
 }

@@ -28,8 +28,10 @@ struct CorrelationOperands {
   std::int32_t store_vector;  // elements that every row of out lets be written at once
   Activate<float> activate = {};
   void* linear = nullptr;  // gets sum and bias as they are, like out; null where nobody asks for them
-  bool boxes = false;      // whether results leave by the copy engine (correlation_stores_boxes()), by these maps
-  TensorMap out_map = {}, linear_map = {};
+  // Whether the copy engine brings the input (correlation_loads_boxes()), and takes results away
+  // (correlation_stores_boxes()); by these maps.
+  bool loads_boxes = false, stores_boxes = false;
+  TensorMap in_map = {}, out_map = {}, linear_map = {};
 };
 
 /// What one copy may take of a row of x: the plan's shape of a stage and the rows' alignment allow it.
@@ -40,6 +42,11 @@ inline std::int32_t correlation_load_bytes(const CorrelationPlan& plan, const vo
     if (bytes <= plan.copy_elements * element_size && rows_aligned(x, row, bytes)) return bytes;
   }
   return static_cast<std::int32_t>(element_size);
+}
+
+/// Whether the copy engine may bring a plan's boxes of an input.
+inline bool correlation_loads_boxes(const CorrelationPlan& plan, const void* x) {
+  return plan.boxed != 0 && reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
 }
 
 /// CorrelationOperands::store_vector of a problem.

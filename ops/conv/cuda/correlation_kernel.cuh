@@ -61,8 +61,8 @@ struct SplitMultiplier {
   float sums[kMTiles][kColumns / 2];
   float totals[kSplit ? kMTiles : 1][kSplit ? kColumns / 2 : 1];
 
-  __device__ __forceinline__ SplitMultiplier(const CorrelationPlan& plan, const SharedLayout& shared, int first_m,
-                                             int lane)
+  __device__ __forceinline__ SplitMultiplier(const CorrelationPlan& plan, const CorrelationOperands& /*operands*/,
+                                             const SharedLayout& shared, int first_m, int lane)
       : p(plan),
         layout(shared),
         gather(shared.gather + 16 * (lane % 4)),
@@ -224,7 +224,7 @@ struct SplitMultiplier {
   /// Waits for the ring's stage; `x_offset` is its first step's.
   __device__ __forceinline__ void enter_stage(std::int32_t x_offset) {
     ptx::mbarrier_wait(layout.x_full + 8 * x_ring.slot, x_ring.parity);
-    stage_base = layout.x + x_ring.slot * 4 * (kGathers ? p.stage_units : kChunkUnits) * p.unit_pitch;
+    stage_base = layout.x + x_ring.slot * 4 * p.stage_size;
     step_base = stage_base + 4 * x_offset;
   }
 
@@ -337,14 +337,18 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
   // Opaque, or every use works out again where the block's shared memory begins.
   SharedLayout layout = lay_out<kConsumers, kColumns, kMTiles, false>(plan, ptx::opaque(ptx::shared_address(smem)));
   layout.items = layout.x;
-  layout.gather = layout.zeros = layout.items + 8 * plan.unit_pitch;
+  layout.gather = layout.zeros = layout.items + correlation_item_bytes(plan);
   layout.x = layout.gather + (kGathers ? correlation_gather_bytes(plan) : 0);
   if constexpr (kGathers) fill_gather(plan, layout, smem + (layout.gather - ptx::shared_address(smem)));
   layout.x_stages = operands.load_bytes == 2 ? plan.x_stages / 2 : plan.x_stages;
-  init_barriers<kConsumers>(plan, layout, kLoaderThreads);
+  init_barriers<kConsumers>(plan, layout, operands.loads_boxes ? 1 : kLoaderThreads);
   run_roles<kArithmetic, kColumns, kMTiles, kConsumers, kBlocksPerSM, Multiplies>(
       plan, operands, layout, smem, [&](int warp) {
         if (warp == kLoaderThreads / 32) return;
+        if (operands.loads_boxes) {
+          if (warp == 0 && threadIdx.x % 32 == 0) copy_input_boxes(plan, operands.in_map, layout);
+          return;
+        }
         constexpr bool kHalf = ArithmeticTraits<kArithmetic>::kHalf;
         stage_input<kHalf, kGathers>(plan, operands, layout, static_cast<int>(threadIdx.x) - 128 * kConsumers);
       });

@@ -67,11 +67,11 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
   using T = typename Traits::Element;
   constexpr bool kApart = Multiplier::kApart;
   const int first_m = warpgroup * 64 * kMTiles + warp * 16 * (kApart ? 1 : kMTiles);
-  Multiplier multiplier(p, layout, first_m, lane);
+  Multiplier multiplier(p, operands, layout, first_m, lane);
   const int tiles = static_cast<int>(p.tiles());
   // The table of columns changes from tile to tile where it is read at all: a choice of the launch, or the compiler
   // takes the loop for divergent.
-  const bool fills = operands.bias != nullptr || (!operands.boxes && stores_by_table<T>(p, operands));
+  const bool fills = operands.bias != nullptr || (!operands.stores_boxes && stores_by_table<T>(p, operands));
   if (!fills) {
     for (int place = warp * 32 + lane; place < kColumns; place += 128) entries[place].bias = 0;
     ptx::barrier<128>(warpgroup + 1);
@@ -94,7 +94,7 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
     const auto store = [&](const auto& sums) {
       const int staging_warp = warpgroup * 4 + warp;
       if constexpr (!Traits::kHalf) {
-        if (operands.boxes) {
+        if (operands.stores_boxes) {
           constexpr int kBytes =
               4 * correlation_staged_columns(kColumns, kApart) * correlation_staged_positions(kMTiles, kApart);
           return store_tile_in_boxes<kApart, kColumns, kMTiles>(p, operands, work, sums, entries,
@@ -110,7 +110,7 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
       store(multiplier.sums);
     }
   }
-  if (operands.boxes) ptx::bulk_wait_read();  // before the block's shared memory is another's
+  if (operands.stores_boxes) ptx::bulk_wait_read();  // before the block's shared memory is another's
 }
 
 /// All of a block's work once its barriers are there. `bring_input(warp)`: what the last warpgroup's warps do besides

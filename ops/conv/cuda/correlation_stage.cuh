@@ -114,9 +114,9 @@ class Stager {
  private:
   // From constant memory, where registers are few.
   __device__ __forceinline__ std::int64_t sample() const { return plane_ * (p_.k_channels * p_.groups); }
-  __device__ __forceinline__ int plane_units() const { return p_.rows * p_.cols << p_.log2_tile_n; }
+  __device__ __forceinline__ int plane_units() const { return p_.rows * p_.cols << p_.log2_stage_n(); }
   __device__ __forceinline__ int units() const { return kGathers ? p_.stage_units : kChunkUnits; }
-  __device__ __forceinline__ int stage_bytes() const { return 4 * units() * p_.unit_pitch; }
+  __device__ __forceinline__ int stage_bytes() const { return 4 * p_.stage_size; }
   __device__ __forceinline__ StageItem* items() const {
     return reinterpret_cast<StageItem*>(smem_ + (layout_.items - smem_base_));
   }
@@ -125,7 +125,7 @@ class Stager {
   __device__ __forceinline__ void begin_pass(const CorrelationPass& pass, const CorrelationWork& work) {
     if (kSingle || pass.planes != planes_) finish_all();
     planes_ = pass.planes;
-    count_ = (planes_ * plane_units()) / kItemUnits;
+    count_ = (planes_ * plane_units() * p_.boxes) / kItemUnits;
     first_item_ = thread_ % count_;
     first_group_ = thread_ / count_;
     item_stride_ = kLoaderThreads % count_;
@@ -155,14 +155,19 @@ class Stager {
       residue = item % planes;
       place = item / planes;
     }
+    const unsigned box = p_.boxes > 1 ? place / static_cast<unsigned>(plane_units()) : 0;
+    place -= box * plane_units();
+    const CorrelationPosition first = correlation_position(p_, static_cast<int>(box) << p_.log2_box);
     auto col = static_cast<std::int32_t>(place);
     std::int32_t row = p_.col_divider.split(col);
-    const std::int32_t n = p_.row_divider.split(row);
-    const std::int64_t h = static_cast<std::int64_t>(work.h + row + pass.h_base) * p_.in_stride_h + pass.h_residue;
-    const std::int64_t w = static_cast<std::int64_t>(work.w + col + pass.w_base) * p_.in_stride_w + pass.first_plane +
-                           static_cast<int>(residue);
+    const std::int32_t n = first.n + p_.row_divider.split(row);
+    const std::int64_t h =
+        static_cast<std::int64_t>(work.h + first.h + row + pass.h_base) * p_.in_stride_h + pass.h_residue;
+    const std::int64_t w = static_cast<std::int64_t>(work.w + first.w + col + pass.w_base) * p_.in_stride_w +
+                           pass.first_plane + static_cast<int>(residue);
     const bool valid = work.n + n < p_.batch && h >= 0 && h < p_.in_h && w >= 0 && w < p_.in_w;
-    const int unit = static_cast<int>(residue) * plane_units() + static_cast<int>(place);
+    const int unit =
+        static_cast<int>(box) * p_.box_units + static_cast<int>(residue) * plane_units() + static_cast<int>(place);
     return {valid ? static_cast<std::int32_t>(h * p_.in_w + w) : -1, unit << 7 | (residue + 1 == planes ? 64 : 0) | n};
   }
 
@@ -304,6 +309,31 @@ class Stager {
     }
   }
 };
+
+/// One thread: every tile's boxes, in the order of its walk.
+__device__ __forceinline__ void copy_input_boxes(const CorrelationPlan& p, const TensorMap& map,
+                                                 const SharedLayout& layout) {
+  const int tiles = static_cast<int>(p.tiles()), box_bytes = 4 * p.box_units;
+  Ring ring;
+  for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
+    const CorrelationWork work = correlation_work(p, tile);
+    const CorrelationClass& c = p.class_list[work.class_index];
+    for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) {
+      for (int chunk = 0; chunk < p.chunks; ++chunk) {
+        const std::uint32_t full = layout.x_full + 8 * ring.slot;
+        ptx::mbarrier_wait(layout.x_empty + 8 * ring.slot, ring.parity ^ 1);
+        ptx::mbarrier_arrive_expect_bytes(full, p.boxes * box_bytes);
+        for (int box = 0; box < p.boxes; ++box) {
+          const CorrelationPosition q = correlation_position(p, box << p.log2_box);
+          const int at[kTensorMapAxes] = {work.w + q.w + p.passes[i].w_base, work.h + q.h + p.passes[i].h_base,
+                                          static_cast<int>(work.n) + q.n, chunk * kChunkUnits, work.group};
+          ptx::tensor_copy(layout.x + 4 * ring.slot * p.stage_size + box * box_bytes, &map, at, full);
+        }
+        ring.advance(layout.x_stages);
+      }
+    }
+  }
+}
 
 /// The loader warps: every tile's input, in the order of its walk.
 template <bool kHalf, bool kGathers>
