@@ -89,14 +89,15 @@ double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool 
   const double shared = 2 * m_tiles * (16 * reads + whole_steps * products * plan.tile_columns / 4);
   // A warp's instructions, which follow one another: those of a step, and of a fragment's reads, addresses and
   // roundings.
-  const double fragment = (plan.one_row() ? 18 : 26) + (split ? 29 : 0);
+  const double round = plan.boxed ? 0 : 8;
+  const double fragment = split ? (plan.one_row() ? 47 : 55) : (plan.one_row() ? 8 : 16) + round;
   const double waits = kClocksPerInstruction * (steps * (45 + plan.m_tiles * fragment) +
                                                 (split ? whole_steps * plan.m_tiles * plan.tile_columns / 2 : 0.0));
   const double drains = in_halves ? 150.0 * plan.chunks : 0.0;
   const double products_clocks =
       plan.blocked ? std::max(kBlockedUse * tensor, shared) : std::max({tensor, shared, waits}) + drains;
   const double stores = kClocksPerInstruction * (400 + 3.2 * plan.m_tiles * plan.tile_columns);
-  const double memory = tile_bytes(plan, c) / (plan.blocked ? kBlockedBytesPerClock : kBytesPerClock);
+  const double memory = tile_bytes(plan, c) / (plan.blocked || plan.boxed ? kBlockedBytesPerClock : kBytesPerClock);
   const double alone = products_clocks + stores;
   // Two blocks hide each other's stores and waits.
   const double busy = plan.blocks_per_sm == 1 ? alone : std::max({tensor, shared, alone / 2});

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <adjoint/ops/conv/correlation_plan.h>
+#include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/core/cuda/wgmma.cuh>
 #include <adjoint/core/cuda/wgmma_256.cuh>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
-#include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/ops/conv/cuda/correlation_ring.cuh>
 #include <adjoint/ops/conv/cuda/wgmma_operand.cuh>
 
@@ -27,12 +27,12 @@ struct Multiplier {
   static constexpr bool kApart = false, kPaired = false;
   static constexpr int kSlotVectors = kChunkUnits / 4 * kColumns;
   static constexpr int kPieces = kMTiles >= 4 || kColumns <= 32 ? 2 : 1;  // of a step, where registers are few
-  static constexpr int kDepths = kChunkUnits / 8 / kPieces;         // products of a piece, along K
+  static constexpr int kDepths = kChunkUnits / 8 / kPieces;               // products of a piece, along K
   static_assert(!Traits::kSplit);
 
   const CorrelationPlan& p;
+  const CorrelationOperands& operands;
   const SharedLayout& layout;
-  const bool rounded;                                         // whether the copy engine has
   const std::uint32_t gather;                                 // shared address of the lane's entries of step 0
   const std::uint32_t four_units;                             // bytes from a stage's unit to the fourth after it
   const std::uint32_t empty;                                  // the slots' barriers that this lane arrives on, or 0
@@ -44,11 +44,11 @@ struct Multiplier {
   std::uint32_t a[2][kDepths][kMTiles][4];
   float sums[kMTiles][kColumns / 2];
 
-  __device__ __forceinline__ Multiplier(const CorrelationPlan& plan, const CorrelationOperands& operands,
+  __device__ __forceinline__ Multiplier(const CorrelationPlan& plan, const CorrelationOperands& of_launch,
                                         const SharedLayout& shared, int first_m, int lane)
       : p(plan),
+        operands(of_launch),
         layout(shared),
-        rounded(operands.loads_boxes),
         gather(shared.gather + 16 * (lane % 4)),
         // By way of a shuffle, or every read would fetch the pitch from constant memory anew, and wait for it.
         four_units(ptx::uniform(16U * plan.unit_pitch)),
@@ -101,7 +101,7 @@ struct Multiplier {
   template <int kBuffer>
   __device__ __forceinline__ void round() {
     if constexpr (!Traits::kHalf) {
-      if (rounded) return;
+      if (operands.loads_boxes) return;  // the copy engine has
 #pragma unroll
       for (int d = 0; d < kDepths; ++d) {
 #pragma unroll
