@@ -50,6 +50,10 @@ TensorMap encode_tensor_map(const TensorMapLayout& layout) {
     extents[i] = static_cast<cuuint64_t>(layout.extents[i]);
     box[i] = static_cast<cuuint32_t>(layout.box[i]);
     steps[i] = 1;
+    if (i == 1) {
+      steps[i] = static_cast<cuuint32_t>(layout.row_step);
+      box[i] = (box[i] - 1) * steps[i] + 1;
+    }
     if (i > 0) strides[i - 1] = static_cast<cuuint64_t>(layout.strides[i] * element_size(layout.dtype));
   }
   TensorMap map;

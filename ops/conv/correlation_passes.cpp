@@ -84,16 +84,17 @@ std::vector<RawStep> transposed_steps(const ConvGeometry& g, const CorrelationPl
   return steps;
 }
 
-std::vector<RawStep> conv_steps(const ConvGeometry& g) {
+std::vector<RawStep> conv_steps(const ConvGeometry& g, const CorrelationPlan& plan) {
+  const std::int64_t stride_w = plan.boxed ? 1 : g.stride[1];  // by which columns are split
   std::vector<RawStep> steps;
   for (std::int64_t h = 0; h < g.kernel[0]; ++h) {
     for (std::int64_t w = 0; w < g.kernel[1]; ++w) {
       const std::int64_t distance_h = h * g.dilation[0] - g.padding[0];
       const std::int64_t distance_w = w * g.dilation[1] - g.padding[1];
       const std::int32_t offset_h = floor_div(distance_h, g.stride[0]);
-      const std::int32_t offset_w = floor_div(distance_w, g.stride[1]);
+      const std::int32_t offset_w = floor_div(distance_w, stride_w);
       steps.push_back({static_cast<std::int32_t>(distance_h - offset_h * g.stride[0]),
-                       static_cast<std::int32_t>(distance_w - offset_w * g.stride[1]), offset_h, offset_w,
+                       static_cast<std::int32_t>(distance_w - offset_w * stride_w), offset_h, offset_w,
                        static_cast<std::int32_t>(h), static_cast<std::int32_t>(w), CorrelationRange::kAll});
     }
   }
@@ -177,7 +178,7 @@ bool append_class(CorrelationPlan& plan, std::vector<RawStep> steps, std::vector
     ++c.passes;
     c.halves += halves;
     plan.rows = std::max(plan.rows, max_h - min_h + (1 << plan.log2_stage_h()));
-    plan.cols = std::max(plan.cols, max_w - w_base + (1 << plan.log2_stage_w()));
+    plan.cols = std::max(plan.cols, max_w - w_base + ((1 << plan.log2_stage_w()) - 1) * plan.stage_stride_w + 1);
     plan.stage_planes = std::max(plan.stage_planes, last_plane - first_plane + 1);
     all.insert(all.end(), steps.begin() + static_cast<std::ptrdiff_t>(begin),
                steps.begin() + static_cast<std::ptrdiff_t>(end));
@@ -189,7 +190,7 @@ bool append_class(CorrelationPlan& plan, std::vector<RawStep> steps, std::vector
 /// Columns that a stage's rows begin at and come in multiples of.
 std::int32_t column_alignment(const CorrelationPlan& plan) {
   if (plan.blocked) return 1;
-  if (plan.in_stride_w == 1) return 4 * plan.unit_channels;
+  if (plan.boxed || plan.in_stride_w == 1) return 4 * plan.unit_channels;
   if (plan.unit_channels == 1) return 1;
   // Rows split by stride: words of two halves, or four words of rows that are long enough not to mind.
   if (plan.in_stride_w == 2 && plan.log2_tile_w >= 6) return 4;
@@ -240,7 +241,7 @@ bool pad_box(CorrelationPlan& plan) {
   for (plan.rows = rows; plan.rows <= rows + 1; ++plan.rows) {
     for (plan.cols = cols; plan.cols < cols + 16; plan.cols += 4) {
       const std::int64_t units = (std::int64_t{plan.rows} * plan.cols) << plan.log2_stage_n();
-      if (units % 16 == 8) return plan.rows <= kMostOfABox && plan.cols <= kMostOfABox;
+      if (units % 16 == 8) return plan.rows * plan.in_stride_h <= kMostOfABox && plan.cols <= kMostOfABox;
     }
   }
   return false;
@@ -250,7 +251,8 @@ bool pad_box(CorrelationPlan& plan) {
 
 bool build_correlation_passes(const ConvGeometry& g, const CorrelationCut& cut, CorrelationPlan& plan) {
   const std::int32_t log2_positions = plan.log2_tile_n + plan.log2_tile_h + plan.log2_tile_w;
-  const std::int32_t most = plan.blocked ? kBoxPositions : kBoxedPositions;
+  plan.stage_stride_w = plan.boxed ? plan.in_stride_w : 1;
+  const std::int32_t most = plan.blocked ? kBoxPositions : kBoxedPositions / plan.stage_stride_w;
   plan.log2_box = log2_positions;
   while ((plan.blocked || plan.boxed) && 1 << plan.log2_box > most) --plan.log2_box;
   plan.boxes = 1 << (log2_positions - plan.log2_box);
@@ -264,7 +266,7 @@ bool build_correlation_passes(const ConvGeometry& g, const CorrelationCut& cut, 
     for (std::int32_t c = 0; c < classes; ++c) {
       if (!append_class(plan, transposed_steps(g, plan, c), all, cut, alignment, pass_count)) return false;
     }
-  } else if (!append_class(plan, conv_steps(g), all, cut, alignment, pass_count)) {
+  } else if (!append_class(plan, conv_steps(g, plan), all, cut, alignment, pass_count)) {
     return false;
   }
   plan.cols = static_cast<std::int32_t>(ceil_div(plan.cols, alignment) * alignment);

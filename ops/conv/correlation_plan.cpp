@@ -61,8 +61,9 @@ bool divide_smem(CorrelationPlan& plan, const CorrelationLimits& limits) {
     }
   };
   grow(plan.w_slots, 4, slot);
-  grow(plan.x_stages, 3, stage_bytes(plan));
-  grow(plan.w_slots, 8, slot);
+  grow(plan.x_stages, plan.boxed ? 4 : 3, stage_bytes(plan));
+  // The more, the further one multiplier may be ahead of another that stores.
+  grow(plan.w_slots, plan.boxed ? 16 : 8, slot);
   grow(plan.x_stages, 6, stage_bytes(plan));
   return true;
 }
@@ -86,7 +87,9 @@ double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool 
   // A blocked plan's products read their positions each for itself.
   const bool in_halves = plan.takes_halves && 2 * c.steps != c.halves;
   const double reads = !plan.blocked ? steps : products * (in_halves ? c.halves * plan.chunks : steps);
-  const double shared = 2 * m_tiles * (16 * reads + whole_steps * products * plan.tile_columns / 4);
+  // Positions at a stride meet as many banks less.
+  const double shared =
+      2 * m_tiles * (16 * reads * plan.stage_stride_w + whole_steps * products * plan.tile_columns / 4);
   // A warp's instructions, which follow one another: those of a step, and of a fragment's reads, addresses and
   // roundings.
   const double round = plan.boxed ? 0 : 8;
@@ -136,7 +139,7 @@ namespace {
 
 /// Tries cuts from the coarsest on; false where none fits.
 bool fit_passes(const ConvGeometry& g, CorrelationPlan& plan, const CorrelationLimits& limits) {
-  const std::int32_t all_planes = plan.blocked ? 1 : plan.in_stride_w;
+  const std::int32_t all_planes = plan.blocked || plan.boxed ? 1 : plan.in_stride_w;
   for (const bool by_row : {false, true}) {
     for (std::int32_t planes = all_planes; planes >= 1; planes = planes == 1 ? 0 : (planes + 1) / 2) {
       if (build_correlation_passes(g, {by_row, false, planes}, plan) && divide_smem(plan, limits)) return true;
@@ -230,6 +233,7 @@ TensorMapLayout correlation_input_layout(const CorrelationPlan& p, const void* x
           .extents = {p.in_w, p.in_h, p.batch, p.k_channels, p.groups},
           .strides = {1, p.in_w, plane * p.k_channels * p.groups, plane, plane * p.k_channels},
           .box = {p.cols, p.rows, 1 << p.log2_stage_n(), kChunkUnits, 1},
+          .row_step = p.in_stride_h,
           .rounds_to_tf32 = !split};
 }
 
@@ -261,7 +265,8 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
     if (std::int64_t{candidate.groups} * candidate.column_tiles > kMaxGridY) return;  // packing's grid
     int log2_positions = 0;
     while ((1 << log2_positions) < tile.positions()) ++log2_positions;
-    // Of equals, long rows and few images: they lie together in memory.
+    // Of nearly equals, long rows and few images: they lie together in memory.
+    constexpr double kNearlyEqual = 0.98;
     const int least = candidate.blocked ? 0 : 3;
     for (int w = log2_positions; w >= least; --w) {
       if (w > least && (1 << (w - 1)) >= candidate.q_w) continue;
@@ -276,14 +281,14 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
         candidate.tiles_h = static_cast<std::int32_t>(ceil_div(candidate.q_h, std::int64_t{1} << h));
         candidate.tiles_n = ceil_div(candidate.batch, std::int64_t{1} << n);
         const bool takes_boxes = limits.boxed && unit_channels == 1 && !candidate.gathers && !candidate.blocked &&
-                                 candidate.in_w % 4 == 0 && candidate.in_stride_h == 1 && candidate.in_stride_w == 1;
+                                 candidate.in_w % 4 == 0 && candidate.in_stride_w <= kMostBoxedStride;
         for (candidate.boxed = takes_boxes ? 1 : 0; candidate.boxed >= 0; --candidate.boxed) {
           candidate.cluster = 1;
           if (!fit_passes(g, candidate, limits)) continue;
           if (!candidate.weights_resident && candidate.position_tiles() > 1) candidate.cluster = limits.cluster;
           if (candidate.tiles() > std::numeric_limits<std::int32_t>::max()) continue;
           const double clocks = correlation_clocks(candidate, split);
-          if (clocks < best) {
+          if (clocks < kNearlyEqual * best) {
             best = clocks;
             plan = candidate;
           }

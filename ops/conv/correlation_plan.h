@@ -22,7 +22,8 @@
 // each with an offset of its own into the stage.
 //
 // A boxed plan's stages are made of boxes of the input, which the copy engine may bring as they lie:
-// [box of kBoxedPositions positions][unit][image][row][column].
+// [box of kBoxedPositions positions][unit][image][row][column]; where conv has a stride, rows are not split by it, and
+// neighbouring positions are so many columns apart.
 //
 // A blocked plan reads a copy of the input in channel blocks, [image][plane][block of four units][row][column][unit],
 // which another kernel makes beforehand: 16 bytes a position, as wgmma reads an operand from shared memory. A stage is
@@ -47,6 +48,7 @@ inline constexpr int kMaxPasses = 128;
 inline constexpr int kMaxClasses = 16;
 inline constexpr int kBoxPositions = 64;     // of a tile, that a blocked plan's stages have a box for
 inline constexpr int kBoxedPositions = 128;  // at most, for a boxed plan's stages
+inline constexpr int kMostBoxedStride = 2;   // of positions along a row of the input; more would meet few banks
 inline constexpr int kMaxCorrelationStages = 8;
 inline constexpr int kMaxCorrelationSlots = 64;
 /// A full and an empty mbarrier for each of them.
@@ -96,7 +98,7 @@ struct CorrelationPass {
   std::int32_t halves, first_half;   // of one chunk's filter blocks, and of those of the class's passes before
   std::int32_t h_base, w_base;       // the stage's first row and column, relative to the tile's first position
   std::int32_t h_residue;            // conv: the image row is (q + h) * stride + h_residue
-  std::int32_t first_plane, planes;  // conv: residues of the image column
+  std::int32_t first_plane, planes;  // conv: residues of the image column; where it is boxed none
   std::int32_t first_tap, taps;      // where steps gather
 };
 
@@ -133,13 +135,14 @@ struct CorrelationPlan {
   std::int64_t tiles_n;
   std::int32_t tiles_per_class, phases_per_class, class_columns;
   std::int32_t takes_halves;
-  std::int32_t segments;       // of a tile's columns: 2 where each half of the phases has a half of them, else 1
-  std::int32_t rows, cols;     // of a plane of a stage or of one of its boxes, for one image
-  std::int32_t stage_planes;   // the most that a pass loads
-  std::int32_t copy_elements;  // of a row of the input, that one copy may take where rows are aligned to them
-  std::int32_t unit_pitch;     // units from one channel of a stage to the next
-  std::int32_t box_units;      // units from a boxed stage's box to the next
-  std::int32_t stage_size;     // units of a stage
+  std::int32_t segments;        // of a tile's columns: 2 where each half of the phases has a half of them, else 1
+  std::int32_t rows, cols;      // of a plane of a stage or of one of its boxes, for one image
+  std::int32_t stage_planes;    // the most that a pass loads
+  std::int32_t copy_elements;   // of a row of the input, that one copy may take where rows are aligned to them
+  std::int32_t stage_stride_w;  // columns of a stage from a position to the next
+  std::int32_t unit_pitch;      // units from one channel of a stage to the next
+  std::int32_t box_units;       // units from a boxed stage's box to the next
+  std::int32_t stage_size;      // units of a stage
   std::int32_t tile_columns, m_tiles, consumers, blocks_per_sm;
   std::int32_t classes;
   std::int32_t x_stages, w_slots, weights_resident;
@@ -166,8 +169,8 @@ struct CorrelationPlan {
     }
     return false;
   }
-  /// Whether the positions of a warp lie in one row of the tile.
-  ADJOINT_HD bool one_row() const { return 1 << log2_tile_w >= 16 * m_tiles; }
+  /// Whether the positions of a warp lie in one row of the tile, and are neighbours in a stage.
+  ADJOINT_HD bool one_row() const { return stage_stride_w == 1 && 1 << log2_tile_w >= 16 * m_tiles; }
   /// log2 of the images, rows and columns of the tile that a stage, or a box of it, holds, halos aside.
   ADJOINT_HD std::int32_t log2_stage_w() const { return log2_box < log2_tile_w ? log2_box : log2_tile_w; }
   ADJOINT_HD std::int32_t log2_stage_h() const {
@@ -239,7 +242,7 @@ ADJOINT_HD inline CorrelationPosition correlation_position(const CorrelationPlan
 /// Units from a stage's unit to position m's value at x_offset 0.
 ADJOINT_HD inline std::int32_t correlation_stage_offset(const CorrelationPlan& p, std::int32_t m) {
   const CorrelationPosition q = correlation_position(p, m & ((1 << p.log2_box) - 1));
-  return (m >> p.log2_box) * p.box_units + (q.n * p.rows + q.h) * p.cols + q.w;
+  return (m >> p.log2_box) * p.box_units + (q.n * p.rows + q.h) * p.cols + q.w * p.stage_stride_w;
 }
 
 /// Columns that a consumer warp stages at once on its way out: as many of a tile's lower half as of its upper half. A

@@ -20,6 +20,7 @@ void check(const cuda::TensorMapLayout& layout) {
     if (i > 0) valid = valid && layout.strides[i] * size % 16 == 0;
   }
   const std::int64_t line = layout.box[0] * size;
+  valid = valid && (layout.box[1] - 1) * layout.row_step < 256;
   valid = valid && (!layout.swizzled || line == 32 || line == 64 || line == 128);
   if (!valid) throw std::runtime_error("emulated tensor map: a layout that the driver refuses");
 }
@@ -64,7 +65,7 @@ int for_box(const cuda::TensorMapLayout& layout, const std::vector<int>& first, 
     std::int64_t rest = i, at = 0;
     bool inside = true;
     for (std::size_t axis = 0; axis < cuda::kTensorMapAxes; ++axis) {
-      const std::int64_t place = first[axis] + rest % layout.box[axis];
+      const std::int64_t place = first[axis] + rest % layout.box[axis] * (axis == 1 ? layout.row_step : 1);
       rest /= layout.box[axis];
       inside = inside && place >= 0 && place < layout.extents[axis];
       at += place * (axis == 0 ? 1 : layout.strides[axis]);

@@ -163,7 +163,8 @@ class Stager {
     const std::int32_t n = first.n + p_.row_divider.split(row);
     const std::int64_t h =
         static_cast<std::int64_t>(work.h + first.h + row + pass.h_base) * p_.in_stride_h + pass.h_residue;
-    const std::int64_t w = static_cast<std::int64_t>(work.w + first.w + col + pass.w_base) * p_.in_stride_w +
+    const std::int64_t w = static_cast<std::int64_t>(work.w + first.w) * p_.in_stride_w +
+                           static_cast<std::int64_t>(col + pass.w_base) * (p_.boxed ? 1 : p_.in_stride_w) +
                            pass.first_plane + static_cast<int>(residue);
     const bool valid = work.n + n < p_.batch && h >= 0 && h < p_.in_h && w >= 0 && w < p_.in_w;
     const int unit =
@@ -325,7 +326,9 @@ __device__ __forceinline__ void copy_input_boxes(const CorrelationPlan& p, const
         ptx::mbarrier_arrive_expect_bytes(full, p.boxes * box_bytes);
         for (int box = 0; box < p.boxes; ++box) {
           const CorrelationPosition q = correlation_position(p, box << p.log2_box);
-          const int at[kTensorMapAxes] = {work.w + q.w + p.passes[i].w_base, work.h + q.h + p.passes[i].h_base,
+          const CorrelationPass& pass = p.passes[i];
+          const int at[kTensorMapAxes] = {(work.w + q.w) * p.in_stride_w + pass.w_base,
+                                          (work.h + q.h + pass.h_base) * p.in_stride_h + pass.h_residue,
                                           static_cast<int>(work.n) + q.n, chunk * kChunkUnits, work.group};
           ptx::tensor_copy(layout.x + 4 * ring.slot * p.stage_size + box * box_bytes, &map, at, full);
         }
