@@ -72,23 +72,28 @@ std::vector<std::int64_t> staged_channel(const CorrelationPlan& p, const Correla
   return stage;
 }
 
-/// The same of a blocked plan: the boxes of one channel, as the copy engine brings them.
+/// The same where stages are boxes, of a copy or of the input: one channel's, as the copy engine brings them.
 std::vector<std::int64_t> staged_boxes(const CorrelationPlan& p, const CorrelationPass& pass,
                                        const CorrelationWork& work, std::int32_t channel,
                                        const std::vector<std::int64_t>& x) {
   std::vector<std::int64_t> stage;
-  for (std::int32_t box = 0; box < p.m_tiles * p.consumers; ++box) {
-    const CorrelationPosition first = correlation_position(p, box * kBoxPositions);
+  for (std::int32_t box = 0; box < p.boxes; ++box) {
+    const CorrelationPosition first = correlation_position(p, box << p.log2_box);
+    // A blocked plan's is box_positions long for one channel; a boxed one's has its other channels between.
+    stage.resize(static_cast<std::size_t>(box * (p.blocked ? p.box_positions : p.box_units)), 1000003);
     for (std::int32_t n = 0; n < 1 << p.log2_stage_n(); ++n)
       for (std::int32_t row = 0; row < p.rows; ++row)
         for (std::int32_t col = 0; col < p.cols; ++col) {
           // Places of the copy's plane, beyond which are zeros, and the elements that they hold.
           const std::int64_t h = std::int64_t{work.h} + first.h + row + pass.h_base;
           const std::int64_t w = std::int64_t{work.w} + first.w + col + pass.w_base;
-          const std::int64_t from_h = h * p.in_stride_h + pass.h_residue, from_w = w * p.in_stride_w + pass.first_plane;
+          const std::int64_t from_h = h * p.in_stride_h + pass.h_residue;
+          const std::int64_t from_w = p.boxed ? (work.w + first.w) * std::int64_t{p.in_stride_w} + col + pass.w_base
+                                              : w * p.in_stride_w + pass.first_plane;
           const std::int64_t image = work.n + first.n + n;
-          const bool inside = image < p.batch && h >= 0 && h < p.copy_h() && w >= 0 && w < p.copy_w() &&
-                              from_h < p.in_h && from_w < p.in_w && channel < p.k_channels;
+          const bool of_copy = p.boxed || (h < p.copy_h() && w >= 0 && w < p.copy_w());
+          const bool inside = of_copy && image < p.batch && from_h >= 0 && h >= 0 && from_h < p.in_h && from_w >= 0 &&
+                              from_w < p.in_w && channel < p.k_channels;
           const std::int64_t c = (image * p.groups + work.group) * p.k_channels + channel;
           stage.push_back(inside ? x[static_cast<std::size_t>((c * p.in_h + from_h) * p.in_w + from_w)] : 0);
         }
@@ -149,8 +154,8 @@ void replay(const Problem& problem, const CorrelationPlan& p) {
         std::vector<std::vector<std::int64_t>> channels;
         for (std::int32_t k = 0; k < p.stage_units * p.unit_channels; ++k) {
           const std::int32_t channel = chunk * kChunkUnits * p.unit_channels + k;
-          channels.push_back(p.blocked ? staged_boxes(p, pass, work, channel, problem.x)
-                                       : staged_channel(p, pass, work, channel, problem.x));
+          channels.push_back(p.blocked || p.boxed ? staged_boxes(p, pass, work, channel, problem.x)
+                                                  : staged_channel(p, pass, work, channel, problem.x));
         }
         for (std::int32_t s = pass.first_step; s < pass.end_step; ++s) {
           const CorrelationColumns range = correlation_columns(p, p.steps[s]);
@@ -212,18 +217,21 @@ void check(const ConvGeometry& g, std::int64_t smem_bytes = CorrelationLimits{}.
     for (const auto& [unit_channels, split] : {std::pair{1, false}, std::pair{1, true}, std::pair{2, false}}) {
       SCOPED_TRACE(::testing::Message() << "transposed " << transposed << ", unit_channels " << unit_channels
                                         << ", split " << split);
-      for (const auto& [gathers, blocked] : {std::pair{false, false}, std::pair{true, false}, std::pair{false, true}}) {
-        SCOPED_TRACE(::testing::Message() << "gathers " << gathers << ", blocked " << blocked);
+      for (CorrelationLimits limits : {CorrelationLimits{}, {.gathers = true}, {.boxed = true}, {.blocked = true}}) {
+        SCOPED_TRACE(::testing::Message()
+                     << "gathers " << limits.gathers << ", boxed " << limits.boxed << ", blocked " << limits.blocked);
         CorrelationPlan plan;
-        const bool planned =
-            plan_correlation(g, transposed, unit_channels, split,
-                             {.smem_bytes_per_sm = smem_bytes, .gathers = gathers, .blocked = blocked}, plan);
+        limits.smem_bytes_per_sm = smem_bytes;
+        const bool planned = plan_correlation(g, transposed, unit_channels, split, limits, plan);
         // A blocked plan has no tiles for two blocks a multiprocessor, which need less.
-        if (blocked && !planned && smem_bytes < CorrelationLimits{}.smem_bytes_per_sm) continue;
+        if (limits.blocked && !planned && smem_bytes < CorrelationLimits{}.smem_bytes_per_sm) continue;
         ASSERT_TRUE(planned);
-        if (gathers && !plan.gathers) continue;
-        if (blocked) {
+        if ((limits.gathers && !plan.gathers) || (limits.boxed && !plan.boxed)) continue;
+        if (plan.blocked) {
           EXPECT_EQ(plan.box_vectors % 8, 0);
+        } else if (plan.boxed) {
+          EXPECT_EQ(plan.unit_pitch % 16, 8);
+          EXPECT_EQ(plan.box_units % 32, 0);
         } else {
           EXPECT_EQ(plan.unit_pitch % 32, 8);
         }

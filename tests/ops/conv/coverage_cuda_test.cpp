@@ -76,13 +76,24 @@ bool is_correlation(const std::string& name) {
          name.find("correlation_mma_kernel<") != std::string::npos || is_blocked(name);
 }
 
-/// Where a correlation kernel's code parts by alignment.
+/// Whether a correlation kernel's steps gather: the last of its three choices.
+bool gathers(const std::string& name) {
+  const std::size_t last = name.rfind("(bool)");
+  return last != std::string::npos && name[last + 6] == '1';
+}
+
+/// Where a correlation kernel's code parts by alignment. What the copy engine takes over where everything is aligned is
+/// left to the few problems that it does not take.
 std::vector<std::string> all_paths(const std::string& name) {
-  if (is_blocked(name)) return {", stores of one", ", stores of two", ", stores of 16 bytes"};
+  const bool mma = name.find("correlation_mma") != std::string::npos;
   const bool half = name.find("Arithmetic)2") != std::string::npos || name.find("Arithmetic)3") != std::string::npos;
-  std::vector<std::string> paths{", copies of 16 bytes", ", copies of 4 bytes", ", stores of one", ", stores of two",
-                                 ", stores of 16 bytes"};
-  if (name.find("correlation_mma") == std::string::npos || !half) paths.emplace_back(", copies of 8 bytes");
+  const bool boxes = !mma && !half;
+  std::vector<std::string> paths{", stores of one", ", stores of two"};
+  paths.emplace_back(boxes ? ", stores of boxes" : ", stores of 16 bytes");
+  if (is_blocked(name)) return paths;
+  paths.emplace_back(boxes && !gathers(name) ? ", copies of boxes" : ", copies of 16 bytes");
+  paths.emplace_back(", copies of 4 bytes");
+  if (!mma || !half) paths.emplace_back(", copies of 8 bytes");
   if (half) paths.emplace_back(", copies of 2 bytes");
   return paths;
 }
@@ -101,13 +112,18 @@ std::vector<std::string> paths_of(const std::string& kernel, cuda::ConvProblem p
   } else {
     EXPECT_TRUE(cuda::plan_correlation(problem.geometry, transposed, cuda::unit_elements(arithmetic),
                                        arithmetic == cuda::Arithmetic::kFloat32,
-                                       {.gathers = !blocked, .blocked = blocked}, plan));
+                                       {.gathers = !blocked, .boxed = !blocked, .blocked = blocked}, plan));
   }
   const std::int64_t loaded = mma ? cuda::mma_load_vector(plan, problem.first, size) * size
                                   : cuda::correlation_load_bytes(plan, problem.first, size);
   const std::int32_t stored = cuda::correlation_store_vector(plan, problem, size);
-  const std::string stores = stored == 1 ? ", stores of one" : stored == 2 ? ", stores of two" : ", stores of 16 bytes";
+  const bool boxes = !mma && problem.dtype == kFloat32;
+  const std::string stores = boxes && cuda::correlation_stores_boxes(plan, out) ? ", stores of boxes"
+                             : stored == 1                                      ? ", stores of one"
+                             : stored == 2                                      ? ", stores of two"
+                                                                                : ", stores of 16 bytes";
   if (blocked) return {stores};
+  if (boxes && cuda::correlation_loads_boxes(plan, problem.first)) return {", copies of boxes", stores};
   return {", copies of " + std::to_string(loaded) + " bytes", stores};
 }
 
