@@ -4,6 +4,7 @@
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/core/cuda/launch_observer.h>
+#include <adjoint/ops/conv/correlation_store_boxes.h>
 #include <adjoint/ops/conv/cuda/correlation_mma.h>
 #include <adjoint/ops/conv/cuda/weight.h>
 #include <adjoint/tests/support/conv_cuda.h>
