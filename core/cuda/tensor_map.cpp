@@ -33,11 +33,8 @@ CUtensorMapDataType data_type(const TensorMapLayout& layout) {
 
 CUtensorMapSwizzle swizzle(const TensorMapLayout& layout) {
   if (!layout.swizzled) return CU_TENSOR_MAP_SWIZZLE_NONE;
-  switch (layout.box[0] * element_size(layout.dtype)) {
-    case 32: return CU_TENSOR_MAP_SWIZZLE_32B;
-    case 64: return CU_TENSOR_MAP_SWIZZLE_64B;
-    default: return CU_TENSOR_MAP_SWIZZLE_128B;
-  }
+  const std::int64_t bytes = layout.box[0] * element_size(layout.dtype);
+  return bytes <= 32 ? CU_TENSOR_MAP_SWIZZLE_32B : bytes <= 64 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B;
 }
 
 }  // namespace

@@ -24,9 +24,10 @@ struct TensorMapLayout {
   std::int32_t box[kTensorMapAxes];      // at most 256; the innermost's bytes a multiple of 16
   /// Along axis 1 a box takes every so-many-th place.
   std::int32_t row_step = 1;
-  /// Whether float32 arrives rounded to tf32, ties to even; and whether the 16-byte chunks of a box's 32, 64 or 128
-  /// bytes along the innermost axis are exchanged as the swizzle of that many bytes has it: chunk i of them with chunk
-  /// i ^ j, where j is the box's place in shared memory in units of 128 bytes, modulo their number.
+  /// Whether float32 arrives rounded to tf32, ties to even; and whether the 16-byte chunks of a box's bytes along the
+  /// innermost axis are exchanged as the least swizzle that holds them has it, of 32, 64 or 128 bytes, which is also
+  /// from one run of them to the next: chunk i with chunk i ^ j, where j is the box's place in shared memory in units
+  /// of 128 bytes, modulo the number of chunks.
   bool rounds_to_tf32 = false, swizzled = false;
 };
 

@@ -89,8 +89,12 @@ void expect_exact(const cuda::CorrelationPlan& plan, const CorrelationCall& call
   }
   operands.stores_boxes = sizeof(T) == 4 && cuda::correlation_stores_boxes(plan, out.data());
   if (operands.stores_boxes) {
-    operands.out_map = emulation::encode_tensor_map(cuda::correlation_store_layout(plan, out.data()));
-    operands.linear_map = emulation::encode_tensor_map(cuda::correlation_store_layout(plan, linear.data()));
+    for (const bool odd : {false, true}) {
+      if (odd && !cuda::correlation_shifts_boxes(plan)) break;
+      operands.out_maps[odd] = emulation::encode_tensor_map(cuda::correlation_store_layout(plan, out.data(), odd));
+      operands.linear_maps[odd] =
+          emulation::encode_tensor_map(cuda::correlation_store_layout(plan, linear.data(), odd));
+    }
   }
   const auto cluster = static_cast<unsigned>(plan.cluster);
   const unsigned grid = cluster * (seed % 2 == 0 && plan.tiles() > plan.cluster ? 2 : 1);
@@ -105,6 +109,51 @@ void expect_exact(const cuda::CorrelationPlan& plan, const CorrelationCall& call
   std::vector<double> activated = call.expected;
   for (double& value : activated) value = operands.activate(static_cast<float>(value));
   expect_equal(out.data(), activated);
+}
+
+/// Ways in which float32 comes and goes by the copy engine.
+inline std::set<std::string> ways_of_boxes(const cuda::CorrelationPlan& plan, const CorrelationCall& call) {
+  std::set<std::string> ways;
+  if (plan.boxed && call.seed % 9 % 4 == 0) {
+    ways.insert("comes in boxes");
+    if (plan.in_stride_w > 1) ways.insert("comes in boxes with a stride");
+    if (plan.boxes > 1) ways.insert("comes in several boxes");
+  }
+  const bool aligned = call.seed % 5 % 4 == 0;
+  if (aligned && cuda::correlation_stores_boxes(plan, nullptr)) {
+    const cuda::CorrelationBoxes boxes = cuda::correlation_boxes(plan);
+    ways.insert("leaves in boxes of " + std::to_string(plan.out_stride_w) + " phases");
+    if (cuda::correlation_box_width(plan, boxes) < boxes.line) ways.insert("leaves in boxes of several rows");
+    if (cuda::correlation_shifts_boxes(plan)) ways.insert("leaves in shifted boxes");
+  }
+  return ways;
+}
+
+/// Geometries that reach those.
+inline std::vector<ConvCase> box_cases() {
+  std::vector<ConvCase> cases;
+  for (const std::int64_t stride : {1, 2, 4, 8}) {
+    cases.push_back({.batch = 2,
+                     .in_channels = 20,
+                     .out_channels = 64 / stride,
+                     .input = {1, 140},
+                     .kernel = {1, 2 * stride},
+                     .stride = {1, stride},
+                     .padding = {0, stride / 2}});
+    cases.push_back({.batch = 2,
+                     .in_channels = 20,
+                     .out_channels = 72,
+                     .input = {6, 16},
+                     .kernel = {3, stride},
+                     .stride = {2, stride},
+                     .padding = {1, 0},
+                     .output_padding = {1, 0}});
+  }
+  for (const std::int64_t channels : {14, 30, 62, 126}) {
+    cases.push_back({.batch = 2, .in_channels = 20, .out_channels = channels, .input = {1, 300}, .kernel = {1, 3}});
+  }
+  cases.push_back({.batch = 3, .in_channels = 8, .out_channels = 16, .groups = 2, .input = {1, 300}, .kernel = {1, 3}});
+  return cases;
 }
 
 /// A wgmma kernel's tests.

@@ -15,6 +15,8 @@ namespace {
 template <class M>
 class CorrelationEmulation : public CorrelationFixture {
  protected:
+  std::set<std::string> ways;
+
   bool compute(const CorrelationCall& call) override {
     cuda::CorrelationPlan plan;
     if (!cuda::plan_correlation(call.geometry, call.transposed, M::kUnitElements, M::kSplit,
@@ -32,6 +34,7 @@ class CorrelationEmulation : public CorrelationFixture {
     if (plan.gathers) reached.insert("gathers");
     if (plan.halves()) reached.insert("halves");
     if (plan.weights_resident) reached.insert("resident");
+    if (M::kDType == kFloat32) ways.merge(ways_of_boxes(plan, call));
     return true;
   }
 };
@@ -49,6 +52,25 @@ TYPED_TEST(CorrelationEmulation, EveryTileIsExact) {
   std::set<std::string> all{"columns 16", "columns 32", "columns 64", "columns 128", "cluster", "gathers", "resident"};
   if (!TypeParam::kSplit) all.insert({"columns 256", "halves"});
   EXPECT_EQ(this->reached, all);
+}
+
+// At several alignments each, with an activation and a copy of what is before it.
+TYPED_TEST(CorrelationEmulation, BoxesAreExact) {
+  if (TypeParam::kDType != kFloat32) GTEST_SKIP() << "halves come and go otherwise";
+  for (const ConvCase& c : box_cases()) {
+    for (const std::uint64_t seed : {0, 10, 4}) this->compute_both(c, seed, activation_cases()[1].activation);
+    if (::testing::Test::HasFailure()) return;
+  }
+  const std::set<std::string> all{"comes in boxes",
+                                  "comes in boxes with a stride",
+                                  "comes in several boxes",
+                                  "leaves in boxes of 1 phases",
+                                  "leaves in boxes of 2 phases",
+                                  "leaves in boxes of 4 phases",
+                                  "leaves in boxes of 8 phases",
+                                  "leaves in boxes of several rows",
+                                  "leaves in shifted boxes"};
+  for (const std::string& way : all) EXPECT_TRUE(this->ways.contains(way)) << way;
 }
 
 // Of sum and bias, before they are rounded: every tile's staging, rows and phases.

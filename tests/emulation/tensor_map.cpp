@@ -19,9 +19,8 @@ void check(const cuda::TensorMapLayout& layout) {
     valid = valid && layout.extents[i] >= 1 && layout.box[i] >= 1 && layout.box[i] <= 256;
     if (i > 0) valid = valid && layout.strides[i] * size % 16 == 0;
   }
-  const std::int64_t line = layout.box[0] * size;
   valid = valid && (layout.box[1] - 1) * layout.row_step < 256;
-  valid = valid && (!layout.swizzled || line == 32 || line == 64 || line == 128);
+  valid = valid && (!layout.swizzled || layout.box[0] * size <= 128);
   if (!valid) throw std::runtime_error("emulated tensor map: a layout that the driver refuses");
 }
 
@@ -50,6 +49,13 @@ cuda::TensorMapLayout decode_tensor_map(const cuda::TensorMap& map) {
 
 namespace {
 
+/// From a run of a box along the innermost axis to the next, in shared memory.
+std::int64_t line_bytes(const cuda::TensorMapLayout& layout) {
+  const std::int64_t bytes = layout.box[0] * element_size(layout.dtype);
+  if (!layout.swizzled) return bytes;
+  return bytes <= 32 ? 32 : bytes <= 64 ? 64 : 128;
+}
+
 /// Calls body(bytes of the element in the box, its place in the tensor or null) for each element of the box at `first`;
 /// returns the box's bytes.
 template <class Body>
@@ -59,6 +65,7 @@ int for_box(const cuda::TensorMapLayout& layout, const std::vector<int>& first, 
     throw std::runtime_error("emulated cp.async.bulk.tensor: the box must begin at a multiple of 16 bytes");
   }
   auto* const data = const_cast<unsigned char*>(static_cast<const unsigned char*>(layout.data));
+  const std::int64_t line = line_bytes(layout);
   std::int64_t elements = 1;
   for (const std::int32_t extent : layout.box) elements *= extent;
   for (std::int64_t i = 0; i < elements; ++i) {
@@ -70,7 +77,7 @@ int for_box(const cuda::TensorMapLayout& layout, const std::vector<int>& first, 
       inside = inside && place >= 0 && place < layout.extents[axis];
       at += place * (axis == 0 ? 1 : layout.strides[axis]);
     }
-    body(static_cast<std::uint32_t>(i) * static_cast<std::uint32_t>(size),
+    body(static_cast<std::uint32_t>(i / layout.box[0] * line + i % layout.box[0] * static_cast<std::int64_t>(size)),
          inside ? data + at * static_cast<std::int64_t>(size) : nullptr);
   }
   return static_cast<int>(elements * static_cast<std::int64_t>(size));
@@ -79,7 +86,7 @@ int for_box(const cuda::TensorMapLayout& layout, const std::vector<int>& first, 
 /// Where a box's byte lies in shared memory, the box beginning at `address`.
 std::uint32_t swizzled(const cuda::TensorMapLayout& layout, std::uint32_t address) {
   if (!layout.swizzled) return address;
-  const auto chunks = static_cast<std::uint32_t>(layout.box[0] * element_size(layout.dtype) / 16);
+  const auto chunks = static_cast<std::uint32_t>(line_bytes(layout) / 16);
   return address ^ (address >> 7 & (chunks - 1)) << 4;
 }
 

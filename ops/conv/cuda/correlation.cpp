@@ -35,9 +35,11 @@ CorrelationOperands correlation_operands(const CorrelationPlan& plan, const Conv
   const auto leaves = [&](const void* out) { return out == nullptr || correlation_stores_boxes(plan, out); };
   operands.stores_boxes = leaves(problem.out) && leaves(problem.linear);
   if (operands.stores_boxes) {
-    operands.out_map = encode_tensor_map(correlation_store_layout(plan, problem.out));
-    if (problem.linear != nullptr) {
-      operands.linear_map = encode_tensor_map(correlation_store_layout(plan, problem.linear));
+    for (const bool odd : {false, true}) {
+      if (odd && !correlation_shifts_boxes(plan)) break;
+      operands.out_maps[odd] = encode_tensor_map(correlation_store_layout(plan, problem.out, odd));
+      if (problem.linear == nullptr) continue;
+      operands.linear_maps[odd] = encode_tensor_map(correlation_store_layout(plan, problem.linear, odd));
     }
   }
   return operands;

@@ -31,7 +31,8 @@ struct CorrelationOperands {
   // Whether the copy engine brings the input (correlation_loads_boxes()), and takes results away
   // (correlation_stores_boxes()); by these maps.
   bool loads_boxes = false, stores_boxes = false;
-  TensorMap in_map = {}, out_map = {}, linear_map = {};
+  TensorMap in_map = {};
+  TensorMap out_maps[2] = {}, linear_maps[2] = {};  // the second where boxes are shifted: of those
 };
 
 /// What one copy may take of a row of x: the plan's shape of a stage and the rows' alignment allow it.

@@ -17,21 +17,33 @@ struct alignas(4 * kCount) Pixels {
 };
 
 /// A round's sums to the warp's boxes at `staging`. `mask`: of exchange_chunks().
-template <int kLog2Phases, bool kApart, int kColumns, int kMTiles>
+template <int kLog2Phases, bool kShifts, bool kApart, int kColumns, int kMTiles>
 __device__ __forceinline__ void stage_boxes(int round, const float (&sums)[kMTiles][kColumns / 2],
                                             const ColumnEntry* entries, unsigned char* staging, std::uint32_t mask,
                                             int lane) {
   constexpr int kStaged = correlation_staged_columns(kColumns, kApart);
-  constexpr CorrelationBoxes kBoxes(kLog2Phases, kStaged, correlation_staged_positions(kMTiles, kApart));
+  constexpr CorrelationBoxes kBoxes(kLog2Phases, kShifts, kStaged, correlation_staged_positions(kMTiles, kApart));
   const std::uint32_t of_lane = kBoxes.byte(2 * (lane % 4), lane / 4);
   const auto place = [&](int column, int m) {
     // Chunks are exchanged within 1024 bytes: few places, with constants added to them.
     const std::uint32_t byte = kBoxes.byte(column, m);
     return staging + exchange_chunks(of_lane ^ (byte & 1023), mask) + (byte & ~1023U);
   };
+  // Of shifted boxes the same places, but of positions two further on in the line, round its end.
+  const auto shifted = [&](int column, int m) {
+    const int line_m = (m + lane / 4 - kBoxShift) & (kBoxes.line - 1);
+    const std::uint32_t byte =
+        kBoxes.byte(column + 1, m & ~(kBoxes.line - 1)) + kBoxes.byte(2 * (lane % 4), 0) + 4 * line_m;
+    return staging + exchange_chunks(byte & 1023, mask) + (byte & ~1023U);
+  };
   const auto put = [&](int block, int j, int h, const float(&lower)[2], const float(&upper)[2]) {
     const int m = 16 * j + 8 * h;
-    if constexpr (kLog2Phases == 0) {
+    if constexpr (kShifts) {
+      *reinterpret_cast<float*>(place(8 * block, m)) = lower[0];
+      *reinterpret_cast<float*>(place(8 * block + kStaged / 2, m)) = upper[0];
+      *reinterpret_cast<float*>(shifted(8 * block, m)) = lower[1];
+      *reinterpret_cast<float*>(shifted(8 * block + kStaged / 2, m)) = upper[1];
+    } else if constexpr (kLog2Phases == 0) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         *reinterpret_cast<float*>(place(8 * block + i, m)) = lower[i];
@@ -62,21 +74,46 @@ struct BoxStore {
 
   /// Each lane a box, if there are so many: of a round that begins at position first_m and the first_column-th column
   /// of the tile's lower half.
-  __device__ __forceinline__ void write(const TensorMap& map, int first_m, int first_column) const {
+  /// `maps`: of even and odd channels, where boxes are shifted.
+  __device__ __forceinline__ void write(const TensorMap (&maps)[2], int first_m, int first_column) const {
     ptx::fence_async_proxy();
     __syncwarp();
-    if (lane < boxes.sets * boxes.boxes) {
-      const int set = lane >= boxes.boxes ? 1 : 0, box = lane - set * boxes.boxes;
+    if (lane < boxes.count()) {
+      const int box = lane % boxes.boxes, parity = lane / boxes.boxes % boxes.parities;
+      const int set = lane / boxes.boxes / boxes.parities;
       const CorrelationPosition q = correlation_position(p, first_m + box * boxes.box_positions());
       const int segment_columns = p.tile_columns >> (p.segments - 1);
       const int first = work.tile_in_class * segment_columns + first_column;
       const int log2_half = boxes.log2_phases == 0 ? 0 : boxes.log2_phases - 1;
       const int channel = (first >> log2_half) + set * (p.tile_columns / 2);
-      const int at[kTensorMapAxes] = {(work.w + q.w) << boxes.log2_phases, work.class_index, work.h + q.h,
-                                      work.group * p.n_channels + channel, static_cast<int>(work.n) + q.n};
-      if (channel < p.n_channels) ptx::tensor_store(&map, at, staging + lane * boxes.box_bytes());
+      const int w = ((work.w + q.w) << boxes.log2_phases) + parity * 2 * kBoxShift;
+      const int at[kTensorMapAxes] = {w, work.class_index, work.h + q.h,
+                                      (work.group * p.n_channels + channel) / boxes.parities,
+                                      static_cast<int>(work.n) + q.n};
+      if (channel < p.n_channels) ptx::tensor_store(&maps[parity], at, staging + lane * boxes.box_bytes());
       ptx::bulk_commit();
     }
+  }
+
+  /// Of odd channels what their shifted boxes leave out, two pixels on both sides of each: a lane a box's channel.
+  __device__ __forceinline__ void write_ends(float* out, const unsigned char* values, int first_m,
+                                             int first_column) const {
+    if (lane >= boxes.sets * boxes.boxes * boxes.channels) return;
+    const int within = lane % boxes.channels, box = lane / boxes.channels % boxes.boxes;
+    const int set = lane / boxes.channels / boxes.boxes;
+    const int channel =
+        work.tile_in_class * p.tile_columns + first_column + set * (p.tile_columns / 2) + 2 * within + 1;
+    const CorrelationPosition q = correlation_position(p, first_m + box * boxes.line);
+    const int w = work.w + q.w;
+    if (channel >= p.n_channels || work.n + q.n >= p.batch) return;
+    // The line's last pixels, then its first ones.
+    const std::uint32_t byte = ((set * 2 + 1) * boxes.boxes + box) * boxes.box_bytes() + (within * 32 + 28) * 4;
+    const auto ends = *reinterpret_cast<const Pixels<4>*>(values + exchange_chunks(byte, 7));
+    float* const to =
+        out + (((work.n + q.n) * p.groups + work.group) * p.n_channels + channel) * static_cast<std::int64_t>(p.out_w) +
+        w;
+    if (w < p.out_w) *reinterpret_cast<Pixels<2>*>(to) = {{ends.values[2], ends.values[3]}};
+    if (w + 30 < p.out_w) *reinterpret_cast<Pixels<2>*>(to + 30) = {{ends.values[0], ends.values[1]}};
   }
 };
 
@@ -93,7 +130,7 @@ __device__ __forceinline__ void activate_boxes(const Activate<float>& activate, 
 }
 
 /// Stores a warp's sums, some columns a round through its own boxes; the last may still be read from them afterwards.
-template <int kLog2Phases, bool kApart, int kColumns, int kMTiles>
+template <int kLog2Phases, bool kShifts, bool kApart, int kColumns, int kMTiles>
 __device__ __forceinline__ void store_phases_in_boxes(const CorrelationPlan& p, const CorrelationOperands& operands,
                                                       const CorrelationWork& work,
                                                       const float (&sums)[kMTiles][kColumns / 2],
@@ -101,7 +138,7 @@ __device__ __forceinline__ void store_phases_in_boxes(const CorrelationPlan& p, 
                                                       int lane) {
   constexpr int kTogether = kApart ? 1 : kMTiles;
   constexpr int kStaged = correlation_staged_columns(kColumns, kApart), kRounds = kColumns / kStaged;
-  constexpr CorrelationBoxes kBoxes(kLog2Phases, kStaged, 16 * kTogether);
+  constexpr CorrelationBoxes kBoxes(kLog2Phases, kShifts, kStaged, 16 * kTogether);
   const std::uint32_t mask = correlation_box_width(p, kBoxes) / 4 - 1;
   const BoxStore store{p, work, kBoxes, ptx::shared_address(staging), lane};
 #pragma unroll 1
@@ -110,17 +147,21 @@ __device__ __forceinline__ void store_phases_in_boxes(const CorrelationPlan& p, 
     const int from_m = kApart ? first_m + 64 * (round / kRounds) : first_m;
     ptx::bulk_wait_read();
     __syncwarp();
-    stage_boxes<kLog2Phases, kApart, kColumns, kMTiles>(round, sums, entries + of_columns * kStaged, staging, mask,
-                                                        lane);
+    stage_boxes<kLog2Phases, kShifts, kApart, kColumns, kMTiles>(round, sums, entries + of_columns * kStaged, staging,
+                                                                 mask, lane);
     if (operands.linear != nullptr) {
-      store.write(operands.linear_map, from_m, of_columns * (kStaged / 2));
+      store.write(operands.linear_maps, from_m, of_columns * (kStaged / 2));
+      if constexpr (kShifts)
+        store.write_ends(static_cast<float*>(operands.linear), staging, from_m, of_columns * (kStaged / 2));
       ptx::bulk_wait_read();
     }
     if (!operands.activate.is_none()) {
       __syncwarp();
       activate_boxes(operands.activate, staging, kBoxes.bytes(), lane);
     }
-    store.write(operands.out_map, from_m, of_columns * (kStaged / 2));
+    store.write(operands.out_maps, from_m, of_columns * (kStaged / 2));
+    if constexpr (kShifts)
+      store.write_ends(static_cast<float*>(operands.out), staging, from_m, of_columns * (kStaged / 2));
   }
 }
 
@@ -131,10 +172,13 @@ __device__ __forceinline__ void store_tile_in_boxes(const CorrelationPlan& p, co
                                                     const float (&sums)[kMTiles][kColumns / 2],
                                                     const ColumnEntry* entries, unsigned char* staging, int first_m,
                                                     int lane) {
-  const auto store = [&]<int kLog2Phases>() {
-    store_phases_in_boxes<kLog2Phases, kApart, kColumns, kMTiles>(p, operands, work, sums, entries, staging, first_m,
-                                                                  lane);
+  const auto store = [&]<int kLog2Phases, bool kShifts = false>() {
+    store_phases_in_boxes<kLog2Phases, kShifts, kApart, kColumns, kMTiles>(p, operands, work, sums, entries, staging,
+                                                                           first_m, lane);
   };
+  if constexpr (correlation_staged_positions(kMTiles, kApart) >= 32) {
+    if (correlation_shifts_boxes(p)) return store.template operator()<0, true>();
+  }
   switch (p.out_stride_w) {
     case 1: return store.template operator()<0>();
     case 2: return store.template operator()<1>();
