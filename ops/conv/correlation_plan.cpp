@@ -96,15 +96,15 @@ double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool 
   const double fragment = split ? (plan.one_row() ? 47 : 55) : (plan.one_row() ? 8 : 16) + round;
   const double waits = kClocksPerInstruction * (steps * (45 + plan.m_tiles * fragment) +
                                                 (split ? whole_steps * plan.m_tiles * plan.tile_columns / 2 : 0.0));
-  const double drains = in_halves ? 150.0 * plan.chunks : 0.0;
   const double products_clocks =
-      plan.blocked ? std::max(kBlockedUse * tensor, shared) : std::max({tensor, shared, waits}) + drains;
+      plan.blocked ? std::max(kBlockedUse * tensor, shared) : std::max({tensor, shared, waits});
   const double stores = kClocksPerInstruction * (400 + 3.2 * plan.m_tiles * plan.tile_columns);
   const double memory = tile_bytes(plan, c) / (plan.blocked || plan.boxed ? kBlockedBytesPerClock : kBytesPerClock);
   const double alone = products_clocks + stores;
-  // Two blocks hide each other's stores and waits.
+  // Two blocks hide each other's stores and waits, but measured times over this model's are larger by this.
   const double busy = plan.blocks_per_sm == 1 ? alone : std::max({tensor, shared, alone / 2});
-  return std::max(busy, memory) + 0.15 * std::min(busy, memory);
+  const double measured = plan.blocks_per_sm == 1 || split ? 1.0 : 1.4;
+  return measured * (std::max(busy, memory) + 0.15 * std::min(busy, memory));
 }
 
 /// What making the copy takes: its bytes and the input's, at the rate of memory, and another launch.
@@ -129,9 +129,16 @@ double correlation_clocks(const CorrelationPlan& plan, bool split) {
 bool blocked_pays(const CorrelationPlan& blocked, const CorrelationPlan& other, bool split) {
   // Measured times over the model's, the other plan's beside the blocked one's, in the mean over 26 layers: the other's
   // loaders and its narrower tiles cost more than the model knows, most where a stride leaves short copies of halves.
-  const double measured = other.unit_channels == 2    ? (other.copy_elements >= 8 ? 1.27 : 1.78)
-                          : other.tile_columns == 256 ? 1.0
-                                                      : 1.23;
+  double measured = 1.23;
+  if (other.unit_channels == 2) {
+    measured = other.copy_elements >= 8 ? 1.27 : 1.78;
+  } else if (split) {
+    measured = other.tile_columns == 256 ? 1.0 : 1.23;
+  } else if (other.tile_columns == 256) {
+    measured = other.transposed ? 1.1 : 0.8;
+  } else if (other.boxed) {
+    measured = 1.05;
+  }
   return correlation_clocks(blocked, split) < measured * correlation_clocks(other, split);
 }
 
