@@ -2,9 +2,9 @@
 // arithmetic.
 //
 // Positions are wgmma's rows and columns its columns. A fragments are read by LDS straight from the staged raw rows
-// (any offset, no bank conflicts because of the pitch) and rounded in registers; B blocks are packed for the
-// descriptor. Three warps stage the input (correlation_roles.cuh has the others). No sum depends on the grid, on
-// alignment or on the number of multiprocessors.
+// (any offset, no bank conflicts because of the pitch); B blocks are packed for the descriptor. The copy engine brings
+// the input where it can, else three warps do (correlation_stage.cuh; correlation_roles.cuh has the others). No sum
+// depends on the grid, on alignment or on the number of multiprocessors.
 #pragma once
 
 #include <adjoint/ops/conv/correlation_plan.h>
