@@ -272,7 +272,7 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
     if (std::int64_t{candidate.groups} * candidate.column_tiles > kMaxGridY) return;  // packing's grid
     int log2_positions = 0;
     while ((1 << log2_positions) < tile.positions()) ++log2_positions;
-    // Of a tile's nearly equals, long rows and few images: they lie together in memory.
+    // Of equals, and where boxes come of nearly equals, long rows and few images: they lie together in memory.
     constexpr double kNearlyEqual = 0.98;
     const int least = candidate.blocked ? 0 : 3;
     for (int w = log2_positions; w >= least; --w) {
@@ -295,7 +295,8 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
           if (!candidate.weights_resident && candidate.position_tiles() > 1) candidate.cluster = limits.cluster;
           if (candidate.tiles() > std::numeric_limits<std::int32_t>::max()) continue;
           const double clocks = correlation_clocks(candidate, split);
-          if (clocks < (plan.tile_columns == tile.columns ? kNearlyEqual : 1.0) * best) {
+          const bool rival = candidate.boxed && plan.boxed && plan.tile_columns == tile.columns;
+          if (clocks < (rival ? kNearlyEqual : 1.0) * best) {
             best = clocks;
             plan = candidate;
           }

@@ -4,7 +4,8 @@
 //
 // Where rows are planes of an even length that is no multiple of four, every second channel's begins between two
 // multiples of 16 bytes. Its boxes begin kBoxShift pixels after the line's first and are as much shorter on both sides;
-// the lanes write what is left. Such channels have boxes of their own.
+// such channels have boxes of their own. The lanes write what is left, and the last pixels of the other rows, whose
+// last 16 bytes the copy engine would write whole, into the next row (seen on an H200).
 //
 // A box is `channels` channels of one run of the warp's positions with all phases of each: `line` neighbouring pixels,
 // or as many in some short rows. In shared memory they lie [set][box][channel][pixel], 16-byte chunks exchanged as the
@@ -84,8 +85,8 @@ ADJOINT_HD inline std::int32_t correlation_box_width(const CorrelationPlan& p, c
 ADJOINT_API bool correlation_stores_boxes(const CorrelationPlan& plan, const void* out);
 
 /// The output as the copy engine sees it: pixels of a row, phases of rows, rows, channels of all groups, images. Where
-/// boxes are shifted, every second channel alone, those from the first on or, `odd`, from the second on: their rows are
-/// then told of kBoxShift pixels early.
+/// boxes are shifted, every second channel alone, those from the first on, whose rows' last pixels are left out, or,
+/// `odd`, from the second on, whose rows are told of kBoxShift pixels early.
 ADJOINT_API TensorMapLayout correlation_store_layout(const CorrelationPlan& plan, const void* out, bool odd = false);
 
 }  // namespace adjoint::cuda

@@ -109,6 +109,10 @@ int load_box(unsigned char* shared, std::uint32_t to, const cuda::TensorMapLayou
 void store_box(const unsigned char* shared, std::uint32_t from, const cuda::TensorMapLayout& layout,
                const std::vector<int>& first) {
   const auto size = static_cast<std::size_t>(element_size(layout.dtype));
+  // Of a row's last 16 bytes the copy engine writes also what lies outside.
+  if (layout.extents[0] * static_cast<std::int64_t>(size) % 16 != 0) {
+    throw std::runtime_error("emulated cp.async.bulk.tensor: stores want rows of a multiple of 16 bytes");
+  }
   for_box(layout, first, [&](std::uint32_t byte, unsigned char* element) {
     if (element != nullptr) std::memcpy(element, shared + swizzled(layout, from + byte), size);
   });

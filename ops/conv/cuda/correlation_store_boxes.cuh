@@ -95,25 +95,33 @@ struct BoxStore {
     }
   }
 
-  /// Of odd channels what their shifted boxes leave out, two pixels on both sides of each: a lane a box's channel.
+  /// What shifted boxes leave out of odd channels' lines, two pixels on both sides, and the copy engine of even
+  /// channels' rows, the last two: a lane a line.
   __device__ __forceinline__ void write_ends(float* out, const unsigned char* values, int first_m,
                                              int first_column) const {
-    if (lane >= boxes.sets * boxes.boxes * boxes.channels) return;
+    if (lane >= boxes.count() * boxes.channels) return;
     const int within = lane % boxes.channels, box = lane / boxes.channels % boxes.boxes;
-    const int set = lane / boxes.channels / boxes.boxes;
-    const int channel =
-        work.tile_in_class * p.tile_columns + first_column + set * (p.tile_columns / 2) + 2 * within + 1;
+    const int parity = lane / boxes.channels / boxes.boxes % 2, set = lane / boxes.channels / boxes.boxes / 2;
+    const int first = work.tile_in_class * p.tile_columns + first_column + set * (p.tile_columns / 2);
+    const int channel = first + 2 * within + parity;
     const CorrelationPosition q = correlation_position(p, first_m + box * boxes.line);
-    const int w = work.w + q.w;
-    if (channel >= p.n_channels || work.n + q.n >= p.batch) return;
-    // The line's last pixels, then its first ones.
-    const std::uint32_t byte = ((set * 2 + 1) * boxes.boxes + box) * boxes.box_bytes() + (within * 32 + 28) * 4;
-    const auto ends = *reinterpret_cast<const Pixels<4>*>(values + exchange_chunks(byte, 7));
+    const int w = work.w + q.w, left = p.out_w - w;  // pixels from the line's first to the row's end
+    if (channel >= p.n_channels || work.n + q.n >= p.batch || left <= 0) return;
+    const unsigned char* const line = values + ((set * 2 + parity) * boxes.boxes + box) * boxes.box_bytes();
+    const auto two = [&](int place) {
+      const std::uint32_t byte = static_cast<std::uint32_t>(line - values) + (within * boxes.line + place) * 4;
+      return *reinterpret_cast<const Pixels<2>*>(values + exchange_chunks(byte, 7));
+    };
     float* const to =
         out + (((work.n + q.n) * p.groups + work.group) * p.n_channels + channel) * static_cast<std::int64_t>(p.out_w) +
         w;
-    if (w < p.out_w) *reinterpret_cast<Pixels<2>*>(to) = {{ends.values[2], ends.values[3]}};
-    if (w + 30 < p.out_w) *reinterpret_cast<Pixels<2>*>(to + 30) = {{ends.values[0], ends.values[1]}};
+    const int last = boxes.line - kBoxShift;
+    if (parity == 0) {
+      if (left <= boxes.line) *reinterpret_cast<Pixels<2>*>(to + left - 2) = two(left - 2);
+    } else {
+      *reinterpret_cast<Pixels<2>*>(to) = two(last);  // round the line's end
+      if (left > last) *reinterpret_cast<Pixels<2>*>(to + last) = two(last - kBoxShift);
+    }
   }
 };
 
