@@ -288,7 +288,8 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
         candidate.tiles_h = static_cast<std::int32_t>(ceil_div(candidate.q_h, std::int64_t{1} << h));
         candidate.tiles_n = ceil_div(candidate.batch, std::int64_t{1} << n);
         const bool takes_boxes = limits.boxed && unit_channels == 1 && !candidate.gathers && !candidate.blocked &&
-                                 candidate.in_w % 4 == 0 && candidate.in_stride_w <= kMostBoxedStride;
+                                 candidate.in_w % 4 == 0 && candidate.in_stride_w <= kMostBoxedStride &&
+                                 candidate.in_stride_h <= kMostBoxedRowStep;
         for (candidate.boxed = takes_boxes ? 1 : 0; candidate.boxed >= 0; --candidate.boxed) {
           candidate.cluster = 1;
           if (!fit_passes(g, candidate, limits)) continue;

@@ -49,6 +49,7 @@ inline constexpr int kMaxClasses = 16;
 inline constexpr int kBoxPositions = 64;     // of a tile, that a blocked plan's stages have a box for
 inline constexpr int kBoxedPositions = 128;  // at most, for a boxed plan's stages
 inline constexpr int kMostBoxedStride = 2;   // of positions along a row of the input; more would meet few banks
+inline constexpr int kMostBoxedRowStep = 8;  // of rows, that the copy engine takes
 inline constexpr int kMaxCorrelationStages = 8;
 inline constexpr int kMaxCorrelationSlots = 64;
 /// A full and an empty mbarrier for each of them.

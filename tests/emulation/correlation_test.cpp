@@ -73,6 +73,38 @@ TYPED_TEST(CorrelationEmulation, BoxesAreExact) {
   for (const std::string& way : all) EXPECT_TRUE(this->ways.contains(way)) << way;
 }
 
+// Whatever the geometry: the emulated driver throws where the real one refuses.
+TYPED_TEST(CorrelationEmulation, TheDriverTakesEveryLayout) {
+  if (TypeParam::kDType != kFloat32) GTEST_SKIP() << "halves come and go otherwise";
+  alignas(16) static float tensor[8];
+  int boxed = 0, stored = 0;
+  for (std::uint64_t seed = 0; seed < 1200; ++seed) {
+    ConvCase c = random_case(seed);
+    c.stride[0] = 1 + static_cast<std::int64_t>(seed % 12);
+    c.output_padding[0] = 0;
+    const ConvGeometry g = geometry(c);
+    if (g.image[0] < 1) continue;
+    for (const bool transposed : {true, false}) {
+      cuda::CorrelationPlan plan;
+      const cuda::CorrelationLimits limits{.gathers = true, .boxed = true};
+      if (!cuda::plan_correlation(g, transposed, 1, TypeParam::kSplit, limits, plan) || plan.tiles() == 0) continue;
+      if (plan.boxed) {
+        ++boxed;
+        emulation::encode_tensor_map(cuda::correlation_input_layout(plan, tensor, TypeParam::kSplit));
+      }
+      if (!cuda::correlation_stores_boxes(plan, tensor)) continue;
+      ++stored;
+      emulation::encode_tensor_map(cuda::correlation_store_layout(plan, tensor));
+      if (cuda::correlation_shifts_boxes(plan)) {
+        // Its rows begin elsewhere in the tensor, at such a place that the sum is a multiple of 16 bytes.
+        EXPECT_EQ((std::int64_t{plan.out_h} * plan.out_w - cuda::kBoxShift) % 4, 0);
+      }
+    }
+  }
+  EXPECT_GT(boxed, 100);
+  EXPECT_GT(stored, 100);
+}
+
 // Of sum and bias, before they are rounded: every tile's staging, rows and phases.
 TYPED_TEST(CorrelationEmulation, ActivationsComeBeforeTheRounding) {
   std::uint64_t seed = 0;

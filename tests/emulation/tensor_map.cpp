@@ -17,9 +17,9 @@ void check(const cuda::TensorMapLayout& layout) {
   bool valid = reinterpret_cast<std::uintptr_t>(layout.data) % 16 == 0 && layout.box[0] * size % 16 == 0;
   for (int i = 0; i < cuda::kTensorMapAxes; ++i) {
     valid = valid && layout.extents[i] >= 1 && layout.box[i] >= 1 && layout.box[i] <= 256;
-    if (i > 0) valid = valid && layout.strides[i] * size % 16 == 0;
+    if (i > 0) valid = valid && layout.strides[i] * size % 16 == 0 && layout.strides[i] * size < std::int64_t{1} << 40;
   }
-  valid = valid && (layout.box[1] - 1) * layout.row_step < 256;
+  valid = valid && (layout.box[1] - 1) * layout.row_step < 256 && layout.row_step >= 1 && layout.row_step <= 8;
   valid = valid && (!layout.swizzled || layout.box[0] * size <= 128);
   if (!valid) throw std::runtime_error("emulated tensor map: a layout that the driver refuses");
 }
