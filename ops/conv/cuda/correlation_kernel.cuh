@@ -11,13 +11,20 @@
 #include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
+#include <adjoint/ops/conv/cuda/correlation_input_boxes.cuh>
 #include <adjoint/ops/conv/cuda/correlation_multiply.cuh>
+#include <adjoint/ops/conv/cuda/correlation_multiply_split.cuh>
 #include <adjoint/ops/conv/cuda/correlation_roles.cuh>
 #include <adjoint/ops/conv/cuda/correlation_stage.cuh>
 
-#include <cstdint>
+#include <type_traits>
 
 namespace adjoint::cuda::correlation {
+
+template <Arithmetic kArithmetic, int kColumns, bool kHalves, bool kOneRow, bool kGathers, int kMTiles>
+using Multiplier =
+    std::conditional_t<ArithmeticTraits<kArithmetic>::kSplit, SplitMultiplier<kColumns, kOneRow, kGathers, kMTiles>,
+                       SingleMultiplier<kArithmetic, kColumns, kHalves, kOneRow, kGathers, kMTiles>>;
 
 template <Arithmetic kArithmetic, int kColumns, bool kHalves, bool kOneRow, bool kGathers, int kMTiles, int kConsumers,
           int kBlocksPerSM>

@@ -311,33 +311,6 @@ class Stager {
   }
 };
 
-/// One thread: every tile's boxes, in the order of its walk.
-__device__ __forceinline__ void copy_input_boxes(const CorrelationPlan& p, const TensorMap& map,
-                                                 const SharedLayout& layout) {
-  const int tiles = static_cast<int>(p.tiles()), box_bytes = 4 * p.box_units;
-  Ring ring;
-  for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
-    const CorrelationWork work = correlation_work(p, tile);
-    const CorrelationClass& c = p.class_list[work.class_index];
-    for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) {
-      for (int chunk = 0; chunk < p.chunks; ++chunk) {
-        const std::uint32_t full = layout.x_full + 8 * ring.slot;
-        ptx::mbarrier_wait(layout.x_empty + 8 * ring.slot, ring.parity ^ 1);
-        ptx::mbarrier_arrive_expect_bytes(full, p.boxes * box_bytes);
-        for (int box = 0; box < p.boxes; ++box) {
-          const CorrelationPosition q = correlation_position(p, box << p.log2_box);
-          const CorrelationPass& pass = p.passes[i];
-          const int at[kTensorMapAxes] = {(work.w + q.w) * p.in_stride_w + pass.w_base,
-                                          (work.h + q.h + pass.h_base) * p.in_stride_h + pass.h_residue,
-                                          static_cast<int>(work.n) + q.n, chunk * kChunkUnits, work.group};
-          ptx::tensor_copy(layout.x + 4 * ring.slot * p.stage_size + box * box_bytes, &map, at, full);
-        }
-        ring.advance(layout.x_stages);
-      }
-    }
-  }
-}
-
 /// The loader warps: every tile's input, in the order of its walk.
 template <bool kHalf, bool kGathers>
 __device__ __forceinline__ void stage_input(const CorrelationPlan& plan, const CorrelationOperands& operands,

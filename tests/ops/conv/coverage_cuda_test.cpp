@@ -79,8 +79,8 @@ bool is_correlation(const std::string& name) {
 
 /// Whether a correlation kernel's steps gather: the last of its three choices.
 bool gathers(const std::string& name) {
-  const std::size_t last = name.rfind("(bool)");
-  return last != std::string::npos && name[last + 6] == '1';
+  const std::size_t yes = name.rfind("true, "), no = name.rfind("false, ");
+  return yes != std::string::npos && (no == std::string::npos || yes > no);
 }
 
 /// Where a correlation kernel's code parts by alignment. What the copy engine takes over where everything is aligned is
