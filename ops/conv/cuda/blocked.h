@@ -16,6 +16,6 @@ extern const ConvKernel blocked_conv_transpose;
 /// Copies the input and packs the filter into workspaces, then computes, on the device's current stream. One
 /// translation unit each.
 template <Arithmetic kArithmetic>
-void run_blocked(const CorrelationPlan& plan, CorrelationOperands operands, const void* filter, int device);
+void run_blocked(const CorrelationPlan& plan, const CorrelationOperands& operands, const void* filter, int device);
 
 }  // namespace adjoint::cuda

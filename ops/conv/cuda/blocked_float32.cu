@@ -1,5 +1,5 @@
 #include <adjoint/ops/conv/cuda/blocked_launch.cuh>
 
 namespace adjoint::cuda {
-template void run_blocked<Arithmetic::kFloat32>(const CorrelationPlan&, CorrelationOperands, const void*, int);
+template void run_blocked<Arithmetic::kFloat32>(const CorrelationPlan&, const CorrelationOperands&, const void*, int);
 }  // namespace adjoint::cuda

@@ -12,10 +12,11 @@
 namespace adjoint::cuda {
 
 template <Arithmetic kArithmetic>
-void run_blocked(const CorrelationPlan& plan, CorrelationOperands operands, const void* filter, int device) {
+void run_blocked(const CorrelationPlan& plan, const CorrelationOperands& of_call, const void* filter, int device) {
   if (plan.tiles() == 0) return;
   const Workspace packed(static_cast<std::size_t>(plan.filter_units() * 4), device);
   const Workspace copy(static_cast<std::size_t>(plan.copy_bytes()), device);
+  CorrelationOperands operands = of_call;
   operands.filter_blocks = packed.data();
   using T = typename ArithmeticTraits<kArithmetic>::Element;
   const blocked::PackGrid grid = blocked::pack_grid(plan);

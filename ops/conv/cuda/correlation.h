@@ -71,6 +71,6 @@ void pack_correlation_filter(const CorrelationPlan& plan, const void* filter, vo
 
 /// Packs the filter into a workspace, then computes, on the device's current stream. One translation unit each.
 template <Arithmetic kArithmetic>
-void run_correlation(const CorrelationPlan& plan, CorrelationOperands operands, const void* filter, int device);
+void run_correlation(const CorrelationPlan& plan, const CorrelationOperands& operands, const void* filter, int device);
 
 }  // namespace adjoint::cuda

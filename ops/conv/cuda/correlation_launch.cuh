@@ -17,9 +17,10 @@ void pack_correlation_filter(const CorrelationPlan& plan, const void* filter, vo
 }
 
 template <Arithmetic kArithmetic>
-void run_correlation(const CorrelationPlan& plan, CorrelationOperands operands, const void* filter, int device) {
+void run_correlation(const CorrelationPlan& plan, const CorrelationOperands& of_call, const void* filter, int device) {
   const Workspace packed(static_cast<std::size_t>(plan.filter_units() * 4), device);
   pack_correlation_filter<kArithmetic>(plan, filter, packed.data(), device);
+  CorrelationOperands operands = of_call;
   operands.filter_blocks = packed.data();
   const correlation::Kernel kernel = correlation::select_kernel<kArithmetic>(plan);
   const auto smem_bytes = static_cast<std::size_t>(correlation_smem_bytes(plan));

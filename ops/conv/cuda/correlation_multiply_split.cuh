@@ -1,11 +1,11 @@
-// How a consumer warpgroup of the tensor-core kernel of conv and conv_transpose multiplies float32: in three products of
-// heads and tails.
+// How a consumer warpgroup of the tensor-core kernel of conv and conv_transpose multiplies float32: in three products
+// of heads and tails.
 #pragma once
 
 #include <adjoint/ops/conv/correlation_plan.h>
+#include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/core/cuda/wgmma.cuh>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
-#include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/ops/conv/cuda/correlation_walk.cuh>
 
 #include <cstdint>
