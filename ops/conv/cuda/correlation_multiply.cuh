@@ -33,10 +33,7 @@ struct SingleMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles> {
 
   __device__ __forceinline__ SingleMultiplier(const CorrelationPlan& plan, const CorrelationOperands& of_launch,
                                               const SharedLayout& shared, int first_m, int lane)
-      : Walk(plan, shared, first_m, lane), operands(of_launch) {
-#pragma unroll
-    for (int i = 0; i < 2 * kDepths * kMTiles * 4; ++i) (&a[0][0][0][0])[i] = 0;
-  }
+      : Walk(plan, shared, first_m, lane), operands(of_launch) {}
 
   /// Reads a piece of the step; rounds it, where the copy engine has not.
   template <int kBuffer, int kPiece>
@@ -146,6 +143,9 @@ struct SingleMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles> {
       for (int i = 0; i < kColumns / 2; ++i) sums[j][i] = 0;
     }
     pin_sums();
+    // What is pinned before it is written, or it would take registers from one tile to the next.
+#pragma unroll
+    for (int i = 0; i < kDepths * kMTiles * 4; ++i) (&a[1][0][0][0])[i] = 0;
     if (!Walk::begin(p.class_list[class_index])) return;
     read_piece<0, 0>();
 #pragma unroll 1

@@ -66,7 +66,8 @@ class Stager {
   static constexpr bool kSingle = kBytes == 2;
   static constexpr int kWords = kSingle ? 1 : kBytes / 4;
   static constexpr int kItemUnits = kSingle ? 1 : kWords * (kHalf ? 2 : 1);
-  static constexpr int kChannels = kHalf ? 2 : 1;  // of a unit
+  static constexpr int kChannels = kHalf ? 2 : 1;      // of a unit
+  static constexpr bool kBoxed = !kHalf && !kGathers;  // whether plans may be
   // That a thread handles of an item at once; where items are single elements, there are enough of them.
   static constexpr int kUnits = kGathers ? 1 : kHalf ? 2 : kStrided ? 8 : 4;
 
@@ -114,7 +115,9 @@ class Stager {
  private:
   // From constant memory, where registers are few.
   __device__ __forceinline__ std::int64_t sample() const { return plane_ * (p_.k_channels * p_.groups); }
-  __device__ __forceinline__ int plane_units() const { return p_.rows * p_.cols << p_.log2_stage_n(); }
+  __device__ __forceinline__ int plane_units() const {
+    return p_.rows * p_.cols << (kBoxed ? p_.log2_stage_n() : p_.log2_tile_n);
+  }
   __device__ __forceinline__ int units() const { return kGathers ? p_.stage_units : kChunkUnits; }
   __device__ __forceinline__ int stage_bytes() const { return 4 * p_.stage_size; }
   __device__ __forceinline__ StageItem* items() const {
@@ -125,7 +128,7 @@ class Stager {
   __device__ __forceinline__ void begin_pass(const CorrelationPass& pass, const CorrelationWork& work) {
     if (kSingle || pass.planes != planes_) finish_all();
     planes_ = pass.planes;
-    count_ = (planes_ * plane_units() * p_.boxes) / kItemUnits;
+    count_ = (planes_ * plane_units() * (kBoxed ? p_.boxes : 1)) / kItemUnits;
     first_item_ = thread_ % count_;
     first_group_ = thread_ / count_;
     item_stride_ = kLoaderThreads % count_;
@@ -155,9 +158,14 @@ class Stager {
       residue = item % planes;
       place = item / planes;
     }
-    const unsigned box = p_.boxes > 1 ? place / static_cast<unsigned>(plane_units()) : 0;
-    place -= box * plane_units();
-    const CorrelationPosition first = correlation_position(p_, static_cast<int>(box) << p_.log2_box);
+    // Registers are few, so only where there may be boxes.
+    unsigned box = 0;
+    CorrelationPosition first{0, 0, 0};
+    if constexpr (kBoxed) {
+      if (p_.boxes > 1) box = place / static_cast<unsigned>(plane_units());
+      place -= box * plane_units();
+      first = correlation_position(p_, static_cast<int>(box) << p_.log2_box);
+    }
     auto col = static_cast<std::int32_t>(place);
     std::int32_t row = p_.col_divider.split(col);
     const std::int32_t n = first.n + p_.row_divider.split(row);
