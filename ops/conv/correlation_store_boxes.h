@@ -8,8 +8,8 @@
 // last 16 bytes the copy engine would write whole, into the next row (seen on an H200).
 //
 // A box is `channels` channels of one run of the warp's positions with all phases of each: `line` neighbouring pixels,
-// or as many in some short rows. In shared memory they lie [set][box][channel][pixel], 16-byte chunks exchanged as the
-// copy engine's swizzle has it, so that lanes that hold a product's sums meet no bank twice.
+// or as many in some short rows. In shared memory they lie [set][parity][box][channel][pixel], 16-byte chunks exchanged
+// as the copy engine's swizzle has it, so that lanes that hold a product's sums meet no bank twice.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>

@@ -2,7 +2,6 @@
 // reach every tile.
 #pragma once
 
-#include <adjoint/ops/conv/correlation_store_boxes.h>
 #include <adjoint/tests/emulation/kernel_run.h>
 #include <adjoint/tests/emulation/tensor_map.h>
 #include <cuda_runtime.h>
@@ -83,18 +82,8 @@ void expect_exact(const cuda::CorrelationPlan& plan, const CorrelationCall& call
     operands.store_vector = cuda::row_vector(out.data(), plan.out_w, sizeof(T));
   }
   if (!call.activation.is_none() && seed % 2 == 0) operands.linear = linear.data();
-  operands.loads_boxes = sizeof(T) == 4 && cuda::correlation_loads_boxes(plan, in.data());
-  if (operands.loads_boxes) {
-    operands.in_map = emulation::encode_tensor_map(cuda::correlation_input_layout(plan, in.data(), M::kSplit));
-  }
-  operands.stores_boxes = sizeof(T) == 4 && cuda::correlation_stores_boxes(plan, out.data());
-  if (operands.stores_boxes) {
-    for (const bool odd : {false, true}) {
-      if (odd && !cuda::correlation_shifts_boxes(plan)) break;
-      operands.out_maps[odd] = emulation::encode_tensor_map(cuda::correlation_store_layout(plan, out.data(), odd));
-      operands.linear_maps[odd] =
-          emulation::encode_tensor_map(cuda::correlation_store_layout(plan, linear.data(), odd));
-    }
+  if constexpr (M::kDType == kFloat32) {
+    cuda::map_correlation_boxes(plan, M::kSplit, emulation::encode_tensor_map, operands);
   }
   const auto cluster = static_cast<unsigned>(plan.cluster);
   const unsigned grid = cluster * (seed % 2 == 0 && plan.tiles() > plan.cluster ? 2 : 1);
@@ -111,16 +100,16 @@ void expect_exact(const cuda::CorrelationPlan& plan, const CorrelationCall& call
   expect_equal(out.data(), activated);
 }
 
-/// Ways in which float32 comes and goes by the copy engine.
-inline std::set<std::string> ways_of_boxes(const cuda::CorrelationPlan& plan, const CorrelationCall& call) {
+/// Ways in which operands come and go by the copy engine.
+inline std::set<std::string> ways_of_boxes(const cuda::CorrelationPlan& plan,
+                                           const cuda::CorrelationOperands& operands) {
   std::set<std::string> ways;
-  if (plan.boxed && call.seed % 9 % 4 == 0) {
+  if (operands.loads_boxes) {
     ways.insert("comes in boxes");
     if (plan.in_stride_w > 1) ways.insert("comes in boxes with a stride");
     if (plan.boxes > 1) ways.insert("comes in several boxes");
   }
-  const bool aligned = call.seed % 5 % 4 == 0;
-  if (aligned && cuda::correlation_stores_boxes(plan, nullptr)) {
+  if (operands.stores_boxes) {
     const cuda::CorrelationBoxes boxes = cuda::correlation_boxes(plan);
     ways.insert("leaves in boxes of " + std::to_string(plan.out_stride_w) + " phases");
     if (cuda::correlation_box_width(plan, boxes) < boxes.line) ways.insert("leaves in boxes of several rows");

@@ -27,6 +27,7 @@ class CorrelationEmulation : public CorrelationFixture {
       pack_filter<M::kArithmetic>(plan, filter, blocks, call.seed);
       const auto kernel = cuda::correlation::select_kernel<M::kArithmetic>(plan);
       emulation::run(launch, [&] { kernel(plan, operands); });
+      ways.merge(ways_of_boxes(plan, operands));
     };
     expect_exact<M>(plan, call, run);
     reached.insert("columns " + std::to_string(plan.tile_columns));
@@ -34,7 +35,6 @@ class CorrelationEmulation : public CorrelationFixture {
     if (plan.gathers) reached.insert("gathers");
     if (plan.halves()) reached.insert("halves");
     if (plan.weights_resident) reached.insert("resident");
-    if (M::kDType == kFloat32) ways.merge(ways_of_boxes(plan, call));
     return true;
   }
 };

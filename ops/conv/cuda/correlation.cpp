@@ -1,6 +1,5 @@
 #include <adjoint/ops/conv/cuda/correlation.h>
 
-#include <adjoint/ops/conv/correlation_store_boxes.h>
 #include <adjoint/ops/conv/cuda/hopper.h>
 #include <adjoint/ops/conv/cuda/kept_plans.h>
 
@@ -26,21 +25,8 @@ CorrelationOperands correlation_operands(const CorrelationPlan& plan, const Conv
                                correlation_store_vector(plan, problem, size),
                                Activate<float>(problem.activation),
                                problem.linear};
-  if (problem.dtype != kFloat32 || plan.tiles() == 0) return operands;
-  operands.loads_boxes = correlation_loads_boxes(plan, problem.first);
-  if (operands.loads_boxes) {
-    const bool split = arithmetic_of(problem) == Arithmetic::kFloat32;
-    operands.in_map = encode_tensor_map(correlation_input_layout(plan, problem.first, split));
-  }
-  const auto leaves = [&](const void* out) { return out == nullptr || correlation_stores_boxes(plan, out); };
-  operands.stores_boxes = leaves(problem.out) && leaves(problem.linear);
-  if (operands.stores_boxes) {
-    for (const bool odd : {false, true}) {
-      if (odd && !correlation_shifts_boxes(plan)) break;
-      operands.out_maps[odd] = encode_tensor_map(correlation_store_layout(plan, problem.out, odd));
-      if (problem.linear == nullptr) continue;
-      operands.linear_maps[odd] = encode_tensor_map(correlation_store_layout(plan, problem.linear, odd));
-    }
+  if (problem.dtype == kFloat32) {
+    map_correlation_boxes(plan, arithmetic_of(problem) == Arithmetic::kFloat32, encode_tensor_map, operands);
   }
   return operands;
 }

@@ -7,6 +7,7 @@
 
 #include <adjoint/core/cuda/tensor_map.h>
 #include <adjoint/ops/conv/correlation_plan.h>
+#include <adjoint/ops/conv/correlation_store_boxes.h>
 #include <adjoint/ops/conv/cuda/arithmetic.h>
 #include <adjoint/ops/conv/cuda/dispatch.h>
 #include <adjoint/ops/elementwise/activate.h>
@@ -48,6 +49,25 @@ inline std::int32_t correlation_load_bytes(const CorrelationPlan& plan, const vo
 /// Whether the copy engine may bring a plan's boxes of an input.
 inline bool correlation_loads_boxes(const CorrelationPlan& plan, const void* x) {
   return plan.boxed != 0 && reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
+}
+
+/// Has `encode(layout)` make the maps by which float32 operands come and go, where the plan and their addresses allow
+/// it.
+template <class Encode>
+void map_correlation_boxes(const CorrelationPlan& plan, bool split, const Encode& encode,
+                           CorrelationOperands& operands) {
+  if (plan.tiles() == 0) return;  // the driver refuses maps of nothing
+  operands.loads_boxes = correlation_loads_boxes(plan, operands.x);
+  if (operands.loads_boxes) operands.in_map = encode(correlation_input_layout(plan, operands.x, split));
+  const auto leaves = [&](const void* out) { return out == nullptr || correlation_stores_boxes(plan, out); };
+  operands.stores_boxes = leaves(operands.out) && leaves(operands.linear);
+  if (!operands.stores_boxes) return;
+  for (const bool odd : {false, true}) {
+    if (odd && !correlation_shifts_boxes(plan)) break;
+    operands.out_maps[odd] = encode(correlation_store_layout(plan, operands.out, odd));
+    if (operands.linear != nullptr)
+      operands.linear_maps[odd] = encode(correlation_store_layout(plan, operands.linear, odd));
+  }
 }
 
 /// CorrelationOperands::store_vector of a problem.

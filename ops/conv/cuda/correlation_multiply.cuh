@@ -15,8 +15,8 @@
 
 namespace adjoint::cuda::correlation {
 
-/// Where one product a pair of fragments suffices: TF32, bfloat16, float16. While products of a piece of a step are
-/// under way, which read their registers till their end, the next piece is read into other registers.
+/// While products of a piece of a step are under way, which read their registers till their end, the next piece is read
+/// into other registers.
 template <Arithmetic kArithmetic, int kColumns, bool kHalves, bool kOneRow, bool kGathers, int kMTiles>
 struct SingleMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles> {
   using Walk = StepWalk<kColumns, kOneRow, kGathers, kMTiles>;
@@ -92,7 +92,8 @@ struct SingleMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles> {
         }
       }
     } else {
-      // Always products of one width with the same registers: the compiler serialises those of several.
+      // Always products of one width with the same registers: the compiler serialises those of several. Each branch
+      // ends a group of its own, so that turn()'s wait for all but the last leaves nothing under way: right, but slow.
       constexpr int kHalf = kColumns / 2;
       const CorrelationRange range = p.steps[step].range;
       const int width = range == CorrelationRange::kAll ? kColumns : kHalf;

@@ -12,8 +12,8 @@
 
 namespace adjoint::cuda::correlation {
 
-/// Sums of a step are added to ordinary registers, which lose no bits
-/// over many terms. What the next step's fragments are made of is read while products of this one are under way.
+/// Sums of a step are added to ordinary registers, which lose no bits over many terms. What the next step's fragments
+/// are made of is read while products of this one are under way.
 template <int kColumns, bool kOneRow, bool kGathers, int kMTiles>
 struct SplitMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles> {
   using Walk = StepWalk<kColumns, kOneRow, kGathers, kMTiles>;

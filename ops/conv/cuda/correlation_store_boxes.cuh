@@ -73,8 +73,7 @@ struct BoxStore {
   int lane;
 
   /// Each lane a box, if there are so many: of a round that begins at position first_m and the first_column-th column
-  /// of the tile's lower half.
-  /// `maps`: of even and odd channels, where boxes are shifted.
+  /// of the tile's lower half. `maps`: of even and odd channels, where boxes are shifted.
   __device__ __forceinline__ void write(const TensorMap (&maps)[2], int first_m, int first_column) const {
     ptx::fence_async_proxy();
     __syncwarp();
