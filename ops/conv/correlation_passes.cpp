@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -64,16 +65,36 @@ std::vector<RawStep> in_halves(const std::vector<RawStep>& steps) {
   return halves;
 }
 
-std::vector<RawStep> transposed_steps(const ConvGeometry& g, const CorrelationPlan& plan, std::int32_t class_index) {
+/// Has as many steps take the lower half alone as take the upper half: of the others, with zeros, all columns.
+void balance_halves(std::vector<RawStep>& steps) {
+  const auto count = [&](CorrelationRange range) {
+    return std::count_if(steps.begin(), steps.end(), [&](const RawStep& step) { return step.range == range; });
+  };
+  auto excess = count(CorrelationRange::kLower) - count(CorrelationRange::kUpper);
+  const CorrelationRange longer = excess > 0 ? CorrelationRange::kLower : CorrelationRange::kUpper;
+  for (excess = std::abs(excess); excess > 0; --excess) {
+    std::find_if(steps.begin(), steps.end(), [&](const RawStep& step) { return step.range == longer; })->range =
+        CorrelationRange::kAll;
+  }
+}
+
+std::vector<RawStep> transposed_steps(const ConvGeometry& g, const CorrelationPlan& plan, const CorrelationCut& cut,
+                                      std::int32_t class_index) {
   const std::int64_t first_phase = std::int64_t{class_index} * plan.phases_per_class;
-  const bool halves = plan.segments == 2 && plan.takes_halves && !plan.gathers;
+  // Steps of other passes make no pair.
+  const bool parted = plan.pairs_halves && cut.by_step;
+  const bool halves = plan.segments == 2 && plan.takes_halves && !plan.gathers && (plan.blocked || !parted);
   std::vector<RawStep> row;
-  bool has_halves = false;
   for (const std::int32_t w : transposed_offsets(g, 1, 0, g.stride[1])) {
     row.push_back({0, 0, 0, w, 0, w, halves ? step_range(g, w) : CorrelationRange::kAll});
-    has_halves = has_halves || row.back().range != CorrelationRange::kAll;
   }
-  if (plan.blocked && has_halves) row = in_halves(row);
+  if (plan.pairs_halves) {
+    // Leftovers are slow to multiply where positions are read into registers.
+    if (!plan.blocked) balance_halves(row);
+    const bool any =
+        std::any_of(row.begin(), row.end(), [](const RawStep& step) { return step.range != CorrelationRange::kAll; });
+    if (any) row = in_halves(row);
+  }
   std::vector<RawStep> steps;
   for (const std::int32_t h : transposed_offsets(g, 0, first_phase, first_phase + plan.phases_per_class)) {
     for (RawStep step : row) {
@@ -162,7 +183,7 @@ bool append_class(CorrelationPlan& plan, std::vector<RawStep> steps, std::vector
     }
     const std::int32_t pass_steps = of_range[0] + of_range[1] + of_range[2];
     std::int32_t upper_step = first_step + of_range[0] + of_range[1], pairs = 0;
-    if (plan.blocked && of_range[0] == 0) {
+    if (plan.pairs_halves && of_range[0] == 0) {
       const auto first = steps.begin() + static_cast<std::ptrdiff_t>(begin);
       pairs = pair_halves(first, first + of_range[1], first + pass_steps);
       upper_step = first_step + 2 * pairs;
@@ -264,7 +285,7 @@ bool build_correlation_passes(const ConvGeometry& g, const CorrelationCut& cut, 
   if (plan.transposed) {
     const auto classes = static_cast<std::int32_t>(ceil_div(g.stride[0], plan.phases_per_class));
     for (std::int32_t c = 0; c < classes; ++c) {
-      if (!append_class(plan, transposed_steps(g, plan, c), all, cut, alignment, pass_count)) return false;
+      if (!append_class(plan, transposed_steps(g, plan, cut, c), all, cut, alignment, pass_count)) return false;
     }
   } else if (!append_class(plan, conv_steps(g, plan), all, cut, alignment, pass_count)) {
     return false;

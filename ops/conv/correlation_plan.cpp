@@ -85,8 +85,7 @@ double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool 
   const double steps = static_cast<double>(c.steps) * plan.chunks, whole_steps = c.halves / 2.0 * plan.chunks;
   const double tensor = whole_steps * 2 * m_tiles * products * plan.tile_columns / 2;
   // A blocked plan's products read their positions each for itself.
-  const bool in_halves = plan.takes_halves && 2 * c.steps != c.halves;
-  const double reads = !plan.blocked ? steps : products * (in_halves ? c.halves * plan.chunks : steps);
+  const double reads = plan.blocked ? products * steps : steps;
   // Positions at a stride meet as many banks less.
   const double shared =
       2 * m_tiles * (16 * reads * plan.stage_stride_w + whole_steps * products * plan.tile_columns / 4);
@@ -94,7 +93,7 @@ double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool 
   // roundings.
   const double round = plan.boxed ? 0 : 8;
   const double fragment = split ? (plan.one_row() ? 47 : 55) : (plan.one_row() ? 8 : 16) + round;
-  const double waits = kClocksPerInstruction * (steps * (45 + plan.m_tiles * fragment) +
+  const double waits = kClocksPerInstruction * (45.0 * c.slots * plan.chunks + steps * plan.m_tiles * fragment +
                                                 (split ? whole_steps * plan.m_tiles * plan.tile_columns / 2 : 0.0));
   const double products_clocks =
       plan.blocked ? std::max(kBlockedUse * tensor, shared) : std::max({tensor, shared, waits});
@@ -259,6 +258,7 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
   if (!supported(g)) return false;
   CorrelationPlan candidate;
   set_geometry(g, transposed, unit_channels, candidate);
+  candidate.pairs_halves = limits.pairs_halves || limits.blocked ? 1 : 0;
   if (limits.blocked) {
     candidate.blocked = 1;
     candidate.box_blocks = (split ? 2 : 1) * kChunkUnits / 4;

@@ -92,9 +92,9 @@ struct CorrelationStep {
 };
 
 struct CorrelationPass {
-  // Steps of range kAll come first, then kLower, then kUpper. Where a blocked plan has halves, no step is of range
-  // kAll: pairs of a lower and an upper one, from lower_step on, then from upper_step on what is left over of one
-  // range.
+  // Steps of range kAll come first, then kLower, then kUpper. Where a plan that pairs halves has any, no step is of
+  // range kAll: pairs of a lower and an upper one, from lower_step on, then from upper_step on what is left over of one
+  // range, but only where the plan is blocked.
   std::int32_t first_step, lower_step, upper_step, end_step;
   std::int32_t halves, first_half;   // of one chunk's filter blocks, and of those of the class's passes before
   std::int32_t h_base, w_base;       // the stage's first row and column, relative to the tile's first position
@@ -136,6 +136,7 @@ struct CorrelationPlan {
   std::int64_t tiles_n;
   std::int32_t tiles_per_class, phases_per_class, class_columns;
   std::int32_t takes_halves;
+  std::int32_t pairs_halves;    // whether steps of half of the columns come in pairs of a lower and an upper one
   std::int32_t segments;        // of a tile's columns: 2 where each half of the phases has a half of them, else 1
   std::int32_t rows, cols;      // of a plane of a stage or of one of its boxes, for one image
   std::int32_t stage_planes;    // the most that a pass loads
@@ -354,10 +355,14 @@ struct CorrelationLimits {
   std::int32_t most_columns = 256;
   std::int32_t cluster = 2;  // blocks that may share filter blocks
   std::int32_t most_blocks_per_sm = 2;
-  bool gathers = false;  // whether steps may
-  bool boxed = false;    // whether the plan may be
-  bool blocked = false;  // whether the plan is to be
+  bool pairs_halves = false;  // whether the plan is to; a blocked one does in any case
+  bool gathers = false;       // whether steps may
+  bool boxed = false;         // whether the plan may be
+  bool blocked = false;       // whether the plan is to be
 };
+/// Of plans for sm_90a's kernels.
+inline constexpr CorrelationLimits kCorrelationLimits{.pairs_halves = true, .gathers = true, .boxed = true};
+inline constexpr CorrelationLimits kBlockedLimits{.blocked = true};
 
 inline constexpr std::int64_t kMostCopyBytes = std::int64_t{512} << 20;
 /// Elements of the copy's tensor map that are one position of a block: the fewer, the longer a box's rows may be.

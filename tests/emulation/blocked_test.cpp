@@ -23,7 +23,8 @@ class BlockedEmulation : public CorrelationFixture {
   bool compute(const CorrelationCall& call) override {
     SCOPED_TRACE(call.transposed ? "conv_transpose" : "conv");
     cuda::CorrelationPlan plan;
-    if (!cuda::plan_correlation(call.geometry, call.transposed, M::kUnitElements, M::kSplit, {.blocked = true}, plan)) {
+    if (!cuda::plan_correlation(call.geometry, call.transposed, M::kUnitElements, M::kSplit, cuda::kBlockedLimits,
+                                plan)) {
       return false;
     }
     // Nothing may be left as it was.

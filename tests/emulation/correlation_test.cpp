@@ -19,8 +19,10 @@ class CorrelationEmulation : public CorrelationFixture {
 
   bool compute(const CorrelationCall& call) override {
     cuda::CorrelationPlan plan;
-    if (!cuda::plan_correlation(call.geometry, call.transposed, M::kUnitElements, M::kSplit,
-                                {.gathers = call.seed % 4 != 0, .boxed = call.seed % 4 != 1}, plan)) {
+    cuda::CorrelationLimits limits = cuda::kCorrelationLimits;
+    if (call.seed % 4 == 0) limits.gathers = false;
+    if (call.seed % 4 == 1) limits.boxed = false;
+    if (!cuda::plan_correlation(call.geometry, call.transposed, M::kUnitElements, M::kSplit, limits, plan)) {
       return false;
     }
     const auto run = [&](const auto& operands, const auto* filter, std::uint32_t* blocks, const auto& launch) {
@@ -86,8 +88,8 @@ TYPED_TEST(CorrelationEmulation, TheDriverTakesEveryLayout) {
     if (g.image[0] < 1) continue;
     for (const bool transposed : {true, false}) {
       cuda::CorrelationPlan plan;
-      const cuda::CorrelationLimits limits{.gathers = true, .boxed = true};
-      if (!cuda::plan_correlation(g, transposed, 1, TypeParam::kSplit, limits, plan) || plan.tiles() == 0) continue;
+      if (!cuda::plan_correlation(g, transposed, 1, TypeParam::kSplit, cuda::kCorrelationLimits, plan)) continue;
+      if (plan.tiles() == 0) continue;
       if (plan.boxed) {
         ++boxed;
         emulation::encode_tensor_map(cuda::correlation_input_layout(plan, tensor, TypeParam::kSplit));

@@ -15,7 +15,7 @@ bool is_split(const ConvProblem& problem) { return arithmetic_of(problem) == Ari
 const CorrelationPlan* find_plan(const ConvProblem& problem) {
   return keep_plan<CorrelationPlan>(problem, [&](CorrelationPlan& plan) {
     return plan_correlation(problem.geometry, problem.role == ConvRole::kImage, unit_elements(arithmetic_of(problem)),
-                            is_split(problem), {.blocked = true}, plan);
+                            is_split(problem), kBlockedLimits, plan);
   });
 }
 

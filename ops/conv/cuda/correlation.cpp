@@ -11,7 +11,7 @@ const CorrelationPlan* find_correlation_plan(const ConvProblem& problem) {
   const Arithmetic arithmetic = arithmetic_of(problem);
   return keep_plan<CorrelationPlan>(problem, [&](CorrelationPlan& plan) {
     return plan_correlation(problem.geometry, problem.role == ConvRole::kImage, unit_elements(arithmetic),
-                            arithmetic == Arithmetic::kFloat32, {.gathers = true, .boxed = true}, plan);
+                            arithmetic == Arithmetic::kFloat32, kCorrelationLimits, plan);
   });
 }
 

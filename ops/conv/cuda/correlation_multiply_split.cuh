@@ -37,7 +37,7 @@ struct SplitMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles> {
 
   __device__ __forceinline__ void read_step() {
 #pragma unroll
-    for (int i = 0; i < kFragments; ++i) Walk::read(i, values[i]);
+    for (int i = 0; i < kFragments; ++i) Walk::read(0, i, values[i]);
   }
 
   template <int kFragment>

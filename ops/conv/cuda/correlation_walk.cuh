@@ -13,8 +13,8 @@ namespace adjoint::cuda::correlation {
 
 /// A warpgroup's walk through a tile's steps: its places in the rings, and where a lane reads.
 /// kOneRow: a warp's positions lie in one row of the tile, so that their places are constants apart.
-/// kGathers: a table tells where a step's units lie.
-template <int kColumns, bool kOneRow, bool kGathers, int kMTiles>
+/// kGathers: a table tells where a step's units lie. kSteps: that it takes at once, 1 or 2.
+template <int kColumns, bool kOneRow, bool kGathers, int kMTiles, int kSteps = 1>
 struct StepWalk {
   const CorrelationPlan& p;
   const SharedLayout& layout;
@@ -23,8 +23,9 @@ struct StepWalk {
   const std::uint32_t empty;                                  // the slots' barriers that this lane arrives on, or 0
   std::uint32_t row[kOneRow ? 1 : kMTiles][kOneRow ? 1 : 2];  // of positions 8 apart, from a stage's first unit
   Ring x_ring, w_ring;
-  std::uint32_t used_slot = 0;          // barrier of the slot whose products may still be under way; 0 for none
-  std::uint32_t stage_base, step_base;  // shared addresses of the stage and of a step's first unit
+  std::uint32_t used_slot = 0;      // barrier of the slot whose products may still be under way; 0 for none
+  std::uint32_t stage_base;         // shared address of the stage
+  std::uint32_t step_base[kSteps];  // of the first units of the steps that begin with `step`
   int pass, end_pass, chunk, step, end_step;
 
   __device__ __forceinline__ StepWalk(const CorrelationPlan& plan, const SharedLayout& shared, int first_m, int lane)
@@ -46,16 +47,16 @@ struct StepWalk {
     }
   }
 
-  /// Eight units of K of the step, the fragment-th ones.
-  __device__ __forceinline__ void read(int fragment, std::uint32_t (&to)[kMTiles][4]) const {
+  /// Eight units of K of the which-th of the steps, the fragment-th ones.
+  __device__ __forceinline__ void read(int which, int fragment, std::uint32_t (&to)[kMTiles][4]) const {
     std::uint32_t first, second;  // shared addresses of the lane's units, less its positions' offsets
     if constexpr (kGathers) {
       std::uint32_t offsets[2];
       ptx::load_shared_pair(offsets, gather + 4 * (kChunkUnits * step + 2 * fragment));
-      first = (offsets[0] & 1) != 0 ? layout.zeros : step_base + offsets[0];
-      second = (offsets[1] & 1) != 0 ? layout.zeros : step_base + offsets[1];
+      first = (offsets[0] & 1) != 0 ? layout.zeros : step_base[which] + offsets[0];
+      second = (offsets[1] & 1) != 0 ? layout.zeros : step_base[which] + offsets[1];
     } else {
-      first = step_base + 2 * fragment * four_units;
+      first = step_base[which] + 2 * fragment * four_units;
       second = first + four_units;
     }
 #pragma unroll
@@ -72,12 +73,15 @@ struct StepWalk {
     }
   }
 
-  /// Waits for the stage of the step, and finds the step in it.
+  /// Waits for the stage of the step.
   __device__ __forceinline__ void enter_stage() {
     ptx::mbarrier_wait(layout.x_full + 8 * x_ring.slot, x_ring.parity);
     stage_base = layout.x + x_ring.slot * 4 * p.stage_size;
   }
-  __device__ __forceinline__ void enter_step() { step_base = stage_base + 4 * p.steps[step].tap.x_offset; }
+  __device__ __forceinline__ void enter_step() {
+#pragma unroll
+    for (int i = 0; i < kSteps; ++i) step_base[i] = stage_base + 4 * p.steps[step + i].tap.x_offset;
+  }
 
   /// To a class's first step; false where it has none.
   __device__ __forceinline__ bool begin(const CorrelationClass& c) {
@@ -93,9 +97,9 @@ struct StepWalk {
     return true;
   }
 
-  /// To the step after this one, of which everything is read; false after the last.
+  /// To what follows the step or steps, of which everything is read; false after the last.
   __device__ __forceinline__ bool advance() {
-    ++step;
+    step += kSteps;
     if (step == end_step) {
       // Every lane for itself: one lane after a __syncwarp is 1% faster at best, and racecheck takes it for a race.
       ptx::mbarrier_arrive(layout.x_empty + 8 * x_ring.slot);

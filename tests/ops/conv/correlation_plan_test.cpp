@@ -107,15 +107,18 @@ std::int64_t staged_place(const CorrelationPlan& p, int m) {
   return m / kBoxPositions * p.box_positions + m % kBoxPositions / 8 * p.box_step() + m % 8;
 }
 
-/// A slot takes a step, or where a blocked plan has halves a lower one and an upper one, as long as there are both.
+/// A slot takes a step, or where halves come in pairs a lower one and an upper one, as long as there are both.
 void expect_slots(const CorrelationPlan& p, const CorrelationClass& c) {
   std::int32_t slots = 0;
   for (std::int32_t i = c.first_pass; i < c.first_pass + c.passes; ++i) {
     const CorrelationPass& pass = p.passes[i];
-    const bool paired = p.blocked && p.halves();
+    const bool paired = p.pairs_halves && p.halves();
     for (std::int32_t s = pass.first_step; s < pass.end_step; ++s, ++slots) {
       if (!paired) continue;
       ASSERT_NE(p.steps[s].range, CorrelationRange::kAll);
+      if (!p.blocked) {
+        ASSERT_LT(s, pass.upper_step);
+      }
       if (s < pass.upper_step) {
         ASSERT_EQ(p.steps[s].range, CorrelationRange::kLower);
         ASSERT_EQ(p.steps[++s].range, CorrelationRange::kUpper);
@@ -217,9 +220,10 @@ void check(const ConvGeometry& g, std::int64_t smem_bytes = CorrelationLimits{}.
     for (const auto& [unit_channels, split] : {std::pair{1, false}, std::pair{1, true}, std::pair{2, false}}) {
       SCOPED_TRACE(::testing::Message() << "transposed " << transposed << ", unit_channels " << unit_channels
                                         << ", split " << split);
-      for (CorrelationLimits limits : {CorrelationLimits{}, {.gathers = true}, {.boxed = true}, {.blocked = true}}) {
-        SCOPED_TRACE(::testing::Message()
-                     << "gathers " << limits.gathers << ", boxed " << limits.boxed << ", blocked " << limits.blocked);
+      for (CorrelationLimits limits :
+           {CorrelationLimits{}, {.pairs_halves = true}, {.gathers = true}, {.boxed = true}, {.blocked = true}}) {
+        SCOPED_TRACE(::testing::Message() << "pairs halves " << limits.pairs_halves << ", gathers " << limits.gathers
+                                          << ", boxed " << limits.boxed << ", blocked " << limits.blocked);
         CorrelationPlan plan;
         limits.smem_bytes_per_sm = smem_bytes;
         const bool planned = plan_correlation(g, transposed, unit_channels, split, limits, plan);
@@ -272,6 +276,9 @@ TEST(CorrelationPlan, StepsOfHalfTheColumns) {
     CorrelationPlan plan;
     ASSERT_TRUE(plan_correlation(g, true, 1, false, {}, plan));
     EXPECT_TRUE(plan.halves()) << plan.tile_columns << " columns for " << g.image_channels << " channels";
+    // Where pairs are asked for, a half without a partner takes all columns.
+    ASSERT_TRUE(plan_correlation(g, true, 1, false, kCorrelationLimits, plan));
+    EXPECT_EQ(plan.halves(), g.kernel[1] % g.stride[1] == 0);
     check(g);
   }
 }

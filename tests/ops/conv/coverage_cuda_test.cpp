@@ -113,7 +113,7 @@ std::vector<std::string> paths_of(const std::string& kernel, cuda::ConvProblem p
   } else {
     EXPECT_TRUE(cuda::plan_correlation(problem.geometry, transposed, cuda::unit_elements(arithmetic),
                                        arithmetic == cuda::Arithmetic::kFloat32,
-                                       {.gathers = !blocked, .boxed = !blocked, .blocked = blocked}, plan));
+                                       blocked ? cuda::kBlockedLimits : cuda::kCorrelationLimits, plan));
   }
   const std::int64_t loaded = mma ? cuda::mma_load_vector(plan, problem.first, size) * size
                                   : cuda::correlation_load_bytes(plan, problem.first, size);

@@ -22,7 +22,7 @@ class ConvTiles : public ::testing::TestWithParam<ConvMode> {
   static bool splits() { return GetParam().splits(); }
 
   static bool plan(const ConvCase& c, bool transposed, cuda::CorrelationPlan& plan) {
-    return cuda::plan_correlation(geometry(c), transposed, unit(), splits(), {.gathers = true, .boxed = true}, plan);
+    return cuda::plan_correlation(geometry(c), transposed, unit(), splits(), cuda::kCorrelationLimits, plan);
   }
 };
 
