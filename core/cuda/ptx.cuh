@@ -38,6 +38,10 @@ __device__ __forceinline__ std::uint32_t load_shared(std::uint32_t address) {
   return value;
 }
 
+__device__ __forceinline__ void store_shared(std::uint32_t address, std::uint32_t value) {
+  asm volatile("st.shared.b32 [%0], %1;\n" ::"r"(address), "r"(value) : "memory");
+}
+
 /// Eight bytes, aligned.
 __device__ __forceinline__ void load_shared_pair(std::uint32_t (&values)[2], std::uint32_t address) {
   asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];\n" : "=r"(values[0]), "=r"(values[1]) : "r"(address));
@@ -47,6 +51,10 @@ __device__ __forceinline__ std::uint32_t load_shared_half(std::uint32_t address)
   std::uint16_t value;
   asm volatile("ld.shared.u16 %0, [%1];\n" : "=h"(value) : "r"(address));
   return value;
+}
+
+__device__ __forceinline__ void store_shared_pair(std::uint32_t address, float first, float second) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};\n" ::"r"(address), "f"(first), "f"(second) : "memory");
 }
 
 /// Four 8 x 8 matrices of halves, or 8 x 4 of 32-bit units: lane l's address is that of row l % 8, 16 bytes, of matrix

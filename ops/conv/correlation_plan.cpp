@@ -134,7 +134,9 @@ bool blocked_pays(const CorrelationPlan& blocked, const CorrelationPlan& other, 
   } else if (split) {
     measured = other.tile_columns == 256 ? 1.0 : 1.23;
   } else if (other.tile_columns == 256) {
-    measured = other.transposed ? 1.1 : 0.8;
+    measured = !other.transposed ? 0.8 : other.halves() ? 1.1 : 1.03;
+  } else if (other.pairs_halves && other.halves()) {
+    measured = 1.42;  // narrow products, which draw on shared memory as much as they may
   } else if (other.boxed) {
     measured = 1.05;
   }

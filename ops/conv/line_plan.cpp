@@ -129,6 +129,8 @@ bool plan_line(const ConvGeometry& g, bool transposed, std::int64_t element_byte
   return p.filter_group < kMaxLine;
 }
 
+bool unshift_columns(const ConvGeometry& g, LinePlan& p) { return p.w.shift == 0 || shifted_axis(g, 1, 0, p.w); }
+
 bool place_line(std::int64_t most_length, LinePlan& p) {
   double least = std::numeric_limits<double>::infinity();
   LinePlan best = p;

@@ -101,6 +101,10 @@ ADJOINT_HD inline LinePlace line_place(const LinePlan& p, std::int32_t n) {
 /// geometries whose offsets are more than an axis takes.
 bool plan_line(const ConvGeometry& geometry, bool transposed, std::int64_t element_bytes, LinePlan& plan);
 
+/// Makes the columns' grid one without a shift: as few positions as there are, with an offset more perhaps. The grid of
+/// plan_line() is that with the fewest products. False where offsets are more than an axis takes.
+bool unshift_columns(const ConvGeometry& geometry, LinePlan& plan);
+
 /// Given `results` and tile_positions: the tiles. False where a tile would read more than `most_length` elements of a
 /// channel, or positions are too many.
 bool place_line(std::int64_t most_length, LinePlan& plan);

@@ -5,6 +5,7 @@
 #include <adjoint/core/tensor.h>
 #include <adjoint/ops/conv/cuda/blocked.h>
 #include <adjoint/ops/conv/cuda/channelwise.h>
+#include <adjoint/ops/conv/cuda/col2im.h>
 #include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/ops/conv/cuda/correlation_mma.h>
 #include <adjoint/ops/conv/cuda/narrow.h>
@@ -19,12 +20,12 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr const ConvKernel* kConv[] = {&channelwise_conv, &packed_conv, &narrow_conv, &blocked_conv,
-                                       &correlation_conv, &mma_conv,    &plain_conv};
-constexpr const ConvKernel* kConvTranspose[] = {&channelwise_conv_transpose, &packed_conv_transpose,
-                                                &narrow_conv_transpose,      &blocked_conv_transpose,
-                                                &correlation_conv_transpose, &mma_conv_transpose,
-                                                &plain_conv_transpose};
+constexpr const ConvKernel* kConv[] = {&channelwise_conv, &col2im_conv,      &packed_conv, &narrow_conv,
+                                       &blocked_conv,     &correlation_conv, &mma_conv,    &plain_conv};
+constexpr const ConvKernel* kConvTranspose[] = {&channelwise_conv_transpose, &col2im_conv_transpose,
+                                                &packed_conv_transpose,      &narrow_conv_transpose,
+                                                &blocked_conv_transpose,     &correlation_conv_transpose,
+                                                &mma_conv_transpose,         &plain_conv_transpose};
 constexpr const ConvKernel* kConvWeight[] = {&channelwise_conv_weight, &boxes_conv_weight, &wgmma_conv_weight,
                                              &tensor_core_conv_weight, &plain_conv_weight};
 

@@ -7,23 +7,24 @@
 #include <adjoint/ops/conv/cuda/narrow.h>
 
 namespace adjoint::cuda {
-namespace {
 
-const PackedPlan* find_plan(const ConvProblem& problem) {
+const PackedPlan* find_packed_plan(const ConvProblem& problem) {
   return keep_plan<PackedPlan>(problem, [&](PackedPlan& plan) {
     return plan_packed(problem.geometry, problem.role == ConvRole::kImage, element_size(problem.dtype),
                        arithmetic_of(problem) == Arithmetic::kFloat32, plan);
   });
 }
 
+namespace {
+
 bool takes(const ConvProblem& problem) {
-  return problem.dtype != kFloat64 && runs_wgmma(problem.device) && find_plan(problem) != nullptr;
+  return problem.dtype != kFloat64 && runs_wgmma(problem.device) && find_packed_plan(problem) != nullptr;
 }
 
 /// Where rows do not begin at multiples of 16 bytes they are read element by element, which costs more than it saves.
 /// The rows' length decides, not where the tensor begins: an address must not choose the bits.
 bool pays(const ConvProblem& problem) {
-  const PackedPlan& plan = *find_plan(problem);
+  const PackedPlan& plan = *find_packed_plan(problem);
   if (plan.w.source % plan.vector != 0 || !packed_pays(plan)) return false;
   if (arithmetic_of(problem) == Arithmetic::kTF32) {
     // Of ten such layers' times those of this kernel are 1.2 of its clocks, in the mean, the other's 1.1.
@@ -37,7 +38,7 @@ bool pays(const ConvProblem& problem) {
 }
 
 void run(const ConvProblem& problem) {
-  const PackedPlan& plan = *find_plan(problem);
+  const PackedPlan& plan = *find_packed_plan(problem);
   switch (arithmetic_of(problem)) {
     case Arithmetic::kBFloat16: return run_packed<Arithmetic::kBFloat16>(plan, problem);
     case Arithmetic::kFloat16: return run_packed<Arithmetic::kFloat16>(plan, problem);
@@ -47,7 +48,7 @@ void run(const ConvProblem& problem) {
 }
 
 std::size_t workspace_bytes(const ConvProblem& problem) {
-  return static_cast<std::size_t>(find_plan(problem)->workspace_bytes());
+  return static_cast<std::size_t>(find_packed_plan(problem)->workspace_bytes());
 }
 
 }  // namespace

@@ -11,6 +11,9 @@ namespace adjoint::cuda {
 extern const ConvKernel packed_conv;
 extern const ConvKernel packed_conv_transpose;
 
+/// The problem's plan, null where there is none.
+const PackedPlan* find_packed_plan(const ConvProblem& problem);
+
 /// Enqueues the plan's kernel for the problem on the device's current stream. One translation unit an arithmetic.
 template <Arithmetic kArithmetic>
 void run_packed(const PackedPlan& plan, const ConvProblem& problem);

@@ -64,7 +64,7 @@ std::vector<CUfunction> functions_beside(CUfunction function) {
 /// Not the kernels that fill and copy operands.
 bool is_of_the_trio(const std::string& name) {
   for (const char* module : {"correlation::", "correlation_mma::", "weight::", "channelwise::", "narrow::", "packed::",
-                             "blocked::", "conv_gather", "conv_weight_parts"}) {
+                             "col2im::", "blocked::", "conv_gather", "conv_weight_parts"}) {
     if (name.find(module) != std::string::npos) return true;
   }
   return false;
@@ -234,6 +234,13 @@ std::vector<ConvCase> rare_cases() {
        .kernel = {7, 7},
        .stride = {2, 2},
        .padding = {3, 3}},
+      {.name = "paired_line",
+       .in_channels = 20,
+       .out_channels = 128,
+       .input = {1, 128},
+       .kernel = {1, 4},
+       .stride = {1, 2},
+       .padding = {0, 1}},
   };
 }
 

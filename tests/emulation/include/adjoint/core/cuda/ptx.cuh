@@ -32,9 +32,18 @@ inline std::uint32_t load_shared(std::uint32_t address) {
   if (address % 4 != 0) throw std::runtime_error("emulated ld.shared.b32: unaligned");
   return *reinterpret_cast<const std::uint32_t*>(emulation::shared_pointer(address));
 }
+inline void store_shared(std::uint32_t address, std::uint32_t value) {
+  if (address % 4 != 0) throw std::runtime_error("emulated st.shared.b32: unaligned");
+  *reinterpret_cast<std::uint32_t*>(emulation::shared_pointer(address)) = value;
+}
 inline void load_shared_pair(std::uint32_t (&values)[2], std::uint32_t address) {
   if (address % 8 != 0) throw std::runtime_error("emulated ld.shared.v2.b32: unaligned");
   std::memcpy(values, emulation::shared_pointer(address), sizeof(values));
+}
+inline void store_shared_pair(std::uint32_t address, float first, float second) {
+  if (address % 8 != 0) throw std::runtime_error("emulated st.shared.v2.f32: unaligned");
+  const float values[2] = {first, second};
+  std::memcpy(emulation::shared_pointer(address), values, sizeof(values));
 }
 inline std::uint32_t load_shared_half(std::uint32_t address) {
   if (address % 2 != 0) throw std::runtime_error("emulated ld.shared.u16: unaligned");
