@@ -49,8 +49,8 @@ bool choose_stages(Col2imPlan& p) {
 /// As many stages as shared memory takes of a block, of which there are two a multiprocessor if that is enough.
 bool fit_smem(Col2imPlan& p) {
   for (p.blocks_per_sm = 2; p.blocks_per_sm >= 1; --p.blocks_per_sm) {
-    const std::int64_t bytes = std::min(kSmemOfMultiprocessor / p.blocks_per_sm - kSmemOfSystem,
-                                        kSmemOfMultiprocessor - kSmemOfSystem);
+    const std::int64_t bytes =
+        std::min(kSmemOfMultiprocessor / p.blocks_per_sm - kSmemOfSystem, kSmemOfMultiprocessor - kSmemOfSystem);
     for (p.source_stages = kMaxCol2imStages; p.source_stages >= 2; --p.source_stages) {
       if (p.smem_bytes() <= bytes) return true;
     }
@@ -67,7 +67,8 @@ double tile_clocks(const Col2imPlan& p) {
   const double tensor = split * p.padded_channels() / 8 * p.columns / 2;
   // A warp's instructions: those that read and multiply, that store sums, that add them up, and that store results.
   const double products = p.padded_channels() / 8 * (6 + 16 * (split - 1)) + 120 + p.used_columns() / 2;
-  const double items = std::ceil(p.reached_positions() * p.channels * p.kernel_h / static_cast<double>(kCol2imConsumers));
+  const double items =
+      std::ceil(p.reached_positions() * p.channels * p.kernel_h / static_cast<double>(kCol2imConsumers));
   const double adds = items * (22 + 2 * p.kernel_w + 5 * p.w.phases);
   const double stores = p.channels * p.h.phases *
                         (30 + 15 * std::ceil(static_cast<double>(p.tile_columns) * p.w.phases / kCol2imConsumers));

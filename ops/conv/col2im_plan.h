@@ -79,7 +79,8 @@ struct Col2imPlan : LinePlan {
   }
 };
 
-/// A tile: its first position and how many there are, and what it reads of the source. No chunks where it reads nothing.
+/// A tile: its first position and how many there are, and what it reads of the source. No chunks where it reads
+/// nothing.
 struct Col2imTile {
   std::int32_t sample, row, column, rows, columns;
   std::int32_t first_row, end_row;    // of the source
@@ -100,14 +101,13 @@ ADJOINT_HD inline Col2imTile col2im_tile(const Col2imPlan& p, std::int32_t index
   t.end_row = least(p.h.source, t.row + t.rows + p.h.offset[p.h.offsets - 1]);
   t.first_column = left > 0 ? left / 4 * 4 : 0;
   const std::int32_t end = least(p.w.source, t.column + t.columns + p.w.offset[p.w.offsets - 1]);
-  t.chunks = t.end_row <= t.first_row || end <= t.first_column
-                 ? 0
-                 : (end - t.first_column + kCol2imChunk - 1) / kCol2imChunk;
+  t.chunks =
+      t.end_row <= t.first_row || end <= t.first_column ? 0 : (end - t.first_column + kCol2imChunk - 1) / kCol2imChunk;
   return t;
 }
 
-/// The source channel that is a unit of the filter's `four`-th four. A product's unit t < 4 is its channel 2 t, and unit
-/// t + 4 the next: so no two of a warp's reads of the source meet in a bank.
+/// The source channel that is a unit of the filter's `four`-th four. A product's unit t < 4 is its channel 2 t, and
+/// unit t + 4 the next: so no two of a warp's reads of the source meet in a bank.
 ADJOINT_HD inline std::int32_t col2im_filter_channel(std::int32_t four, std::int32_t unit) {
   return four / 2 * 8 + unit * 2 + four % 2;
 }

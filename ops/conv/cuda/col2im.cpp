@@ -31,7 +31,8 @@ bool pays(const ConvProblem& problem) {
   const PackedPlan* packed = find_packed_plan(problem);
   if (packed != nullptr && clocks * kMultiprocessors >= packed_clocks(*packed)) return false;
   const NarrowPlan* narrow = find_narrow_plan(problem);
-  if (narrow != nullptr && clocks * kMultiprocessors >= narrow_clocks(*narrow, unit_elements(arithmetic_of(problem)))) return false;
+  if (narrow != nullptr && clocks * kMultiprocessors >= narrow_clocks(*narrow, unit_elements(arithmetic_of(problem))))
+    return false;
   const CorrelationPlan* correlation = find_correlation_plan(problem);
   return correlation == nullptr || clocks < correlation_clocks(*correlation, is_split(problem));
 }

@@ -21,10 +21,10 @@ struct Operands : line::Operands<float> {
 
 /// Where a block's shared memory lies.
 struct Shared {
-  std::uint32_t full, empty;      // shared addresses of mbarriers, one a stage
+  std::uint32_t full, empty;  // shared addresses of mbarriers, one a stage
   std::uint32_t source;       // shared address
   uint4* filter;
-  std::uint32_t* places;          // of results, for each row of taps of a channel
+  std::uint32_t* places;  // of results, for each row of taps of a channel
   float *sums, *results;
 };
 
@@ -483,8 +483,8 @@ struct Rows {
   /// Stores what no source row from that one on reaches, of that tile and those before.
   __device__ __forceinline__ void store_before(int tile_index, int source_row, int thread) {
 #pragma unroll 1
-    while (index < tile_index || (index == tile_index && row < tile.rows &&
-                                  tile.row + row + p.h.offset[p.h.offsets - 1] < source_row)) {
+    while (index < tile_index ||
+           (index == tile_index && row < tile.rows && tile.row + row + p.h.offset[p.h.offsets - 1] < source_row)) {
       store_row(p, operands, shared, tile, row, thread);
       if (++row < tile.rows) continue;
       index += static_cast<int>(gridDim.x);

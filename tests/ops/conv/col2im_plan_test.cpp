@@ -63,8 +63,9 @@ std::vector<double> add_up(const ConvProblem& problem, bool transposed, const Co
 
 /// Runs the plan and checks that every result is stored exactly once, with its exact value.
 void replay(const ConvProblem& problem, bool transposed, const Col2imPlan& p) {
-  const std::vector<double> expected = transposed ? oracle::conv_transpose(problem.geometry, problem.feature, problem.filter, {})
-                                                  : oracle::conv(problem.geometry, problem.image, problem.filter, {});
+  const std::vector<double> expected =
+      transposed ? oracle::conv_transpose(problem.geometry, problem.feature, problem.filter, {})
+                 : oracle::conv(problem.geometry, problem.image, problem.filter, {});
   std::vector<int> stored(expected.size(), 0);
   for (std::int32_t index = 0; index < p.blocks(); ++index) {
     const Col2imTile tile = cuda::col2im_tile(p, index);
@@ -116,7 +117,8 @@ TEST(Col2imPlan, EveryProductReachesItsResultOnce) {
 TEST(Col2imPlan, ReadsMeetInNoBank) {
   Col2imPlan p;
   ASSERT_TRUE(cuda::plan_col2im(
-      geometry({.in_channels = 56, .out_channels = 1, .input = {9, 70}, .kernel = {9, 9}, .stride = {3, 3}}), true, false, p));
+      geometry({.in_channels = 56, .out_channels = 1, .input = {9, 70}, .kernel = {9, 9}, .stride = {3, 3}}), true,
+      false, p));
   // Sixteen lanes read eight bytes each at once: lane / 4 is a pair of columns, lane % 4 one of two channels.
   for (const int odd : {0, 1}) {
     for (int half = 0; half < 2; ++half) {
@@ -153,8 +155,9 @@ TEST(Col2imPlan, ReadsMeetInNoBank) {
 TEST(Col2imPlan, RefusesWhatTheKernelDoesNotTake) {
   Col2imPlan p;
   EXPECT_FALSE(cuda::plan_col2im(geometry({.out_channels = 43, .input = {8, 8}, .kernel = {3, 3}}), true, false, p));
-  EXPECT_FALSE(cuda::plan_col2im(geometry({.in_channels = 4, .out_channels = 4, .groups = 2, .input = {8, 8}, .kernel = {3, 3}}),
-                                 true, false, p));
+  EXPECT_FALSE(
+      cuda::plan_col2im(geometry({.in_channels = 4, .out_channels = 4, .groups = 2, .input = {8, 8}, .kernel = {3, 3}}),
+                        true, false, p));
   EXPECT_FALSE(cuda::plan_col2im(geometry({.input = {9, 9}, .kernel = {3, 3}, .stride = {2, 1}}), false, false, p));
   EXPECT_FALSE(cuda::plan_col2im(geometry({.input = {1, 99}, .kernel = {1, 3}, .dilation = {1, 40}}), true, false, p));
 }
