@@ -37,20 +37,20 @@ void set_taps(Col2imPlan& p) {
   p.phase_taps = *std::max_element(std::begin(counts), std::end(counts));
 }
 
-/// The stages of a chunk, and how much of the source is on its way.
+/// The stages of a chunk.
 bool choose_stages(Col2imPlan& p) {
   const std::int64_t eights = ceil_div(p.source_channels, 8);
   p.depths = kCol2imDepths[1];
   if (eights <= kCol2imDepths[0]) p.depths = kCol2imDepths[0];
   p.stages = static_cast<std::int32_t>(ceil_div(eights, p.depths));
-  return p.stages * p.depths <= 64;
+  constexpr std::int32_t kMostEights = 64;  // of which the filter would take more shared memory than there is
+  return p.stages * p.depths <= kMostEights;
 }
 
 /// As many stages as shared memory takes of a block, of which there are two a multiprocessor if that is enough.
 bool fit_smem(Col2imPlan& p) {
   for (p.blocks_per_sm = 2; p.blocks_per_sm >= 1; --p.blocks_per_sm) {
-    const std::int64_t bytes =
-        std::min(kSmemOfMultiprocessor / p.blocks_per_sm - kSmemOfSystem, kSmemOfMultiprocessor - kSmemOfSystem);
+    const std::int64_t bytes = kSmemOfMultiprocessor / p.blocks_per_sm - kSmemOfSystem;
     for (p.source_stages = kMaxCol2imStages; p.source_stages >= 2; --p.source_stages) {
       if (p.smem_bytes() <= bytes) return true;
     }
@@ -127,10 +127,8 @@ bool plan_col2im(const ConvGeometry& g, bool transposed, bool split, Col2imPlan&
     if (columns >= used && p.columns == 0) p.columns = columns;
   }
   if (p.columns == 0 || p.w.span() > kCol2imChunk || !choose_stages(p)) return false;
-  p.margin = p.w.span();
-  const std::int32_t sums = kCol2imChunk + 2 * p.margin_begin();
-  p.sum_pitch = sums + (20 - sums % 16) % 16;  // 4 modulo 16
-  if (p.sum_pitch - 8 >= sums) p.sum_pitch -= 8;
+  p.margin = (p.w.span() + 1) / 2 * 2;
+  p.sum_pitch = (kCol2imChunk + 2 * p.margin + 3) / 8 * 8 + 4;
   p.ring_rows = p.h.span() + 1;
   if (p.ring_rows > 64 || !place_tiles(p)) return false;
   set_taps(p);

@@ -31,7 +31,6 @@ inline constexpr int kMaxCol2imStages = 4;
 inline constexpr int kCol2imBarrierBytes = 1024;  // what follows begins at a multiple of the swizzle's 1024
 inline constexpr int kMaxCol2imTaps = 32;         // of an axis
 inline constexpr std::int32_t kNoCol2imTap = -1;
-inline constexpr int kMostCol2imColumns = 128;
 
 struct Col2imPlan : LinePlan {
   std::int32_t kernel_h;
@@ -40,9 +39,8 @@ struct Col2imPlan : LinePlan {
   std::int32_t depths, stages;   // of a stage, and of a chunk
   std::int32_t source_stages;    // as many stages are on their way at once
   std::int32_t rows, row_tiles;  // of positions, of a tile; of a plane
-  std::int32_t margin;           // zeros on either side of a column's sums
-  std::int32_t sum_pitch;        // from a column's sums to the next's; 4 or 12 modulo 16, so that a fragment's pairs
-                                 // hit each bank once
+  std::int32_t margin;           // zeros on either side of a column's sums; even, as pairs are stored
+  std::int32_t sum_pitch;        // from a column's sums to the next's; 4 modulo 8, so that pairs hit each bank once
   std::int32_t ring_rows;        // of positions
   std::int32_t result_pitch;     // from a phase of the columns to the next
   std::int32_t blocks_per_sm;
@@ -63,8 +61,6 @@ struct Col2imPlan : LinePlan {
   ADJOINT_HD std::int32_t stage_bytes() const { return depths * 8 * kCol2imChunk * 4; }
   /// [part][four channels][column][channel].
   ADJOINT_HD std::int32_t filter_vectors() const { return parts * (padded_channels() / 4) * columns; }
-  /// The first source column of the first column's sums, from where they begin; even, as pairs are stored.
-  ADJOINT_HD std::int32_t margin_begin() const { return (margin + 1) / 2 * 2; }
   /// Columns that sums have a place for: those that are used, in eights, and half of the product's at least.
   ADJOINT_HD std::int32_t sum_columns() const {
     const std::int32_t eights = (used_columns() + 7) / 8 * 8;

@@ -154,11 +154,10 @@ __device__ __forceinline__ void pack_filter(const Col2imPlan& p, const float* fi
 template <bool kSplit, int kColumns, int kDepths>
 struct Multiplier {
   static constexpr int kSums = kColumns / 2;
+  static constexpr int kRead = kSplit ? 2 : kDepths;  // of a stage's depths at once
 
   const Col2imPlan& p;
   const Shared& shared;
-  static constexpr int kRead = kSplit ? 2 : kDepths;  // of a stage's depths at once
-
   Turn turn;
   std::uint32_t a[kRead][4], tails[kSplit ? kRead : 1][4];
   float sums[kSums];
@@ -281,7 +280,7 @@ struct Multiplier {
     const auto& values = results();
     const int column = 16 * warp + lane / 4 * 2, used = p.used_columns();
     const std::uint32_t next = 4 * p.sum_pitch;
-    std::uint32_t to = ptx::shared_address(shared.sums + p.margin_begin() + lane % 4 * 2 * p.sum_pitch + column);
+    std::uint32_t to = ptx::shared_address(shared.sums + p.margin + lane % 4 * 2 * p.sum_pitch + column);
     const bool first = kAll || column < left, second = kAll || column + 1 < left;
 #pragma unroll
     for (int j = 0; j < kColumns / 8; ++j, to += 8 * next) {
@@ -312,40 +311,45 @@ __device__ __forceinline__ void find_results(const Col2imPlan& p, const Shared& 
   shared.places[thread] = inside ? ptx::shared_address(shared.results + place) : 0;
 }
 
-/// Adds the chunk's sums to the results that they overlap; a thread one (row of taps, position) after the other, kItems
-/// at once. kPhases, of the columns, have kTaps taps each, or where not kFull less.
-template <int kPhases, int kTaps, bool kFull = true>
-__device__ __forceinline__ void add_sums(const Col2imPlan& p, const Shared& shared, const Chunks& at, int thread) {
-  constexpr int kItems = 2;
-  const int pairs = p.channels * p.kernel_h, items = pairs * p.reached_positions();
-  const int first_q = at.column() - p.w.offset[p.w.offsets - 1] - at.tile.column;  // of the tile's positions
-  const std::uint32_t first_sum = ptx::shared_address(shared.sums + p.margin_begin() - p.w.span());
-  const std::uint32_t places = ptx::shared_address(shared.places), pair_bytes = 4 * p.kernel_w * p.sum_pitch;
-#pragma unroll 1
-  for (int first = thread; first < items; first += kItems * kCol2imConsumers) {
-    std::uint32_t sums[kItems], to[kItems];
-#pragma unroll
-    for (int k = 0; k < kItems; ++k) {
-      int position = first + k * kCol2imConsumers;
-      const bool exists = position < items;
-      const int pair = min(p.reached_divider.split(position), pairs - 1), q = first_q + position;
-      const std::uint32_t row = ptx::load_shared(places + 4 * pair);
-      sums[k] = first_sum + pair * pair_bytes + 4 * position;
-      to[k] = exists && row != 0 && static_cast<unsigned>(q) < static_cast<unsigned>(at.tile.columns) ? row + 4 * q : 0;
-    }
+/// What threads add of a chunk: kPhases, of the columns, have kTaps taps each, or where not kFull less.
+template <int kPhases, int kTaps, bool kFull>
+struct Adder {
+  const Col2imPlan& p;
+  const int items;    // (row of taps, position) is one
+  const int first_q;  // of the tile's positions
+  const int columns;  // of the tile
+  const std::uint32_t first_sum, places, pair_bytes;
+
+  __device__ __forceinline__ Adder(const Col2imPlan& plan, const Shared& shared, const Chunks& at)
+      : p(plan),
+        items(plan.channels * plan.kernel_h * plan.reached_positions()),
+        first_q(at.column() - plan.w.offset[plan.w.offsets - 1] - at.tile.column),
+        columns(at.tile.columns),
+        first_sum(ptx::shared_address(shared.sums + plan.margin - plan.w.span())),
+        places(ptx::shared_address(shared.places)),
+        pair_bytes(4 * plan.kernel_w * plan.sum_pitch) {}
+
+  /// Some items, a warpgroup apart, from the `first`th on. All are read before any is written.
+  template <int kItems>
+  __device__ __forceinline__ void add(int first) const {
+    std::uint32_t to[kItems];
     float values[kItems][kPhases], before[kItems][kPhases];
 #pragma unroll
     for (int k = 0; k < kItems; ++k) {
+      int position = first + k * kCol2imConsumers;
+      const int pair = p.reached_divider.split(position), q = first_q + position;
+      const std::uint32_t row = ptx::load_shared(places + 4 * pair),
+                          sums = first_sum + pair * pair_bytes + 4 * position;
+      to[k] = row != 0 && static_cast<unsigned>(q) < static_cast<unsigned>(columns) ? row + 4 * q : 0;
 #pragma unroll
       for (int phase = 0; phase < kPhases; ++phase) {
         values[k][phase] = before[k][phase] = 0;
 #pragma unroll
         for (int i = 0; i < kTaps; ++i) {
           const int place = p.tap_place[phase][i];
-          if (kFull || place != kNoCol2imTap) {
-            const float value = __uint_as_float(ptx::load_shared(sums[k] + place));
-            values[k][phase] = i == 0 ? value : values[k][phase] + value;
-          }
+          if (!kFull && place == kNoCol2imTap) continue;
+          const float value = __uint_as_float(ptx::load_shared(sums + place));
+          values[k][phase] = i == 0 ? value : values[k][phase] + value;
         }
       }
     }
@@ -365,13 +369,23 @@ __device__ __forceinline__ void add_sums(const Col2imPlan& p, const Shared& shar
       }
     }
   }
+};
+
+/// Adds the chunk's sums to the results that they overlap, two items of a thread at once.
+template <int kPhases, int kTaps, bool kFull = true>
+__device__ __forceinline__ void add_sums(const Col2imPlan& p, const Shared& shared, const Chunks& at, int thread) {
+  const Adder<kPhases, kTaps, kFull> adder(p, shared, at);
+  int first = thread;
+#pragma unroll 1
+  for (; first + kCol2imConsumers < adder.items; first += 2 * kCol2imConsumers) adder.template add<2>(first);
+  if (first < adder.items) adder.template add<1>(first);
 }
 
 /// The same for any numbers.
 __device__ __forceinline__ void add_any_sums(const Col2imPlan& p, const Shared& shared, const Chunks& at, int thread) {
   const int items = p.channels * p.kernel_h * p.reached_positions();
   const int first_q = at.column() - p.w.offset[p.w.offsets - 1] - at.tile.column;
-  const std::uint32_t first_sum = ptx::shared_address(shared.sums + p.margin_begin() - p.w.span());
+  const std::uint32_t first_sum = ptx::shared_address(shared.sums + p.margin - p.w.span());
 #pragma unroll 1
   for (int i = thread; i < items; i += kCol2imConsumers) {
     int position = i;

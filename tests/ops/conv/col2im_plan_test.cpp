@@ -37,7 +37,7 @@ std::vector<double> add_up(const ConvProblem& problem, bool transposed, const Co
             sum += problem.filter[static_cast<std::size_t>(place)] *
                    source[static_cast<std::size_t>((plane * p.h.source + row) * p.w.source + column + i)];
           }
-          sums[static_cast<std::size_t>(n * p.sum_pitch + p.margin_begin() + i)] = sum;
+          sums[static_cast<std::size_t>(n * p.sum_pitch + p.margin + i)] = sum;
         }
       }
       for (std::int32_t pair = 0; pair < p.channels * p.kernel_h; ++pair) {
@@ -46,7 +46,7 @@ std::vector<double> add_up(const ConvProblem& problem, bool transposed, const Co
         for (std::int32_t position = 0; position < p.reached_positions(); ++position) {
           const std::int32_t q = column - p.w.offset[p.w.offsets - 1] + position - tile.column;
           if (q < 0 || q >= tile.columns) continue;
-          const std::int64_t first = pair * p.kernel_w * p.sum_pitch + p.margin_begin() - p.w.span() + position;
+          const std::int64_t first = pair * p.kernel_w * p.sum_pitch + p.margin - p.w.span() + position;
           for (std::int32_t phase = 0; phase < p.w.phases; ++phase) {
             double& result = results[static_cast<std::size_t>((q_row * p.h.phases + p.tap_phase_h[tap]) * row_results +
                                                               (pair / p.kernel_h * p.w.phases + phase) * pitch + q)];
