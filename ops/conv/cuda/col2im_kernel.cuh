@@ -311,36 +311,31 @@ __device__ __forceinline__ void find_results(const Col2imPlan& p, const Shared& 
   shared.places[thread] = inside ? ptx::shared_address(shared.results + place) : 0;
 }
 
-/// What threads add of a chunk: kPhases, of the columns, have kTaps taps each, or where not kFull less.
-template <int kPhases, int kTaps, bool kFull>
-struct Adder {
-  const Col2imPlan& p;
-  const int items;    // (row of taps, position) is one
-  const int first_q;  // of the tile's positions
-  const int columns;  // of the tile
-  const std::uint32_t first_sum, places, pair_bytes;
-
-  __device__ __forceinline__ Adder(const Col2imPlan& plan, const Shared& shared, const Chunks& at)
-      : p(plan),
-        items(plan.channels * plan.kernel_h * plan.reached_positions()),
-        first_q(at.column() - plan.w.offset[plan.w.offsets - 1] - at.tile.column),
-        columns(at.tile.columns),
-        first_sum(ptx::shared_address(shared.sums + plan.margin - plan.w.span())),
-        places(ptx::shared_address(shared.places)),
-        pair_bytes(4 * plan.kernel_w * plan.sum_pitch) {}
-
-  /// Some items, a warpgroup apart, from the `first`th on. All are read before any is written.
-  template <int kItems>
-  __device__ __forceinline__ void add(int first) const {
-    std::uint32_t to[kItems];
-    float values[kItems][kPhases], before[kItems][kPhases];
+/// Adds the chunk's sums to the results that they overlap; a thread one (row of taps, position) after the other, kItems
+/// at once, which are all read before any is written. kPhases, of the columns, have kTaps taps each, or where not kFull
+/// less.
+template <int kPhases, int kTaps, bool kFull = true>
+__device__ __forceinline__ void add_sums(const Col2imPlan& p, const Shared& shared, const Chunks& at, int thread) {
+  constexpr int kItems = 2;
+  const int pairs = p.channels * p.kernel_h, items = pairs * p.reached_positions();
+  const int first_q = at.column() - p.w.offset[p.w.offsets - 1] - at.tile.column;  // of the tile's positions
+  const std::uint32_t first_sum = ptx::shared_address(shared.sums + p.margin - p.w.span());
+  const std::uint32_t places = ptx::shared_address(shared.places), pair_bytes = 4 * p.kernel_w * p.sum_pitch;
+#pragma unroll 1
+  for (int first = thread; first < items; first += kItems * kCol2imConsumers) {
+    std::uint32_t sums[kItems], to[kItems];
 #pragma unroll
     for (int k = 0; k < kItems; ++k) {
       int position = first + k * kCol2imConsumers;
-      const int pair = p.reached_divider.split(position), q = first_q + position;
-      const std::uint32_t row = ptx::load_shared(places + 4 * pair),
-                          sums = first_sum + pair * pair_bytes + 4 * position;
-      to[k] = row != 0 && static_cast<unsigned>(q) < static_cast<unsigned>(columns) ? row + 4 * q : 0;
+      const bool exists = position < items;
+      const int pair = min(p.reached_divider.split(position), pairs - 1), q = first_q + position;
+      const std::uint32_t row = ptx::load_shared(places + 4 * pair);
+      sums[k] = first_sum + pair * pair_bytes + 4 * position;
+      to[k] = exists && row != 0 && static_cast<unsigned>(q) < static_cast<unsigned>(at.tile.columns) ? row + 4 * q : 0;
+    }
+    float values[kItems][kPhases], before[kItems][kPhases];
+#pragma unroll
+    for (int k = 0; k < kItems; ++k) {
 #pragma unroll
       for (int phase = 0; phase < kPhases; ++phase) {
         values[k][phase] = before[k][phase] = 0;
@@ -348,7 +343,7 @@ struct Adder {
         for (int i = 0; i < kTaps; ++i) {
           const int place = p.tap_place[phase][i];
           if (!kFull && place == kNoCol2imTap) continue;
-          const float value = __uint_as_float(ptx::load_shared(sums + place));
+          const float value = __uint_as_float(ptx::load_shared(sums[k] + place));
           values[k][phase] = i == 0 ? value : values[k][phase] + value;
         }
       }
@@ -369,16 +364,6 @@ struct Adder {
       }
     }
   }
-};
-
-/// Adds the chunk's sums to the results that they overlap, two items of a thread at once.
-template <int kPhases, int kTaps, bool kFull = true>
-__device__ __forceinline__ void add_sums(const Col2imPlan& p, const Shared& shared, const Chunks& at, int thread) {
-  const Adder<kPhases, kTaps, kFull> adder(p, shared, at);
-  int first = thread;
-#pragma unroll 1
-  for (; first + kCol2imConsumers < adder.items; first += 2 * kCol2imConsumers) adder.template add<2>(first);
-  if (first < adder.items) adder.template add<1>(first);
 }
 
 /// The same for any numbers.
