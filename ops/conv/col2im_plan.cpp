@@ -13,6 +13,7 @@ namespace {
 constexpr std::int64_t kSmemOfMultiprocessor = 233472, kSmemOfSystem = 1024;  // sm_90; the second of every block
 constexpr std::int64_t kMostTiles = std::int64_t{1} << 30;
 constexpr std::int32_t kMostColumnTiles = 4096;
+constexpr std::int32_t kMostTileColumns = 1 << 16;  // shared memory holds fewer
 
 /// The table of an axis' taps: use(tap, offset, phase).
 template <class Use>
@@ -82,13 +83,14 @@ double tile_clocks(const Col2imPlan& p) {
 double plan_clocks(const Col2imPlan& p) {
   constexpr double kMultiprocessors = 132;  // an H200's everywhere, for it must not choose the bits
   const double tiles = static_cast<double>(p.batch) * p.row_tiles * p.column_tiles;
-  return std::ceil(tiles / (kMultiprocessors * p.blocks_per_sm)) * tile_clocks(p);
+  return kMultiprocessors * std::ceil(tiles / (kMultiprocessors * p.blocks_per_sm)) * tile_clocks(p);
 }
 
 bool place_columns(Col2imPlan& p, std::int32_t tiles) {
   p.tile_columns = static_cast<std::int32_t>(ceil_div(p.w.positions, tiles));
   p.column_tiles = static_cast<std::int32_t>(ceil_div(p.w.positions, p.tile_columns));
   // Neighbouring results, which are neighbouring phases, in different banks.
+  if (p.tile_columns > kMostTileColumns) return false;
   const std::int32_t apart = static_cast<std::int32_t>(ceil_div(32, p.w.phases)) % 32;
   p.result_pitch = static_cast<std::int32_t>(ceil_div(p.tile_columns - apart, 32)) * 32 + apart;
   return fit_smem(p);

@@ -11,7 +11,8 @@
 // are exchanged by the least three bits of the channel. A chunk's sums go to shared memory, [column][source column],
 // with zeros beside them as far as taps reach, and from there they are added to rows of results on their way,
 // [row of positions][phase of the rows][channel][phase of the columns][position], a ring as long as the taps reach.
-// Sums are added in the order of source rows and columns, whatever the tiles and the grid.
+// Sums are added in the order of source rows, a row's in that of chunks, a chunk's in that of taps. Where chunks begin
+// follows from the tiles, and those from the geometry alone.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -67,11 +68,12 @@ struct Col2imPlan : LinePlan {
     return eights > columns / 2 ? eights : columns / 2;
   }
   ADJOINT_HD std::int32_t sum_elements() const { return sum_columns() * sum_pitch; }
-  ADJOINT_HD std::int32_t row_results() const { return channels * w.phases * result_pitch; }  // of one phase
+  ADJOINT_HD std::int32_t row_results() const { return channels * w.phases * result_pitch; }  // of one phase of rows
   ADJOINT_HD std::int32_t ring_elements() const { return (ring_rows * h.phases * row_results() + 3) / 4 * 4; }
-  ADJOINT_HD std::int32_t smem_bytes() const {
-    return kCol2imBarrierBytes + source_stages * stage_bytes() + 16 * filter_vectors() +
-           4 * (sum_elements() + ring_elements());
+  /// In 64 bits, for a plan that does not fit.
+  ADJOINT_HD std::int64_t smem_bytes() const {
+    return kCol2imBarrierBytes + std::int64_t{source_stages} * stage_bytes() + std::int64_t{16} * filter_vectors() +
+           4 * (sum_elements() + (std::int64_t{ring_rows} * h.phases * row_results() + 3) / 4 * 4);
   }
 };
 
@@ -114,15 +116,16 @@ ADJOINT_HD inline std::int32_t col2im_source_place(const Col2imPlan& p, std::int
   return line * 128 + (within / 4 ^ channel % 8) * 16 + within % 4 * 4;
 }
 
-/// Of conv, or of conv_transpose, in float32. False for conv with a stride, for groups, for more results of a source
-/// position than a product's columns, and for what shared memory does not hold. `split`: in three products of tf32
-/// heads and tails.
+/// Of conv, or of conv_transpose, in float32. False for conv with a stride, for groups, for batch 0, for more than
+/// kMaxCol2imTaps taps of an axis or taps that reach further than a chunk, for more results of a source position than a
+/// product's columns, and for what shared memory does not hold. `split`: in three products of tf32 heads and tails.
 ADJOINT_API bool plan_col2im(const ConvGeometry& geometry, bool transposed, bool split, Col2imPlan& plan);
 
 /// The source as the copy engine sees it: column, row, sample, channel, one group.
 ADJOINT_API TensorMapLayout col2im_source_layout(const Col2imPlan& plan, const void* source);
 
-/// What the kernel takes where rows of the source begin at multiples of 16 bytes: clocks of an H200.
+/// What the kernel takes where rows of the source begin at multiples of 16 bytes: clocks of all multiprocessors
+/// together.
 ADJOINT_API double col2im_clocks(const Col2imPlan& plan);
 
 }  // namespace adjoint::cuda

@@ -48,6 +48,11 @@ class WgmmaHazards(unittest.TestCase):
         early = ("LDS R8, [R1]", "LDS R9, [R1]", "WARPGROUP.DEPBAR.LE gsb0, 0x0", PRODUCT, "@P0 BRA 0x10", "EXIT")
         self.assertEqual(check(*early)[0], 1)
 
+    def test_a_loop_without_a_wait_ends(self):
+        loop = ("LDS R8, [R1]", PRODUCT, "@P0 BRA 0x10", "WARPGROUP.DEPBAR.LE gsb0, 0x0", "EXIT")
+        self.assertEqual(check(*loop)[0], 0)
+        self.assertEqual(check(*loop[:2], "LDS R8, [R1]", "@P0 BRA 0x10", *loop[3:])[0], 1)
+
     def test_what_no_way_reaches_is_none(self):
         self.assertEqual(check(PRODUCT, "BRA 0x30", "LDS R8, [R1]", "WARPGROUP.DEPBAR.LE gsb0, 0x0", "EXIT")[0], 0)
 

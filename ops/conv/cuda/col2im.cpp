@@ -27,14 +27,13 @@ bool pays(const ConvProblem& problem) {
   // The rows' length decides, not where the tensor begins: an address must not choose the bits.
   if (plan.w.source % plan.vector != 0) return false;
   const double clocks = col2im_clocks(plan);
-  constexpr double kMultiprocessors = 132;
   const PackedPlan* packed = find_packed_plan(problem);
-  if (packed != nullptr && clocks * kMultiprocessors >= packed_clocks(*packed)) return false;
+  if (packed != nullptr && clocks >= packed_clocks(*packed)) return false;
   const NarrowPlan* narrow = find_narrow_plan(problem);
-  if (narrow != nullptr && clocks * kMultiprocessors >= narrow_clocks(*narrow, unit_elements(arithmetic_of(problem))))
-    return false;
+  if (narrow != nullptr && clocks >= narrow_clocks(*narrow, unit_elements(arithmetic_of(problem)))) return false;
   const CorrelationPlan* correlation = find_correlation_plan(problem);
-  return correlation == nullptr || clocks < correlation_clocks(*correlation, is_split(problem));
+  constexpr double kMultiprocessors = 132;  // of which correlation_clocks() counts one's
+  return correlation == nullptr || clocks < kMultiprocessors * correlation_clocks(*correlation, is_split(problem));
 }
 
 void run(const ConvProblem& problem) {

@@ -15,8 +15,9 @@ __device__ __forceinline__ void find_results(const Col2imPlan& p, const Shared& 
                                              int thread) {
   if (thread >= p.channels * p.kernel_h) return;
   const int channel = thread / p.kernel_h, tap = thread % p.kernel_h;
-  int position = row - p.tap_offset_h[tap] - tile.row;
-  const bool inside = position >= 0 && position < tile.rows;
+  const int of_tile = row - p.tap_offset_h[tap] - tile.row;
+  const bool inside = of_tile >= 0 && of_tile < tile.rows;
+  int position = inside ? of_tile : 0;
   p.ring_divider.split(position);
   const int place = ((position * p.h.phases + p.tap_phase_h[tap]) * p.channels + channel) * p.w.phases * p.result_pitch;
   shared.places[thread] = inside ? ptx::shared_address(shared.results + place) : 0;

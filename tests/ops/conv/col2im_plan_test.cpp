@@ -160,6 +160,9 @@ TEST(Col2imPlan, RefusesWhatTheKernelDoesNotTake) {
                         true, false, p));
   EXPECT_FALSE(cuda::plan_col2im(geometry({.input = {9, 9}, .kernel = {3, 3}, .stride = {2, 1}}), false, false, p));
   EXPECT_FALSE(cuda::plan_col2im(geometry({.input = {1, 99}, .kernel = {1, 3}, .dilation = {1, 40}}), true, false, p));
+  // Rows of results that shared memory does not hold in as many column tiles as are tried, and more bytes than 32 bits.
+  const ConvCase wide{.input = {1, 180'000'000}, .kernel = {3, 3}, .padding = {1, 1}};
+  EXPECT_FALSE(cuda::plan_col2im(geometry(wide), false, false, p));
 }
 
 }  // namespace
