@@ -1,6 +1,7 @@
 // What the tests of emulated kernels share: the arithmetics, operands in them, and geometries.
 #pragma once
 
+#include <adjoint/ops/elementwise/activation.h>
 #include <adjoint/tests/support/conv_cases.h>
 #include <adjoint/tests/support/conv_oracle.h>
 #include <adjoint/tests/support/conv_problem.h>
@@ -63,6 +64,25 @@ void expect_equal(const T* got, const std::vector<double>& expected) {
     ADD_FAILURE() << "element " << i << " of " << expected.size() << ": got " << value << ", expected " << wanted;
     ++failures;
   }
+}
+
+/// The oracle's results of conv or conv_transpose: the sums with their bias, and those after the activation.
+struct Expected {
+  std::vector<double> sums, results;
+};
+
+inline constexpr Activation kReLU{ActivationKind::kReLU};
+
+/// `activation`: kReLU, or none.
+inline Expected expected_results(const ConvProblem& p, bool transposed, const Activation& activation) {
+  Expected expected;
+  expected.sums = transposed ? oracle::conv_transpose(p.geometry, p.feature, p.filter, p.image_bias)
+                             : oracle::conv(p.geometry, p.image, p.filter, p.feature_bias);
+  expected.results = expected.sums;
+  if (activation.kind == ActivationKind::kReLU) {
+    for (double& value : expected.results) value = std::isnan(value) ? value : std::max(value, 0.0);
+  }
+  return expected;
 }
 
 /// Of each kernel's random geometries; AddressSanitizer makes fibers ten times slower.

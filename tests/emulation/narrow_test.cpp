@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <set>
@@ -26,12 +25,7 @@ void check(const ConvProblem& p, bool transposed, const Activation& activation, 
   cuda::NarrowPlan plan;
   if (!cuda::plan_narrow(g, transposed, sizeof(T), plan)) return;
   const auto& bias = transposed ? p.image_bias : p.feature_bias;
-  const std::vector<double> sums =
-      transposed ? oracle::conv_transpose(g, p.feature, p.filter, bias) : oracle::conv(g, p.image, p.filter, bias);
-  std::vector<double> expected = sums;
-  if (activation.kind == ActivationKind::kReLU) {
-    for (double& value : expected) value = std::isnan(value) ? value : std::max(value, 0.0);
-  }
+  const auto [sums, expected] = expected_results(p, transposed, activation);
   const std::vector<double> nothing(expected.size(), std::numeric_limits<double>::quiet_NaN());
   Operand<T> source(transposed ? p.feature : p.image, seed % 9), filter(p.filter, seed % 3), biases(bias, 0);
   Operand<T> out(nothing, seed % 5), linear(nothing, seed % 2);
@@ -60,8 +54,6 @@ void check(const ConvProblem& p, bool transposed, const Activation& activation, 
   if (plan.result_blocks > 1) reached.insert("blocks of results");
   if (plan.h.shift > 0 || plan.w.shift > 0) reached.insert("shifted grid");
 }
-
-constexpr Activation kReLU{ActivationKind::kReLU};
 
 /// Few channels of the result, so that each number of results a position comes up.
 ConvCase narrow_case(std::uint64_t seed) {

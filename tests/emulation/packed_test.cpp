@@ -27,12 +27,7 @@ void check(const ConvProblem& p, bool transposed, const Activation& activation, 
   cuda::PackedPlan plan;
   if (!cuda::plan_packed(g, transposed, sizeof(T), M::kSplit, plan)) return;
   const auto& bias = transposed ? p.image_bias : p.feature_bias;
-  const std::vector<double> sums =
-      transposed ? oracle::conv_transpose(g, p.feature, p.filter, bias) : oracle::conv(g, p.image, p.filter, bias);
-  std::vector<double> expected = sums;
-  if (activation.kind == ActivationKind::kReLU) {
-    for (double& value : expected) value = std::max(value, 0.0);
-  }
+  const auto [sums, expected] = expected_results(p, transposed, activation);
   const std::vector<double> nothing(expected.size(), std::numeric_limits<double>::quiet_NaN());
   Operand<T> source(transposed ? p.feature : p.image, seed % 9), filter(p.filter, seed % 3), biases(bias, 0);
   Operand<T> out(nothing, seed % 5), linear(nothing, seed % 2);
@@ -74,8 +69,6 @@ void check(const ConvProblem& p, bool transposed, const Activation& activation, 
   if (plan.row_tiles > 1) reached.insert("row tiles");
   if (plan.h.shift > 0 || plan.w.shift > 0) reached.insert("shifted grid");
 }
-
-constexpr Activation kReLU{ActivationKind::kReLU};
 
 template <class M>
 class PackedEmulation : public ::testing::Test {};
