@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <latch>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -70,7 +71,12 @@ TEST_F(Threads, RangesCoverTheWhole) {
 
 #if !defined(__SANITIZE_THREAD__)  // which lets no child of several threads start one
 TEST_F(Threads, AChildProcessHasItsOwn) {
-  set_num_threads(4);
+  constexpr int kThreads = 4;
+  set_num_threads(kThreads);
+  // Each thread takes one of these tasks. None is starting any more when the process forks: AddressSanitizer allocates
+  // in a thread that starts, and its allocator's lock, were it held then, would never be free in the child.
+  std::latch all_started(kThreads);
+  parallel_for(kThreads, [&](std::int64_t) { all_started.arrive_and_wait(); });
   std::atomic<int> runs{0};
   const auto work = [&] {
     for (int repeat = 0; repeat < 50; ++repeat) parallel_for(100, [&](std::int64_t) { ++runs; });

@@ -307,9 +307,10 @@ class SuperResolutionTool : public SuperResolution {
   /// Sends two interrupts, as a terminal's and a wrapper's, once the program has printed a step.
   int run_interrupted(const std::string& arguments) {
     fs::remove(log());
+    const std::string line = "exec " + command(arguments) + " 2>&1";  // not in the child, where nothing may allocate
     const pid_t child = fork();
     if (child == 0) {
-      execl("/bin/sh", "sh", "-c", ("exec " + command(arguments) + " 2>&1").c_str(), nullptr);
+      execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
       _exit(127);
     }
     const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
