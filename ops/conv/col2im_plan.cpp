@@ -80,17 +80,11 @@ double tile_clocks(const Col2imPlan& p) {
   return kStart + (p.rows + p.h.span()) * chunks * chunk + p.rows * stores * kClocksPerInstruction;
 }
 
-double plan_clocks(const Col2imPlan& p) {
-  constexpr double kMultiprocessors = 132;  // an H200's everywhere, for it must not choose the bits
-  const double tiles = static_cast<double>(p.batch) * p.row_tiles * p.column_tiles;
-  return kMultiprocessors * std::ceil(tiles / (kMultiprocessors * p.blocks_per_sm)) * tile_clocks(p);
-}
-
 bool place_columns(Col2imPlan& p, std::int32_t tiles) {
   p.tile_columns = static_cast<std::int32_t>(ceil_div(p.w.positions, tiles));
   p.column_tiles = static_cast<std::int32_t>(ceil_div(p.w.positions, p.tile_columns));
-  // Neighbouring results, which are neighbouring phases, in different banks.
   if (p.tile_columns > kMostTileColumns) return false;
+  // Neighbouring results, which are neighbouring phases, in different banks.
   const std::int32_t apart = static_cast<std::int32_t>(ceil_div(32, p.w.phases)) % 32;
   p.result_pitch = static_cast<std::int32_t>(ceil_div(p.tile_columns - apart, 32)) * 32 + apart;
   return fit_smem(p);
@@ -106,7 +100,7 @@ bool place_tiles(Col2imPlan& p) {
     ++tried;
     for (p.rows = 1; p.rows <= std::min(p.h.positions, 128); ++p.rows) {
       p.row_tiles = static_cast<std::int32_t>(ceil_div(p.h.positions, p.rows));
-      const double clocks = plan_clocks(p);
+      const double clocks = col2im_clocks(p);
       if (clocks >= least) continue;
       least = clocks;
       best = p;
@@ -155,6 +149,10 @@ TensorMapLayout col2im_source_layout(const Col2imPlan& p, const void* source) {
           .swizzled = true};
 }
 
-double col2im_clocks(const Col2imPlan& p) { return plan_clocks(p); }
+double col2im_clocks(const Col2imPlan& p) {
+  constexpr double kMultiprocessors = 132;  // an H200's everywhere, for it must not choose the bits
+  const double tiles = static_cast<double>(p.batch) * p.row_tiles * p.column_tiles;
+  return kMultiprocessors * std::ceil(tiles / (kMultiprocessors * p.blocks_per_sm)) * tile_clocks(p);
+}
 
 }  // namespace adjoint::cuda

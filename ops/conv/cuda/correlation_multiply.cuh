@@ -6,7 +6,6 @@
 #include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/core/cuda/wgmma.cuh>
-#include <adjoint/core/cuda/wgmma_256.cuh>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
 #include <adjoint/ops/conv/cuda/correlation_walk.cuh>
 #include <adjoint/ops/conv/cuda/wgmma_operand.cuh>
