@@ -255,6 +255,15 @@ void place_steps(CorrelationPlan& plan, const CorrelationPass& pass, const std::
   }
 }
 
+/// Whether a stage's box is to have fewer positions.
+bool exceeds_box(const CorrelationPlan& plan) {
+  const std::int32_t positions = 1 << plan.log2_box;
+  if (plan.blocked) return positions > kBoxPositions;
+  if (!plan.boxed) return false;
+  if (!plan.gathers) return positions * plan.stage_stride_w > kBoxedPositions;
+  return plan.stage_stride_w << plan.log2_stage_w() > kBoxedColumns;
+}
+
 /// Makes a boxed plan's rows and columns such that channels are 8 modulo 16 units apart, and no larger than a box.
 bool pad_box(CorrelationPlan& plan) {
   constexpr std::int32_t kMostOfABox = 256;
@@ -273,9 +282,8 @@ bool pad_box(CorrelationPlan& plan) {
 bool build_correlation_passes(const ConvGeometry& g, const CorrelationCut& cut, CorrelationPlan& plan) {
   const std::int32_t log2_positions = plan.log2_tile_n + plan.log2_tile_h + plan.log2_tile_w;
   plan.stage_stride_w = plan.boxed ? plan.in_stride_w : 1;
-  const std::int32_t most = plan.blocked ? kBoxPositions : kBoxedPositions / plan.stage_stride_w;
   plan.log2_box = log2_positions;
-  while ((plan.blocked || plan.boxed) && 1 << plan.log2_box > most) --plan.log2_box;
+  while (exceeds_box(plan)) --plan.log2_box;
   plan.boxes = 1 << (log2_positions - plan.log2_box);
   const std::int32_t alignment = column_alignment(plan);
   std::vector<RawStep> all;
@@ -309,6 +317,7 @@ bool build_correlation_passes(const ConvGeometry& g, const CorrelationCut& cut, 
     plan.unit_pitch = static_cast<std::int32_t>(ceil_div(plane_units * plan.stage_planes - 8, 32) * 32 + 8);
   }
   plan.box_units = plan.stage_units * plan.unit_pitch;
+  if (plan.boxed) plan.box_units = static_cast<std::int32_t>(ceil_div(plan.box_units, 32) * 32);  // of 128 bytes
   plan.stage_size = plan.box_units * (plan.boxed ? plan.boxes : 1);
   for (int i = 0; i < pass_count; ++i) place_steps(plan, plan.passes[i], all, plane_units);
   const CorrelationClass& last = plan.class_list[plan.classes - 1];

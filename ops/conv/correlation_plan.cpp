@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace adjoint::cuda {
 namespace {
@@ -79,6 +80,27 @@ double tile_bytes(const CorrelationPlan& plan, const CorrelationClass& c) {
   return bytes + 4.0 / plan.unit_channels * plan.m_tiles * plan.consumers * 64 * plan.tile_columns;
 }
 
+/// What a read of eight positions' four units takes, beside one whose lanes meet 32 banks.
+double bank_conflicts(const CorrelationPlan& plan) {
+  // Units are neighbouring columns where a channel alone is gathered, else channels, 8 banks apart.
+  if (plan.stage_units == 1) return static_cast<double>(ceil_div(plan.stage_stride_w, 4));
+  return std::gcd(plan.stage_stride_w, 8);
+}
+
+/// Clocks in which gathering steps' input comes for a tile of a class: a thread asks for boxes one by one; threads that
+/// copy work out where each element comes from, anew for every pass.
+double gather_clocks(const CorrelationPlan& plan, const CorrelationClass& c) {
+  if (!plan.gathers) return 0;
+  constexpr double kBoxClocks = 300, kItemInstructions = 90, kCopyInstructions = 25, kThreads = 96;
+  if (plan.boxed) return kBoxClocks * plan.boxes * c.passes;
+  double items = 0;
+  for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) {
+    items += static_cast<double>(plan.passes[i].planes * plan.rows * plan.cols << plan.log2_stage_n()) /
+             (plan.copy_elements / plan.unit_channels > 1 ? plan.copy_elements / plan.unit_channels : 1);
+  }
+  return kClocksPerInstruction * items / kThreads * (kItemInstructions + kCopyInstructions * plan.stage_units);
+}
+
 /// Clocks of a tile of a class on one multiprocessor that works on blocks_per_sm of them at once.
 double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool split) {
   const double m_tiles = plan.m_tiles * plan.consumers, products = split ? 3 : 1;
@@ -86,9 +108,8 @@ double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool 
   const double tensor = whole_steps * 2 * m_tiles * products * plan.tile_columns / 2;
   // A blocked plan's products read their positions each for itself.
   const double reads = plan.blocked ? products * steps : steps;
-  // Positions at a stride meet as many banks less.
   const double shared =
-      2 * m_tiles * (16 * reads * plan.stage_stride_w + whole_steps * products * plan.tile_columns / 4);
+      2 * m_tiles * (16 * reads * bank_conflicts(plan) + whole_steps * products * plan.tile_columns / 4);
   // A warp's instructions, which follow one another: those of a step, and of a fragment's reads, addresses and
   // roundings.
   const double round = plan.boxed ? 0 : 8;
@@ -101,7 +122,8 @@ double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool 
   const double memory = tile_bytes(plan, c) / (plan.blocked || plan.boxed ? kBlockedBytesPerClock : kBytesPerClock);
   const double alone = products_clocks + stores;
   // Two blocks hide each other's stores and waits, but measured times over this model's are larger by this.
-  const double busy = plan.blocks_per_sm == 1 ? alone : std::max({tensor, shared, alone / 2});
+  const double busy =
+      plan.blocks_per_sm == 1 ? alone : std::max({tensor, shared, alone / 2, gather_clocks(plan, c) / 2});
   const double measured = plan.blocks_per_sm == 1 || split ? 1.0 : 1.4;
   return measured * (std::max(busy, memory) + 0.15 * std::min(busy, memory));
 }
@@ -240,7 +262,7 @@ TensorMapLayout correlation_input_layout(const CorrelationPlan& p, const void* x
           .dtype = kFloat32,
           .extents = {p.in_w, p.in_h, p.batch, p.k_channels, p.groups},
           .strides = {1, p.in_w, plane * p.k_channels * p.groups, plane, plane * p.k_channels},
-          .box = {p.cols, p.rows, 1 << p.log2_stage_n(), kChunkUnits, 1},
+          .box = {p.cols, p.rows, 1 << p.log2_stage_n(), p.stage_units, 1},
           .row_step = p.in_stride_h,
           .rounds_to_tf32 = !split};
 }
@@ -274,7 +296,7 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
     if (std::int64_t{candidate.groups} * candidate.column_tiles > kMaxGridY) return;  // packing's grid
     int log2_positions = 0;
     while ((1 << log2_positions) < tile.positions()) ++log2_positions;
-    // Of equals, and where boxes come of nearly equals, long rows and few images: they lie together in memory.
+    // Of equals, and of those in as many boxes of nearly equals, long rows and few images: they lie together in memory.
     constexpr double kNearlyEqual = 0.98;
     const int least = candidate.blocked ? 0 : 3;
     for (int w = log2_positions; w >= least; --w) {
@@ -289,16 +311,17 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
         candidate.tiles_w = static_cast<std::int32_t>(ceil_div(candidate.q_w, std::int64_t{1} << w));
         candidate.tiles_h = static_cast<std::int32_t>(ceil_div(candidate.q_h, std::int64_t{1} << h));
         candidate.tiles_n = ceil_div(candidate.batch, std::int64_t{1} << n);
-        const bool takes_boxes = limits.boxed && unit_channels == 1 && !candidate.gathers && !candidate.blocked &&
-                                 candidate.in_w % 4 == 0 && candidate.in_stride_w <= kMostBoxedStride &&
-                                 candidate.in_stride_h <= kMostBoxedRowStep;
+        const int most_stride = candidate.gathers ? kMostGatheredStride : kMostBoxedStride;
+        const bool takes_boxes = limits.boxed && unit_channels == 1 && !candidate.blocked && candidate.in_w % 4 == 0 &&
+                                 candidate.in_stride_w <= most_stride && candidate.in_stride_h <= kMostBoxedRowStep;
         for (candidate.boxed = takes_boxes ? 1 : 0; candidate.boxed >= 0; --candidate.boxed) {
           candidate.cluster = 1;
           if (!fit_passes(g, candidate, limits)) continue;
           if (!candidate.weights_resident && candidate.position_tiles() > 1) candidate.cluster = limits.cluster;
           if (candidate.tiles() > std::numeric_limits<std::int32_t>::max()) continue;
           const double clocks = correlation_clocks(candidate, split);
-          const bool rival = candidate.boxed && plan.boxed && plan.tile_columns == tile.columns;
+          const bool rival =
+              candidate.boxed && plan.boxed && plan.boxes <= candidate.boxes && plan.tile_columns == tile.columns;
           if (clocks < (rival ? kNearlyEqual : 1.0) * best) {
             best = clocks;
             plan = candidate;

@@ -22,7 +22,7 @@
 // each with an offset of its own into the stage.
 //
 // A boxed plan's stages are made of boxes of the input, which the copy engine may bring as they lie:
-// [box of kBoxedPositions positions][unit][image][row][column]; where conv has a stride, rows are not split by it, and
+// [box of some positions][unit][image][row][column]; where conv has a stride, rows are not split by it, and
 // neighbouring positions are so many columns apart.
 //
 // A blocked plan reads a copy of the input in channel blocks, [image][plane][block of four units][row][column][unit],
@@ -46,10 +46,12 @@ inline constexpr int kMaxGatheredTaps = 256;
 inline constexpr int kMaxGatheredUnits = 8;  // of a tap
 inline constexpr int kMaxPasses = 128;
 inline constexpr int kMaxClasses = 16;
-inline constexpr int kBoxPositions = 64;     // of a tile, that a blocked plan's stages have a box for
-inline constexpr int kBoxedPositions = 128;  // at most, for a boxed plan's stages
-inline constexpr int kMostBoxedStride = 2;   // of positions along a row of the input; more would meet few banks
-inline constexpr int kMostBoxedRowStep = 8;  // of rows, that the copy engine takes
+inline constexpr int kBoxPositions = 64;       // of a tile, that a blocked plan's stages have a box for
+inline constexpr int kBoxedPositions = 128;    // at most, for a boxed plan's stages, unless steps gather
+inline constexpr int kBoxedColumns = 192;      // at most, of a row's positions, halos aside
+inline constexpr int kMostBoxedStride = 2;     // of positions along a row of the input; more would meet few banks
+inline constexpr int kMostGatheredStride = 8;  // the same where steps gather, whose lanes read neighbouring columns
+inline constexpr int kMostBoxedRowStep = 8;    // of rows, that the copy engine takes
 inline constexpr int kMaxCorrelationStages = 8;
 inline constexpr int kMaxCorrelationSlots = 64;
 /// A full and an empty mbarrier for each of them.
@@ -337,12 +339,14 @@ ADJOINT_HD inline CorrelationUnit correlation_unit(const CorrelationPlan& p, con
   return {pass.first_tap + tap, index % p.stage_units};
 }
 
-/// Bytes of a block's table of gathering steps, an offset a unit of K, and of the zeros after it.
+/// Bytes of a block's table of gathering steps, an offset a unit of K, and of the zeros after it, which reach as far as
+/// positions do: a multiple of 128.
 ADJOINT_HD inline std::int32_t correlation_gather_bytes(const CorrelationPlan& p) {
   if (!p.gathers) return 0;
   const CorrelationClass& last = p.class_list[p.classes - 1];
   const std::int32_t steps = (last.first_half + last.halves) / 2;
-  return 4 * (kChunkUnits * steps + (p.rows * p.cols + 3) / 4 * 4 * (1 << p.log2_tile_n));
+  const std::int32_t zeros = (p.boxes - 1) * p.box_units + (p.rows * p.cols << p.log2_stage_n());
+  return (4 * (kChunkUnits * steps + zeros) + 127) / 128 * 128;
 }
 
 /// The loaders' table: eight bytes for every value of a channel's stage, at most, and a multiple of 128.

@@ -107,6 +107,9 @@ inline std::set<std::string> ways_of_boxes(const cuda::CorrelationPlan& plan,
   if (operands.loads_boxes) {
     ways.insert("comes in boxes");
     if (plan.in_stride_w > 1) ways.insert("comes in boxes with a stride");
+    if (plan.gathers) ways.insert("is gathered from boxes");
+    if (plan.gathers && plan.in_stride_w > 2) ways.insert("is gathered from boxes with a wide stride");
+    if (plan.gathers && plan.boxes > 1 && plan.stage_units > 1) ways.insert("channels are gathered from several boxes");
     if (plan.boxes > 1) ways.insert("comes in several boxes");
   }
   if (operands.stores_boxes) {
@@ -142,6 +145,27 @@ inline std::vector<ConvCase> box_cases() {
     cases.push_back({.batch = 2, .in_channels = 20, .out_channels = channels, .input = {1, 300}, .kernel = {1, 3}});
   }
   cases.push_back({.batch = 3, .in_channels = 8, .out_channels = 16, .groups = 2, .input = {1, 300}, .kernel = {1, 3}});
+  // Whose conv gathers.
+  for (const std::int64_t channels : {1, 3}) {
+    for (const std::int64_t stride : {1, 2, 3, 4}) {
+      cases.push_back({.batch = 2,
+                       .in_channels = channels == 1 ? 56 : 20,
+                       .out_channels = channels,
+                       .input = {4, 132},
+                       .kernel = {4, 5},
+                       .stride = {stride, stride},
+                       .padding = {2, 2},
+                       .output_padding = {0, stride - 1}});
+    }
+    cases.push_back({.batch = 1,
+                     .in_channels = 20,
+                     .out_channels = channels,
+                     .input = {1, 300},
+                     .kernel = {1, 5},
+                     .stride = {1, 2},
+                     .padding = {0, 2},
+                     .output_padding = {0, 1}});
+  }
   return cases;
 }
 

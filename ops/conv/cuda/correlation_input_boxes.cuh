@@ -13,7 +13,7 @@ namespace adjoint::cuda::correlation {
 /// One thread: every tile's boxes, in the order of its walk.
 __device__ __forceinline__ void copy_input_boxes(const CorrelationPlan& p, const TensorMap& map,
                                                  const SharedLayout& layout) {
-  const int tiles = static_cast<int>(p.tiles()), box_bytes = 4 * p.box_units;
+  const int tiles = static_cast<int>(p.tiles()), box_bytes = 4 * p.stage_units * p.unit_pitch;
   Ring ring;
   for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
     const CorrelationWork work = correlation_work(p, tile);
@@ -29,7 +29,7 @@ __device__ __forceinline__ void copy_input_boxes(const CorrelationPlan& p, const
           const int at[kTensorMapAxes] = {(work.w + q.w) * p.in_stride_w + pass.w_base,
                                           (work.h + q.h + pass.h_base) * p.in_stride_h + pass.h_residue,
                                           static_cast<int>(work.n) + q.n, chunk * kChunkUnits, work.group};
-          ptx::tensor_copy(layout.x + 4 * ring.slot * p.stage_size + box * box_bytes, &map, at, full);
+          ptx::tensor_copy(layout.x + 4 * (ring.slot * p.stage_size + box * p.box_units), &map, at, full);
         }
         ring.advance(layout.x_stages);
       }

@@ -66,8 +66,8 @@ class Stager {
   static constexpr bool kSingle = kBytes == 2;
   static constexpr int kWords = kSingle ? 1 : kBytes / 4;
   static constexpr int kItemUnits = kSingle ? 1 : kWords * (kHalf ? 2 : 1);
-  static constexpr int kChannels = kHalf ? 2 : 1;      // of a unit
-  static constexpr bool kBoxed = !kHalf && !kGathers;  // whether plans may be
+  static constexpr int kChannels = kHalf ? 2 : 1;  // of a unit
+  static constexpr bool kBoxed = !kHalf;           // whether plans may be
   // That a thread handles of an item at once; where items are single elements, there are enough of them.
   static constexpr int kUnits = kGathers ? 1 : kHalf ? 2 : kStrided ? 8 : 4;
 

@@ -220,8 +220,12 @@ void check(const ConvGeometry& g, std::int64_t smem_bytes = CorrelationLimits{}.
     for (const auto& [unit_channels, split] : {std::pair{1, false}, std::pair{1, true}, std::pair{2, false}}) {
       SCOPED_TRACE(::testing::Message() << "transposed " << transposed << ", unit_channels " << unit_channels
                                         << ", split " << split);
-      for (CorrelationLimits limits :
-           {CorrelationLimits{}, {.pairs_halves = true}, {.gathers = true}, {.boxed = true}, {.blocked = true}}) {
+      for (CorrelationLimits limits : {CorrelationLimits{},
+                                       {.pairs_halves = true},
+                                       {.gathers = true},
+                                       {.boxed = true},
+                                       {.gathers = true, .boxed = true},
+                                       {.blocked = true}}) {
         SCOPED_TRACE(::testing::Message() << "pairs halves " << limits.pairs_halves << ", gathers " << limits.gathers
                                           << ", boxed " << limits.boxed << ", blocked " << limits.blocked);
         CorrelationPlan plan;
@@ -301,6 +305,17 @@ TEST(CorrelationPlan, FewChannelsGather) {
   ASSERT_TRUE(plan_correlation(g, false, 1, false, {.gathers = true}, plan));
   EXPECT_TRUE(plan.gathers);
   EXPECT_EQ(plan.class_list[0].steps, 6);
+  ASSERT_TRUE(plan_correlation(g, false, 1, false, kCorrelationLimits, plan));
+  EXPECT_TRUE(plan.gathers);
+  EXPECT_TRUE(plan.boxed) << "though neighbouring positions are three columns apart";
+}
+
+// From boxes of the input: strides along a row, several boxes, several channels and images.
+TEST(CorrelationPlan, FewChannelsGatherFromBoxes) {
+  check(make_geometry(2, 1, 20, 1, {7, 80}, {5, 5}, {3, 3}, {2, 2}, {1, 1}, {1, 2}));
+  check(make_geometry(2, 3, 20, 1, {9, 40}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}));
+  check(make_geometry(1, 3, 9, 1, {1, 300}, {1, 7}, {1, 4}, {0, 3}, {1, 1}, {0, 3}));
+  check(make_geometry(1, 16, 24, 8, {3, 300}, {2, 2}, {2, 2}, {0, 0}, {1, 1}, {0, 0}));
 }
 
 // Little shared memory forces passes by row, by plane and by single step.

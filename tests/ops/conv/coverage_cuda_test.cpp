@@ -77,12 +77,6 @@ bool is_correlation(const std::string& name) {
          name.find("correlation_mma_kernel<") != std::string::npos || is_blocked(name);
 }
 
-/// Whether a correlation kernel's steps gather: the last of its three choices.
-bool gathers(const std::string& name) {
-  const std::size_t yes = name.rfind("true, "), no = name.rfind("false, ");
-  return yes != std::string::npos && (no == std::string::npos || yes > no);
-}
-
 /// Where a correlation kernel's code parts by alignment. What the copy engine takes over where everything is aligned is
 /// left to the few problems that it does not take.
 std::vector<std::string> all_paths(const std::string& name) {
@@ -92,7 +86,7 @@ std::vector<std::string> all_paths(const std::string& name) {
   std::vector<std::string> paths{", stores of one", ", stores of two"};
   paths.emplace_back(boxes ? ", stores of boxes" : ", stores of 16 bytes");
   if (is_blocked(name)) return paths;
-  paths.emplace_back(boxes && !gathers(name) ? ", copies of boxes" : ", copies of 16 bytes");
+  paths.emplace_back(boxes ? ", copies of boxes" : ", copies of 16 bytes");
   paths.emplace_back(", copies of 4 bytes");
   if (!mma || !half) paths.emplace_back(", copies of 8 bytes");
   if (half) paths.emplace_back(", copies of 2 bytes");
