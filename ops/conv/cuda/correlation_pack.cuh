@@ -16,19 +16,15 @@ struct PackedUnit {
   int unit;
 };
 
-/// Four units of K that a thread packs, one of every four rows of a block; locate(i) gives the i-th.
-template <Arithmetic kArithmetic, class Locate>
-__device__ __forceinline__ void pack_units(const CorrelationPlan& plan, const void* filter_pointer,
-                                           const Locate& locate, std::int64_t k_stride, int columns,
-                                           std::uint32_t* to) {
-  using Traits = ArithmeticTraits<kArithmetic>;
-  using T = typename Traits::Element;
-  constexpr int kUnits = kChunkUnits / 4, kChannels = Traits::kHalf ? 2 : 1;
-  const auto* filter = static_cast<const T*>(filter_pointer);
-  // All reads before the first write, which for all that the compiler knows might change what they read.
-  T values[kUnits][kChannels];
+/// Units that a thread packs of a step, one of every four rows of its block.
+inline constexpr int kUnitsOfThread = kChunkUnits / 4;
+
+/// Reads those of a step; locate(i) gives the i-th.
+template <class T, int kChannels, class Locate>
+__device__ __forceinline__ void read_units(const CorrelationPlan& plan, const T* filter, const Locate& locate,
+                                           std::int64_t k_stride, T (&values)[kUnitsOfThread][kChannels]) {
 #pragma unroll
-  for (int i = 0; i < kUnits; ++i) {
+  for (int i = 0; i < kUnitsOfThread; ++i) {
     const auto [first, unit] = locate(i);
 #pragma unroll
     for (int c = 0; c < kChannels; ++c) {
@@ -36,8 +32,14 @@ __device__ __forceinline__ void pack_units(const CorrelationPlan& plan, const vo
       values[i][c] = first >= 0 && channel < plan.k_channels ? filter[first + channel * k_stride] : from_float<T>(0.0F);
     }
   }
+}
+
+template <Arithmetic kArithmetic, class T, int kChannels>
+__device__ __forceinline__ void write_units(const T (&values)[kUnitsOfThread][kChannels], int columns,
+                                            std::uint32_t* to) {
+  using Traits = ArithmeticTraits<kArithmetic>;
 #pragma unroll
-  for (int i = 0; i < kUnits; ++i, to += 4 * columns) {
+  for (int i = 0; i < kUnitsOfThread; ++i, to += 4 * columns) {
     if constexpr (Traits::kHalf) {
       memcpy(to, values[i], sizeof(*to));
     } else if constexpr (Traits::kSplit) {
@@ -55,12 +57,51 @@ struct PackBlock {
   int chunk, column_tile, part, parts;
 };
 
+/// The steps of a class that hold a column of its tile, one after another.
+class StepsOfColumn {
+  const CorrelationPlan& plan_;
+  const int column_, end_pass_, by_;
+  const int first_;  // of a pass's steps
+  int pass_, step_;
+
+ public:
+  /// Every by-th step of a pass, from the first-th on.
+  __device__ __forceinline__ StepsOfColumn(const CorrelationPlan& plan, const CorrelationClass& c, int column,
+                                           int first, int by)
+      : plan_(plan), column_(column), end_pass_(c.first_pass + c.passes), by_(by), first_(first), pass_(c.first_pass) {
+    if (pass_ < end_pass_) step_ = plan_.passes[pass_].first_step + first_ - by_;
+  }
+
+  /// To the next; false where there is none.
+  __device__ __forceinline__ bool next() {
+    while (pass_ < end_pass_) {
+      step_ += by_;
+      if (step_ >= plan_.passes[pass_].end_step) {
+        ++pass_;
+        if (pass_ < end_pass_) step_ = plan_.passes[pass_].first_step + first_ - by_;
+        continue;
+      }
+      const CorrelationColumns range = correlation_columns(plan_, plan_.steps[step_]);
+      if (column_ >= range.first && column_ < range.first + range.count) return true;
+    }
+    return false;
+  }
+
+  __device__ __forceinline__ const CorrelationPass& pass() const { return plan_.passes[pass_]; }
+  __device__ __forceinline__ int step() const { return step_; }
+};
+
 /// Filter blocks in the order of every tile's walk: [unit / 4][column][unit % 4] units, tails after heads where split.
 /// A block of threads packs a chunk of all steps of some columns of a column tile: neighbouring taps, which lie in the
-/// same sectors.
+/// same sectors. A thread reads several steps' units before it writes any: for all that the compiler knows, what it
+/// writes might change what it reads.
 template <Arithmetic kArithmetic>
-__device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const void* filter, std::uint32_t* blocks,
-                                            const PackBlock& block) {
+__device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const void* filter_pointer,
+                                            std::uint32_t* blocks, const PackBlock& block) {
+  using Traits = ArithmeticTraits<kArithmetic>;
+  using T = typename Traits::Element;
+  constexpr int kChannels = Traits::kHalf ? 2 : 1, kStepsAtOnce = 4;
+  const auto* filter = static_cast<const T*>(filter_pointer);
   const int chunk = block.chunk;
   const CorrelationWork work = correlation_work(plan, static_cast<std::int64_t>(block.column_tile) * plan.cluster);
   const CorrelationClass& c = plan.class_list[work.class_index];
@@ -77,28 +118,40 @@ __device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const v
     const CorrelationColumn column = correlation_column(plan, work, slot / 4);
     const std::int64_t pair =
         work.group * std::int64_t{plan.k_channels} * plan.n_channels * taps + column.channel * n_stride;
-    for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) {
-      const CorrelationPass& pass = plan.passes[i];
-      for (int s = pass.first_step + row; s < pass.end_step; s += rows) {
+    StepsOfColumn steps(plan, c, slot / 4, row, rows);
+    for (bool more = true; more;) {
+      T values[kStepsAtOnce][kUnitsOfThread][kChannels];
+      std::uint32_t* to[kStepsAtOnce];
+      int columns[kStepsAtOnce];
+#pragma unroll
+      for (int i = 0; i < kStepsAtOnce; ++i) {
+        to[i] = nullptr;
+        more = more && steps.next();
+        if (!more) continue;
+        const CorrelationPass& pass = steps.pass();
+        const int s = steps.step();
         const CorrelationColumns range = correlation_columns(plan, plan.steps[s]);
-        const int within = slot / 4 - range.first;
-        if (within < 0 || within >= range.count) continue;
-        const std::int64_t half = work.first_half + correlation_block_half(plan, pass, chunk, s);
-        std::uint32_t* to = blocks + half * (plan.w_block_units / 2) + 4 * within + slot % 4;
+        columns[i] = range.count;
+        to[i] = blocks + (work.first_half + correlation_block_half(plan, pass, chunk, s)) * (plan.w_block_units / 2) +
+                4 * (slot / 4 - range.first) + slot % 4;
         if (plan.gathers) {
           const auto locate = [&](int quad) {
             const CorrelationUnit unit = correlation_unit(plan, pass, s, 4 * quad + slot % 4);
             const int tap = unit.tap < 0 ? -1 : correlation_filter_tap(plan, plan.taps[unit.tap], column);
             return PackedUnit{tap < 0 ? -1 : pair + tap, unit.channel};
           };
-          pack_units<kArithmetic>(plan, filter, locate, k_stride, range.count, to);
+          read_units(plan, filter, locate, k_stride, values[i]);
         } else {
           const int tap = correlation_filter_tap(plan, plan.steps[s].tap, column);
           const auto locate = [&](int quad) {
             return PackedUnit{tap < 0 ? -1 : pair + tap, chunk * kChunkUnits + slot % 4 + 4 * quad};
           };
-          pack_units<kArithmetic>(plan, filter, locate, k_stride, range.count, to);
+          read_units(plan, filter, locate, k_stride, values[i]);
         }
+      }
+#pragma unroll
+      for (int i = 0; i < kStepsAtOnce; ++i) {
+        if (to[i] != nullptr) write_units<kArithmetic>(values[i], columns[i], to[i]);
       }
     }
   }
