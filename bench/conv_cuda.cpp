@@ -78,8 +78,8 @@ std::vector<Case> layers() {
   };
 }
 
-/// By which the choice among kernels is calibrated: few results a position, columns up to 64 with several taps, and
-/// many channels.
+/// By which the choice among kernels is calibrated: few results a position, columns up to 64 with several taps, few
+/// image channels, and many channels.
 std::vector<Case> choices() {
   return {
       {"choice_64_3_k4s2_64x64", geometry_of({128, 64, 3, {4, 4}, {64, 64}, {2, 2}, {1, 1}}, 2)},
@@ -94,6 +94,13 @@ std::vector<Case> choices() {
       {"choice_32_16_k4s2_128x128", geometry_of({32, 32, 16, {4, 4}, {128, 128}, {2, 2}, {1, 1}}, 2)},
       {"choice_64_64_k7_16384", geometry_of({32, 64, 64, {1, 7}, {1, 16384}, {1, 1}, {0, 3}}, 1)},
       {"choice_32_32_k11_65536", geometry_of({32, 32, 32, {1, 11}, {1, 65536}, {1, 1}, {0, 5}}, 1)},
+      {"few_64_3_k7s2_112x112", geometry_of({64, 64, 3, {7, 7}, {112, 112}, {2, 2}, {3, 3}, {1, 1}}, 2)},
+      {"few_96_3_k4s4_56x56", geometry_of({64, 96, 3, {4, 4}, {56, 56}, {4, 4}}, 2)},
+      {"few_64_3_k9_256x256", geometry_of({16, 64, 3, {9, 9}, {256, 256}, {1, 1}, {4, 4}}, 2)},
+      {"few_64_3_k3_127x127", geometry_of({64, 64, 3, {3, 3}, {127, 127}, {1, 1}, {1, 1}}, 2)},
+      {"few_32_4_k3_256x256", geometry_of({16, 32, 4, {3, 3}, {256, 256}, {1, 1}, {1, 1}}, 2)},
+      {"few_64_8_k3_256x256", geometry_of({16, 64, 8, {3, 3}, {256, 256}, {1, 1}, {1, 1}}, 2)},
+      {"few_128_1_k41s2_32768", geometry_of({16, 128, 1, {1, 41}, {1, 32768}, {1, 2}, {0, 20}, {0, 1}}, 1)},
       {"many_1024_512_k4s2_4x4", geometry_of({128, 1024, 512, {4, 4}, {4, 4}, {2, 2}, {1, 1}}, 2)},
       {"many_256_128_k4s2_16x16", geometry_of({128, 256, 128, {4, 4}, {16, 16}, {2, 2}, {1, 1}}, 2)},
       {"many_512_512_k3_14x14", geometry_of({64, 512, 512, {3, 3}, {14, 14}, {1, 1}, {1, 1}}, 2)},

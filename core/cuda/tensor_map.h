@@ -14,6 +14,7 @@ struct alignas(128) TensorMap {
 };
 
 inline constexpr int kTensorMapAxes = 5;
+inline constexpr int kMostOfTensorBox = 256;  // elements along an axis
 
 /// Axes from the innermost on, which is contiguous.
 struct TensorMapLayout {
@@ -21,8 +22,8 @@ struct TensorMapLayout {
   DType dtype;       // float64, float32, bfloat16 or float16
   std::int64_t extents[kTensorMapAxes];
   std::int64_t strides[kTensorMapAxes];  // elements, but the innermost's: bytes must be multiples of 16
-  std::int32_t box[kTensorMapAxes];      // at most 256; the innermost's bytes a multiple of 16
-  /// Along axis 1 a box takes every so-many-th place, of 256 at most; 1 to 8.
+  std::int32_t box[kTensorMapAxes];      // at most kMostOfTensorBox; the innermost's bytes a multiple of 16
+  /// Along axis 1 a box takes every so-many-th place, of as many at most; 1 to 8.
   std::int32_t row_step = 1;
   /// Whether float32 arrives rounded to tf32, ties to even; and whether the 16-byte chunks of a box's bytes along the
   /// innermost axis are exchanged as the least swizzle that holds them has it, of 32, 64 or 128 bytes, which is also

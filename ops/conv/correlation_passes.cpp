@@ -266,12 +266,11 @@ bool exceeds_box(const CorrelationPlan& plan) {
 
 /// Makes a boxed plan's rows and columns such that channels are 8 modulo 16 units apart, and no larger than a box.
 bool pad_box(CorrelationPlan& plan) {
-  constexpr std::int32_t kMostOfABox = 256;
   const std::int32_t rows = plan.rows, cols = plan.cols;
   for (plan.rows = rows; plan.rows <= rows + 1; ++plan.rows) {
     for (plan.cols = cols; plan.cols < cols + 16; plan.cols += 4) {
       const std::int64_t units = (std::int64_t{plan.rows} * plan.cols) << plan.log2_stage_n();
-      if (units % 16 == 8) return plan.rows * plan.in_stride_h <= kMostOfABox && plan.cols <= kMostOfABox;
+      if (units % 16 == 8) return plan.rows * plan.in_stride_h <= kMostOfTensorBox && plan.cols <= kMostOfTensorBox;
     }
   }
   return false;

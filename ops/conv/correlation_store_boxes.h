@@ -22,8 +22,8 @@ namespace adjoint::cuda {
 
 /// The boxes of one round, for 1 << log2_phases phases of a position.
 struct CorrelationBoxes {
-  std::int32_t log2_phases, staged, positions;  // columns and positions of a round
-  std::int32_t line;                            // pixels of a channel in a box: 32 at most
+  std::int32_t log2_phases, staged;  // columns of a round
+  std::int32_t line;                 // pixels of a channel in a box: 32 at most
   std::int32_t sets;      // of channels: 2 where there are no phases, for half of the columns are far from the others
   std::int32_t parities;  // of a set: 2 where every second channel's boxes are shifted, which follow the others
   std::int32_t channels;  // of a box
@@ -32,7 +32,6 @@ struct CorrelationBoxes {
   ADJOINT_HD constexpr CorrelationBoxes(int log2_phases_, bool shifts, int staged_, int positions_)
       : log2_phases(log2_phases_),
         staged(staged_),
-        positions(positions_),
         line((positions_ << log2_phases_) < 32 ? positions_ << log2_phases_ : 32),
         sets(log2_phases_ == 0 ? 2 : 1),
         parities(shifts ? 2 : 1),

@@ -10,7 +10,6 @@ namespace adjoint::cuda {
 namespace weight_parts {
 namespace {
 
-constexpr std::int32_t kMostOfABox = 256;        // elements along an axis
 constexpr std::int64_t kMostElements = 1 << 16;  // of a stage's boxes: what fits shared memory is less
 constexpr int kLog2Piece = 4;                    // units: shorter pieces than 64 bytes arrive at half the rate
 // That one multiprocessor gets from the L2 in pieces of 64 bytes when all ask (33 in longer ones), measured on an H200;
@@ -101,22 +100,22 @@ bool build_box_blocks(WeightPlan& p, std::int32_t taps_per_block) {
     }
     cols += p.unit_elements - 1;  // a half's odd offset reads one unit further
     if (p.residues > 1) cols += alignment - 1;
-    if (rows > kMostOfABox || p.block_channels / p.residues > kMostOfABox) return false;
+    if (rows > kMostOfTensorBox || p.block_channels / p.residues > kMostOfTensorBox) return false;
     const std::int64_t lines = rows * p.block_channels << p.log2_tile_n;
     if (lines * cols > kMostElements) return false;
     p.rows = static_cast<std::int32_t>(rows);
     p.log2_box_w = log2_piece;
     if (log2_piece == 0) {
-      if (cols > kMostOfABox) continue;
+      if (cols > kMostOfTensorBox) continue;
       p.cols = p.unit_elements * pitch_units(p, static_cast<std::int32_t>(ceil_div(cols, p.unit_elements)));
       const std::int32_t box_bytes = p.box_elements() * (4 / p.unit_elements);
-      if (p.cols <= kMostOfABox) return p.residues == 1 || box_bytes % 128 == 0;
+      if (p.cols <= kMostOfTensorBox) return p.residues == 1 || box_bytes % 128 == 0;
     } else {
       if (p.residues > 1 || p.image_w % piece != 0 || ((std::int64_t{p.stride_w} << p.log2_tile_w) % piece) != 0)
         return false;
       const std::int64_t pieces = ceil_div(cols, std::int64_t{piece});
       p.cols = static_cast<std::int32_t>(pieces * piece);
-      return pieces <= kMostOfABox;
+      return pieces <= kMostOfTensorBox;
     }
   }
   return false;

@@ -10,13 +10,13 @@
 #include <adjoint/core/cuda/wgmma_shared.cuh>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
 #include <adjoint/ops/conv/cuda/correlation_roles.cuh>
+#include <adjoint/ops/conv/cuda/ring.cuh>
 #include <adjoint/ops/conv/cuda/wgmma_operand.cuh>
 
 #include <cstdint>
 
 namespace adjoint::cuda::blocked {
 
-using correlation::Ring;
 using correlation::SharedLayout;
 
 /// A consumer warpgroup's walk: its places in the rings and its sums.

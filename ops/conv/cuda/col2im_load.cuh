@@ -7,6 +7,7 @@
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
 #include <adjoint/ops/conv/cuda/line.cuh>
+#include <adjoint/ops/conv/cuda/ring.cuh>
 
 #include <cstdint>
 
@@ -70,34 +71,23 @@ struct Chunks {
   }
 };
 
-/// A place in the ring of stages.
-struct Turn {
-  int stage = 0;
-  std::uint32_t parity = 0;
-  __device__ __forceinline__ void advance(int stages) {
-    if (++stage < stages) return;
-    stage = 0;
-    parity ^= 1;
-  }
-};
-
 /// Brings the source of the block's tiles; one warp.
 template <bool kSplit>
 __device__ __forceinline__ void bring_source(const Col2imPlan& p, const Operands& operands, const Shared& shared,
                                              int lane) {
   const std::int64_t plane = static_cast<std::int64_t>(p.h.source) * p.w.source;
   const int box_bytes = p.stage_bytes() / 2;
-  Turn turn;
+  Ring ring;
 #pragma unroll 1
   for (Chunks chunks(p); chunks.left(); chunks.next()) {
 #pragma unroll 1
-    for (int i = 0; i < p.stages; ++i, turn.advance(p.source_stages)) {
+    for (int i = 0; i < p.stages; ++i, ring.advance(p.source_stages)) {
       const int channel = i * p.depths * 8, column = chunks.column();
-      const std::uint32_t full = shared.full + 8 * turn.stage;
-      ptx::mbarrier_wait(shared.empty + 8 * turn.stage, turn.parity ^ 1);
+      const std::uint32_t full = shared.full + 8 * ring.slot;
+      ptx::mbarrier_wait(shared.empty + 8 * ring.slot, ring.parity ^ 1);
       if (operands.vectors) {
         if (lane != 0) continue;
-        const std::uint32_t to = shared.source + turn.stage * p.stage_bytes();
+        const std::uint32_t to = shared.source + ring.slot * p.stage_bytes();
         ptx::mbarrier_arrive_expect_bytes(full, p.stage_bytes());
         for (int half = 0; half < 2; ++half) {
           const int at[kTensorMapAxes] = {column + half * kCol2imBox, chunks.row, chunks.tile.sample, channel, 0};
@@ -105,7 +95,7 @@ __device__ __forceinline__ void bring_source(const Col2imPlan& p, const Operands
         }
       } else {
         // Where the tensor begins between multiples of 16 bytes: the same values at the same places.
-        unsigned char* const to = ptx::dynamic_smem() + kCol2imBarrierBytes + turn.stage * p.stage_bytes();
+        unsigned char* const to = ptx::dynamic_smem() + kCol2imBarrierBytes + ring.slot * p.stage_bytes();
         const float* from = operands.source +
                             (static_cast<std::int64_t>(chunks.tile.sample) * p.source_channels + channel) * plane +
                             static_cast<std::int64_t>(chunks.row) * p.w.source;

@@ -6,6 +6,7 @@
 #include <adjoint/core/cuda/wgmma.cuh>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
 #include <adjoint/ops/conv/cuda/col2im_load.cuh>
+#include <adjoint/ops/conv/cuda/ring.cuh>
 
 #include <cstdint>
 
@@ -19,14 +20,14 @@ struct Multiplier {
 
   const Col2imPlan& p;
   const Shared& shared;
-  Turn turn;
+  Ring ring;
   std::uint32_t a[kRead][4], tails[kSplit ? kRead : 1][4];
   float sums[kSums];
   float totals[kSplit ? kSums : 1];
 
   /// Reads depths of a stage: of each eight channels a lane's two, at its two columns.
   __device__ __forceinline__ void read_depths(int first, int warp, int lane) {
-    const std::uint32_t stage = shared.source + turn.stage * p.stage_bytes() + warp / 2 * (kDepths * 8 * 128);
+    const std::uint32_t stage = shared.source + ring.slot * p.stage_bytes() + warp / 2 * (kDepths * 8 * 128);
     const int chunk = warp % 2 * 4 + lane / 8, channel = lane % 4 * 2;
     const std::uint32_t within = static_cast<std::uint32_t>(lane / 4 % 2 * 8 + channel * 128 + first * 1024);
     const std::uint32_t even = stage + within + static_cast<std::uint32_t>(chunk ^ channel) * 16;
@@ -98,15 +99,15 @@ struct Multiplier {
 
   /// A stage's products, under way when it returns unless float32 is split.
   __device__ __forceinline__ void begin_stage(std::uint64_t filter, int accumulate, int warp, int lane) {
-    ptx::mbarrier_wait(shared.full + 8 * turn.stage, turn.parity);
+    ptx::mbarrier_wait(shared.full + 8 * ring.slot, ring.parity);
     if constexpr (kSplit) {
       multiply_split(filter, warp, lane);
     } else {
       read_depths(0, warp, lane);
       multiply(filter, accumulate);
     }
-    ptx::mbarrier_arrive(shared.empty + 8 * turn.stage);
-    turn.advance(p.source_stages);
+    ptx::mbarrier_arrive(shared.empty + 8 * ring.slot);
+    ring.advance(p.source_stages);
   }
 
   /// Begins a chunk's products. Between those that are under way at the end and finish() is no way around either, or

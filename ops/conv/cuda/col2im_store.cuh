@@ -17,8 +17,8 @@ __device__ __forceinline__ void store_row(const Col2imPlan& p, const Operands& o
   int slot = row;
   p.ring_divider.split(slot);
   const int phases = kPhases > 0 ? kPhases : p.w.phases, count = tile.columns * phases;
-  const int first = tile.column * phases - p.w.shift;  // of results
-  const int begin = max(0, -first), end = min(count, p.w.result - first);
+  const int first = tile.column * phases;  // of results: the plan's columns have no shift
+  const int end = min(count, p.w.result - first);
   std::uint32_t from = ptx::shared_address(shared.results + slot * p.h.phases * p.row_results());
   const int y = (tile.row + row) * p.h.phases - p.h.shift;
   const std::int64_t plane = static_cast<std::int64_t>(p.h.result) * p.w.result;
@@ -43,7 +43,7 @@ __device__ __forceinline__ void store_row(const Col2imPlan& p, const Operands& o
         const std::uint32_t at = from + 4 * (phase * p.result_pitch + position);
         const float value = __uint_as_float(ptx::load_shared(at)) + bias;
         ptx::store_shared(at, 0);
-        if (!is_result || i < begin || i >= end) continue;
+        if (!is_result || i >= end) continue;
         if constexpr (kPlain) {
           to[i] = value;
         } else {

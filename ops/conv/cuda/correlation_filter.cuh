@@ -6,7 +6,8 @@
 #include <adjoint/ops/conv/correlation_plan.h>
 #include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/core/cuda/ptx.cuh>
-#include <adjoint/ops/conv/cuda/correlation_ring.cuh>
+#include <adjoint/ops/conv/cuda/correlation_layout.cuh>
+#include <adjoint/ops/conv/cuda/ring.cuh>
 
 #include <cstdint>
 

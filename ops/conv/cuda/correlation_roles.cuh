@@ -9,7 +9,7 @@
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
 #include <adjoint/ops/conv/cuda/correlation_filter.cuh>
-#include <adjoint/ops/conv/cuda/correlation_ring.cuh>
+#include <adjoint/ops/conv/cuda/correlation_layout.cuh>
 #include <adjoint/ops/conv/cuda/correlation_store.cuh>
 #include <adjoint/ops/conv/cuda/correlation_store_boxes.cuh>
 

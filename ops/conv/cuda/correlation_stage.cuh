@@ -10,7 +10,8 @@
 #include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/ops/conv/cuda/correlation_interleave.cuh>
-#include <adjoint/ops/conv/cuda/correlation_ring.cuh>
+#include <adjoint/ops/conv/cuda/correlation_layout.cuh>
+#include <adjoint/ops/conv/cuda/ring.cuh>
 
 #include <cstdint>
 #include <type_traits>

@@ -5,7 +5,8 @@
 
 #include <adjoint/ops/conv/correlation_plan.h>
 #include <adjoint/core/cuda/ptx.cuh>
-#include <adjoint/ops/conv/cuda/correlation_ring.cuh>
+#include <adjoint/ops/conv/cuda/correlation_layout.cuh>
+#include <adjoint/ops/conv/cuda/ring.cuh>
 
 #include <cstdint>
 

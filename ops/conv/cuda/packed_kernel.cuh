@@ -11,6 +11,7 @@
 #include <adjoint/core/cuda/wgmma_shared.cuh>
 #include <adjoint/ops/conv/cuda/packed_load.cuh>
 #include <adjoint/ops/conv/cuda/packed_store.cuh>
+#include <adjoint/ops/conv/cuda/ring.cuh>
 #include <adjoint/ops/conv/cuda/wgmma_operand.cuh>
 
 #include <cstdint>
@@ -26,7 +27,7 @@ struct Multiplier {
   float sums[kSums] = {};
   /// Where float32 is split: the sums of some products are added to these by ordinary instructions, which round.
   float totals[kSplit ? kSums : 1] = {};
-  Turn stage, slot;
+  Ring source_ring, filter_ring;
 
   __device__ __forceinline__ const auto& results() const {
     if constexpr (kSplit) {
@@ -81,15 +82,16 @@ struct Multiplier {
     wgmma::fence();
 #pragma unroll 1
     for (int index = 0; index < stages; ++index) {
-      ptx::mbarrier_wait(shared.source_full + 8 * stage.place, stage.parity);
-      std::uint64_t row = wgmma::moved(source, stage.place * (p.stage_bytes() / 16));
+      ptx::mbarrier_wait(shared.source_full + 8 * source_ring.slot, source_ring.parity);
+      std::uint64_t row = wgmma::moved(source, source_ring.slot * (p.stage_bytes() / 16));
 #pragma unroll 1
       for (int h = 0; h < p.h.offsets; h += p.slot_rows) {
 #pragma unroll 1
         for (int w = 0; w < row_products; w += p.slot_columns) {
           const int rows = min(p.slot_rows, p.h.offsets - h), columns = min(p.slot_columns, row_products - w);
-          ptx::mbarrier_wait(shared.filter_full + 8 * slot.place, slot.parity);
-          std::uint64_t a = wgmma::moved(row, w * p.step_w), b = wgmma::moved(filter, slot.place * p.slot_vectors());
+          ptx::mbarrier_wait(shared.filter_full + 8 * filter_ring.slot, filter_ring.parity);
+          std::uint64_t a = wgmma::moved(row, w * p.step_w),
+                        b = wgmma::moved(filter, filter_ring.slot * p.slot_vectors());
           if constexpr (kSplit) {
             wgmma::pin(sums);
             wgmma::fence();
@@ -113,14 +115,14 @@ struct Multiplier {
             wgmma::wait<1>();
           }
           release();
-          used_slot = shared.filter_empty + 8 * slot.place;
+          used_slot = shared.filter_empty + 8 * filter_ring.slot;
           used_stage = 0;
-          slot.advance(p.filter_slots, turns);
+          filter_ring.advance(p.filter_slots, turns);
         }
         row = wgmma::moved(row, p.slot_rows * p.step_h);
       }
-      used_stage = shared.source_empty + 8 * stage.place;
-      stage.advance(kPackedStages);
+      used_stage = shared.source_empty + 8 * source_ring.slot;
+      source_ring.advance(kPackedStages);
     }
     ptx::mbarrier_arrive(shared.begun);
     wgmma::wait<0>();
@@ -130,8 +132,8 @@ struct Multiplier {
 
   /// Past another team's tile.
   __device__ __forceinline__ void skip_tile(const PackedPlan& p) {
-    stage.skip(p.stages(), kPackedStages);
-    if (!p.filter_stays) slot.skip(p.stages() * p.stage_slots(), p.filter_slots);
+    source_ring.skip(p.stages(), kPackedStages);
+    if (!p.filter_stays) filter_ring.skip(p.stages() * p.stage_slots(), p.filter_slots);
   }
 
   __device__ __forceinline__ void clear_totals() {

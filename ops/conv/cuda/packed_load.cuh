@@ -7,6 +7,7 @@
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
 #include <adjoint/ops/conv/cuda/line.cuh>
+#include <adjoint/ops/conv/cuda/ring.cuh>
 
 #include <cstdint>
 
@@ -66,25 +67,6 @@ __device__ __forceinline__ void init_barriers(const Shared& shared) {
   ptx::mbarrier_init(shared.stored, kPackedTeam);
   ptx::fence_mbarrier_init();
 }
-
-/// Which of a ring's places is next, and the parity that its barriers then wait for.
-struct Turn {
-  int place = 0;
-  std::uint32_t parity = 0;
-
-  /// `turns`: 0 where places stay as they are after the first turn.
-  __device__ __forceinline__ void advance(int places, std::uint32_t turns = 1) {
-    if (++place < places) return;
-    place = 0;
-    parity ^= turns;
-  }
-  /// As often as that.
-  __device__ __forceinline__ void skip(int turns, int places) {
-    place += turns;
-    parity ^= static_cast<std::uint32_t>(place / places) & 1;
-    place %= places;
-  }
-};
 
 /// Packs a stage's elements of the line, of four units each: `load(group, i, values)` reads element i of a group, and a
 /// thread reads some before it writes any, so that one waits for all. Neither reads nor writes of a warp meet in a
@@ -177,24 +159,24 @@ template <bool kSplit, class T>
 __device__ __forceinline__ void pack_sources(const PackedPlan& p, const Operands<T>& operands, const Shared& shared,
                                              int thread) {
   const int stages = p.stages(), tiles = static_cast<int>(p.blocks());
-  Turn raw, stage;
+  Ring raw_ring, source_ring;
 #pragma unroll 1
   for (int index = first_tile(); index < tiles; index += tile_step()) {
 #pragma unroll 1
     for (int i = 0; i < stages; ++i) {
-      auto* const to = reinterpret_cast<uint4*>(shared.packed + stage.place * p.stage_bytes());
-      ptx::mbarrier_wait(shared.source_empty + 8 * stage.place, stage.parity ^ 1);
+      auto* const to = reinterpret_cast<uint4*>(shared.packed + source_ring.slot * p.stage_bytes());
+      ptx::mbarrier_wait(shared.source_empty + 8 * source_ring.slot, source_ring.parity ^ 1);
       if (operands.vectors) {
-        ptx::mbarrier_wait(shared.raw_full + 8 * raw.place, raw.parity);
-        pack_raw<kSplit>(p, reinterpret_cast<const T*>(shared.raw + raw.place * p.raw_bytes()), to, thread);
-        ptx::mbarrier_arrive(shared.raw_empty + 8 * raw.place);
-        raw.advance(p.raw_stages);
+        ptx::mbarrier_wait(shared.raw_full + 8 * raw_ring.slot, raw_ring.parity);
+        pack_raw<kSplit>(p, reinterpret_cast<const T*>(shared.raw + raw_ring.slot * p.raw_bytes()), to, thread);
+        ptx::mbarrier_arrive(shared.raw_empty + 8 * raw_ring.slot);
+        raw_ring.advance(p.raw_stages);
       } else {
         pack_global<kSplit>(p, packed_tile(p, index), operands.source, i * p.stage_channels(), to, thread);
       }
       ptx::fence_async_proxy();
-      ptx::mbarrier_arrive(shared.source_full + 8 * stage.place);
-      stage.advance(kPackedStages);
+      ptx::mbarrier_arrive(shared.source_full + 8 * source_ring.slot);
+      source_ring.advance(kPackedStages);
     }
   }
 }
@@ -207,18 +189,18 @@ struct SourceCopies {
   const Shared& shared;
   int index;      // of the tile
   int stage = 0;  // the next
-  Turn raw;
+  Ring raw_ring;
 
   __device__ __forceinline__ void copy_next() {
     if (index >= static_cast<int>(p.blocks())) return;
     const PackedTile tile = packed_tile(p, index);
-    const std::uint32_t full = shared.raw_full + 8 * raw.place;
-    ptx::mbarrier_wait(shared.raw_empty + 8 * raw.place, raw.parity ^ 1);
+    const std::uint32_t full = shared.raw_full + 8 * raw_ring.slot;
+    ptx::mbarrier_wait(shared.raw_empty + 8 * raw_ring.slot, raw_ring.parity ^ 1);
     ptx::mbarrier_arrive_expect_bytes(full, p.raw_bytes());
     const int at[kTensorMapAxes] = {tile.column + p.first_column, tile.row + p.h.offset[0], tile.sample,
                                     stage * p.stage_channels(), static_cast<int>(tile.group)};
-    ptx::tensor_copy(ptx::shared_address(shared.raw) + raw.place * p.raw_bytes(), &operands.map, at, full);
-    raw.advance(p.raw_stages);
+    ptx::tensor_copy(ptx::shared_address(shared.raw) + raw_ring.slot * p.raw_bytes(), &operands.map, at, full);
+    raw_ring.advance(p.raw_stages);
     if (++stage < p.stages()) return;
     stage = 0;
     index += tile_step();
@@ -231,7 +213,7 @@ __device__ __forceinline__ void copy_operands(const PackedPlan& p, const Operand
   const int stages = p.stages(), tiles = static_cast<int>(p.blocks());
   SourceCopies<T> sources{p, operands, shared, operands.vectors ? first_tile() : tiles};
   for (int i = 0; i < p.raw_stages; ++i) sources.copy_next();
-  Turn slot;
+  Ring filter_ring;
 #pragma unroll 1
   for (int index = first_tile(); index < tiles; index += tile_step()) {
     const bool copies_filter = !p.filter_stays || index == first_tile();
@@ -244,13 +226,13 @@ __device__ __forceinline__ void copy_operands(const PackedPlan& p, const Operand
         for (int w = 0; w < p.row_products(); w += p.slot_columns) {
           const int products = min(p.slot_rows, p.h.offsets - h) * min(p.slot_columns, p.row_products() - w);
           const int vectors = products * p.product_vectors();
-          const std::uint32_t full = shared.filter_full + 8 * slot.place;
-          ptx::mbarrier_wait(shared.filter_empty + 8 * slot.place, slot.parity ^ 1);
+          const std::uint32_t full = shared.filter_full + 8 * filter_ring.slot;
+          ptx::mbarrier_wait(shared.filter_empty + 8 * filter_ring.slot, filter_ring.parity ^ 1);
           ptx::mbarrier_arrive_expect_bytes(full, 16 * vectors);
-          ptx::bulk_copy(ptx::shared_address(shared.filter) + slot.place * 16 * p.slot_vectors(), filter, 16 * vectors,
-                         full);
+          ptx::bulk_copy(ptx::shared_address(shared.filter) + filter_ring.slot * 16 * p.slot_vectors(), filter,
+                         16 * vectors, full);
           filter += vectors;
-          slot.advance(p.filter_slots);
+          filter_ring.advance(p.filter_slots);
         }
       }
       sources.copy_next();

@@ -8,6 +8,7 @@
 #include <adjoint/ops/conv/weight_boxes_plan.h>
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
+#include <adjoint/ops/conv/cuda/ring.cuh>
 #include <adjoint/ops/conv/cuda/weight_wgmma_block.cuh>
 
 #include <cstdint>
@@ -141,7 +142,7 @@ __device__ __forceinline__ void load_boxes(const WeightPlan& p, const BoxOperand
   constexpr bool kSplit = ArithmeticTraits<kArithmetic>::kSplit;
   const int stages = static_cast<int>(block.end_stage - block.first_stage);
   StageWalk walk(p, block);
-  WgmmaRing ring;
+  Ring ring;
   if (!operands.aligned) {
 #pragma unroll 1
     for (int s = 0; s < stages; ++s) {

@@ -28,17 +28,6 @@ struct WgmmaBarriers {
   std::uint64_t full[kMaxWeightStages], landed[kMaxWeightStages], empty[kMaxWeightStages];
 };
 
-struct WgmmaRing {
-  int slot = 0;
-  std::uint32_t parity = 0;
-  __device__ __forceinline__ void advance(int slots) {
-    if (++slot == slots) {
-      slot = 0;
-      parity ^= 1;
-    }
-  }
-};
-
 /// A block's stages in their order, without divisions.
 struct StageWalk {
   WeightStage at;

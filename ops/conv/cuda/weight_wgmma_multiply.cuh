@@ -8,6 +8,7 @@
 
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/core/cuda/wgmma.cuh>
+#include <adjoint/ops/conv/cuda/ring.cuh>
 #include <adjoint/ops/conv/cuda/weight_wgmma_block.cuh>
 #include <adjoint/ops/conv/cuda/wgmma_operand.cuh>
 
@@ -189,7 +190,7 @@ __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const Wgmma
   const int lines = (1 << p.log2_positions()) / kLinePositions<Tile>;
   const int stages = static_cast<int>(block.end_stage - block.first_stage);
   const int stages_per_sum = kSumPositions >> p.log2_positions();  // a power of two
-  WgmmaRing ring;
+  Ring ring;
   std::uint32_t stage = 0, line_at = 0;  // of what raw is of, in bytes
   // From a row's first unit to others: a position's bits add up.
   const auto offset = [&](int bit, bool is_set) {

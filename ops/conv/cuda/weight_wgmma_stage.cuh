@@ -7,6 +7,7 @@
 #pragma once
 
 #include <adjoint/core/cuda/ptx.cuh>
+#include <adjoint/ops/conv/cuda/ring.cuh>
 #include <adjoint/ops/conv/cuda/weight_wgmma_block.cuh>
 #include <adjoint/ops/conv/cuda/weight_wgmma_feature.cuh>
 #include <adjoint/ops/conv/cuda/weight_wgmma_image.cuh>
@@ -23,7 +24,7 @@ __device__ __forceinline__ void load_images(const WeightPlan& p, const WeightOpe
   const bool stores = kSize == 2 && (operands.image_vector == 1 || p.stride_w > 1);
   ImageWindow<kSize> window(p, block.work, operands.image, items);
   StageWalk walk(p, block);
-  WgmmaRing ring;
+  Ring ring;
   const int stages = static_cast<int>(block.end_stage - block.first_stage);
 #pragma unroll 1
   for (int s = 0; s < stages; ++s) {
@@ -52,7 +53,7 @@ __device__ __forceinline__ void load_features(const WeightPlan& p, const WeightO
   FeatureSource<kSize> source(p, block.work, lanes, operands.feature);
   const int columns = p.feature_channels - block.work.first_column, lag = p.smem_stages >= 5 ? 3 : 2;
   StageWalk walk(p, block);
-  WgmmaRing ring, landed;
+  Ring ring, landed;
   // After a wait for this thread's copies; wgmma reads through another proxy.
   const auto finish = [&] {
     if constexpr (!Traits::kHalf) {
