@@ -80,23 +80,23 @@ double tile_bytes(const CorrelationPlan& plan, const CorrelationClass& c) {
   return bytes + 4.0 / plan.unit_channels * plan.m_tiles * plan.consumers * 64 * plan.tile_columns;
 }
 
-/// What a read of eight positions' four units takes, beside one whose lanes meet 32 banks.
-double bank_conflicts(const CorrelationPlan& plan) {
+/// What a read of eight positions' four units takes, beside one whose lanes meet 32 banks, where neighbouring positions
+/// are so many columns of a stage apart.
+double bank_conflicts(const CorrelationPlan& plan, std::int32_t stride) {
   // Units are neighbouring columns where a channel alone is gathered, else channels, 8 banks apart.
-  if (plan.stage_units == 1) return static_cast<double>(ceil_div(plan.stage_stride_w, 4));
-  return std::gcd(plan.stage_stride_w, 8);
+  return plan.stage_units == 1 ? static_cast<double>(ceil_div(stride, 4)) : std::gcd(stride, 8);
 }
 
-/// Clocks in which gathering steps' input comes for a tile of a class: a thread asks for boxes one by one; threads that
-/// copy work out where each element comes from, anew for every pass.
-double gather_clocks(const CorrelationPlan& plan, const CorrelationClass& c) {
-  if (!plan.gathers) return 0;
-  constexpr double kBoxClocks = 300, kItemInstructions = 90, kCopyInstructions = 25, kThreads = 96;
-  if (plan.boxed) return kBoxClocks * plan.boxes * c.passes;
+/// Clocks in which the input comes for a tile of a class, as far as they are not its bytes': a thread asks for boxes
+/// one by one; threads that copy for gathering steps work out where each element comes from, anew for every pass.
+double input_clocks(const CorrelationPlan& plan, const CorrelationClass& c) {
+  constexpr double kBoxClocks = 200, kItemInstructions = 90, kCopyInstructions = 25, kThreads = 96;
+  if (plan.boxed) return kBoxClocks * plan.boxes * c.passes * plan.chunks;
+  if (!plan.gathers) return 0;  // the model was fitted without
   double items = 0;
   for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) {
     items += static_cast<double>(plan.passes[i].planes * plan.rows * plan.cols << plan.log2_stage_n()) /
-             (plan.copy_elements / plan.unit_channels > 1 ? plan.copy_elements / plan.unit_channels : 1);
+             std::max(plan.copy_elements / plan.unit_channels, 1);
   }
   return kClocksPerInstruction * items / kThreads * (kItemInstructions + kCopyInstructions * plan.stage_units);
 }
@@ -109,7 +109,8 @@ double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool 
   // A blocked plan's products read their positions each for itself.
   const double reads = plan.blocked ? products * steps : steps;
   const double shared =
-      2 * m_tiles * (16 * reads * bank_conflicts(plan) + whole_steps * products * plan.tile_columns / 4);
+      2 * m_tiles *
+      (16 * reads * bank_conflicts(plan, plan.stage_stride_w) + whole_steps * products * plan.tile_columns / 4);
   // A warp's instructions, which follow one another: those of a step, and of a fragment's reads, addresses and
   // roundings.
   const double round = plan.boxed ? 0 : 8;
@@ -122,8 +123,8 @@ double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool 
   const double memory = tile_bytes(plan, c) / (plan.blocked || plan.boxed ? kBlockedBytesPerClock : kBytesPerClock);
   const double alone = products_clocks + stores;
   // Two blocks hide each other's stores and waits, but measured times over this model's are larger by this.
-  const double busy =
-      plan.blocks_per_sm == 1 ? alone : std::max({tensor, shared, alone / 2, gather_clocks(plan, c) / 2});
+  const double input = input_clocks(plan, c) / plan.blocks_per_sm;
+  const double busy = std::max(plan.blocks_per_sm == 1 ? alone : std::max({tensor, shared, alone / 2}), input);
   const double measured = plan.blocks_per_sm == 1 || split ? 1.0 : 1.4;
   return measured * (std::max(busy, memory) + 0.15 * std::min(busy, memory));
 }
@@ -224,6 +225,13 @@ void set_columns(const CorrelationTile& tile, bool split, std::int32_t phases_pe
   p.column_tiles = p.tiles_per_class * static_cast<std::int32_t>(ceil_div(p.out_stride_h, phases_per_class));
 }
 
+/// Whether the copy engine may bring boxes of the input, and lanes read them without waiting for banks for long.
+bool takes_boxes(const CorrelationPlan& p) {
+  if (p.unit_channels != 1 || p.blocked || p.in_w % 4 != 0) return false;
+  if (p.in_stride_w > kMostBoxedStride || p.in_stride_h > kMostBoxedRowStep) return false;
+  return bank_conflicts(p, p.in_stride_w) <= (p.gathers ? 4 : 2);
+}
+
 void set_dividers(CorrelationPlan& p) {
   const auto divider = [](std::int32_t divisor) { return Divider(static_cast<std::uint32_t>(std::max(divisor, 1))); };
   p.cluster_divider = divider(p.cluster);
@@ -311,10 +319,8 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
         candidate.tiles_w = static_cast<std::int32_t>(ceil_div(candidate.q_w, std::int64_t{1} << w));
         candidate.tiles_h = static_cast<std::int32_t>(ceil_div(candidate.q_h, std::int64_t{1} << h));
         candidate.tiles_n = ceil_div(candidate.batch, std::int64_t{1} << n);
-        const int most_stride = candidate.gathers ? kMostGatheredStride : kMostBoxedStride;
-        const bool takes_boxes = limits.boxed && unit_channels == 1 && !candidate.blocked && candidate.in_w % 4 == 0 &&
-                                 candidate.in_stride_w <= most_stride && candidate.in_stride_h <= kMostBoxedRowStep;
-        for (candidate.boxed = takes_boxes ? 1 : 0; candidate.boxed >= 0; --candidate.boxed) {
+        candidate.boxed = limits.boxed && takes_boxes(candidate) ? 1 : 0;
+        for (; candidate.boxed >= 0; --candidate.boxed) {
           candidate.cluster = 1;
           if (!fit_passes(g, candidate, limits)) continue;
           if (!candidate.weights_resident && candidate.position_tiles() > 1) candidate.cluster = limits.cluster;

@@ -46,12 +46,11 @@ inline constexpr int kMaxGatheredTaps = 256;
 inline constexpr int kMaxGatheredUnits = 8;  // of a tap
 inline constexpr int kMaxPasses = 128;
 inline constexpr int kMaxClasses = 16;
-inline constexpr int kBoxPositions = 64;       // of a tile, that a blocked plan's stages have a box for
-inline constexpr int kBoxedPositions = 128;    // at most, for a boxed plan's stages, unless steps gather
-inline constexpr int kBoxedColumns = 192;      // at most, of a row's positions, halos aside
-inline constexpr int kMostBoxedStride = 2;     // of positions along a row of the input; more would meet few banks
-inline constexpr int kMostGatheredStride = 8;  // the same where steps gather, whose lanes read neighbouring columns
-inline constexpr int kMostBoxedRowStep = 8;    // of rows, that the copy engine takes
+inline constexpr int kBoxPositions = 64;     // of a tile, that a blocked plan's stages have a box for
+inline constexpr int kBoxedPositions = 128;  // at most, for a boxed plan's stages, unless steps gather
+inline constexpr int kBoxedColumns = 192;    // at most, of a row's positions, halos aside
+inline constexpr int kMostBoxedStride = 8;   // of positions along a row of the input
+inline constexpr int kMostBoxedRowStep = 8;  // of rows, that the copy engine takes
 inline constexpr int kMaxCorrelationStages = 8;
 inline constexpr int kMaxCorrelationSlots = 64;
 /// A full and an empty mbarrier for each of them.

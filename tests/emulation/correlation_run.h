@@ -108,7 +108,7 @@ inline std::set<std::string> ways_of_boxes(const cuda::CorrelationPlan& plan,
     ways.insert("comes in boxes");
     if (plan.in_stride_w > 1) ways.insert("comes in boxes with a stride");
     if (plan.gathers) ways.insert("is gathered from boxes");
-    if (plan.gathers && plan.in_stride_w > 2) ways.insert("is gathered from boxes with a wide stride");
+    if (plan.in_stride_w > 2) ways.insert(plan.gathers ? "is gathered with a wide stride" : "comes with a wide stride");
     if (plan.gathers && plan.boxes > 1 && plan.stage_units > 1) ways.insert("channels are gathered from several boxes");
     if (plan.boxes > 1) ways.insert("comes in several boxes");
   }
@@ -124,7 +124,7 @@ inline std::set<std::string> ways_of_boxes(const cuda::CorrelationPlan& plan,
 /// Geometries that reach those.
 inline std::vector<ConvCase> box_cases() {
   std::vector<ConvCase> cases;
-  for (const std::int64_t stride : {1, 2, 4, 8}) {
+  for (const std::int64_t stride : {1, 2, 3, 4, 8}) {
     cases.push_back({.batch = 2,
                      .in_channels = 20,
                      .out_channels = 64 / stride,
