@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 namespace adjoint::cuda {
@@ -20,22 +21,35 @@ struct LaunchGeometry {
 /// Throws Error, naming the kernel and its geometry, unless `status` is cudaSuccess.
 void check_launch(cudaError_t status, const void* kernel, const LaunchGeometry& geometry);
 
+/// An argument as a kernel's parameter: not copied where it is one already, for plans are long.
+template <class Param, class Arg>
+using ParameterOf = std::conditional_t<std::is_same_v<std::remove_cvref_t<Arg>, Param>, const Param&, Param>;
+
+/// Calls use(pointers) with where the kernel's parameters lie.
+template <class... Params, class Use, class... Args>
+void with_parameters(void (*)(Params...), const Use& use, Args&&... args) {
+  static_assert(sizeof...(Params) == sizeof...(Args), "one argument for each parameter of the kernel");
+  const std::tuple<ParameterOf<Params, Args>...> values(std::forward<Args>(args)...);
+  std::apply(
+      [&](const auto&... value) {
+        void* pointers[] = {const_cast<void*>(static_cast<const void*>(&value))..., nullptr};
+        use(pointers);
+      },
+      values);
+}
+
 /// Runs kernel(args...) on the device's current stream; nothing where the grid is empty.
 template <class... Params, class... Args>
 void launch(void (*kernel)(Params...), const LaunchGeometry& geometry, int device, Args&&... args) {
-  static_assert(sizeof...(Params) == sizeof...(Args), "one argument for each parameter of the kernel");
   if (geometry.grid.x == 0 || geometry.grid.y == 0 || geometry.grid.z == 0) return;
   const DeviceGuard guard(device);
-  std::tuple<Params...> values(std::forward<Args>(args)...);
-  std::apply(
-      [&](auto&... value) {
-        void* pointers[] = {static_cast<void*>(&value)..., nullptr};
-        const auto* function = reinterpret_cast<const void*>(kernel);
-        check_launch(cudaLaunchKernel(function, geometry.grid, geometry.block, pointers, geometry.smem_bytes,
-                                      current_stream(device)),
-                     function, geometry);
-      },
-      values);
+  const auto* function = reinterpret_cast<const void*>(kernel);
+  const auto run = [&](void** parameters) {
+    check_launch(cudaLaunchKernel(function, geometry.grid, geometry.block, parameters, geometry.smem_bytes,
+                                  current_stream(device)),
+                 function, geometry);
+  };
+  with_parameters(kernel, run, std::forward<Args>(args)...);
 }
 
 /// Lets `kernel` use `smem_bytes` of dynamic shared memory on the current device, which above 48 KiB must be asked for.

@@ -5,7 +5,6 @@
 
 #include <cuda_runtime.h>
 
-#include <tuple>
 #include <utility>
 
 namespace adjoint::cuda {
@@ -14,7 +13,6 @@ namespace adjoint::cuda {
 template <class... Params, class... Args>
 void launch_clusters(void (*kernel)(Params...), const LaunchGeometry& geometry, int cluster, int device,
                      Args&&... args) {
-  static_assert(sizeof...(Params) == sizeof...(Args), "one argument for each parameter of the kernel");
   if (geometry.grid.x == 0 || geometry.grid.y == 0 || geometry.grid.z == 0) return;
   const DeviceGuard guard(device);
   cudaLaunchAttribute attribute{};
@@ -28,14 +26,11 @@ void launch_clusters(void (*kernel)(Params...), const LaunchGeometry& geometry, 
   config.stream = current_stream(device);
   config.attrs = &attribute;
   config.numAttrs = 1;
-  std::tuple<Params...> values(std::forward<Args>(args)...);
-  std::apply(
-      [&](auto&... value) {
-        void* pointers[] = {static_cast<void*>(&value)..., nullptr};
-        const auto* function = reinterpret_cast<const void*>(kernel);
-        check_launch(cudaLaunchKernelExC(&config, function, pointers), function, geometry);
-      },
-      values);
+  const auto* function = reinterpret_cast<const void*>(kernel);
+  const auto run = [&](void** parameters) {
+    check_launch(cudaLaunchKernelExC(&config, function, parameters), function, geometry);
+  };
+  with_parameters(kernel, run, std::forward<Args>(args)...);
 }
 
 }  // namespace adjoint::cuda
