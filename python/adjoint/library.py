@@ -52,10 +52,10 @@ def _load():
         raise ImportError(
             f"adjoint: the shared library must load; got {error}; build it, and name it in ADJOINT_LIBRARY"
         ) from error
-    pointer, context, geometry = ctypes.c_void_p, ctypes.POINTER(Context), ctypes.POINTER(Geometry)
-    library.adjoint_conv.argtypes = [context, geometry, pointer, pointer, pointer, pointer]
-    library.adjoint_conv_transpose.argtypes = [context, geometry, pointer, pointer, pointer, pointer]
-    library.adjoint_conv_weight.argtypes = [context, geometry, pointer, pointer, pointer]
+    # Every argument is an address: a number, which ctypes passes on at less cost than a structure.
+    library.adjoint_conv.argtypes = [ctypes.c_void_p] * 6
+    library.adjoint_conv_transpose.argtypes = [ctypes.c_void_p] * 6
+    library.adjoint_conv_weight.argtypes = [ctypes.c_void_p] * 5
     library.adjoint_last_error.restype = ctypes.c_char_p
     library.adjoint_version.restype = ctypes.c_char_p
     return library

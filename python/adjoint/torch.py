@@ -51,24 +51,31 @@ def get_precision():
     return _precision
 
 
-def _context(tensor):
-    on_gpu = tensor.is_cuda
-    return Context(
-        device=tensor.device.index if on_gpu else -1,
-        stream=torch.cuda.current_stream(tensor.device).cuda_stream if on_gpu else None,
-        dtype=_DTYPES[tensor.dtype],
-        precision=_PRECISIONS[_precision],
-    )
+class _Context:
+    """Where a call runs: the native structure, which threads share and nobody changes, and its address."""
+
+    def __init__(self, device, stream, dtype, precision):
+        self.native = Context(device=device, stream=stream, dtype=_DTYPES[dtype], precision=_PRECISIONS[precision])
+        self.address = ctypes.addressof(self.native)
 
 
-def _run(function, geometry, inputs, shape, bias=()):
-    """Calls one operator of the trio on contiguous inputs; `bias` is () where the operator takes none."""
-    inputs = [tensor.contiguous() for tensor in inputs]
-    out = torch.empty(shape, dtype=inputs[0].dtype, device=inputs[0].device)
-    pointers = [ctypes.c_void_p(tensor.data_ptr()) for tensor in inputs]
-    pointers += [None if b is None else ctypes.c_void_p(b.data_ptr()) for b in bias]
+_context = functools.lru_cache(maxsize=1024)(_Context)
+
+# A stream's handle as a number, without the Stream object that the public way makes first: PyTorch's own compiler
+# calls it as well.
+_current_stream = getattr(
+    torch._C, "_cuda_getCurrentRawStream", lambda device: torch.cuda.current_stream(device).cuda_stream
+)
+
+
+def _run(function, geometry, shape, first, second, *bias):
+    """Calls one of the library's operators; `bias` is an address or None where the operator takes one."""
+    first, second = first.contiguous(), second.contiguous()
+    out = first.new_empty(shape)
+    device = out.get_device()  # -1 for the CPU, as the library has it
+    context = _context(device, None if device < 0 else _current_stream(device), out.dtype, _precision)
     library.call(
-        function, ctypes.byref(_context(out)), ctypes.byref(geometry.native), *pointers, ctypes.c_void_p(out.data_ptr())
+        function, context.address, geometry.address, first.data_ptr(), second.data_ptr(), *bias, out.data_ptr()
     )
     return out
 
@@ -84,7 +91,7 @@ def _check_operands(name, rank, input, weight):
             f"{name}: input and weight must share dtype and device; got {input.dtype} on {input.device} and "
             f"{weight.dtype} on {weight.device}"
         )
-    if input.device.type not in ("cpu", "cuda"):
+    if not (input.is_cpu or input.is_cuda):
         raise ValueError(f"{name}: tensors must be on the CPU or on a CUDA device; got {input.device}")
     if input.dtype not in _DTYPES:
         raise ValueError(f"{name}: the dtype must be float16, bfloat16, float32 or float64; got {input.dtype}")
@@ -134,6 +141,7 @@ class _Geometry:
             input[0], channels, input[1], groups, pair(image, 1), pair(feature, 1), pair(kernel, 1),
             pair(stride, 1), pair(padding, 0), pair(dilation, 1),
         )
+        self.address = ctypes.addressof(self.native)
 
 
 # A model asks for the same few in every step, and resolving one takes longer than launching its kernels.
@@ -148,7 +156,7 @@ class _Conv(torch.autograd.Function):
     def forward(ctx, image, filter, geometry):
         ctx.geometry = geometry
         ctx.save_for_backward(image, filter)
-        return _run("adjoint_conv", geometry, (image, filter), geometry.feature_shape, bias=(None,))
+        return _run("adjoint_conv", geometry, geometry.feature_shape, image, filter, None)
 
     @staticmethod
     def backward(ctx, grad):
@@ -167,7 +175,8 @@ class _ConvTranspose(torch.autograd.Function):
         ctx.geometry = geometry
         ctx.save_for_backward(feature, filter)
         bias = None if bias is None else bias.contiguous()
-        return _run("adjoint_conv_transpose", geometry, (feature, filter), geometry.image_shape, bias=(bias,))
+        address = None if bias is None else bias.data_ptr()
+        return _run("adjoint_conv_transpose", geometry, geometry.image_shape, feature, filter, address)
 
     @staticmethod
     def backward(ctx, grad):
@@ -186,7 +195,7 @@ class _ConvWeight(torch.autograd.Function):
     def forward(ctx, image, feature, geometry):
         ctx.geometry = geometry
         ctx.save_for_backward(image, feature)
-        return _run("adjoint_conv_weight", geometry, (image, feature), geometry.filter_shape)
+        return _run("adjoint_conv_weight", geometry, geometry.filter_shape, image, feature)
 
     @staticmethod
     def backward(ctx, grad):

@@ -3,7 +3,9 @@
 Needs PyTorch, and the shared library in ADJOINT_LIBRARY. Runs on the CPU, and on a GPU where PyTorch sees one.
 """
 
+import ctypes
 import itertools
+import threading
 import unittest
 from unittest import mock
 
@@ -13,6 +15,7 @@ except ImportError as error:
     raise unittest.SkipTest(f"needs PyTorch: {error}")
 
 import adjoint.torch as adj
+from adjoint.library import Context
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 CASES_1D = [dict(zip(("stride", "padding", "output_padding", "groups", "dilation"), values)) for values in [
@@ -86,6 +89,47 @@ class FunctionTest(unittest.TestCase):
                 y.sum().backward()
                 self.assertEqual([call.args[0] for call in run.call_args_list], [operator])
 
+    def test_contexts_say_where_a_call_runs(self):
+        every = itertools.product((0, 1), (0, 0xABCDEF012345), adj._DTYPES, adj._PRECISIONS)
+        contexts = {fields: adj._context(*fields).native for fields in every}
+        for (device, stream, dtype, precision), native in contexts.items():
+            self.assertEqual((native.device, native.stream or 0, native.dtype, native.precision),
+                             (device, stream, adj._DTYPES[dtype], adj._PRECISIONS[precision]))
+
+    def test_set_precision_holds_from_the_next_call_on(self):
+        x, w = torch.randn(1, 2, 5), torch.randn(2, 3, 3, requires_grad=True)
+        given = []
+
+        def call(function, context, *rest):
+            given.append(ctypes.cast(context, ctypes.POINTER(Context)).contents.precision)
+            return library_call(function, context, *rest)
+
+        library_call = adj.library.call
+        self.addCleanup(adj.set_precision, adj.get_precision())
+        with mock.patch.object(adj.library, "call", call):
+            for precision in ("tf32", "float32", "tf32"):
+                adj.set_precision(precision)
+                y = adj.conv_transpose1d(x, w)
+            adj.set_precision("float32")
+            y.sum().backward()
+        self.assertEqual(given, [1, 0, 1, 0])
+
+    def test_threads_do_not_disturb_each_other(self):
+        def work(size):
+            x, w = torch.ones(1, 2, size, requires_grad=True), torch.ones(2, 3, 2)
+            for step in range(200):
+                y = adj.conv_transpose1d(x, w, stride=1 + step % 2)
+                gradient, = torch.autograd.grad(y.sum(), x)
+                right.append(y.shape[2] == (size - 1) * (1 + step % 2) + 2 and bool((gradient == 6).all()))
+
+        right = []
+        threads = [threading.Thread(target=work, args=(size,)) for size in (3, 5, 8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(right, [True] * 600)
+
     def test_autocast(self):
         for device in DEVICES:
             x, w = torch.randn(1, 2, 5, device=device), torch.randn(2, 3, 3, device=device, requires_grad=True)
@@ -154,6 +198,12 @@ class ModuleTest(unittest.TestCase):
 
 @unittest.skipUnless(torch.cuda.is_available(), "needs a CUDA GPU")
 class CudaTest(unittest.TestCase):
+    def test_knows_the_current_stream(self):
+        device = torch.cuda.current_device()
+        for stream in (torch.cuda.default_stream(), torch.cuda.Stream(), torch.cuda.Stream()):
+            with torch.cuda.stream(stream):
+                self.assertEqual(adj._current_stream(device), torch.cuda.current_stream().cuda_stream)
+
     def test_runs_on_the_current_stream(self):
         x = torch.zeros(1, 64, 1 << 16, device="cuda")
         w = torch.ones(64, 1, 1, device="cuda")
