@@ -133,6 +133,7 @@ class _Geometry:
         self.feature_shape = input
         self.image_shape = (input[0], channels, *image)
         self.filter_shape = weight
+        self.bias_shape = (channels,)
 
         def pair(values, unit):
             return Pair(*((unit,) * (2 - rank) + tuple(values)))
@@ -144,8 +145,16 @@ class _Geometry:
         self.address = ctypes.addressof(self.native)
 
 
-# A model asks for the same few in every step, and resolving one takes longer than launching its kernels.
-_geometry = functools.lru_cache(maxsize=1024)(_Geometry)
+# A model asks for the same few in every step, and resolving one takes longer than launching its kernels. The key is the
+# arguments as they come, for bringing them into one form first costs more than finding them.
+@functools.lru_cache(maxsize=1024)
+def _geometry(rank, input, weight, stride, padding, output_padding, groups, dilation):
+    """The problem of arguments as the caller gave them. Raises TypeError where they are no key."""
+    attributes = (stride, padding, output_padding, dilation)
+    if not all(isinstance(value, (int, tuple)) for value in attributes):
+        raise TypeError(f"stride and the like must be integers or tuples to be a key; got {attributes}")
+    stride, padding, output_padding, dilation = map(_single if rank == 1 else _pair, attributes)
+    return _Geometry(rank, tuple(input), tuple(weight), stride, padding, output_padding, groups, dilation)
 
 
 # The trio: each operator's gradients are the other two, so derivatives of any order stay inside it.
@@ -220,18 +229,21 @@ def _conv_transpose(rank, input, weight, bias, stride, padding, output_padding, 
     if dtype is not None and input.dtype != torch.float64:
         input, weight = input.to(dtype), weight.to(dtype)
         bias = None if bias is None else bias.to(dtype)
-    expand = _single if rank == 1 else _pair
     batched = input.dim() == rank + 2
     batch = input if batched else input.unsqueeze(0)
     _check_operands(f"conv_transpose{rank}d", rank, batch, weight)
-    geometry = _geometry(
-        rank, tuple(batch.shape), tuple(weight.shape), expand(stride), expand(padding), expand(output_padding), groups,
-        expand(dilation),
-    )
-    channels = geometry.image_shape[1]
-    if bias is not None and (bias.shape != (channels,) or bias.dtype != input.dtype or bias.device != input.device):
+    try:
+        geometry = _geometry(rank, batch.shape, weight.shape, stride, padding, output_padding, groups, dilation)
+    except TypeError:  # such as a list: it does not hash, and what hashes otherwise might change
+        stride, padding, output_padding, dilation = map(
+            _single if rank == 1 else _pair, (stride, padding, output_padding, dilation)
+        )
+        geometry = _geometry(rank, batch.shape, weight.shape, stride, padding, output_padding, groups, dilation)
+    if bias is not None and (
+        bias.shape != geometry.bias_shape or bias.dtype != input.dtype or bias.device != input.device
+    ):
         raise ValueError(
-            f"conv_transpose{rank}d: bias must have shape ({channels},) and input's dtype and device; got "
+            f"conv_transpose{rank}d: bias must have shape {geometry.bias_shape} and input's dtype and device; got "
             f"{tuple(bias.shape)} of {bias.dtype} on {bias.device}"
         )
     out = _ConvTranspose.apply(batch, weight, bias, geometry)

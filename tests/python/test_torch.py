@@ -89,6 +89,23 @@ class FunctionTest(unittest.TestCase):
                 y.sum().backward()
                 self.assertEqual([call.args[0] for call in run.call_args_list], [operator])
 
+    def test_calls_in_turns_keep_apart(self):
+        for device in DEVICES:
+            x = integers(1, 4, 6, 6, dtype=torch.float64, device=device)
+            w = integers(4, 2, 3, 3, dtype=torch.float64, device=device)
+            cases = [(1,), (2,), ((2, 1),), ([2, 2], [1, 0]), (2, 1, (1, 0), 2), (1, 1, 0, 4, (2, 1))]
+            for case, dtype in itertools.product(cases * 2, (torch.float64, torch.float32)):
+                with self.subTest(device=device, case=case, dtype=dtype):
+                    expected = torch.nn.functional.conv_transpose2d(x, w, None, *case)
+                    y = adj.conv_transpose2d(x.to(dtype), w.to(dtype), None, *case)
+                    torch.testing.assert_close(y, expected.to(dtype), rtol=0, atol=0)
+
+    def test_a_list_may_change_between_calls(self):
+        x, w, stride = torch.ones(1, 1, 3, 3), torch.ones(1, 1, 2, 2), [1, 1]
+        self.assertEqual(adj.conv_transpose2d(x, w, stride=stride).shape, (1, 1, 4, 4))
+        stride[0] = 3
+        self.assertEqual(adj.conv_transpose2d(x, w, stride=stride).shape, (1, 1, 8, 4))
+
     def test_contexts_say_where_a_call_runs(self):
         every = itertools.product((0, 1), (0, 0xABCDEF012345), adj._DTYPES, adj._PRECISIONS)
         contexts = {fields: adj._context(*fields).native for fields in every}
