@@ -15,6 +15,7 @@ import functools
 
 import torch
 from torch import nn
+from torch.autograd import forward_ad
 from torch.nn.modules.utils import _pair, _single
 
 from adjoint import library
@@ -134,6 +135,7 @@ class _Geometry:
         self.image_shape = (input[0], channels, *image)
         self.filter_shape = weight
         self.bias_shape = (channels,)
+        self.bias_sum = (0, *range(2, rank + 2))
 
         def pair(values, unit):
             return Pair(*((unit,) * (2 - rank) + tuple(values)))
@@ -157,63 +159,92 @@ def _geometry(rank, input, weight, stride, padding, output_padding, groups, dila
     return _Geometry(rank, tuple(input), tuple(weight), stride, padding, output_padding, groups, dilation)
 
 
-# The trio: each operator's gradients are the other two, so derivatives of any order stay inside it.
+# The trio: each operator's gradients are the other two, so derivatives of any order stay inside it. `run` is the
+# operator alone; `apply` records it for autograd, which costs as much as the rest of a call.
+
+
+def _call(operator, geometry, *tensors):
+    """operator.apply, or operator.run where autograd would record nothing; each of `tensors` may be None."""
+    if torch.is_grad_enabled():
+        for tensor in tensors:
+            if tensor is not None and tensor.requires_grad:
+                return operator.apply(geometry, *tensors)
+    # Forward-mode differentiation and tracing heed no grad mode, and apply refuses them; past it they would be silently
+    # wrong. Were the level of the former to go by another name, apply would be called always: slower, and right.
+    if getattr(forward_ad, "_current_level", 0) >= 0 or torch.jit.is_tracing():
+        return operator.apply(geometry, *tensors)
+    return operator.run(geometry, *tensors)
 
 
 class _Conv(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, image, filter, geometry):
+    def run(geometry, image, filter):
+        return _run("adjoint_conv", geometry, geometry.feature_shape, image, filter, None)
+
+    @staticmethod
+    def forward(ctx, geometry, image, filter):
         ctx.geometry = geometry
         ctx.save_for_backward(image, filter)
-        return _run("adjoint_conv", geometry, geometry.feature_shape, image, filter, None)
+        return _Conv.run(geometry, image, filter)
 
     @staticmethod
     def backward(ctx, grad):
         image, filter = ctx.saved_tensors
-        need_image, need_filter, _ = ctx.needs_input_grad
+        grad = grad.contiguous()  # once for all that take it
+        _, need_image, need_filter = ctx.needs_input_grad
         return (
-            _ConvTranspose.apply(grad, filter, None, ctx.geometry) if need_image else None,
-            _ConvWeight.apply(image, grad, ctx.geometry) if need_filter else None,
             None,
+            _call(_ConvTranspose, ctx.geometry, grad, filter, None) if need_image else None,
+            _call(_ConvWeight, ctx.geometry, image, grad) if need_filter else None,
         )
 
 
 class _ConvTranspose(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, feature, filter, bias, geometry):
-        ctx.geometry = geometry
-        ctx.save_for_backward(feature, filter)
+    def run(geometry, feature, filter, bias):
         bias = None if bias is None else bias.contiguous()
         address = None if bias is None else bias.data_ptr()
         return _run("adjoint_conv_transpose", geometry, geometry.image_shape, feature, filter, address)
 
     @staticmethod
+    def forward(ctx, geometry, feature, filter, bias):
+        ctx.geometry = geometry
+        ctx.save_for_backward(feature, filter)
+        return _ConvTranspose.run(geometry, feature, filter, bias)
+
+    @staticmethod
     def backward(ctx, grad):
         feature, filter = ctx.saved_tensors
-        need_feature, need_filter, need_bias, _ = ctx.needs_input_grad
+        grad = grad.contiguous()  # once for all that take it
+        _, need_feature, need_filter, need_bias = ctx.needs_input_grad
         return (
-            _Conv.apply(grad, filter, ctx.geometry) if need_feature else None,
-            _ConvWeight.apply(grad, feature, ctx.geometry) if need_filter else None,
-            grad.sum(dim=(0, *range(2, grad.dim()))) if need_bias else None,
             None,
+            _call(_Conv, ctx.geometry, grad, filter) if need_feature else None,
+            _call(_ConvWeight, ctx.geometry, grad, feature) if need_filter else None,
+            grad.sum(ctx.geometry.bias_sum) if need_bias else None,
         )
 
 
 class _ConvWeight(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, image, feature, geometry):
+    def run(geometry, image, feature):
+        return _run("adjoint_conv_weight", geometry, geometry.filter_shape, image, feature)
+
+    @staticmethod
+    def forward(ctx, geometry, image, feature):
         ctx.geometry = geometry
         ctx.save_for_backward(image, feature)
-        return _run("adjoint_conv_weight", geometry, geometry.filter_shape, image, feature)
+        return _ConvWeight.run(geometry, image, feature)
 
     @staticmethod
     def backward(ctx, grad):
         image, feature = ctx.saved_tensors
-        need_image, need_feature, _ = ctx.needs_input_grad
+        grad = grad.contiguous()  # once for all that take it
+        _, need_image, need_feature = ctx.needs_input_grad
         return (
-            _ConvTranspose.apply(feature, grad, None, ctx.geometry) if need_image else None,
-            _Conv.apply(image, grad, ctx.geometry) if need_feature else None,
             None,
+            _call(_ConvTranspose, ctx.geometry, feature, grad, None) if need_image else None,
+            _call(_Conv, ctx.geometry, image, grad) if need_feature else None,
         )
 
 
@@ -246,7 +277,7 @@ def _conv_transpose(rank, input, weight, bias, stride, padding, output_padding, 
             f"conv_transpose{rank}d: bias must have shape {geometry.bias_shape} and input's dtype and device; got "
             f"{tuple(bias.shape)} of {bias.dtype} on {bias.device}"
         )
-    out = _ConvTranspose.apply(batch, weight, bias, geometry)
+    out = _call(_ConvTranspose, geometry, batch, weight, bias)
     return out if batched else out.squeeze(0)
 
 

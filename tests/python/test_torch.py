@@ -3,10 +3,12 @@
 Needs PyTorch, and the shared library in ADJOINT_LIBRARY. Runs on the CPU, and on a GPU where PyTorch sees one.
 """
 
+import contextlib
 import ctypes
 import itertools
 import threading
 import unittest
+import warnings
 from unittest import mock
 
 try:
@@ -88,6 +90,69 @@ class FunctionTest(unittest.TestCase):
             with self.subTest(operator), mock.patch.object(adj, "_run", wraps=adj._run) as run:
                 y.sum().backward()
                 self.assertEqual([call.args[0] for call in run.call_args_list], [operator])
+
+    def test_gradients_that_do_not_lie_one_after_another(self):
+        for device in DEVICES:
+            x = integers(2, 4, 5, 6, dtype=torch.float64, device=device)
+            w = integers(4, 3, 3, 3, dtype=torch.float64, device=device)
+            b = integers(6, dtype=torch.float64, device=device)[::2]
+            seed = integers(2, 3, 7, 8, dtype=torch.float64, device=device)
+            for seed in (seed[:1, :1, :1, :1].expand_as(seed), seed.to(memory_format=torch.channels_last)):
+                results = []
+                for function in (adj.conv_transpose2d, torch.nn.functional.conv_transpose2d):
+                    inputs = [t.detach().requires_grad_() for t in (x, w, b)]
+                    results.append(torch.autograd.grad(function(*inputs), inputs, seed))
+                for mine, reference in zip(*results):
+                    torch.testing.assert_close(mine, reference, rtol=0, atol=0)
+
+    def test_only_what_is_differentiated_is_recorded(self):
+        tensors = torch.randn(1, 2, 5), torch.randn(2, 3, 3), torch.randn(3)
+        leaves = [t.clone().requires_grad_() for t in tensors]
+        expected = adj.conv_transpose1d(*tensors)
+        with contextlib.ExitStack() as patches:
+            applied = [
+                patches.enter_context(mock.patch.object(operator, "apply", wraps=operator.apply))
+                for operator in (adj._ConvTranspose, adj._Conv, adj._ConvWeight)
+            ]
+
+            def counts():
+                numbers = [operator.call_count for operator in applied]
+                for operator in applied:
+                    operator.reset_mock()
+                return numbers
+
+            self.assertFalse(adj.conv_transpose1d(*tensors).requires_grad)
+            with torch.no_grad():
+                self.assertFalse(adj.conv_transpose1d(*leaves).requires_grad)
+            self.assertEqual(counts(), [0, 0, 0])
+            for needed in range(3):
+                y = adj.conv_transpose1d(*(leaves[i] if i == needed else tensors[i] for i in range(3)))
+                self.assertTrue(y.requires_grad)
+                torch.testing.assert_close(y.detach(), expected, rtol=0, atol=0)
+                self.assertEqual(counts(), [1, 0, 0])
+            y = adj.conv_transpose1d(*leaves)
+            torch.autograd.grad(y.sum(), leaves, retain_graph=True)
+            self.assertEqual(counts(), [1, 0, 0])
+            torch.autograd.grad(y.square().sum(), leaves, create_graph=True)
+            self.assertEqual(counts(), [0, 1, 1])
+
+    def test_forward_mode_is_refused_not_ignored(self):
+        x, w = torch.randn(1, 2, 5), torch.randn(2, 3, 3)
+        for grad_mode in (True, False):
+            with torch.autograd.forward_ad.dual_level(), torch.set_grad_enabled(grad_mode):
+                dual = torch.autograd.forward_ad.make_dual(x, torch.ones_like(x))
+                with self.subTest(grad_mode=grad_mode), self.assertRaises(NotImplementedError):
+                    adj.conv_transpose1d(dual, w)
+
+    def test_traces_are_right_or_refused(self):
+        x, w = torch.randn(1, 2, 5), torch.randn(2, 3, 3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                traced = torch.jit.trace(lambda x: adj.conv_transpose1d(x, w), (x,), check_trace=False)
+            except RuntimeError:
+                return
+            torch.testing.assert_close(traced(x + 1), adj.conv_transpose1d(x + 1, w), rtol=0, atol=0)
 
     def test_calls_in_turns_keep_apart(self):
         for device in DEVICES:
