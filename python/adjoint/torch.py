@@ -248,11 +248,20 @@ class _ConvWeight(torch.autograd.Function):
         )
 
 
-def _autocast_dtype(tensor):
-    """The dtype that torch.autocast asks for here, or None where it is off."""
-    if tensor.is_cuda:
-        return torch.get_autocast_gpu_dtype() if torch.is_autocast_enabled() else None
-    return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
+# The dtype that torch.autocast asks for where a tensor is, or None where it is off. Since PyTorch 2.4 the queries take
+# the device's type; those that name it are deprecated there, and warn in every call.
+if hasattr(torch, "get_autocast_dtype"):
+
+    def _autocast_dtype(tensor):
+        device = "cuda" if tensor.is_cuda else "cpu"
+        return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+
+else:
+
+    def _autocast_dtype(tensor):
+        if tensor.is_cuda:
+            return torch.get_autocast_gpu_dtype() if torch.is_autocast_enabled() else None
+        return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
 
 
 def _conv_transpose(rank, input, weight, bias, stride, padding, output_padding, groups, dilation):
@@ -308,11 +317,14 @@ class _ConvTransposeModule:
     def forward(self, input, output_size=None):
         if self.padding_mode != "zeros":
             raise ValueError(f"padding_mode must be 'zeros'; got {self.padding_mode!r}")
-        output_padding = self._output_padding(
-            input, output_size, self.stride, self.padding, self.kernel_size, self._rank, self.dilation
-        )
+        output_padding = self.output_padding
+        if output_size is not None:
+            output_padding = self._output_padding(
+                input, output_size, self.stride, self.padding, self.kernel_size, self._rank, self.dilation
+            )
         return _conv_transpose(
-            self._rank, input, self.weight, self.bias, self.stride, self.padding, output_padding, self.groups, self.dilation
+            self._rank, input, self.weight, self.bias, self.stride, self.padding, output_padding, self.groups,
+            self.dilation,
         )
 
 

@@ -212,6 +212,15 @@ class FunctionTest(unittest.TestCase):
             thread.join()
         self.assertEqual(right, [True] * 600)
 
+    def test_calls_do_not_warn(self):
+        for device in DEVICES:
+            x, w = torch.randn(1, 2, 5, device=device), torch.randn(2, 3, 3, device=device, requires_grad=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                adj.conv_transpose1d(x, w).sum().backward()
+                with torch.autocast(device, dtype=torch.bfloat16):
+                    adj.conv_transpose1d(x, w)
+
     def test_autocast(self):
         for device in DEVICES:
             x, w = torch.randn(1, 2, 5, device=device), torch.randn(2, 3, 3, device=device, requires_grad=True)
