@@ -18,6 +18,7 @@ constexpr std::int64_t kMaxPlane = std::int64_t{1} << 31;
 constexpr std::int64_t kMaxGridY = 65535;
 constexpr double kClocksPerInstruction = 4.6;  // of one warp, as profiles have it
 constexpr double kBlockedBytesPerClock = 26;   // what the copy engine draws from the L2 for a multiprocessor
+constexpr double kMultiprocessors = 132;       // of an H200; on others the order of plans hardly differs
 constexpr double kBlockedUse = 1.1;  // of a blocked plan's products, whose operands wait for nothing but copies
 
 /// Barriers, a table of columns a consumer, and what gathering steps look up.
@@ -136,16 +137,26 @@ double copy_clocks(const CorrelationPlan& plan, bool split) {
   return kLaunch + copied * (split ? 1.5 : 2) / kBytes;
 }
 
+double mean_tile_clocks(const CorrelationPlan& plan, bool split) {
+  double clocks = 0;
+  for (int i = 0; i < plan.classes; ++i) clocks += tile_clocks(plan, plan.class_list[i], split) / plan.classes;
+  return clocks;
+}
+
 }  // namespace
 
 double correlation_clocks(const CorrelationPlan& plan, bool split) {
-  double clocks = 0;
-  for (int i = 0; i < plan.classes; ++i) clocks += tile_clocks(plan, plan.class_list[i], split) / plan.classes;
-  constexpr double kMultiprocessors = 132;  // of an H200; on others the order of plans hardly differs
+  const double clocks = mean_tile_clocks(plan, split);
   const double waves = static_cast<double>(plan.tiles()) / (kMultiprocessors * plan.blocks_per_sm);
   if (plan.blocked) return std::ceil(waves) * clocks + copy_clocks(plan, split);
   const double tail = 0.5 * std::min(waves, 1.0);
   return (waves + tail) * plan.blocks_per_sm * clocks;
+}
+
+double correlation_latency_clocks(const CorrelationPlan& plan, bool split) {
+  // A tile that shares its multiprocessor with none is quicker, but not twice.
+  const double alone = plan.blocks_per_sm == 1 ? 1.0 : 1.43;
+  return std::max(correlation_clocks(plan, split), alone * mean_tile_clocks(plan, split));
 }
 
 bool blocked_pays(const CorrelationPlan& blocked, const CorrelationPlan& other, bool split) {
@@ -184,6 +195,7 @@ void set_geometry(const ConvGeometry& g, bool transposed, int unit_channels, Cor
   p.transposed = transposed;
   p.groups = static_cast<std::int32_t>(g.groups);
   p.batch = g.batch;
+  p.slices = 1;
   p.unit_channels = unit_channels;
   p.k_channels = static_cast<std::int32_t>(transposed ? g.feature_channels_per_group() : g.image_channels_per_group());
   p.n_channels = static_cast<std::int32_t>(transposed ? g.image_channels_per_group() : g.feature_channels_per_group());

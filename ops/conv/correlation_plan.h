@@ -116,16 +116,17 @@ struct CorrelationPlan {
   std::int64_t batch;
   std::int32_t unit_channels;           // channels in a unit: 1, or 2 for half precision
   std::int32_t k_channels, n_channels;  // summed and produced, a group
-  std::int32_t chunks;                  // of kChunkUnits units
-  std::int32_t gathers;                 // whether steps gather
-  std::int32_t stage_units;             // of a position: kChunkUnits, or where steps gather all channels'
-  std::int32_t blocked;                 // whether stages are boxes of a copy in channel blocks
-  std::int32_t boxed;                   // whether they are boxes of the input
-  std::int32_t log2_box;                // log2 of a stage's positions, or of one of its boxes', halos aside
-  std::int32_t boxes;                   // of a stage
-  std::int32_t box_blocks;              // of a box: those of kChunkUnits units, and where float32 is split their tails
-  std::int32_t box_positions;           // halos and all
-  std::int32_t box_vectors;             // of 16 bytes, from a box of a stage to the next
+  std::int32_t slices;         // groups of the plan that are one of the filter's, each with a slice of its sums
+  std::int32_t chunks;         // of kChunkUnits units
+  std::int32_t gathers;        // whether steps gather
+  std::int32_t stage_units;    // of a position: kChunkUnits, or where steps gather all channels'
+  std::int32_t blocked;        // whether stages are boxes of a copy in channel blocks
+  std::int32_t boxed;          // whether they are boxes of the input
+  std::int32_t log2_box;       // log2 of a stage's positions, or of one of its boxes', halos aside
+  std::int32_t boxes;          // of a stage
+  std::int32_t box_blocks;     // of a box: those of kChunkUnits units, and where float32 is split their tails
+  std::int32_t box_positions;  // halos and all
+  std::int32_t box_vectors;    // of 16 bytes, from a box of a stage to the next
   std::int32_t in_h, in_w, out_h, out_w;
   std::int32_t in_stride_h, in_stride_w;    // conv: stride; conv_transpose: 1
   std::int32_t out_stride_h, out_stride_w;  // out = q * out_stride + phase
@@ -309,6 +310,18 @@ ADJOINT_HD inline std::int32_t correlation_filter_tap(const CorrelationPlan& p, 
   return kh < 0 || kw < 0 ? -1 : kh * p.kernel_w + kw;
 }
 
+/// Elements from the filter's first one to channel k and result n of a group, at tap 0: base + k * k_step + n * n_step.
+struct CorrelationFilterSteps {
+  std::int64_t base, k_step, n_step;
+};
+
+ADJOINT_HD inline CorrelationFilterSteps correlation_filter_steps(const CorrelationPlan& p, std::int32_t group) {
+  const std::int64_t taps = std::int64_t{p.kernel_h} * p.kernel_w, slice = p.k_channels * taps;
+  if (p.transposed) return {group * slice * p.n_channels, p.n_channels * taps, taps};
+  const std::int32_t of_filter = group / p.slices;
+  return {of_filter * slice * p.slices * p.n_channels + (group - of_filter * p.slices) * slice, taps, slice * p.slices};
+}
+
 /// The tile's first column of a step's filter block, and how many it holds.
 struct CorrelationColumns {
   std::int32_t first, count;
@@ -379,6 +392,8 @@ ADJOINT_API TensorMapLayout correlation_copy_layout(const CorrelationPlan& plan,
 
 /// Clocks of an H200 that the plan takes, to compare plans of a kind by; what packs the filter aside.
 ADJOINT_API double correlation_clocks(const CorrelationPlan& plan, bool split);
+/// The same where there may be fewer tiles than multiprocessors, and a tile's own clocks count.
+ADJOINT_API double correlation_latency_clocks(const CorrelationPlan& plan, bool split);
 /// Whether a problem's blocked plan, copy and all, is quicker than its other one.
 ADJOINT_API bool blocked_pays(const CorrelationPlan& blocked, const CorrelationPlan& other, bool split);
 

@@ -15,20 +15,33 @@ const CorrelationPlan* find_correlation_plan(const ConvProblem& problem) {
   });
 }
 
-CorrelationOperands correlation_operands(const CorrelationPlan& plan, const ConvProblem& problem) {
+CorrelationOperands correlation_operands(const CorrelationPlan& plan, const ConvProblem& problem, bool partial) {
   const std::int64_t size = element_size(problem.dtype);
   CorrelationOperands operands{problem.first,
                                nullptr,
                                problem.bias,
                                problem.out,
                                correlation_load_bytes(plan, problem.first, size),
-                               correlation_store_vector(plan, problem, size),
+                               correlation_store_vector(plan, problem, partial ? sizeof(float) : size),
                                Activate<float>(problem.activation),
-                               problem.linear};
+                               problem.linear,
+                               partial};
   if (problem.dtype == kFloat32) {
     map_correlation_boxes(plan, arithmetic_of(problem) == Arithmetic::kFloat32, encode_tensor_map, operands);
   }
   return operands;
+}
+
+void run_correlation(const CorrelationPlan& plan, const CorrelationOperands& operands, const ConvProblem& problem) {
+  switch (arithmetic_of(problem)) {
+    case Arithmetic::kTF32: return run_correlation<Arithmetic::kTF32>(plan, operands, problem.second, problem.device);
+    case Arithmetic::kFloat32:
+      return run_correlation<Arithmetic::kFloat32>(plan, operands, problem.second, problem.device);
+    case Arithmetic::kBFloat16:
+      return run_correlation<Arithmetic::kBFloat16>(plan, operands, problem.second, problem.device);
+    case Arithmetic::kFloat16:
+      return run_correlation<Arithmetic::kFloat16>(plan, operands, problem.second, problem.device);
+  }
 }
 
 namespace {
@@ -41,16 +54,7 @@ bool takes(const ConvProblem& problem) {
 
 void run(const ConvProblem& problem) {
   const CorrelationPlan& plan = *find_correlation_plan(problem);
-  const CorrelationOperands operands = correlation_operands(plan, problem);
-  switch (arithmetic_of(problem)) {
-    case Arithmetic::kTF32: return run_correlation<Arithmetic::kTF32>(plan, operands, problem.second, problem.device);
-    case Arithmetic::kFloat32:
-      return run_correlation<Arithmetic::kFloat32>(plan, operands, problem.second, problem.device);
-    case Arithmetic::kBFloat16:
-      return run_correlation<Arithmetic::kBFloat16>(plan, operands, problem.second, problem.device);
-    case Arithmetic::kFloat16:
-      return run_correlation<Arithmetic::kFloat16>(plan, operands, problem.second, problem.device);
-  }
+  run_correlation(plan, correlation_operands(plan, problem), problem);
 }
 
 std::size_t workspace_bytes(const ConvProblem& problem) {

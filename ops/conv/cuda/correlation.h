@@ -29,6 +29,7 @@ struct CorrelationOperands {
   std::int32_t store_vector;  // elements that every row of out lets be written at once
   Activate<float> activate = {};
   void* linear = nullptr;  // gets sum and bias as they are, like out; null where nobody asks for them
+  bool partial = false;    // whether results are float32 whatever x is: of slices of sums
   // Whether the copy engine brings the input (correlation_loads_boxes()), and takes results away
   // (correlation_stores_boxes()); by these maps.
   bool loads_boxes = false, stores_boxes = false;
@@ -78,9 +79,10 @@ inline std::int32_t correlation_store_vector(const CorrelationPlan& plan, const 
   return problem.linear == nullptr ? vector : std::min(vector, row_vector(problem.linear, plan.out_w, element_size));
 }
 
-/// The problem's plan, null where there is none; and its operands but for the packed filter.
+/// The problem's plan, null where there is none; and its operands but for the packed filter, with float32 results
+/// where they are partial.
 const CorrelationPlan* find_correlation_plan(const ConvProblem& problem);
-CorrelationOperands correlation_operands(const CorrelationPlan& plan, const ConvProblem& problem);
+CorrelationOperands correlation_operands(const CorrelationPlan& plan, const ConvProblem& problem, bool partial = false);
 
 /// Whether tensor cores pay: channels are padded to the tile, and enough of the products must remain.
 bool correlation_pays(const CorrelationPlan& plan);
@@ -92,5 +94,7 @@ void pack_correlation_filter(const CorrelationPlan& plan, const void* filter, vo
 /// Packs the filter into a workspace, then computes, on the device's current stream. One translation unit each.
 template <Arithmetic kArithmetic>
 void run_correlation(const CorrelationPlan& plan, const CorrelationOperands& operands, const void* filter, int device);
+/// The same in the problem's arithmetic, with its filter on its device.
+void run_correlation(const CorrelationPlan& plan, const CorrelationOperands& operands, const ConvProblem& problem);
 
 }  // namespace adjoint::cuda

@@ -105,9 +105,7 @@ __device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const v
   const int chunk = block.chunk;
   const CorrelationWork work = correlation_work(plan, static_cast<std::int64_t>(block.column_tile) * plan.cluster);
   const CorrelationClass& c = plan.class_list[work.class_index];
-  const std::int64_t taps = static_cast<std::int64_t>(plan.kernel_h) * plan.kernel_w;
-  const std::int64_t k_stride = plan.transposed ? plan.n_channels * taps : taps;
-  const std::int64_t n_stride = plan.transposed ? taps : plan.k_channels * taps;
+  const CorrelationFilterSteps of_filter = correlation_filter_steps(plan, work.group);
   const int slots = 4 * plan.tile_columns, threads = static_cast<int>(blockDim.x),
             thread = static_cast<int>(threadIdx.x);
   // Both are powers of two; a division takes longer than the reads.
@@ -116,8 +114,7 @@ __device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const v
             rows = threads >> log2_at_once;
   for (int slot = first_slot; slot < slots; slot += block.parts * at_once) {
     const CorrelationColumn column = correlation_column(plan, work, slot / 4);
-    const std::int64_t pair =
-        work.group * std::int64_t{plan.k_channels} * plan.n_channels * taps + column.channel * n_stride;
+    const std::int64_t pair = of_filter.base + column.channel * of_filter.n_step;
     StepsOfColumn steps(plan, c, slot / 4, row, rows);
     for (bool more = true; more;) {
       T values[kStepsAtOnce][kUnitsOfThread][kChannels];
@@ -140,13 +137,13 @@ __device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const v
             const int tap = unit.tap < 0 ? -1 : correlation_filter_tap(plan, plan.taps[unit.tap], column);
             return PackedUnit{tap < 0 ? -1 : pair + tap, unit.channel};
           };
-          read_units(plan, filter, locate, k_stride, values[i]);
+          read_units(plan, filter, locate, of_filter.k_step, values[i]);
         } else {
           const int tap = correlation_filter_tap(plan, plan.steps[s].tap, column);
           const auto locate = [&](int quad) {
             return PackedUnit{tap < 0 ? -1 : pair + tap, chunk * kChunkUnits + slot % 4 + 4 * quad};
           };
-          read_units(plan, filter, locate, k_stride, values[i]);
+          read_units(plan, filter, locate, of_filter.k_step, values[i]);
         }
       }
 #pragma unroll

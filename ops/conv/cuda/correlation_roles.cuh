@@ -71,7 +71,8 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
   const int tiles = static_cast<int>(p.tiles());
   // The table of columns changes from tile to tile where it is read at all: a choice of the launch, or the compiler
   // takes the loop for divergent.
-  const bool fills = operands.bias != nullptr || (!operands.stores_boxes && stores_by_table<T>(p, operands));
+  const bool by_table = operands.partial ? stores_by_table<float>(p, operands) : stores_by_table<T>(p, operands);
+  const bool fills = operands.bias != nullptr || (!operands.stores_boxes && by_table);
   if (!fills) {
     for (int place = warp * 32 + lane; place < kColumns; place += 128) entries[place].bias = 0;
     ptx::barrier<128>(warpgroup + 1);
@@ -102,6 +103,11 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
         }
       }
       auto* const staging = reinterpret_cast<float*>(smem) + staging_warp * kStagingFloats<kColumns, kMTiles, kApart>;
+      if constexpr (Traits::kHalf && !kApart) {  // no blocked plan's results are partial
+        if (operands.partial) {
+          return store_tile<float, kApart, kColumns, kMTiles>(p, operands, work, sums, entries, staging, first_m, lane);
+        }
+      }
       store_tile<T, kApart, kColumns, kMTiles>(p, operands, work, sums, entries, staging, first_m, lane);
     };
     if constexpr (Traits::kSplit) {

@@ -1,0 +1,99 @@
+// Adds up partial results in slices, in their order, with bias and activation, and rounds once.
+#pragma once
+
+#include <adjoint/core/divider.h>
+#include <adjoint/ops/conv/cuda/dispatch.h>
+#include <adjoint/ops/elementwise/activate.h>
+#include <adjoint/ops/conv/cuda/arithmetic.cuh>
+
+#include <cstdint>
+
+namespace adjoint::cuda::sliced {
+
+inline constexpr int kAddThreads = 256;
+
+/// partial is [image and group][slice][channel][position], the results are the same without slices.
+template <class T>
+struct Addition {
+  const float* partial;
+  const T* bias;  // null for none
+  T* out;
+  T* linear;  // gets sum and bias as they are, rounded; null where nobody asks
+  Activate<float> activate;
+  std::int32_t slices, vector;  // results of a thread
+  std::int64_t vectors;
+  Divider slice_vectors, plane, group;  // vectors of a slice, positions, groups
+  std::int32_t channels;                // of a group
+};
+
+inline constexpr int kAddVector = 4;  // results of a thread, where they are aligned to it
+
+/// Of a problem's results, kAddVector of them a thread, or one.
+template <class T>
+Addition<T> addition_of(const ConvProblem& problem, const float* partial, int slices) {
+  const ConvGeometry& g = problem.geometry;
+  const bool transposed = problem.role == ConvRole::kImage;
+  const std::int64_t channels = transposed ? g.image_channels_per_group() : g.feature_channels_per_group();
+  const std::int64_t plane = transposed ? g.image_plane() : g.feature_plane(), slice = channels * plane;
+  constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
+  const auto wide = [&](const void* results) { return rows_aligned(results, slice * kBytes, kAddVector * kBytes); };
+  const int vector = wide(problem.out) && (problem.linear == nullptr || wide(problem.linear)) ? kAddVector : 1;
+  const auto divider = [](std::int64_t divisor) { return Divider(static_cast<std::uint32_t>(divisor)); };
+  return {.partial = partial,
+          .bias = static_cast<const T*>(problem.bias),
+          .out = static_cast<T*>(problem.out),
+          .linear = static_cast<T*>(problem.linear),
+          .activate = Activate<float>(problem.activation),
+          .slices = slices,
+          .vector = vector,
+          .vectors = g.batch * g.groups * slice / vector,
+          .slice_vectors = divider(slice / vector),
+          .plane = divider(plane),
+          .group = divider(g.groups),
+          .channels = static_cast<std::int32_t>(channels)};
+}
+
+template <int kVector, class T>
+struct alignas(kVector * sizeof(T)) Results {
+  T values[kVector];
+};
+
+template <int kVector, class T>
+__device__ __forceinline__ void store(T* to, const float (&values)[kVector]) {
+  Results<kVector, T> results;
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) results.values[i] = from_float<T>(values[i]);
+  *reinterpret_cast<Results<kVector, T>*>(to) = results;
+}
+
+template <int kVector, class T>
+__global__ void __launch_bounds__(kAddThreads) add_slices_kernel(const __grid_constant__ Addition<T> a) {
+  const auto index = static_cast<std::int64_t>(blockIdx.x) * kAddThreads + threadIdx.x;
+  if (index >= a.vectors) return;
+  auto vector = static_cast<std::int32_t>(index);
+  const std::int32_t image_group = a.slice_vectors.split(vector);
+  using Partial = Results<kVector, float>;
+  const auto step = static_cast<std::int64_t>(a.slice_vectors.divisor());
+  const auto* from = reinterpret_cast<const Partial*>(a.partial) + image_group * step * a.slices + vector;
+  float sums[kVector] = {};
+#pragma unroll 4
+  for (int slice = 0; slice < a.slices; ++slice, from += step) {
+    const Partial value = *from;
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) sums[i] += value.values[i];
+  }
+  if (a.bias != nullptr) {
+    std::int32_t of_group = image_group;
+    a.group.split(of_group);
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) {
+      std::int32_t place = vector * kVector + i;
+      sums[i] += to_float(a.bias[of_group * a.channels + a.plane.split(place)]);
+    }
+  }
+  if (a.linear != nullptr) store(a.linear + index * kVector, sums);
+  a.activate(sums);
+  store(a.out + index * kVector, sums);
+}
+
+}  // namespace adjoint::cuda::sliced

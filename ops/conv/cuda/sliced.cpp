@@ -1,0 +1,65 @@
+#include <adjoint/ops/conv/cuda/sliced.h>
+
+#include <adjoint/core/cuda/runtime.h>
+#include <adjoint/ops/conv/cuda/correlation.h>
+#include <adjoint/ops/conv/cuda/hopper.h>
+#include <adjoint/ops/conv/cuda/kept_plans.h>
+#include <adjoint/ops/conv/sliced_plan.h>
+
+#include <cstddef>
+
+namespace adjoint::cuda {
+namespace {
+
+bool is_split(const ConvProblem& problem) { return arithmetic_of(problem) == Arithmetic::kFloat32; }
+
+const CorrelationPlan* find_plan(const ConvProblem& problem) {
+  return keep_plan<CorrelationPlan>(problem, [&](CorrelationPlan& plan) {
+    const CorrelationPlan* whole = find_correlation_plan(problem);
+    return whole != nullptr && correlation_pays(*whole) && has_few_tiles(*whole) &&
+           plan_slices(problem.geometry, problem.role == ConvRole::kImage, unit_elements(arithmetic_of(problem)),
+                       is_split(problem), plan);
+  });
+}
+
+bool takes(const ConvProblem& problem) {
+  return problem.dtype != kFloat64 && runs_wgmma(problem.device) && find_plan(problem) != nullptr;
+}
+
+bool pays(const ConvProblem& problem) {
+  return slices_pay(*find_plan(problem), *find_correlation_plan(problem), is_split(problem));
+}
+
+void run(const ConvProblem& problem) {
+  const CorrelationPlan& plan = *find_plan(problem);
+  const Workspace partial(static_cast<std::size_t>(slices_bytes(plan)), problem.device);
+  ConvProblem slices = problem;
+  slices.bias = nullptr;
+  slices.out = partial.data();
+  slices.activation = {};
+  slices.linear = nullptr;
+  run_correlation(plan, correlation_operands(plan, slices, true), slices);
+  add_slices(problem, static_cast<const float*>(partial.data()), plan.slices);
+}
+
+std::size_t workspace_bytes(const ConvProblem& problem) {
+  const CorrelationPlan& plan = *find_plan(problem);
+  return static_cast<std::size_t>(plan.filter_units() * 4 + slices_bytes(plan));
+}
+
+}  // namespace
+
+const ConvKernel sliced_conv{.name = "sliced_conv",
+                             .takes = takes,
+                             .run = run,
+                             .activates = true,
+                             .workspace_bytes = workspace_bytes,
+                             .pays = pays};
+const ConvKernel sliced_conv_transpose{.name = "sliced_conv_transpose",
+                                       .takes = takes,
+                                       .run = run,
+                                       .activates = true,
+                                       .workspace_bytes = workspace_bytes,
+                                       .pays = pays};
+
+}  // namespace adjoint::cuda
