@@ -244,6 +244,18 @@ bool takes_boxes(const CorrelationPlan& p) {
   return bank_conflicts(p, p.in_stride_w) <= (p.gathers ? 4 : 2);
 }
 
+/// As many columns a block of threads as leave it within kMostBytes of shared memory, of which a multiprocessor has
+/// room for four blocks' and no launch has to ask.
+void set_packing(CorrelationPlan& p) {
+  constexpr std::int32_t kMostColumns = 64, kMostBytes = 48 << 10;
+  const std::int32_t phases = p.out_stride_w / p.segments;  // of a segment
+  p.pack_columns = std::min(p.tile_columns / p.segments, kMostColumns);
+  for (;; p.pack_columns /= 2) {
+    p.pack_channels = (p.pack_columns - 1 + phases - 1) / phases + 1;
+    if (p.pack_columns == 1 || correlation_pack_bytes(p) <= kMostBytes) break;
+  }
+}
+
 void set_dividers(CorrelationPlan& p) {
   const auto divider = [](std::int32_t divisor) { return Divider(static_cast<std::uint32_t>(std::max(divisor, 1))); };
   p.cluster_divider = divider(p.cluster);
@@ -256,6 +268,8 @@ void set_dividers(CorrelationPlan& p) {
   p.channel_divider = divider(p.n_channels);
   p.row_divider = divider(p.rows);
   p.col_divider = divider(p.cols);
+  p.tap_divider = divider(p.kernel_h * p.kernel_w);
+  p.pack_divider = divider(p.pack_channels);
 }
 
 bool supported(const ConvGeometry& g) {
@@ -370,6 +384,7 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
     }
   }
   if (best == std::numeric_limits<double>::infinity()) return false;
+  set_packing(plan);
   set_dividers(plan);
   return true;
 }

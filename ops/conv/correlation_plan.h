@@ -156,6 +156,10 @@ struct CorrelationPlan {
   Divider cluster_divider, column_tile_divider, group_divider, tile_w_divider, tile_h_divider;
   Divider class_divider, phase_divider, channel_divider;  // by tiles_per_class, a segment's phases, n_channels
   Divider row_divider, col_divider;                       // by rows, cols
+  // What packs the filter does so for so many of a tile's columns at a time, and reads all taps of the channels, or of
+  // (row of phases, channel), that they are of: at most so many.
+  std::int32_t pack_columns, pack_channels;
+  Divider tap_divider, pack_divider;  // by taps, pack_channels
   CorrelationClass class_list[kMaxClasses];
   CorrelationPass passes[kMaxPasses];
   CorrelationStep steps[kMaxSteps];
@@ -308,6 +312,14 @@ ADJOINT_HD inline std::int32_t correlation_filter_tap(const CorrelationPlan& p, 
   const std::int32_t kh = correlation_tap(tap.h, column.phase_h, p.out_stride_h, p.padding_h, p.dilation_h, p.kernel_h);
   const std::int32_t kw = correlation_tap(tap.w, column.phase_w, p.out_stride_w, p.padding_w, p.dilation_w, p.kernel_w);
   return kh < 0 || kw < 0 ? -1 : kh * p.kernel_w + kw;
+}
+
+/// Elements in which packing the filter keeps a channel's taps: odd, so that neighbouring channels meet all banks.
+ADJOINT_HD inline std::int32_t correlation_pack_pitch(const CorrelationPlan& p) { return p.kernel_h * p.kernel_w | 1; }
+
+/// Bytes of shared memory that packing takes a block: for all channels of a chunk.
+ADJOINT_HD inline std::int32_t correlation_pack_bytes(const CorrelationPlan& p) {
+  return 4 * kChunkUnits * p.pack_channels * correlation_pack_pitch(p);  // a unit has 32 bits
 }
 
 /// Elements from the filter's first one to channel k and result n of a group, at tap 0: base + k * k_step + n * n_step.

@@ -33,9 +33,13 @@ class BlockedEmulation : public CorrelationFixture {
     const auto run = [&](const auto& operands, const auto* filter, std::uint32_t* blocks, const auto& launch) {
       const cuda::blocked::PackGrid grid = cuda::blocked::pack_grid(plan);
       const auto* x = static_cast<const typename M::Element*>(operands.x);
-      emulation::run(
-          {.grid = {static_cast<unsigned>(grid.blocks)}, .block = {cuda::correlation::kPackThreads}, .seed = call.seed},
-          [&] { cuda::blocked::pack_operands_kernel<M::kArithmetic>(plan, grid, filter, blocks, x, copy.data()); });
+      emulation::run({.grid = {static_cast<unsigned>(grid.blocks)},
+                      .block = {cuda::correlation::kPackThreads},
+                      .seed = call.seed,
+                      .smem_bytes = static_cast<std::size_t>(cuda::correlation_pack_bytes(plan))},
+                     [&] {
+                       cuda::blocked::pack_operands_kernel<M::kArithmetic>(plan, grid, filter, blocks, x, copy.data());
+                     });
       const auto kernel = cuda::blocked::select_kernel<M::kArithmetic>(plan);
       const cuda::TensorMap map = emulation::encode_tensor_map(cuda::correlation_copy_layout(plan, copy.data()));
       emulation::run(launch, [&] { kernel(plan, map, operands); });

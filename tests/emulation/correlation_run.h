@@ -33,7 +33,10 @@ class FilterBlocks {
 template <cuda::Arithmetic kArithmetic>
 void pack_filter(const cuda::CorrelationPlan& plan, const typename cuda::ArithmeticTraits<kArithmetic>::Element* filter,
                  std::uint32_t* blocks, std::uint64_t seed) {
-  emulation::run({.grid = cuda::correlation::pack_grid(plan), .block = {32}, .seed = seed},
+  emulation::run({.grid = cuda::correlation::pack_grid(plan),
+                  .block = {32},
+                  .seed = seed,
+                  .smem_bytes = static_cast<std::size_t>(cuda::correlation_pack_bytes(plan))},
                  [&] { cuda::correlation::pack_filter_kernel<kArithmetic>(plan, filter, blocks); });
 }
 

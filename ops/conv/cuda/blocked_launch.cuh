@@ -21,8 +21,9 @@ void run_blocked(const CorrelationPlan& plan, const CorrelationOperands& of_call
   using T = typename ArithmeticTraits<kArithmetic>::Element;
   const blocked::PackGrid grid = blocked::pack_grid(plan);
   launch(blocked::pack_operands_kernel<kArithmetic>,
-         {dim3(static_cast<unsigned>(grid.blocks)), dim3(correlation::kPackThreads)}, device, plan, grid, filter,
-         static_cast<std::uint32_t*>(packed.data()), static_cast<const T*>(operands.x),
+         {dim3(static_cast<unsigned>(grid.blocks)), dim3(correlation::kPackThreads),
+          static_cast<std::size_t>(correlation_pack_bytes(plan))},
+         device, plan, grid, filter, static_cast<std::uint32_t*>(packed.data()), static_cast<const T*>(operands.x),
          static_cast<uint4*>(copy.data()));
   const blocked::Kernel kernel = blocked::select_kernel<kArithmetic>(plan);
   const auto smem_bytes = static_cast<std::size_t>(correlation_smem_bytes(plan));

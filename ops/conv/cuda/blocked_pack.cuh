@@ -80,8 +80,7 @@ __global__ void __launch_bounds__(correlation::kPackThreads)
   if (part < grid.filter && index == part << grid.log2_period) {
     int chunk = grid.filter_parts.split(part);
     const int column_tile = grid.filter_chunks.split(chunk);
-    correlation::pack_filter<kArithmetic>(p, filter, filter_blocks,
-                                          {chunk, column_tile, part, static_cast<int>(grid.filter_parts.divisor())});
+    correlation::pack_filter<kArithmetic>(p, filter, filter_blocks, {chunk, column_tile, part});
     return;
   }
   int set = index - min(part + 1, grid.filter);

@@ -12,7 +12,9 @@ namespace adjoint::cuda {
 template <Arithmetic kArithmetic>
 void pack_correlation_filter(const CorrelationPlan& plan, const void* filter, void* blocks, int device) {
   if (plan.filter_units() == 0) return;
-  launch(correlation::pack_filter_kernel<kArithmetic>, {correlation::pack_grid(plan), dim3(correlation::kPackThreads)},
+  launch(correlation::pack_filter_kernel<kArithmetic>,
+         {correlation::pack_grid(plan), dim3(correlation::kPackThreads),
+          static_cast<std::size_t>(correlation_pack_bytes(plan))},
          device, plan, filter, static_cast<std::uint32_t*>(blocks));
 }
 

@@ -9,30 +9,8 @@
 
 namespace adjoint::cuda::correlation {
 
-/// What a unit of K holds for one column: its first channel, and where channel 0's tap lies in the filter; -1 for
-/// zeros.
-struct PackedUnit {
-  std::int64_t first;
-  int unit;
-};
-
 /// Units that a thread packs of a step, one of every four rows of its block.
 inline constexpr int kUnitsOfThread = kChunkUnits / 4;
-
-/// Reads those of a step; locate(i) gives the i-th.
-template <class T, int kChannels, class Locate>
-__device__ __forceinline__ void read_units(const CorrelationPlan& plan, const T* filter, const Locate& locate,
-                                           std::int64_t k_stride, T (&values)[kUnitsOfThread][kChannels]) {
-#pragma unroll
-  for (int i = 0; i < kUnitsOfThread; ++i) {
-    const auto [first, unit] = locate(i);
-#pragma unroll
-    for (int c = 0; c < kChannels; ++c) {
-      const int channel = unit * kChannels + c;
-      values[i][c] = first >= 0 && channel < plan.k_channels ? filter[first + channel * k_stride] : from_float<T>(0.0F);
-    }
-  }
-}
 
 template <Arithmetic kArithmetic, class T, int kChannels>
 __device__ __forceinline__ void write_units(const T (&values)[kUnitsOfThread][kChannels], int columns,
@@ -54,7 +32,7 @@ inline constexpr int kPackThreads = 256;
 
 /// Which of the packing's blocks of threads one is: a chunk and column tile, and which part of the tile's columns.
 struct PackBlock {
-  int chunk, column_tile, part, parts;
+  int chunk, column_tile, part;
 };
 
 /// The steps of a class that hold a column of its tile, one after another.
@@ -91,75 +69,132 @@ class StepsOfColumn {
   __device__ __forceinline__ int step() const { return step_; }
 };
 
+/// A part of a tile's columns, and what of the filter they are of: [channel that is summed, of a chunk][channel of the
+/// result, or (row of phases, channel)][tap], in shared memory.
+template <class T>
+class StagedFilter {
+  const CorrelationPlan& plan_;
+  T* const staged_;
+  const int first_column_;  // of the plan's pack_columns
+  const int first_;         // (row of phases, channel) of that column
+
+  /// (row of phases, channel) of a column, counted through the class.
+  __device__ __forceinline__ static int index_of(const CorrelationPlan& plan, const CorrelationWork& work, int column) {
+    const int segment_columns = plan.tile_columns >> (plan.segments - 1);
+    int place = work.tile_in_class * segment_columns + column % segment_columns;
+    return plan.phase_divider.split(place);
+  }
+
+ public:
+  __device__ __forceinline__ StagedFilter(const CorrelationPlan& plan, const CorrelationWork& work, int first_column,
+                                          void* staged)
+      : plan_(plan),
+        staged_(static_cast<T*>(staged)),
+        first_column_(first_column),
+        first_(index_of(plan, work, first_column)) {}
+
+  /// By all threads of the block: reads along memory, several elements under way at once.
+  template <int kChunkChannels>
+  __device__ __forceinline__ void load(const CorrelationWork& work, const T* filter, int chunk) const {
+    constexpr int kAtOnce = 8;
+    const CorrelationFilterSteps steps = correlation_filter_steps(plan_, work.group);
+    const int taps = plan_.kernel_h * plan_.kernel_w, count = kChunkChannels * plan_.pack_channels * taps;
+    const int threads = static_cast<int>(blockDim.x), pitch = correlation_pack_pitch(plan_);
+#pragma unroll 1
+    for (int first = static_cast<int>(threadIdx.x); first < count; first += kAtOnce * threads) {
+      T values[kAtOnce];
+      int places[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        int tap = min(first + i * threads, count - 1), inner = plan_.tap_divider.split(tap), k, of_result;
+        if (plan_.transposed) {
+          of_result = inner;
+          k = plan_.pack_divider.split(of_result);
+        } else {
+          k = inner % kChunkChannels;
+          of_result = inner / kChunkChannels;
+        }
+        places[i] = (k * plan_.pack_channels + of_result) * pitch + tap;
+        int channel = first_ + of_result;
+        const int row = plan_.channel_divider.split(channel);
+        const int summed = chunk * kChunkChannels + k;
+        const bool valid = row < plan_.phases_per_class && summed < plan_.k_channels;
+        values[i] =
+            valid ? filter[steps.base + summed * steps.k_step + channel * steps.n_step + tap] : from_float<T>(0.0F);
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (first + i * threads < count) staged_[places[i]] = values[i];
+      }
+    }
+  }
+
+  /// A column's value for the chunk's k-th channel is at k * step() + tap from here.
+  __device__ __forceinline__ const T* column(const CorrelationWork& work, int column) const {
+    return staged_ + (index_of(plan_, work, column) - first_) * correlation_pack_pitch(plan_);
+  }
+  __device__ __forceinline__ int step() const { return plan_.pack_channels * correlation_pack_pitch(plan_); }
+};
+
 /// Filter blocks in the order of every tile's walk: [unit / 4][column][unit % 4] units, tails after heads where split.
-/// A block of threads packs a chunk of all steps of some columns of a column tile: neighbouring taps, which lie in the
-/// same sectors. A thread reads several steps' units before it writes any: for all that the compiler knows, what it
-/// writes might change what it reads.
+/// A block of threads packs a chunk of all steps of some columns of a column tile, by way of shared memory: columns
+/// need their taps one by one, which memory has side by side.
 template <Arithmetic kArithmetic>
-__device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const void* filter_pointer,
-                                            std::uint32_t* blocks, const PackBlock& block) {
+__device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const void* filter, std::uint32_t* blocks,
+                                            const PackBlock& block) {
   using Traits = ArithmeticTraits<kArithmetic>;
   using T = typename Traits::Element;
-  constexpr int kChannels = Traits::kHalf ? 2 : 1, kStepsAtOnce = 4;
-  const auto* filter = static_cast<const T*>(filter_pointer);
+  constexpr int kChannels = Traits::kHalf ? 2 : 1;  // of a unit
   const int chunk = block.chunk;
   const CorrelationWork work = correlation_work(plan, static_cast<std::int64_t>(block.column_tile) * plan.cluster);
   const CorrelationClass& c = plan.class_list[work.class_index];
-  const CorrelationFilterSteps of_filter = correlation_filter_steps(plan, work.group);
-  const int slots = 4 * plan.tile_columns, threads = static_cast<int>(blockDim.x),
+  const int first_column = block.part * plan.pack_columns;
+  const StagedFilter<T> staged(plan, work, first_column, ptx::dynamic_smem());
+  staged.template load<kChunkUnits * kChannels>(work, static_cast<const T*>(filter), chunk);
+  __syncthreads();
+  const int slots = 4 * plan.pack_columns, threads = static_cast<int>(blockDim.x),
             thread = static_cast<int>(threadIdx.x);
   // Both are powers of two; a division takes longer than the reads.
   const int log2_at_once = 31 - __clz(slots < threads ? slots : threads), at_once = 1 << log2_at_once;
-  const int first_slot = block.part * at_once + (thread & (at_once - 1)), row = thread >> log2_at_once,
-            rows = threads >> log2_at_once;
-  for (int slot = first_slot; slot < slots; slot += block.parts * at_once) {
-    const CorrelationColumn column = correlation_column(plan, work, slot / 4);
-    const std::int64_t pair = of_filter.base + column.channel * of_filter.n_step;
-    StepsOfColumn steps(plan, c, slot / 4, row, rows);
-    for (bool more = true; more;) {
-      T values[kStepsAtOnce][kUnitsOfThread][kChannels];
-      std::uint32_t* to[kStepsAtOnce];
-      int columns[kStepsAtOnce];
+  const int row = thread >> log2_at_once, rows = threads >> log2_at_once;
+  for (int slot = thread & (at_once - 1); slot < slots; slot += at_once) {
+    const int column_place = first_column + slot / 4, lane_unit = slot % 4;
+    const CorrelationColumn column = correlation_column(plan, work, column_place);
+    const T* const from = staged.column(work, column_place);
+    for (StepsOfColumn steps(plan, c, column_place, row, rows); steps.next();) {
+      const CorrelationPass& pass = steps.pass();
+      const int s = steps.step();
+      const CorrelationColumns range = correlation_columns(plan, plan.steps[s]);
+      T values[kUnitsOfThread][kChannels];
 #pragma unroll
-      for (int i = 0; i < kStepsAtOnce; ++i) {
-        to[i] = nullptr;
-        more = more && steps.next();
-        if (!more) continue;
-        const CorrelationPass& pass = steps.pass();
-        const int s = steps.step();
-        const CorrelationColumns range = correlation_columns(plan, plan.steps[s]);
-        columns[i] = range.count;
-        to[i] = blocks + (work.first_half + correlation_block_half(plan, pass, chunk, s)) * (plan.w_block_units / 2) +
-                4 * (slot / 4 - range.first) + slot % 4;
+      for (int i = 0; i < kUnitsOfThread; ++i) {
+        int unit = 4 * i + lane_unit, tap;
         if (plan.gathers) {
-          const auto locate = [&](int quad) {
-            const CorrelationUnit unit = correlation_unit(plan, pass, s, 4 * quad + slot % 4);
-            const int tap = unit.tap < 0 ? -1 : correlation_filter_tap(plan, plan.taps[unit.tap], column);
-            return PackedUnit{tap < 0 ? -1 : pair + tap, unit.channel};
-          };
-          read_units(plan, filter, locate, of_filter.k_step, values[i]);
+          const CorrelationUnit gathered = correlation_unit(plan, pass, s, unit);
+          tap = gathered.tap < 0 ? -1 : correlation_filter_tap(plan, plan.taps[gathered.tap], column);
+          unit = gathered.channel;
         } else {
-          const int tap = correlation_filter_tap(plan, plan.steps[s].tap, column);
-          const auto locate = [&](int quad) {
-            return PackedUnit{tap < 0 ? -1 : pair + tap, chunk * kChunkUnits + slot % 4 + 4 * quad};
-          };
-          read_units(plan, filter, locate, of_filter.k_step, values[i]);
+          tap = correlation_filter_tap(plan, plan.steps[s].tap, column);
+        }
+#pragma unroll
+        for (int j = 0; j < kChannels; ++j) {
+          values[i][j] = tap < 0 ? from_float<T>(0.0F) : from[(unit * kChannels + j) * staged.step() + tap];
         }
       }
-#pragma unroll
-      for (int i = 0; i < kStepsAtOnce; ++i) {
-        if (to[i] != nullptr) write_units<kArithmetic>(values[i], columns[i], to[i]);
-      }
+      write_units<kArithmetic>(values, range.count,
+                               blocks +
+                                   (work.first_half + correlation_block_half(plan, pass, chunk, s)) *
+                                       (plan.w_block_units / 2) +
+                                   4 * (column_place - range.first) + lane_unit);
     }
   }
 }
 
 template <Arithmetic kArithmetic>
-__global__ void pack_filter_kernel(const __grid_constant__ CorrelationPlan plan, const void* filter,
-                                   std::uint32_t* blocks) {
+__global__ void __launch_bounds__(kPackThreads)
+    pack_filter_kernel(const __grid_constant__ CorrelationPlan plan, const void* filter, std::uint32_t* blocks) {
   pack_filter<kArithmetic>(plan, filter, blocks,
-                           {static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.z),
-                            static_cast<int>(gridDim.z)});
+                           {static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.z)});
 }
 
 }  // namespace adjoint::cuda::correlation

@@ -45,10 +45,10 @@ Kernel select_kernel(const CorrelationPlan& plan) {
   return select_rows<kArithmetic, kIndex, false, false>(plan);
 }
 
-/// Of pack_filter_kernel: as many blocks to a column tile as keep all their threads busy.
+/// Of pack_filter_kernel: chunks, column tiles, and parts of their columns.
 inline dim3 pack_grid(const CorrelationPlan& plan) {
   return dim3(static_cast<unsigned>(plan.chunks), static_cast<unsigned>(plan.groups * plan.column_tiles),
-              static_cast<unsigned>((4 * plan.tile_columns + kPackThreads - 1) / kPackThreads));
+              static_cast<unsigned>(plan.tile_columns / plan.pack_columns));
 }
 
 }  // namespace adjoint::cuda::correlation
