@@ -244,15 +244,16 @@ bool takes_boxes(const CorrelationPlan& p) {
   return bank_conflicts(p, p.in_stride_w) <= (p.gathers ? 4 : 2);
 }
 
-/// As many columns a block of threads as leave it within kMostBytes of shared memory, of which a multiprocessor has
-/// room for four blocks' and no launch has to ask.
+/// Blocks of threads pack as many channels as leave work for all multiprocessors, as long as their columns fill a few
+/// sectors of memory, within shared memory of which a multiprocessor has room for several blocks'.
 void set_packing(CorrelationPlan& p) {
-  constexpr std::int32_t kMostColumns = 64, kMostBytes = 48 << 10;
-  const std::int32_t phases = p.out_stride_w / p.segments;  // of a segment
-  p.pack_columns = std::min(p.tile_columns / p.segments, kMostColumns);
-  for (;; p.pack_columns /= 2) {
-    p.pack_channels = (p.pack_columns - 1 + phases - 1) / phases + 1;
-    if (p.pack_columns == 1 || correlation_pack_bytes(p) <= kMostBytes) break;
+  constexpr std::int32_t kMostChannels = 64, kMostBytes = 36 << 10, kFewestColumns = 8;
+  constexpr double kBlocksWanted = 4 * kMultiprocessors;
+  for (p.pack_channels = kMostChannels; p.pack_channels > 1; p.pack_channels /= 2) {
+    const double blocks =
+        std::ceil(static_cast<double>(correlation_padded_channels(p)) / p.pack_channels) * p.chunks * p.groups;
+    const bool narrow = p.pack_channels * correlation_segment_phases(p) <= kFewestColumns;
+    if (correlation_pack_bytes(p) <= kMostBytes && (blocks >= kBlocksWanted || narrow)) return;
   }
 }
 

@@ -156,9 +156,7 @@ struct CorrelationPlan {
   Divider cluster_divider, column_tile_divider, group_divider, tile_w_divider, tile_h_divider;
   Divider class_divider, phase_divider, channel_divider;  // by tiles_per_class, a segment's phases, n_channels
   Divider row_divider, col_divider;                       // by rows, cols
-  // What packs the filter does so for so many of a tile's columns at a time, and reads all taps of the channels, or of
-  // (row of phases, channel), that they are of: at most so many.
-  std::int32_t pack_columns, pack_channels;
+  std::int32_t pack_channels;         // (row of phases, channel)s that a block of threads packs of the filter
   Divider tap_divider, pack_divider;  // by taps, pack_channels
   CorrelationClass class_list[kMaxClasses];
   CorrelationPass passes[kMaxPasses];
@@ -209,6 +207,13 @@ struct CorrelationPlan {
   ADJOINT_HD std::int64_t filter_units() const { return halves_per_group * groups * (w_block_units / 2); }
 };
 
+/// Where the filter blocks of a tile of columns begin, in halves.
+ADJOINT_HD inline std::int64_t correlation_first_half(const CorrelationPlan& p, std::int32_t group,
+                                                      const CorrelationClass& c, std::int32_t tile_in_class) {
+  return group * p.halves_per_group +
+         (static_cast<std::int64_t>(c.first_half) * p.tiles_per_class + tile_in_class * c.halves) * p.chunks;
+}
+
 /// One unit of a block's walk: where its positions and columns begin.
 struct CorrelationWork {
   std::int64_t n;     // first image
@@ -231,9 +236,7 @@ ADJOINT_HD inline CorrelationWork correlation_work(const CorrelationPlan& p, std
   work.tile_in_class = column_tile;
   work.class_index = p.class_divider.split(work.tile_in_class);
   const CorrelationClass& c = p.class_list[work.class_index];
-  work.first_half =
-      work.group * p.halves_per_group +
-      (static_cast<std::int64_t>(c.first_half) * p.tiles_per_class + work.tile_in_class * c.halves) * p.chunks;
+  work.first_half = correlation_first_half(p, work.group, c, work.tile_in_class);
   return work;
 }
 
@@ -312,6 +315,17 @@ ADJOINT_HD inline std::int32_t correlation_filter_tap(const CorrelationPlan& p, 
   const std::int32_t kh = correlation_tap(tap.h, column.phase_h, p.out_stride_h, p.padding_h, p.dilation_h, p.kernel_h);
   const std::int32_t kw = correlation_tap(tap.w, column.phase_w, p.out_stride_w, p.padding_w, p.dilation_w, p.kernel_w);
   return kh < 0 || kw < 0 ? -1 : kh * p.kernel_w + kw;
+}
+
+/// Phases along a row whose columns follow each other in a half of a tile's columns, or in all of them.
+ADJOINT_HD inline std::int32_t correlation_segment_phases(const CorrelationPlan& p) {
+  return p.out_stride_w / p.segments;
+}
+
+/// (Row of phases, channel)s of a class, those that fill its last tile included.
+ADJOINT_HD inline std::int32_t correlation_padded_channels(const CorrelationPlan& p) {
+  const std::int32_t phases = correlation_segment_phases(p);
+  return (p.tiles_per_class * (p.tile_columns / p.segments) + phases - 1) / phases;
 }
 
 /// Elements in which packing the filter keeps a channel's taps: odd, so that neighbouring channels meet all banks.

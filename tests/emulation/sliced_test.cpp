@@ -93,7 +93,8 @@ TYPED_TEST(SlicedEmulation, GeometriesAreExact) {
                          .kernel = {3, 4},
                          .stride = {stride, stride},
                          .padding = {1, 1}};
-        taken += this->compute_both(c, ++seed, activation_cases()[seed % 2].activation);
+        ++seed;
+        taken += this->compute_both(c, seed, activation_cases()[seed % 2].activation);
       }
     }
   }

@@ -15,14 +15,14 @@ namespace adjoint::cuda::blocked {
 /// Chunks that a thread copies a position of.
 inline constexpr int kChunksOfThread = 2;
 
-/// Blocks of threads: as long as the filter has some, every 2^log2_period-th is the filter's, (chunk, column tile,
+/// Blocks of threads: as long as the filter has some, every 2^log2_period-th is the filter's, (group, chunk,
 /// part), and the others are the input's, (kPackThreads positions of the copy's planes, kChunksOfThread chunks of a
 /// group). So the filter's latencies fall into the input's copies, and come early. Indices are taken apart without
 /// divisions, which would be most of the work.
 struct PackGrid {
   int filter, log2_period;
   std::int64_t blocks;
-  Divider filter_parts, filter_chunks;                 // parts of a column tile, chunks of the filter
+  Divider filter_parts, filter_chunks;                 // parts of a group's channels, chunks of the filter
   Divider chunk_sets, group_sets;                      // sets of chunks, of all groups and of one
   Divider image_positions, width, stride_h, stride_w;  // of the copy's planes together
 };
@@ -79,8 +79,8 @@ __global__ void __launch_bounds__(correlation::kPackThreads)
   int part = index >> grid.log2_period;
   if (part < grid.filter && index == part << grid.log2_period) {
     int chunk = grid.filter_parts.split(part);
-    const int column_tile = grid.filter_chunks.split(chunk);
-    correlation::pack_filter<kArithmetic>(p, filter, filter_blocks, {chunk, column_tile, part});
+    const int group = grid.filter_chunks.split(chunk);
+    correlation::pack_filter<kArithmetic>(p, filter, filter_blocks, {chunk, group, part});
     return;
   }
   int set = index - min(part + 1, grid.filter);

@@ -5,187 +5,171 @@
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
 
 #include <cstdint>
-#include <cstring>
 
 namespace adjoint::cuda::correlation {
 
-/// Units that a thread packs of a step, one of every four rows of its block.
-inline constexpr int kUnitsOfThread = kChunkUnits / 4;
-
-template <Arithmetic kArithmetic, class T, int kChannels>
-__device__ __forceinline__ void write_units(const T (&values)[kUnitsOfThread][kChannels], int columns,
-                                            std::uint32_t* to) {
-  using Traits = ArithmeticTraits<kArithmetic>;
-#pragma unroll
-  for (int i = 0; i < kUnitsOfThread; ++i, to += 4 * columns) {
-    if constexpr (Traits::kHalf) {
-      memcpy(to, values[i], sizeof(*to));
-    } else if constexpr (Traits::kSplit) {
-      split_tf32(values[i][0], to[0], to[kChunkUnits * columns]);
-    } else {
-      *to = ptx::round_to_tf32(values[i][0]);
-    }
-  }
-}
-
 inline constexpr int kPackThreads = 256;
 
-/// Which of the packing's blocks of threads one is: a chunk and column tile, and which part of the tile's columns.
+/// Which of the packing's blocks of threads one is: a chunk of a group, and which of its (row of phases, channel)s.
 struct PackBlock {
-  int chunk, column_tile, part;
+  int chunk, group, part;
 };
 
-/// The steps of a class that hold a column of its tile, one after another.
-class StepsOfColumn {
-  const CorrelationPlan& plan_;
-  const int column_, end_pass_, by_;
-  const int first_;  // of a pass's steps
-  int pass_, step_;
-
- public:
-  /// Every by-th step of a pass, from the first-th on.
-  __device__ __forceinline__ StepsOfColumn(const CorrelationPlan& plan, const CorrelationClass& c, int column,
-                                           int first, int by)
-      : plan_(plan), column_(column), end_pass_(c.first_pass + c.passes), by_(by), first_(first), pass_(c.first_pass) {
-    if (pass_ < end_pass_) step_ = plan_.passes[pass_].first_step + first_ - by_;
-  }
-
-  /// To the next; false where there is none.
-  __device__ __forceinline__ bool next() {
-    while (pass_ < end_pass_) {
-      step_ += by_;
-      if (step_ >= plan_.passes[pass_].end_step) {
-        ++pass_;
-        if (pass_ < end_pass_) step_ = plan_.passes[pass_].first_step + first_ - by_;
-        continue;
-      }
-      const CorrelationColumns range = correlation_columns(plan_, plan_.steps[step_]);
-      if (column_ >= range.first && column_ < range.first + range.count) return true;
-    }
-    return false;
-  }
-
-  __device__ __forceinline__ const CorrelationPass& pass() const { return plan_.passes[pass_]; }
-  __device__ __forceinline__ int step() const { return step_; }
-};
-
-/// A part of a tile's columns, and what of the filter they are of: [channel that is summed, of a chunk][channel of the
-/// result, or (row of phases, channel)][tap], in shared memory.
-template <class T>
+/// What a block needs of the filter, in shared memory: [channel that is summed, of a chunk][(row of phases, channel)]
+/// [tap]. It lies in memory with taps side by side, which columns need one by one.
+template <class T, int kChunkChannels>
 class StagedFilter {
   const CorrelationPlan& plan_;
   T* const staged_;
-  const int first_column_;  // of the plan's pack_columns
-  const int first_;         // (row of phases, channel) of that column
-
-  /// (row of phases, channel) of a column, counted through the class.
-  __device__ __forceinline__ static int index_of(const CorrelationPlan& plan, const CorrelationWork& work, int column) {
-    const int segment_columns = plan.tile_columns >> (plan.segments - 1);
-    int place = work.tile_in_class * segment_columns + column % segment_columns;
-    return plan.phase_divider.split(place);
-  }
+  const int pitch_;
 
  public:
-  __device__ __forceinline__ StagedFilter(const CorrelationPlan& plan, const CorrelationWork& work, int first_column,
-                                          void* staged)
-      : plan_(plan),
-        staged_(static_cast<T*>(staged)),
-        first_column_(first_column),
-        first_(index_of(plan, work, first_column)) {}
+  __device__ __forceinline__ StagedFilter(const CorrelationPlan& plan, void* staged)
+      : plan_(plan), staged_(static_cast<T*>(staged)), pitch_(correlation_pack_pitch(plan)) {}
 
-  /// By all threads of the block: reads along memory, several elements under way at once.
-  template <int kChunkChannels>
-  __device__ __forceinline__ void load(const CorrelationWork& work, const T* filter, int chunk) const {
+  /// The value at a tap of the block's i-th (row of phases, channel), for the chunk's k-th channel.
+  __device__ __forceinline__ T* at(int k, int i, int tap) const {
+    return staged_ + (k * plan_.pack_channels + i) * pitch_ + tap;
+  }
+
+  /// By all threads of the block, in the order of memory; several elements are under way at once. first: the block's
+  /// first (row of phases, channel).
+  __device__ __forceinline__ void load(const T* filter, const PackBlock& block, int first) const {
     constexpr int kAtOnce = 8;
-    const CorrelationFilterSteps steps = correlation_filter_steps(plan_, work.group);
-    const int taps = plan_.kernel_h * plan_.kernel_w, count = kChunkChannels * plan_.pack_channels * taps;
-    const int threads = static_cast<int>(blockDim.x), pitch = correlation_pack_pitch(plan_);
+    const CorrelationFilterSteps steps = correlation_filter_steps(plan_, block.group);
+    const int taps = static_cast<int>(plan_.tap_divider.divisor()), channels = plan_.pack_channels;
+    const int count = kChunkChannels * channels * taps, threads = static_cast<int>(blockDim.x);
+    const int first_summed = block.chunk * kChunkChannels;
+    const T* const from = filter + steps.base + first_summed * steps.k_step;
+    // Of conv a result's channels lie together, of conv_transpose a channel's results.
+    const int inner_count = plan_.transposed ? channels : kChunkChannels;
+    const Divider& inner_divider = plan_.pack_divider;
+    int tap = static_cast<int>(threadIdx.x), inner = plan_.tap_divider.split(tap), outer;
+    if (plan_.transposed) {
+      outer = inner_divider.split(inner);
+    } else {
+      outer = inner / kChunkChannels;
+      inner %= kChunkChannels;
+    }
+    // From an element of a thread to its next: a division each would be most of the work.
+    int tap_step = threads, inner_step = plan_.tap_divider.split(tap_step), outer_step;
+    if (plan_.transposed) {
+      outer_step = inner_divider.split(inner_step);
+    } else {
+      outer_step = inner_step / kChunkChannels;
+      inner_step %= kChunkChannels;
+    }
 #pragma unroll 1
-    for (int first = static_cast<int>(threadIdx.x); first < count; first += kAtOnce * threads) {
+    for (int done = static_cast<int>(threadIdx.x); done < count; done += kAtOnce * threads) {
       T values[kAtOnce];
-      int places[kAtOnce];
+      T* to[kAtOnce];
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        int tap = min(first + i * threads, count - 1), inner = plan_.tap_divider.split(tap), k, of_result;
-        if (plan_.transposed) {
-          of_result = inner;
-          k = plan_.pack_divider.split(of_result);
-        } else {
-          k = inner % kChunkChannels;
-          of_result = inner / kChunkChannels;
+      for (int j = 0; j < kAtOnce; ++j) {
+        const int k = plan_.transposed ? outer : inner, i = plan_.transposed ? inner : outer;
+        int channel = first + i, row = 0;
+        if (plan_.phases_per_class > 1) row = plan_.channel_divider.split(channel);
+        const bool valid = done + j * threads < count && channel < plan_.n_channels && row < plan_.phases_per_class &&
+                           first_summed + k < plan_.k_channels;
+        values[j] = valid ? from[k * steps.k_step + channel * steps.n_step + tap] : from_float<T>(0.0F);
+        to[j] = done + j * threads < count ? at(k, i, tap) : nullptr;
+        tap += tap_step;
+        inner += inner_step;
+        outer += outer_step;
+        if (tap >= taps) {
+          tap -= taps;
+          ++inner;
         }
-        places[i] = (k * plan_.pack_channels + of_result) * pitch + tap;
-        int channel = first_ + of_result;
-        const int row = plan_.channel_divider.split(channel);
-        const int summed = chunk * kChunkChannels + k;
-        const bool valid = row < plan_.phases_per_class && summed < plan_.k_channels;
-        values[i] =
-            valid ? filter[steps.base + summed * steps.k_step + channel * steps.n_step + tap] : from_float<T>(0.0F);
+        if (inner >= inner_count) {
+          inner -= inner_count;
+          ++outer;
+        }
       }
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        if (first + i * threads < count) staged_[places[i]] = values[i];
+      for (int j = 0; j < kAtOnce; ++j) {
+        if (to[j] != nullptr) *to[j] = values[j];
       }
     }
   }
-
-  /// A column's value for the chunk's k-th channel is at k * step() + tap from here.
-  __device__ __forceinline__ const T* column(const CorrelationWork& work, int column) const {
-    return staged_ + (index_of(plan_, work, column) - first_) * correlation_pack_pitch(plan_);
-  }
-  __device__ __forceinline__ int step() const { return plan_.pack_channels * correlation_pack_pitch(plan_); }
 };
 
+/// Four units of a column, in the filter block at `to`: where float32 is split their tails after all heads.
+template <Arithmetic kArithmetic, class T, int kElements>
+__device__ __forceinline__ void write_units(const T (&values)[kElements], int block_columns, uint4* to) {
+  uint4 units, tails;
+  pack_vector<ArithmeticTraits<kArithmetic>::kSplit>(values, units, tails);
+  *to = units;
+  if constexpr (ArithmeticTraits<kArithmetic>::kSplit) to[kChunkUnits / 4 * block_columns] = tails;
+}
+
 /// Filter blocks in the order of every tile's walk: [unit / 4][column][unit % 4] units, tails after heads where split.
-/// A block of threads packs a chunk of all steps of some columns of a column tile, by way of shared memory: columns
-/// need their taps one by one, which memory has side by side.
+/// A block of threads packs, for all phases and taps, a chunk of some channels: a thread four units of a column.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const void* filter, std::uint32_t* blocks,
                                             const PackBlock& block) {
   using Traits = ArithmeticTraits<kArithmetic>;
   using T = typename Traits::Element;
-  constexpr int kChannels = Traits::kHalf ? 2 : 1;  // of a unit
-  const int chunk = block.chunk;
-  const CorrelationWork work = correlation_work(plan, static_cast<std::int64_t>(block.column_tile) * plan.cluster);
-  const CorrelationClass& c = plan.class_list[work.class_index];
-  const int first_column = block.part * plan.pack_columns;
-  const StagedFilter<T> staged(plan, work, first_column, ptx::dynamic_smem());
-  staged.template load<kChunkUnits * kChannels>(work, static_cast<const T*>(filter), chunk);
+  constexpr int kChannels = Traits::kHalf ? 2 : 1, kQuads = kChunkUnits / 4;  // of a unit, of a chunk
+  const StagedFilter<T, kChunkUnits * kChannels> staged(plan, ptx::dynamic_smem());
+  const int first = block.part * plan.pack_channels;  // (row of phases, channel)
+  staged.load(static_cast<const T*>(filter), block, first);
   __syncthreads();
-  const int slots = 4 * plan.pack_columns, threads = static_cast<int>(blockDim.x),
-            thread = static_cast<int>(threadIdx.x);
-  // Both are powers of two; a division takes longer than the reads.
-  const int log2_at_once = 31 - __clz(slots < threads ? slots : threads), at_once = 1 << log2_at_once;
-  const int row = thread >> log2_at_once, rows = threads >> log2_at_once;
-  for (int slot = thread & (at_once - 1); slot < slots; slot += at_once) {
-    const int column_place = first_column + slot / 4, lane_unit = slot % 4;
-    const CorrelationColumn column = correlation_column(plan, work, column_place);
-    const T* const from = staged.column(work, column_place);
-    for (StepsOfColumn steps(plan, c, column_place, row, rows); steps.next();) {
-      const CorrelationPass& pass = steps.pass();
-      const int s = steps.step();
-      const CorrelationColumns range = correlation_columns(plan, plan.steps[s]);
-      T values[kUnitsOfThread][kChannels];
+  const int phases = correlation_segment_phases(plan), log2_segments = plan.segments - 1;
+  const int columns = plan.pack_channels * phases, slots = kQuads * columns;
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  // Where there are fewer slots than threads, every rows-th step is a thread's.
+  const int rows = max(threads / slots, 1), row = thread / slots;
+  const int segment_columns = plan.tile_columns >> log2_segments, log2_segment_columns = 31 - __clz(segment_columns);
+  if (row >= rows) return;
+#pragma unroll 1
+  for (int slot = thread - row * slots; slot < slots; slot += threads) {
+    const int quad = slot / columns, place = first * phases + slot - quad * columns;  // in a segment of the class
+    const int tile = place >> log2_segment_columns;
+    if (tile >= plan.tiles_per_class) continue;
+    CorrelationColumn column;
+    column.phase_w = place;
+    column.channel = plan.phase_divider.split(column.phase_w);
+    const int i = column.channel - first, phase = column.phase_w;
+    const int phase_row = plan.channel_divider.split(column.channel);
+#pragma unroll 1
+    for (int class_index = 0; class_index < plan.classes; ++class_index) {
+      const CorrelationClass& c = plan.class_list[class_index];
+      column.phase_h = class_index * plan.phases_per_class + phase_row;
+      column.valid = phase_row < plan.phases_per_class && column.phase_h < plan.out_stride_h;
+      const std::int64_t first_half = correlation_first_half(plan, block.group, c, tile);
+#pragma unroll 1
+      for (int segment = 0; segment < plan.segments; ++segment) {
+        const int place_in_tile = (segment << log2_segment_columns) + (place & (segment_columns - 1));
+        column.phase_w = phase + segment * (plan.out_stride_w >> log2_segments);
+#pragma unroll 1
+        for (int p = c.first_pass; p < c.first_pass + c.passes; ++p) {
+          const CorrelationPass& pass = plan.passes[p];
+#pragma unroll 1
+          for (int s = pass.first_step + row; s < pass.end_step; s += rows) {
+            const CorrelationColumns range = correlation_columns(plan, plan.steps[s]);
+            const int place_in_block = place_in_tile - range.first;
+            if (place_in_block < 0 || place_in_block >= range.count) continue;
+            T values[4 * kChannels];
+            int tap = plan.gathers ? -1 : correlation_filter_tap(plan, plan.steps[s].tap, column);
 #pragma unroll
-      for (int i = 0; i < kUnitsOfThread; ++i) {
-        int unit = 4 * i + lane_unit, tap;
-        if (plan.gathers) {
-          const CorrelationUnit gathered = correlation_unit(plan, pass, s, unit);
-          tap = gathered.tap < 0 ? -1 : correlation_filter_tap(plan, plan.taps[gathered.tap], column);
-          unit = gathered.channel;
-        } else {
-          tap = correlation_filter_tap(plan, plan.steps[s].tap, column);
-        }
+            for (int j = 0; j < 4; ++j) {
+              int unit = 4 * quad + j;
+              if (plan.gathers) {
+                const CorrelationUnit gathered = correlation_unit(plan, pass, s, unit);
+                unit = gathered.channel;
+                tap = gathered.tap < 0 ? -1 : correlation_filter_tap(plan, plan.taps[gathered.tap], column);
+              }
 #pragma unroll
-        for (int j = 0; j < kChannels; ++j) {
-          values[i][j] = tap < 0 ? from_float<T>(0.0F) : from[(unit * kChannels + j) * staged.step() + tap];
+              for (int k = 0; k < kChannels; ++k) {
+                values[j * kChannels + k] = tap < 0 ? from_float<T>(0.0F) : *staged.at(unit * kChannels + k, i, tap);
+              }
+            }
+            const std::int64_t half = first_half + correlation_block_half(plan, pass, block.chunk, s);
+            write_units<kArithmetic>(values, range.count,
+                                     reinterpret_cast<uint4*>(blocks + half * (plan.w_block_units / 2)) +
+                                         quad * range.count + place_in_block);
+          }
         }
       }
-      write_units<kArithmetic>(values, range.count,
-                               blocks +
-                                   (work.first_half + correlation_block_half(plan, pass, chunk, s)) *
-                                       (plan.w_block_units / 2) +
-                                   4 * (column_place - range.first) + lane_unit);
     }
   }
 }

@@ -1,6 +1,7 @@
 // From a plan's tile to a compiled kernel.
 #pragma once
 
+#include <adjoint/ops/conv/ceil_div.h>
 #include <adjoint/ops/conv/cuda/correlation_kernel.cuh>
 #include <adjoint/ops/conv/cuda/correlation_pack.cuh>
 
@@ -45,10 +46,10 @@ Kernel select_kernel(const CorrelationPlan& plan) {
   return select_rows<kArithmetic, kIndex, false, false>(plan);
 }
 
-/// Of pack_filter_kernel: chunks, column tiles, and parts of their columns.
+/// Of pack_filter_kernel: chunks, groups, and parts of their channels.
 inline dim3 pack_grid(const CorrelationPlan& plan) {
-  return dim3(static_cast<unsigned>(plan.chunks), static_cast<unsigned>(plan.groups * plan.column_tiles),
-              static_cast<unsigned>(plan.tile_columns / plan.pack_columns));
+  return dim3(static_cast<unsigned>(plan.chunks), static_cast<unsigned>(plan.groups),
+              static_cast<unsigned>(ceil_div(correlation_padded_channels(plan), plan.pack_channels)));
 }
 
 }  // namespace adjoint::cuda::correlation
