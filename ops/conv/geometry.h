@@ -10,6 +10,7 @@
 #include <adjoint/core/dtype.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace adjoint {
@@ -44,6 +45,19 @@ struct ConvGeometry {
 
   friend constexpr bool operator==(const ConvGeometry&, const ConvGeometry&) = default;
 };
+
+/// Where one feature position meets every image position by a tap of its own, as in the layer that opens a GAN's
+/// generator, the same problem with taps for image channels: a product of matrices, in the same memory. Else `g`. The
+/// image's bias has no such form.
+constexpr ConvGeometry taps_as_channels(ConvGeometry g) {
+  if (g.feature != Extent2{1, 1} || g.image != g.kernel || g.padding != Extent2{0, 0}) return g;
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    if (g.kernel[axis] > 1 && g.dilation[axis] > 1) return g;
+  }
+  g.image_channels *= g.taps();
+  g.image = g.kernel = g.stride = g.dilation = {1, 1};
+  return g;
+}
 
 /// The image position that tap k of feature position o touches; it may lie outside the image.
 ADJOINT_HD constexpr std::int64_t image_position(std::int64_t o, std::int64_t k, std::int64_t stride,

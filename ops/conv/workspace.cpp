@@ -3,6 +3,8 @@
 #include <adjoint/core/check.h>
 #include <adjoint/ops/conv/trio.h>
 
+#include <algorithm>
+
 #ifdef ADJOINT_WITH_CUDA
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/core/precision.h>
@@ -17,9 +19,9 @@ ConvWorkspace conv_workspace(const ConvGeometry& geometry, DType dtype, Device d
   if (device.is_cpu()) return {};
 #ifdef ADJOINT_WITH_CUDA
   cuda::check_device("conv_workspace", device);
-  const auto bytes = [&](cuda::ConvRole role) -> std::int64_t {
+  const auto bytes_of = [&](cuda::ConvRole role, const ConvGeometry& as) -> std::int64_t {
     const cuda::ConvProblem problem{.role = role,
-                                    .geometry = geometry,
+                                    .geometry = as,
                                     .dtype = dtype,
                                     .precision = float32_precision(),
                                     .device = device.index,
@@ -29,6 +31,10 @@ ConvWorkspace conv_workspace(const ConvGeometry& geometry, DType dtype, Device d
                                     .out = nullptr};
     const cuda::ConvKernel& kernel = cuda::select_conv_kernel(problem);
     return kernel.workspace_bytes == nullptr ? 0 : static_cast<std::int64_t>(kernel.workspace_bytes(problem));
+  };
+  // With a bias or without.
+  const auto bytes = [&](cuda::ConvRole role) {
+    return std::max(bytes_of(role, geometry), bytes_of(role, taps_as_channels(geometry)));
   };
   return {bytes(cuda::ConvRole::kFeature), bytes(cuda::ConvRole::kImage), bytes(cuda::ConvRole::kFilter)};
 #else

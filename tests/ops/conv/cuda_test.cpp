@@ -1,10 +1,15 @@
 // CPU against CUDA over the whole case table, gradients on the GPU, and the same bits from run to run.
 
 #include <adjoint/core/gradcheck.h>
+#include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/support/conv_trio.h>
 #include <adjoint/tests/support/values.h>
 
 #include <gtest/gtest.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
 
 namespace adjoint::testing {
 namespace {
@@ -55,6 +60,30 @@ TEST_P(ConvCuda, IntegersEqualTheCpus) { for_each_case(expect_cpus_integers); }
 TEST_P(ConvCuda, RealsAgreeAndRepeatTheirBits) { for_each_case(expect_near_and_repeatable_on_reals); }
 
 INSTANTIATE_TEST_SUITE_P(Shards, ConvCuda, ::testing::Range(std::size_t{0}, kShards));
+
+// Whose taps become channels where there is no bias.
+TEST(ConvCudaOpeningLayer, EqualsTheCpus) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  const ConvProblem p = integer_problem(geometry(
+      ConvCase{.batch = 5, .in_channels = 24, .out_channels = 14, .groups = 2, .input = {1, 1}, .kernel = {4, 3}}));
+  const auto on = [&](const TensorOptions& options) {
+    return std::vector<Tensor>{
+        conv_transpose(p.feature_tensor(options), p.filter_tensor(options), {}, p.geometry),
+        conv_transpose(p.feature_tensor(options), p.filter_tensor(options), p.image_bias_tensor(options), p.geometry),
+        conv(p.image_tensor(options), p.filter_tensor(options), {}, p.geometry),
+        conv(p.image_tensor(options), p.filter_tensor(options), p.feature_bias_tensor(options), p.geometry),
+        conv_weight(p.image_tensor(options), p.feature_tensor(options), p.geometry)};
+  };
+  const std::vector<Tensor> cpu = on({.dtype = kFloat64});
+  for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
+    SCOPED_TRACE(to_string(dtype));
+    const std::vector<Tensor> cuda = on({.dtype = dtype, .device = kCUDA});
+    for (std::size_t i = 0; i < cpu.size(); ++i) {
+      EXPECT_EQ(cuda[i].shape(), cpu[i].shape());
+      expect_values(std::to_string(i), cuda[i], cpu[i].to_vector<double>());
+    }
+  }
+}
 
 // The gradient rules are the CPU's; a few geometries show that they run on the GPU.
 TEST(ConvGradientCuda, FirstAndSecondOrder) {

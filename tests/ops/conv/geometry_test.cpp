@@ -18,6 +18,29 @@ static_assert(phase_taps(0, 4, 2, 1).taps == 2 && phase_taps(1, 4, 2, 1).first_t
 static_assert(phase_taps(1, 3, 4, 2).taps == 0, "gcd(4, 2) does not divide 1");
 static_assert(image_position(3, 2, 2, 1, 3) == 11);
 
+constexpr ConvGeometry opening_layer() {
+  ConvGeometry g;
+  g.batch = 3;
+  g.feature_channels = 10;
+  g.image_channels = 6;
+  g.groups = 2;
+  g.image = g.kernel = {4, 2};
+  g.stride = {2, 1};
+  return g;
+}
+static_assert(taps_as_channels(opening_layer()).image_channels == 48);
+static_assert(taps_as_channels(opening_layer()).image_numel() == opening_layer().image_numel());
+static_assert(taps_as_channels(opening_layer()).filter_numel() == opening_layer().filter_numel());
+static_assert(taps_as_channels(opening_layer()).kernel == Extent2{1, 1});
+constexpr bool keeps_its_taps(std::size_t axis, std::int64_t feature, std::int64_t padding, std::int64_t dilation) {
+  ConvGeometry g = opening_layer();
+  g.feature[axis] = feature;
+  g.padding[axis] = padding;
+  g.dilation[axis] = dilation;
+  return taps_as_channels(g) == g;
+}
+static_assert(keeps_its_taps(0, 2, 0, 1) && keeps_its_taps(1, 1, 1, 1) && keeps_its_taps(0, 1, 0, 2));
+
 using Meetings = std::set<std::pair<std::int64_t, std::int64_t>>;
 
 // (o, k) that touch image position i, o unbounded: what the definition says, within the kernel.
