@@ -270,7 +270,7 @@ void set_dividers(CorrelationPlan& p) {
   p.row_divider = divider(p.rows);
   p.col_divider = divider(p.cols);
   p.tap_divider = divider(p.kernel_h * p.kernel_w);
-  p.pack_divider = divider(p.pack_channels);
+  p.run_divider = divider(correlation_pack_layout(p).run);
 }
 
 bool supported(const ConvGeometry& g) {

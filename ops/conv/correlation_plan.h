@@ -156,8 +156,8 @@ struct CorrelationPlan {
   Divider cluster_divider, column_tile_divider, group_divider, tile_w_divider, tile_h_divider;
   Divider class_divider, phase_divider, channel_divider;  // by tiles_per_class, a segment's phases, n_channels
   Divider row_divider, col_divider;                       // by rows, cols
-  std::int32_t pack_channels;         // (row of phases, channel)s that a block of threads packs of the filter
-  Divider tap_divider, pack_divider;  // by taps, pack_channels
+  std::int32_t pack_channels;                             // of the result, that a block of threads packs the filter of
+  Divider tap_divider, run_divider;                       // by taps, correlation_pack_run()
   CorrelationClass class_list[kMaxClasses];
   CorrelationPass passes[kMaxPasses];
   CorrelationStep steps[kMaxSteps];
@@ -322,18 +322,31 @@ ADJOINT_HD inline std::int32_t correlation_segment_phases(const CorrelationPlan&
   return p.out_stride_w / p.segments;
 }
 
-/// (Row of phases, channel)s of a class, those that fill its last tile included.
+/// Channels of the result that packing the filter counts: those of zeros that fill the last tile included.
 ADJOINT_HD inline std::int32_t correlation_padded_channels(const CorrelationPlan& p) {
   const std::int32_t phases = correlation_segment_phases(p);
-  return (p.tiles_per_class * (p.tile_columns / p.segments) + phases - 1) / phases;
+  const std::int32_t columns = p.tiles_per_class * (p.tile_columns / p.segments);
+  return (columns + phases - 1) / phases - (p.phases_per_class - 1) * p.n_channels;
 }
 
-/// Elements in which packing the filter keeps a channel's taps: odd, so that neighbouring channels meet all banks.
-ADJOINT_HD inline std::int32_t correlation_pack_pitch(const CorrelationPlan& p) { return p.kernel_h * p.kernel_w | 1; }
+/// How packing keeps a part of the filter, by runs that lie together in memory: of conv_transpose a summed channel's,
+/// of conv a result's. All taps of a pair of channels follow each other, `pitch` elements from those of the next: odd,
+/// so that reads of neighbouring channels meet all banks.
+struct CorrelationPackLayout {
+  std::int32_t runs, run;         // their number, and the elements of one
+  std::int32_t pitch, run_pitch;  // elements from a pair to the next, from a run to the next
+};
 
-/// Bytes of shared memory that packing takes a block: for all channels of a chunk.
+ADJOINT_HD inline CorrelationPackLayout correlation_pack_layout(const CorrelationPlan& p) {
+  const std::int32_t taps = p.kernel_h * p.kernel_w, pitch = taps | 1, summed = kChunkUnits * p.unit_channels;
+  if (p.transposed) return {summed, p.pack_channels * taps, pitch, p.pack_channels * pitch};
+  return {p.pack_channels, summed * taps, pitch, summed * pitch + 1};
+}
+
+/// Bytes of shared memory that packing takes a block.
 ADJOINT_HD inline std::int32_t correlation_pack_bytes(const CorrelationPlan& p) {
-  return 4 * kChunkUnits * p.pack_channels * correlation_pack_pitch(p);  // a unit has 32 bits
+  const CorrelationPackLayout layout = correlation_pack_layout(p);
+  return layout.runs * layout.run_pitch * 4 / p.unit_channels;
 }
 
 /// Elements from the filter's first one to channel k and result n of a group, at tap 0: base + k * k_step + n * n_step.

@@ -10,84 +10,83 @@ namespace adjoint::cuda::correlation {
 
 inline constexpr int kPackThreads = 256;
 
-/// Which of the packing's blocks of threads one is: a chunk of a group, and which of its (row of phases, channel)s.
+/// Which of the packing's blocks of threads one is: a chunk of a group, and which of the result's channels.
 struct PackBlock {
   int chunk, group, part;
 };
 
-/// What a block needs of the filter, in shared memory: [channel that is summed, of a chunk][(row of phases, channel)]
-/// [tap]. It lies in memory with taps side by side, which columns need one by one.
+/// What a block needs of the filter, in shared memory (CorrelationPackLayout); zeros where there are no channels.
+/// Memory has taps side by side, which columns need one by one.
 template <class T, int kChunkChannels>
 class StagedFilter {
   const CorrelationPlan& plan_;
+  const CorrelationPackLayout layout_;
   T* const staged_;
-  const int pitch_;
+
+  template <int kVector>
+  struct alignas(kVector * sizeof(T)) Elements {
+    T values[kVector];
+  };
+
+  /// Runs of `length` elements, of which `valid` are the filter's, `step` apart from `from` on.
+  template <int kVector>
+  __device__ __forceinline__ void load_runs(const T* from, std::int64_t step, int runs, int valid) const {
+    constexpr int kAtOnce = 16 / kVector;  // under way of a thread
+    const int count = layout_.runs * layout_.run, threads = kVector * static_cast<int>(blockDim.x);
+    const int gap = layout_.pitch - static_cast<int>(plan_.tap_divider.divisor());
+#pragma unroll 1
+    for (int first = kVector * static_cast<int>(threadIdx.x); first < count; first += kAtOnce * threads) {
+      Elements<kVector> elements[kAtOnce];
+      int places[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        int element = first + i * threads;
+        const bool inside = element < count;
+        const int run = plan_.run_divider.split(element);
+        places[i] = inside ? run * layout_.run_pitch + element : -1;
+        if (inside && gap != 0) places[i] += static_cast<int>(plan_.tap_divider.divide(element)) * gap;
+#pragma unroll
+        for (int j = 0; j < kVector; ++j) elements[i].values[j] = from_float<T>(0.0F);
+        if (inside && run < runs && element < valid) {
+          elements[i] = *reinterpret_cast<const Elements<kVector>*>(from + run * step + element);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (places[i] < 0) continue;
+#pragma unroll
+        for (int j = 0; j < kVector; ++j) staged_[places[i] + j] = elements[i].values[j];
+      }
+    }
+  }
 
  public:
   __device__ __forceinline__ StagedFilter(const CorrelationPlan& plan, void* staged)
-      : plan_(plan), staged_(static_cast<T*>(staged)), pitch_(correlation_pack_pitch(plan)) {}
+      : plan_(plan), layout_(correlation_pack_layout(plan)), staged_(static_cast<T*>(staged)) {}
 
-  /// The value at a tap of the block's i-th (row of phases, channel), for the chunk's k-th channel.
-  __device__ __forceinline__ T* at(int k, int i, int tap) const {
-    return staged_ + (k * plan_.pack_channels + i) * pitch_ + tap;
+  /// The value at a tap of the block's i-th channel, for the chunk's k-th.
+  __device__ __forceinline__ T at(int k, int i, int tap) const {
+    const int run = plan_.transposed ? k : i, pair = plan_.transposed ? i : k;
+    return staged_[run * layout_.run_pitch + pair * layout_.pitch + tap];
   }
 
-  /// By all threads of the block, in the order of memory; several elements are under way at once. first: the block's
-  /// first (row of phases, channel).
+  /// By all threads of the block. first: its first channel.
   __device__ __forceinline__ void load(const T* filter, const PackBlock& block, int first) const {
-    constexpr int kAtOnce = 8;
+    constexpr int kVector = 4;
     const CorrelationFilterSteps steps = correlation_filter_steps(plan_, block.group);
-    const int taps = static_cast<int>(plan_.tap_divider.divisor()), channels = plan_.pack_channels;
-    const int count = kChunkChannels * channels * taps, threads = static_cast<int>(blockDim.x);
-    const int first_summed = block.chunk * kChunkChannels;
-    const T* const from = filter + steps.base + first_summed * steps.k_step;
-    // Of conv a result's channels lie together, of conv_transpose a channel's results.
-    const int inner_count = plan_.transposed ? channels : kChunkChannels;
-    const Divider& inner_divider = plan_.pack_divider;
-    int tap = static_cast<int>(threadIdx.x), inner = plan_.tap_divider.split(tap), outer;
-    if (plan_.transposed) {
-      outer = inner_divider.split(inner);
+    const int taps = static_cast<int>(plan_.tap_divider.divisor()), first_summed = block.chunk * kChunkChannels;
+    const int summed = max(min(plan_.k_channels - first_summed, kChunkChannels), 0);
+    const int results = max(min(plan_.n_channels - first, plan_.pack_channels), 0);
+    const T* const from = filter + steps.base + first_summed * steps.k_step + first * steps.n_step;
+    const std::int64_t step = plan_.transposed ? steps.k_step : steps.n_step;
+    const int runs = plan_.transposed ? summed : results, valid = (plan_.transposed ? results : summed) * taps;
+    // Taps whose pairs have a gap between them are not to share a vector.
+    const bool vectors = (taps % 2 != 0 || taps % kVector == 0) && layout_.run % kVector == 0 && valid % kVector == 0 &&
+                         step % kVector == 0 && reinterpret_cast<std::uintptr_t>(from) % (kVector * sizeof(T)) == 0;
+    if (vectors) {
+      load_runs<kVector>(from, step, runs, valid);
     } else {
-      outer = inner / kChunkChannels;
-      inner %= kChunkChannels;
-    }
-    // From an element of a thread to its next: a division each would be most of the work.
-    int tap_step = threads, inner_step = plan_.tap_divider.split(tap_step), outer_step;
-    if (plan_.transposed) {
-      outer_step = inner_divider.split(inner_step);
-    } else {
-      outer_step = inner_step / kChunkChannels;
-      inner_step %= kChunkChannels;
-    }
-#pragma unroll 1
-    for (int done = static_cast<int>(threadIdx.x); done < count; done += kAtOnce * threads) {
-      T values[kAtOnce];
-      T* to[kAtOnce];
-#pragma unroll
-      for (int j = 0; j < kAtOnce; ++j) {
-        const int k = plan_.transposed ? outer : inner, i = plan_.transposed ? inner : outer;
-        int channel = first + i, row = 0;
-        if (plan_.phases_per_class > 1) row = plan_.channel_divider.split(channel);
-        const bool valid = done + j * threads < count && channel < plan_.n_channels && row < plan_.phases_per_class &&
-                           first_summed + k < plan_.k_channels;
-        values[j] = valid ? from[k * steps.k_step + channel * steps.n_step + tap] : from_float<T>(0.0F);
-        to[j] = done + j * threads < count ? at(k, i, tap) : nullptr;
-        tap += tap_step;
-        inner += inner_step;
-        outer += outer_step;
-        if (tap >= taps) {
-          tap -= taps;
-          ++inner;
-        }
-        if (inner >= inner_count) {
-          inner -= inner_count;
-          ++outer;
-        }
-      }
-#pragma unroll
-      for (int j = 0; j < kAtOnce; ++j) {
-        if (to[j] != nullptr) *to[j] = values[j];
-      }
+      load_runs<1>(from, step, runs, valid);
     }
   }
 };
@@ -110,7 +109,7 @@ __device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const v
   using T = typename Traits::Element;
   constexpr int kChannels = Traits::kHalf ? 2 : 1, kQuads = kChunkUnits / 4;  // of a unit, of a chunk
   const StagedFilter<T, kChunkUnits * kChannels> staged(plan, ptx::dynamic_smem());
-  const int first = block.part * plan.pack_channels;  // (row of phases, channel)
+  const int first = block.part * plan.pack_channels;
   staged.load(static_cast<const T*>(filter), block, first);
   __syncthreads();
   const int phases = correlation_segment_phases(plan), log2_segments = plan.segments - 1;
@@ -122,24 +121,23 @@ __device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const v
   if (row >= rows) return;
 #pragma unroll 1
   for (int slot = thread - row * slots; slot < slots; slot += threads) {
-    const int quad = slot / columns, place = first * phases + slot - quad * columns;  // in a segment of the class
-    const int tile = place >> log2_segment_columns;
-    if (tile >= plan.tiles_per_class) continue;
-    CorrelationColumn column;
-    column.phase_w = place;
-    column.channel = plan.phase_divider.split(column.phase_w);
-    const int i = column.channel - first, phase = column.phase_w;
-    const int phase_row = plan.channel_divider.split(column.channel);
+    const int quad = slot / columns;
+    int phase = slot - quad * columns;
+    const int i = plan.phase_divider.split(phase);
 #pragma unroll 1
-    for (int class_index = 0; class_index < plan.classes; ++class_index) {
+    for (int index = 0; index < plan.classes * plan.phases_per_class; ++index) {
+      const int class_index = plan.phases_per_class == 1 ? index : 0, class_row = index - class_index;
+      if (first + i >= plan.n_channels && class_row + 1 < plan.phases_per_class) continue;
+      const int place = (class_row * plan.n_channels + first + i) * phases + phase;  // in a segment of the class
+      const int tile = place >> log2_segment_columns;
+      if (tile >= plan.tiles_per_class) continue;
       const CorrelationClass& c = plan.class_list[class_index];
-      column.phase_h = class_index * plan.phases_per_class + phase_row;
-      column.valid = phase_row < plan.phases_per_class && column.phase_h < plan.out_stride_h;
       const std::int64_t first_half = correlation_first_half(plan, block.group, c, tile);
 #pragma unroll 1
       for (int segment = 0; segment < plan.segments; ++segment) {
         const int place_in_tile = (segment << log2_segment_columns) + (place & (segment_columns - 1));
-        column.phase_w = phase + segment * (plan.out_stride_w >> log2_segments);
+        const CorrelationColumn column{first + i, index, phase + segment * phases,
+                                       first + i < plan.n_channels && index < plan.out_stride_h};
 #pragma unroll 1
         for (int p = c.first_pass; p < c.first_pass + c.passes; ++p) {
           const CorrelationPass& pass = plan.passes[p];
@@ -160,7 +158,7 @@ __device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const v
               }
 #pragma unroll
               for (int k = 0; k < kChannels; ++k) {
-                values[j * kChannels + k] = tap < 0 ? from_float<T>(0.0F) : *staged.at(unit * kChannels + k, i, tap);
+                values[j * kChannels + k] = tap < 0 ? from_float<T>(0.0F) : staged.at(unit * kChannels + k, i, tap);
               }
             }
             const std::int64_t half = first_half + correlation_block_half(plan, pass, block.chunk, s);

@@ -67,12 +67,13 @@ TEST(ConvCudaOpeningLayer, EqualsTheCpus) {
   const ConvProblem p = integer_problem(geometry(
       ConvCase{.batch = 5, .in_channels = 24, .out_channels = 14, .groups = 2, .input = {1, 1}, .kernel = {4, 3}}));
   const auto on = [&](const TensorOptions& options) {
-    return std::vector<Tensor>{
-        conv_transpose(p.feature_tensor(options), p.filter_tensor(options), {}, p.geometry),
-        conv_transpose(p.feature_tensor(options), p.filter_tensor(options), p.image_bias_tensor(options), p.geometry),
-        conv(p.image_tensor(options), p.filter_tensor(options), {}, p.geometry),
-        conv(p.image_tensor(options), p.filter_tensor(options), p.feature_bias_tensor(options), p.geometry),
-        conv_weight(p.image_tensor(options), p.feature_tensor(options), p.geometry)};
+    return std::vector<Tensor>{conv_transpose(p.feature_tensor(options), p.filter_tensor(options), {}, p.geometry),
+                               conv_transpose(p.feature_tensor(options), p.filter_tensor(options),
+                                              p.image_bias_tensor(options), p.geometry),
+                               conv(p.image_tensor(options), p.filter_tensor(options), {}, p.geometry),
+                               conv(p.image_tensor(options), p.filter_tensor(options), p.feature_bias_tensor(options),
+                                    p.geometry),
+                               conv_weight(p.image_tensor(options), p.feature_tensor(options), p.geometry)};
   };
   const std::vector<Tensor> cpu = on({.dtype = kFloat64});
   for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
