@@ -21,9 +21,9 @@ constexpr double kBlockedBytesPerClock = 26;   // what the copy engine draws fro
 constexpr double kMultiprocessors = 132;       // of an H200; on others the order of plans hardly differs
 constexpr double kBlockedUse = 1.1;  // of a blocked plan's products, whose operands wait for nothing but copies
 
-/// Barriers, a table of columns a consumer, and what gathering steps look up.
+/// Barriers, columns' bias, and what gathering steps look up.
 std::int64_t table_bytes(const CorrelationPlan& plan) {
-  return kCorrelationBarrierBytes + std::int64_t{16} * plan.consumers * plan.tile_columns +
+  return kCorrelationBarrierBytes + correlation_bias_bytes(plan.consumers, plan.tile_columns) +
          correlation_gather_bytes(plan);
 }
 

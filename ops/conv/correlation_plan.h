@@ -400,6 +400,11 @@ ADJOINT_HD inline std::int32_t correlation_gather_bytes(const CorrelationPlan& p
   return (4 * (kChunkUnits * steps + zeros) + 127) / 128 * 128;
 }
 
+/// Bytes of the bias of every column, for each consumer: a multiple of 128.
+ADJOINT_HD constexpr int correlation_bias_bytes(int consumers, int tile_columns) {
+  return (4 * consumers * tile_columns + 127) / 128 * 128;
+}
+
 /// The loaders' table: eight bytes for every value of a channel's stage, at most, and a multiple of 128.
 ADJOINT_HD inline std::int32_t correlation_item_bytes(const CorrelationPlan& p) {
   return (8 * p.unit_pitch * p.boxes + 127) / 128 * 128;

@@ -43,6 +43,7 @@ class BlockedEmulation : public CorrelationFixture {
       const auto kernel = cuda::blocked::select_kernel<M::kArithmetic>(plan);
       const cuda::TensorMap map = emulation::encode_tensor_map(cuda::correlation_copy_layout(plan, copy.data()));
       emulation::run(launch, [&] { kernel(plan, map, operands); });
+      ways.merge(ways_of_pixels<typename M::Element>(plan, operands));
     };
     expect_exact<M>(plan, call, run);
     reached.insert("columns " + std::to_string(plan.tile_columns) + (plan.halves() ? " in halves" : ""));
@@ -97,6 +98,18 @@ TYPED_TEST(BlockedEmulation, EveryTileIsExact) {
                             "planes with zeros"};
   if (!TypeParam::kSplit) all.insert({"columns 256", "columns 256 in halves", "columns 128 in halves"});
   for (const std::string& path : all) EXPECT_TRUE(this->reached.contains(path)) << path;
+}
+
+// Rows of any stride, with a bias, an activation and a copy of what is before it.
+TYPED_TEST(BlockedEmulation, PixelsAreExact) {
+  std::uint64_t seed = 0;
+  for (const ConvCase& c : pixel_cases()) {
+    const ConvProblem p = integer_problem(geometry(c));
+    SCOPED_TRACE(c);
+    EXPECT_TRUE(this->compute({p, true, ++seed, activation_cases()[1].activation}));
+    if (::testing::Test::HasFailure()) return;
+  }
+  for (const std::string& way : kWaysOfPixels) EXPECT_TRUE(this->ways.contains(way)) << way;
 }
 
 TYPED_TEST(BlockedEmulation, ActivationsComeBeforeTheRounding) {

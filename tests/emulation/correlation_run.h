@@ -79,11 +79,8 @@ void expect_exact(const cuda::CorrelationPlan& plan, const CorrelationCall& call
                                      call.bias.empty() ? nullptr : biases.data(),
                                      out.data(),
                                      cuda::correlation_load_bytes(plan, in.data(), sizeof(T)),
-                                     1,
+                                     cuda::row_vector(out.data(), plan.out_w, sizeof(T)),
                                      Activate<float>(call.activation)};
-  if (cuda::correlation_log2_interleave(plan.out_stride_w) >= 0) {
-    operands.store_vector = cuda::row_vector(out.data(), plan.out_w, sizeof(T));
-  }
   if (!call.activation.is_none() && seed % 2 == 0) operands.linear = linear.data();
   if constexpr (M::kDType == kFloat32) {
     cuda::map_correlation_boxes(plan, M::kSplit, emulation::encode_tensor_map, operands);
@@ -101,6 +98,7 @@ void expect_exact(const cuda::CorrelationPlan& plan, const CorrelationCall& call
   std::vector<double> activated = call.expected;
   for (double& value : activated) value = operands.activate(static_cast<float>(value));
   expect_equal(out.data(), activated);
+  EXPECT_TRUE(out.surroundings_are_kept() && linear.surroundings_are_kept());
 }
 
 /// Ways in which operands come and go by the copy engine.
@@ -124,7 +122,97 @@ inline std::set<std::string> ways_of_boxes(const cuda::CorrelationPlan& plan,
   return ways;
 }
 
-/// Geometries that reach those.
+/// Ways in which single pixels are stored.
+template <class T>
+std::set<std::string> ways_of_pixels(const cuda::CorrelationPlan& plan, const cuda::CorrelationOperands& operands) {
+  if (operands.stores_boxes || !cuda::correlation::stores_pixels<T>(plan, operands)) return {};
+  const bool blocked = plan.blocked != 0;
+  const int columns = cuda::correlation_staged_columns(plan.tile_columns, blocked) / 2;
+  const int positions = cuda::correlation_staged_positions(plan.m_tiles, blocked);
+  const int phases = plan.out_stride_w / plan.segments;
+  std::set<std::string> ways{"stride " + std::to_string(plan.out_stride_w),
+                             "columns " + std::to_string(plan.tile_columns)};
+  if (phases > columns) ways.insert("runs of less than a channel");
+  if (phases <= columns && columns % phases != 0) ways.insert("cut channels");
+  if (plan.class_columns % plan.tile_columns != 0) ways.insert("columns of no channel");
+  if (plan.phases_per_class > 1) ways.insert("several rows of phases");
+  if (plan.out_h % plan.out_stride_h != 0) ways.insert("rows without all phases");
+  if (plan.out_w % plan.out_stride_w != 0) ways.insert("positions without all phases");
+  if (1 << plan.log2_tile_w < positions) ways.insert("several rows of positions");
+  if (1 << (plan.log2_tile_h + plan.log2_tile_w) < positions) ways.insert("several images");
+  if (operands.linear != nullptr) ways.insert("sums as they are");
+  return ways;
+}
+
+/// Geometries whose conv_transpose reaches those.
+inline std::vector<ConvCase> pixel_cases() {
+  std::vector<ConvCase> cases;
+  for (const std::int64_t stride : {3, 4, 5, 6, 7, 8, 12, 40, 41}) {
+    const std::int64_t odd = stride % 2 == 0 ? 1 : 0;  // for rows that are no multiple of their phases or of 16 bytes
+    cases.push_back({.batch = 2,
+                     .in_channels = 10,
+                     .out_channels = 2 + 40 / stride,
+                     .input = {1, 70},
+                     .kernel = {1, stride + 2},
+                     .stride = {1, stride},
+                     .padding = {0, 1},
+                     .output_padding = {0, odd}});
+    cases.push_back({.batch = 1,
+                     .in_channels = 10,
+                     .out_channels = 2 * (1 + 80 / stride),
+                     .groups = 2,
+                     .input = {3, 21},
+                     .kernel = {2, stride},
+                     .stride = {2, stride},
+                     .padding = {1, 0},
+                     .output_padding = {1, odd}});
+    // Tiles of several images; enough channels for the widest.
+    cases.push_back({.batch = 9,
+                     .in_channels = 10,
+                     .out_channels = 3 + 300 / stride,
+                     .input = {2, 3},
+                     .kernel = {1, stride},
+                     .stride = {1, stride},
+                     .padding = {0, 0},
+                     .output_padding = {0, odd}});
+  }
+  // Few channels: a tile has all rows of phases.
+  for (const std::int64_t stride : {1, 2, 3, 5}) {
+    for (const std::int64_t channels : {1, 3}) {
+      cases.push_back({.batch = 2,
+                       .in_channels = 20,
+                       .out_channels = channels,
+                       .input = {5, 19},
+                       .kernel = {4, 5},
+                       .stride = {3, stride},
+                       .padding = {2, 2},
+                       .output_padding = {1, 0}});
+    }
+  }
+  return cases;
+}
+
+/// What they reach between them, whatever the kernel.
+inline const std::set<std::string> kWaysOfPixels{"stride 3",
+                                                 "stride 4",
+                                                 "stride 5",
+                                                 "stride 6",
+                                                 "stride 7",
+                                                 "stride 8",
+                                                 "stride 12",
+                                                 "stride 40",
+                                                 "stride 41",
+                                                 "columns 128",
+                                                 "cut channels",
+                                                 "runs of less than a channel",
+                                                 "columns of no channel",
+                                                 "rows without all phases",
+                                                 "positions without all phases",
+                                                 "several rows of positions",
+                                                 "several images",
+                                                 "sums as they are"};
+
+/// Geometries that reach those of boxes.
 inline std::vector<ConvCase> box_cases() {
   std::vector<ConvCase> cases;
   for (const std::int64_t stride : {1, 2, 3, 4, 8}) {
@@ -176,7 +264,7 @@ inline std::vector<ConvCase> box_cases() {
 class CorrelationFixture : public ::testing::Test {
  protected:
   /// Tiles and ways through the kernel that the geometries have reached.
-  std::set<std::string> reached;
+  std::set<std::string> reached, ways;
 
   /// False where the kernels do not take the geometry.
   virtual bool compute(const CorrelationCall& call) = 0;

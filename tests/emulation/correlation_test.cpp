@@ -15,8 +15,6 @@ namespace {
 template <class M>
 class CorrelationEmulation : public CorrelationFixture {
  protected:
-  std::set<std::string> ways;
-
   bool compute(const CorrelationCall& call) override {
     cuda::CorrelationPlan plan;
     cuda::CorrelationLimits limits = cuda::kCorrelationLimits;
@@ -30,6 +28,7 @@ class CorrelationEmulation : public CorrelationFixture {
       const auto kernel = cuda::correlation::select_kernel<M::kArithmetic>(plan);
       emulation::run(launch, [&] { kernel(plan, operands); });
       ways.merge(ways_of_boxes(plan, operands));
+      ways.merge(ways_of_pixels<typename M::Element>(plan, operands));
     };
     expect_exact<M>(plan, call, run);
     reached.insert("columns " + std::to_string(plan.tile_columns));
@@ -76,6 +75,20 @@ TYPED_TEST(CorrelationEmulation, BoxesAreExact) {
                                   "leaves in boxes of 8 phases",
                                   "leaves in boxes of several rows",
                                   "leaves in shifted boxes"};
+  for (const std::string& way : all) EXPECT_TRUE(this->ways.contains(way)) << way;
+}
+
+// Rows of any stride, with a bias, an activation and a copy of what is before it.
+TYPED_TEST(CorrelationEmulation, PixelsAreExact) {
+  std::uint64_t seed = 0;
+  for (const ConvCase& c : pixel_cases()) {
+    const ConvProblem p = integer_problem(geometry(c));
+    SCOPED_TRACE(c);
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(this->compute({p, true, ++seed, activation_cases()[1].activation}));
+    if (::testing::Test::HasFailure()) return;
+  }
+  std::set<std::string> all{"columns 16", "columns 32", "columns 64", "several rows of phases"};
+  all.insert(kWaysOfPixels.begin(), kWaysOfPixels.end());
   for (const std::string& way : all) EXPECT_TRUE(this->ways.contains(way)) << way;
 }
 

@@ -36,16 +36,28 @@ using Modes = ::testing::Types<Mode<cuda::Arithmetic::kTF32>, Mode<cuda::Arithme
 template <class T>
 class Operand {
  public:
-  Operand(const std::vector<double>& values, std::size_t offset) : elements_(values.size() + offset + 16) {
+  Operand(const std::vector<double>& values, std::size_t offset)
+      : elements_(values.size() + offset + 32, around()), size_(values.size()) {
     while (reinterpret_cast<std::uintptr_t>(elements_.data() + begin_) % 16 != 0) ++begin_;
     begin_ += offset;
     for (std::size_t i = 0; i < values.size(); ++i) data()[i] = cuda::from_float<T>(static_cast<float>(values[i]));
   }
   T* data() { return elements_.data() + begin_; }
 
+  /// Whether what lies before and after the values is as it was.
+  bool surroundings_are_kept() const {
+    for (std::size_t i = 0; i < elements_.size(); ++i) {
+      const bool around_values = i < begin_ || i >= begin_ + size_;
+      if (around_values && cuda::to_float(elements_[i]) != cuda::to_float(around())) return false;
+    }
+    return true;
+  }
+
  private:
+  static T around() { return cuda::from_float<T>(0.375F); }
+
   std::vector<T> elements_;
-  std::size_t begin_ = 0;
+  std::size_t begin_ = 0, size_;
 };
 
 /// The oracle's values as the type holds them.

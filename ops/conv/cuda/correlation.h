@@ -74,7 +74,6 @@ void map_correlation_boxes(const CorrelationPlan& plan, bool split, const Encode
 /// CorrelationOperands::store_vector of a problem.
 inline std::int32_t correlation_store_vector(const CorrelationPlan& plan, const ConvProblem& problem,
                                              std::int64_t element_size) {
-  if (correlation_log2_interleave(plan.out_stride_w) < 0) return 1;
   const std::int32_t vector = row_vector(problem.out, plan.out_w, element_size);
   return problem.linear == nullptr ? vector : std::min(vector, row_vector(problem.linear, plan.out_w, element_size));
 }

@@ -185,18 +185,18 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocksPerSM)
   using Traits = ArithmeticTraits<kArithmetic>;
   using T = typename Traits::Element;
   constexpr int kStagingFloats = correlation_staged_columns(kColumns, false) * (16 * kMTiles + 4);
-  constexpr int kTableBytes = kColumns * static_cast<int>(sizeof(correlation::ColumnEntry));
+  constexpr int kBiasBytes = correlation_bias_bytes(1, kColumns);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const std::uint32_t stage_bytes = 4 * kChunkUnits * p.unit_pitch, block_bytes = 4 * p.w_block_units;
 
   SharedLayout shared;
   shared.smem = ptx::dynamic_smem();
   shared.base = ptx::shared_address(shared.smem);
-  shared.w = shared.base + kTableBytes + 4 * kWarps * kStagingFloats;
+  shared.w = shared.base + kBiasBytes + 4 * kWarps * kStagingFloats;
   shared.x = shared.w + p.w_slots * block_bytes;
   shared.items = reinterpret_cast<Item*>(shared.smem + (shared.x - shared.base) + p.x_stages * stage_bytes);
-  auto* const entries = reinterpret_cast<correlation::ColumnEntry*>(shared.smem);
-  float* const staging = reinterpret_cast<float*>(shared.smem + kTableBytes) + warp * kStagingFloats;
+  auto* const biases = reinterpret_cast<float*>(shared.smem);
+  float* const staging = reinterpret_cast<float*>(shared.smem + kBiasBytes) + warp * kStagingFloats;
 
   Loader<Traits::kHalf, kWarps> loader(p, operands, shared, load.vector);
   for (int i = 0; i < load.ahead; ++i) {
@@ -211,8 +211,8 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocksPerSM)
   for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
     const CorrelationWork work = correlation_work(p, tile);
     __syncthreads();  // the last tile's columns have been read
-    correlation::fill_columns<false>(p, work, static_cast<const T*>(operands.bias), entries,
-                                     static_cast<int>(threadIdx.x));
+    correlation::fill_biases<false>(p, work, static_cast<const T*>(operands.bias), biases,
+                                    static_cast<int>(threadIdx.x));
     multiplier.clear();
     const CorrelationClass& c = p.class_list[work.class_index];
     for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) {
@@ -229,11 +229,11 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocksPerSM)
     }
     __syncthreads();  // a tile without steps has filled its columns only now
     if constexpr (Traits::kSplit) {
-      correlation::store_tile<T, false, kColumns, kMTiles>(p, operands, work, multiplier.totals, entries, staging,
+      correlation::store_tile<T, false, kColumns, kMTiles>(p, operands, work, multiplier.totals, biases, staging,
                                                            first_m, lane);
     } else {
-      correlation::store_tile<T, false, kColumns, kMTiles>(p, operands, work, multiplier.sums, entries, staging,
-                                                           first_m, lane);
+      correlation::store_tile<T, false, kColumns, kMTiles>(p, operands, work, multiplier.sums, biases, staging, first_m,
+                                                           lane);
     }
   }
 }

@@ -31,7 +31,7 @@ __device__ __forceinline__ SharedLayout lay_out(const CorrelationPlan& plan, std
   layout.x_empty = layout.x_full + 8 * kMaxStages;
   layout.w_full = layout.x_empty + 8 * kMaxStages;
   layout.w_empty = layout.w_full + 8 * kMaxSlots;
-  layout.w = layout.x_full + kCorrelationBarrierBytes + kConsumers * kColumns * sizeof(ColumnEntry);
+  layout.w = layout.x_full + kCorrelationBarrierBytes + correlation_bias_bytes(kConsumers, kColumns);
   layout.x = layout.w + 4 * plan.w_slots * plan.w_block_units;
   layout.x_stages = plan.x_stages;
   return layout;
@@ -61,20 +61,17 @@ __device__ __forceinline__ void init_barriers(const CorrelationPlan& plan, const
 
 template <Arithmetic kArithmetic, int kColumns, int kMTiles, class Multiplier>
 __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, const CorrelationOperands& operands,
-                                                   const SharedLayout& layout, ColumnEntry* entries,
-                                                   unsigned char* smem, int warpgroup, int warp, int lane) {
+                                                   const SharedLayout& layout, float* biases, unsigned char* smem,
+                                                   int warpgroup, int warp, int lane) {
   using Traits = ArithmeticTraits<kArithmetic>;
   using T = typename Traits::Element;
   constexpr bool kApart = Multiplier::kApart;
   const int first_m = warpgroup * 64 * kMTiles + warp * 16 * (kApart ? 1 : kMTiles);
   Multiplier multiplier(p, operands, layout, first_m, lane);
   const int tiles = static_cast<int>(p.tiles());
-  // The table of columns changes from tile to tile where it is read at all: a choice of the launch, or the compiler
-  // takes the loop for divergent.
-  const bool by_table = operands.partial ? stores_by_table<float>(p, operands) : stores_by_table<T>(p, operands);
-  const bool fills = operands.bias != nullptr || (!operands.stores_boxes && by_table);
+  const bool fills = operands.bias != nullptr;
   if (!fills) {
-    for (int place = warp * 32 + lane; place < kColumns; place += 128) entries[place].bias = 0;
+    for (int place = warp * 32 + lane; place < kColumns; place += 128) biases[place] = 0;
     ptx::barrier<128>(warpgroup + 1);
   }
   for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
@@ -85,7 +82,7 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
       if (fills) {
         // The other warps of this warpgroup may still read the last tile's columns.
         ptx::barrier<128>(warpgroup + 1);
-        fill_columns<kApart>(p, work, static_cast<const T*>(operands.bias), entries, warp * 32 + lane);
+        fill_biases<kApart>(p, work, static_cast<const T*>(operands.bias), biases, warp * 32 + lane);
       }
     }
     multiplier.multiply_tile(class_index);
@@ -98,17 +95,17 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
         if (operands.stores_boxes) {
           constexpr int kBytes =
               4 * correlation_staged_columns(kColumns, kApart) * correlation_staged_positions(kMTiles, kApart);
-          return store_tile_in_boxes<kApart, kColumns, kMTiles>(p, operands, work, sums, entries,
+          return store_tile_in_boxes<kApart, kColumns, kMTiles>(p, operands, work, sums, biases,
                                                                 smem + staging_warp * kBytes, first_m, lane);
         }
       }
       auto* const staging = reinterpret_cast<float*>(smem) + staging_warp * kStagingFloats<kColumns, kMTiles, kApart>;
       if constexpr (Traits::kHalf && !kApart) {  // no blocked plan's results are partial
         if (operands.partial) {
-          return store_tile<float, kApart, kColumns, kMTiles>(p, operands, work, sums, entries, staging, first_m, lane);
+          return store_tile<float, kApart, kColumns, kMTiles>(p, operands, work, sums, biases, staging, first_m, lane);
         }
       }
-      store_tile<T, kApart, kColumns, kMTiles>(p, operands, work, sums, entries, staging, first_m, lane);
+      store_tile<T, kApart, kColumns, kMTiles>(p, operands, work, sums, biases, staging, first_m, lane);
     };
     if constexpr (Traits::kSplit) {
       store(multiplier.totals);
@@ -127,7 +124,7 @@ template <Arithmetic kArithmetic, int kColumns, int kMTiles, int kConsumers, int
 __device__ __forceinline__ void run_roles(const CorrelationPlan& plan, const CorrelationOperands& operands,
                                           const SharedLayout& layout, unsigned char* smem,
                                           const BringInput& bring_input) {
-  auto* entries = reinterpret_cast<ColumnEntry*>(
+  auto* biases = reinterpret_cast<float*>(
       smem + kConsumers * 16 * kStagingFloats<kColumns, kMTiles, Multiplier::kApart> + kCorrelationBarrierBytes);
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
   // What the loaders give up, the multipliers take: together what the block was started with, or they would wait for
@@ -142,8 +139,8 @@ __device__ __forceinline__ void run_roles(const CorrelationPlan& plan, const Cor
   } else {
     ptx::raise_register_limit<kRegisters>();
     multiply_and_store<kArithmetic, kColumns, kMTiles, Multiplier>(plan, operands, layout,
-                                                                   entries + warpgroup * kColumns, smem, warpgroup,
-                                                                   warp, lane);
+                                                                   biases + warpgroup * kColumns, smem, warpgroup, warp,
+                                                                   lane);
   }
   if (plan.cluster > 1) ptx::cluster_barrier();
 }

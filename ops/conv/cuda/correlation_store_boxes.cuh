@@ -18,9 +18,8 @@ struct alignas(4 * kCount) Pixels {
 
 /// A round's sums to the warp's boxes at `staging`. `mask`: of exchange_chunks().
 template <int kLog2Phases, bool kShifts, bool kApart, int kColumns, int kMTiles>
-__device__ __forceinline__ void stage_boxes(int round, const float (&sums)[kMTiles][kColumns / 2],
-                                            const ColumnEntry* entries, unsigned char* staging, std::uint32_t mask,
-                                            int lane) {
+__device__ __forceinline__ void stage_boxes(int round, const float (&sums)[kMTiles][kColumns / 2], const float* biases,
+                                            unsigned char* staging, std::uint32_t mask, int lane) {
   constexpr int kStaged = correlation_staged_columns(kColumns, kApart);
   constexpr CorrelationBoxes kBoxes(kLog2Phases, kShifts, kStaged, correlation_staged_positions(kMTiles, kApart));
   const std::uint32_t of_lane = kBoxes.byte(2 * (lane % 4), lane / 4);
@@ -61,7 +60,7 @@ __device__ __forceinline__ void stage_boxes(int round, const float (&sums)[kMTil
       *reinterpret_cast<Pixels<2>*>(place(8 * block + kStaged / 2, m)) = {{upper[0], upper[1]}};
     }
   };
-  for_round<0, kApart, kColumns, kMTiles>(round, sums, entries, lane, put);
+  for_round<0, kApart, kColumns, kMTiles>(round, sums, biases, lane, put);
 }
 
 /// What a warp writes of a tile, round by round.
@@ -140,9 +139,8 @@ __device__ __forceinline__ void activate_boxes(const Activate<float>& activate, 
 template <int kLog2Phases, bool kShifts, bool kApart, int kColumns, int kMTiles>
 __device__ __forceinline__ void store_phases_in_boxes(const CorrelationPlan& p, const CorrelationOperands& operands,
                                                       const CorrelationWork& work,
-                                                      const float (&sums)[kMTiles][kColumns / 2],
-                                                      const ColumnEntry* entries, unsigned char* staging, int first_m,
-                                                      int lane) {
+                                                      const float (&sums)[kMTiles][kColumns / 2], const float* biases,
+                                                      unsigned char* staging, int first_m, int lane) {
   constexpr int kTogether = kApart ? 1 : kMTiles;
   constexpr int kStaged = correlation_staged_columns(kColumns, kApart), kRounds = kColumns / kStaged;
   constexpr CorrelationBoxes kBoxes(kLog2Phases, kShifts, kStaged, 16 * kTogether);
@@ -154,7 +152,7 @@ __device__ __forceinline__ void store_phases_in_boxes(const CorrelationPlan& p, 
     const int from_m = kApart ? first_m + 64 * (round / kRounds) : first_m;
     ptx::bulk_wait_read();
     __syncwarp();
-    stage_boxes<kLog2Phases, kShifts, kApart, kColumns, kMTiles>(round, sums, entries + of_columns * kStaged, staging,
+    stage_boxes<kLog2Phases, kShifts, kApart, kColumns, kMTiles>(round, sums, biases + of_columns * kStaged, staging,
                                                                  mask, lane);
     if (operands.linear != nullptr) {
       store.write(operands.linear_maps, from_m, of_columns * (kStaged / 2));
@@ -176,11 +174,10 @@ __device__ __forceinline__ void store_phases_in_boxes(const CorrelationPlan& p, 
 template <bool kApart, int kColumns, int kMTiles>
 __device__ __forceinline__ void store_tile_in_boxes(const CorrelationPlan& p, const CorrelationOperands& operands,
                                                     const CorrelationWork& work,
-                                                    const float (&sums)[kMTiles][kColumns / 2],
-                                                    const ColumnEntry* entries, unsigned char* staging, int first_m,
-                                                    int lane) {
+                                                    const float (&sums)[kMTiles][kColumns / 2], const float* biases,
+                                                    unsigned char* staging, int first_m, int lane) {
   const auto store = [&]<int kLog2Phases, bool kShifts = false>() {
-    store_phases_in_boxes<kLog2Phases, kShifts, kApart, kColumns, kMTiles>(p, operands, work, sums, entries, staging,
+    store_phases_in_boxes<kLog2Phases, kShifts, kApart, kColumns, kMTiles>(p, operands, work, sums, biases, staging,
                                                                            first_m, lane);
   };
   if constexpr (correlation_staged_positions(kMTiles, kApart) >= 32) {
