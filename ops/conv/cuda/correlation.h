@@ -78,6 +78,15 @@ inline std::int32_t correlation_store_vector(const CorrelationPlan& plan, const 
   return problem.linear == nullptr ? vector : std::min(vector, row_vector(problem.linear, plan.out_w, element_size));
 }
 
+/// Whether results that staging rows hold are written pixel by pixel: rows of so many phases, or of several rows of
+/// phases in a tile, are no vectors of what is staged. `vector`: CorrelationOperands::store_vector.
+ADJOINT_HD inline bool correlation_stores_pixels(const CorrelationPlan& plan, std::int32_t vector,
+                                                 std::int32_t element_size) {
+  if (plan.phases_per_class > 1) return true;
+  const bool wide = vector * element_size == 16, four_or_eight = plan.out_stride_w == 4 || plan.out_stride_w == 8;
+  return plan.out_stride_w > 2 && !(wide && four_or_eight);
+}
+
 /// The problem's plan, null where there is none; and its operands but for the packed filter, with float32 results
 /// where they are partial.
 const CorrelationPlan* find_correlation_plan(const ConvProblem& problem);

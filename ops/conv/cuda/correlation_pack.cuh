@@ -28,7 +28,7 @@ class StagedFilter {
     T values[kVector];
   };
 
-  /// Runs of `length` elements, of which `valid` are the filter's, `step` apart from `from` on.
+  /// Copies `runs` runs, `step` elements apart from `from` on, of whose elements the first `valid` are the filter's.
   template <int kVector>
   __device__ __forceinline__ void load_runs(const T* from, std::int64_t step, int runs, int valid) const {
     constexpr int kAtOnce = 16 / kVector;  // under way of a thread

@@ -215,13 +215,6 @@ __device__ __forceinline__ void store_rows(const CorrelationPlan& p, const Corre
   }
 }
 
-/// Whether store_staged writes single pixels of any stride.
-template <class T>
-__device__ __forceinline__ bool stores_pixels(const CorrelationPlan& p, const CorrelationOperands& operands) {
-  const bool wide = operands.store_vector == 16 / static_cast<int>(sizeof(T));
-  return p.phases_per_class > 1 || !(p.out_stride_w <= 2 || (wide && (p.out_stride_w == 4 || p.out_stride_w == 8)));
-}
-
 /// Chooses among the ways to store; the choice is the launch's.
 template <int kStaged, int kWarpPositions, class T>
 __device__ __forceinline__ void store_staged(const CorrelationPlan& p, const CorrelationOperands& operands,
@@ -230,7 +223,7 @@ __device__ __forceinline__ void store_staged(const CorrelationPlan& p, const Cor
   const bool wide = operands.store_vector == kWide, two = operands.store_vector == 2;
   if (p.phases_per_class > 1) {
     store_pixels<true, kStaged, kWarpPositions>(p, work, staged);
-  } else if (stores_pixels<T>(p, operands)) {
+  } else if (correlation_stores_pixels(p, operands.store_vector, sizeof(T))) {
     store_pixels<false, kStaged, kWarpPositions>(p, work, staged);
   } else if (p.out_stride_w == 1) {
     if (wide) {

@@ -83,7 +83,7 @@ std::vector<std::string> all_paths(const std::string& name) {
   const bool mma = name.find("correlation_mma") != std::string::npos;
   const bool half = name.find("Arithmetic)2") != std::string::npos || name.find("Arithmetic)3") != std::string::npos;
   const bool boxes = !mma && !half;
-  std::vector<std::string> paths{", stores of one", ", stores of two"};
+  std::vector<std::string> paths{", stores of one", ", stores of two", ", stores of pixels"};
   paths.emplace_back(boxes ? ", stores of boxes" : ", stores of 16 bytes");
   if (is_blocked(name)) return paths;
   paths.emplace_back(boxes ? ", copies of boxes" : ", copies of 16 bytes");
@@ -113,7 +113,9 @@ std::vector<std::string> paths_of(const std::string& kernel, cuda::ConvProblem p
                                   : cuda::correlation_load_bytes(plan, problem.first, size);
   const std::int32_t stored = cuda::correlation_store_vector(plan, problem, size);
   const bool boxes = !mma && problem.dtype == kFloat32;
+  const bool pixels = cuda::correlation_stores_pixels(plan, stored, static_cast<std::int32_t>(size));
   const std::string stores = boxes && cuda::correlation_stores_boxes(plan, out) ? ", stores of boxes"
+                             : pixels                                           ? ", stores of pixels"
                              : stored == 1                                      ? ", stores of one"
                              : stored == 2                                      ? ", stores of two"
                                                                                 : ", stores of 16 bytes";
