@@ -76,11 +76,20 @@ __global__ void __launch_bounds__(kAddThreads) add_slices_kernel(const __grid_co
   const auto step = static_cast<std::int64_t>(a.slice_vectors.divisor());
   const auto* from = reinterpret_cast<const Partial*>(a.partial) + image_group * step * a.slices + vector;
   float sums[kVector] = {};
-#pragma unroll 4
-  for (int slice = 0; slice < a.slices; ++slice, from += step) {
-    const Partial value = *from;
+  // There are few results, and with many slices it is their reads one after another that take long.
+  constexpr int kAtOnce = 16;
+  for (int first = 0; first < a.slices; first += kAtOnce) {
+    Partial values[kAtOnce] = {};
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) sums[i] += value.values[i];
+    for (int j = 0; j < kAtOnce; ++j) {
+      if (first + j < a.slices) values[j] = from[(first + j) * step];
+    }
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j) {
+      if (first + j >= a.slices) break;
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) sums[i] += values[j].values[i];
+    }
   }
   if (a.bias != nullptr) {
     std::int32_t of_group = image_group;

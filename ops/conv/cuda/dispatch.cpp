@@ -53,9 +53,10 @@ bool is_a_name(std::string_view name) {
 
 void run(ConvRole role, std::span<const Tensor> in, Tensor& out, const ActivatedConv& attr) {
   const bool has_bias = in.size() > 2 && in[2].defined();
-  const bool by_channel = role == ConvRole::kImage && has_bias;
+  // A kernel that is forced was chosen for the geometry as it is.
+  const bool as_it_is = forced != nullptr || (role == ConvRole::kImage && has_bias);
   const ConvProblem problem{.role = role,
-                            .geometry = by_channel ? attr.geometry : taps_as_channels(attr.geometry),
+                            .geometry = as_it_is ? attr.geometry : taps_as_channels(attr.geometry),
                             .dtype = out.dtype(),
                             .precision = float32_precision(),
                             .device = out.device().index,
