@@ -86,9 +86,10 @@ __global__ void __launch_bounds__(kAddThreads) add_slices_kernel(const __grid_co
     }
 #pragma unroll
     for (int j = 0; j < kAtOnce; ++j) {
-      if (first + j >= a.slices) break;
+      if (first + j < a.slices) {
 #pragma unroll
-      for (int i = 0; i < kVector; ++i) sums[i] += values[j].values[i];
+        for (int i = 0; i < kVector; ++i) sums[i] += values[j].values[i];
+      }
     }
   }
   if (a.bias != nullptr) {
