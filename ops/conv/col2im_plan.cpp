@@ -1,6 +1,7 @@
 // Chooses tiles of the kernel for few output channels.
 #include <adjoint/ops/conv/ceil_div.h>
 #include <adjoint/ops/conv/col2im_plan.h>
+#include <adjoint/ops/conv/tensor_core_clocks.h>
 
 #include <algorithm>
 #include <cmath>
@@ -150,7 +151,6 @@ TensorMapLayout col2im_source_layout(const Col2imPlan& p, const void* source) {
 }
 
 double col2im_clocks(const Col2imPlan& p) {
-  constexpr double kMultiprocessors = 132;  // an H200's everywhere, for it must not choose the bits
   const double tiles = static_cast<double>(p.batch) * p.row_tiles * p.column_tiles;
   return kMultiprocessors * std::ceil(tiles / (kMultiprocessors * p.blocks_per_sm)) * tile_clocks(p);
 }

@@ -18,7 +18,6 @@ constexpr std::int64_t kMaxPlane = std::int64_t{1} << 31;
 constexpr std::int64_t kMaxGridY = 65535;
 constexpr double kClocksPerInstruction = 4.6;  // of one warp, as profiles have it
 constexpr double kBlockedBytesPerClock = 26;   // what the copy engine draws from the L2 for a multiprocessor
-constexpr double kMultiprocessors = 132;       // of an H200; on others the order of plans hardly differs
 constexpr double kBlockedUse = 1.1;  // of a blocked plan's products, whose operands wait for nothing but copies
 
 /// Barriers, columns' bias, and what gathering steps look up.
@@ -390,7 +389,7 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
   if (best == std::numeric_limits<double>::infinity()) return false;
   set_packing(plan);
   set_dividers(plan);
-  return true;
+  return ceil_div(correlation_padded_channels(plan), plan.pack_channels) <= kMaxGridY;
 }
 
 }  // namespace adjoint::cuda

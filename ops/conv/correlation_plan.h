@@ -157,7 +157,7 @@ struct CorrelationPlan {
   Divider class_divider, phase_divider, channel_divider;  // by tiles_per_class, a segment's phases, n_channels
   Divider row_divider, col_divider;                       // by rows, cols
   std::int32_t pack_channels;                             // of the result, that a block of threads packs the filter of
-  Divider tap_divider, run_divider;                       // by taps, correlation_pack_run()
+  Divider tap_divider, run_divider;                       // by taps, elements of a run
   CorrelationClass class_list[kMaxClasses];
   CorrelationPass passes[kMaxPasses];
   CorrelationStep steps[kMaxSteps];

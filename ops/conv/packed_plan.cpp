@@ -186,8 +186,7 @@ TensorMapLayout packed_source_layout(const PackedPlan& p, const void* source, DT
 }
 
 double packed_clocks(const PackedPlan& p) {
-  // In waves of one block a multiprocessor; the number is an H200's everywhere, for it must not choose the bits.
-  constexpr double kMultiprocessors = 132;
+  // In waves of one block a multiprocessor.
   return kMultiprocessors * std::ceil(static_cast<double>(p.blocks()) / kMultiprocessors) * tile_clocks(p);
 }
 

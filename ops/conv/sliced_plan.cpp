@@ -1,6 +1,7 @@
 #include <adjoint/ops/conv/sliced_plan.h>
 
 #include <adjoint/ops/conv/ceil_div.h>
+#include <adjoint/ops/conv/tensor_core_clocks.h>
 
 #include <limits>
 
@@ -8,7 +9,6 @@ namespace adjoint::cuda {
 namespace {
 
 constexpr int kMostSlices = 64;
-constexpr double kMultiprocessors = 132;  // as the model of plans has it
 
 /// Whether slices of so many channels are padded to whole chunks by no more than a quarter.
 bool cuts(std::int64_t channels, std::int64_t slices, std::int64_t chunk_channels) {

@@ -18,6 +18,9 @@ inline Arithmetic arithmetic_of(const ConvProblem& problem) {
   }
 }
 
+/// Whether each product is three of tf32 parts.
+inline bool is_split(const ConvProblem& problem) { return arithmetic_of(problem) == Arithmetic::kFloat32; }
+
 /// Elements of a 32-bit unit.
 inline int unit_elements(Arithmetic arithmetic) {
   return arithmetic == Arithmetic::kBFloat16 || arithmetic == Arithmetic::kFloat16 ? 2 : 1;

@@ -10,8 +10,6 @@
 namespace adjoint::cuda {
 namespace {
 
-bool is_split(const ConvProblem& problem) { return arithmetic_of(problem) == Arithmetic::kFloat32; }
-
 const CorrelationPlan* find_plan(const ConvProblem& problem) {
   return keep_plan<CorrelationPlan>(problem, [&](CorrelationPlan& plan) {
     return plan_correlation(problem.geometry, problem.role == ConvRole::kImage, unit_elements(arithmetic_of(problem)),

@@ -6,11 +6,10 @@
 #include <adjoint/ops/conv/cuda/kept_plans.h>
 #include <adjoint/ops/conv/cuda/narrow.h>
 #include <adjoint/ops/conv/cuda/packed.h>
+#include <adjoint/ops/conv/tensor_core_clocks.h>
 
 namespace adjoint::cuda {
 namespace {
-
-bool is_split(const ConvProblem& problem) { return arithmetic_of(problem) == Arithmetic::kFloat32; }
 
 const Col2imPlan* find_plan(const ConvProblem& problem) {
   return keep_plan<Col2imPlan>(problem, [&](Col2imPlan& plan) {
@@ -32,7 +31,6 @@ bool pays(const ConvProblem& problem) {
   const NarrowPlan* narrow = find_narrow_plan(problem);
   if (narrow != nullptr && clocks >= narrow_clocks(*narrow, unit_elements(arithmetic_of(problem)))) return false;
   const CorrelationPlan* correlation = find_correlation_plan(problem);
-  constexpr double kMultiprocessors = 132;  // of which correlation_clocks() counts one's
   return correlation == nullptr || clocks < kMultiprocessors * correlation_clocks(*correlation, is_split(problem));
 }
 

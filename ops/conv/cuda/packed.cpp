@@ -5,6 +5,7 @@
 #include <adjoint/ops/conv/cuda/hopper.h>
 #include <adjoint/ops/conv/cuda/kept_plans.h>
 #include <adjoint/ops/conv/cuda/narrow.h>
+#include <adjoint/ops/conv/tensor_core_clocks.h>
 
 namespace adjoint::cuda {
 
@@ -29,7 +30,7 @@ bool pays(const ConvProblem& problem) {
   if (arithmetic_of(problem) == Arithmetic::kTF32) {
     // Of ten such layers' times those of this kernel are 1.2 of its clocks, in the mean, the other's 1.1.
     const CorrelationPlan* other = find_correlation_plan(problem);
-    constexpr double kMeasured = 0.9, kMultiprocessors = 132;
+    constexpr double kMeasured = 0.9;
     if (other != nullptr && packed_clocks(plan) > kMeasured * kMultiprocessors * correlation_clocks(*other, false))
       return false;
   }

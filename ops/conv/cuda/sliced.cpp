@@ -11,8 +11,6 @@
 namespace adjoint::cuda {
 namespace {
 
-bool is_split(const ConvProblem& problem) { return arithmetic_of(problem) == Arithmetic::kFloat32; }
-
 const CorrelationPlan* find_plan(const ConvProblem& problem) {
   return keep_plan<CorrelationPlan>(problem, [&](CorrelationPlan& plan) {
     const CorrelationPlan* whole = find_correlation_plan(problem);
