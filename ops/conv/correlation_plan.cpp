@@ -2,6 +2,7 @@
 #include <adjoint/ops/conv/correlation_plan.h>
 
 #include <adjoint/ops/conv/ceil_div.h>
+#include <adjoint/ops/conv/correlation_pack_layout.h>
 #include <adjoint/ops/conv/correlation_passes.h>
 #include <adjoint/ops/conv/tensor_core_clocks.h>
 
@@ -267,7 +268,7 @@ void set_dividers(CorrelationPlan& p) {
   p.tile_w_divider = divider(p.tiles_w);
   p.tile_h_divider = divider(p.tiles_h);
   p.class_divider = divider(p.tiles_per_class);
-  p.phase_divider = divider(p.out_stride_w / p.segments);
+  p.phase_divider = divider(correlation_segment_phases(p));
   p.channel_divider = divider(p.n_channels);
   p.row_divider = divider(p.rows);
   p.col_divider = divider(p.cols);

@@ -1,5 +1,6 @@
 // Sums in slices on the emulator: the tensor-core kernel's partial results, whatever the input's type in float32, and
 // their addition with bias and activation.
+#include <adjoint/ops/conv/ceil_div.h>
 #include <adjoint/ops/conv/sliced_plan.h>
 #include <adjoint/tests/emulation/correlation_run.h>
 #include <adjoint/tests/support/activations.h>
@@ -32,12 +33,15 @@ class SlicedEmulation : public CorrelationFixture {
                                                std::numeric_limits<double>::quiet_NaN()),
                            0);
     FilterBlocks blocks(plan);
-    cuda::CorrelationOperands operands{
-        in.data(), blocks.data(), nullptr, partial.data(), cuda::correlation_load_bytes(plan, in.data(), sizeof(T)), 1,
-        {},        nullptr,       true};
-    if (cuda::correlation_log2_interleave(plan.out_stride_w) >= 0) {
-      operands.store_vector = cuda::row_vector(partial.data(), plan.out_w, sizeof(float));
-    }
+    cuda::CorrelationOperands operands{in.data(),
+                                       blocks.data(),
+                                       nullptr,
+                                       partial.data(),
+                                       cuda::correlation_load_bytes(plan, in.data(), sizeof(T)),
+                                       cuda::row_vector(partial.data(), plan.out_w, sizeof(float)),
+                                       {},
+                                       nullptr,
+                                       true};
     if (M::kDType == kFloat32) cuda::map_correlation_boxes(plan, M::kSplit, emulation::encode_tensor_map, operands);
     pack_filter<M::kArithmetic>(plan, filter.data(), blocks.data(), call.seed);
     const auto kernel = cuda::correlation::select_kernel<M::kArithmetic>(plan);
@@ -61,7 +65,7 @@ class SlicedEmulation : public CorrelationFixture {
     const auto addition = cuda::sliced::addition_of<T>(problem, partial.data(), plan.slices);
     const auto add = addition.vector == 1 ? cuda::sliced::add_slices_kernel<1, T>
                                           : cuda::sliced::add_slices_kernel<cuda::sliced::kAddVector, T>;
-    const auto blocks_wanted = (addition.vectors + cuda::sliced::kAddThreads - 1) / cuda::sliced::kAddThreads;
+    const auto blocks_wanted = cuda::ceil_div(addition.vectors, cuda::sliced::kAddThreads);
     emulation::run({.grid = {static_cast<unsigned>(blocks_wanted)},
                     .block = {static_cast<unsigned>(cuda::sliced::kAddThreads)},
                     .seed = call.seed},

@@ -1,6 +1,7 @@
 // Packs the filter into the blocks that the tensor-core kernel of conv and conv_transpose streams.
 #pragma once
 
+#include <adjoint/ops/conv/correlation_pack_layout.h>
 #include <adjoint/ops/conv/correlation_plan.h>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
 
