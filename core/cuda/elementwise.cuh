@@ -9,6 +9,7 @@
 #pragma once
 
 #include <adjoint/core/cuda/launch.h>
+#include <adjoint/core/cuda/pack.h>
 #include <adjoint/core/divider.h>
 #include <adjoint/core/dtype.h>
 #include <adjoint/core/strided.h>
@@ -34,11 +35,6 @@ inline LaunchGeometry elementwise_geometry(std::int64_t threads, int device) {
   const std::int64_t most = kBlocksPerMultiprocessor * multiprocessor_count(device);
   return {dim3(static_cast<unsigned>(std::min(blocks, most))), dim3(kElementwiseThreads)};
 }
-
-template <class T, int V>
-struct alignas(sizeof(T) * V) Pack {
-  T values[V];
-};
 
 template <class T, int V>
 bool is_aligned(const void* data) {

@@ -1,6 +1,7 @@
 // Adds up partial results in slices, in their order, with bias and activation, and rounds once.
 #pragma once
 
+#include <adjoint/core/cuda/pack.h>
 #include <adjoint/core/divider.h>
 #include <adjoint/ops/conv/cuda/dispatch.h>
 #include <adjoint/ops/elementwise/activate.h>
@@ -20,7 +21,8 @@ struct Addition {
   T* out;
   T* linear;  // gets sum and bias as they are, rounded; null where nobody asks
   Activate<float> activate;
-  std::int32_t slices, vector;  // results of a thread
+  std::int32_t slices;
+  std::int32_t vector;  // results of a thread
   std::int64_t vectors;
   Divider slice_vectors, plane, group;  // vectors of a slice, positions, groups
   std::int32_t channels;                // of a group
@@ -54,16 +56,11 @@ Addition<T> addition_of(const ConvProblem& problem, const float* partial, int sl
 }
 
 template <int kVector, class T>
-struct alignas(kVector * sizeof(T)) Results {
-  T values[kVector];
-};
-
-template <int kVector, class T>
 __device__ __forceinline__ void store(T* to, const float (&values)[kVector]) {
-  Results<kVector, T> results;
+  Pack<T, kVector> results;
 #pragma unroll
   for (int i = 0; i < kVector; ++i) results.values[i] = from_float<T>(values[i]);
-  *reinterpret_cast<Results<kVector, T>*>(to) = results;
+  *reinterpret_cast<Pack<T, kVector>*>(to) = results;
 }
 
 template <int kVector, class T>
@@ -72,7 +69,7 @@ __global__ void __launch_bounds__(kAddThreads) add_slices_kernel(const __grid_co
   if (index >= a.vectors) return;
   auto vector = static_cast<std::int32_t>(index);
   const std::int32_t image_group = a.slice_vectors.split(vector);
-  using Partial = Results<kVector, float>;
+  using Partial = Pack<float, kVector>;
   const auto step = static_cast<std::int64_t>(a.slice_vectors.divisor());
   const auto* from = reinterpret_cast<const Partial*>(a.partial) + image_group * step * a.slices + vector;
   float sums[kVector] = {};

@@ -1,6 +1,7 @@
 // Packs the filter into the blocks that the tensor-core kernel of conv and conv_transpose streams.
 #pragma once
 
+#include <adjoint/core/cuda/pack.h>
 #include <adjoint/ops/conv/correlation_pack_layout.h>
 #include <adjoint/ops/conv/correlation_plan.h>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
@@ -24,11 +25,6 @@ class StagedFilter {
   const CorrelationPackLayout layout_;
   T* const staged_;
 
-  template <int kVector>
-  struct alignas(kVector * sizeof(T)) Elements {
-    T values[kVector];
-  };
-
   /// Copies `runs` runs, `step` elements apart from `from` on, of whose elements the first `valid` are the filter's.
   template <int kVector>
   __device__ __forceinline__ void load_runs(const T* from, std::int64_t step, int runs, int valid) const {
@@ -37,7 +33,7 @@ class StagedFilter {
     const int gap = layout_.pitch - static_cast<int>(plan_.tap_divider.divisor());
 #pragma unroll 1
     for (int first = kVector * static_cast<int>(threadIdx.x); first < count; first += kAtOnce * threads) {
-      Elements<kVector> elements[kAtOnce];
+      Pack<T, kVector> elements[kAtOnce];
       int places[kAtOnce];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
@@ -49,7 +45,7 @@ class StagedFilter {
 #pragma unroll
         for (int j = 0; j < kVector; ++j) elements[i].values[j] = from_float<T>(0.0F);
         if (inside && run < runs && element < valid) {
-          elements[i] = *reinterpret_cast<const Elements<kVector>*>(from + run * step + element);
+          elements[i] = *reinterpret_cast<const Pack<T, kVector>*>(from + run * step + element);
         }
       }
 #pragma unroll
