@@ -55,10 +55,18 @@ TensorMap encode_tensor_map(const TensorMapLayout& layout) {
   }
   TensorMap map;
   static_assert(sizeof(map) == sizeof(CUtensorMap) && alignof(TensorMap) >= alignof(CUtensorMap));
-  const CUresult status =
-      encode(reinterpret_cast<CUtensorMap*>(&map), data_type(layout), kTensorMapAxes, const_cast<void*>(layout.data),
-             extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle(layout),
-             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const auto try_encoding = [&] {
+    return encode(reinterpret_cast<CUtensorMap*>(&map), data_type(layout), kTensorMapAxes,
+                  const_cast<void*>(layout.data), extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                  swizzle(layout), CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  };
+  CUresult status = try_encoding();
+  if (status == CUDA_ERROR_INVALID_CONTEXT) {  // nothing in this thread has called the runtime yet
+    int device = 0;
+    ADJOINT_CUDA(cudaGetDevice(&device));
+    ADJOINT_CUDA(cudaSetDevice(device));
+    status = try_encoding();
+  }
   ADJOINT_CHECK(status == CUDA_SUCCESS,
                 "cuda: the driver must take a tensor map's layout; got error {}; report it as a fault of the library",
                 static_cast<int>(status));

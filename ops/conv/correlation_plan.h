@@ -263,12 +263,6 @@ ADJOINT_HD constexpr int correlation_staged_columns(int tile_columns, bool block
 }
 ADJOINT_HD constexpr int correlation_staged_positions(int m_tiles, bool blocked) { return blocked ? 16 : 16 * m_tiles; }
 
-/// The column of a tile that is the `place`-th to be staged, of `staged` at once.
-ADJOINT_HD constexpr int correlation_staged_column(int tile_columns, int staged, int place) {
-  const int half = staged / 2;
-  return place / (2 * half) * half + place % half + place / half % 2 * (tile_columns / 2);
-}
-
 /// Of the phases that staged columns hold as neighbouring pixels; -1 where they hold none.
 ADJOINT_HD constexpr int correlation_log2_interleave(int out_stride_w) {
   for (int log2 = 0; log2 <= 4; ++log2) {

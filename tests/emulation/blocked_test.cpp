@@ -43,6 +43,7 @@ class BlockedEmulation : public CorrelationFixture {
       const auto kernel = cuda::blocked::select_kernel<M::kArithmetic>(plan);
       const cuda::TensorMap map = emulation::encode_tensor_map(cuda::correlation_copy_layout(plan, copy.data()));
       emulation::run(launch, [&] { kernel(plan, map, operands); });
+      ways.merge(ways_of_boxes(plan, operands));
       ways.merge(ways_of_pixels<typename M::Element>(plan, operands));
     };
     expect_exact<M>(plan, call, run);
@@ -98,6 +99,17 @@ TYPED_TEST(BlockedEmulation, EveryTileIsExact) {
                             "planes with zeros"};
   if (!TypeParam::kSplit) all.insert({"columns 256", "columns 256 in halves", "columns 128 in halves"});
   for (const std::string& path : all) EXPECT_TRUE(this->reached.contains(path)) << path;
+}
+
+// Sums that leave straight from registers.
+TYPED_TEST(BlockedEmulation, WholeSectorsAreExact) {
+  if (TypeParam::kDType != kFloat32) GTEST_SKIP() << "halves leave otherwise";
+  for (const ConvCase& c : box_cases()) {
+    this->compute_both(c, 0);
+    if (::testing::Test::HasFailure()) return;
+  }
+  for (const std::string way : {"leaves from registers, 4 phases", "leaves from registers, 8 phases"})
+    EXPECT_TRUE(this->ways.contains(way)) << way;
 }
 
 // Rows of any stride, with a bias, an activation and a copy of what is before it.

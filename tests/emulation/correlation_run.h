@@ -83,7 +83,7 @@ void expect_exact(const cuda::CorrelationPlan& plan, const CorrelationCall& call
                                      Activate<float>(call.activation)};
   if (!call.activation.is_none() && seed % 2 == 0) operands.linear = linear.data();
   if constexpr (M::kDType == kFloat32) {
-    cuda::map_correlation_boxes(plan, M::kSplit, emulation::encode_tensor_map, operands);
+    cuda::set_correlation_ways(plan, M::kSplit, emulation::encode_tensor_map, operands);
   }
   const auto cluster = static_cast<unsigned>(plan.cluster);
   const unsigned grid = cluster * (seed % 2 == 0 && plan.tiles() > plan.cluster ? 2 : 1);
@@ -101,7 +101,7 @@ void expect_exact(const cuda::CorrelationPlan& plan, const CorrelationCall& call
   EXPECT_TRUE(out.surroundings_are_kept() && linear.surroundings_are_kept());
 }
 
-/// Ways in which operands come and go by the copy engine.
+/// Ways in which operands come and go by the copy engine, or leave straight from registers.
 inline std::set<std::string> ways_of_boxes(const cuda::CorrelationPlan& plan,
                                            const cuda::CorrelationOperands& operands) {
   std::set<std::string> ways;
@@ -119,13 +119,17 @@ inline std::set<std::string> ways_of_boxes(const cuda::CorrelationPlan& plan,
     if (cuda::correlation_box_width(plan, boxes) < boxes.line) ways.insert("leaves in boxes of several rows");
     if (cuda::correlation_shifts_boxes(plan)) ways.insert("leaves in shifted boxes");
   }
+  if (operands.stores_sums) {
+    ways.insert("leaves from registers, " + std::to_string(plan.out_stride_w) + " phases");
+    if (1 << plan.log2_tile_w < 8) ways.insert("leaves from registers to several rows");
+  }
   return ways;
 }
 
 /// Ways in which single pixels are stored.
 template <class T>
 std::set<std::string> ways_of_pixels(const cuda::CorrelationPlan& plan, const cuda::CorrelationOperands& operands) {
-  if (operands.stores_boxes || !cuda::correlation_stores_pixels(plan, operands.store_vector, sizeof(T))) return {};
+  if (operands.stores_boxes || operands.stores_sums || !cuda::correlation_stores_pixels(plan, operands.store_vector, sizeof(T))) return {};
   const bool blocked = plan.blocked != 0;
   const int columns = cuda::correlation_staged_columns(plan.tile_columns, blocked) / 2;
   const int positions = cuda::correlation_staged_positions(plan.m_tiles, blocked);

@@ -60,6 +60,7 @@ TYPED_TEST(CorrelationEmulation, BoxesAreExact) {
   if (TypeParam::kDType != kFloat32) GTEST_SKIP() << "halves come and go otherwise";
   for (const ConvCase& c : box_cases()) {
     for (const std::uint64_t seed : {0, 10, 18, 4}) this->compute_both(c, seed, activation_cases()[1].activation);
+    this->compute_both(c, 0);
     if (::testing::Test::HasFailure()) return;
   }
   const std::set<std::string> all{"comes in boxes",
@@ -74,7 +75,11 @@ TYPED_TEST(CorrelationEmulation, BoxesAreExact) {
                                   "leaves in boxes of 4 phases",
                                   "leaves in boxes of 8 phases",
                                   "leaves in boxes of several rows",
-                                  "leaves in shifted boxes"};
+                                  "leaves in shifted boxes",
+                                  "leaves from registers, 1 phases",
+                                  "leaves from registers, 2 phases",
+                                  "leaves from registers, 4 phases",
+                                  "leaves from registers, 8 phases"};
   for (const std::string& way : all) EXPECT_TRUE(this->ways.contains(way)) << way;
 }
 

@@ -38,7 +38,7 @@ class Operand {
  public:
   Operand(const std::vector<double>& values, std::size_t offset)
       : elements_(values.size() + offset + 32, around()), size_(values.size()) {
-    while (reinterpret_cast<std::uintptr_t>(elements_.data() + begin_) % 16 != 0) ++begin_;
+    while (reinterpret_cast<std::uintptr_t>(elements_.data() + begin_) % 32 != 0) ++begin_;
     begin_ += offset;
     for (std::size_t i = 0; i < values.size(); ++i) data()[i] = cuda::from_float<T>(static_cast<float>(values[i]));
   }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <adjoint/core/cuda/launch.h>
-#include <adjoint/core/cuda/launch_cluster.h>
+#include <adjoint/core/cuda/launch_early.h>
 #include <adjoint/ops/conv/cuda/blocked.h>
 #include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/ops/conv/cuda/blocked_select.cuh>
@@ -32,7 +32,7 @@ void run_blocked(const CorrelationPlan& plan, const CorrelationOperands& of_call
   const DeviceGuard guard(device);
   allow_smem(kernel, smem_bytes);
   const LaunchGeometry geometry{dim3(static_cast<unsigned>(blocks)), dim3(128 * (plan.consumers + 1)), smem_bytes};
-  launch_clusters(kernel, geometry, plan.cluster, device, plan,
+  launch_early(kernel, geometry, plan.cluster, device, plan,
                   encode_tensor_map(correlation_copy_layout(plan, copy.data())), operands);
 }
 

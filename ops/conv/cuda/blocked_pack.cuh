@@ -15,13 +15,15 @@ namespace adjoint::cuda::blocked {
 /// Chunks that a thread copies a position of.
 inline constexpr int kChunksOfThread = 2;
 
-/// Blocks of threads: as long as the filter has some, every 2^log2_period-th is the filter's, (group, chunk,
-/// part), and the others are the input's, (kPackThreads positions of the copy's planes, kChunksOfThread chunks of a
-/// group). So the filter's latencies fall into the input's copies, and come early. Indices are taken apart without
-/// divisions, which would be most of the work.
+/// Blocks of threads, the filter's, (group, chunk, part), and the input's, (kPackThreads positions of the copy's planes,
+/// kChunksOfThread chunks of a group): of those that are fewer there is one every `period` blocks, from the first on, as
+/// long as there are some. So the filter's latencies fall into the input's copies, and come early. Indices are taken
+/// apart without divisions, which would be most of the work.
 struct PackGrid {
-  int filter, log2_period;
+  int filter, fewer;
+  bool filter_is_fewer;
   std::int64_t blocks;
+  Divider period;
   Divider filter_parts, filter_chunks;                 // parts of a group's channels, chunks of the filter
   Divider chunk_sets, group_sets;                      // sets of chunks, of all groups and of one
   Divider image_positions, width, stride_h, stride_w;  // of the copy's planes together
@@ -75,15 +77,17 @@ __global__ void __launch_bounds__(correlation::kPackThreads)
     pack_operands_kernel(const __grid_constant__ CorrelationPlan p, const __grid_constant__ PackGrid grid,
                          const void* filter, std::uint32_t* filter_blocks,
                          const typename ArithmeticTraits<kArithmetic>::Element* x, uint4* copy) {
-  const int index = static_cast<int>(blockIdx.x);
-  int part = index >> grid.log2_period;
-  if (part < grid.filter && index == part << grid.log2_period) {
-    int chunk = grid.filter_parts.split(part);
+  int rest = static_cast<int>(blockIdx.x);
+  const int turn = grid.period.split(rest);
+  const bool is_fewer = rest == 0 && turn < grid.fewer;
+  const int number = is_fewer ? turn : static_cast<int>(blockIdx.x) - min(rest == 0 ? turn : turn + 1, grid.fewer);
+  if (is_fewer == grid.filter_is_fewer) {
+    int part = number, chunk = grid.filter_parts.split(part);
     const int group = grid.filter_chunks.split(chunk);
     correlation::pack_filter<kArithmetic>(p, filter, filter_blocks, {chunk, group, part});
     return;
   }
-  int set = index - min(part + 1, grid.filter);
+  int set = number;
   const int place = grid.chunk_sets.split(set) * correlation::kPackThreads + static_cast<int>(threadIdx.x);
   const int group = grid.group_sets.split(set);
   pack_position<kArithmetic>(p, grid, x, copy, place, group, set * kChunksOfThread);

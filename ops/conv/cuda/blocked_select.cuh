@@ -6,6 +6,7 @@
 #include <adjoint/ops/conv/cuda/blocked_pack.cuh>
 #include <adjoint/ops/conv/cuda/correlation_select.cuh>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace adjoint::cuda::blocked {
@@ -41,9 +42,15 @@ inline PackGrid pack_grid(const CorrelationPlan& plan) {
   const auto divider = [](std::int64_t divisor) { return Divider(static_cast<std::uint32_t>(divisor)); };
   PackGrid grid{};
   grid.filter = static_cast<int>(filter.x * filter.y * filter.z);
-  grid.blocks = grid.filter +
-                ceil_div(plan.batch * positions, std::int64_t{correlation::kPackThreads}) * plan.groups * group_sets;
-  grid.log2_period = grid.blocks >= 2 * grid.filter ? 1 : 0;
+  const std::int64_t input =
+      ceil_div(plan.batch * positions, std::int64_t{correlation::kPackThreads}) * plan.groups * group_sets;
+  grid.blocks = grid.filter + input;
+  // Of many filter blocks long ones come first, so that the last to end are short.
+  constexpr int kInputBytes = correlation::kPackThreads * kChunksOfThread * 4 * kChunkUnits;
+  const bool filter_first = 2 * correlation_pack_bytes(plan) > kInputBytes;
+  grid.filter_is_fewer = grid.filter <= input || filter_first;
+  grid.fewer = static_cast<int>(grid.filter_is_fewer ? grid.filter : input);
+  grid.period = divider(grid.filter <= input ? 2 : filter_first ? 1 : grid.blocks / input);
   grid.filter_parts = divider(filter.z);
   grid.filter_chunks = divider(filter.x);
   grid.chunk_sets = divider(plan.groups * group_sets);

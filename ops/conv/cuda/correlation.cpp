@@ -27,7 +27,7 @@ CorrelationOperands correlation_operands(const CorrelationPlan& plan, const Conv
                                problem.linear,
                                partial};
   if (problem.dtype == kFloat32) {
-    map_correlation_boxes(plan, arithmetic_of(problem) == Arithmetic::kFloat32, encode_tensor_map, operands);
+    set_correlation_ways(plan, arithmetic_of(problem) == Arithmetic::kFloat32, encode_tensor_map, operands);
   }
   return operands;
 }

@@ -33,6 +33,7 @@ struct CorrelationOperands {
   // Whether the copy engine brings the input (correlation_loads_boxes()), and takes results away
   // (correlation_stores_boxes()); by these maps.
   bool loads_boxes = false, stores_boxes = false;
+  bool stores_sums = false;  // whether results leave straight from registers: correlation_stores_sums()
   TensorMap in_map = {};
   TensorMap out_maps[2] = {}, linear_maps[2] = {};  // the second where boxes are shifted: of those
 };
@@ -52,16 +53,31 @@ inline bool correlation_loads_boxes(const CorrelationPlan& plan, const void* x) 
   return plan.boxed != 0 && reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
 }
 
-/// Has `encode(layout)` make the maps by which float32 operands come and go, where the plan and their addresses allow
-/// it.
+/// Whether float32 results leave straight from registers: sums without activation, to rows of whole sectors, where boxes
+/// would be of few columns (narrow tiles) or many (rows of four or eight phases), or results are partial: tools that
+/// watch memory do not see what the copy engine writes, which is read again.
+inline bool correlation_stores_sums(const CorrelationPlan& plan, const CorrelationOperands& operands) {
+  constexpr std::int64_t kSectorBytes = 32;
+  constexpr std::int32_t kMostPhases = 8, kManyPhases = 4;
+  if (!operands.activate.is_none() || operands.linear != nullptr) return false;
+  if (!rows_aligned(operands.out, plan.out_w * std::int64_t{sizeof(float)}, kSectorBytes)) return false;
+  const std::int32_t phases = plan.out_stride_w;
+  if (plan.phases_per_class != 1 || phases > kMostPhases || correlation_log2_interleave(phases) < 0) return false;
+  return operands.partial || plan.tile_columns < 128 || phases >= kManyPhases;
+}
+
+/// How float32 operands come and go, where the plan and their addresses allow it; has `encode(layout)` make the maps of
+/// those that do by the copy engine.
 template <class Encode>
-void map_correlation_boxes(const CorrelationPlan& plan, bool split, const Encode& encode,
-                           CorrelationOperands& operands) {
+void set_correlation_ways(const CorrelationPlan& plan, bool split, const Encode& encode,
+                          CorrelationOperands& operands) {
   if (plan.tiles() == 0) return;  // the driver refuses maps of nothing
   operands.loads_boxes = correlation_loads_boxes(plan, operands.x);
   if (operands.loads_boxes) operands.in_map = encode(correlation_input_layout(plan, operands.x, split));
+  operands.stores_sums = correlation_stores_sums(plan, operands);
   const auto leaves = [&](const void* out) { return out == nullptr || correlation_stores_boxes(plan, out); };
-  operands.stores_boxes = leaves(operands.out) && leaves(operands.linear);
+  operands.stores_boxes =
+      !operands.stores_sums && !operands.partial && leaves(operands.out) && leaves(operands.linear);
   if (!operands.stores_boxes) return;
   for (const bool odd : {false, true}) {
     if (odd && !correlation_shifts_boxes(plan)) break;

@@ -42,6 +42,7 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
   if constexpr (kGathers) fill_gather(plan, layout, smem + (layout.gather - ptx::shared_address(smem)));
   layout.x_stages = operands.load_bytes == 2 ? plan.x_stages / 2 : plan.x_stages;
   init_barriers<kConsumers>(plan, layout, operands.loads_boxes ? 1 : kLoaderThreads);
+  ptx::wait_for_earlier_kernels();
   run_roles<kArithmetic, kColumns, kMTiles, kConsumers, kBlocksPerSM, Multiplies>(
       plan, operands, layout, smem, [&](int warp) {
         if (warp == kLoaderThreads / 32) return;

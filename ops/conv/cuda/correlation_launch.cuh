@@ -2,7 +2,7 @@
 #pragma once
 
 #include <adjoint/core/cuda/launch.h>
-#include <adjoint/core/cuda/launch_cluster.h>
+#include <adjoint/core/cuda/launch_early.h>
 #include <adjoint/ops/conv/cuda/correlation_select.cuh>
 
 #include <algorithm>
@@ -31,11 +31,7 @@ void run_correlation(const CorrelationPlan& plan, const CorrelationOperands& of_
   const DeviceGuard guard(device);
   allow_smem(kernel, smem_bytes);
   const LaunchGeometry geometry{dim3(static_cast<unsigned>(grid)), dim3(128 * (plan.consumers + 1)), smem_bytes};
-  if (plan.cluster == 1) {
-    launch(kernel, geometry, device, plan, operands);
-  } else {
-    launch_clusters(kernel, geometry, plan.cluster, device, plan, operands);
-  }
+  launch_early(kernel, geometry, plan.cluster, device, plan, operands);
 }
 
 }  // namespace adjoint::cuda

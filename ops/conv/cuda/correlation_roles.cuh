@@ -12,6 +12,7 @@
 #include <adjoint/ops/conv/cuda/correlation_layout.cuh>
 #include <adjoint/ops/conv/cuda/correlation_store.cuh>
 #include <adjoint/ops/conv/cuda/correlation_store_boxes.cuh>
+#include <adjoint/ops/conv/cuda/correlation_store_sums.cuh>
 
 #include <cstdint>
 
@@ -82,7 +83,7 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
       if (fills) {
         // The other warps of this warpgroup may still read the last tile's columns.
         ptx::barrier<128>(warpgroup + 1);
-        fill_biases<kApart>(p, work, static_cast<const T*>(operands.bias), biases, warp * 32 + lane);
+        fill_biases(p, work, static_cast<const T*>(operands.bias), biases, warp * 32 + lane);
       }
     }
     multiplier.multiply_tile(class_index);
@@ -92,6 +93,10 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
     const auto store = [&](const auto& sums) {
       const int staging_warp = warpgroup * 4 + warp;
       if constexpr (!Traits::kHalf) {
+        if (operands.stores_sums) {
+          return store_sums<kApart, kColumns, kMTiles>(p, work, static_cast<float*>(operands.out), sums,
+                                                           biases, first_m, lane);
+        }
         if (operands.stores_boxes) {
           constexpr int kBytes =
               4 * correlation_staged_columns(kColumns, kApart) * correlation_staged_positions(kMTiles, kApart);

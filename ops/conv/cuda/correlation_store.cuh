@@ -11,14 +11,12 @@
 
 namespace adjoint::cuda::correlation {
 
-/// The bias of a tile's columns, in the order in which they are staged.
-template <bool kApart, class T>
+/// The bias of a tile's columns.
+template <class T>
 __device__ __forceinline__ void fill_biases(const CorrelationPlan& p, const CorrelationWork& work, const T* bias,
                                             float* biases, int thread) {
-  const int staged = correlation_staged_columns(p.tile_columns, kApart);
   for (int place = thread; place < p.tile_columns; place += 128) {
-    const CorrelationColumn column =
-        correlation_column(p, work, correlation_staged_column(p.tile_columns, staged, place));
+    const CorrelationColumn column = correlation_column(p, work, place);
     biases[place] = bias != nullptr && column.valid ? to_float(bias[work.group * p.n_channels + column.channel]) : 0.0F;
   }
 }
@@ -42,28 +40,28 @@ __device__ __forceinline__ void activate_staged(const Activate<float>& activate,
 
 /// A round's columns of the sums, with their bias: calls put(block, j, h, lower, upper) with the lane's two columns of
 /// the block-th eight of the round's lower half and of its upper half, at the lane's position of the j-th sixteen and
-/// the h-th eight of these. kRound is no later round. Rounds go through the columns of all m-tiles at once, or where
-/// kApart of one after the other.
-template <int kRound, bool kApart, int kColumns, int kMTiles, class Put>
+/// the h-th eight of these. A round has kStaged columns; kRound is no later one. Rounds go through the columns of all
+/// m-tiles at once, or where kApart of one after the other.
+template <int kRound, int kStaged, bool kApart, int kColumns, int kMTiles, class Put>
 __device__ __forceinline__ void for_round(int round, const float (&sums)[kMTiles][kColumns / 2], const float* biases,
                                           int lane, const Put& put) {
   constexpr int kTogether = kApart ? 1 : kMTiles;
-  constexpr int kStaged = correlation_staged_columns(kColumns, kApart), kRounds = kColumns / kStaged;
+  constexpr int kRounds = kColumns / kStaged, kFirst = kRound % kRounds * (kStaged / 2);  // column of the lower half
   if constexpr (kRound + 1 < kRounds * (kMTiles / kTogether)) {
-    if (round != kRound) return for_round<kRound + 1, kApart, kColumns, kMTiles>(round, sums, biases, lane, put);
+    if (round != kRound)
+      return for_round<kRound + 1, kStaged, kApart, kColumns, kMTiles>(round, sums, biases, lane, put);
   }
-  const auto column = [](int place) { return correlation_staged_column(kColumns, kStaged, place); };
 #pragma unroll
   for (int block = 0; block < kStaged / 16; ++block) {
-    const int lower = 8 * block, upper = lower + kStaged / 2;  // of the round
+    const int lower = kFirst + 8 * block, upper = lower + kColumns / 2;
     const float* const of_lane = biases + 2 * (lane % 4);
     const float lower_bias[] = {of_lane[lower], of_lane[lower + 1]};
     const float upper_bias[] = {of_lane[upper], of_lane[upper + 1]};
 #pragma unroll
     for (int j = 0; j < kTogether; ++j) {
       const float* const m_tile = sums[kRound / kRounds * kTogether + j];
-      const float* const from = m_tile + column(kRound % kRounds * kStaged + lower) / 2;
-      const float* const upper_from = m_tile + column(kRound % kRounds * kStaged + upper) / 2;
+      const float* const from = m_tile + lower / 2;
+      const float* const upper_from = m_tile + upper / 2;
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const float lower_values[] = {from[2 * h] + lower_bias[0], from[2 * h + 1] + lower_bias[1]};
@@ -89,7 +87,7 @@ __device__ __forceinline__ void stage_columns(int round, const float (&sums)[kMT
     to[kStaged / 2 * kPitch] = upper[0];
     to[(kStaged / 2 + 1) * kPitch] = upper[1];
   };
-  for_round<0, kApart, kColumns, kMTiles>(round, sums, biases, lane, put);
+  for_round<0, kStaged, kApart, kColumns, kMTiles>(round, sums, biases, lane, put);
 }
 
 /// Stores a warp's sums, some columns a round through its own staging rows, so that lanes write along rows of out.
@@ -109,7 +107,7 @@ __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const Corre
     if constexpr (kApart) staged.first_m = first_m + 64 * (round / kRounds);
     staged.first_column = of_columns * (kStaged / 2);
     __syncwarp();
-    stage_columns<kApart, kColumns, kMTiles>(round, sums, biases + of_columns * kStaged, staging, lane);
+    stage_columns<kApart, kColumns, kMTiles>(round, sums, biases, staging, lane);
     __syncwarp();
     if (operands.linear != nullptr) {
       staged.out = static_cast<T*>(operands.linear);

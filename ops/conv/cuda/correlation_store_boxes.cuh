@@ -60,7 +60,7 @@ __device__ __forceinline__ void stage_boxes(int round, const float (&sums)[kMTil
       *reinterpret_cast<Pixels<2>*>(place(8 * block + kStaged / 2, m)) = {{upper[0], upper[1]}};
     }
   };
-  for_round<0, kApart, kColumns, kMTiles>(round, sums, biases, lane, put);
+  for_round<0, kStaged, kApart, kColumns, kMTiles>(round, sums, biases, lane, put);
 }
 
 /// What a warp writes of a tile, round by round.
@@ -152,8 +152,7 @@ __device__ __forceinline__ void store_phases_in_boxes(const CorrelationPlan& p, 
     const int from_m = kApart ? first_m + 64 * (round / kRounds) : first_m;
     ptx::bulk_wait_read();
     __syncwarp();
-    stage_boxes<kLog2Phases, kShifts, kApart, kColumns, kMTiles>(round, sums, biases + of_columns * kStaged, staging,
-                                                                 mask, lane);
+    stage_boxes<kLog2Phases, kShifts, kApart, kColumns, kMTiles>(round, sums, biases, staging, mask, lane);
     if (operands.linear != nullptr) {
       store.write(operands.linear_maps, from_m, of_columns * (kStaged / 2));
       if constexpr (kShifts)

@@ -192,10 +192,7 @@ void replay(const Problem& problem, const CorrelationPlan& p) {
     ASSERT_EQ(half, c.halves * p.chunks);
     for (int m = 0; m < positions; ++m) {
       const CorrelationPosition q = correlation_position(p, m);
-      for (std::int32_t place = 0; place < p.tile_columns; ++place) {
-        const std::int32_t j =
-            correlation_staged_column(p.tile_columns, correlation_staged_columns(p.tile_columns, p.blocked != 0),
-                                      place);
+      for (std::int32_t j = 0; j < p.tile_columns; ++j) {
         const CorrelationColumn column = correlation_column(p, work, j);
         const std::int64_t h = (std::int64_t{work.h} + q.h) * p.out_stride_h + column.phase_h;
         const std::int64_t w = (std::int64_t{work.w} + q.w) * p.out_stride_w + column.phase_w;

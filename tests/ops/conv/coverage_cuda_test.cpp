@@ -85,6 +85,7 @@ std::vector<std::string> all_paths(const std::string& name) {
   const bool boxes = !mma && !half;
   std::vector<std::string> paths{", stores of one", ", stores of two", ", stores of pixels"};
   paths.emplace_back(boxes ? ", stores of boxes" : ", stores of 16 bytes");
+  if (boxes) paths.emplace_back(", stores of sums");
   if (is_blocked(name)) return paths;
   paths.emplace_back(boxes ? ", copies of boxes" : ", copies of 16 bytes");
   paths.emplace_back(", copies of 4 bytes");
@@ -114,11 +115,14 @@ std::vector<std::string> paths_of(const std::string& kernel, cuda::ConvProblem p
   const std::int32_t stored = cuda::correlation_store_vector(plan, problem, size);
   const bool boxes = !mma && problem.dtype == kFloat32;
   const bool pixels = cuda::correlation_stores_pixels(plan, stored, static_cast<std::int32_t>(size));
-  const std::string stores = boxes && cuda::correlation_stores_boxes(plan, out) ? ", stores of boxes"
-                             : pixels                                           ? ", stores of pixels"
-                             : stored == 1                                      ? ", stores of one"
-                             : stored == 2                                      ? ", stores of two"
-                                                                                : ", stores of 16 bytes";
+  cuda::CorrelationOperands operands{.out = problem.out, .activate = Activate<float>(problem.activation)};
+  operands.linear = problem.linear;
+  const std::string stores = boxes && cuda::correlation_stores_sums(plan, operands) ? ", stores of sums"
+                             : boxes && cuda::correlation_stores_boxes(plan, out)   ? ", stores of boxes"
+                             : pixels                                               ? ", stores of pixels"
+                             : stored == 1                                          ? ", stores of one"
+                             : stored == 2                                          ? ", stores of two"
+                                                                                    : ", stores of 16 bytes";
   if (blocked) return {stores};
   if (boxes && cuda::correlation_loads_boxes(plan, problem.first)) return {", copies of boxes", stores};
   return {", copies of " + std::to_string(loaded) + " bytes", stores};

@@ -146,6 +146,8 @@ inline bool mbarrier_test(std::uint32_t barrier, std::uint32_t parity) {
   return emulation::mbarrier_complete(emulation::mbarrier(barrier), parity);
 }
 
+inline void wait_for_earlier_kernels() {}
+
 inline void bulk_copy(std::uint32_t dst, const void* src, int bytes, std::uint32_t barrier) {
   if (dst % 16 != 0 || reinterpret_cast<std::uintptr_t>(src) % 16 != 0 || bytes % 16 != 0) {
     throw std::runtime_error("emulated cp.async.bulk: unaligned");

@@ -1,0 +1,39 @@
+// Launching kernels of Hopper's: in clusters, and early. For .cu files.
+#pragma once
+
+#include <adjoint/core/cuda/launch.h>
+
+#include <cuda_runtime.h>
+
+#include <utility>
+
+namespace adjoint::cuda {
+
+/// launch() of a kernel for sm_90 that waits for the kernels before it itself (ptx::wait_for_earlier_kernels()): its
+/// blocks come as soon as those' blocks leave room. `cluster` neighbouring blocks along x, which divides the grid, run
+/// together.
+template <class... Params, class... Args>
+void launch_early(void (*kernel)(Params...), const LaunchGeometry& geometry, int cluster, int device, Args&&... args) {
+  if (geometry.grid.x == 0 || geometry.grid.y == 0 || geometry.grid.z == 0) return;
+  const DeviceGuard guard(device);
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim.x = static_cast<unsigned>(cluster);
+  attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = geometry.grid;
+  config.blockDim = geometry.block;
+  config.dynamicSmemBytes = geometry.smem_bytes;
+  config.stream = current_stream(device);
+  config.attrs = attributes;
+  config.numAttrs = cluster > 1 ? 2 : 1;
+  const auto* function = reinterpret_cast<const void*>(kernel);
+  const auto run = [&](void** parameters) {
+    check_launch(cudaLaunchKernelExC(&config, function, parameters), function, geometry);
+  };
+  with_parameters(kernel, run, std::forward<Args>(args)...);
+}
+
+}  // namespace adjoint::cuda
