@@ -221,10 +221,21 @@ void run_all(const ConvCase& c, std::uint64_t seed, Coverage& coverage) {
   }
 }
 
+ConvCase four_phases(std::int64_t batch, std::int64_t channels, const Extent2& input, std::int64_t padding) {
+  return {.name = "four_phases",
+          .batch = batch,
+          .in_channels = 20,
+          .out_channels = channels,
+          .input = input,
+          .kernel = {1, 4 + 2 * padding},
+          .stride = {1, 4},
+          .padding = {0, padding}};
+}
+
 /// Shapes that random geometries hardly meet.
 std::vector<ConvCase> rare_cases() {
   constexpr std::int64_t kFar = std::int64_t{1} << 30;  // positions past 32 bits
-  return {
+  std::vector<ConvCase> cases = {
       {.name = "far", .in_channels = 3, .out_channels = 5, .input = {1, 20}, .kernel = {1, 1}, .dilation = {1, kFar}},
       {.name = "wide_strided",
        .in_channels = 2,
@@ -242,7 +253,17 @@ std::vector<ConvCase> rare_cases() {
        .stride = {1, 2},
        .padding = {0, 1}},
   };
+  // Four phases of whole sectors: sums that leave wide tiles from registers, in all taps together and in two halves.
+  for (const std::int64_t channels : {32, 64}) {
+    for (const Extent2 input : {Extent2{1, 128}, Extent2{6, 6}}) {
+      for (const std::int64_t padding : {0, 2}) cases.push_back(four_phases(3, channels, input, padding));
+    }
+  }
+  return cases;
 }
+
+/// Whose positions fill tiles of 256, on all multiprocessors: too many for every alignment.
+std::vector<ConvCase> large_cases() { return {four_phases(64, 16, {1, 1024}, 0), four_phases(64, 16, {1, 1024}, 2)}; }
 
 TEST(ConvCoverageCuda, EveryCompiledKernelRuns) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
@@ -254,6 +275,7 @@ TEST(ConvCoverageCuda, EveryCompiledKernelRuns) {
       for (std::uint64_t seed = 0; seed < kAlignments; ++seed) run_all(c, seed, coverage);
     }
   }
+  for (const ConvCase& c : large_cases()) run_all(c, 0, coverage);
   for (std::uint64_t seed = 0; seed < kMostRandom && !coverage.left().empty(); ++seed) {
     run_all(random_conv_case(seed), seed, coverage);
   }

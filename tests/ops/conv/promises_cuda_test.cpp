@@ -3,6 +3,8 @@
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/core/cuda/multiprocessors.h>
+#include <adjoint/core/cuda/tensor_map.h>
+#include <adjoint/core/error.h>
 #include <adjoint/core/stream.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/support/conv_cuda.h>
@@ -124,6 +126,27 @@ TEST_P(ConvPromisesCuda, EightStreamsAtOnce) {
 
 INSTANTIATE_TEST_SUITE_P(Modes, ConvPromisesCuda, ::testing::ValuesIn(kConvModes),
                          [](const auto& mode) { return std::string(mode.param.name); });
+
+// As those do in which PyTorch runs gradients.
+TEST(TensorMapCuda, IsMadeInAThreadThatHasCalledNothing) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  if (compute_capability() < 90) GTEST_SKIP() << "the copy engine that takes tensor maps came with sm_90";
+  const Tensor values = Tensor::full({64}, 1, {.device = kCUDA});
+  const cuda::TensorMapLayout layout{.data = values.raw_data(),
+                                     .dtype = kFloat32,
+                                     .extents = {16, 4, 1, 1, 1},
+                                     .strides = {1, 16, 64, 64, 64},
+                                     .box = {16, 4, 1, 1, 1}};
+  std::string refusal;
+  std::thread([&] {
+    try {
+      cuda::encode_tensor_map(layout);
+    } catch (const Error& error) {
+      refusal = error.what();
+    }
+  }).join();
+  EXPECT_EQ(refusal, "");
+}
 
 // ---- Size.
 
