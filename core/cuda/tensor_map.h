@@ -3,6 +3,7 @@
 #pragma once
 
 #include <adjoint/core/dtype.h>
+#include <adjoint/core/export.h>
 
 #include <cstdint>
 
@@ -33,6 +34,6 @@ struct TensorMapLayout {
 };
 
 /// Throws Error where the driver refuses the layout, or knows no tensor maps.
-TensorMap encode_tensor_map(const TensorMapLayout& layout);
+ADJOINT_API TensorMap encode_tensor_map(const TensorMapLayout& layout);
 
 }  // namespace adjoint::cuda

@@ -53,9 +53,9 @@ inline bool correlation_loads_boxes(const CorrelationPlan& plan, const void* x) 
   return plan.boxed != 0 && reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
 }
 
-/// Whether float32 results leave straight from registers: sums without activation, to rows of whole sectors, where boxes
-/// would be of few columns (narrow tiles) or many (rows of four or eight phases), or results are partial: tools that
-/// watch memory do not see what the copy engine writes, which is read again.
+/// Whether float32 results leave straight from registers: sums without activation, to rows of whole sectors, where that
+/// is the quicker way (rows of four or eight phases, which take many boxes, and steps that gather), or results are
+/// partial: tools that watch memory do not see what the copy engine writes, which is read again.
 inline bool correlation_stores_sums(const CorrelationPlan& plan, const CorrelationOperands& operands) {
   constexpr std::int64_t kSectorBytes = 32;
   constexpr std::int32_t kMostPhases = 8, kManyPhases = 4;
@@ -63,7 +63,7 @@ inline bool correlation_stores_sums(const CorrelationPlan& plan, const Correlati
   if (!rows_aligned(operands.out, plan.out_w * std::int64_t{sizeof(float)}, kSectorBytes)) return false;
   const std::int32_t phases = plan.out_stride_w;
   if (plan.phases_per_class != 1 || phases > kMostPhases || correlation_log2_interleave(phases) < 0) return false;
-  return operands.partial || plan.tile_columns < 128 || phases >= kManyPhases;
+  return operands.partial || plan.gathers || phases >= kManyPhases;
 }
 
 /// How float32 operands come and go, where the plan and their addresses allow it; has `encode(layout)` make the maps of
