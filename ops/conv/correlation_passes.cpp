@@ -191,9 +191,20 @@ bool append_class(CorrelationPlan& plan, std::vector<RawStep> steps, std::vector
     if (pass_count == kMaxPasses || first_step + pass_steps > kMaxSteps) return false;
     if (plan.gathers && first_tap + taps > kMaxGatheredTaps) return false;
     const std::int32_t w_base = floor_div(min_w, alignment) * alignment;
-    plan.passes[pass_count++] = {
-        first_step, first_step + of_range[0], upper_step,  first_step + pass_steps,      halves,    c.halves, min_h,
-        w_base,     steps[begin].residue_h,   first_plane, last_plane - first_plane + 1, first_tap, taps};
+    const auto number = [](std::int32_t value) { return static_cast<std::int16_t>(value); };  // none exceeds all halves
+    plan.passes[pass_count++] = {number(first_step),
+                                 number(first_step + of_range[0]),
+                                 number(upper_step),
+                                 number(first_step + pass_steps),
+                                 number(halves),
+                                 number(c.halves),
+                                 min_h,
+                                 w_base,
+                                 steps[begin].residue_h,
+                                 first_plane,
+                                 last_plane - first_plane + 1,
+                                 number(first_tap),
+                                 number(taps)};
     c.steps += pass_steps;
     c.slots += pass_steps - pairs;
     ++c.passes;
@@ -245,11 +256,11 @@ void place_steps(CorrelationPlan& plan, const CorrelationPass& pass, const std::
   }
   std::int32_t half = 0;
   for (std::int32_t s = pass.first_step; s < pass.end_step; ++s) {
-    if (plan.gathers) {
-      plan.steps[s] = {{0, 0, 0}, CorrelationRange::kAll, half};
-    } else {
+    plan.steps[s] = {CorrelationRange::kAll, static_cast<std::int16_t>(half)};
+    if (!plan.gathers) {
       const RawStep& raw = all[static_cast<std::size_t>(s)];
-      plan.steps[s] = {place(raw), raw.range, half};
+      plan.steps[s].range = raw.range;
+      plan.taps[s] = place(raw);
     }
     half += plan.steps[s].halves();
   }

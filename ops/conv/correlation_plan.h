@@ -77,7 +77,7 @@ inline constexpr CorrelationTile kSplitCorrelationTiles[] = {{128, 1, 2, 1, fals
                                                              {16, 2, 1, 2, false}};
 
 /// The columns of a tile that a step multiplies; its filter block holds only these.
-enum class CorrelationRange : std::int32_t { kAll, kLower, kUpper };
+enum class CorrelationRange : std::int16_t { kAll, kLower, kUpper };
 
 struct CorrelationTap {
   std::int32_t x_offset;  // from a position's place in the stage: 32-bit units, or where it is blocked positions
@@ -85,9 +85,8 @@ struct CorrelationTap {
 };
 
 struct CorrelationStep {
-  CorrelationTap tap;  // where steps gather: nothing
   CorrelationRange range;
-  std::int32_t first_half;  // of its filter block, in halves from the first step's of its pass and chunk
+  std::int16_t first_half;  // of its filter block, in halves from the first step's of its pass and chunk
 
   ADJOINT_HD std::int32_t halves() const { return range == CorrelationRange::kAll ? 2 : 1; }
 };
@@ -96,12 +95,12 @@ struct CorrelationPass {
   // Steps of range kAll come first, then kLower, then kUpper. Where a plan that pairs halves has any, no step is of
   // range kAll: pairs of a lower and an upper one, from lower_step on, then from upper_step on what is left over of one
   // range, but only where the plan is blocked.
-  std::int32_t first_step, lower_step, upper_step, end_step;
-  std::int32_t halves, first_half;   // of one chunk's filter blocks, and of those of the class's passes before
+  std::int16_t first_step, lower_step, upper_step, end_step;
+  std::int16_t halves, first_half;   // of one chunk's filter blocks, and of those of the class's passes before
   std::int32_t h_base, w_base;       // the stage's first row and column, relative to the tile's first position
   std::int32_t h_residue;            // conv: the image row is (q + h) * stride + h_residue
   std::int32_t first_plane, planes;  // conv: residues of the image column; where it is boxed none
-  std::int32_t first_tap, taps;      // where steps gather
+  std::int16_t first_tap, taps;      // where steps gather
 };
 
 struct CorrelationClass {
@@ -110,6 +109,7 @@ struct CorrelationClass {
   std::int32_t halves, first_half;  // of one chunk's filter blocks, and of those of the classes before
 };
 
+/// A launch takes as long as its parameters are many: hence the short numbers above.
 struct CorrelationPlan {
   std::int32_t transposed;
   std::int32_t groups;
@@ -161,7 +161,7 @@ struct CorrelationPlan {
   CorrelationClass class_list[kMaxClasses];
   CorrelationPass passes[kMaxPasses];
   CorrelationStep steps[kMaxSteps];
-  CorrelationTap taps[kMaxGatheredTaps];
+  CorrelationTap taps[kMaxSteps];  // of each step, or where steps gather those that their units name
 
   ADJOINT_HD std::int64_t position_tiles() const { return tiles_n * tiles_h * tiles_w; }
   /// A multiple of the cluster: the last few may lie beyond the batch.

@@ -76,8 +76,6 @@ TYPED_TEST(CorrelationEmulation, BoxesAreExact) {
                                   "leaves in boxes of 8 phases",
                                   "leaves in boxes of several rows",
                                   "leaves in shifted boxes",
-                                  "leaves from registers, 1 phases",
-                                  "leaves from registers, 2 phases",
                                   "leaves from registers, 4 phases",
                                   "leaves from registers, 8 phases"};
   for (const std::string& way : all) EXPECT_TRUE(this->ways.contains(way)) << way;

@@ -111,7 +111,7 @@ struct Multiplier {
 
   /// A pass's steps with a stage; `stage`: descriptor of its boxes of this warpgroup.
   __device__ __forceinline__ void multiply_stage(const CorrelationPass& pass, std::uint64_t stage) {
-    const auto place = [&](int step) { return wgmma::moved(stage, p.steps[step].tap.x_offset); };
+    const auto place = [&](int step) { return wgmma::moved(stage, p.taps[step].x_offset); };
     if constexpr (!kHalves) {
 #pragma unroll 1
       for (int s = pass.first_step; s < pass.end_step; ++s) {

@@ -13,7 +13,7 @@
 namespace adjoint::cuda::blocked {
 
 /// Chunks that a thread copies a position of.
-inline constexpr int kChunksOfThread = 2;
+inline constexpr int kChunksOfThread = 1;
 
 /// Blocks of threads, the filter's, (group, chunk, part), and the input's, (kPackThreads positions of the copy's planes,
 /// kChunksOfThread chunks of a group): of those that are fewer there is one every `period` blocks, from the first on, as

@@ -147,10 +147,10 @@ struct Multiplier {
   }
 
   /// One step: the stage and the filter block that the addresses name.
-  __device__ __forceinline__ void multiply_step(const CorrelationStep& step, std::uint32_t stage, std::uint32_t block,
-                                                int lane) {
+  __device__ __forceinline__ void multiply_step(int index, std::uint32_t stage, std::uint32_t block, int lane) {
+    const CorrelationStep& step = p.steps[index];
     const std::uint32_t four_units = step.halves() * (kColumns / 2) * 16, tails = kChunkUnits / 4 * four_units;
-    std::uint32_t unit = stage + kSize * step.tap.x_offset, b = block + lane % 8 * 16;
+    std::uint32_t unit = stage + kSize * p.taps[index].x_offset, b = block + lane % 8 * 16;
     b += kSplit ? lane / 8 % 2 * four_units + lane / 16 * tails : lane / 8 * four_units;
 #pragma unroll
     for (int k = 0; k < kChunkUnits / 8; k += kDepths) {
@@ -221,7 +221,7 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocksPerSM)
           wait_for_step(load.ahead);
           __syncthreads();
           loader.load_step();
-          multiplier.multiply_step(p.steps[s], shared.x + x_slot * stage_bytes, shared.w + w_slot * block_bytes, lane);
+          multiplier.multiply_step(s, shared.x + x_slot * stage_bytes, shared.w + w_slot * block_bytes, lane);
           w_slot = w_slot + 1 == p.w_slots ? 0 : w_slot + 1;
         }
         x_slot = x_slot + 1 == p.x_stages ? 0 : x_slot + 1;

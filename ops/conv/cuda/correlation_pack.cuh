@@ -144,7 +144,7 @@ __device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const v
             const int place_in_block = place_in_tile - range.first;
             if (place_in_block < 0 || place_in_block >= range.count) continue;
             T values[4 * kChannels];
-            int tap = plan.gathers ? -1 : correlation_filter_tap(plan, plan.steps[s].tap, column);
+            int tap = plan.gathers ? -1 : correlation_filter_tap(plan, plan.taps[s], column);
 #pragma unroll
             for (int j = 0; j < 4; ++j) {
               int unit = 4 * quad + j;

@@ -81,7 +81,7 @@ struct StepWalk {
   }
   __device__ __forceinline__ void enter_step() {
 #pragma unroll
-    for (int i = 0; i < kSteps; ++i) step_base[i] = stage_base + 4 * p.steps[step + i].tap.x_offset;
+    for (int i = 0; i < kSteps; ++i) step_base[i] = stage_base + (kGathers ? 0 : 4 * p.taps[step + i].x_offset);
   }
 
   /// To a class's first step; false where it has none.

@@ -166,7 +166,7 @@ void replay(const Problem& problem, const CorrelationPlan& p) {
             CorrelationUnit unit{0, k / p.unit_channels};
             if (p.gathers) unit = correlation_unit(p, pass, s, unit.channel);
             if (unit.tap < 0) continue;
-            const CorrelationTap& place = p.gathers ? p.taps[unit.tap] : p.steps[s].tap;
+            const CorrelationTap& place = p.taps[p.gathers ? unit.tap : s];
             const std::int32_t staged = unit.channel * p.unit_channels + k % p.unit_channels;
             const std::int32_t channel = chunk * kChunkUnits * p.unit_channels + staged;
             if (channel >= p.k_channels) continue;

@@ -253,8 +253,8 @@ std::vector<ConvCase> rare_cases() {
        .stride = {1, 2},
        .padding = {0, 1}},
   };
-  // Four phases of whole sectors: sums that leave wide tiles from registers, in all taps together and in two halves.
-  for (const std::int64_t channels : {32, 64}) {
+  // Four phases of whole sectors: sums that leave every tile from registers, in all taps together and in two halves.
+  for (const std::int64_t channels : {4, 8, 16, 32, 64}) {
     for (const Extent2 input : {Extent2{1, 128}, Extent2{6, 6}}) {
       for (const std::int64_t padding : {0, 2}) cases.push_back(four_phases(3, channels, input, padding));
     }
