@@ -211,8 +211,8 @@ __device__ __forceinline__ bool mbarrier_test(std::uint32_t barrier, std::uint32
   return done != 0;
 }
 
-/// Waits until the kernels before this one have ended and what they wrote is there: a kernel that launch_early() launched
-/// reads and writes no global memory before.
+/// Waits until the kernels before this one have ended and what they wrote is there: a kernel that launch_early()
+/// launched reads and writes no global memory before.
 __device__ __forceinline__ void wait_for_earlier_kernels() { asm volatile("griddepcontrol.wait;\n" ::: "memory"); }
 
 // --- bulk copies, fences, registers

@@ -129,7 +129,9 @@ inline std::set<std::string> ways_of_boxes(const cuda::CorrelationPlan& plan,
 /// Ways in which single pixels are stored.
 template <class T>
 std::set<std::string> ways_of_pixels(const cuda::CorrelationPlan& plan, const cuda::CorrelationOperands& operands) {
-  if (operands.stores_boxes || operands.stores_sums || !cuda::correlation_stores_pixels(plan, operands.store_vector, sizeof(T))) return {};
+  if (operands.stores_boxes || operands.stores_sums ||
+      !cuda::correlation_stores_pixels(plan, operands.store_vector, sizeof(T)))
+    return {};
   const bool blocked = plan.blocked != 0;
   const int columns = cuda::correlation_staged_columns(plan.tile_columns, blocked) / 2;
   const int positions = cuda::correlation_staged_positions(plan.m_tiles, blocked);

@@ -33,7 +33,7 @@ void run_blocked(const CorrelationPlan& plan, const CorrelationOperands& of_call
   allow_smem(kernel, smem_bytes);
   const LaunchGeometry geometry{dim3(static_cast<unsigned>(blocks)), dim3(128 * (plan.consumers + 1)), smem_bytes};
   launch_early(kernel, geometry, plan.cluster, device, plan,
-                  encode_tensor_map(correlation_copy_layout(plan, copy.data())), operands);
+               encode_tensor_map(correlation_copy_layout(plan, copy.data())), operands);
 }
 
 }  // namespace adjoint::cuda

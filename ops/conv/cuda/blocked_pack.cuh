@@ -13,12 +13,12 @@
 namespace adjoint::cuda::blocked {
 
 /// Chunks that a thread copies a position of.
-inline constexpr int kChunksOfThread = 1;
+inline constexpr int kChunksOfThread = 2;
 
-/// Blocks of threads, the filter's, (group, chunk, part), and the input's, (kPackThreads positions of the copy's planes,
-/// kChunksOfThread chunks of a group): of those that are fewer there is one every `period` blocks, from the first on, as
-/// long as there are some. So the filter's latencies fall into the input's copies, and come early. Indices are taken
-/// apart without divisions, which would be most of the work.
+/// Blocks of threads, the filter's, (group, chunk, part), and the input's, (kPackThreads positions of the copy's
+/// planes, kChunksOfThread chunks of a group): of those that are fewer there is one every `period` blocks, from the
+/// first on, as long as there are some. So the filter's latencies fall into the input's copies, and come early. Indices
+/// are taken apart without divisions, which would be most of the work.
 struct PackGrid {
   int filter, fewer;
   bool filter_is_fewer;

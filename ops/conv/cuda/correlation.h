@@ -53,13 +53,17 @@ inline bool correlation_loads_boxes(const CorrelationPlan& plan, const void* x) 
   return plan.boxed != 0 && reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
 }
 
+/// Kernels of narrower tiles have no registers to spare for that.
+inline constexpr std::int32_t kFewestColumnsFromRegisters = 64;
+
 /// Whether float32 results leave straight from registers: sums without activation, to rows of whole sectors, where that
 /// is the quicker way (rows of four or eight phases, which take many boxes, and steps that gather), or results are
 /// partial: tools that watch memory do not see what the copy engine writes, which is read again.
 inline bool correlation_stores_sums(const CorrelationPlan& plan, const CorrelationOperands& operands) {
   constexpr std::int64_t kSectorBytes = 32;
   constexpr std::int32_t kMostPhases = 8, kManyPhases = 4;
-  if (!operands.activate.is_none() || operands.linear != nullptr) return false;
+  if (plan.tile_columns < kFewestColumnsFromRegisters || !operands.activate.is_none() || operands.linear != nullptr)
+    return false;
   if (!rows_aligned(operands.out, plan.out_w * std::int64_t{sizeof(float)}, kSectorBytes)) return false;
   const std::int32_t phases = plan.out_stride_w;
   if (plan.phases_per_class != 1 || phases > kMostPhases || correlation_log2_interleave(phases) < 0) return false;
@@ -76,8 +80,7 @@ void set_correlation_ways(const CorrelationPlan& plan, bool split, const Encode&
   if (operands.loads_boxes) operands.in_map = encode(correlation_input_layout(plan, operands.x, split));
   operands.stores_sums = correlation_stores_sums(plan, operands);
   const auto leaves = [&](const void* out) { return out == nullptr || correlation_stores_boxes(plan, out); };
-  operands.stores_boxes =
-      !operands.stores_sums && !operands.partial && leaves(operands.out) && leaves(operands.linear);
+  operands.stores_boxes = !operands.stores_sums && !operands.partial && leaves(operands.out) && leaves(operands.linear);
   if (!operands.stores_boxes) return;
   for (const bool odd : {false, true}) {
     if (odd && !correlation_shifts_boxes(plan)) break;

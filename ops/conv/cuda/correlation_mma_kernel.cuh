@@ -211,8 +211,7 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocksPerSM)
   for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
     const CorrelationWork work = correlation_work(p, tile);
     __syncthreads();  // the last tile's columns have been read
-    correlation::fill_biases(p, work, static_cast<const T*>(operands.bias), biases,
-                                    static_cast<int>(threadIdx.x));
+    correlation::fill_biases(p, work, static_cast<const T*>(operands.bias), biases, static_cast<int>(threadIdx.x));
     multiplier.clear();
     const CorrelationClass& c = p.class_list[work.class_index];
     for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) {

@@ -98,7 +98,8 @@ __device__ __forceinline__ void write_units(const T (&values)[kElements], int bl
 }
 
 /// Filter blocks in the order of every tile's walk: [unit / 4][column][unit % 4] units, tails after heads where split.
-/// A block of threads packs, for all phases and taps, a chunk of some channels: a thread four units of a column.
+/// A block of threads packs, for all phases and taps, a chunk of some channels: a thread some quads of a column's
+/// units.
 template <Arithmetic kArithmetic>
 __device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const void* filter, std::uint32_t* blocks,
                                             const PackBlock& block) {
@@ -110,16 +111,20 @@ __device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const v
   staged.load(static_cast<const T*>(filter), block, first);
   __syncthreads();
   const int phases = correlation_segment_phases(plan), log2_segments = plan.segments - 1;
-  const int columns = plan.pack_channels * phases, slots = kQuads * columns;
+  const int columns = plan.pack_channels * phases;
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
-  // Where there are fewer slots than threads, every rows-th step is a thread's.
+  // A column's quads together where its steps suffice for all threads, for what they share takes longest.
+  int quads = kQuads;
+  while (quads > 1 && (plan.class_list[0].steps << log2_segments) * columns * (kQuads / quads) < threads) quads /= 2;
+  const int slots = kQuads / quads * columns;
+  // Where there are fewer slots than threads, every rows-th step of a segment is a thread's.
   const int rows = max(threads / slots, 1), row = thread / slots;
   const int segment_columns = plan.tile_columns >> log2_segments, log2_segment_columns = 31 - __clz(segment_columns);
   if (row >= rows) return;
 #pragma unroll 1
   for (int slot = thread - row * slots; slot < slots; slot += threads) {
-    const int quad = slot / columns;
-    int phase = slot - quad * columns;
+    const int first_quad = slot / columns * quads;
+    int phase = slot % columns;
     const int i = plan.phase_divider.split(phase);
 #pragma unroll 1
     for (int index = 0; index < plan.classes * plan.phases_per_class; ++index) {
@@ -131,23 +136,25 @@ __device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const v
       const CorrelationClass& c = plan.class_list[class_index];
       const std::int64_t first_half = correlation_first_half(plan, block.group, c, tile);
 #pragma unroll 1
-      for (int segment = 0; segment < plan.segments; ++segment) {
-        const int place_in_tile = (segment << log2_segment_columns) + (place & (segment_columns - 1));
-        const CorrelationColumn column{first + i, index, phase + segment * phases,
-                                       first + i < plan.n_channels && index < plan.out_stride_h};
+      for (int p = c.first_pass; p < c.first_pass + c.passes; ++p) {
+        const CorrelationPass& pass = plan.passes[p];
 #pragma unroll 1
-        for (int p = c.first_pass; p < c.first_pass + c.passes; ++p) {
-          const CorrelationPass& pass = plan.passes[p];
+        for (int item = row; item < (pass.end_step - pass.first_step) << log2_segments; item += rows) {
+          const int segment = item & log2_segments, s = pass.first_step + (item >> log2_segments);
+          const CorrelationColumns range = correlation_columns(plan, plan.steps[s]);
+          const int place_in_block = (segment << log2_segment_columns) + (place & (segment_columns - 1)) - range.first;
+          if (place_in_block < 0 || place_in_block >= range.count) continue;
+          const CorrelationColumn column{first + i, index, phase + segment * phases,
+                                         first + i < plan.n_channels && index < plan.out_stride_h};
+          const std::int64_t half = first_half + correlation_block_half(plan, pass, block.chunk, s);
+          auto* const to = reinterpret_cast<uint4*>(blocks + half * (plan.w_block_units / 2)) + place_in_block;
+          const int tap_of_step = plan.gathers ? -1 : correlation_filter_tap(plan, plan.taps[s], column);
 #pragma unroll 1
-          for (int s = pass.first_step + row; s < pass.end_step; s += rows) {
-            const CorrelationColumns range = correlation_columns(plan, plan.steps[s]);
-            const int place_in_block = place_in_tile - range.first;
-            if (place_in_block < 0 || place_in_block >= range.count) continue;
+          for (int quad = first_quad; quad < first_quad + quads; ++quad) {
             T values[4 * kChannels];
-            int tap = plan.gathers ? -1 : correlation_filter_tap(plan, plan.taps[s], column);
 #pragma unroll
             for (int j = 0; j < 4; ++j) {
-              int unit = 4 * quad + j;
+              int unit = 4 * quad + j, tap = tap_of_step;
               if (plan.gathers) {
                 const CorrelationUnit gathered = correlation_unit(plan, pass, s, unit);
                 unit = gathered.channel;
@@ -158,10 +165,7 @@ __device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const v
                 values[j * kChannels + k] = tap < 0 ? from_float<T>(0.0F) : staged.at(unit * kChannels + k, i, tap);
               }
             }
-            const std::int64_t half = first_half + correlation_block_half(plan, pass, block.chunk, s);
-            write_units<kArithmetic>(values, range.count,
-                                     reinterpret_cast<uint4*>(blocks + half * (plan.w_block_units / 2)) +
-                                         quad * range.count + place_in_block);
+            write_units<kArithmetic>(values, range.count, to + quad * range.count);
           }
         }
       }

@@ -93,9 +93,11 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
     const auto store = [&](const auto& sums) {
       const int staging_warp = warpgroup * 4 + warp;
       if constexpr (!Traits::kHalf) {
-        if (operands.stores_sums) {
-          return store_sums<kApart, kColumns, kMTiles>(p, work, static_cast<float*>(operands.out), sums,
-                                                           biases, first_m, lane);
+        if constexpr (kColumns >= kFewestColumnsFromRegisters) {
+          if (operands.stores_sums) {
+            return store_sums<kApart, kColumns, kMTiles>(p, work, static_cast<float*>(operands.out), sums, biases,
+                                                         first_m, lane);
+          }
         }
         if (operands.stores_boxes) {
           constexpr int kBytes =

@@ -40,26 +40,26 @@ __device__ __forceinline__ void activate_staged(const Activate<float>& activate,
 
 /// A round's columns of the sums, with their bias: calls put(block, j, h, lower, upper) with the lane's two columns of
 /// the block-th eight of the round's lower half and of its upper half, at the lane's position of the j-th sixteen and
-/// the h-th eight of these. A round has kStaged columns; kRound is no later one. Rounds go through the columns of all
-/// m-tiles at once, or where kApart of one after the other.
+/// the h-th eight of these. A round has kStaged columns, whose biases begin at `biases`; kRound is no later one. Rounds
+/// go through the columns of all m-tiles at once, or where kApart of one after the other.
 template <int kRound, int kStaged, bool kApart, int kColumns, int kMTiles, class Put>
 __device__ __forceinline__ void for_round(int round, const float (&sums)[kMTiles][kColumns / 2], const float* biases,
                                           int lane, const Put& put) {
   constexpr int kTogether = kApart ? 1 : kMTiles;
-  constexpr int kRounds = kColumns / kStaged, kFirst = kRound % kRounds * (kStaged / 2);  // column of the lower half
+  constexpr int kRounds = kColumns / kStaged;
   if constexpr (kRound + 1 < kRounds * (kMTiles / kTogether)) {
     if (round != kRound)
       return for_round<kRound + 1, kStaged, kApart, kColumns, kMTiles>(round, sums, biases, lane, put);
   }
 #pragma unroll
   for (int block = 0; block < kStaged / 16; ++block) {
-    const int lower = kFirst + 8 * block, upper = lower + kColumns / 2;
+    const int lower = 8 * block, upper = lower + kColumns / 2;  // from the round's first column
     const float* const of_lane = biases + 2 * (lane % 4);
     const float lower_bias[] = {of_lane[lower], of_lane[lower + 1]};
     const float upper_bias[] = {of_lane[upper], of_lane[upper + 1]};
 #pragma unroll
     for (int j = 0; j < kTogether; ++j) {
-      const float* const m_tile = sums[kRound / kRounds * kTogether + j];
+      const float* const m_tile = sums[kRound / kRounds * kTogether + j] + kRound % kRounds * (kStaged / 4);
       const float* const from = m_tile + lower / 2;
       const float* const upper_from = m_tile + upper / 2;
 #pragma unroll
@@ -107,7 +107,7 @@ __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const Corre
     if constexpr (kApart) staged.first_m = first_m + 64 * (round / kRounds);
     staged.first_column = of_columns * (kStaged / 2);
     __syncwarp();
-    stage_columns<kApart, kColumns, kMTiles>(round, sums, biases, staging, lane);
+    stage_columns<kApart, kColumns, kMTiles>(round, sums, biases + of_columns * (kStaged / 2), staging, lane);
     __syncwarp();
     if (operands.linear != nullptr) {
       staged.out = static_cast<T*>(operands.linear);

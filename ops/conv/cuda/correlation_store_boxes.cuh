@@ -152,7 +152,8 @@ __device__ __forceinline__ void store_phases_in_boxes(const CorrelationPlan& p, 
     const int from_m = kApart ? first_m + 64 * (round / kRounds) : first_m;
     ptx::bulk_wait_read();
     __syncwarp();
-    stage_boxes<kLog2Phases, kShifts, kApart, kColumns, kMTiles>(round, sums, biases, staging, mask, lane);
+    stage_boxes<kLog2Phases, kShifts, kApart, kColumns, kMTiles>(round, sums, biases + of_columns * (kStaged / 2),
+                                                                 staging, mask, lane);
     if (operands.linear != nullptr) {
       store.write(operands.linear_maps, from_m, of_columns * (kStaged / 2));
       if constexpr (kShifts)

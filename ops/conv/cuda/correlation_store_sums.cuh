@@ -1,12 +1,12 @@
-// How the tensor-core kernels of conv and conv_transpose write float32 sums straight from registers, where a row has one
-// phase, or 2, 4 or 8: a lane's sums of a position are neighbouring pixels, or two lanes exchange some so that they are,
-// and the eight lanes that hold a column hold neighbouring positions. So stores are of whole sectors, and nothing waits
-// for anything: sums that go by way of shared memory take a warp several times as long.
+// How the tensor-core kernels of conv and conv_transpose write float32 sums straight from registers, where a row has
+// one phase, or 2, 4 or 8: a lane's sums of a position are neighbouring pixels, or two lanes exchange some so that they
+// are, and the eight lanes that hold a column hold neighbouring positions. So stores are of whole sectors, and nothing
+// waits for anything: sums that go by way of shared memory take a warp several times as long.
 #pragma once
 
+#include <adjoint/core/cuda/pack.h>
 #include <adjoint/ops/conv/correlation_plan.h>
 #include <adjoint/ops/conv/cuda/correlation.h>
-#include <adjoint/core/cuda/pack.h>
 
 #include <cstdint>
 
@@ -52,7 +52,8 @@ __device__ __forceinline__ void store_position(const float* sums, const float* b
         if (4 * block < channels_left)
           *reinterpret_cast<Pack<float, 4>*>(to) = {{lower[0], lower[1], upper[0], upper[1]}};
       } else {
-        // Of eight phases two lanes have four each, two lower and two upper ones: the first of them gets the lower ones.
+        // Of eight phases two lanes have four each, two lower and two upper ones: the first of them gets the lower
+        // ones.
         const bool second = lane % 2 != 0;
         float others[2];
 #pragma unroll
@@ -83,8 +84,7 @@ __device__ __forceinline__ void store_phases(const CorrelationPlan& p, const Cor
   for (int j = 0; j < kMTiles; ++j) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const CorrelationPosition q =
-          correlation_position(p, first_m + (kApart ? 64 : 16) * j + 8 * half + lane / 4);
+      const CorrelationPosition q = correlation_position(p, first_m + (kApart ? 64 : 16) * j + 8 * half + lane / 4);
       const std::int64_t n = work.n + q.n;
       const int h = (work.h + q.h) * p.out_stride_h + work.class_index;
       const int w = ((work.w + q.w) << kLog2Phases) + pixel;
@@ -100,8 +100,8 @@ __device__ __forceinline__ void store_phases(const CorrelationPlan& p, const Cor
 /// By the phases of a row.
 template <bool kApart, int kColumns, int kMTiles>
 __device__ __forceinline__ void store_sums(const CorrelationPlan& p, const CorrelationWork& work, float* out,
-                                               const float (&sums)[kMTiles][kColumns / 2], const float* biases,
-                                               int first_m, int lane) {
+                                           const float (&sums)[kMTiles][kColumns / 2], const float* biases, int first_m,
+                                           int lane) {
   const auto store = [&]<int kLog2Phases>() {
     store_phases<kLog2Phases, kApart, kColumns, kMTiles>(p, work, out, sums, biases, first_m, lane);
   };
