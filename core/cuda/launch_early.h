@@ -9,6 +9,17 @@
 
 namespace adjoint::cuda {
 
+/// Whether the driver lets graphs capture launches that are early; without it those wait like any other.
+inline bool captures_early_launches() {
+  static const bool captures = [] {
+    constexpr int kSince = 12030;  // CUDA 12.3
+    int version = 0;
+    ADJOINT_CUDA(cudaDriverGetVersion(&version));
+    return version >= kSince;
+  }();
+  return captures;
+}
+
 /// launch() of a kernel for sm_90 that waits for the kernels before it itself (ptx::wait_for_earlier_kernels()): its
 /// blocks come as soon as those' blocks leave room. `cluster` neighbouring blocks along x, which divides the grid, run
 /// together.
@@ -17,18 +28,24 @@ void launch_early(void (*kernel)(Params...), const LaunchGeometry& geometry, int
   if (geometry.grid.x == 0 || geometry.grid.y == 0 || geometry.grid.z == 0) return;
   const DeviceGuard guard(device);
   cudaLaunchAttribute attributes[2] = {};
-  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[0].val.programmaticStreamSerializationAllowed = 1;
-  attributes[1].id = cudaLaunchAttributeClusterDimension;
-  attributes[1].val.clusterDim.x = static_cast<unsigned>(cluster);
-  attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+  unsigned count = 0;
+  if (captures_early_launches()) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (cluster > 1) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count].val.clusterDim.x = static_cast<unsigned>(cluster);
+    attributes[count].val.clusterDim.y = attributes[count].val.clusterDim.z = 1;
+    ++count;
+  }
   cudaLaunchConfig_t config{};
   config.gridDim = geometry.grid;
   config.blockDim = geometry.block;
   config.dynamicSmemBytes = geometry.smem_bytes;
   config.stream = current_stream(device);
   config.attrs = attributes;
-  config.numAttrs = cluster > 1 ? 2 : 1;
+  config.numAttrs = count;
   const auto* function = reinterpret_cast<const void*>(kernel);
   const auto run = [&](void** parameters) {
     check_launch(cudaLaunchKernelExC(&config, function, parameters), function, geometry);

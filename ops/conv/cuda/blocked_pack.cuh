@@ -16,12 +16,12 @@ namespace adjoint::cuda::blocked {
 inline constexpr int kChunksOfThread = 2;
 
 /// Blocks of threads, the filter's, (group, chunk, part), and the input's, (kPackThreads positions of the copy's
-/// planes, kChunksOfThread chunks of a group): of those that are fewer there is one every `period` blocks, from the
-/// first on, as long as there are some. So the filter's latencies fall into the input's copies, and come early. Indices
-/// are taken apart without divisions, which would be most of the work.
+/// planes, kChunksOfThread chunks of a group): of one of the two kinds there is a block every `period`, from the first
+/// on, as long as there are some. So the filter's latencies fall into the input's copies, and come early. Indices are
+/// taken apart without divisions, which would be most of the work.
 struct PackGrid {
-  int filter, fewer;
-  bool filter_is_fewer;
+  int spread;           // blocks of the kind that is spread
+  bool spreads_filter;  // whether that is the filter's
   std::int64_t blocks;
   Divider period;
   Divider filter_parts, filter_chunks;                 // parts of a group's channels, chunks of the filter
@@ -79,9 +79,9 @@ __global__ void __launch_bounds__(correlation::kPackThreads)
                          const typename ArithmeticTraits<kArithmetic>::Element* x, uint4* copy) {
   int rest = static_cast<int>(blockIdx.x);
   const int turn = grid.period.split(rest);
-  const bool is_fewer = rest == 0 && turn < grid.fewer;
-  const int number = is_fewer ? turn : static_cast<int>(blockIdx.x) - min(rest == 0 ? turn : turn + 1, grid.fewer);
-  if (is_fewer == grid.filter_is_fewer) {
+  const bool is_spread = rest == 0 && turn < grid.spread;
+  const int number = is_spread ? turn : static_cast<int>(blockIdx.x) - min(rest == 0 ? turn : turn + 1, grid.spread);
+  if (is_spread == grid.spreads_filter) {
     int part = number, chunk = grid.filter_parts.split(part);
     const int group = grid.filter_chunks.split(chunk);
     correlation::pack_filter<kArithmetic>(p, filter, filter_blocks, {chunk, group, part});

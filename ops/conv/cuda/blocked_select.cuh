@@ -41,16 +41,16 @@ inline PackGrid pack_grid(const CorrelationPlan& plan) {
                      group_sets = ceil_div(plan.chunks, kChunksOfThread);
   const auto divider = [](std::int64_t divisor) { return Divider(static_cast<std::uint32_t>(divisor)); };
   PackGrid grid{};
-  grid.filter = static_cast<int>(filter.x * filter.y * filter.z);
-  const std::int64_t input =
+  const std::int64_t of_filter = static_cast<std::int64_t>(filter.x) * filter.y * filter.z;
+  const std::int64_t of_input =
       ceil_div(plan.batch * positions, std::int64_t{correlation::kPackThreads}) * plan.groups * group_sets;
-  grid.blocks = grid.filter + input;
+  grid.blocks = of_filter + of_input;
   // Of many filter blocks long ones come first, so that the last to end are short.
   constexpr int kInputBytes = correlation::kPackThreads * kChunksOfThread * 4 * kChunkUnits;
   const bool filter_first = 2 * correlation_pack_bytes(plan) > kInputBytes;
-  grid.filter_is_fewer = grid.filter <= input || filter_first;
-  grid.fewer = static_cast<int>(grid.filter_is_fewer ? grid.filter : input);
-  grid.period = divider(grid.filter <= input ? 2 : filter_first ? 1 : grid.blocks / input);
+  grid.spreads_filter = of_filter <= of_input || filter_first;
+  grid.spread = static_cast<int>(grid.spreads_filter ? of_filter : of_input);
+  grid.period = divider(of_filter <= of_input ? 2 : filter_first ? 1 : grid.blocks / of_input);
   grid.filter_parts = divider(filter.z);
   grid.filter_chunks = divider(filter.x);
   grid.chunk_sets = divider(plan.groups * group_sets);

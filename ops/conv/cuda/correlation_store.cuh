@@ -40,16 +40,15 @@ __device__ __forceinline__ void activate_staged(const Activate<float>& activate,
 
 /// A round's columns of the sums, with their bias: calls put(block, j, h, lower, upper) with the lane's two columns of
 /// the block-th eight of the round's lower half and of its upper half, at the lane's position of the j-th sixteen and
-/// the h-th eight of these. A round has kStaged columns, whose biases begin at `biases`; kRound is no later one. Rounds
-/// go through the columns of all m-tiles at once, or where kApart of one after the other.
-template <int kRound, int kStaged, bool kApart, int kColumns, int kMTiles, class Put>
+/// the h-th eight of these. The round's biases begin at `biases`; kRound is no later round. Rounds go through the
+/// columns of all m-tiles at once, or where kApart of one after the other.
+template <int kRound, bool kApart, int kColumns, int kMTiles, class Put>
 __device__ __forceinline__ void for_round(int round, const float (&sums)[kMTiles][kColumns / 2], const float* biases,
                                           int lane, const Put& put) {
   constexpr int kTogether = kApart ? 1 : kMTiles;
-  constexpr int kRounds = kColumns / kStaged;
+  constexpr int kStaged = correlation_staged_columns(kColumns, kApart), kRounds = kColumns / kStaged;
   if constexpr (kRound + 1 < kRounds * (kMTiles / kTogether)) {
-    if (round != kRound)
-      return for_round<kRound + 1, kStaged, kApart, kColumns, kMTiles>(round, sums, biases, lane, put);
+    if (round != kRound) return for_round<kRound + 1, kApart, kColumns, kMTiles>(round, sums, biases, lane, put);
   }
 #pragma unroll
   for (int block = 0; block < kStaged / 16; ++block) {
@@ -87,7 +86,7 @@ __device__ __forceinline__ void stage_columns(int round, const float (&sums)[kMT
     to[kStaged / 2 * kPitch] = upper[0];
     to[(kStaged / 2 + 1) * kPitch] = upper[1];
   };
-  for_round<0, kStaged, kApart, kColumns, kMTiles>(round, sums, biases, lane, put);
+  for_round<0, kApart, kColumns, kMTiles>(round, sums, biases, lane, put);
 }
 
 /// Stores a warp's sums, some columns a round through its own staging rows, so that lanes write along rows of out.

@@ -60,7 +60,7 @@ __device__ __forceinline__ void stage_boxes(int round, const float (&sums)[kMTil
       *reinterpret_cast<Pixels<2>*>(place(8 * block + kStaged / 2, m)) = {{upper[0], upper[1]}};
     }
   };
-  for_round<0, kStaged, kApart, kColumns, kMTiles>(round, sums, biases, lane, put);
+  for_round<0, kApart, kColumns, kMTiles>(round, sums, biases, lane, put);
 }
 
 /// What a warp writes of a tile, round by round.

@@ -1,7 +1,7 @@
-// How the tensor-core kernels of conv and conv_transpose write float32 sums straight from registers, where a row has one
-// phase, or 2, 4 or 8: a lane's sums of a position are neighbouring pixels, or two lanes exchange some so that they are,
-// and the eight lanes that hold a column hold neighbouring positions. So stores are of whole sectors, and no warp waits
-// for shared memory.
+// How the tensor-core kernels of conv and conv_transpose write float32 sums straight from registers, where a row has
+// one phase, or 2, 4 or 8: a lane's sums of a position are neighbouring pixels, or two lanes exchange some so that they
+// are, and the eight lanes that hold a column hold neighbouring positions. So stores are of whole sectors, and no warp
+// waits for shared memory.
 #pragma once
 
 #include <adjoint/core/cuda/pack.h>
