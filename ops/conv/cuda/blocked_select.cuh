@@ -6,7 +6,6 @@
 #include <adjoint/ops/conv/cuda/blocked_pack.cuh>
 #include <adjoint/ops/conv/cuda/correlation_select.cuh>
 
-#include <algorithm>
 #include <cstdint>
 
 namespace adjoint::cuda::blocked {
