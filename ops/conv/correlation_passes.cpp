@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <limits>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -191,7 +192,8 @@ bool append_class(CorrelationPlan& plan, std::vector<RawStep> steps, std::vector
     if (pass_count == kMaxPasses || first_step + pass_steps > kMaxSteps) return false;
     if (plan.gathers && first_tap + taps > kMaxGatheredTaps) return false;
     const std::int32_t w_base = floor_div(min_w, alignment) * alignment;
-    const auto number = [](std::int32_t value) { return static_cast<std::int16_t>(value); };  // none exceeds all halves
+    static_assert(2 * kMaxSteps <= std::numeric_limits<std::int16_t>::max());  // all halves, and no number is larger
+    const auto number = [](std::int32_t value) { return static_cast<std::int16_t>(value); };
     plan.passes[pass_count++] = {number(first_step),
                                  number(first_step + of_range[0]),
                                  number(upper_step),

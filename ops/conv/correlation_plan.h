@@ -109,7 +109,7 @@ struct CorrelationClass {
   std::int32_t halves, first_half;  // of one chunk's filter blocks, and of those of the classes before
 };
 
-/// A launch takes as long as its parameters are many: hence the short numbers above.
+/// Short numbers above, for a launch takes longer the more bytes its parameters have.
 struct CorrelationPlan {
   std::int32_t transposed;
   std::int32_t groups;

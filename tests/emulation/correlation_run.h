@@ -102,8 +102,8 @@ void expect_exact(const cuda::CorrelationPlan& plan, const CorrelationCall& call
 }
 
 /// Ways in which operands come and go by the copy engine, or leave straight from registers.
-inline std::set<std::string> ways_of_boxes(const cuda::CorrelationPlan& plan,
-                                           const cuda::CorrelationOperands& operands) {
+inline std::set<std::string> ways_of_operands(const cuda::CorrelationPlan& plan,
+                                              const cuda::CorrelationOperands& operands) {
   std::set<std::string> ways;
   if (operands.loads_boxes) {
     ways.insert("comes in boxes");
@@ -242,6 +242,8 @@ inline std::vector<ConvCase> box_cases() {
     cases.push_back({.batch = 2, .in_channels = 20, .out_channels = channels, .input = {1, 300}, .kernel = {1, 3}});
   }
   cases.push_back({.batch = 3, .in_channels = 8, .out_channels = 16, .groups = 2, .input = {1, 300}, .kernel = {1, 3}});
+  cases.push_back(
+      {.batch = 3, .in_channels = 20, .out_channels = 32, .input = {5, 4}, .kernel = {1, 4}, .stride = {1, 4}});
   // Whose conv gathers.
   for (const std::int64_t channels : {1, 3}) {
     for (const std::int64_t stride : {1, 2, 3, 4}) {

@@ -27,7 +27,7 @@ class CorrelationEmulation : public CorrelationFixture {
       pack_filter<M::kArithmetic>(plan, filter, blocks, call.seed);
       const auto kernel = cuda::correlation::select_kernel<M::kArithmetic>(plan);
       emulation::run(launch, [&] { kernel(plan, operands); });
-      ways.merge(ways_of_boxes(plan, operands));
+      ways.merge(ways_of_operands(plan, operands));
       ways.merge(ways_of_pixels<typename M::Element>(plan, operands));
     };
     expect_exact<M>(plan, call, run);

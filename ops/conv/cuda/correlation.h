@@ -53,7 +53,7 @@ inline bool correlation_loads_boxes(const CorrelationPlan& plan, const void* x) 
   return plan.boxed != 0 && reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
 }
 
-/// Kernels of narrower tiles have no registers to spare for that.
+/// Of a tile whose results may leave straight from registers: from narrower ones boxes were quicker (bench/lab/LOG.md).
 inline constexpr std::int32_t kFewestColumnsFromRegisters = 64;
 
 /// Whether float32 results leave straight from registers: sums without activation, to rows of whole sectors, where that

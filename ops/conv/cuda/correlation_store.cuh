@@ -11,6 +11,17 @@
 
 namespace adjoint::cuda::correlation {
 
+/// Calls store.operator()<log2 of a row's phases>(); up to eight, a power of two.
+template <class Store>
+__device__ __forceinline__ void by_phases(int phases, const Store& store) {
+  switch (phases) {
+    case 1: return store.template operator()<0>();
+    case 2: return store.template operator()<1>();
+    case 4: return store.template operator()<2>();
+    default: return store.template operator()<3>();
+  }
+}
+
 /// The bias of a tile's columns.
 template <class T>
 __device__ __forceinline__ void fill_biases(const CorrelationPlan& p, const CorrelationWork& work, const T* bias,

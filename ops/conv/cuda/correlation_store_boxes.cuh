@@ -2,6 +2,7 @@
 // output, which one instruction each writes while the warp goes on; correlation_store_boxes.h has their shapes.
 #pragma once
 
+#include <adjoint/core/cuda/pack.h>
 #include <adjoint/ops/conv/correlation_store_boxes.h>
 #include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/core/cuda/ptx.cuh>
@@ -10,11 +11,6 @@
 #include <cstdint>
 
 namespace adjoint::cuda::correlation {
-
-template <int kCount>
-struct alignas(4 * kCount) Pixels {
-  float values[kCount];
-};
 
 /// A round's sums to the warp's boxes at `staging`. `mask`: of exchange_chunks().
 template <int kLog2Phases, bool kShifts, bool kApart, int kColumns, int kMTiles>
@@ -51,13 +47,13 @@ __device__ __forceinline__ void stage_boxes(int round, const float (&sums)[kMTil
     } else if constexpr (kLog2Phases == 1) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        *reinterpret_cast<Pixels<2>*>(place(8 * block + i, m)) = {{lower[i], upper[i]}};
+        *reinterpret_cast<Pack<float, 2>*>(place(8 * block + i, m)) = {{lower[i], upper[i]}};
       }
     } else if constexpr (kLog2Phases == 2) {
-      *reinterpret_cast<Pixels<4>*>(place(8 * block, m)) = {{lower[0], lower[1], upper[0], upper[1]}};
+      *reinterpret_cast<Pack<float, 4>*>(place(8 * block, m)) = {{lower[0], lower[1], upper[0], upper[1]}};
     } else {
-      *reinterpret_cast<Pixels<2>*>(place(8 * block, m)) = {{lower[0], lower[1]}};
-      *reinterpret_cast<Pixels<2>*>(place(8 * block + kStaged / 2, m)) = {{upper[0], upper[1]}};
+      *reinterpret_cast<Pack<float, 2>*>(place(8 * block, m)) = {{lower[0], lower[1]}};
+      *reinterpret_cast<Pack<float, 2>*>(place(8 * block + kStaged / 2, m)) = {{upper[0], upper[1]}};
     }
   };
   for_round<0, kApart, kColumns, kMTiles>(round, sums, biases, lane, put);
@@ -108,17 +104,17 @@ struct BoxStore {
     const unsigned char* const line = values + ((set * 2 + parity) * boxes.boxes + box) * boxes.box_bytes();
     const auto two = [&](int place) {
       const std::uint32_t byte = static_cast<std::uint32_t>(line - values) + (within * boxes.line + place) * 4;
-      return *reinterpret_cast<const Pixels<2>*>(values + exchange_chunks(byte, 7));
+      return *reinterpret_cast<const Pack<float, 2>*>(values + exchange_chunks(byte, 7));
     };
     float* const to =
         out + (((work.n + q.n) * p.groups + work.group) * p.n_channels + channel) * static_cast<std::int64_t>(p.out_w) +
         w;
     const int last = boxes.line - kBoxShift;
     if (parity == 0) {
-      if (left <= boxes.line) *reinterpret_cast<Pixels<2>*>(to + left - 2) = two(left - 2);
+      if (left <= boxes.line) *reinterpret_cast<Pack<float, 2>*>(to + left - 2) = two(left - 2);
     } else {
-      *reinterpret_cast<Pixels<2>*>(to) = two(last);  // round the line's end
-      if (left > last) *reinterpret_cast<Pixels<2>*>(to + last) = two(last - kBoxShift);
+      *reinterpret_cast<Pack<float, 2>*>(to) = two(last);  // round the line's end
+      if (left > last) *reinterpret_cast<Pack<float, 2>*>(to + last) = two(last - kBoxShift);
     }
   }
 };
@@ -128,8 +124,8 @@ __device__ __forceinline__ void activate_boxes(const Activate<float>& activate, 
                                                int lane) {
 #pragma unroll 1
   for (int byte = 16 * lane; byte < bytes; byte += 16 * 32) {
-    auto* const place = reinterpret_cast<Pixels<4>*>(staging + byte);
-    Pixels<4> pixels = *place;
+    auto* const place = reinterpret_cast<Pack<float, 4>*>(staging + byte);
+    Pack<float, 4> pixels = *place;
     activate(pixels.values);
     *place = pixels;
   }
@@ -183,12 +179,7 @@ __device__ __forceinline__ void store_tile_in_boxes(const CorrelationPlan& p, co
   if constexpr (correlation_staged_positions(kMTiles, kApart) >= 32) {
     if (correlation_shifts_boxes(p)) return store.template operator()<0, true>();
   }
-  switch (p.out_stride_w) {
-    case 1: return store.template operator()<0>();
-    case 2: return store.template operator()<1>();
-    case 4: return store.template operator()<2>();
-    default: return store.template operator()<3>();
-  }
+  by_phases(p.out_stride_w, store);
 }
 
 }  // namespace adjoint::cuda::correlation

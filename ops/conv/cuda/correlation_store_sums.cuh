@@ -7,6 +7,7 @@
 #include <adjoint/core/cuda/pack.h>
 #include <adjoint/ops/conv/correlation_plan.h>
 #include <adjoint/ops/conv/cuda/correlation.h>
+#include <adjoint/ops/conv/cuda/correlation_store.cuh>
 
 #include <cstdint>
 
@@ -102,15 +103,9 @@ template <bool kApart, int kColumns, int kMTiles>
 __device__ __forceinline__ void store_sums(const CorrelationPlan& p, const CorrelationWork& work, float* out,
                                            const float (&sums)[kMTiles][kColumns / 2], const float* biases, int first_m,
                                            int lane) {
-  const auto store = [&]<int kLog2Phases>() {
+  by_phases(p.out_stride_w, [&]<int kLog2Phases>() {
     store_phases<kLog2Phases, kApart, kColumns, kMTiles>(p, work, out, sums, biases, first_m, lane);
-  };
-  switch (p.out_stride_w) {
-    case 1: return store.template operator()<0>();
-    case 2: return store.template operator()<1>();
-    case 4: return store.template operator()<2>();
-    default: return store.template operator()<3>();
-  }
+  });
 }
 
 }  // namespace adjoint::cuda::correlation
