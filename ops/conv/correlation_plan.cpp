@@ -1,7 +1,8 @@
-// Chooses tiles, passes and stages of the tensor-core kernels by a small model of their clocks.
+// Chooses tiles, passes and stages of the tensor-core kernels by what they cost (correlation_clocks.cpp).
 #include <adjoint/ops/conv/correlation_plan.h>
 
 #include <adjoint/ops/conv/ceil_div.h>
+#include <adjoint/ops/conv/correlation_clocks.h>
 #include <adjoint/ops/conv/correlation_pack_layout.h>
 #include <adjoint/ops/conv/correlation_passes.h>
 #include <adjoint/ops/conv/tensor_core_clocks.h>
@@ -17,9 +18,6 @@ namespace {
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
 constexpr std::int64_t kMaxPlane = std::int64_t{1} << 31;
 constexpr std::int64_t kMaxGridY = 65535;
-constexpr double kClocksPerInstruction = 4.6;  // of one warp, as profiles have it
-constexpr double kBlockedBytesPerClock = 26;   // what the copy engine draws from the L2 for a multiprocessor
-constexpr double kBlockedUse = 1.1;  // of a blocked plan's products, whose operands wait for nothing but copies
 
 /// Barriers, columns' bias, and what gathering steps look up.
 std::int64_t table_bytes(const CorrelationPlan& plan) {
@@ -72,115 +70,6 @@ bool divide_smem(CorrelationPlan& plan, const CorrelationLimits& limits) {
   grow(plan.x_stages, 6, stage_bytes(plan));
   return true;
 }
-
-/// Bytes that a tile of a class draws from the L2 or gives to it.
-double tile_bytes(const CorrelationPlan& plan, const CorrelationClass& c) {
-  double bytes = plan.weights_resident ? 0.0 : c.halves / 2.0 * plan.chunks * plan.w_block_units * 4 / plan.cluster;
-  for (int j = c.first_pass; j < c.first_pass + c.passes; ++j) {
-    bytes += plan.blocked ? static_cast<double>(stage_bytes(plan)) * plan.chunks
-                          : 4.0 * plan.stage_units * plan.chunks * plan.passes[j].planes *
-                                ((plan.rows * plan.cols) << plan.log2_stage_n()) * plan.boxes;
-  }
-  return bytes + 4.0 / plan.unit_channels * plan.m_tiles * plan.consumers * 64 * plan.tile_columns;
-}
-
-/// What a read of eight positions' four units takes, beside one whose lanes meet 32 banks, where neighbouring positions
-/// are so many columns of a stage apart.
-double bank_conflicts(const CorrelationPlan& plan, std::int32_t stride) {
-  // Units are neighbouring columns where a channel alone is gathered, else channels, 8 banks apart.
-  return plan.stage_units == 1 ? static_cast<double>(ceil_div(stride, 4)) : std::gcd(stride, 8);
-}
-
-/// Clocks in which the input comes for a tile of a class, as far as they are not its bytes': a thread asks for boxes
-/// one by one; threads that copy for gathering steps work out where each element comes from, anew for every pass.
-double input_clocks(const CorrelationPlan& plan, const CorrelationClass& c) {
-  constexpr double kBoxClocks = 200, kItemInstructions = 90, kCopyInstructions = 25, kThreads = 96;
-  if (plan.boxed) return kBoxClocks * plan.boxes * c.passes * plan.chunks;
-  if (!plan.gathers) return 0;  // the model was fitted without
-  double items = 0;
-  for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) {
-    items += static_cast<double>(plan.passes[i].planes * plan.rows * plan.cols << plan.log2_stage_n()) /
-             std::max(plan.copy_elements / plan.unit_channels, 1);
-  }
-  return kClocksPerInstruction * items / kThreads * (kItemInstructions + kCopyInstructions * plan.stage_units);
-}
-
-/// Clocks of a tile of a class on one multiprocessor that works on blocks_per_sm of them at once.
-double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool split) {
-  const double m_tiles = plan.m_tiles * plan.consumers, products = split ? 3 : 1;
-  const double steps = static_cast<double>(c.steps) * plan.chunks, whole_steps = c.halves / 2.0 * plan.chunks;
-  const double tensor = whole_steps * 2 * m_tiles * products * plan.tile_columns / 2;
-  // A blocked plan's products read their positions each for itself.
-  const double reads = plan.blocked ? products * steps : steps;
-  const double shared =
-      2 * m_tiles *
-      (16 * reads * bank_conflicts(plan, plan.stage_stride_w) + whole_steps * products * plan.tile_columns / 4);
-  // A warp's instructions, which follow one another: those of a step, and of a fragment's reads, addresses and
-  // roundings.
-  const double round = plan.boxed ? 0 : 8;
-  const double fragment = split ? (plan.one_row() ? 47 : 55) : (plan.one_row() ? 8 : 16) + round;
-  const double waits = kClocksPerInstruction * (45.0 * c.slots * plan.chunks + steps * plan.m_tiles * fragment +
-                                                (split ? whole_steps * plan.m_tiles * plan.tile_columns / 2 : 0.0));
-  const double products_clocks =
-      plan.blocked ? std::max(kBlockedUse * tensor, shared) : std::max({tensor, shared, waits});
-  const double stores = kClocksPerInstruction * (400 + 3.2 * plan.m_tiles * plan.tile_columns);
-  const double memory = tile_bytes(plan, c) / (plan.blocked || plan.boxed ? kBlockedBytesPerClock : kBytesPerClock);
-  const double alone = products_clocks + stores;
-  // Two blocks hide each other's stores and waits, but measured times over this model's are larger by this.
-  const double input = input_clocks(plan, c) / plan.blocks_per_sm;
-  const double busy = std::max(plan.blocks_per_sm == 1 ? alone : std::max({tensor, shared, alone / 2}), input);
-  const double measured = plan.blocks_per_sm == 1 || split ? 1.0 : 1.4;
-  return measured * (std::max(busy, memory) + 0.15 * std::min(busy, memory));
-}
-
-/// What making the copy takes: its bytes and the input's, at the rate of memory, and another launch.
-double copy_clocks(const CorrelationPlan& plan, bool split) {
-  constexpr double kBytes = 2100, kLaunch = 4000;
-  const double copied = static_cast<double>(plan.copy_bytes());
-  return kLaunch + copied * (split ? 1.5 : 2) / kBytes;
-}
-
-double mean_tile_clocks(const CorrelationPlan& plan, bool split) {
-  double clocks = 0;
-  for (int i = 0; i < plan.classes; ++i) clocks += tile_clocks(plan, plan.class_list[i], split) / plan.classes;
-  return clocks;
-}
-
-}  // namespace
-
-double correlation_clocks(const CorrelationPlan& plan, bool split) {
-  const double clocks = mean_tile_clocks(plan, split);
-  const double waves = static_cast<double>(plan.tiles()) / (kMultiprocessors * plan.blocks_per_sm);
-  if (plan.blocked) return std::ceil(waves) * clocks + copy_clocks(plan, split);
-  const double tail = 0.5 * std::min(waves, 1.0);
-  return (waves + tail) * plan.blocks_per_sm * clocks;
-}
-
-double correlation_latency_clocks(const CorrelationPlan& plan, bool split) {
-  // A tile that shares its multiprocessor with none is quicker, but not twice.
-  const double alone = plan.blocks_per_sm == 1 ? 1.0 : 1.43;
-  return std::max(correlation_clocks(plan, split), alone * mean_tile_clocks(plan, split));
-}
-
-bool blocked_pays(const CorrelationPlan& blocked, const CorrelationPlan& other, bool split) {
-  // Measured times over the model's, the other plan's beside the blocked one's, in the mean over 26 layers: the other's
-  // loaders and its narrower tiles cost more than the model knows, most where a stride leaves short copies of halves.
-  double measured = 1.23;
-  if (other.unit_channels == 2) {
-    measured = other.copy_elements >= 8 ? 1.27 : 1.78;
-  } else if (split) {
-    measured = other.tile_columns == 256 ? 1.0 : 1.23;
-  } else if (other.tile_columns == 256) {
-    measured = !other.transposed ? 0.8 : other.halves() ? 1.1 : 1.03;
-  } else if (other.pairs_halves && other.halves()) {
-    measured = 1.42;  // narrow products, which draw on shared memory as much as they may
-  } else if (other.boxed) {
-    measured = 1.05;
-  }
-  return correlation_clocks(blocked, split) < measured * correlation_clocks(other, split);
-}
-
-namespace {
 
 /// Tries cuts from the coarsest on; false where none fits.
 bool fit_passes(const ConvGeometry& g, CorrelationPlan& plan, const CorrelationLimits& limits) {
@@ -244,7 +133,7 @@ void set_columns(const CorrelationTile& tile, bool split, std::int32_t phases_pe
 bool takes_boxes(const CorrelationPlan& p) {
   if (p.unit_channels != 1 || p.blocked || p.in_w % 4 != 0) return false;
   if (p.in_stride_w > kMostBoxedStride || p.in_stride_h > kMostBoxedRowStep) return false;
-  return bank_conflicts(p, p.in_stride_w) <= (p.gathers ? 4 : 2);
+  return correlation_bank_conflicts(p, p.in_stride_w) <= 4;
 }
 
 /// Blocks of threads pack as many channels as leave work for all multiprocessors, as long as their columns fill a few
@@ -368,7 +257,7 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
   };
   const auto try_tiles = [&](const auto& tiles) {
     for (const CorrelationTile& tile : tiles) {
-      if (tile.columns > limits.most_columns) continue;
+      if (tile.columns > limits.most_columns || (!tile.shared && !limits.every_tile)) continue;
       if (candidate.gathers && !tile.gathers()) continue;
       if (candidate.blocked && !tile.reads_blocks()) continue;
       try_tile(tile, 1);

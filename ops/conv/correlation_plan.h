@@ -59,17 +59,20 @@ inline constexpr int kCorrelationBarrierBytes = 16 * (kMaxCorrelationStages + kM
 /// The tile shapes that are compiled. One block a multiprocessor serves problems bound by matrix work; two with a
 /// consumer each overlap one's stores with the other's products.
 struct CorrelationTile {
-  int columns;        // wgmma's N: 16, 32, 64, 128 or 256
-  int m_tiles;        // rows of 64 positions of a consumer warpgroup
-  int consumers;      // warpgroups that multiply
-  int blocks_per_sm;  // resident at once
-  bool halves;        // whether steps may take half of its columns
+  int columns;         // wgmma's N: 16, 32, 64, 128 or 256
+  int m_tiles;         // rows of 64 positions of a consumer warpgroup
+  int consumers;       // warpgroups that multiply
+  int blocks_per_sm;   // resident at once
+  bool halves;         // whether steps may take half of its columns
+  bool shared = true;  // whether the blocked and mma kernels are compiled for it too
   constexpr int positions() const { return 64 * m_tiles * consumers; }
-  constexpr bool gathers() const { return blocks_per_sm > 1; }        // whether steps may gather
-  constexpr bool reads_blocks() const { return blocks_per_sm == 1; }  // whether a plan of it may be blocked
+  constexpr bool gathers() const { return blocks_per_sm > 1; }                  // whether steps may gather
+  constexpr bool reads_blocks() const { return shared && blocks_per_sm == 1; }  // whether a plan of it may be blocked
 };
-inline constexpr CorrelationTile kCorrelationTiles[] = {
-    {256, 1, 2, 1, true}, {128, 2, 2, 1, true}, {64, 4, 1, 2, false}, {32, 2, 2, 2, false}, {16, 2, 2, 2, false}};
+/// The third: for few positions, which the larger ones would leave to half of the multiprocessors.
+inline constexpr CorrelationTile kCorrelationTiles[] = {{256, 1, 2, 1, true},        {128, 2, 2, 1, true},
+                                                        {128, 1, 2, 1, true, false}, {64, 4, 1, 2, false},
+                                                        {32, 2, 2, 2, false},        {16, 2, 2, 2, false}};
 /// With the sums doubled: three products, promoted step by step to ordinary registers.
 inline constexpr CorrelationTile kSplitCorrelationTiles[] = {{128, 1, 2, 1, false},
                                                              {64, 2, 1, 2, false},
@@ -368,10 +371,14 @@ struct CorrelationLimits {
   bool pairs_halves = false;  // whether the plan is to; a blocked one does in any case
   bool gathers = false;       // whether steps may
   bool boxed = false;         // whether the plan may be
+  bool every_tile = false;    // whether it may be of those that blocked and mma kernels lack
   bool blocked = false;       // whether the plan is to be
 };
 /// Of plans for sm_90a's kernels.
-inline constexpr CorrelationLimits kCorrelationLimits{.pairs_halves = true, .gathers = true, .boxed = true};
+inline constexpr CorrelationLimits kCorrelationLimits{.pairs_halves = true,
+                                                      .gathers = true,
+                                                      .boxed = true,
+                                                      .every_tile = true};
 inline constexpr CorrelationLimits kBlockedLimits{.blocked = true};
 
 inline constexpr std::int64_t kMostCopyBytes = std::int64_t{512} << 20;
@@ -383,13 +390,6 @@ inline constexpr int kMapElements = 2;
 ADJOINT_API TensorMapLayout correlation_input_layout(const CorrelationPlan& plan, const void* x, bool split);
 /// A blocked plan's copy as the copy engine sees it: boxes of kBoxPositions positions, halos and all.
 ADJOINT_API TensorMapLayout correlation_copy_layout(const CorrelationPlan& plan, const void* copy);
-
-/// Clocks of an H200 that the plan takes, to compare plans of a kind by; what packs the filter aside.
-ADJOINT_API double correlation_clocks(const CorrelationPlan& plan, bool split);
-/// The same where there may be fewer tiles than multiprocessors, and a tile's own clocks count.
-ADJOINT_API double correlation_latency_clocks(const CorrelationPlan& plan, bool split);
-/// Whether a problem's blocked plan, copy and all, is quicker than its other one.
-ADJOINT_API bool blocked_pays(const CorrelationPlan& blocked, const CorrelationPlan& other, bool split);
 
 /// Bytes of dynamic shared memory that a block of the plan uses.
 ADJOINT_API std::int64_t correlation_smem_bytes(const CorrelationPlan& plan);

@@ -59,6 +59,16 @@ constexpr ConvGeometry taps_as_channels(ConvGeometry g) {
   return g;
 }
 
+/// Where a position meets one of its own place alone, as in a layer of 1 x 1 taps, the same problem with planes for
+/// rows, in the same memory: rows of one plane may be too short, or begin between multiples of 16 bytes. Else `g`.
+constexpr ConvGeometry planes_as_rows(ConvGeometry g) {
+  constexpr Extent2 kOnes{1, 1};
+  if (g.kernel != kOnes || g.stride != kOnes || g.padding != Extent2{0, 0}) return g;
+  g.image = g.feature = {1, g.feature_plane()};
+  g.dilation = kOnes;
+  return g;
+}
+
 /// The image position that tap k of feature position o touches; it may lie outside the image.
 ADJOINT_HD constexpr std::int64_t image_position(std::int64_t o, std::int64_t k, std::int64_t stride,
                                                  std::int64_t padding, std::int64_t dilation) {

@@ -1,6 +1,7 @@
 #include <adjoint/ops/conv/sliced_plan.h>
 
 #include <adjoint/ops/conv/ceil_div.h>
+#include <adjoint/ops/conv/correlation_clocks.h>
 #include <adjoint/ops/conv/tensor_core_clocks.h>
 
 #include <limits>
@@ -19,7 +20,7 @@ bool cuts(std::int64_t channels, std::int64_t slices, std::int64_t chunk_channel
 /// Of the products and of adding them up: another launch, and every partial result written and read.
 double clocks_of(const CorrelationPlan& plan, bool split) {
   constexpr double kLaunch = 4000, kBytes = 1500;  // a clock, of the L2
-  return correlation_latency_clocks(plan, split) + kLaunch + 2.0 * static_cast<double>(slices_bytes(plan)) / kBytes;
+  return correlation_clocks(plan, split) + kLaunch + 2.0 * static_cast<double>(slices_bytes(plan)) / kBytes;
 }
 
 }  // namespace
@@ -55,7 +56,7 @@ bool has_few_tiles(const CorrelationPlan& whole) {
 
 bool slices_pay(const CorrelationPlan& sliced, const CorrelationPlan& whole, bool split) {
   constexpr double kGain = 0.9;  // less is within what the model errs by
-  return clocks_of(sliced, split) < kGain * correlation_latency_clocks(whole, split);
+  return clocks_of(sliced, split) < kGain * correlation_clocks(whole, split);
 }
 
 }  // namespace adjoint::cuda

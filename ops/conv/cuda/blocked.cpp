@@ -2,6 +2,7 @@
 // arithmetic.
 #include <adjoint/ops/conv/cuda/blocked.h>
 
+#include <adjoint/ops/conv/correlation_clocks.h>
 #include <adjoint/ops/conv/cuda/hopper.h>
 #include <adjoint/ops/conv/cuda/kept_plans.h>
 
@@ -24,7 +25,8 @@ bool takes(const ConvProblem& problem) {
 bool pays(const ConvProblem& problem) {
   const CorrelationPlan* other = find_correlation_plan(problem);
   if (other == nullptr || !correlation_pays(*other)) return false;
-  return blocked_pays(*find_plan(problem), *other, is_split(problem));
+  const bool split = is_split(problem);
+  return correlation_clocks(*find_plan(problem), split) < correlation_clocks(*other, split);
 }
 
 void run(const ConvProblem& problem) {

@@ -23,6 +23,7 @@ using correlation::SharedLayout;
 template <Arithmetic kArithmetic, int kColumns, bool kHalves, int kMTiles>
 struct Multiplier {
   static constexpr bool kSplit = ArithmeticTraits<kArithmetic>::kSplit, kApart = true, kPaired = kHalves;
+  static constexpr int kDepths = kChunkUnits / 8;  // instructions along K of a step
   static constexpr int kSlotVectors = kChunkUnits / 4 * kColumns * (kSplit ? 2 : 1);
 
   const CorrelationPlan& p;
@@ -60,19 +61,25 @@ struct Multiplier {
   template <int kFirst, int kWidth>
   __device__ __forceinline__ void begin_products(std::uint64_t a, std::uint64_t b) {
     constexpr wgmma::Operand kOperand = kWgmmaOperand<kArithmetic>;
+    const auto multiply = [&](int k, int j, int tail_of_a, int tail_of_b, int accumulate) {
+      const std::uint64_t rows = wgmma::moved(a, (2 * k + 4 * tail_of_a) * p.box_positions + j * p.box_vectors);
+      auto& d = *reinterpret_cast<float(*)[kWidth / 2]>(sums[j] + kFirst);
+      wgmma::multiply_shared<kOperand, kWidth>(d, rows, wgmma::moved(b, (2 * k + 4 * tail_of_b) * kWidth), accumulate);
+    };
+    if constexpr (kSplit) {
 #pragma unroll
-    for (int k = 0; k < kChunkUnits / 8; ++k) {
-      const std::uint64_t columns = wgmma::moved(b, 2 * k * kWidth);
+      for (int k = 0; k < kDepths; ++k) {
 #pragma unroll
-      for (int j = 0; j < kMTiles; ++j) {
-        const std::uint64_t rows = wgmma::moved(a, 2 * k * p.box_positions + j * p.box_vectors);
-        auto& d = *reinterpret_cast<float(*)[kWidth / 2]>(sums[j] + kFirst);
-        wgmma::multiply_shared<kOperand, kWidth>(d, rows, columns, kSplit && k == 0 ? 0 : 1);
-        if constexpr (kSplit) {
-          wgmma::multiply_shared<kOperand, kWidth>(d, rows, wgmma::moved(columns, 4 * kWidth), 1);
-          wgmma::multiply_shared<kOperand, kWidth>(d, wgmma::moved(rows, 4 * p.box_positions), columns, 1);
+        for (int j = 0; j < kMTiles; ++j) {
+          multiply(k, j, 0, 1, k == 0 ? 0 : 1);
+          multiply(k, j, 1, 0, 1);
         }
       }
+    }
+#pragma unroll
+    for (int k = 0; k < kDepths; ++k) {
+#pragma unroll
+      for (int j = 0; j < kMTiles; ++j) multiply(k, j, 0, 0, 1);
     }
   }
 

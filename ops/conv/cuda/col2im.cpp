@@ -1,6 +1,7 @@
 // Chooses and calls the kernel for few output channels. Its code is in one .cu file an arithmetic.
 #include <adjoint/ops/conv/cuda/col2im.h>
 
+#include <adjoint/ops/conv/correlation_clocks.h>
 #include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/ops/conv/cuda/hopper.h>
 #include <adjoint/ops/conv/cuda/kept_plans.h>

@@ -58,14 +58,18 @@ struct Multiplier {
     pin_operands();
     wgmma::pin(sums);
     wgmma::fence();
+    const auto rows = [&](int d) { return wgmma::moved(filter, 2 * d * kColumns); };
+    if constexpr (kSplit) {
+#pragma unroll
+      for (int d = 0; d < kRead; ++d) {
+        wgmma::multiply<kTF32, kColumns>(sums, a[d], wgmma::moved(rows(d), p.filter_vectors() / 2),
+                                         d == 0 ? accumulate : 1);
+        wgmma::multiply<kTF32, kColumns>(sums, tails[d], rows(d));
+      }
+    }
 #pragma unroll
     for (int d = 0; d < kRead; ++d) {
-      const std::uint64_t b = wgmma::moved(filter, 2 * d * kColumns);
-      wgmma::multiply<kTF32, kColumns>(sums, a[d], b, d == 0 ? accumulate : 1);
-      if constexpr (kSplit) {
-        wgmma::multiply<kTF32, kColumns>(sums, a[d], wgmma::moved(b, p.filter_vectors() / 2), 1);
-        wgmma::multiply<kTF32, kColumns>(sums, tails[d], b, 1);
-      }
+      wgmma::multiply<kTF32, kColumns>(sums, a[d], rows(d), d == 0 && !kSplit ? accumulate : 1);
     }
     wgmma::commit();
   }

@@ -51,7 +51,6 @@ struct Multiplier {
   const CorrelationPlan& p;
   std::uint32_t row[kMTiles][2];
   float sums[kMTiles][kColumns / 2];
-  float totals[kSplit ? kMTiles : 1][kSplit ? kColumns / 2 : 1];
 
   __device__ __forceinline__ Multiplier(const CorrelationPlan& plan, int first_m, int lane) : p(plan) {
 #pragma unroll
@@ -68,22 +67,7 @@ struct Multiplier {
 #pragma unroll
     for (int j = 0; j < kMTiles; ++j) {
 #pragma unroll
-      for (int i = 0; i < kColumns / 2; ++i) {
-        sums[j][i] = 0;
-        if constexpr (kSplit) totals[j][i] = 0;
-      }
-    }
-  }
-
-  /// Adds the sums to ordinary registers, which lose no bits over many terms.
-  __device__ __forceinline__ void promote() {
-#pragma unroll
-    for (int j = 0; j < kMTiles; ++j) {
-#pragma unroll
-      for (int i = 0; i < kColumns / 2; ++i) {
-        totals[j][i] += sums[j][i];
-        sums[j][i] = 0;
-      }
+      for (int i = 0; i < kColumns / 2; ++i) sums[j][i] = 0;
     }
   }
 
@@ -118,21 +102,38 @@ struct Multiplier {
   }
 
   /// kCount neighbouring eights of columns. One product at a time for all of them: each waits for the last on its sums.
+  /// Where float32 is split, the small products come first, and ordinary instructions add their sums: tensor cores
+  /// round towards zero.
   template <int kCount>
   __device__ __forceinline__ void multiply_eights(const Fragments& a, int first, std::uint32_t b) {
     std::uint32_t matrices[kCount][4];
 #pragma unroll
     for (int i = 0; i < kCount; ++i) ptx::load_matrices(matrices[i], b + 128 * i);
+    float of_step[kSplit ? kCount : 1][kSplit ? kMTiles : 1][4] = {};
 #pragma unroll
     for (int product = 0; product < (kSplit ? 3 : kDepths); ++product) {
-      const int by = 2 * (product % 2);  // split: head * head, head * tail, tail * head
+      const int by = kSplit ? (product == 0 ? 2 : 0) : 2 * product;  // split: head * tail, tail * head, head * head
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
 #pragma unroll
         for (int j = 0; j < kMTiles; ++j) {
-          auto& d = *reinterpret_cast<float(*)[4]>(sums[j] + 4 * (first + i));
-          const auto& rows = kSplit && product == 2 ? a.tail[0][kSplit ? j : 0] : a.head[kSplit ? 0 : product][j];
-          multiply<kArithmetic>(d, rows, matrices[i][by], matrices[i][by + 1]);
+          if constexpr (kSplit) {
+            const auto& rows = product == 1 ? a.tail[0][j] : a.head[0][j];
+            multiply<kArithmetic>(of_step[i][j], rows, matrices[i][by], matrices[i][by + 1]);
+          } else {
+            auto& d = *reinterpret_cast<float(*)[4]>(sums[j] + 4 * (first + i));
+            multiply<kArithmetic>(d, a.head[product][j], matrices[i][by], matrices[i][by + 1]);
+          }
+        }
+      }
+    }
+    if constexpr (kSplit) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+#pragma unroll
+        for (int j = 0; j < kMTiles; ++j) {
+#pragma unroll
+          for (int r = 0; r < 4; ++r) sums[j][4 * (first + i) + r] += of_step[i][j][r];
         }
       }
     }
@@ -162,7 +163,6 @@ struct Multiplier {
         multiply_half<kColumns / 16>(a, step.range == CorrelationRange::kAll ? lower + kColumns / 2 * 16 : lower);
       }
     }
-    if constexpr (kSplit) promote();
   }
 };
 
@@ -227,13 +227,8 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocksPerSM)
       }
     }
     __syncthreads();  // a tile without steps has filled its columns only now
-    if constexpr (Traits::kSplit) {
-      correlation::store_tile<T, false, kColumns, kMTiles>(p, operands, work, multiplier.totals, biases, staging,
-                                                           first_m, lane);
-    } else {
-      correlation::store_tile<T, false, kColumns, kMTiles>(p, operands, work, multiplier.sums, biases, staging, first_m,
-                                                           lane);
-    }
+    correlation::store_tile<T, false, kColumns, kMTiles>(p, operands, work, multiplier.sums, biases, staging, first_m,
+                                                         lane);
   }
 }
 

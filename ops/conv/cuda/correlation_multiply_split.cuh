@@ -21,6 +21,7 @@ struct SplitMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles> {
   static constexpr bool kApart = false, kPaired = false;
   static constexpr int kSlotVectors = kChunkUnits / 4 * kColumns * 2;
   static constexpr int kFragments = kChunkUnits / 8;  // of a step
+  static constexpr wgmma::Operand kTF32 = wgmma::Operand::kTF32;
 
   std::uint32_t values[kFragments][kMTiles][4];  // read and not yet split
   std::uint32_t heads[kFragments][kMTiles][4], tails[kFragments][kMTiles][4];
@@ -65,22 +66,33 @@ struct SplitMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles> {
     for (int j = 0; j < kMTiles; ++j) wgmma::pin(sums[j]);
   }
 
-  /// Products of a fragment: the step's first begins the sums anew, for the last step's are in the totals.
+  /// The descriptor of the filter's rows that a fragment is multiplied with.
   template <int kFragment>
-  __device__ __forceinline__ void begin_products() {
-    constexpr int kTails = kChunkUnits / 4 * kColumns;  // vectors of 16 bytes from a block's heads to its tails
+  __device__ __forceinline__ std::uint64_t filter_rows() const {
     const std::uint64_t slots = wgmma::matrix_descriptor(layout.w, kColumns * 16);
-    const std::uint64_t b = wgmma::moved(slots, w_ring.slot * kSlotVectors + 2 * kFragment * kColumns);
+    return wgmma::moved(slots, w_ring.slot * kSlotVectors + 2 * kFragment * kColumns);
+  }
+
+  /// A fragment's products with tails: the step's first begins the sums anew, for the last step's are in the totals.
+  template <int kFragment>
+  __device__ __forceinline__ void begin_tails() {
+    constexpr int kTails = kChunkUnits / 4 * kColumns;  // vectors of 16 bytes from a block's heads to its tails
+    const std::uint64_t b = filter_rows<kFragment>();
     pin_fragment<kFragment>();
     pin_sums();
     wgmma::fence();
 #pragma unroll
     for (int j = 0; j < kMTiles; ++j) {
-      constexpr wgmma::Operand kTF32 = wgmma::Operand::kTF32;
-      wgmma::multiply<kTF32, kColumns>(sums[j], heads[kFragment][j], b, kFragment == 0 ? 0 : 1);
-      wgmma::multiply<kTF32, kColumns>(sums[j], heads[kFragment][j], wgmma::moved(b, kTails));
+      wgmma::multiply<kTF32, kColumns>(sums[j], heads[kFragment][j], wgmma::moved(b, kTails), kFragment == 0 ? 0 : 1);
       wgmma::multiply<kTF32, kColumns>(sums[j], tails[kFragment][j], b);
     }
+  }
+
+  template <int kFragment>
+  __device__ __forceinline__ void begin_heads() {
+    const std::uint64_t b = filter_rows<kFragment>();
+#pragma unroll
+    for (int j = 0; j < kMTiles; ++j) wgmma::multiply<kTF32, kColumns>(sums[j], heads[kFragment][j], b);
     wgmma::commit();
   }
 
@@ -88,9 +100,12 @@ struct SplitMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles> {
   __device__ __forceinline__ bool turn() {
     static_assert(kFragments == 2);
     Walk::wait_for_slot();
-    begin_products<0>();
+    begin_tails<0>();
+    wgmma::commit();
     split<1>();
-    begin_products<1>();
+    begin_tails<1>();
+    begin_heads<0>();
+    begin_heads<1>();
     const bool more = Walk::advance();
     if (more) read_step();
     wgmma::wait<1>();

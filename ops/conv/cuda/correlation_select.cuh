@@ -35,7 +35,9 @@ Kernel select_kernel(const CorrelationPlan& plan) {
   constexpr std::size_t kTiles = kSplit ? std::size(kSplitCorrelationTiles) : std::size(kCorrelationTiles);
   constexpr CorrelationTile kTile = kTileOf<kArithmetic, kIndex>;
   if constexpr (kIndex + 1 < kTiles) {
-    if (plan.tile_columns != kTile.columns) return select_kernel<kArithmetic, kIndex + 1>(plan);
+    if (plan.tile_columns != kTile.columns || plan.m_tiles != kTile.m_tiles) {
+      return select_kernel<kArithmetic, kIndex + 1>(plan);
+    }
   }
   if constexpr (kTile.gathers()) {
     if (plan.gathers) return select_rows<kArithmetic, kIndex, false, true>(plan);

@@ -42,17 +42,25 @@ struct Multiplier {
   __device__ __forceinline__ void begin_products(const PackedPlan& p, std::uint64_t source, std::uint64_t filter,
                                                  int products, int step, int accumulate) {
     constexpr wgmma::Operand kKind = kWgmmaOperand<kArithmetic>;
+    constexpr int kProduct = (kSplit ? 2 : 1) * 2 * kPackedResults;  // vectors of a product's filter
+    if constexpr (kSplit) {
+      std::uint64_t a = filter, b = source;
+#pragma unroll 1
+      for (int i = 0; i < products; ++i) {
+        wgmma::multiply_shared<kKind, kPositions>(sums, wgmma::moved(a, 2 * kPackedResults), b, accumulate);
+        wgmma::multiply_shared<kKind, kPositions>(sums, a, wgmma::moved(b, 2 * p.length), 1);
+        accumulate = 1;
+        a = wgmma::moved(a, kProduct);
+        b = wgmma::moved(b, step);
+      }
+    }
     // What a product waits for are the descriptors' additions, one after the other.
 #pragma unroll(kSplit ? 1 : 4)
     for (int i = 0; i < products; ++i) {
       wgmma::multiply_shared<kKind, kPositions>(sums, filter, source, accumulate);
       accumulate = 1;
-      if constexpr (kSplit) {
-        wgmma::multiply_shared<kKind, kPositions>(sums, wgmma::moved(filter, 2 * kPackedResults), source, 1);
-        wgmma::multiply_shared<kKind, kPositions>(sums, filter, wgmma::moved(source, 2 * p.length), 1);
-      }
       source = wgmma::moved(source, step);
-      filter = wgmma::moved(filter, (kSplit ? 2 : 1) * 2 * kPackedResults);
+      filter = wgmma::moved(filter, kProduct);
     }
   }
 

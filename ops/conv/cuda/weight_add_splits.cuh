@@ -21,6 +21,10 @@ struct AddGrid {
   std::size_t smem_bytes;
 };
 
+/// Where the i-th sum lies in shared memory: taps' sums, which are read together, are a block's channels apart, most
+/// often a multiple of all banks.
+ADJOINT_HD constexpr int sum_place(int i) { return i + i / 16; }
+
 inline AddGrid add_grid(const WeightPlan& p) {
   constexpr std::int64_t kBlocksWanted = 1024, kMostColumns = 8, kMostLanes = 8;
   AddGrid grid{.columns = 1, .lanes = 1};
@@ -30,7 +34,7 @@ inline AddGrid add_grid(const WeightPlan& p) {
     grid.columns *= 2;
   }
   grid.blocks = columns / grid.columns;
-  grid.smem_bytes = sizeof(double) * static_cast<std::size_t>(grid.lanes * grid.columns * p.tile_rows);
+  grid.smem_bytes = sizeof(double) * static_cast<std::size_t>(sum_place(grid.lanes * grid.columns * p.tile_rows));
   return grid;
 }
 
@@ -57,7 +61,7 @@ __global__ void __launch_bounds__(kAddThreads)
       sum[3] += static_cast<double>(value.w);
     }
 #pragma unroll
-    for (int i = 0; i < 4; ++i) sums[lane * count + element + i] = sum[i];
+    for (int i = 0; i < 4; ++i) sums[sum_place(lane * count + element) + i] = sum[i];
   }
   __syncthreads();
   const WeightTapBlock& taps = p.tap_block[work.tap_block];
@@ -69,11 +73,11 @@ __global__ void __launch_bounds__(kAddThreads)
   const int channels = min(p.block_channels, p.image_channels - work.first_channel);
   for (int i = static_cast<int>(threadIdx.x); i < channels * taps.taps; i += kAddThreads) {
     const int channel = i / taps.taps, tap = i - channel * taps.taps;
-    const double* const from = sums + weight_row_index(p, channel, tap);
+    const int row = weight_row_index(p, channel, tap);
     const std::int64_t place = std::int64_t{channel} * p.kernel_h * p.kernel_w + tap;
     for (int column = 0; column < features; ++column) {
-      double sum = from[column * p.tile_rows];
-      for (int lane = 1; lane < grid.lanes; ++lane) sum += from[lane * count + column * p.tile_rows];
+      double sum = 0;
+      for (int lane = 0; lane < grid.lanes; ++lane) sum += sums[sum_place(lane * count + column * p.tile_rows + row)];
       to[column * feature_step + place] = from_float<T>(static_cast<float>(sum));
     }
   }

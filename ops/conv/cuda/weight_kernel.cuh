@@ -158,10 +158,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
 
   float sums[kMTiles][kNTiles][4] = {};
-  float totals[kSplit ? kMTiles : 1][kSplit ? kNTiles : 1][4] = {};
   float* partial = operands.partial + (split * blocks + block) * p.tile_rows * p.tile_columns;
   bool flushed = false;
-  const auto flush = [&](auto& values) {
+  const auto flush = [&] {
 #pragma unroll
     for (int i = 0; i < kMTiles; ++i) {
 #pragma unroll
@@ -171,7 +170,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         for (int j = 0; j < kNTiles; ++j) {
 #pragma unroll
           for (int c = 0; c < 2; ++c) {
-            float& value = values[i][j][2 * half + c];
+            float& value = sums[i][j][2 * half + c];
             float* place = to + (8 * j + c) * p.tile_rows;
             *place = flushed ? value + *place : value;
             value = 0;
@@ -245,37 +244,28 @@ __global__ void __launch_bounds__(kThreads, 1)
         }
 #pragma unroll
         for (int j = 0; j < kNTiles; ++j) {
-          multiply<kArithmetic>(sums[i][j], a, b[j]);
           if constexpr (kSplit) {
-            multiply<kArithmetic>(sums[i][j], a, b_tail[j]);
-            multiply<kArithmetic>(sums[i][j], a_tail, b[j]);
+            // Short sums, the small products first, and added by ordinary instructions: tensor cores round towards
+            // zero.
+            float of_step[4] = {};
+            multiply<kArithmetic>(of_step, a, b_tail[j]);
+            multiply<kArithmetic>(of_step, a_tail, b[j]);
+            multiply<kArithmetic>(of_step, a, b[j]);
+#pragma unroll
+            for (int r = 0; r < 4; ++r) sums[i][j][r] += of_step[r];
+          } else {
+            multiply<kArithmetic>(sums[i][j], a, b[j]);
           }
         }
       }
     }
     slot = slot + 1 == p.smem_stages ? 0 : slot + 1;
-    if constexpr (kSplit) {
-#pragma unroll
-      for (int i = 0; i < kMTiles; ++i) {
-#pragma unroll
-        for (int j = 0; j < kNTiles; ++j) {
-#pragma unroll
-          for (int r = 0; r < 4; ++r) {
-            totals[i][j][r] += sums[i][j][r];
-            sums[i][j][r] = 0;
-          }
-        }
-      }
-    } else if (++unflushed == stages_per_sum) {
+    if (!kSplit && ++unflushed == stages_per_sum) {
       unflushed = 0;
-      flush(sums);
+      flush();
     }
   }
-  if constexpr (kSplit) {
-    flush(totals);
-  } else if (unflushed > 0 || !flushed) {
-    flush(sums);
-  }
+  if (unflushed > 0 || !flushed) flush();
 }
 
 }  // namespace weight

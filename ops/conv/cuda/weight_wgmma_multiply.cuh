@@ -128,16 +128,17 @@ __device__ __forceinline__ void pin_sums(float (&sums)[kTiles][kSums]) {
   for (int j = 0; j < kTiles; ++j) wgmma::pin(sums[j]);
 }
 
+/// Adds what products have summed to ordinary registers, once all of them are done.
 template <int kTiles, int kSums>
-__device__ __forceinline__ void add_and_clear(float (&totals)[kTiles][kSums], float (&sums)[kTiles][kSums]) {
+__device__ __forceinline__ void promote(float (&totals)[kTiles][kSums], float (&sums)[kTiles][kSums]) {
+  wgmma::wait<0>();
+  pin_sums(sums);
 #pragma unroll
   for (int j = 0; j < kTiles; ++j) {
 #pragma unroll
-    for (int i = 0; i < kSums; ++i) {
-      totals[j][i] += sums[j][i];
-      sums[j][i] = 0;
-    }
+    for (int i = 0; i < kSums; ++i) totals[j][i] += sums[j][i];
   }
+  pin_sums(sums);
 }
 
 /// Writes a warp's sums to the workspace, or adds them to what is there, and clears them. Some reads are under way at a
@@ -176,7 +177,7 @@ template <Arithmetic kArithmetic, int kMTiles, int kColumns, bool kBoxes, bool k
 __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const WgmmaBlock& block, int thread) {
   using Tile = WgmmaTile<kArithmetic, kMTiles, kColumns>;
   constexpr bool kSplit = Tile::kSplit;
-  constexpr int kSize = Tile::kHalf ? 2 : 4;
+  constexpr int kSize = Tile::kHalf ? 2 : 4, kStepsPerSum = 2;
   constexpr auto kOperand = kWgmmaOperand<kArithmetic>;
   const int lane = thread % 32, first_row = thread / 128 * 64 * kMTiles + thread / 32 % 4 * 16;
   const RowPlaces<Tile, kMTiles, kBoxes> places(p, block, first_row, lane);
@@ -232,16 +233,20 @@ __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const Wgmma
             }
             load(0, (u + 1) % 4);
           }
+          if constexpr (kSplit) {
+            if (i == 0 && u % kStepsPerSum == 0) promote(totals, sums);
+          }
           now.pin();
           wgmma::fence();
 #pragma unroll
           for (int j = 0; j < Tile::kGroup; ++j) {
             auto& to = sums[i * Tile::kGroup + j];
-            wgmma::multiply<kOperand, kColumns>(to, now.a[j], b + 2 * u);
             if constexpr (kSplit) {
-              wgmma::multiply<kOperand, kColumns>(to, now.a[j], b + 2 * u + (block.feature_bytes / 2 >> 4));
+              wgmma::multiply<kOperand, kColumns>(to, now.a[j], b + 2 * u + (block.feature_bytes / 2 >> 4),
+                                                  u % kStepsPerSum == 0 ? 0 : 1);
               wgmma::multiply<kOperand, kColumns>(to, now.tail[j], b + 2 * u);
             }
+            wgmma::multiply<kOperand, kColumns>(to, now.a[j], b + 2 * u);
           }
           wgmma::commit();
           wgmma::wait<1>();
@@ -255,23 +260,21 @@ __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const Wgmma
         }
       }
     }
-    if constexpr (kSplit) {
-      wgmma::wait<0>();
-      pin_sums(sums);
-      add_and_clear(totals, sums);
-      pin_sums(sums);
-    } else if (((s + 1) & (stages_per_sum - 1)) == 0 && s + 1 < stages) {
-      wgmma::wait<0>();
-      pin_sums(sums);
-      flush_sums<Tile::kRows>(sums, partial, s >= stages_per_sum);
-      pin_sums(sums);
+    if constexpr (!kSplit) {
+      if (((s + 1) & (stages_per_sum - 1)) == 0 && s + 1 < stages) {
+        wgmma::wait<0>();
+        pin_sums(sums);
+        flush_sums<Tile::kRows>(sums, partial, s >= stages_per_sum);
+        pin_sums(sums);
+      }
     }
   }
-  wgmma::wait<0>();
-  pin_sums(sums);
   if constexpr (kSplit) {
+    promote(totals, sums);
     flush_sums<Tile::kRows>(totals, partial, false);
   } else {
+    wgmma::wait<0>();
+    pin_sums(sums);
     flush_sums<Tile::kRows>(sums, partial, stages > stages_per_sum);
   }
 }

@@ -1,0 +1,144 @@
+// A model of the tensor-core kernels' clocks: what a tile takes by its products, input and stores, and how many tiles
+// follow one another. Its rates were fitted to measured times of some 6,600 plans of 193 layers, chosen at random, such
+// that the plan with the fewest clocks is on average within 3% of the quickest (bench/lab/LOG.md, 2026-11-22).
+#include <adjoint/ops/conv/correlation_clocks.h>
+
+#include <adjoint/ops/conv/ceil_div.h>
+#include <adjoint/ops/conv/tensor_core_clocks.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace adjoint::cuda {
+namespace {
+
+constexpr double kSectorBytes = 32;
+
+/// Of a multiprocessor, in clocks where nothing else is said.
+struct Rates {
+  double copy_2, copy_4, copy_8, copy_16;  // threads' copies of so many bytes, a warp's
+  double gathered_copy;                    // likewise, for steps that gather
+  double box_row;                          // a row of a box, by the copy engine
+  double bytes;                            // a clock, of input and filter from the L2
+  double stored_bytes;                     // a clock, of results
+  double sector;   // weight of what stores touch of sectors beyond their bytes
+  double slot;     // a warp's waits for one, and its instructions beside reads
+  double read;     // its read of a fragment in neighbouring positions
+  double stage;    // of one stage, beside its products
+  double tile;     // likewise of a tile
+  double overlap;  // share of the shorter of input and products that is not hidden behind the longer
+  double sharing;  // of two blocks, over what each of them takes from the multiprocessor
+  double whole_waves;    // share of problems' last, partial waves that takes as long as a whole one
+  double blocked;        // a blocked plan's clocks over this model's
+  double narrow;         // products in pairs of half a tile's columns, over others
+  double copied_bytes;   // a clock, of all multiprocessors, for a blocked plan's copy
+  double copy_launch;    // of the kernel that makes it
+};
+
+constexpr Rates kTF32Rates{.copy_2 = 34, .copy_4 = 15, .copy_8 = 34.6, .copy_16 = 32.3, .gathered_copy = 43,
+                           .box_row = .76, .bytes = 64, .stored_bytes = 37.4, .sector = 3.58, .slot = 233,
+                           .read = 25.8, .stage = 206, .tile = 1310, .overlap = .517, .sharing = 1.45,
+                           .whole_waves = .712, .blocked = .89, .narrow = 1.26, .copied_bytes = 2380, .copy_launch = 0};
+constexpr Rates kSplitRates{.copy_2 = 34, .copy_4 = 14.5, .copy_8 = 32.9, .copy_16 = 51.3, .gathered_copy = 108,
+                            .box_row = 1.87, .bytes = 64, .stored_bytes = 19.1, .sector = .805, .slot = 178,
+                            .read = 49.3, .stage = 13, .tile = 2160, .overlap = .368, .sharing = 1.46,
+                            .whole_waves = .52, .blocked = .89, .narrow = 1.08, .copied_bytes = 832,
+                            .copy_launch = 16000};
+constexpr Rates kHalfRates{.copy_2 = 36.8, .copy_4 = 27.2, .copy_8 = 26.5, .copy_16 = 46, .gathered_copy = 53.7,
+                           .box_row = .589, .bytes = 27.3, .stored_bytes = 13, .sector = .085, .slot = 0, .read = 46.3,
+                           .stage = 479, .tile = 3470, .overlap = .499, .sharing = 1.62, .whole_waves = .931,
+                           .blocked = .681, .narrow = 1.31, .copied_bytes = 2080, .copy_launch = 4800};
+
+const Rates& rates_of(const CorrelationPlan& plan, bool split) {
+  return plan.unit_channels == 2 ? kHalfRates : split ? kSplitRates : kTF32Rates;
+}
+
+double element_bytes(const CorrelationPlan& plan) { return 4.0 / plan.unit_channels; }
+
+/// Bytes of a thread's copy, where the input begins at a multiple of 16.
+double copy_bytes(const CorrelationPlan& plan) {
+  const double size = element_bytes(plan);
+  for (const std::int32_t bytes : {16, 8, 4}) {
+    if (bytes == 8 && plan.in_stride_w != 1) continue;
+    if (bytes <= plan.copy_elements * size && plan.in_w % static_cast<std::int32_t>(bytes / size) == 0) return bytes;
+  }
+  return size;
+}
+
+double copy_clocks(const CorrelationPlan& plan, const Rates& rates) {
+  if (plan.gathers) return rates.gathered_copy;
+  const double bytes = copy_bytes(plan);
+  return bytes == 16 ? rates.copy_16 : bytes == 8 ? rates.copy_8 : bytes == 4 ? rates.copy_4 : rates.copy_2;
+}
+
+/// What it takes to bring a tile of a class its input and filter.
+double input_clocks(const CorrelationPlan& plan, const CorrelationClass& c, const Rates& rates) {
+  const double stages = static_cast<double>(c.passes) * plan.chunks;
+  const double filter = plan.weights_resident ? 0 : c.halves / 2.0 * plan.chunks * plan.w_block_units * 4 / plan.cluster;
+  double planes = 0;
+  for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) planes += plan.passes[i].planes;
+  const double rows = static_cast<double>(plan.boxes * plan.rows << plan.log2_stage_n());
+  const double units = planes * plan.chunks * plan.stage_units * rows * plan.cols;
+  const double bytes = plan.blocked ? stages * plan.stage_size * 4 : units * 4;
+  const double from_l2 = (bytes + filter) / rates.bytes;
+  if (plan.blocked || plan.boxed) {
+    return std::max(from_l2, rates.box_row * stages * rows * (plan.blocked ? plan.box_blocks : plan.stage_units));
+  }
+  const double copies = units * 4 / copy_bytes(plan) / 32 * copy_clocks(plan, rates);
+  return plan.gathers ? copies : std::max(from_l2, copies);
+}
+
+/// What a tile's stores take, more where its rows are short or begin within sectors.
+double store_clocks(const CorrelationPlan& plan, const Rates& rates) {
+  const double size = element_bytes(plan), run = size * (plan.out_stride_w << plan.log2_tile_w);
+  const double before = std::fmod(plan.out_w * size, kSectorBytes) == 0 ? 0 : kSectorBytes;
+  const double sectors = std::max(run >= kSectorBytes ? (run + before) / run : kSectorBytes / run, 1.0);
+  const double bytes = 64.0 * plan.m_tiles * plan.consumers * plan.tile_columns * size;
+  return rates.tile + bytes * (1 + rates.sector * (sectors - 1)) / rates.stored_bytes;
+}
+
+/// Clocks of a class's tile on a multiprocessor that works on blocks_per_sm at once.
+double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool split, const Rates& rates) {
+  const double m_tiles = plan.m_tiles * plan.consumers, products = split ? 3 : 1;
+  const double steps = static_cast<double>(c.steps) * plan.chunks, whole_steps = c.halves / 2.0 * plan.chunks;
+  const double tensor = whole_steps * m_tiles * products * plan.tile_columns;
+  // A blocked plan's products read their positions each for itself.
+  const double reads =
+      plan.blocked ? products * steps : steps * correlation_bank_conflicts(plan, plan.stage_stride_w);
+  const double shared = 2 * m_tiles * (16 * reads + whole_steps * products * plan.tile_columns / 4);
+  double multiply = std::max(tensor, shared);
+  if (!plan.blocked) {
+    const double fragment = rates.read * 2 * (plan.one_row() ? 1 : 2);
+    multiply = std::max(multiply, rates.slot * c.slots * plan.chunks + steps * plan.m_tiles * fragment);
+    if (c.halves != 2 * c.steps) multiply *= rates.narrow;
+  }
+  multiply += rates.stage * c.passes * plan.chunks;
+  const double alone = multiply + store_clocks(plan, rates);
+  const double busy = plan.blocks_per_sm == 1 ? alone : rates.sharing * std::max({tensor, shared, alone / 2});
+  const double input = input_clocks(plan, c, rates);
+  return std::max(busy, input) + rates.overlap * std::min(busy, input);
+}
+
+}  // namespace
+
+double correlation_bank_conflicts(const CorrelationPlan& plan, std::int32_t stride) {
+  // Units are neighbouring columns where a channel alone is gathered, else channels, 8 banks apart.
+  return plan.stage_units == 1 ? static_cast<double>(ceil_div(stride, 4)) : std::gcd(stride, 8);
+}
+
+double correlation_clocks(const CorrelationPlan& plan, bool split) {
+  const Rates& rates = rates_of(plan, split);
+  double tile = 0;
+  for (int i = 0; i < plan.classes; ++i) tile += tile_clocks(plan, plan.class_list[i], split, rates) / plan.classes;
+  const auto tiles = static_cast<double>(plan.tiles());
+  const double waves = tiles / (kMultiprocessors * plan.blocks_per_sm);
+  double clocks = tile * plan.blocks_per_sm *
+                  std::max(1.0, waves + rates.whole_waves * (std::ceil(waves) - waves));
+  // Blocks that share a multiprocessor with none, or not all.
+  if (plan.blocks_per_sm == 2 && waves <= 1) clocks = tile * (tiles <= kMultiprocessors ? 1 : 1.5);
+  if (!plan.blocked) return clocks;
+  return rates.blocked * clocks + rates.copy_launch + 2 * static_cast<double>(plan.copy_bytes()) / rates.copied_bytes;
+}
+
+}  // namespace adjoint::cuda
