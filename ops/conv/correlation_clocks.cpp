@@ -19,36 +19,99 @@ constexpr double kSectorBytes = 32;
 struct Rates {
   double copy_2, copy_4, copy_8, copy_16;  // threads' copies of so many bytes, a warp's
   double gathered_copy;                    // likewise, for steps that gather
-  double box_row;                          // a row of a box, by the copy engine
+  double box, box_row;                     // a box by the copy engine, and each of its rows
+  double latency;                          // of a stage's input, over the stages that are under way
   double bytes;                            // a clock, of input and filter from the L2
   double stored_bytes;                     // a clock, of results
-  double sector;   // weight of what stores touch of sectors beyond their bytes
-  double slot;     // a warp's waits for one, and its instructions beside reads
-  double read;     // its read of a fragment in neighbouring positions
-  double stage;    // of one stage, beside its products
-  double tile;     // likewise of a tile
-  double overlap;  // share of the shorter of input and products that is not hidden behind the longer
-  double sharing;  // of two blocks, over what each of them takes from the multiprocessor
-  double whole_waves;    // share of problems' last, partial waves that takes as long as a whole one
-  double blocked;        // a blocked plan's clocks over this model's
-  double narrow;         // products in pairs of half a tile's columns, over others
-  double copied_bytes;   // a clock, of all multiprocessors, for a blocked plan's copy
-  double copy_launch;    // of the kernel that makes it
+  double sector;                           // weight of what stores touch of sectors beyond their bytes
+  double odd_stride;                       // stores of phases whose number is no power of two, over others
+  double slot;                             // a warp's waits for one, and its instructions beside reads
+  double read;                             // its read of a fragment in neighbouring positions
+  double stage, tile;                      // of a stage beside its products, and of a tile beside its bytes
+  double narrow;                           // products in pairs of half a tile's columns, over others
+  double overlap;    // share of the shorter of input and products that is not hidden behind the longer
+  double sharing;    // of two blocks, over what each of them takes from the multiprocessor
+  double part_wave;  // share that the last wave of tiles takes, if not full, of a full one's time beyond its tiles
+  double blocked, blocked_products;  // a blocked plan's clocks, and its products', over this model's
+  double copied_bytes, copy_launch;  // a clock, of all multiprocessors, for a blocked plan's copy; and its kernel
 };
 
-constexpr Rates kTF32Rates{.copy_2 = 34, .copy_4 = 15, .copy_8 = 34.6, .copy_16 = 32.3, .gathered_copy = 43,
-                           .box_row = .76, .bytes = 64, .stored_bytes = 37.4, .sector = 3.58, .slot = 233,
-                           .read = 25.8, .stage = 206, .tile = 1310, .overlap = .517, .sharing = 1.45,
-                           .whole_waves = .712, .blocked = .89, .narrow = 1.26, .copied_bytes = 2380, .copy_launch = 0};
-constexpr Rates kSplitRates{.copy_2 = 34, .copy_4 = 14.5, .copy_8 = 32.9, .copy_16 = 51.3, .gathered_copy = 108,
-                            .box_row = 1.87, .bytes = 64, .stored_bytes = 19.1, .sector = .805, .slot = 178,
-                            .read = 49.3, .stage = 13, .tile = 2160, .overlap = .368, .sharing = 1.46,
-                            .whole_waves = .52, .blocked = .89, .narrow = 1.08, .copied_bytes = 832,
-                            .copy_launch = 16000};
-constexpr Rates kHalfRates{.copy_2 = 36.8, .copy_4 = 27.2, .copy_8 = 26.5, .copy_16 = 46, .gathered_copy = 53.7,
-                           .box_row = .589, .bytes = 27.3, .stored_bytes = 13, .sector = .085, .slot = 0, .read = 46.3,
-                           .stage = 479, .tile = 3470, .overlap = .499, .sharing = 1.62, .whole_waves = .931,
-                           .blocked = .681, .narrow = 1.31, .copied_bytes = 2080, .copy_launch = 4800};
+constexpr Rates kTF32Rates{.copy_2 = 34,
+                           .copy_4 = 15.5,
+                           .copy_8 = 26,
+                           .copy_16 = 32.3,
+                           .gathered_copy = 43,
+                           .box = 46,
+                           .box_row = .624,
+                           .latency = 405,
+                           .bytes = 64,
+                           .stored_bytes = 37.2,
+                           .sector = 2.46,
+                           .odd_stride = 4.6,
+                           .slot = 238,
+                           .read = 25.7,
+                           .stage = 223,
+                           .tile = 0,
+                           .narrow = 1.23,
+                           .overlap = .549,
+                           .sharing = 1.496,
+                           .part_wave = 1,
+                           .blocked = .886,
+                           .blocked_products = .97,
+                           .copied_bytes = 2720,
+                           .copy_launch = 500};
+constexpr Rates kSplitRates{.copy_2 = 34,
+                            .copy_4 = 14.5,
+                            .copy_8 = 32.9,
+                            .copy_16 = 50.7,
+                            .gathered_copy = 108,
+                            .box = 103,
+                            .box_row = 1.53,
+                            .latency = 911,
+                            .bytes = 64,
+                            .stored_bytes = 18.6,
+                            .sector = .773,
+                            .odd_stride = 1.89,
+                            .slot = 192,
+                            .read = 49.5,
+                            .stage = 32,
+                            .tile = 1590,
+                            .narrow = 1,
+                            .overlap = .369,
+                            .sharing = 1.46,
+                            .part_wave = .554,
+                            .blocked = .894,
+                            .blocked_products = 1.345,
+                            .copied_bytes = 516,
+                            .copy_launch = 14500};
+constexpr Rates kHalfRates{.copy_2 = 36,
+                           .copy_4 = 28.3,
+                           .copy_8 = 26.6,
+                           .copy_16 = 47.9,
+                           .gathered_copy = 54.8,
+                           .box = 230,
+                           .box_row = .094,
+                           .latency = 1357,
+                           .bytes = 34.7,
+                           .stored_bytes = 13.3,
+                           .sector = .063,
+                           .odd_stride = 4.08,
+                           .slot = 0,
+                           .read = 55.3,
+                           .stage = 792,
+                           .tile = 0,
+                           .narrow = 1.645,
+                           .overlap = .491,
+                           .sharing = 1.614,
+                           .part_wave = .906,
+                           .blocked = .681,
+                           .blocked_products = 1.356,
+                           .copied_bytes = 2080,
+                           .copy_launch = 0};
+
+/// Of two blocks on a multiprocessor whose stages are made of many boxes, over what else the model says.
+constexpr double kManyBoxes = 1.3;
+constexpr int kFewBoxes = 3;
 
 const Rates& rates_of(const CorrelationPlan& plan, bool split) {
   return plan.unit_channels == 2 ? kHalfRates : split ? kSplitRates : kTF32Rates;
@@ -72,21 +135,28 @@ double copy_clocks(const CorrelationPlan& plan, const Rates& rates) {
   return bytes == 16 ? rates.copy_16 : bytes == 8 ? rates.copy_8 : bytes == 4 ? rates.copy_4 : rates.copy_2;
 }
 
+bool has_many_boxes(const CorrelationPlan& plan) {
+  return plan.boxed && !plan.gathers && plan.blocks_per_sm == 2 && plan.boxes > kFewBoxes;
+}
+
 /// What it takes to bring a tile of a class its input and filter.
 double input_clocks(const CorrelationPlan& plan, const CorrelationClass& c, const Rates& rates) {
   const double stages = static_cast<double>(c.passes) * plan.chunks;
-  const double filter = plan.weights_resident ? 0 : c.halves / 2.0 * plan.chunks * plan.w_block_units * 4 / plan.cluster;
+  const double filter =
+      plan.weights_resident ? 0 : c.halves / 2.0 * plan.chunks * plan.w_block_units * 4 / plan.cluster;
   double planes = 0;
   for (int i = c.first_pass; i < c.first_pass + c.passes; ++i) planes += plan.passes[i].planes;
   const double rows = static_cast<double>(plan.boxes * plan.rows << plan.log2_stage_n());
   const double units = planes * plan.chunks * plan.stage_units * rows * plan.cols;
   const double bytes = plan.blocked ? stages * plan.stage_size * 4 : units * 4;
-  const double from_l2 = (bytes + filter) / rates.bytes;
-  if (plan.blocked || plan.boxed) {
-    return std::max(from_l2, rates.box_row * stages * rows * (plan.blocked ? plan.box_blocks : plan.stage_units));
+  const double from_l2 = (bytes + filter) / rates.bytes, waits = rates.latency * stages / plan.x_stages;
+  if (plan.blocked) return std::max({from_l2, waits, rates.box_row * stages * rows * plan.box_blocks});
+  if (plan.boxed) {
+    const double boxes = stages * (rates.box * plan.boxes + rates.box_row * rows * plan.stage_units);
+    return std::max(waits, std::max(from_l2, boxes) * (has_many_boxes(plan) ? kManyBoxes : 1));
   }
   const double copies = units * 4 / copy_bytes(plan) / 32 * copy_clocks(plan, rates);
-  return plan.gathers ? copies : std::max(from_l2, copies);
+  return std::max(waits, plan.gathers ? copies : std::max(from_l2, copies));
 }
 
 /// What a tile's stores take, more where its rows are short or begin within sectors.
@@ -95,7 +165,8 @@ double store_clocks(const CorrelationPlan& plan, const Rates& rates) {
   const double before = std::fmod(plan.out_w * size, kSectorBytes) == 0 ? 0 : kSectorBytes;
   const double sectors = std::max(run >= kSectorBytes ? (run + before) / run : kSectorBytes / run, 1.0);
   const double bytes = 64.0 * plan.m_tiles * plan.consumers * plan.tile_columns * size;
-  return rates.tile + bytes * (1 + rates.sector * (sectors - 1)) / rates.stored_bytes;
+  const double stride = correlation_log2_interleave(plan.out_stride_w) < 0 ? rates.odd_stride : 1;
+  return rates.tile + stride * bytes * (1 + rates.sector * (sectors - 1)) / rates.stored_bytes;
 }
 
 /// Clocks of a class's tile on a multiprocessor that works on blocks_per_sm at once.
@@ -104,18 +175,18 @@ double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool 
   const double steps = static_cast<double>(c.steps) * plan.chunks, whole_steps = c.halves / 2.0 * plan.chunks;
   const double tensor = whole_steps * m_tiles * products * plan.tile_columns;
   // A blocked plan's products read their positions each for itself.
-  const double reads =
-      plan.blocked ? products * steps : steps * correlation_bank_conflicts(plan, plan.stage_stride_w);
+  const double reads = plan.blocked ? products * steps : steps * correlation_bank_conflicts(plan, plan.stage_stride_w);
   const double shared = 2 * m_tiles * (16 * reads + whole_steps * products * plan.tile_columns / 4);
-  double multiply = std::max(tensor, shared);
+  double multiply = std::max(tensor * (plan.blocked ? rates.blocked_products : 1), shared);
   if (!plan.blocked) {
     const double fragment = rates.read * 2 * (plan.one_row() ? 1 : 2);
     multiply = std::max(multiply, rates.slot * c.slots * plan.chunks + steps * plan.m_tiles * fragment);
     if (c.halves != 2 * c.steps) multiply *= rates.narrow;
   }
   multiply += rates.stage * c.passes * plan.chunks;
-  const double alone = multiply + store_clocks(plan, rates);
-  const double busy = plan.blocks_per_sm == 1 ? alone : rates.sharing * std::max({tensor, shared, alone / 2});
+  const double many = has_many_boxes(plan) ? kManyBoxes : 1, store = many * store_clocks(plan, rates);
+  const double alone = many * multiply + store;
+  const double busy = plan.blocks_per_sm == 1 ? alone : rates.sharing * std::max({tensor, shared, store, alone / 2});
   const double input = input_clocks(plan, c, rates);
   return std::max(busy, input) + rates.overlap * std::min(busy, input);
 }
@@ -133,8 +204,7 @@ double correlation_clocks(const CorrelationPlan& plan, bool split) {
   for (int i = 0; i < plan.classes; ++i) tile += tile_clocks(plan, plan.class_list[i], split, rates) / plan.classes;
   const auto tiles = static_cast<double>(plan.tiles());
   const double waves = tiles / (kMultiprocessors * plan.blocks_per_sm);
-  double clocks = tile * plan.blocks_per_sm *
-                  std::max(1.0, waves + rates.whole_waves * (std::ceil(waves) - waves));
+  double clocks = tile * plan.blocks_per_sm * std::max(1.0, waves + rates.part_wave * (std::ceil(waves) - waves));
   // Blocks that share a multiprocessor with none, or not all.
   if (plan.blocks_per_sm == 2 && waves <= 1) clocks = tile * (tiles <= kMultiprocessors ? 1 : 1.5);
   if (!plan.blocked) return clocks;

@@ -13,6 +13,10 @@ namespace adjoint::cuda::weight {
 
 inline constexpr int kAddThreads = 256;
 
+/// Where the i-th sum lies in shared memory: taps' sums, which are read together, are a block's channels apart, most
+/// often a multiple of all banks.
+ADJOINT_HD constexpr int sum_place(int i) { return i + i / 16; }
+
 /// A block of threads adds all rows of some columns of a tile: `lanes` sums of a part of the splits each, and then
 /// these. Many splits are many lanes, for a filter that needs them is small.
 struct AddGrid {
@@ -21,20 +25,23 @@ struct AddGrid {
   std::size_t smem_bytes;
 };
 
-/// Where the i-th sum lies in shared memory: taps' sums, which are read together, are a block's channels apart, most
-/// often a multiple of all banks.
-ADJOINT_HD constexpr int sum_place(int i) { return i + i / 16; }
-
 inline AddGrid add_grid(const WeightPlan& p) {
   constexpr std::int64_t kBlocksWanted = 1024, kMostColumns = 8, kMostLanes = 8;
+  constexpr std::size_t kMostBytes = 48 << 10;  // of a block that asks for no more than it gets anyway
   AddGrid grid{.columns = 1, .lanes = 1};
-  while (grid.lanes < kMostLanes && 4 * grid.lanes <= p.splits) grid.lanes *= 2;
+  const auto bytes = [&p](int lanes, int columns) {
+    return sizeof(double) * static_cast<std::size_t>(sum_place(lanes * columns * p.tile_rows));
+  };
+  while (grid.lanes < kMostLanes && 4 * grid.lanes <= p.splits && bytes(2 * grid.lanes, 1) <= kMostBytes) {
+    grid.lanes *= 2;
+  }
   const std::int64_t columns = p.blocks_per_split() * p.tile_columns;  // of all tiles
-  while (grid.lanes == 1 && grid.columns < kMostColumns && columns / (2 * grid.columns) >= kBlocksWanted) {
+  while (grid.lanes == 1 && grid.columns < kMostColumns && columns / (2 * grid.columns) >= kBlocksWanted &&
+         bytes(1, 2 * grid.columns) <= kMostBytes) {
     grid.columns *= 2;
   }
   grid.blocks = columns / grid.columns;
-  grid.smem_bytes = sizeof(double) * static_cast<std::size_t>(sum_place(grid.lanes * grid.columns * p.tile_rows));
+  grid.smem_bytes = bytes(grid.lanes, grid.columns);
   return grid;
 }
 
