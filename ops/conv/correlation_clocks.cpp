@@ -13,6 +13,8 @@
 namespace adjoint::cuda {
 namespace {
 
+thread_local int multiprocessors = static_cast<int>(kMultiprocessors);
+
 constexpr double kSectorBytes = 32;
 
 /// Of a multiprocessor, in clocks where nothing else is said.
@@ -198,15 +200,19 @@ double correlation_bank_conflicts(const CorrelationPlan& plan, std::int32_t stri
   return plan.stage_units == 1 ? static_cast<double>(ceil_div(stride, 4)) : std::gcd(stride, 8);
 }
 
+PlanForMultiprocessors::PlanForMultiprocessors(int count) : before_(multiprocessors) { multiprocessors = count; }
+PlanForMultiprocessors::~PlanForMultiprocessors() { multiprocessors = before_; }
+int planned_multiprocessors() { return multiprocessors; }
+
 double correlation_clocks(const CorrelationPlan& plan, bool split) {
   const Rates& rates = rates_of(plan, split);
   double tile = 0;
   for (int i = 0; i < plan.classes; ++i) tile += tile_clocks(plan, plan.class_list[i], split, rates) / plan.classes;
   const auto tiles = static_cast<double>(plan.tiles());
-  const double waves = tiles / (kMultiprocessors * plan.blocks_per_sm);
+  const double waves = tiles / (multiprocessors * plan.blocks_per_sm);
   double clocks = tile * plan.blocks_per_sm * std::max(1.0, waves + rates.part_wave * (std::ceil(waves) - waves));
   // Blocks that share a multiprocessor with none, or not all.
-  if (plan.blocks_per_sm == 2 && waves <= 1) clocks = tile * (tiles <= kMultiprocessors ? 1 : 1.5);
+  if (plan.blocks_per_sm == 2 && waves <= 1) clocks = tile * (tiles <= multiprocessors ? 1 : 1.5);
   if (!plan.blocked) return clocks;
   return rates.blocked * clocks + rates.copy_launch + 2 * static_cast<double>(plan.copy_bytes()) / rates.copied_bytes;
 }

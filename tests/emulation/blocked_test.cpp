@@ -75,6 +75,8 @@ TYPED_TEST(BlockedEmulation, EveryTileIsExact) {
            ConvCase{
                .batch = 5, .in_channels = 9, .out_channels = 130, .input = {4, 4}, .kernel = {3, 3}, .padding = {1, 1}},
            ConvCase{
+               .batch = 6, .in_channels = 9, .out_channels = 130, .input = {4, 8}, .kernel = {3, 3}, .padding = {1, 1}},
+           ConvCase{
                .batch = 3, .in_channels = 9, .out_channels = 130, .input = {2, 3}, .kernel = {2, 2}, .stride = {2, 2}},
            ConvCase{
                .batch = 9, .in_channels = 9, .out_channels = 70, .input = {1, 12}, .kernel = {1, 3}, .stride = {1, 2}},

@@ -1,5 +1,6 @@
 // The mma.sync kernel of conv and conv_transpose on the emulator: exact on small integers in every arithmetic, at any
 // address, on any grid and in any order of execution.
+#include <adjoint/ops/conv/correlation_clocks.h>
 #include <adjoint/tests/emulation/correlation_run.h>
 #include <adjoint/ops/conv/cuda/correlation_mma_select.cuh>
 
@@ -30,6 +31,7 @@ class CorrelationMmaEmulation : public ::testing::Test {
 
   /// Tiles and paths that the geometries have reached.
   std::set<std::string> reached;
+  const cuda::PlanForMultiprocessors plans{1};
 
   void compute(const ConvGeometry& g, bool transposed, const std::vector<double>& x, const std::vector<double>& filter,
                const std::vector<double>& bias, const std::vector<double>& expected, std::uint64_t seed) {

@@ -2,6 +2,7 @@
 // reach every tile.
 #pragma once
 
+#include <adjoint/ops/conv/correlation_clocks.h>
 #include <adjoint/tests/emulation/kernel_run.h>
 #include <adjoint/tests/emulation/tensor_map.h>
 #include <cuda_runtime.h>
@@ -182,6 +183,9 @@ inline std::vector<ConvCase> pixel_cases() {
                      .padding = {0, 0},
                      .output_padding = {0, odd}});
   }
+  // A warp's positions of several images, however few they are.
+  cases.push_back(
+      {.batch = 17, .in_channels = 10, .out_channels = 20, .input = {1, 3}, .kernel = {1, 4}, .stride = {1, 4}});
   // Few channels: a tile has all rows of phases.
   for (const std::int64_t stride : {1, 2, 3, 5}) {
     for (const std::int64_t channels : {1, 3}) {
@@ -273,6 +277,7 @@ class CorrelationFixture : public ::testing::Test {
  protected:
   /// Tiles and ways through the kernel that the geometries have reached.
   std::set<std::string> reached, ways;
+  const cuda::PlanForMultiprocessors plans{1};
 
   /// False where the kernels do not take the geometry.
   virtual bool compute(const CorrelationCall& call) = 0;

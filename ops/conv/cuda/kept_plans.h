@@ -2,6 +2,7 @@
 // few.
 #pragma once
 
+#include <adjoint/ops/conv/correlation_clocks.h>
 #include <adjoint/ops/conv/cuda/arithmetic.h>
 #include <adjoint/ops/conv/cuda/dispatch.h>
 
@@ -20,18 +21,23 @@ const Plan* keep_plan(const ConvProblem& problem, Make&& make) {
     ConvRole role;
     ConvGeometry geometry;
     Arithmetic arithmetic;
+    int multiprocessors;
     std::unique_ptr<Plan> plan;
   };
   constexpr std::size_t kMostKept = 128;
   thread_local std::vector<Kept> kept;
   thread_local std::size_t oldest = 0;
   const Arithmetic arithmetic = arithmetic_of(problem);
+  const int multiprocessors = planned_multiprocessors();
   for (const Kept& k : kept) {
-    if (k.role == problem.role && k.arithmetic == arithmetic && k.geometry == problem.geometry) return k.plan.get();
+    if (k.role == problem.role && k.arithmetic == arithmetic && k.multiprocessors == multiprocessors &&
+        k.geometry == problem.geometry) {
+      return k.plan.get();
+    }
   }
   auto plan = std::make_unique<Plan>();
   if (!make(*plan)) plan.reset();
-  Kept entry{problem.role, problem.geometry, arithmetic, std::move(plan)};
+  Kept entry{problem.role, problem.geometry, arithmetic, multiprocessors, std::move(plan)};
   if (kept.size() < kMostKept) return kept.emplace_back(std::move(entry)).plan.get();
   Kept& slot = kept[oldest];
   oldest = (oldest + 1) % kMostKept;

@@ -3,6 +3,7 @@
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/core/precision.h>
+#include <adjoint/ops/conv/correlation_clocks.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/support/conv_cuda.h>
 #include <adjoint/tests/support/conv_oracle.h>
@@ -71,6 +72,7 @@ TEST(CorrelationCuda, IntegersAreExactOverTheTable) {
 
 TEST(CorrelationCuda, IntegersAreExactInEveryTileAtAnyAddress) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  const cuda::PlanForMultiprocessors plans(1);
   for (const ConvCase& c : correlation_tile_cases()) {
     SCOPED_TRACE(c);
     for (const std::int64_t offset : {0, 1, 2, 4, 7}) {

@@ -1,5 +1,6 @@
 // Replays the walk of every block of the tensor-core kernels on the CPU, with the kernels' own index arithmetic: staged
 // input, packed filter blocks, products, stores. Small integers, so one wrong index fails exactly.
+#include <adjoint/ops/conv/correlation_clocks.h>
 #include <adjoint/ops/conv/correlation_plan.h>
 #include <adjoint/tests/support/conv_geometries.h>
 
@@ -268,9 +269,10 @@ TEST(CorrelationPlan, WideStride) {
   check(make_geometry(1, 9, 17, 1, {1, 70}, {1, 16}, {1, 8}, {0, 4}, {1, 1}, {0, 0}));
 }
 TEST(CorrelationPlan, StepsOfHalfTheColumns) {
+  const PlanForMultiprocessors plans(1);
   const ConvGeometry cases[] = {
       make_geometry(2, 60, 20, 1, {6, 9}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {0, 0}),
-      make_geometry(1, 64, 5, 1, {1, 40}, {1, 3}, {1, 2}, {0, 1}, {1, 1}, {0, 1}),
+      make_geometry(1, 128, 5, 1, {1, 40}, {1, 3}, {1, 2}, {0, 1}, {1, 1}, {0, 1}),
       make_geometry(1, 64, 9, 1, {3, 100}, {2, 16}, {1, 8}, {0, 4}, {1, 1}, {0, 0}),
   };
   for (const ConvGeometry& g : cases) {

@@ -4,6 +4,7 @@
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/core/cuda/launch_observer.h>
+#include <adjoint/ops/conv/correlation_clocks.h>
 #include <adjoint/ops/conv/correlation_store_boxes.h>
 #include <adjoint/ops/conv/cuda/correlation_mma.h>
 #include <adjoint/ops/conv/cuda/weight.h>
@@ -197,6 +198,8 @@ void run_boxes_tiles(const ConvMode& mode, const ConvGeometry& g, const ConvOper
 void run_all(const ConvCase& c, std::uint64_t seed, Coverage& coverage) {
   constexpr ConvMode kFloat64Mode{"float64", kFloat64, Precision::kFull};
   SCOPED_TRACE(c);
+  // Half of the alignments in the tiles that large problems get.
+  const cuda::PlanForMultiprocessors plans((seed & 8) != 0 ? 1 : cuda::planned_multiprocessors());
   const ConvGeometry g = geometry(c);
   std::vector<ConvMode> modes(std::begin(kConvModes), std::end(kConvModes));
   modes.push_back(kFloat64Mode);

@@ -1,5 +1,6 @@
 // The cases that tests run on a GPU reach every tile that is compiled: one that no case reached would be untested.
 // Where planning has changed, add a case.
+#include <adjoint/ops/conv/correlation_clocks.h>
 #include <adjoint/ops/conv/correlation_plan.h>
 #include <adjoint/ops/conv/weight_plan.h>
 #include <adjoint/tests/support/conv_layers.h>
@@ -18,6 +19,8 @@ namespace {
 
 class ConvTiles : public ::testing::TestWithParam<ConvMode> {
  protected:
+  const cuda::PlanForMultiprocessors plans{1};  // as the tests have that run these cases
+
   static int unit() { return GetParam().unit_elements(); }
   static bool splits() { return GetParam().splits(); }
 

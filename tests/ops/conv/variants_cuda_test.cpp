@@ -2,6 +2,7 @@
 // compute-sanitizer, a case a test so that slow tools can share the cases out.
 #ifdef ADJOINT_WITH_CUDA
 
+#include <adjoint/ops/conv/correlation_clocks.h>
 #include <adjoint/ops/conv/cuda/weight.h>
 #include <adjoint/tests/support/conv_cuda.h>
 #include <adjoint/tests/support/conv_layers.h>
@@ -21,6 +22,7 @@ class ConvVariantsCuda : public ::testing::TestWithParam<std::tuple<ConvMode, Co
 
 TEST_P(ConvVariantsCuda, AreExact) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  const cuda::PlanForMultiprocessors plans(1);
   const auto& [mode, c] = GetParam();
   const ConvGeometry g = geometry(c);
   // Another for every case: offsets of the operands and results follow from it.
