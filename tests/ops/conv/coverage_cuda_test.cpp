@@ -198,8 +198,8 @@ void run_boxes_tiles(const ConvMode& mode, const ConvGeometry& g, const ConvOper
 void run_all(const ConvCase& c, std::uint64_t seed, Coverage& coverage) {
   constexpr ConvMode kFloat64Mode{"float64", kFloat64, Precision::kFull};
   SCOPED_TRACE(c);
-  // Half of the alignments in the tiles that large problems get.
-  const cuda::PlanForMultiprocessors plans((seed & 8) != 0 ? 1 : cuda::planned_multiprocessors());
+  // Every alignment twice, for the second time in the tiles that large problems get.
+  const cuda::PlanForMultiprocessors plans((seed & 16) != 0 ? 1 : cuda::planned_multiprocessors());
   const ConvGeometry g = geometry(c);
   std::vector<ConvMode> modes(std::begin(kConvModes), std::end(kConvModes));
   modes.push_back(kFloat64Mode);
@@ -256,6 +256,49 @@ std::vector<ConvCase> rare_cases() {
        .kernel = {1, 4},
        .stride = {1, 2},
        .padding = {0, 1}},
+      {.name = "short_rows_in_halves",
+       .batch = 6,
+       .in_channels = 20,
+       .out_channels = 20,
+       .input = {4, 8},
+       .kernel = {1, 4},
+       .stride = {1, 2},
+       .padding = {0, 1}},
+      {.name = "every_second",
+       .batch = 6,
+       .in_channels = 20,
+       .out_channels = 20,
+       .input = {1, 8},
+       .kernel = {3, 1},
+       .stride = {1, 2}},
+      {.name = "two_channels",
+       .in_channels = 2,
+       .out_channels = 32,
+       .input = {1, 16},
+       .kernel = {3, 5},
+       .padding = {0, 2}},
+      {.name = "every_fourth",
+       .in_channels = 9,
+       .out_channels = 8,
+       .input = {6, 16},
+       .kernel = {4, 1},
+       .stride = {2, 4}},
+      {.name = "nine_channels", .batch = 6, .in_channels = 9, .out_channels = 64, .input = {4, 16}, .kernel = {1, 2}},
+      {.name = "sixteen_taps",
+       .batch = 2,
+       .in_channels = 2,
+       .out_channels = 64,
+       .input = {4, 40},
+       .kernel = {1, 16},
+       .stride = {2, 4},
+       .padding = {0, 2}},
+      {.name = "kernel_is_stride",
+       .batch = 6,
+       .in_channels = 3,
+       .out_channels = 20,
+       .input = {1, 128},
+       .kernel = {1, 4},
+       .stride = {1, 4}},
   };
   // Four phases of whole sectors: sums that leave wide tiles from registers, in all taps together and in two halves.
   for (const std::int64_t channels : {16, 32, 64}) {
@@ -272,7 +315,7 @@ std::vector<ConvCase> large_cases() { return {four_phases(64, 16, {1, 1024}, 0),
 TEST(ConvCoverageCuda, EveryCompiledKernelRuns) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
   if (compute_capability() != 90) GTEST_SKIP() << "kernels for sm_90a do not run here";
-  constexpr std::uint64_t kAlignments = 16, kMostRandom = 6000;
+  constexpr std::uint64_t kAlignments = 32, kMostRandom = 6000;
   Coverage coverage;
   for (const auto& cases : {conv_layers(), conv_tile_cases(), rare_cases()}) {
     for (const ConvCase& c : cases) {
