@@ -63,7 +63,7 @@ constexpr ConvGeometry taps_as_channels(ConvGeometry g) {
 /// rows, in the same memory: rows of one plane may be too short, or begin between multiples of 16 bytes. Else `g`.
 constexpr ConvGeometry planes_as_rows(ConvGeometry g) {
   constexpr Extent2 kOnes{1, 1};
-  if (g.kernel != kOnes || g.stride != kOnes || g.padding != Extent2{0, 0}) return g;
+  if (g.kernel != kOnes || g.stride != kOnes || g.padding != Extent2{0, 0} || g.image != g.feature) return g;
   g.image = g.feature = {1, g.feature_plane()};
   g.dilation = kOnes;
   return g;

@@ -41,6 +41,22 @@ constexpr bool keeps_its_taps(std::size_t axis, std::int64_t feature, std::int64
 }
 static_assert(keeps_its_taps(0, 2, 0, 1) && keeps_its_taps(1, 1, 1, 1) && keeps_its_taps(0, 1, 0, 2));
 
+constexpr ConvGeometry pointwise_layer(std::int64_t output_padding) {
+  ConvGeometry g;
+  g.batch = 3;
+  g.feature_channels = 10;
+  g.image_channels = 6;
+  g.feature = {4, 7};
+  g.image = {4, 7 + output_padding};
+  g.dilation = {1, 2};
+  return g;
+}
+static_assert(planes_as_rows(pointwise_layer(0)).image == Extent2{1, 28});
+static_assert(planes_as_rows(pointwise_layer(0)).feature == Extent2{1, 28});
+static_assert(planes_as_rows(pointwise_layer(0)).image_numel() == pointwise_layer(0).image_numel());
+static_assert(planes_as_rows(pointwise_layer(1)) == pointwise_layer(1), "whose rows end in zeros");
+static_assert(planes_as_rows(opening_layer()) == opening_layer());
+
 using Meetings = std::set<std::pair<std::int64_t, std::int64_t>>;
 
 // (o, k) that touch image position i, o unbounded: what the definition says, within the kernel.
