@@ -27,6 +27,7 @@ struct Rates {
   double stored_bytes;                     // a clock, of results
   double sector;                           // weight of what stores touch of sectors beyond their bytes
   double odd_stride;                       // stores of phases whose number is no power of two, over others
+  double odd_sharing;                      // clocks of two blocks that store such phases, over what else is said
   double slot;                             // a warp's waits for one, and its instructions beside reads
   double read;                             // its read of a fragment in neighbouring positions
   double stage, tile;                      // of a stage beside its products, and of a tile beside its bytes
@@ -50,6 +51,7 @@ constexpr Rates kTF32Rates{.copy_2 = 34,
                            .stored_bytes = 37.2,
                            .sector = 2.46,
                            .odd_stride = 4.6,
+                           .odd_sharing = 1.5,
                            .slot = 238,
                            .read = 25.7,
                            .stage = 223,
@@ -74,6 +76,7 @@ constexpr Rates kSplitRates{.copy_2 = 34,
                             .stored_bytes = 18.6,
                             .sector = .773,
                             .odd_stride = 1.89,
+                            .odd_sharing = 1,
                             .slot = 192,
                             .read = 49.5,
                             .stage = 32,
@@ -98,6 +101,7 @@ constexpr Rates kHalfRates{.copy_2 = 36,
                            .stored_bytes = 13.3,
                            .sector = .063,
                            .odd_stride = 4.08,
+                           .odd_sharing = 1,
                            .slot = 0,
                            .read = 55.3,
                            .stage = 792,
@@ -141,6 +145,9 @@ bool has_many_boxes(const CorrelationPlan& plan) {
   return plan.boxed && !plan.gathers && plan.blocks_per_sm == 2 && plan.boxes > kFewBoxes;
 }
 
+/// Whether results have phases, but not a power of two of them.
+bool has_odd_stride(const CorrelationPlan& plan) { return correlation_log2_interleave(plan.out_stride_w) < 0; }
+
 /// What it takes to bring a tile of a class its input and filter.
 double input_clocks(const CorrelationPlan& plan, const CorrelationClass& c, const Rates& rates) {
   const double stages = static_cast<double>(c.passes) * plan.chunks;
@@ -167,7 +174,7 @@ double store_clocks(const CorrelationPlan& plan, const Rates& rates) {
   const double before = std::fmod(plan.out_w * size, kSectorBytes) == 0 ? 0 : kSectorBytes;
   const double sectors = std::max(run >= kSectorBytes ? (run + before) / run : kSectorBytes / run, 1.0);
   const double bytes = 64.0 * plan.m_tiles * plan.consumers * plan.tile_columns * size;
-  const double stride = correlation_log2_interleave(plan.out_stride_w) < 0 ? rates.odd_stride : 1;
+  const double stride = has_odd_stride(plan) ? rates.odd_stride : 1;
   return rates.tile + stride * bytes * (1 + rates.sector * (sectors - 1)) / rates.stored_bytes;
 }
 
@@ -190,7 +197,8 @@ double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool 
   const double alone = many * multiply + store;
   const double busy = plan.blocks_per_sm == 1 ? alone : rates.sharing * std::max({tensor, shared, store, alone / 2});
   const double input = input_clocks(plan, c, rates);
-  return std::max(busy, input) + rates.overlap * std::min(busy, input);
+  const double odd = plan.blocks_per_sm == 2 && has_odd_stride(plan) ? rates.odd_sharing : 1;
+  return odd * (std::max(busy, input) + rates.overlap * std::min(busy, input));
 }
 
 }  // namespace
