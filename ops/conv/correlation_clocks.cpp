@@ -64,6 +64,7 @@ constexpr Rates kTF32Rates{.copy_2 = 34,
                            .blocked_products = .97,
                            .copied_bytes = 2720,
                            .copy_launch = 500};
+// What concerns blocked plans is from the times of three layers: those that were fitted to had none.
 constexpr Rates kSplitRates{.copy_2 = 34,
                             .copy_4 = 14.5,
                             .copy_8 = 32.9,

@@ -29,7 +29,7 @@ bool pays(const ConvProblem& problem) {
   const PackedPlan& plan = *find_packed_plan(problem);
   if (plan.w.source % plan.vector != 0 || !packed_pays(plan)) return false;
   if (arithmetic_of(problem) == Arithmetic::kTF32) {
-    // Of ten such layers' times those of this kernel are 1.2 of its clocks, in the mean, the other's 1.1.
+    // Of ten such layers' times those of this kernel are 1.2 of its clocks, in the mean; the other's, some 1.1.
     const CorrelationPlan* other = find_correlation_plan(problem);
     constexpr double kMeasured = 0.9;
     if (other != nullptr && packed_clocks(plan) > kMeasured * kMultiprocessors * correlation_clocks(*other, false))
