@@ -19,28 +19,29 @@ constexpr double kSectorBytes = 32;
 
 /// Of a multiprocessor, in clocks where nothing else is said.
 struct Rates {
-  double copy_2, copy_4, copy_8, copy_16;  // threads' copies of so many bytes, a warp's
-  double gathered_copy;                    // likewise, for steps that gather
-  double box, box_row;                     // a box by the copy engine, and each of its rows
-  double latency;                          // of a stage's input, over the stages that are under way
-  double bytes;                            // a clock, of input and filter from the L2
-  double stored_bytes;                     // a clock, of results
-  double sector;                           // weight of what stores touch of sectors beyond their bytes
-  double odd_stride;                       // stores of phases whose number is no power of two, over others
-  double odd_sharing;                      // clocks of two blocks that store such phases, over what else is said
-  double slot;                             // a warp's waits for one, and its instructions beside reads
-  double read;                             // its read of a fragment in neighbouring positions
-  double stage, tile;                      // of a stage beside its products, and of a tile beside its bytes
-  double narrow;                           // products in pairs of half a tile's columns, over others
-  double overlap;    // share of the shorter of input and products that is not hidden behind the longer
-  double sharing;    // of two blocks, over what each of them takes from the multiprocessor
+  double copy_4, copy_8, copy_16;  // threads' copies of so many bytes, a warp's
+  double copy_2 = 0;               // likewise; there are none of float32
+  double gathered_copy;            // likewise, for steps that gather
+  double box = 0;                  // a box by the copy engine; there are none of halves
+  double box_row;                  // each row of a box
+  double latency;                  // of a stage's input, over the stages that are under way
+  double bytes;                    // a clock, of input and filter from the L2
+  double stored_bytes;             // a clock, of results
+  double sector;                   // weight of what stores touch of sectors beyond their bytes
+  double odd_stride;               // stores of phases whose number is no power of two, over others
+  double odd_sharing = 1;          // clocks of two blocks that store such phases, over what else is said
+  double slot;                     // a warp's waits for one, and its instructions beside reads
+  double read;                     // its read of a fragment in neighbouring positions
+  double stage, tile;              // of a stage beside its products, and of a tile beside its bytes
+  double narrow = 1;               // products in pairs of half a tile's columns, over others
+  double overlap;                  // share of the shorter of input and products that is not hidden behind the longer
+  double sharing;                  // of two blocks, over what each of them takes from the multiprocessor
   double part_wave;  // share that the last wave of tiles takes, if not full, of a full one's time beyond its tiles
   double blocked, blocked_products;  // a blocked plan's clocks, and its products', over this model's
   double copied_bytes, copy_launch;  // a clock, of all multiprocessors, for a blocked plan's copy; and its kernel
 };
 
-constexpr Rates kTF32Rates{.copy_2 = 34,
-                           .copy_4 = 15.5,
+constexpr Rates kTF32Rates{.copy_4 = 15.5,
                            .copy_8 = 26,
                            .copy_16 = 32.3,
                            .gathered_copy = 43,
@@ -65,8 +66,7 @@ constexpr Rates kTF32Rates{.copy_2 = 34,
                            .copied_bytes = 2720,
                            .copy_launch = 500};
 // What concerns blocked plans is from the times of three layers: those that were fitted to had none.
-constexpr Rates kSplitRates{.copy_2 = 34,
-                            .copy_4 = 14.5,
+constexpr Rates kSplitRates{.copy_4 = 14.5,
                             .copy_8 = 32.9,
                             .copy_16 = 50.7,
                             .gathered_copy = 108,
@@ -77,12 +77,10 @@ constexpr Rates kSplitRates{.copy_2 = 34,
                             .stored_bytes = 18.6,
                             .sector = .773,
                             .odd_stride = 1.89,
-                            .odd_sharing = 1,
                             .slot = 192,
                             .read = 49.5,
                             .stage = 32,
                             .tile = 1590,
-                            .narrow = 1,
                             .overlap = .369,
                             .sharing = 1.46,
                             .part_wave = .554,
@@ -90,19 +88,17 @@ constexpr Rates kSplitRates{.copy_2 = 34,
                             .blocked_products = 1.05,
                             .copied_bytes = 2720,
                             .copy_launch = 500};
-constexpr Rates kHalfRates{.copy_2 = 36,
-                           .copy_4 = 28.3,
+constexpr Rates kHalfRates{.copy_4 = 28.3,
                            .copy_8 = 26.6,
                            .copy_16 = 47.9,
+                           .copy_2 = 36,
                            .gathered_copy = 54.8,
-                           .box = 230,
                            .box_row = .094,
                            .latency = 1357,
                            .bytes = 34.7,
                            .stored_bytes = 13.3,
                            .sector = .063,
                            .odd_stride = 4.08,
-                           .odd_sharing = 1,
                            .slot = 0,
                            .read = 55.3,
                            .stage = 792,
@@ -124,22 +120,21 @@ const Rates& rates_of(const CorrelationPlan& plan, bool split) {
   return plan.unit_channels == 2 ? kHalfRates : split ? kSplitRates : kTF32Rates;
 }
 
-double element_bytes(const CorrelationPlan& plan) { return 4.0 / plan.unit_channels; }
+std::int32_t element_bytes(const CorrelationPlan& plan) { return 4 / plan.unit_channels; }
 
 /// Bytes of a thread's copy, where the input begins at a multiple of 16.
-double copy_bytes(const CorrelationPlan& plan) {
-  const double size = element_bytes(plan);
-  for (const std::int32_t bytes : {16, 8, 4}) {
-    if (bytes == 8 && plan.in_stride_w != 1) continue;
-    if (bytes <= plan.copy_elements * size && plan.in_w % static_cast<std::int32_t>(bytes / size) == 0) return bytes;
-  }
-  return size;
+std::int32_t copy_bytes(const CorrelationPlan& plan) {
+  return correlation_load_bytes(plan, nullptr, element_bytes(plan));
 }
 
 double copy_clocks(const CorrelationPlan& plan, const Rates& rates) {
   if (plan.gathers) return rates.gathered_copy;
-  const double bytes = copy_bytes(plan);
-  return bytes == 16 ? rates.copy_16 : bytes == 8 ? rates.copy_8 : bytes == 4 ? rates.copy_4 : rates.copy_2;
+  switch (copy_bytes(plan)) {
+    case 16: return rates.copy_16;
+    case 8: return rates.copy_8;
+    case 4: return rates.copy_4;
+    default: return rates.copy_2;
+  }
 }
 
 bool has_many_boxes(const CorrelationPlan& plan) {

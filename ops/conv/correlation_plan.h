@@ -35,6 +35,7 @@
 #include <adjoint/core/divider.h>
 #include <adjoint/core/export.h>
 #include <adjoint/ops/conv/geometry.h>
+#include <adjoint/ops/conv/rows_aligned.h>
 
 #include <cstdint>
 
@@ -390,6 +391,16 @@ inline constexpr int kMapElements = 2;
 ADJOINT_API TensorMapLayout correlation_input_layout(const CorrelationPlan& plan, const void* x, bool split);
 /// A blocked plan's copy as the copy engine sees it: boxes of kBoxPositions positions, halos and all.
 ADJOINT_API TensorMapLayout correlation_copy_layout(const CorrelationPlan& plan, const void* copy);
+
+/// What one copy may take of a row of x: the plan's shape of a stage and the rows' alignment allow it.
+inline std::int32_t correlation_load_bytes(const CorrelationPlan& plan, const void* x, std::int64_t element_size) {
+  const std::int64_t row = plan.in_w * element_size;
+  for (const std::int32_t bytes : {16, 8, 4}) {
+    if (bytes == 8 && plan.in_stride_w != 1) continue;
+    if (bytes <= plan.copy_elements * element_size && rows_aligned(x, row, bytes)) return bytes;
+  }
+  return static_cast<std::int32_t>(element_size);
+}
 
 /// Bytes of dynamic shared memory that a block of the plan uses.
 ADJOINT_API std::int64_t correlation_smem_bytes(const CorrelationPlan& plan);

@@ -69,6 +69,11 @@ constexpr ConvGeometry planes_as_rows(ConvGeometry g) {
   return g;
 }
 
+/// The same problem in the same memory, in the form that kernels do best.
+constexpr ConvGeometry simplified(const ConvGeometry& g, bool has_image_bias) {
+  return planes_as_rows(has_image_bias ? g : taps_as_channels(g));
+}
+
 /// The image position that tap k of feature position o touches; it may lie outside the image.
 ADJOINT_HD constexpr std::int64_t image_position(std::int64_t o, std::int64_t k, std::int64_t stride,
                                                  std::int64_t padding, std::int64_t dilation) {

@@ -34,8 +34,7 @@ ConvWorkspace conv_workspace(const ConvGeometry& geometry, DType dtype, Device d
   };
   // With a bias or without.
   const auto bytes = [&](cuda::ConvRole role) {
-    return std::max(bytes_of(role, planes_as_rows(geometry)),
-                    bytes_of(role, planes_as_rows(taps_as_channels(geometry))));
+    return std::max(bytes_of(role, simplified(geometry, true)), bytes_of(role, simplified(geometry, false)));
   };
   return {bytes(cuda::ConvRole::kFeature), bytes(cuda::ConvRole::kImage), bytes(cuda::ConvRole::kFilter)};
 #else

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <adjoint/ops/conv/cuda/dispatch.h>
+#include <adjoint/ops/conv/rows_aligned.h>
 
 #include <cstdint>
 
@@ -26,12 +27,8 @@ inline int unit_elements(Arithmetic arithmetic) {
   return arithmetic == Arithmetic::kBFloat16 || arithmetic == Arithmetic::kFloat16 ? 2 : 1;
 }
 
-/// Whether every row of `row_bytes` that begins at `pointer` begins at a multiple of `bytes`.
-inline bool rows_aligned(const void* pointer, std::int64_t row_bytes, std::int64_t bytes) {
-  return reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(bytes) == 0 && row_bytes % bytes == 0;
-}
-
-/// Elements of `size` bytes that all those rows let be read at once: 16 bytes' worth, two, or one.
+/// Elements of `size` bytes that rows of `row` elements from `pointer` on let be read at once: 16 bytes' worth, two, or
+/// one.
 inline std::int32_t row_vector(const void* pointer, std::int64_t row, std::int64_t size) {
   if (rows_aligned(pointer, row * size, 16)) return static_cast<std::int32_t>(16 / size);
   return rows_aligned(pointer, row * size, 2 * size) ? 2 : 1;

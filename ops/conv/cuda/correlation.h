@@ -38,16 +38,6 @@ struct CorrelationOperands {
   TensorMap out_maps[2] = {}, linear_maps[2] = {};  // the second where boxes are shifted: of those
 };
 
-/// What one copy may take of a row of x: the plan's shape of a stage and the rows' alignment allow it.
-inline std::int32_t correlation_load_bytes(const CorrelationPlan& plan, const void* x, std::int64_t element_size) {
-  const std::int64_t row = plan.in_w * element_size;
-  for (const std::int32_t bytes : {16, 8, 4}) {
-    if (bytes == 8 && plan.in_stride_w != 1) continue;
-    if (bytes <= plan.copy_elements * element_size && rows_aligned(x, row, bytes)) return bytes;
-  }
-  return static_cast<std::int32_t>(element_size);
-}
-
 /// Whether the copy engine may bring a plan's boxes of an input.
 inline bool correlation_loads_boxes(const CorrelationPlan& plan, const void* x) {
   return plan.boxed != 0 && reinterpret_cast<std::uintptr_t>(x) % 16 == 0;

@@ -51,16 +51,13 @@ bool is_a_name(std::string_view name) {
   return false;
 }
 
-/// The same problem in the form that kernels do best; as it is for a kernel that is forced, which was chosen for it.
-ConvGeometry simplified(ConvRole role, const ConvGeometry& geometry, bool has_bias) {
-  if (forced != nullptr) return geometry;
-  return planes_as_rows(role == ConvRole::kImage && has_bias ? geometry : taps_as_channels(geometry));
-}
-
 void run(ConvRole role, std::span<const Tensor> in, Tensor& out, const ActivatedConv& attr) {
   const bool has_bias = in.size() > 2 && in[2].defined();
+  // A kernel that is forced was chosen for the geometry as it is.
+  const ConvGeometry geometry =
+      forced != nullptr ? attr.geometry : simplified(attr.geometry, role == ConvRole::kImage && has_bias);
   const ConvProblem problem{.role = role,
-                            .geometry = simplified(role, attr.geometry, has_bias),
+                            .geometry = geometry,
                             .dtype = out.dtype(),
                             .precision = float32_precision(),
                             .device = out.device().index,
