@@ -36,6 +36,8 @@ const std::vector<ConvCase>& conv_layers() {
        .kernel = {4, 4},
        .stride = {2, 2},
        .padding = {1, 1}},
+      {.name = "patches", .in_channels = 40, .out_channels = 3, .input = {5, 6}, .kernel = {8, 8}, .stride = {8, 8}},
+      {.name = "samples", .batch = 40, .in_channels = 24, .out_channels = 70, .input = {1, 1}, .kernel = {1, 1}},
       {.name = "unet", .in_channels = 96, .out_channels = 64, .input = {24, 24}, .kernel = {2, 2}, .stride = {2, 2}},
       {.name = "fsrcnn",
        .in_channels = 56,

@@ -11,6 +11,7 @@
 #include <adjoint/ops/conv/cuda/narrow.h>
 #include <adjoint/ops/conv/cuda/packed.h>
 #include <adjoint/ops/conv/cuda/plain.h>
+#include <adjoint/ops/conv/cuda/rearranged.h>
 #include <adjoint/ops/conv/cuda/sliced.h>
 #include <adjoint/ops/conv/cuda/weight.h>
 #include <adjoint/ops/conv/kernels.h>
@@ -21,15 +22,16 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr const ConvKernel* kConv[] = {&channelwise_conv, &col2im_conv,      &packed_conv, &narrow_conv, &sliced_conv,
-                                       &blocked_conv,     &correlation_conv, &mma_conv,    &plain_conv};
-constexpr const ConvKernel* kConvTranspose[] = {&channelwise_conv_transpose, &col2im_conv_transpose,
-                                                &packed_conv_transpose,      &narrow_conv_transpose,
-                                                &sliced_conv_transpose,      &blocked_conv_transpose,
-                                                &correlation_conv_transpose, &mma_conv_transpose,
-                                                &plain_conv_transpose};
-constexpr const ConvKernel* kConvWeight[] = {&channelwise_conv_weight, &boxes_conv_weight, &wgmma_conv_weight,
-                                             &tensor_core_conv_weight, &plain_conv_weight};
+constexpr const ConvKernel* kConv[] = {&rearranged_conv, &channelwise_conv, &col2im_conv,  &packed_conv,
+                                       &narrow_conv,     &sliced_conv,      &blocked_conv, &correlation_conv,
+                                       &mma_conv,        &plain_conv};
+constexpr const ConvKernel* kConvTranspose[] = {&channelwise_conv_transpose, &rearranged_conv_transpose,
+                                                &col2im_conv_transpose,      &packed_conv_transpose,
+                                                &narrow_conv_transpose,      &sliced_conv_transpose,
+                                                &blocked_conv_transpose,     &correlation_conv_transpose,
+                                                &mma_conv_transpose,         &plain_conv_transpose};
+constexpr const ConvKernel* kConvWeight[] = {&rearranged_conv_weight, &channelwise_conv_weight, &boxes_conv_weight,
+                                             &wgmma_conv_weight,      &tensor_core_conv_weight, &plain_conv_weight};
 
 thread_local const char* forced = nullptr;
 
@@ -85,11 +87,17 @@ std::span<const ConvKernel* const> conv_kernels(ConvRole role) {
   return kConvWeight;
 }
 
-const ConvKernel& select_conv_kernel(const ConvProblem& problem) {
+const ConvKernel& best_conv_kernel(const ConvProblem& problem) {
   for (const ConvKernel* kernel : conv_kernels(problem.role)) {
-    if (forced != nullptr && std::string_view(forced) != kernel->name) continue;
-    if (!kernel->takes(problem)) continue;
-    if (forced != nullptr || kernel->pays == nullptr || kernel->pays(problem)) return *kernel;
+    if (kernel->takes(problem) && (kernel->pays == nullptr || kernel->pays(problem))) return *kernel;
+  }
+  return *conv_kernels(problem.role).back();
+}
+
+const ConvKernel& select_conv_kernel(const ConvProblem& problem) {
+  if (forced == nullptr) return best_conv_kernel(problem);
+  for (const ConvKernel* kernel : conv_kernels(problem.role)) {
+    if (std::string_view(forced) == kernel->name && kernel->takes(problem)) return *kernel;
   }
   fail("{}: a forced kernel must take the problem; got kernel '{}'; let the library choose", role_name(problem.role),
        forced);

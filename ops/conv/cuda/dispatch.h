@@ -59,7 +59,9 @@ struct ConvKernel {
 
 /// The kernels of a role, best first.
 ADJOINT_API std::span<const ConvKernel* const> conv_kernels(ConvRole role);
-/// The one that runs `problem`.
+/// The first that takes `problem` and pays.
+ADJOINT_API const ConvKernel& best_conv_kernel(const ConvProblem& problem);
+/// The one that runs `problem`: the best, or the one that is forced.
 ADJOINT_API const ConvKernel& select_conv_kernel(const ConvProblem& problem);
 
 /// While it lives, this thread's convolutions run on the kernel of that name, whether it pays or not, and one that

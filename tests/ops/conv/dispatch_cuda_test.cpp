@@ -2,6 +2,7 @@
 
 #include <adjoint/core/tensor.h>
 #include <adjoint/ops/conv/trio.h>
+#include <adjoint/tests/support/conv_cases.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>
 
@@ -9,6 +10,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #if defined(ADJOINT_WITH_CUDA)
 #include <adjoint/ops/conv/cuda/dispatch.h>
@@ -51,6 +53,32 @@ TEST(ConvDispatch, AForcedKernelIsChosenWhileTheGuardLives) {
 
 TEST(ConvDispatch, UnknownNamesAreRefused) {
   EXPECT_ERROR(cuda::ForceConvKernel("imaginary"), "ForceConvKernel: name must be a kernel's", "'imaginary'");
+}
+
+/// The kernels of conv, conv_transpose and conv_weight.
+std::vector<std::string> best_kernels(const ConvCase& c) {
+  std::vector<std::string> names;
+  for (const cuda::ConvRole role : kRoles) {
+    cuda::ConvProblem p = problem(role);
+    p.geometry = simplified(geometry(c), false);
+    p.dtype = kFloat32;
+    names.emplace_back(cuda::best_conv_kernel(p).name);
+  }
+  return names;
+}
+
+// Strides and kernels that no tensor-core kernel takes, or that it would take badly.
+TEST(ConvDispatchCuda, LargeStridesBecomeChannels) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  const std::vector<std::string> all{"rearranged_conv", "rearranged_conv_transpose", "rearranged_conv_weight"};
+  const ConvCase fcn{.in_channels = 21, .out_channels = 21, .input = {16, 16}, .kernel = {64, 64}, .stride = {32, 32}};
+  EXPECT_EQ(best_kernels(fcn), all);
+  const ConvCase vit{
+      .batch = 32, .in_channels = 384, .out_channels = 3, .input = {14, 14}, .kernel = {16, 16}, .stride = {16, 16}};
+  EXPECT_EQ(best_kernels(vit), all);
+  const ConvCase frames{
+      .batch = 4, .in_channels = 514, .out_channels = 1, .input = {1, 400}, .kernel = {1, 1024}, .stride = {1, 256}};
+  EXPECT_EQ(best_kernels(frames), all);
 }
 
 // 2^31 image elements: y = (1, 1, ...) through w = (1, 2) at stride 2.

@@ -1,0 +1,214 @@
+// Operands in another order, on the emulator: what the kernels take apart gives, in its geometry, the same convolutions.
+#include <adjoint/ops/conv/ceil_div.h>
+#include <adjoint/ops/conv/rearranged_plan.h>
+#include <adjoint/tests/emulation/emulator.h>
+#include <adjoint/tests/emulation/kernel_run.h>
+#include <adjoint/tests/support/conv_cases.h>
+#include <adjoint/tests/support/conv_oracle.h>
+#include <adjoint/tests/support/conv_problem.h>
+#include <adjoint/ops/conv/cuda/unshuffle.cuh>
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <set>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace adjoint::testing {
+namespace {
+
+using Values = std::vector<double>;
+
+/// Elements as a program has them, and as the kernels move them.
+template <class T>
+class RearrangedEmulation : public ::testing::Test {
+ protected:
+  using Bits = std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint32_t>;
+
+  /// `values` taken apart, or where nothing moves as they are.
+  Values unshuffled(const cuda::Unshuffle& how, const Values& values, std::uint64_t seed) {
+    return how.planes == 0 ? values : moved<false>(how, values, how.numel(), seed);
+  }
+  /// `values` put together, likewise.
+  Values shuffled(const cuda::Unshuffle& how, const Values& values, std::uint64_t seed) {
+    return how.planes == 0 ? values : moved<true>(how, values, how.planes * how.extents[0] * how.extents[1], seed);
+  }
+
+  Values repeated(const Values& values, std::int64_t times, std::uint64_t seed) {
+    const std::size_t count = values.size() * static_cast<std::size_t>(times);
+    Operand<T> from(values, seed % 5), to(Values(count, 0), seed % 3);
+    const auto kernel = cuda::rearranged::repeat_kernel<Bits>;
+    const auto blocks = cuda::ceil_div(static_cast<std::int64_t>(count), cuda::rearranged::kThreads);
+    emulation::run(
+        {.grid = {static_cast<unsigned>(blocks)}, .block = {cuda::rearranged::kThreads}, .seed = seed}, [&] {
+          kernel(reinterpret_cast<const Bits*>(from.data()), reinterpret_cast<Bits*>(to.data()),
+                 static_cast<int>(values.size()), Divider(static_cast<std::uint32_t>(times)));
+        });
+    EXPECT_TRUE(to.surroundings_are_kept());
+    Values result(count);
+    for (std::size_t i = 0; i < count; ++i) result[i] = cuda::to_float(to.data()[i]);
+    return result;
+  }
+
+  /// conv and conv_weight of operands in the plan's order.
+  void check_conv(const cuda::RearrangedPlan& plan, const ConvProblem& p, std::uint64_t seed) {
+    const Values image = unshuffled(plan.image, p.image, seed);
+    const Values filter = unshuffled(plan.filter, p.filter, seed + 1);
+    const Values feature = unshuffled(plan.feature, p.feature, seed + 2);
+    expect_rounded(shuffled(plan.feature, oracle::conv(plan.geometry, image, filter, p.feature_bias), seed + 3),
+                   oracle::conv(p.geometry, p.image, p.filter, p.feature_bias), plan.feature);
+    expect_rounded(shuffled(plan.filter, oracle::conv_weight(plan.geometry, image, feature), seed + 4),
+                   oracle::conv_weight(p.geometry, p.image, p.feature), plan.filter);
+    ++taken;
+  }
+
+  void check_conv_transpose(const cuda::RearrangedPlan& plan, const ConvProblem& p, std::uint64_t seed) {
+    const Values filter = unshuffled(plan.filter, p.filter, seed);
+    const Values feature = unshuffled(plan.feature, p.feature, seed + 1);
+    const Values bias = repeated(p.image_bias, plan.bias_repetitions, seed + 2);
+    const Values image = oracle::conv_transpose(plan.geometry, feature, filter, bias);
+    expect_rounded(shuffled(plan.image, image, seed + 3),
+                   oracle::conv_transpose(p.geometry, p.feature, p.filter, p.image_bias), plan.image);
+    ++taken;
+  }
+
+  void check_strides(const ConvCase& c, std::uint64_t seed) {
+    SCOPED_TRACE(c);
+    const ConvProblem p = integer_problem(geometry(c));
+    cuda::RearrangedPlan plan;
+    if (cuda::plan_strides_as_channels(p.geometry, false, sizeof(T), plan)) check_conv(plan, p, seed);
+    if (cuda::plan_strides_as_channels(p.geometry, true, sizeof(T), plan)) check_conv_transpose(plan, p, seed);
+  }
+
+  /// What has moved was rounded to T.
+  static void expect_rounded(const Values& got, Values expected, const cuda::Unshuffle& how) {
+    if (how.planes != 0) {
+      for (double& value : expected) value = rounded<T>(value);
+    }
+    EXPECT_EQ(got, expected);
+  }
+
+  int taken = 0;
+  std::set<std::string> reached;
+
+ private:
+  template <bool kBack>
+  Values moved(const cuda::Unshuffle& how, const Values& values, std::int64_t count, std::uint64_t seed) {
+    // What is apart is a buffer of the library's, aligned.
+    Operand<T> from(values, kBack ? 0 : seed % 5);
+    Operand<T> to(Values(static_cast<std::size_t>(count), std::numeric_limits<double>::quiet_NaN()),
+                  kBack ? seed % 3 : 0);
+    constexpr int kVector = 16 / sizeof(T);
+    const auto kernel = how.vector == 1 ? cuda::rearranged::unshuffle_kernel<Bits, kBack, 1>
+                                        : cuda::rearranged::unshuffle_kernel<Bits, kBack, kVector>;
+    emulation::run({.grid = {static_cast<unsigned>(how.tiles())}, .block = {cuda::rearranged::kThreads}, .seed = seed},
+                   [&] { kernel(how, reinterpret_cast<const Bits*>(from.data()), reinterpret_cast<Bits*>(to.data())); });
+    EXPECT_TRUE(to.surroundings_are_kept());
+    reached.insert(how.vector == 1 ? "single elements" : "vectors");
+    for (const int axis : {0, 1}) {
+      const std::string name = axis == 0 ? "rows" : "columns";
+      if (how.residue_tiles[axis].divisor() > 1) reached.insert("tiles of residues of " + name);
+      if (how.block_tiles[axis].divisor() > 1) reached.insert("tiles of " + name);
+    }
+    Values result(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < result.size(); ++i) result[i] = cuda::to_float(to.data()[i]);
+    return result;
+  }
+};
+using Elements = ::testing::Types<float, cuda::FloatElement<kBFloat16>>;
+TYPED_TEST_SUITE(RearrangedEmulation, Elements);
+
+TYPED_TEST(RearrangedEmulation, RandomGeometriesAreTheSameAtStrideOne) {
+  for (std::uint64_t seed = 1; seed <= 2 * kRandomCases; ++seed) {
+    ConvCase c = random_case(seed);
+    if (seed % 4 != 0) c.dilation = {1, 1};
+    if (output_extents(c)[0] >= 1 && output_extents(c)[1] >= 1) this->check_strides(c, seed);
+  }
+  EXPECT_GE(this->taken, static_cast<int>(kRandomCases));
+}
+
+TYPED_TEST(RearrangedEmulation, LargeStridesAreTheSameAtStrideOne) {
+  const std::vector<ConvCase> cases{
+      {.name = "patches", .in_channels = 5, .out_channels = 3, .input = {2, 3}, .kernel = {16, 16}, .stride = {16, 16}},
+      {.name = "fcn",
+       .batch = 1,
+       .in_channels = 2,
+       .out_channels = 2,
+       .input = {3, 4},
+       .kernel = {64, 64},
+       .stride = {32, 32},
+       .padding = {16, 16}},
+      {.name = "alexnet", .in_channels = 4, .out_channels = 3, .input = {5, 6}, .kernel = {11, 11}, .stride = {4, 4}},
+      {.name = "one_axis", .in_channels = 4, .out_channels = 2, .input = {5, 6}, .kernel = {3, 7}, .stride = {1, 6}},
+      {.name = "skips", .in_channels = 3, .out_channels = 2, .input = {5, 40}, .kernel = {1, 2}, .stride = {3, 5}},
+      {.name = "rows", .in_channels = 2, .out_channels = 1, .input = {30, 300}, .kernel = {2, 4}, .stride = {2, 4}},
+      {.name = "residues",  // the last tile of residues has fewer
+       .batch = 1,
+       .in_channels = 2,
+       .out_channels = 3,
+       .input = {27, 47},
+       .kernel = {4, 3},
+       .stride = {4, 1},
+       .padding = {2, 3}},
+      {.name = "line",
+       .rank = 1,
+       .in_channels = 3,
+       .out_channels = 1,
+       .input = {1, 1500},
+       .kernel = {1, 25},
+       .stride = {1, 4},
+       .padding = {0, 11},
+       .output_padding = {0, 1}},
+      {.name = "groups",
+       .in_channels = 4,
+       .out_channels = 6,
+       .groups = 2,
+       .input = {3, 5},
+       .kernel = {8, 9},
+       .stride = {8, 4},
+       .padding = {2, 3}}};
+  std::uint64_t seed = 0;
+  for (const ConvCase& c : cases) this->check_strides(c, ++seed);
+  EXPECT_EQ(this->taken, 17);
+  EXPECT_EQ(this->reached, (std::set<std::string>{"single elements", "tiles of columns", "tiles of residues of rows", "tiles of rows", "vectors"}));
+}
+
+TYPED_TEST(RearrangedEmulation, SamplesOfOnePositionAreARow) {
+  std::uint64_t seed = 0;
+  for (const std::int64_t batch : {2, 9, 70}) {
+    for (const std::int64_t groups : {1, 3}) {
+      const ConvCase c{.batch = batch, .in_channels = groups * 50, .out_channels = groups * 22, .groups = groups,
+                       .input = {1, 1}, .kernel = {1, 1}};
+      const ConvProblem p = integer_problem(geometry(c));
+      cuda::RearrangedPlan plan;
+      ASSERT_TRUE(cuda::plan_batch_as_rows(p.geometry, sizeof(TypeParam), plan));
+      this->check_conv(plan, p, ++seed);
+      this->check_conv_transpose(plan, p, ++seed);
+    }
+  }
+  EXPECT_EQ(this->reached, (std::set<std::string>{"single elements", "tiles of residues of columns", "tiles of rows"}));
+}
+
+TEST(RearrangedPlan, RefusesWhatStrideOneDoesNotHave) {
+  cuda::RearrangedPlan plan;
+  const ConvCase strided{.input = {4, 4}, .kernel = {2, 2}, .stride = {2, 2}};
+  EXPECT_TRUE(cuda::plan_strides_as_channels(geometry(strided), true, 4, plan));
+  ConvCase c = strided;
+  c.stride = {1, 1};
+  EXPECT_FALSE(cuda::plan_strides_as_channels(geometry(c), false, 4, plan)) << "no stride";
+  c = strided;
+  c.dilation = {1, 3};
+  EXPECT_FALSE(cuda::plan_strides_as_channels(geometry(c), false, 4, plan)) << "stride and dilation on an axis";
+  c = strided;
+  c.kernel = {1, 2};
+  EXPECT_TRUE(cuda::plan_strides_as_channels(geometry(c), false, 4, plan));
+  EXPECT_FALSE(cuda::plan_strides_as_channels(geometry(c), true, 4, plan)) << "rows without a tap";
+  EXPECT_FALSE(cuda::plan_batch_as_rows(geometry(strided), 4, plan)) << "planes of several positions";
+}
+
+}  // namespace
+}  // namespace adjoint::testing
