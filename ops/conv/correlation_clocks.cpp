@@ -61,10 +61,10 @@ constexpr Rates kTF32Rates{.copy_4 = 15.5,
                            .overlap = .549,
                            .sharing = 1.496,
                            .part_wave = 1,
-                           .blocked = .886,
+                           .blocked = .78,
                            .blocked_products = .97,
-                           .copied_bytes = 2720,
-                           .copy_launch = 500};
+                           .copied_bytes = 2100,
+                           .copy_launch = 6000};
 // What concerns blocked plans is from the times of three layers: those that were fitted to had none.
 constexpr Rates kSplitRates{.copy_4 = 14.5,
                             .copy_8 = 32.9,

@@ -256,7 +256,7 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
   };
   const auto try_tiles = [&](const auto& tiles) {
     for (const CorrelationTile& tile : tiles) {
-      if (tile.columns > limits.most_columns || (!tile.shared && !limits.every_tile)) continue;
+      if (tile.columns > limits.most_columns || (!tile.mma && !limits.every_tile)) continue;
       if (candidate.gathers && !tile.gathers()) continue;
       if (candidate.blocked && !tile.reads_blocks()) continue;
       try_tile(tile, 1);

@@ -60,15 +60,15 @@ inline constexpr int kCorrelationBarrierBytes = 16 * (kMaxCorrelationStages + kM
 /// The tile shapes that are compiled. One block a multiprocessor serves problems bound by matrix work; two with a
 /// consumer each overlap one's stores with the other's products.
 struct CorrelationTile {
-  int columns;         // wgmma's N: 16, 32, 64, 128 or 256
-  int m_tiles;         // rows of 64 positions of a consumer warpgroup
-  int consumers;       // warpgroups that multiply
-  int blocks_per_sm;   // resident at once
-  bool halves;         // whether steps may take half of its columns
-  bool shared = true;  // whether the blocked and mma kernels are compiled for it too
+  int columns;        // wgmma's N: 16, 32, 64, 128 or 256
+  int m_tiles;        // rows of 64 positions of a consumer warpgroup
+  int consumers;      // warpgroups that multiply
+  int blocks_per_sm;  // resident at once
+  bool halves;        // whether steps may take half of its columns
+  bool mma = true;    // whether the mma kernels are compiled for it too
   constexpr int positions() const { return 64 * m_tiles * consumers; }
-  constexpr bool gathers() const { return blocks_per_sm > 1; }                  // whether steps may gather
-  constexpr bool reads_blocks() const { return shared && blocks_per_sm == 1; }  // whether a plan of it may be blocked
+  constexpr bool gathers() const { return blocks_per_sm > 1; }        // whether steps may gather
+  constexpr bool reads_blocks() const { return blocks_per_sm == 1; }  // whether a plan of it may be blocked
 };
 /// The third: for few positions, which the larger ones would leave to half of the multiprocessors.
 inline constexpr CorrelationTile kCorrelationTiles[] = {{256, 1, 2, 1, true},        {128, 2, 2, 1, true},
@@ -372,7 +372,7 @@ struct CorrelationLimits {
   bool pairs_halves = false;  // whether the plan is to; a blocked one does in any case
   bool gathers = false;       // whether steps may
   bool boxed = false;         // whether the plan may be
-  bool every_tile = false;    // whether it may be of those that blocked and mma kernels lack
+  bool every_tile = false;    // whether it may be of those that the mma kernels lack
   bool blocked = false;       // whether the plan is to be
 };
 /// Of plans for sm_90a's kernels.
@@ -380,7 +380,7 @@ inline constexpr CorrelationLimits kCorrelationLimits{.pairs_halves = true,
                                                       .gathers = true,
                                                       .boxed = true,
                                                       .every_tile = true};
-inline constexpr CorrelationLimits kBlockedLimits{.blocked = true};
+inline constexpr CorrelationLimits kBlockedLimits{.every_tile = true, .blocked = true};
 
 inline constexpr std::int64_t kMostCopyBytes = std::int64_t{512} << 20;
 /// Elements of the copy's tensor map that are one position of a block: the fewer, the longer a box's rows may be.

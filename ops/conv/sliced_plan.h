@@ -19,7 +19,7 @@ ADJOINT_API bool plan_slices(const ConvGeometry& geometry, bool transposed, int 
                              CorrelationPlan& plan);
 /// Whether tiles of the plan leave multiprocessors idle, so that slices may pay.
 ADJOINT_API bool has_few_tiles(const CorrelationPlan& whole);
-/// Whether the slices, and their addition, are quicker than the plan without any.
+/// Whether the slices, and their addition, are quicker than a plan without any, blocked or not.
 ADJOINT_API bool slices_pay(const CorrelationPlan& sliced, const CorrelationPlan& whole, bool split);
 
 }  // namespace adjoint::cuda

@@ -47,6 +47,7 @@ class BlockedEmulation : public CorrelationFixture {
       ways.merge(ways_of_pixels<typename M::Element>(plan, operands));
     };
     expect_exact<M>(plan, call, run);
+    tiles.insert(tile_name(plan));
     reached.insert("columns " + std::to_string(plan.tile_columns) + (plan.halves() ? " in halves" : ""));
     reached.insert("boxes of " + std::to_string(1 << plan.log2_stage_w()) + " columns" +
                    (plan.log2_stage_n() > 0 ? " and images" : ""));
@@ -101,6 +102,15 @@ TYPED_TEST(BlockedEmulation, EveryTileIsExact) {
                             "planes with zeros"};
   if (!TypeParam::kSplit) all.insert({"columns 256", "columns 256 in halves", "columns 128 in halves"});
   for (const std::string& path : all) EXPECT_TRUE(this->reached.contains(path)) << path;
+}
+
+// Planned for many multiprocessors, small problems get the tiles of deep layers.
+TYPED_TEST(BlockedEmulation, TilesOfFewPositionsAreExact) {
+  const cuda::PlanForMultiprocessors many(132);
+  std::uint64_t seed = 0;
+  for (const ConvCase& c : every_tile_cases()) this->compute_both(c, ++seed);
+  EXPECT_TRUE(this->tiles.contains("128 x 128"));
+  EXPECT_NE(TypeParam::kSplit, this->tiles.contains("128 x 128 in halves"));
 }
 
 // Sums that leave straight from registers.

@@ -276,7 +276,7 @@ inline std::vector<ConvCase> box_cases() {
 class CorrelationFixture : public ::testing::Test {
  protected:
   /// Tiles and ways through the kernel that the geometries have reached.
-  std::set<std::string> reached, ways;
+  std::set<std::string> reached, ways, tiles;
   const cuda::PlanForMultiprocessors plans{1};
 
   /// False where the kernels do not take the geometry.
@@ -291,6 +291,12 @@ class CorrelationFixture : public ::testing::Test {
     return taken;
   }
 };
+
+/// Columns and positions, and whether steps take half of the columns.
+inline std::string tile_name(const cuda::CorrelationPlan& plan) {
+  return std::to_string(plan.tile_columns) + " x " + std::to_string(64 * plan.m_tiles * plan.consumers) +
+         (plan.halves() ? " in halves" : "");
+}
 
 /// Between them they use every tile and every way through the kernels.
 inline std::vector<ConvCase> every_tile_cases() {

@@ -31,6 +31,7 @@ class CorrelationEmulation : public CorrelationFixture {
       ways.merge(ways_of_pixels<typename M::Element>(plan, operands));
     };
     expect_exact<M>(plan, call, run);
+    tiles.insert(tile_name(plan));
     reached.insert("columns " + std::to_string(plan.tile_columns));
     if (plan.cluster > 1) reached.insert("cluster");
     if (plan.gathers) reached.insert("gathers");
@@ -53,6 +54,16 @@ TYPED_TEST(CorrelationEmulation, EveryTileIsExact) {
   std::set<std::string> all{"columns 16", "columns 32", "columns 64", "columns 128", "cluster", "gathers", "resident"};
   if (!TypeParam::kSplit) all.insert({"columns 256", "halves"});
   EXPECT_EQ(this->reached, all);
+}
+
+// Planned for many multiprocessors, small problems get the tiles of deep layers.
+TYPED_TEST(CorrelationEmulation, TilesOfFewPositionsAreExact) {
+  const cuda::PlanForMultiprocessors many(132);
+  std::uint64_t seed = 0;
+  for (const ConvCase& c : every_tile_cases()) this->compute_both(c, ++seed);
+  if (TypeParam::kSplit) return;  // such tiles are its largest
+  EXPECT_TRUE(this->tiles.contains("128 x 128"));
+  EXPECT_TRUE(this->tiles.contains("128 x 128 in halves"));
 }
 
 // At several alignments each, with an activation and a copy of what is before it.

@@ -9,28 +9,29 @@
 #include <cstddef>
 
 namespace adjoint::cuda {
-namespace {
 
-const CorrelationPlan* find_plan(const ConvProblem& problem) {
+const CorrelationPlan* find_blocked_plan(const ConvProblem& problem) {
   return keep_plan<CorrelationPlan>(problem, [&](CorrelationPlan& plan) {
     return plan_correlation(problem.geometry, problem.role == ConvRole::kImage, unit_elements(arithmetic_of(problem)),
                             is_split(problem), kBlockedLimits, plan);
   });
 }
 
+namespace {
+
 bool takes(const ConvProblem& problem) {
-  return problem.dtype != kFloat64 && runs_wgmma(problem.device) && find_plan(problem) != nullptr;
+  return problem.dtype != kFloat64 && runs_wgmma(problem.device) && find_blocked_plan(problem) != nullptr;
 }
 
 bool pays(const ConvProblem& problem) {
   const CorrelationPlan* other = find_correlation_plan(problem);
   if (other == nullptr || !correlation_pays(*other)) return false;
   const bool split = is_split(problem);
-  return correlation_clocks(*find_plan(problem), split) < correlation_clocks(*other, split);
+  return correlation_clocks(*find_blocked_plan(problem), split) < correlation_clocks(*other, split);
 }
 
 void run(const ConvProblem& problem) {
-  const CorrelationPlan& plan = *find_plan(problem);
+  const CorrelationPlan& plan = *find_blocked_plan(problem);
   const CorrelationOperands operands = correlation_operands(plan, problem);
   switch (arithmetic_of(problem)) {
     case Arithmetic::kTF32: return run_blocked<Arithmetic::kTF32>(plan, operands, problem.second, problem.device);
@@ -42,7 +43,7 @@ void run(const ConvProblem& problem) {
 }
 
 std::size_t workspace_bytes(const ConvProblem& problem) {
-  const CorrelationPlan& plan = *find_plan(problem);
+  const CorrelationPlan& plan = *find_blocked_plan(problem);
   return static_cast<std::size_t>(plan.filter_units() * 4 + plan.copy_bytes());
 }
 

@@ -13,6 +13,9 @@ namespace adjoint::cuda {
 extern const ConvKernel blocked_conv;
 extern const ConvKernel blocked_conv_transpose;
 
+/// The problem's plan, null where there is none.
+const CorrelationPlan* find_blocked_plan(const ConvProblem& problem);
+
 /// Copies the input and packs the filter into workspaces, then computes, on the device's current stream. One
 /// translation unit each.
 template <Arithmetic kArithmetic>

@@ -6,30 +6,26 @@
 #include <adjoint/ops/conv/cuda/blocked_pack.cuh>
 #include <adjoint/ops/conv/cuda/correlation_select.cuh>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace adjoint::cuda::blocked {
 
 using Kernel = void (*)(CorrelationPlan, TensorMap, CorrelationOperands);
 
-/// The kernel of the plan's tile.
-template <Arithmetic kArithmetic>
+/// The kernel of the plan's tile, which is the table's kIndex-th or a later one.
+template <Arithmetic kArithmetic, std::size_t kIndex = 0>
 Kernel select_kernel(const CorrelationPlan& plan) {
-  if constexpr (ArithmeticTraits<kArithmetic>::kSplit) {
-    constexpr CorrelationTile kTile = kSplitCorrelationTiles[0];
-    static_assert(kTile.reads_blocks());
-    if (plan.halves()) return blocked_kernel<kArithmetic, kTile.columns, true, kTile.m_tiles, kTile.consumers>;
-    return blocked_kernel<kArithmetic, kTile.columns, false, kTile.m_tiles, kTile.consumers>;
-  } else {
-    constexpr CorrelationTile kWide = kCorrelationTiles[0], kLong = kCorrelationTiles[1];
-    static_assert(kWide.reads_blocks() && kLong.reads_blocks());
-    if (plan.tile_columns == kWide.columns) {
-      if (!plan.halves()) return blocked_kernel<kArithmetic, kWide.columns, false, kWide.m_tiles, kWide.consumers>;
-      return blocked_kernel<kArithmetic, kWide.columns, true, kWide.m_tiles, kWide.consumers>;
+  constexpr CorrelationTile kTile = correlation::kTileOf<kArithmetic, kIndex>;
+  static_assert(kTile.reads_blocks());
+  constexpr std::size_t kNext = kIndex + 1;
+  if constexpr (correlation::kTileOf<kArithmetic, kNext>.reads_blocks()) {
+    if (plan.tile_columns != kTile.columns || plan.m_tiles != kTile.m_tiles) {
+      return select_kernel<kArithmetic, kNext>(plan);
     }
-    if (!plan.halves()) return blocked_kernel<kArithmetic, kLong.columns, false, kLong.m_tiles, kLong.consumers>;
-    return blocked_kernel<kArithmetic, kLong.columns, true, kLong.m_tiles, kLong.consumers>;
   }
+  if (plan.halves()) return blocked_kernel<kArithmetic, kTile.columns, true, kTile.m_tiles, kTile.consumers>;
+  return blocked_kernel<kArithmetic, kTile.columns, false, kTile.m_tiles, kTile.consumers>;
 }
 
 /// Of pack_operands_kernel.

@@ -1,6 +1,7 @@
 #include <adjoint/ops/conv/cuda/sliced.h>
 
 #include <adjoint/core/cuda/runtime.h>
+#include <adjoint/ops/conv/cuda/blocked.h>
 #include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/ops/conv/cuda/hopper.h>
 #include <adjoint/ops/conv/cuda/kept_plans.h>
@@ -25,7 +26,11 @@ bool takes(const ConvProblem& problem) {
 }
 
 bool pays(const ConvProblem& problem) {
-  return slices_pay(*find_plan(problem), *find_correlation_plan(problem), is_split(problem));
+  const CorrelationPlan& sliced = *find_plan(problem);
+  const CorrelationPlan* blocked = find_blocked_plan(problem);
+  const bool split = is_split(problem);
+  return slices_pay(sliced, *find_correlation_plan(problem), split) &&
+         (blocked == nullptr || slices_pay(sliced, *blocked, split));
 }
 
 void run(const ConvProblem& problem) {
