@@ -38,6 +38,7 @@ struct Rates {
   double sharing;                  // of two blocks, over what each of them takes from the multiprocessor
   double part_wave;  // share that the last wave of tiles takes, if not full, of a full one's time beyond its tiles
   double blocked, blocked_products;  // a blocked plan's clocks, and its products', over this model's
+  double small_blocked = 1;          // likewise beyond that, of tiles of 128 columns and positions
   double copied_bytes, copy_launch;  // a clock, of all multiprocessors, for a blocked plan's copy; and its kernel
 };
 
@@ -61,10 +62,11 @@ constexpr Rates kTF32Rates{.copy_4 = 15.5,
                            .overlap = .549,
                            .sharing = 1.496,
                            .part_wave = 1,
-                           .blocked = .78,
+                           .blocked = .886,
                            .blocked_products = .97,
-                           .copied_bytes = 2100,
-                           .copy_launch = 6000};
+                           .small_blocked = 1.1,
+                           .copied_bytes = 2720,
+                           .copy_launch = 500};
 // What concerns blocked plans is from the times of three layers: those that were fitted to had none.
 constexpr Rates kSplitRates{.copy_4 = 14.5,
                             .copy_8 = 32.9,
@@ -218,7 +220,9 @@ double correlation_clocks(const CorrelationPlan& plan, bool split) {
   // Blocks that share a multiprocessor with none, or not all.
   if (plan.blocks_per_sm == 2 && waves <= 1) clocks = tile * (tiles <= multiprocessors ? 1 : 1.5);
   if (!plan.blocked) return clocks;
-  return rates.blocked * clocks + rates.copy_launch + 2 * static_cast<double>(plan.copy_bytes()) / rates.copied_bytes;
+  const double small = plan.tile_columns == 128 && plan.m_tiles == 1 ? rates.small_blocked : 1;
+  return small * rates.blocked * clocks + rates.copy_launch +
+         2 * static_cast<double>(plan.copy_bytes()) / rates.copied_bytes;
 }
 
 }  // namespace adjoint::cuda

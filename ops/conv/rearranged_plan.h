@@ -30,10 +30,10 @@ struct Unshuffle {
   // A block of threads moves some blocks of rows and of columns; of residues all, or some and one block of columns.
   Extent2 tile_residues{}, tile_blocks{};
   std::array<Divider, 2> residue_tiles, block_tiles;
-  Divider row, rows;                         // of a tile in the planes: elements of a row, residues of rows
+  Divider row, rows;                        // of a tile in the planes: elements of a row, residues of rows
   Divider vectors_w, blocks_h, residues_w;  // of a tile where it is apart
-  std::int32_t vector = 1;                   // elements of a vector: of 16 bytes, or one
-  std::int32_t log2_lanes = 5;               // that share a row
+  std::int32_t vector = 1;                  // elements of a vector: of 16 bytes, or one
+  std::int32_t log2_lanes = 5;              // that share a row
 
   std::int64_t numel() const { return planes * residues[0] * residues[1] * blocks[0] * blocks[1]; }
   std::int64_t tiles() const {
@@ -46,15 +46,15 @@ struct Unshuffle {
 };
 
 struct RearrangedPlan {
-  ConvGeometry geometry;               // of stride 1
-  Unshuffle image, feature, filter;    // of no planes where an operand is as it was
+  ConvGeometry geometry;              // of stride 1
+  Unshuffle image, feature, filter;   // of no planes where an operand is as it was
   std::int64_t bias_repetitions = 1;  // of each image channel's
 };
 
 /// Strides as channels. False where no axis has a stride, where one has a stride and a dilation, for an image to be
 /// computed that has residues without a tap, and for very large extents.
-ADJOINT_API bool plan_strides_as_channels(const ConvGeometry& geometry, bool image_is_result,
-                                          std::int64_t element_size, RearrangedPlan& plan);
+ADJOINT_API bool plan_strides_as_channels(const ConvGeometry& geometry, bool image_is_result, std::int64_t element_size,
+                                          RearrangedPlan& plan);
 /// The batch as rows. False where planes have more than one position.
 ADJOINT_API bool plan_batch_as_rows(const ConvGeometry& geometry, std::int64_t element_size, RearrangedPlan& plan);
 

@@ -1,4 +1,5 @@
-// Operands in another order, on the emulator: what the kernels take apart gives, in its geometry, the same convolutions.
+// Operands in another order, on the emulator: what the kernels take apart gives, in its geometry, the same
+// convolutions.
 #include <adjoint/ops/conv/ceil_div.h>
 #include <adjoint/ops/conv/rearranged_plan.h>
 #include <adjoint/tests/emulation/emulator.h>
@@ -43,11 +44,10 @@ class RearrangedEmulation : public ::testing::Test {
     Operand<T> from(values, seed % 5), to(Values(count, 0), seed % 3);
     const auto kernel = cuda::rearranged::repeat_kernel<Bits>;
     const auto blocks = cuda::ceil_div(static_cast<std::int64_t>(count), cuda::rearranged::kThreads);
-    emulation::run(
-        {.grid = {static_cast<unsigned>(blocks)}, .block = {cuda::rearranged::kThreads}, .seed = seed}, [&] {
-          kernel(reinterpret_cast<const Bits*>(from.data()), reinterpret_cast<Bits*>(to.data()),
-                 static_cast<int>(values.size()), Divider(static_cast<std::uint32_t>(times)));
-        });
+    emulation::run({.grid = {static_cast<unsigned>(blocks)}, .block = {cuda::rearranged::kThreads}, .seed = seed}, [&] {
+      kernel(reinterpret_cast<const Bits*>(from.data()), reinterpret_cast<Bits*>(to.data()),
+             static_cast<int>(values.size()), Divider(static_cast<std::uint32_t>(times)));
+    });
     EXPECT_TRUE(to.surroundings_are_kept());
     Values result(count);
     for (std::size_t i = 0; i < count; ++i) result[i] = cuda::to_float(to.data()[i]);
@@ -106,7 +106,9 @@ class RearrangedEmulation : public ::testing::Test {
     const auto kernel = how.vector == 1 ? cuda::rearranged::unshuffle_kernel<Bits, kBack, 1>
                                         : cuda::rearranged::unshuffle_kernel<Bits, kBack, kVector>;
     emulation::run({.grid = {static_cast<unsigned>(how.tiles())}, .block = {cuda::rearranged::kThreads}, .seed = seed},
-                   [&] { kernel(how, reinterpret_cast<const Bits*>(from.data()), reinterpret_cast<Bits*>(to.data())); });
+                   [&] {
+                     kernel(how, reinterpret_cast<const Bits*>(from.data()), reinterpret_cast<Bits*>(to.data()));
+                   });
     EXPECT_TRUE(to.surroundings_are_kept());
     reached.insert(how.vector == 1 ? "single elements" : "vectors");
     for (const int axis : {0, 1}) {
@@ -174,15 +176,20 @@ TYPED_TEST(RearrangedEmulation, LargeStridesAreTheSameAtStrideOne) {
   std::uint64_t seed = 0;
   for (const ConvCase& c : cases) this->check_strides(c, ++seed);
   EXPECT_EQ(this->taken, 17);
-  EXPECT_EQ(this->reached, (std::set<std::string>{"single elements", "tiles of columns", "tiles of residues of rows", "tiles of rows", "vectors"}));
+  EXPECT_EQ(this->reached, (std::set<std::string>{"single elements", "tiles of columns", "tiles of residues of rows",
+                                                  "tiles of rows", "vectors"}));
 }
 
 TYPED_TEST(RearrangedEmulation, SamplesOfOnePositionAreARow) {
   std::uint64_t seed = 0;
   for (const std::int64_t batch : {2, 9, 70}) {
     for (const std::int64_t groups : {1, 3}) {
-      const ConvCase c{.batch = batch, .in_channels = groups * 50, .out_channels = groups * 22, .groups = groups,
-                       .input = {1, 1}, .kernel = {1, 1}};
+      const ConvCase c{.batch = batch,
+                       .in_channels = groups * 50,
+                       .out_channels = groups * 22,
+                       .groups = groups,
+                       .input = {1, 1},
+                       .kernel = {1, 1}};
       const ConvProblem p = integer_problem(geometry(c));
       cuda::RearrangedPlan plan;
       ASSERT_TRUE(cuda::plan_batch_as_rows(p.geometry, sizeof(TypeParam), plan));

@@ -69,8 +69,8 @@ bool takes(const ConvProblem& problem) {
 
 /// Whether channels before samples are worth the copies: in large products.
 bool rows_pay(const ConvProblem& problem) {
-  const bool wide = problem.role == ConvRole::kFeature ||
-                    (problem.role == ConvRole::kFilter && element_size(problem.dtype) == 2);
+  const bool wide =
+      problem.role == ConvRole::kFeature || (problem.role == ConvRole::kFilter && element_size(problem.dtype) == 2);
   return problem.geometry.batch * problem.geometry.filter_numel() >= std::int64_t{1} << (wide ? 27 : 28);
 }
 
@@ -80,6 +80,8 @@ bool strides_pay(const ConvProblem& problem) {
   const ConvGeometry& g = problem.geometry;
   const std::int64_t phases = g.stride[0] * g.stride[1], channels = g.image_channels_per_group();
   if (phases < 16) return false;
+  // Of few channels a group, which other cores do at once, large ones alone are worth the launches.
+  if (g.groups > 1 && g.image_numel() < std::int64_t{1} << 22) return false;
   if (g.taps() > kMaxSteps || g.stride[0] > kMaxClasses) return true;
   if (channels >= 32) return false;
   const bool planes = g.stride[0] > 1, half = element_size(problem.dtype) == 2;

@@ -31,7 +31,8 @@ __device__ __forceinline__ Tile tile_of(const Unshuffle& u, int number) {
 /// have none there, and its place in the tile, [block of rows][residue][column]. Some lanes, or all, share a row.
 template <class Visit>
 __device__ __forceinline__ void for_planes(const Unshuffle& u, const Tile& tile, const Visit& visit) {
-  const int rows = static_cast<int>(u.rows.divisor() * u.blocks_h.divisor()), length = static_cast<int>(u.row.divisor());
+  const int rows = static_cast<int>(u.rows.divisor() * u.blocks_h.divisor()),
+            length = static_cast<int>(u.row.divisor());
   const int lanes = 1 << u.log2_lanes, thread = static_cast<int>(threadIdx.x);
   const auto first_w = static_cast<int>(tile.w * u.stride[1] + tile.residue_w - u.padding[1]);
   const auto width = static_cast<int>(u.extents[1]);
@@ -75,8 +76,8 @@ __device__ __forceinline__ void for_apart(const Unshuffle& u, const Tile& tile, 
   }
 }
 
-/// T: an unsigned integer of the elements' size. kBack: from what is apart to planes. kVector: elements that are read or
-/// written at once where they are apart.
+/// T: an unsigned integer of the elements' size. kBack: from what is apart to planes. kVector: elements that are read
+/// or written at once where they are apart.
 template <class T, bool kBack, int kVector>
 __global__ void __launch_bounds__(kThreads)
     unshuffle_kernel(const __grid_constant__ Unshuffle u, const T* __restrict__ from, T* __restrict__ to) {
@@ -95,9 +96,8 @@ __global__ void __launch_bounds__(kThreads)
       if (where >= 0) to[where] = tile_values[skewed(place)];
     });
   } else {
-    for_planes(u, tile, [&](std::int64_t where, int place) {
-      tile_values[skewed(place)] = where >= 0 ? from[where] : T{0};
-    });
+    for_planes(u, tile,
+               [&](std::int64_t where, int place) { tile_values[skewed(place)] = where >= 0 ? from[where] : T{0}; });
     __syncthreads();
     for_apart<kVector>(u, tile, [&](std::int64_t where, int place) {
       Vector vector;
