@@ -277,6 +277,7 @@ class CorrelationFixture : public ::testing::Test {
  protected:
   /// Tiles and ways through the kernel that the geometries have reached.
   std::set<std::string> reached, ways, tiles;
+  bool read_again = false;  // whether results leave by threads, as those that another kernel reads
   const cuda::PlanForMultiprocessors plans{1};
 
   /// False where the kernels do not take the geometry.

@@ -23,7 +23,8 @@ class CorrelationEmulation : public CorrelationFixture {
     if (!cuda::plan_correlation(call.geometry, call.transposed, M::kUnitElements, M::kSplit, limits, plan)) {
       return false;
     }
-    const auto run = [&](const auto& operands, const auto* filter, std::uint32_t* blocks, const auto& launch) {
+    const auto run = [&](auto operands, const auto* filter, std::uint32_t* blocks, const auto& launch) {
+      if (read_again) operands.stores_boxes = false;
       pack_filter<M::kArithmetic>(plan, filter, blocks, call.seed);
       const auto kernel = cuda::correlation::select_kernel<M::kArithmetic>(plan);
       emulation::run(launch, [&] { kernel(plan, operands); });
@@ -64,6 +65,13 @@ TYPED_TEST(CorrelationEmulation, TilesOfFewPositionsAreExact) {
   if (TypeParam::kSplit) return;  // such tiles are its largest
   EXPECT_TRUE(this->tiles.contains("128 x 128"));
   EXPECT_TRUE(this->tiles.contains("128 x 128 in halves"));
+}
+
+// Rows that boxes would take, written by threads.
+TYPED_TEST(CorrelationEmulation, ResultsThatAreReadAgainAreExact) {
+  if (TypeParam::kDType != kFloat32) GTEST_SKIP() << "halves leave so in any case";
+  this->read_again = true;
+  for (const ConvCase& c : box_cases()) EXPECT_GT(this->compute_both(c, 0), 0);
 }
 
 // At several alignments each, with an activation and a copy of what is before it.

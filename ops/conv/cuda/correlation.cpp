@@ -28,6 +28,7 @@ CorrelationOperands correlation_operands(const CorrelationPlan& plan, const Conv
                                partial};
   if (problem.dtype == kFloat32) {
     set_correlation_ways(plan, arithmetic_of(problem) == Arithmetic::kFloat32, encode_tensor_map, operands);
+    if (problem.read_again) operands.stores_boxes = false;
   }
   return operands;
 }

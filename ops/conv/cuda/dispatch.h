@@ -37,6 +37,9 @@ struct ConvProblem {
   void* out;
   Activation activation = {};  // of sum and bias, before they are rounded
   void* linear = nullptr;      // where it is not null, gets sum and bias as they are, rounded; like `out`
+  // Whether another kernel of the call reads the results: then the copy engine does not write them, for tools that
+  // watch memory do not see what it writes.
+  bool read_again = false;
 };
 
 struct ConvKernel {

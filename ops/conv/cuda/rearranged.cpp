@@ -118,7 +118,10 @@ void run(const ConvProblem& problem) {
     repeat(problem.geometry.image_channels, plan.bias_repetitions, size, problem.bias, bias.data(), device);
     inner.bias = bias.data();
   }
-  if (bytes.out != 0) inner.out = out.data();
+  if (bytes.out != 0) {
+    inner.out = out.data();
+    inner.read_again = true;
+  }
   if (bytes.linear != 0) inner.linear = linear.data();
   best_conv_kernel(inner).run(inner);
   if (bytes.out != 0) shuffle(moves.out, size, out.data(), problem.out, device);
