@@ -60,11 +60,11 @@ CopyBytes copy_bytes(const RearrangedPlan& plan, const ConvProblem& problem) {
           problem.linear == nullptr ? 0 : bytes(moves.out.numel()), repeats ? bytes(plan.geometry.image_channels) : 0};
 }
 
+/// Asked first of all kernels, in every call: what has no other order is not looked up.
 bool takes(const ConvProblem& problem) {
-  if (problem.dtype == kFloat64) return false;
-  const RearrangedPlan* plan = find_plan(problem);
-  return plan != nullptr &&
-         (problem.role == ConvRole::kFilter || best_conv_kernel(inner_problem(*plan, problem)).activates);
+  const ConvGeometry& g = problem.geometry;
+  if (problem.dtype == kFloat64 || (g.stride == Extent2{1, 1} && g.feature_plane() != 1)) return false;
+  return find_plan(problem) != nullptr;
 }
 
 /// Whether channels before samples are worth the copies: in large products.
@@ -123,7 +123,7 @@ void run(const ConvProblem& problem) {
     inner.read_again = true;
   }
   if (bytes.linear != 0) inner.linear = linear.data();
-  best_conv_kernel(inner).run(inner);
+  best_conv_kernel(inner).run(inner);  // all of conv and conv_transpose activate
   if (bytes.out != 0) shuffle(moves.out, size, out.data(), problem.out, device);
   if (bytes.linear != 0) shuffle(moves.out, size, linear.data(), problem.linear, device);
 }

@@ -178,8 +178,8 @@ __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const Wgmma
   using Tile = WgmmaTile<kArithmetic, kMTiles, kColumns>;
   constexpr bool kSplit = Tile::kSplit;
   constexpr int kSize = Tile::kHalf ? 2 : 4;
-  constexpr int kStepsPerSum =
-      2;  // kSplit: with one, errors are smaller still, and a filter's gradient takes 10% longer
+  // kSplit: with one, errors are smaller still, and a filter's gradient takes 10% longer.
+  constexpr int kStepsPerSum = 2;
   constexpr auto kOperand = kWgmmaOperand<kArithmetic>;
   const int lane = thread % 32, first_row = thread / 128 * 64 * kMTiles + thread / 32 % 4 * 16;
   const RowPlaces<Tile, kMTiles, kBoxes> places(p, block, first_row, lane);

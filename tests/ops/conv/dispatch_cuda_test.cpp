@@ -40,6 +40,13 @@ TEST(ConvDispatch, PlainKernelsComeLastAndTakeEverything) {
   }
 }
 
+// `rearranged` leaves the activation to whichever kernel computes what is left.
+TEST(ConvDispatch, EveryKernelOfConvAndItsTransposeActivates) {
+  for (const cuda::ConvRole role : {cuda::ConvRole::kFeature, cuda::ConvRole::kImage}) {
+    for (const cuda::ConvKernel* kernel : cuda::conv_kernels(role)) EXPECT_TRUE(kernel->activates) << kernel->name;
+  }
+}
+
 TEST(ConvDispatch, AForcedKernelIsChosenWhileTheGuardLives) {
   for (const cuda::ConvRole role : kRoles) {
     const std::string before = cuda::select_conv_kernel(problem(role)).name;
