@@ -3,6 +3,7 @@
 #include <adjoint/ops/conv/ceil_div.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <limits>
 
@@ -18,6 +19,7 @@ std::int64_t padded(std::int64_t elements, std::int64_t element_size) {
 /// Chooses the tiles: whole rows if they can be, then many of them, then many residues.
 void set_tiles(std::int64_t element_size, Unshuffle& u) {
   constexpr std::int64_t kSide = 64;  // of a tile of rows that are one stride long
+  u.vector = 1;
   const bool one_block = u.blocks[1] == 1 && u.blocks[0] > 1;
   const std::int64_t vector = 16 / element_size;
   u.tile_residues[1] = one_block ? std::min(u.residues[1], kSide) : u.residues[1];
@@ -32,6 +34,10 @@ void set_tiles(std::int64_t element_size, Unshuffle& u) {
   u.tile_residues[0] = 1;
   if (u.tile_blocks[0] == u.blocks[0])
     u.tile_residues[0] = std::min(u.residues[0], kUnshuffleTile / (row * u.tile_blocks[0]));
+  // Lanes that share a row: all of few rows', and no more than it has elements.
+  const std::int64_t rows = u.tile_residues[0] * u.tile_blocks[0];
+  u.log2_lanes = 8;
+  while (u.log2_lanes > 5 && (kUnshuffleThreads >> u.log2_lanes) < rows) --u.log2_lanes;
   while (u.log2_lanes > 0 && (1 << (u.log2_lanes - 1)) >= row) --u.log2_lanes;
   const auto divider = [](std::int64_t divisor) { return Divider(static_cast<std::uint32_t>(divisor)); };
   for (const std::size_t axis : {0U, 1U}) {
@@ -45,11 +51,59 @@ void set_tiles(std::int64_t element_size, Unshuffle& u) {
   u.residues_w = divider(u.tile_residues[1]);
 }
 
+/// Rows of whole vectors; and where they are shorter than the lines of positions that the copy engine brings, rows that
+/// divide one, and planes, or rows, of one at least, as long as that is worth the zeros.
+Extent2 padded_feature(const ConvGeometry& g, std::int64_t element_size) {
+  const std::int64_t line = 128 / element_size, vector = 16 / element_size;
+  Extent2 to{g.feature[0], padded(g.feature[1], element_size)};
+  if (to[1] >= line) return to;
+  to[1] = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(to[1])));
+  if (to[0] * to[1] >= line) return to;
+  const Extent2 whole = to[0] == 1 ? Extent2{1, line} : Extent2{line / to[1], to[1]};
+  const std::int64_t most = g.feature[1] < vector ? 4 : 2;
+  return whole[0] * whole[1] <= most * g.feature_plane() ? whole : to;
+}
+
+constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
+
+/// Whether samples may follow all else.
+bool takes_samples_last(const ConvGeometry& g) {
+  return g.batch > 0 && g.batch < kMaxExtent && g.image_channels * g.image_plane() < kMaxExtent &&
+         g.feature_channels * g.feature_plane() < kMaxExtent;
+}
+
+/// Of planes that are taken apart as `apart` says, all of a sample's at once where they stay as they are.
+SamplesLast samples_last(const ConvGeometry& g, std::int64_t channels, const Unshuffle& apart,
+                         std::int64_t element_size) {
+  SamplesLast s{.samples = g.batch,
+                .padded_samples = padded(g.batch, element_size),
+                .channels = channels,
+                .extents = apart.extents,
+                .padding = apart.padding,
+                .stride = apart.stride,
+                .residues = apart.residues,
+                .blocks = apart.blocks};
+  if (s.stride == Extent2{1, 1}) {
+    s.extents = s.blocks = {1, channels * apart.extents[0] * apart.extents[1]};
+    s.channels = 1;
+  }
+  const auto divider = [](std::int64_t divisor) { return Divider(static_cast<std::uint32_t>(divisor)); };
+  s.position_tiles = divider(ceil_div(s.positions(), std::int64_t{kSamplesTile}));
+  s.channel_count = divider(s.channels);
+  s.blocks_w = divider(s.blocks[1]);
+  s.blocks_h = divider(s.blocks[0]);
+  s.residues_w = divider(s.residues[1]);
+  return s;
+}
+
 /// Whether threads may count its tiles.
-bool is_small(const Unshuffle& u) { return u.tiles() <= std::numeric_limits<std::int32_t>::max(); }
+template <class Move>
+bool is_small(const Move& move) {
+  return move.tiles() <= std::numeric_limits<std::int32_t>::max();
+}
 
 bool has_strides_for_channels(const ConvGeometry& g, bool image_is_result) {
-  constexpr std::int64_t kMaxStride = 1024, kMaxExtent = std::int64_t{1} << 28;
+  constexpr std::int64_t kMaxStride = 1024;
   bool strided = false;
   for (const std::size_t axis : {0U, 1U}) {
     const std::int64_t stride = g.stride[axis], kernel = g.kernel[axis];
@@ -101,12 +155,38 @@ bool plan_strides_as_channels(const ConvGeometry& g, bool image_is_result, std::
   return is_small(image) && is_small(filter);
 }
 
+bool pad_rows(const ConvGeometry& g, std::int64_t element_size, RearrangedPlan& plan) {
+  ConvGeometry& inner = plan.geometry;
+  const Extent2 feature = padded_feature(inner, element_size);
+  // One tap at stride 1 meets positions of its own place, and both sides stay alike.
+  const bool alike = inner.image == inner.feature && inner.kernel == Extent2{1, 1} && inner.stride == Extent2{1, 1};
+  const Extent2 image = alike ? feature : Extent2{inner.image[0], padded(inner.image[1], element_size)};
+  if (feature == inner.feature && image == inner.image) return false;
+  const auto pad = [&](std::int64_t channels, const Extent2& extents, const Extent2& to) {
+    Unshuffle u{.planes = g.batch * channels, .extents = extents, .blocks = to};
+    if (extents[0] == to[0] && u.planes * to[0] < kMaxExtent) {  // all rows are one plane's
+      u.extents[0] = u.blocks[0] = u.planes * to[0];
+      u.planes = 1;
+    }
+    set_tiles(element_size, u);
+    return u;
+  };
+  if (plan.image.planes != 0) {
+    plan.image.blocks = image;
+    set_tiles(element_size, plan.image);
+  } else if (image != inner.image) {
+    plan.image = pad(g.image_channels, g.image, image);
+  }
+  if (feature != inner.feature) plan.feature = pad(g.feature_channels, g.feature, feature);
+  inner.image = image;
+  inner.feature = feature;
+  return is_small(plan.image) && is_small(plan.feature);
+}
+
 bool plan_batch_as_rows(const ConvGeometry& g, std::int64_t element_size, RearrangedPlan& plan) {
   constexpr Extent2 kOne{1, 1};
   if (g.image != kOne || g.feature != kOne || g.kernel != kOne || g.padding != Extent2{0, 0}) return false;
-  constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
-  if (g.batch < 2 || g.batch >= kMaxExtent || std::max(g.image_channels, g.feature_channels) >= kMaxExtent)
-    return false;
+  if (g.batch < 2 || !takes_samples_last(g)) return false;
   plan = {.geometry = g};
   plan.geometry.batch = 1;
   plan.geometry.image = plan.geometry.feature = {1, padded(g.batch, element_size)};
@@ -121,6 +201,38 @@ bool plan_batch_as_rows(const ConvGeometry& g, std::int64_t element_size, Rearra
   plan.image = channels_first(g.image_channels);
   plan.feature = channels_first(g.feature_channels);
   return is_small(plan.image) && is_small(plan.feature);
+}
+
+bool plan_batch_as_columns(const ConvGeometry& g, std::int64_t element_size, RearrangedPlan& plan) {
+  plan = {.geometry = g};
+  if (!takes_samples_last(g)) return false;
+  const bool is_row = g.image[0] == 1 && g.feature[0] == 1 && g.kernel[0] == 1 && g.padding[0] == 0;
+  ConvGeometry& inner = plan.geometry;
+  Unshuffle apart{.extents = g.image, .blocks = g.image};
+  if (!is_row && g.stride != Extent2{1, 1}) {
+    if (!plan_strides_as_channels(g, false, element_size, plan)) return false;
+    apart = plan.image;
+    // Samples are what is padded.
+    apart.blocks[1] = g.stride[1] == 1 ? g.image[1] : g.feature[1] + inner.kernel[1] - 1;
+    inner.image = apart.blocks;
+    plan.image = {};
+  }
+  plan.image_samples = samples_last(g, g.image_channels, apart, element_size);
+  plan.feature_samples = samples_last(g, g.feature_channels, {.extents = g.feature, .blocks = g.feature}, element_size);
+  const std::int64_t samples = plan.image_samples.padded_samples;
+  inner.batch = 1;
+  if (is_row) {
+    inner.rank = 2;
+    inner.image = {inner.image[1], samples};
+    inner.feature = {inner.feature[1], samples};
+    inner.kernel = {inner.kernel[1], 1};
+    inner.stride = {inner.stride[1], 1};
+    inner.padding = {inner.padding[1], 0};
+    inner.dilation = {inner.dilation[1], 1};
+  } else {
+    for (Extent2* extents : {&inner.image, &inner.feature, &inner.padding, &inner.dilation}) (*extents)[1] *= samples;
+  }
+  return plan.image_samples.positions() < kMaxExtent && is_small(plan.image_samples) && is_small(plan.feature_samples);
 }
 
 }  // namespace adjoint::cuda

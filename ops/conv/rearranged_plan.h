@@ -9,11 +9,20 @@
 //
 // The batch as rows: samples of one position, as in the layer that opens a GAN's generator, are a row of positions of
 // one sample, once channels come before samples. That is the same move, of rows that are one stride long.
+//
+// The batch as columns: for conv_weight, which sums over samples as over positions, samples may follow each position,
+//     image[n][c][h][w] = image of one sample[c][h][w * samples + n],
+// where a tap's dilation is as many times as wide. Rows are long, however small planes are. Of planes of one row
+// positions are rows and samples alone columns, so that a stride may stay.
+//
+// Padded rows: for conv_weight, whose sums zeros do not change, rows may be as long as the copy engine wants them. That
+// is the same move at stride 1.
 #pragma once
 
 #include <adjoint/core/divider.h>
 #include <adjoint/core/export.h>
 #include <adjoint/ops/conv/geometry.h>
+#include <adjoint/ops/conv/weight_plan.h>
 
 #include <array>
 #include <cstdint>
@@ -21,6 +30,7 @@
 namespace adjoint::cuda {
 
 inline constexpr int kUnshuffleTile = 4096;  // elements that a block of threads moves, at most
+inline constexpr int kUnshuffleThreads = 256;
 
 /// How planes are taken apart: [plane][row][column] to [plane][row's residue][column's residue][row's block][column's].
 struct Unshuffle {
@@ -45,17 +55,53 @@ struct Unshuffle {
   }
 };
 
+inline constexpr int kSamplesTile = 64;  // positions, and samples, that a block of threads moves
+
+/// How samples are put behind positions: [sample][channel][row][column] to [channel][row's residue][column's
+/// residue][row's block][column's][sample].
+struct SamplesLast {
+  std::int64_t samples = 0, padded_samples = 0;  // 0 where nothing moves; with zeros, a multiple of 16 bytes
+  std::int64_t channels = 0;
+  Extent2 extents{}, padding{}, stride{1, 1}, residues{1, 1}, blocks{};
+  Divider position_tiles, channel_count;
+  Divider blocks_w, blocks_h, residues_w;
+
+  ADJOINT_HD constexpr std::int64_t positions() const { return residues[0] * residues[1] * blocks[0] * blocks[1]; }
+  std::int64_t numel() const { return channels * positions() * padded_samples; }
+  std::int64_t tiles() const {
+    return channels * position_tiles.divisor() * ((padded_samples + kSamplesTile - 1) / kSamplesTile);
+  }
+};
+
 struct RearrangedPlan {
-  ConvGeometry geometry;              // of stride 1
-  Unshuffle image, feature, filter;   // of no planes where an operand is as it was
-  std::int64_t bias_repetitions = 1;  // of each image channel's
+  ConvGeometry geometry;                       // of the same sums in that order
+  Unshuffle image, feature, filter;            // of no planes where an operand is as it was
+  SamplesLast image_samples, feature_samples;  // in place of those
+  std::int64_t bias_repetitions = 1;           // of each image channel's
+  bool for_boxes = false;                      // whether it is for conv_weight by the copy engine
+  bool pays = false;                           // whether it is quicker, copies and all
 };
 
 /// Strides as channels. False where no axis has a stride, where one has a stride and a dilation, for an image to be
 /// computed that has residues without a tap, and for very large extents.
 ADJOINT_API bool plan_strides_as_channels(const ConvGeometry& geometry, bool image_is_result, std::int64_t element_size,
                                           RearrangedPlan& plan);
+/// Rows of image and feature padded for the copy engine, of `plan.geometry`, which is the problem's or, where strides
+/// have become channels, what was left. False where none needs it. For conv_weight alone.
+ADJOINT_API bool pad_rows(const ConvGeometry& geometry, std::int64_t element_size, RearrangedPlan& plan);
 /// The batch as rows. False where planes have more than one position.
 ADJOINT_API bool plan_batch_as_rows(const ConvGeometry& geometry, std::int64_t element_size, RearrangedPlan& plan);
+/// The batch as columns. False where an axis has a stride and a dilation, unless planes are rows, and for very large
+/// extents. For conv_weight alone.
+ADJOINT_API bool plan_batch_as_columns(const ConvGeometry& geometry, std::int64_t element_size, RearrangedPlan& plan);
+
+/// Of those, the order in which conv_weight is done the soonest by the copy engine, as models of clocks tell, copies
+/// included; false where that is the order as it is. Of 32-bit units of one element, or of two halves; `split` for
+/// float32's three products.
+ADJOINT_API bool plan_conv_weight_order(const ConvGeometry& geometry, int unit_elements, bool split,
+                                        RearrangedPlan& plan);
+
+/// How conv_weight's result has the taps of a filter that is apart like that.
+ADJOINT_API WeightOrder weight_order(const Unshuffle& filter);
 
 }  // namespace adjoint::cuda

@@ -106,6 +106,28 @@ struct WeightPlan {
   ADJOINT_HD bool joins_rows() const { return 1 << log2_tile_w < line_positions(); }
 };
 
+/// Where a filter has taps that are channels here (strides as channels, rearranged_plan.h): tap (h, w) of channel
+/// c * residues + r is channel c's tap (h * stride_h + r / residues_w, w * stride_w + r % residues_w), if there is one.
+struct WeightOrder {
+  std::int32_t residues_h = 1, residues_w = 1, stride_h = 1, stride_w = 1;
+  std::int32_t kernel_h = 0, kernel_w = 0;  // the filter's; 0 where taps are as they are
+
+  /// Taps of a channel of the filter.
+  ADJOINT_HD std::int32_t taps(const WeightPlan& p) const {
+    return kernel_h == 0 ? p.kernel_h * p.kernel_w : kernel_h * kernel_w;
+  }
+  /// Channels that are one of the filter's.
+  ADJOINT_HD std::int32_t residues() const { return residues_h * residues_w; }
+  /// A tap's place among those of the same feature channel, negative where there is none.
+  ADJOINT_HD std::int64_t place(const WeightPlan& p, std::int32_t channel, std::int32_t tap) const {
+    if (kernel_h == 0) return std::int64_t{channel} * p.kernel_h * p.kernel_w + tap;
+    const std::int32_t c = channel / residues(), r = channel - c * residues();
+    const std::int32_t h = tap / p.kernel_w * stride_h + r / residues_w,
+                       w = tap % p.kernel_w * stride_w + r % residues_w;
+    return h < kernel_h && w < kernel_w ? (std::int64_t{c} * kernel_h + h) * kernel_w + w : -1;
+  }
+};
+
 /// One block's part of the product.
 struct WeightWork {
   std::int32_t group, first_channel, tap_block, first_column;

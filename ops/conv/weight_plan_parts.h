@@ -50,6 +50,9 @@ bool tile_takes_boxes(const WeightPlan& plan);
 /// Clocks of a stage that comes as boxes, by whichever of the multiprocessor's parts is busiest.
 double box_stage_clocks(const WeightPlan& plan, bool split);
 
+/// Clocks of all stages of a wgmma kernel's plan, as the model has them by which it was chosen.
+double wgmma_weight_clocks(const WeightPlan& plan, bool split);
+
 /// At most `splits` of them, fewer where there are not so many stages.
 void set_splits(WeightPlan& plan, std::int64_t splits);
 

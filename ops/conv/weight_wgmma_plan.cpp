@@ -77,6 +77,10 @@ double model_clocks(const WeightPlan& p, double stage) {
   return waves * (stage * wide(p.stages_per_split) + start) + reduction;
 }
 
+double clocks_of_stage(const WeightPlan& p, bool split) {
+  return p.boxes ? box_stage_clocks(p, split) : stage_clocks(p, split);
+}
+
 struct Search {
   bool split;
   double best = std::numeric_limits<double>::infinity();
@@ -85,7 +89,7 @@ struct Search {
 
   /// Whole waves of blocks, as many as serve best.
   void try_splits() {
-    const double stage = candidate.boxes ? box_stage_clocks(candidate, split) : stage_clocks(candidate, split);
+    const double stage = clocks_of_stage(candidate, split);
     const std::int64_t blocks = candidate.blocks_per_split();
     std::int64_t before = 0;
     for (std::int64_t waves = 1; waves <= 4; ++waves) {
@@ -162,6 +166,10 @@ bool search(const ConvGeometry& g, int unit_elements, bool split, bool boxes, We
 }
 
 }  // namespace
+
+double weight_parts::wgmma_weight_clocks(const WeightPlan& p, bool split) {
+  return model_clocks(p, clocks_of_stage(p, split));
+}
 
 std::int64_t wgmma_weight_smem_bytes(const WeightPlan& p, bool split) {
   return std::int64_t{wgmma_stage_bytes(p, split)} * p.smem_stages +

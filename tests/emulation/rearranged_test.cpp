@@ -7,6 +7,7 @@
 #include <adjoint/tests/support/conv_cases.h>
 #include <adjoint/tests/support/conv_oracle.h>
 #include <adjoint/tests/support/conv_problem.h>
+#include <adjoint/ops/conv/cuda/samples_last.cuh>
 #include <adjoint/ops/conv/cuda/unshuffle.cuh>
 
 #include <gtest/gtest.h>
@@ -37,6 +38,22 @@ class RearrangedEmulation : public ::testing::Test {
   /// `values` put together, likewise.
   Values shuffled(const cuda::Unshuffle& how, const Values& values, std::uint64_t seed) {
     return how.planes == 0 ? values : moved<true>(how, values, how.planes * how.extents[0] * how.extents[1], seed);
+  }
+
+  /// `values` with samples behind positions, or where nothing moves as they are.
+  static Values samples_last(const cuda::SamplesLast& how, const Values& values, std::uint64_t seed) {
+    if (how.samples == 0) return values;
+    Operand<T> from(values, seed % 5);
+    const auto count = static_cast<std::size_t>(how.numel());
+    Operand<T> to(Values(count, std::numeric_limits<double>::quiet_NaN()), 0);
+    const auto kernel = cuda::rearranged::samples_last_kernel<Bits>;
+    emulation::run(
+        {.grid = {static_cast<unsigned>(how.tiles())}, .block = {cuda::rearranged::kSamplesThreads}, .seed = seed},
+        [&] { kernel(how, reinterpret_cast<const Bits*>(from.data()), reinterpret_cast<Bits*>(to.data())); });
+    EXPECT_TRUE(to.surroundings_are_kept());
+    Values result(count);
+    for (std::size_t i = 0; i < count; ++i) result[i] = cuda::to_float(to.data()[i]);
+    return result;
   }
 
   Values repeated(const Values& values, std::int64_t times, std::uint64_t seed) {
@@ -82,6 +99,35 @@ class RearrangedEmulation : public ::testing::Test {
     cuda::RearrangedPlan plan;
     if (cuda::plan_strides_as_channels(p.geometry, false, sizeof(T), plan)) check_conv(plan, p, seed);
     if (cuda::plan_strides_as_channels(p.geometry, true, sizeof(T), plan)) check_conv_transpose(plan, p, seed);
+  }
+
+  /// conv_weight of padded rows, as they are or at stride 1.
+  void check_padded(const ConvCase& c, std::uint64_t seed) {
+    SCOPED_TRACE(c);
+    const ConvProblem p = integer_problem(geometry(c));
+    for (const bool strided : {true, false}) {
+      cuda::RearrangedPlan plan{.geometry = p.geometry};
+      if (!strided && !cuda::plan_strides_as_channels(p.geometry, false, sizeof(T), plan)) continue;
+      if (!cuda::pad_rows(p.geometry, sizeof(T), plan)) continue;
+      EXPECT_EQ(plan.geometry.feature[1] * static_cast<std::int64_t>(sizeof(T)) % 16, 0);
+      check_conv_weight(plan, p, seed);
+    }
+  }
+
+  /// conv_weight of samples that follow each position.
+  void check_columns(const ConvCase& c, std::uint64_t seed) {
+    SCOPED_TRACE(c);
+    const ConvProblem p = integer_problem(geometry(c));
+    cuda::RearrangedPlan plan;
+    if (cuda::plan_batch_as_columns(p.geometry, sizeof(T), plan)) check_conv_weight(plan, p, seed);
+  }
+
+  void check_conv_weight(const cuda::RearrangedPlan& plan, const ConvProblem& p, std::uint64_t seed) {
+    const Values image = samples_last(plan.image_samples, unshuffled(plan.image, p.image, seed), seed + 1),
+                 feature = samples_last(plan.feature_samples, unshuffled(plan.feature, p.feature, seed + 2), seed + 3);
+    expect_rounded(shuffled(plan.filter, oracle::conv_weight(plan.geometry, image, feature), seed + 4),
+                   oracle::conv_weight(p.geometry, p.image, p.feature), plan.filter);
+    ++taken;
   }
 
   /// What has moved was rounded to T.
@@ -180,6 +226,36 @@ TYPED_TEST(RearrangedEmulation, LargeStridesAreTheSameAtStrideOne) {
                                                   "tiles of rows", "vectors"}));
 }
 
+TYPED_TEST(RearrangedEmulation, PaddedRowsGiveTheSameFilters) {
+  for (std::uint64_t seed = 1; seed <= 2 * kRandomCases; ++seed) this->check_padded(random_case(seed), seed);
+  const ConvCase one_tap{.in_channels = 3, .out_channels = 2, .input = {1, 75}, .kernel = {1, 1}};
+  this->check_padded(one_tap, 1);
+  EXPECT_GE(this->taken, static_cast<int>(2 * kRandomCases));
+}
+
+TYPED_TEST(RearrangedEmulation, SamplesAreColumnsOfTheSameFilters) {
+  for (std::uint64_t seed = 1; seed <= 2 * kRandomCases; ++seed) this->check_columns(random_case(seed), seed);
+  const ConvCase planes{.batch = 9,
+                        .in_channels = 3,
+                        .out_channels = 2,
+                        .input = {4, 3},
+                        .kernel = {4, 4},
+                        .stride = {2, 2},
+                        .padding = {1, 1}};
+  this->check_columns(planes, 1);
+  const ConvCase rows{.rank = 1,
+                      .batch = 70,
+                      .in_channels = 2,
+                      .out_channels = 3,
+                      .input = {1, 11},
+                      .kernel = {1, 5},
+                      .stride = {1, 3},
+                      .padding = {0, 2},
+                      .dilation = {1, 2}};
+  this->check_columns(rows, 2);
+  EXPECT_GE(this->taken, static_cast<int>(kRandomCases / 2));
+}
+
 TYPED_TEST(RearrangedEmulation, SamplesOfOnePositionAreARow) {
   std::uint64_t seed = 0;
   for (const std::int64_t batch : {2, 9, 70}) {
@@ -215,6 +291,37 @@ TEST(RearrangedPlan, RefusesWhatStrideOneDoesNotHave) {
   EXPECT_TRUE(cuda::plan_strides_as_channels(geometry(c), false, 4, plan));
   EXPECT_FALSE(cuda::plan_strides_as_channels(geometry(c), true, 4, plan)) << "rows without a tap";
   EXPECT_FALSE(cuda::plan_batch_as_rows(geometry(strided), 4, plan)) << "planes of several positions";
+  c = strided;
+  c.dilation = {3, 1};
+  EXPECT_FALSE(cuda::plan_batch_as_columns(geometry(c), 4, plan)) << "stride and dilation on an axis";
+  c = strided;
+  c.batch = 0;
+  EXPECT_FALSE(cuda::plan_batch_as_columns(geometry(c), 4, plan)) << "no samples";
+}
+
+TEST(RearrangedPlan, ChoosesTheOrderThatTheModelsCallQuickest) {
+  cuda::RearrangedPlan plan;
+  // The layer after a generator's opening one.
+  ConvCase c{.batch = 128,
+             .in_channels = 1024,
+             .out_channels = 512,
+             .input = {4, 4},
+             .kernel = {4, 4},
+             .stride = {2, 2},
+             .padding = {1, 1}};
+  ASSERT_TRUE(cuda::plan_conv_weight_order(geometry(c), 2, false, plan));
+  EXPECT_EQ(plan.geometry.batch, 1) << "planes of 16 positions: samples are columns";
+  c.batch = 2;
+  c.input = {101, 203};
+  c.in_channels = c.out_channels = 128;
+  c.kernel = {3, 3};
+  ASSERT_TRUE(cuda::plan_conv_weight_order(geometry(c), 2, false, plan));
+  EXPECT_EQ(plan.geometry.batch, 2);
+  EXPECT_EQ(plan.geometry.feature[1] % 8, 0) << "rows of no multiple of 16 bytes are padded";
+  c.batch = 128;
+  c.input = {32, 32};
+  c.kernel = {4, 4};
+  EXPECT_FALSE(cuda::plan_conv_weight_order(geometry(c), 2, false, plan)) << "the copy engine takes it as it is";
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // conv_weight's tensor-core kernels on the emulator: exact on small integers in every arithmetic and at any address.
+#include <adjoint/ops/conv/rearranged_plan.h>
 #include <adjoint/tests/emulation/kernel_run.h>
 #include <adjoint/tests/emulation/tensor_map.h>
 #include <cuda_runtime.h>
@@ -22,8 +23,8 @@ class WeightEmulation : public ::testing::Test {
  protected:
   using T = typename M::Element;
 
-  static void add_splits(const cuda::WeightPlan& plan, std::uint64_t seed, const std::vector<float>& partial,
-                         T* filter) {
+  static void add_splits(const cuda::WeightPlan& plan, std::uint64_t seed, const std::vector<float>& partial, T* filter,
+                         const cuda::WeightOrder& order = {}) {
     cuda::weight::AddGrid grid = cuda::weight::add_grid(plan);
     // Few threads, which take long here, for as much as shared memory holds.
     for (; grid.columns < plan.tile_columns && grid.smem_bytes <= std::size_t{100} << 10; grid.columns *= 2) {
@@ -34,7 +35,7 @@ class WeightEmulation : public ::testing::Test {
                     .block = {static_cast<unsigned>(cuda::weight::kAddThreads)},
                     .seed = seed,
                     .smem_bytes = grid.smem_bytes},
-                   [&] { cuda::weight::add_splits_kernel<T>(plan, grid, partial.data(), filter); });
+                   [&] { cuda::weight::add_splits_kernel<T>(plan, order, grid, partial.data(), filter); });
   }
 
   template <class Kernel>
@@ -60,16 +61,51 @@ class WeightEmulation : public ::testing::Test {
   /// By boxes where the image's offset is a multiple of 16 bytes, else element by element.
   static bool compute_boxes(const ConvCase& c, std::uint64_t seed, cuda::WeightTile tile, std::size_t offset) {
     SCOPED_TRACE(c);
+    const ConvProblem p = integer_problem(geometry(c));
+    return compute_boxes(p.geometry, p.image, p.feature, {}, oracle::conv_weight(p.geometry, p.image, p.feature), seed,
+                         tile, offset);
+  }
+
+  /// The same at stride 1, with strides as channels, for a filter that has its own order.
+  static bool compute_apart(const ConvCase& c, std::uint64_t seed, cuda::WeightTile tile) {
+    SCOPED_TRACE(c);
+    const ConvProblem p = integer_problem(geometry(c));
+    cuda::RearrangedPlan plan;
+    if (!cuda::plan_strides_as_channels(p.geometry, false, sizeof(T), plan)) return false;
+    const cuda::WeightOrder order = cuda::weight_order(plan.filter);
+    return order.kernel_h != 0 && compute_boxes(plan.geometry, apart(plan.image, p.image), p.feature, order,
+                                                oracle::conv_weight(p.geometry, p.image, p.feature), seed, tile, 0);
+  }
+
+  static std::vector<double> apart(const cuda::Unshuffle& u, const std::vector<double>& image) {
+    std::vector<double> to;
+    for (std::int64_t plane = 0; plane < u.planes; ++plane) {
+      for (std::int64_t i = 0; i < u.residues[0] * u.residues[1]; ++i) {
+        for (std::int64_t j = 0; j < u.blocks[0] * u.blocks[1]; ++j) {
+          const std::int64_t h = j / u.blocks[1] * u.stride[0] + i / u.residues[1] - u.padding[0],
+                             w = j % u.blocks[1] * u.stride[1] + i % u.residues[1] - u.padding[1];
+          const bool inside = h >= 0 && h < u.extents[0] && w >= 0 && w < u.extents[1];
+          const std::int64_t at = (plane * u.extents[0] + h) * u.extents[1] + w;
+          to.push_back(inside ? image[static_cast<std::size_t>(at)] : 0);
+        }
+      }
+    }
+    return to;
+  }
+
+  static bool compute_boxes(const ConvGeometry& g, const std::vector<double>& image_values,
+                            const std::vector<double>& feature_values, const cuda::WeightOrder& order,
+                            const std::vector<double>& expected, std::uint64_t seed, cuda::WeightTile tile,
+                            std::size_t offset) {
     SCOPED_TRACE(::testing::Message() << "tile " << tile.rows << " x " << tile.columns << ", offset " << offset);
     cuda::WeightPlan plan;
-    if (!cuda::plan_boxed_weight(geometry(c), M::kUnitElements, M::kSplit, plan, tile)) return false;
+    if (!cuda::plan_boxed_weight(g, M::kUnitElements, M::kSplit, plan, tile)) return false;
     if (seed % 2 == 0) {  // so that the ring of stages turns
       plan.splits = 1;
       plan.stages_per_split = plan.stages;
     }
-    const ConvProblem p = integer_problem(geometry(c));
-    Operand<T> image(p.image, offset), feature(p.feature, 0);
-    Operand<T> out(std::vector<double>(p.filter.size(), std::numeric_limits<double>::quiet_NaN()), 0);
+    Operand<T> image(image_values, offset), feature(feature_values, 0);
+    Operand<T> out(std::vector<double>(expected.size(), std::numeric_limits<double>::quiet_NaN()), 0);
     std::vector<float> partial(static_cast<std::size_t>(cuda::weight_workspace_bytes(plan) / 4));
     cuda::weight::BoxOperands operands{.image_maps = {},
                                        .feature_map = {},
@@ -91,8 +127,9 @@ class WeightEmulation : public ::testing::Test {
                     .seed = seed,
                     .smem_bytes = static_cast<std::size_t>(cuda::wgmma_weight_smem_bytes(plan, M::kSplit))},
                    [&] { kernel(plan, operands); });
-    add_splits(plan, seed, partial, out.data());
-    expect_equal(out.data(), oracle::conv_weight(p.geometry, p.image, p.feature));
+    add_splits(plan, seed, partial, out.data(), order);
+    EXPECT_TRUE(out.surroundings_are_kept());
+    expect_equal(out.data(), expected);
     return true;
   }
 
@@ -190,6 +227,22 @@ TYPED_TEST(WeightEmulation, BoxesAreExactAtAnyStrideAndAlignment) {
   EXPECT_TRUE(this->compute_boxes(kSmallPlanes, 3, {}, 3));
   EXPECT_TRUE(this->compute_boxes(kShiftedRows, 2, {}, 0));
   EXPECT_TRUE(this->compute_boxes(kShiftedRows, 3, {}, 1));
+}
+
+TYPED_TEST(WeightEmulation, BoxesWriteTapsInTheirOrder) {
+  for (const Extent2 kernel : {Extent2{4, 4}, Extent2{5, 3}, Extent2{1, 7}}) {
+    ConvCase c{.batch = 1,
+               .in_channels = 6,
+               .out_channels = 10,
+               .groups = 2,
+               .input = {3, 64},
+               .kernel = kernel,
+               .stride = {2, 2},
+               .padding = {0, 1}};
+    EXPECT_TRUE(this->compute_apart(c, 2, {}));
+    c.stride = {1, 3};
+    EXPECT_TRUE(this->compute_apart(c, 3, {}));
+  }
 }
 
 TYPED_TEST(WeightEmulation, BoxesAreExactInEveryTile) {

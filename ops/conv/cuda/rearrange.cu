@@ -1,6 +1,7 @@
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/ops/conv/ceil_div.h>
 #include <adjoint/ops/conv/cuda/rearranged.h>
+#include <adjoint/ops/conv/cuda/samples_last.cuh>
 #include <adjoint/ops/conv/cuda/unshuffle.cuh>
 
 #include <cstdint>
@@ -34,6 +35,14 @@ void unshuffle(const Unshuffle& how, std::int64_t element_size, const void* from
 
 void shuffle(const Unshuffle& how, std::int64_t element_size, const void* from, void* to, int device) {
   run<true>(how, element_size, from, to, device);
+}
+
+void put_samples_last(const SamplesLast& how, std::int64_t element_size, const void* from, void* to, int device) {
+  with_element(element_size, [&]<class T>(T) {
+    launch(rearranged::samples_last_kernel<T>,
+           {dim3(static_cast<unsigned>(how.tiles())), dim3(rearranged::kSamplesThreads)}, device, how,
+           static_cast<const T*>(from), static_cast<T*>(to));
+  });
 }
 
 void repeat(std::int64_t count, std::int64_t times, std::int64_t element_size, const void* from, void* to, int device) {

@@ -2,8 +2,12 @@
 
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/ops/conv/correlation_plan.h>
+#include <adjoint/ops/conv/cuda/channelwise.h>
+#include <adjoint/ops/conv/cuda/hopper.h>
 #include <adjoint/ops/conv/cuda/kept_plans.h>
+#include <adjoint/ops/conv/cuda/weight.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -11,61 +15,6 @@ namespace adjoint::cuda {
 namespace {
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 31;  // of a copy
-
-const RearrangedPlan* find_plan(const ConvProblem& problem) {
-  return keep_plan<RearrangedPlan>(problem, [&](RearrangedPlan& plan) {
-    const std::int64_t size = element_size(problem.dtype);
-    if (!plan_strides_as_channels(problem.geometry, problem.role == ConvRole::kImage, size, plan) &&
-        !plan_batch_as_rows(problem.geometry, size, plan))
-      return false;
-    for (const Unshuffle* copy : {&plan.image, &plan.feature, &plan.filter}) {
-      if (copy->numel() * size > kMostBytes) return false;
-    }
-    return true;
-  });
-}
-
-/// The problem that is left. Its operands are still the caller's.
-ConvProblem inner_problem(const RearrangedPlan& plan, const ConvProblem& problem) {
-  ConvProblem inner = problem;
-  inner.geometry = simplified(plan.geometry, problem.role == ConvRole::kImage && problem.bias != nullptr);
-  return inner;
-}
-
-/// How each of a role's tensors is moved.
-struct Moves {
-  const Unshuffle &first, &second, &out;
-};
-
-Moves moves_of(const RearrangedPlan& plan, ConvRole role) {
-  switch (role) {
-    case ConvRole::kFeature: return {plan.image, plan.filter, plan.feature};
-    case ConvRole::kImage: return {plan.feature, plan.filter, plan.image};
-    case ConvRole::kFilter: break;
-  }
-  return {plan.image, plan.feature, plan.filter};
-}
-
-/// Bytes of copies. 0 for those that are not made.
-struct CopyBytes {
-  std::size_t first, second, out, linear, bias;
-};
-
-CopyBytes copy_bytes(const RearrangedPlan& plan, const ConvProblem& problem) {
-  const std::int64_t size = element_size(problem.dtype);
-  const auto bytes = [size](std::int64_t elements) { return static_cast<std::size_t>(elements * size); };
-  const Moves moves = moves_of(plan, problem.role);
-  const bool repeats = problem.role == ConvRole::kImage && problem.bias != nullptr && plan.bias_repetitions > 1;
-  return {bytes(moves.first.numel()), bytes(moves.second.numel()), bytes(moves.out.numel()),
-          problem.linear == nullptr ? 0 : bytes(moves.out.numel()), repeats ? bytes(plan.geometry.image_channels) : 0};
-}
-
-/// Asked first of all kernels, in every call: what has no other order is not looked up.
-bool takes(const ConvProblem& problem) {
-  const ConvGeometry& g = problem.geometry;
-  if (problem.dtype == kFloat64 || (g.stride == Extent2{1, 1} && g.feature_plane() != 1)) return false;
-  return find_plan(problem) != nullptr;
-}
 
 /// Whether channels before samples are worth the copies: in large products.
 bool rows_pay(const ConvProblem& problem) {
@@ -93,8 +42,113 @@ bool strides_pay(const ConvProblem& problem) {
   return g.taps() >= 256 && channels % 16 != 0;
 }
 
-bool pays(const ConvProblem& problem) {
-  return problem.geometry.stride == Extent2{1, 1} ? rows_pay(problem) : strides_pay(problem);
+/// The problem that is left. Its operands are still the caller's.
+ConvProblem inner_problem(const RearrangedPlan& plan, const ConvProblem& problem) {
+  ConvProblem inner = problem;
+  inner.geometry = simplified(plan.geometry, problem.role == ConvRole::kImage && problem.bias != nullptr);
+  return inner;
+}
+
+bool boxes_take(const ConvProblem& problem, RearrangedPlan& plan) {
+  plan.for_boxes = boxes_conv_weight.takes(inner_problem(plan, problem));
+  return plan.for_boxes;
+}
+
+/// The order of conv_weight's operands that models call quicker than any kernel's for the problem as it is.
+bool plan_quicker_order(const ConvProblem& problem, RearrangedPlan& plan) {
+  constexpr std::int64_t kFewestProducts = std::int64_t{1} << 27;  // fewer take no longer than copies
+  constexpr std::int64_t kFewestChannels = 8;                      // of a group: for fewer no model of tiles holds
+  const ConvGeometry& g = problem.geometry;
+  if (g.batch * g.feature_plane() * g.filter_numel() < kFewestProducts || channelwise_conv_weight.takes(problem))
+    return false;
+  if (g.groups > 1 && std::min(g.image_channels_per_group(), g.feature_channels_per_group()) < kFewestChannels)
+    return false;
+  const Arithmetic arithmetic = arithmetic_of(problem);
+  return plan_conv_weight_order(g, unit_elements(arithmetic), arithmetic == Arithmetic::kFloat32, plan) &&
+         boxes_take(problem, plan);
+}
+
+const RearrangedPlan* find_plan(const ConvProblem& problem) {
+  return keep_plan<RearrangedPlan>(problem, [&](RearrangedPlan& plan) {
+    const ConvGeometry& g = problem.geometry;
+    const std::int64_t size = element_size(problem.dtype);
+    const bool strides = strides_pay(problem), rows = g.feature_plane() == 1 && rows_pay(problem);
+    const bool may_have_boxes = problem.role == ConvRole::kFilter && !strides && runs_wgmma(problem.device);
+    if (may_have_boxes && plan_quicker_order(problem, plan)) {
+      plan.pays = true;
+    } else if (may_have_boxes && !rows && plan_batch_as_columns(g, size, plan) && boxes_take(problem, plan)) {
+      plan.pays = false;
+    } else if (plan_strides_as_channels(g, problem.role == ConvRole::kImage, size, plan)) {
+      plan.pays = strides;
+    } else if (plan_batch_as_rows(g, size, plan)) {
+      plan.pays = rows;
+    } else {
+      return false;
+    }
+    for (const std::int64_t copied : {plan.image.numel(), plan.feature.numel(), plan.filter.numel(),
+                                      plan.image_samples.numel(), plan.feature_samples.numel()}) {
+      if (copied * size > kMostBytes) return false;
+    }
+    return true;
+  });
+}
+
+/// How each of a role's tensors is moved.
+struct Moves {
+  const Unshuffle &first, &second, &out;
+};
+
+Moves moves_of(const RearrangedPlan& plan, ConvRole role) {
+  static const Unshuffle none;
+  switch (role) {
+    case ConvRole::kFeature: return {plan.image, plan.filter, plan.feature};
+    case ConvRole::kImage: return {plan.feature, plan.filter, plan.image};
+    case ConvRole::kFilter: break;
+  }
+  return {plan.image, plan.feature, plan.for_boxes ? none : plan.filter};
+}
+
+/// Bytes of copies. 0 for those that are not made.
+struct CopyBytes {
+  std::size_t first, second, out, linear, bias;
+  std::size_t sum() const { return first + second + out + linear + bias; }
+};
+
+CopyBytes copy_bytes(const RearrangedPlan& plan, const ConvProblem& problem) {
+  const std::int64_t size = element_size(problem.dtype);
+  const auto bytes = [size](std::int64_t elements) { return static_cast<std::size_t>(elements * size); };
+  const Moves moves = moves_of(plan, problem.role);
+  const bool repeats = problem.role == ConvRole::kImage && problem.bias != nullptr && plan.bias_repetitions > 1;
+  const std::size_t out = bytes(moves.out.numel());
+  CopyBytes sizes{bytes(moves.first.numel()), bytes(moves.second.numel()), out, problem.linear == nullptr ? 0 : out,
+                  repeats ? bytes(plan.geometry.image_channels) : 0};
+  if (plan.image_samples.samples != 0) {
+    sizes.first = bytes(plan.image_samples.numel());
+    sizes.second = bytes(plan.feature_samples.numel());
+  }
+  return sizes;
+}
+
+/// Asked first of all kernels, in every call: what has no other order is not looked up.
+bool takes(const ConvProblem& problem) {
+  const ConvGeometry& g = problem.geometry;
+  if (problem.dtype == kFloat64) return false;
+  if (g.stride == Extent2{1, 1} && g.feature_plane() != 1 && problem.role != ConvRole::kFilter) return false;
+  return find_plan(problem) != nullptr;
+}
+
+bool pays(const ConvProblem& problem) { return find_plan(problem)->pays; }
+
+/// `from` moved into `to`, which it then is.
+void bring(const Unshuffle& how, std::int64_t element_size, const Workspace& to, int device, const void*& from) {
+  if (how.planes == 0) return;
+  unshuffle(how, element_size, from, to.data(), device);
+  from = to.data();
+}
+void bring(const SamplesLast& how, std::int64_t element_size, const Workspace& to, int device, const void*& from) {
+  if (how.samples == 0) return;
+  put_samples_last(how, element_size, from, to.data(), device);
+  from = to.data();
 }
 
 void run(const ConvProblem& problem) {
@@ -106,13 +160,12 @@ void run(const ConvProblem& problem) {
   const Workspace first(bytes.first, device), second(bytes.second, device), out(bytes.out, device),
       linear(bytes.linear, device), bias(bytes.bias, device);
   ConvProblem inner = inner_problem(plan, problem);
-  if (bytes.first != 0) {
-    unshuffle(moves.first, size, problem.first, first.data(), device);
-    inner.first = first.data();
-  }
-  if (bytes.second != 0) {
-    unshuffle(moves.second, size, problem.second, second.data(), device);
-    inner.second = second.data();
+  bring(moves.first, size, first, device, inner.first);
+  bring(moves.second, size, second, device, inner.second);
+  if (plan.for_boxes) {
+    bring(plan.image_samples, size, first, device, inner.first);
+    bring(plan.feature_samples, size, second, device, inner.second);
+    return run_boxes_conv_weight(inner, weight_order(plan.filter));
   }
   if (bytes.bias != 0) {
     repeat(problem.geometry.image_channels, plan.bias_repetitions, size, problem.bias, bias.data(), device);
@@ -132,9 +185,8 @@ std::size_t workspace_bytes(const ConvProblem& problem) {
   const RearrangedPlan& plan = *find_plan(problem);
   const CopyBytes bytes = copy_bytes(plan, problem);
   const ConvProblem inner = inner_problem(plan, problem);
-  const ConvKernel& kernel = best_conv_kernel(inner);
-  return bytes.first + bytes.second + bytes.out + bytes.linear + bytes.bias +
-         (kernel.workspace_bytes == nullptr ? 0 : kernel.workspace_bytes(inner));
+  const ConvKernel& kernel = plan.for_boxes ? boxes_conv_weight : best_conv_kernel(inner);
+  return bytes.sum() + (kernel.workspace_bytes == nullptr ? 0 : kernel.workspace_bytes(inner));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 namespace adjoint::cuda::rearranged {
 
-inline constexpr int kThreads = 256;
+inline constexpr int kThreads = kUnshuffleThreads;
 
 /// Where a tile's element is, so that elements a power of two apart are in different banks.
 constexpr __device__ int skewed(int place) { return place + place / 32; }

@@ -95,25 +95,12 @@ bool takes_boxes(const ConvProblem& problem) {
   return plan != nullptr && use_of_tile(*plan) >= kLeastUse;
 }
 
-/// A line of features is part of one row or of one plane: where that is shorter, positions are padded to it.
 bool boxes_pay(const ConvProblem& problem) {
-  constexpr double kMostPadding = 1.25;  // measured: the kernel is from 1.05 to 1.9 times as fast for each position
-  const auto positions = [](const WeightPlan& plan) {
-    return static_cast<double>(plan.stages) * (1 << plan.log2_positions());
-  };
   const WeightPlan* other = find_wgmma_plan(problem);
-  return other == nullptr || positions(*find_boxes_plan(problem)) <= kMostPadding * positions(*other);
+  return other == nullptr || boxes_pay(*find_boxes_plan(problem), *other);
 }
 
-void run_boxes(const ConvProblem& problem) {
-  const WeightPlan& plan = *find_boxes_plan(problem);
-  switch (arithmetic_of(problem)) {
-    case Arithmetic::kTF32: return run_boxes_weight<Arithmetic::kTF32>(plan, problem);
-    case Arithmetic::kFloat32: return run_boxes_weight<Arithmetic::kFloat32>(plan, problem);
-    case Arithmetic::kBFloat16: return run_boxes_weight<Arithmetic::kBFloat16>(plan, problem);
-    case Arithmetic::kFloat16: return run_boxes_weight<Arithmetic::kFloat16>(plan, problem);
-  }
-}
+void run_boxes(const ConvProblem& problem) { run_boxes_conv_weight(problem, {}); }
 
 std::size_t workspace_bytes(const ConvProblem& problem) {
   return static_cast<std::size_t>(weight_workspace_bytes(*find_plan(problem)));
@@ -128,6 +115,16 @@ std::size_t boxes_workspace_bytes(const ConvProblem& problem) {
 }
 
 }  // namespace
+
+void run_boxes_conv_weight(const ConvProblem& problem, const WeightOrder& order) {
+  const WeightPlan& plan = *find_boxes_plan(problem);
+  switch (arithmetic_of(problem)) {
+    case Arithmetic::kTF32: return run_boxes_weight<Arithmetic::kTF32>(plan, problem, order);
+    case Arithmetic::kFloat32: return run_boxes_weight<Arithmetic::kFloat32>(plan, problem, order);
+    case Arithmetic::kBFloat16: return run_boxes_weight<Arithmetic::kBFloat16>(plan, problem, order);
+    case Arithmetic::kFloat16: return run_boxes_weight<Arithmetic::kFloat16>(plan, problem, order);
+  }
+}
 
 ForceBoxesTile::ForceBoxesTile(WeightTile tile) : before_(forced_tile) { forced_tile = tile; }
 ForceBoxesTile::~ForceBoxesTile() { forced_tile = before_; }

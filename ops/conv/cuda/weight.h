@@ -14,6 +14,9 @@ extern ADJOINT_API const ConvKernel boxes_conv_weight;  // sm_90, stages by the 
 extern const ConvKernel wgmma_conv_weight;              // sm_90
 extern const ConvKernel tensor_core_conv_weight;        // mma.sync: sm_80 and later
 
+/// Runs boxes_conv_weight for a filter that has its taps in that order.
+void run_boxes_conv_weight(const ConvProblem& problem, const WeightOrder& order);
+
 /// While it lives, this thread's boxes_conv_weight runs in that tile, which a planner would choose for large problems
 /// alone, and does not take what does not fit it. For tests.
 class ADJOINT_API ForceBoxesTile {
@@ -31,7 +34,7 @@ class ADJOINT_API ForceBoxesTile {
 template <Arithmetic kArithmetic>
 void run_weight(const WeightPlan& plan, const ConvProblem& problem);
 template <Arithmetic kArithmetic>
-void run_boxes_weight(const WeightPlan& plan, const ConvProblem& problem);
+void run_boxes_weight(const WeightPlan& plan, const ConvProblem& problem, const WeightOrder& order);
 template <Arithmetic kArithmetic>
 void run_wgmma_weight(const WeightPlan& plan, const ConvProblem& problem);
 

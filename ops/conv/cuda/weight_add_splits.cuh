@@ -26,7 +26,7 @@ struct AddGrid {
 };
 
 inline AddGrid add_grid(const WeightPlan& p) {
-  constexpr std::int64_t kBlocksWanted = 1024, kMostColumns = 8, kMostLanes = 8;
+  constexpr std::int64_t kBlocksWanted = 1024, kMostColumns = 16, kMostLanes = 8;
   constexpr std::size_t kMostBytes = 48 << 10;  // of a block that asks for no more than it gets anyway
   AddGrid grid{.columns = 1, .lanes = 1};
   const auto bytes = [&p](int lanes, int columns) {
@@ -47,7 +47,8 @@ inline AddGrid add_grid(const WeightPlan& p) {
 
 template <class T>
 __global__ void __launch_bounds__(kAddThreads)
-    add_splits_kernel(const __grid_constant__ WeightPlan p, const AddGrid grid, const float* partial, T* filter) {
+    add_splits_kernel(const __grid_constant__ WeightPlan p, const __grid_constant__ WeightOrder order,
+                      const AddGrid grid, const float* partial, T* filter) {
   auto* const sums = reinterpret_cast<double*>(ptx::dynamic_smem());  // (lanes, columns, rows)
   const int per_tile = p.tile_columns / grid.columns, index = static_cast<int>(blockIdx.x) / per_tile;
   const int first_column = (static_cast<int>(blockIdx.x) - index * per_tile) * grid.columns;
@@ -73,15 +74,15 @@ __global__ void __launch_bounds__(kAddThreads)
   __syncthreads();
   const WeightTapBlock& taps = p.tap_block[work.tap_block];
   const int features = min(grid.columns, p.feature_channels - work.first_column - first_column);
-  const std::int64_t feature_step = std::int64_t{p.image_channels} * p.kernel_h * p.kernel_w;
-  T* const to = filter +
-                (std::int64_t{work.group} * p.feature_channels + work.first_column + first_column) * feature_step +
-                std::int64_t{work.first_channel} * p.kernel_h * p.kernel_w + taps.first_tap;
+  const std::int64_t feature_step = std::int64_t{p.image_channels / order.residues()} * order.taps(p);
+  T* const to =
+      filter + (std::int64_t{work.group} * p.feature_channels + work.first_column + first_column) * feature_step;
   const int channels = min(p.block_channels, p.image_channels - work.first_channel);
   for (int i = static_cast<int>(threadIdx.x); i < channels * taps.taps; i += kAddThreads) {
     const int channel = i / taps.taps, tap = i - channel * taps.taps;
     const int row = weight_row_index(p, channel, tap);
-    const std::int64_t place = std::int64_t{channel} * p.kernel_h * p.kernel_w + tap;
+    const std::int64_t place = order.place(p, work.first_channel + channel, taps.first_tap + tap);
+    if (place < 0) continue;
     for (int column = 0; column < features; ++column) {
       double sum = 0;
       for (int lane = 0; lane < grid.lanes; ++lane) sum += sums[sum_place(lane * count + column * p.tile_rows + row)];

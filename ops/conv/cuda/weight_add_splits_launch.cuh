@@ -7,10 +7,10 @@
 namespace adjoint::cuda::weight {
 
 template <class T>
-void add_splits(const WeightPlan& plan, const float* partial, T* filter, int device) {
+void add_splits(const WeightPlan& plan, const float* partial, T* filter, int device, const WeightOrder& order = {}) {
   const AddGrid grid = add_grid(plan);
   launch(add_splits_kernel<T>, {dim3(static_cast<unsigned>(grid.blocks)), dim3(kAddThreads), grid.smem_bytes}, device,
-         plan, grid, partial, filter);
+         plan, order, grid, partial, filter);
 }
 
 }  // namespace adjoint::cuda::weight

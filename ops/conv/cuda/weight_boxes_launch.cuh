@@ -11,7 +11,7 @@
 namespace adjoint::cuda {
 
 template <Arithmetic kArithmetic>
-void run_boxes_weight(const WeightPlan& plan, const ConvProblem& problem) {
+void run_boxes_weight(const WeightPlan& plan, const ConvProblem& problem, const WeightOrder& order) {
   using T = weight::Element<kArithmetic>;
   constexpr bool kSplit = ArithmeticTraits<kArithmetic>::kSplit;
   const Workspace partial(static_cast<std::size_t>(weight_workspace_bytes(plan)), problem.device);
@@ -36,7 +36,8 @@ void run_boxes_weight(const WeightPlan& plan, const ConvProblem& problem) {
   launch(kernel,
          {dim3(static_cast<unsigned>(plan.blocks_per_split() * plan.splits)), dim3(weight::kBoxesThreads), smem_bytes},
          problem.device, plan, operands);
-  weight::add_splits(plan, static_cast<const float*>(partial.data()), static_cast<T*>(problem.out), problem.device);
+  weight::add_splits(plan, static_cast<const float*>(partial.data()), static_cast<T*>(problem.out), problem.device,
+                     order);
 }
 
 }  // namespace adjoint::cuda

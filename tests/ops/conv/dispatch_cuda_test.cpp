@@ -3,6 +3,7 @@
 #include <adjoint/core/tensor.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/support/conv_cases.h>
+#include <adjoint/tests/support/conv_cuda.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>
 
@@ -63,12 +64,12 @@ TEST(ConvDispatch, UnknownNamesAreRefused) {
 }
 
 /// The kernels of conv, conv_transpose and conv_weight.
-std::vector<std::string> best_kernels(const ConvCase& c) {
+std::vector<std::string> best_kernels(const ConvCase& c, DType dtype = kFloat32) {
   std::vector<std::string> names;
   for (const cuda::ConvRole role : kRoles) {
     cuda::ConvProblem p = problem(role);
     p.geometry = simplified(geometry(c), false);
-    p.dtype = kFloat32;
+    p.dtype = dtype;
     names.emplace_back(cuda::best_conv_kernel(p).name);
   }
   return names;
@@ -86,6 +87,49 @@ TEST(ConvDispatchCuda, LargeStridesBecomeChannels) {
   const ConvCase frames{
       .batch = 4, .in_channels = 514, .out_channels = 1, .input = {1, 400}, .kernel = {1, 1024}, .stride = {1, 256}};
   EXPECT_EQ(best_kernels(frames), all);
+}
+
+// Rows of features that the copy engine does not take, or that are shorter than a line of it: samples become columns,
+// rows are padded, strides become channels.
+TEST(ConvDispatchCuda, ShortRowsGetAnotherOrder) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  if (compute_capability() != 90) GTEST_SKIP() << "kernels for sm_90a do not run here";
+  const ConvCase cases[] = {
+      {.batch = 128,
+       .in_channels = 256,
+       .out_channels = 128,
+       .input = {4, 4},
+       .kernel = {4, 4},
+       .stride = {2, 2},
+       .padding = {1, 1}},
+      {.rank = 1,
+       .batch = 64,
+       .in_channels = 512,
+       .out_channels = 256,
+       .input = {1, 16},
+       .kernel = {1, 25},
+       .stride = {1, 4},
+       .padding = {0, 11}},
+      {.batch = 4, .in_channels = 512, .out_channels = 256, .input = {28, 28}, .kernel = {2, 2}, .stride = {2, 2}},
+      {.rank = 1,
+       .batch = 16,
+       .in_channels = 128,
+       .out_channels = 64,
+       .input = {1, 3000},
+       .kernel = {1, 10},
+       .stride = {1, 5}}};
+  for (const ConvCase& c : cases) {
+    SCOPED_TRACE(c);
+    EXPECT_EQ(best_kernels(c, kBFloat16).back(), "rearranged_conv_weight");
+    const ConvGeometry g = geometry(c);
+    for (const ConvMode& mode : kConvModes) {
+      SCOPED_TRACE(mode.name);
+      const ConvOperands operands = integer_operands(cuda::ConvRole::kFilter, g, mode.dtype, 3, 3, 1);
+      const cuda::ConvProblem p = conv_problem(cuda::ConvRole::kFilter, g, mode, operands);
+      const Tensor expected = run_guarded(*cuda::conv_kernels(cuda::ConvRole::kFilter).back(), p, 0);
+      expect_same_guarded("best", run_guarded(cuda::best_conv_kernel(p), p, 0), expected);
+    }
+  }
 }
 
 // 2^31 image elements: y = (1, 1, ...) through w = (1, 2) at stride 2.

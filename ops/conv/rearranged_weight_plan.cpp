@@ -1,0 +1,98 @@
+// Which order of its operands serves conv_weight best: models of its kernels, and of the copies.
+#include <adjoint/ops/conv/rearranged_plan.h>
+#include <adjoint/ops/conv/weight_boxes_plan.h>
+#include <adjoint/ops/conv/weight_plan_parts.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace adjoint::cuda {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// Of the operands' elements.
+struct Form {
+  int unit_elements;
+  bool split;
+  std::int64_t element_size() const { return 4 / unit_elements; }
+};
+
+/// Of a copy, measured on an H200 (bench/lab/LOG.md): both sides of it, from and to memory, and what a launch takes.
+constexpr double kBytesPerClock = 1100, kCopyStart = 6000;
+
+double moved_clocks(std::int64_t elements, std::int64_t element_size) {
+  return static_cast<double>(2 * elements * element_size) / kBytesPerClock;
+}
+
+double copy_clocks(const Unshuffle& copy, std::int64_t element_size) {
+  constexpr double kClocksPerTile = 2.3;  // however small
+  if (copy.planes == 0) return 0;
+  return std::max(moved_clocks(copy.numel(), element_size), kClocksPerTile * static_cast<double>(copy.tiles())) +
+         kCopyStart;
+}
+
+double copy_clocks(const SamplesLast& copy, std::int64_t element_size) {
+  if (copy.samples == 0) return 0;
+  const double idle = 2 * copy.padded_samples < kSamplesTile ? 2 : 1;  // lanes of a tile of few samples
+  return idle * moved_clocks(copy.numel(), element_size) + kCopyStart;
+}
+
+double boxes_clocks(const ConvGeometry& geometry, Form form, WeightPlan& plan) {
+  if (!plan_boxed_weight(simplified(geometry, false), form.unit_elements, form.split, plan)) return kNever;
+  return weight_parts::wgmma_weight_clocks(plan, form.split);
+}
+
+/// How many times as long as modelled the kernel takes whose threads copy (bench/lab/LOG.md): halves with a stride, the
+/// more so where they are sorted one by one.
+double copied_slowness(const ConvGeometry& g, Form form) {
+  if (form.unit_elements == 1 || g.stride[1] == 1) return 1;
+  if (g.stride[1] % 2 != 0) return 4;
+  return g.feature[1] % 8 == 0 ? 2 : 3;
+}
+
+double clocks(const RearrangedPlan& plan, Form form, WeightPlan& weight) {
+  const std::int64_t size = form.element_size();
+  return boxes_clocks(plan.geometry, form, weight) + copy_clocks(plan.image, size) + copy_clocks(plan.feature, size) +
+         copy_clocks(plan.image_samples, size) + copy_clocks(plan.feature_samples, size);
+}
+
+}  // namespace
+
+WeightOrder weight_order(const Unshuffle& filter) {
+  if (filter.planes == 0) return {};
+  const auto narrow = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
+  return {narrow(filter.residues[0]), narrow(filter.residues[1]), narrow(filter.stride[0]),
+          narrow(filter.stride[1]),   narrow(filter.extents[0]),  narrow(filter.extents[1])};
+}
+
+bool plan_conv_weight_order(const ConvGeometry& g, int unit_elements, bool split, RearrangedPlan& plan) {
+  const Form form{unit_elements, split};
+  const std::int64_t size = form.element_size();
+  WeightPlan weight, copied;
+  double best = boxes_clocks(g, form, weight);
+  const bool has_boxes = best != kNever;
+  if (plan_wgmma_weight(g, unit_elements, split, copied) && !(has_boxes && boxes_pay(weight, copied))) {
+    best = copied_slowness(g, form) * weight_parts::wgmma_weight_clocks(copied, split) / 1.25;
+  } else {
+    best /= 1.5;  // models are off by so much: what no copy precedes is as they say, what one does takes longer
+  }
+  bool found = false;
+  const auto consider = [&](const RearrangedPlan& candidate) {
+    const double time = clocks(candidate, form, weight);
+    if (time >= best) return;
+    best = time;
+    plan = candidate;
+    found = true;
+  };
+  RearrangedPlan candidate{.geometry = g};
+  if (pad_rows(g, size, candidate)) consider(candidate);
+  if (plan_strides_as_channels(g, false, size, candidate)) {
+    pad_rows(g, size, candidate);
+    consider(candidate);
+  }
+  if (plan_batch_as_columns(g, size, candidate)) consider(candidate);
+  return found;
+}
+
+}  // namespace adjoint::cuda
