@@ -36,7 +36,8 @@ __global__ void __launch_bounds__(kSamplesThreads)
   const std::int64_t plane = s.extents[0] * s.extents[1];
   const int source[2] = {sources[lane], sources[lane + 32]};
 #pragma unroll
-  for (int n = warp; n < kSide; n += kWarps) {
+  for (int i = 0; i < kSide / kWarps; ++i) {
+    const int n = warp + i * kWarps;
     const T* const sample = from + ((first_sample + n) * s.channels + channel) * plane;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -47,11 +48,12 @@ __global__ void __launch_bounds__(kSamplesThreads)
   __syncthreads();
   const std::int64_t out = (std::int64_t{channel} * positions + first) * s.padded_samples + first_sample;
 #pragma unroll
-  for (int position = warp; position < kSide; position += kWarps) {
-    if (first + position >= positions) break;
+  for (int i = 0; i < kSide / kWarps; ++i) {
+    const int position = warp + i * kWarps;
 #pragma unroll
-    for (int n = lane * kPerWord; n < kSide; n += 32 * kPerWord) {
-      if (first_sample + n >= s.padded_samples) break;
+    for (int j = 0; j < kSide / (32 * kPerWord); ++j) {
+      const int n = (lane + 32 * j) * kPerWord;
+      if (first + position >= positions || first_sample + n >= s.padded_samples) continue;
       *reinterpret_cast<std::uint32_t*>(to + out + position * s.padded_samples + n) =
           *reinterpret_cast<const std::uint32_t*>(tile + position * kPitch + n);
     }
