@@ -49,6 +49,7 @@ ConvProblem inner_problem(const RearrangedPlan& plan, const ConvProblem& problem
   return inner;
 }
 
+/// Rows are of several columns in each such order, so that simplified() leaves taps as weight_order() has them.
 bool boxes_take(const ConvProblem& problem, RearrangedPlan& plan) {
   plan.for_boxes = boxes_conv_weight.takes(inner_problem(plan, problem));
   return plan.for_boxes;
