@@ -62,16 +62,22 @@ def cudnn_version(number):
 
 
 def beside_best(record):
-    """A sentence on PyTorch's other ways: channels_last, flipped filters, torch.compile."""
-    means = record["summary"].items()
-    ratios = (
-        f"{TITLES[precision]} {times(parts[PARTS[0]]['speedup_over_best'])} and {times(parts[PARTS[1]]['speedup_over_best'])}"
-        for precision, parts in means
-    )
-    return (
-        "Beside the quickest of PyTorch's ways for each layer (contiguous or channels_last tensors, conv with a flipped "
-        f"filter, torch.compile), forward and with the gradients: {', '.join(ratios)}."
-    )
+    """Sentences on PyTorch's other ways: channels_last, flipped filters, torch.compile; and where they were not run."""
+    ratios, plain = [], []
+    for precision, parts in record["summary"].items():
+        forward, both = (parts[part]["speedup_over_best"] for part in PARTS)
+        if forward is None:
+            plain.append(TITLES[precision])
+        else:
+            ratios.append(f"{TITLES[precision]} {times(forward)} and {times(both)}")
+    sentences = []
+    if ratios:
+        sentences.append(
+            "Beside the quickest of PyTorch's ways for each layer (contiguous or channels_last tensors, conv with a flipped "
+            f"filter, torch.compile), forward and with the gradients: {', '.join(ratios)}.")
+    if plain:
+        sentences.append(f"In {' and '.join(plain)} the run's time allowed PyTorch's plain call alone.")
+    return " ".join(sentences)
 
 
 def text(record):
