@@ -212,8 +212,12 @@ __device__ __forceinline__ bool mbarrier_test(std::uint32_t barrier, std::uint32
 }
 
 /// Waits until the kernels before this one have ended and what they wrote is there: a kernel that launch_early()
-/// launched reads and writes no global memory before.
-__device__ __forceinline__ void wait_for_earlier_kernels() { asm volatile("griddepcontrol.wait;\n" ::: "memory"); }
+/// launched reads and writes no global memory before. Kernels of GPUs before Hopper are not launched early.
+__device__ __forceinline__ void wait_for_earlier_kernels() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;\n" ::: "memory");
+#endif
+}
 
 // --- bulk copies, fences, registers
 // -------------------------------------------------------------------------------------

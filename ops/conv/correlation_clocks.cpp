@@ -40,6 +40,7 @@ struct Rates {
   double blocked, blocked_products;  // a blocked plan's clocks, and its products', over this model's
   double small_blocked = 1;          // likewise beyond that, of tiles of 128 columns and positions
   double copied_bytes, copy_launch;  // a clock, of all multiprocessors, for a blocked plan's copy; and its kernel
+  double whole = 1;                  // all of it, over what is said
 };
 
 constexpr Rates kTF32Rates{.copy_4 = 15.5,
@@ -114,19 +115,30 @@ constexpr Rates kHalfRates{.copy_4 = 28.3,
                            .copied_bytes = 2080,
                            .copy_launch = 0};
 
+/// Of halves in pairs of columns: they come as TF32 does, and leave as halves. The last two are from times of 60
+/// layers.
+constexpr Rates kPairRates = [] {
+  Rates rates = kTF32Rates;
+  rates.stored_bytes = kHalfRates.stored_bytes;
+  rates.sector = kHalfRates.sector;
+  rates.odd_stride = kHalfRates.odd_stride;
+  rates.sharing = 1.9;
+  rates.whole = 1.1;
+  return rates;
+}();
+
 /// Of two blocks on a multiprocessor whose stages are made of many boxes, over what else the model says.
 constexpr double kManyBoxes = 1.3;
 constexpr int kFewBoxes = 3;
 
 const Rates& rates_of(const CorrelationPlan& plan, bool split) {
+  if (plan.unit_columns == 2) return kPairRates;
   return plan.unit_channels == 2 ? kHalfRates : split ? kSplitRates : kTF32Rates;
 }
 
-std::int32_t element_bytes(const CorrelationPlan& plan) { return 4 / plan.unit_channels; }
-
 /// Bytes of a thread's copy, where the input begins at a multiple of 16.
 std::int32_t copy_bytes(const CorrelationPlan& plan) {
-  return correlation_load_bytes(plan, nullptr, element_bytes(plan));
+  return correlation_load_bytes(plan, nullptr, plan.element_bytes());
 }
 
 double copy_clocks(const CorrelationPlan& plan, const Rates& rates) {
@@ -168,7 +180,7 @@ double input_clocks(const CorrelationPlan& plan, const CorrelationClass& c, cons
 
 /// What a tile's stores take, more where its rows are short or begin within sectors.
 double store_clocks(const CorrelationPlan& plan, const Rates& rates) {
-  const double size = element_bytes(plan), run = size * (plan.out_stride_w << plan.log2_tile_w);
+  const double size = plan.element_bytes(), run = size * (plan.out_stride_w << plan.log2_tile_w);
   const double before = std::fmod(plan.out_w * size, kSectorBytes) == 0 ? 0 : kSectorBytes;
   const double sectors = std::max(run >= kSectorBytes ? (run + before) / run : kSectorBytes / run, 1.0);
   const double bytes = 64.0 * plan.m_tiles * plan.consumers * plan.tile_columns * size;
@@ -213,7 +225,9 @@ int planned_multiprocessors() { return multiprocessors; }
 double correlation_clocks(const CorrelationPlan& plan, bool split) {
   const Rates& rates = rates_of(plan, split);
   double tile = 0;
-  for (int i = 0; i < plan.classes; ++i) tile += tile_clocks(plan, plan.class_list[i], split, rates) / plan.classes;
+  for (int i = 0; i < plan.classes; ++i) {
+    tile += rates.whole * tile_clocks(plan, plan.class_list[i], split, rates) / plan.classes;
+  }
   const auto tiles = static_cast<double>(plan.tiles());
   const double waves = tiles / (multiprocessors * plan.blocks_per_sm);
   double clocks = tile * plan.blocks_per_sm * std::max(1.0, waves + rates.part_wave * (std::ceil(waves) - waves));

@@ -273,6 +273,10 @@ bool exceeds_box(const CorrelationPlan& plan) {
   const std::int32_t positions = 1 << plan.log2_box;
   if (plan.blocked) return positions > kBoxPositions;
   if (!plan.boxed) return false;
+  // Of one image, for several images' rows often have no padding that pad_box() takes.
+  if (plan.unit_columns == 2 &&
+      (plan.log2_stage_n() > 0 || plan.stage_stride_w << plan.log2_stage_w() > kPairedColumns))
+    return true;
   if (!plan.gathers) return positions * plan.stage_stride_w > kBoxedPositions;
   return plan.stage_stride_w << plan.log2_stage_w() > kBoxedColumns;
 }
@@ -283,7 +287,9 @@ bool pad_box(CorrelationPlan& plan) {
   for (plan.rows = rows; plan.rows <= rows + 1; ++plan.rows) {
     for (plan.cols = cols; plan.cols < cols + 16; plan.cols += 4) {
       const std::int64_t units = (std::int64_t{plan.rows} * plan.cols) << plan.log2_stage_n();
-      if (units % 16 == 8) return plan.rows * plan.in_stride_h <= kMostOfTensorBox && plan.cols <= kMostOfTensorBox;
+      if (units % 16 == 8) {
+        return plan.rows * plan.in_stride_h <= kMostOfTensorBox && plan.cols * plan.unit_columns <= kMostOfTensorBox;
+      }
     }
   }
   return false;

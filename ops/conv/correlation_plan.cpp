@@ -81,9 +81,16 @@ bool fit_passes(const ConvGeometry& g, CorrelationPlan& plan, const CorrelationL
   return build_correlation_passes(g, {true, true, 1}, plan) && divide_smem(plan, limits);
 }
 
-void set_geometry(const ConvGeometry& g, bool transposed, int unit_channels, CorrelationPlan& p) {
+void set_geometry(const ConvGeometry& g, bool transposed, int unit_channels, const PairedColumns* pairs,
+                  CorrelationPlan& p) {
   p = {};
   p.transposed = transposed;
+  p.unit_columns = pairs != nullptr ? 2 : 1;
+  p.filter_w = static_cast<std::int32_t>(g.kernel[1]);
+  if (pairs != nullptr) {
+    p.filter_w = pairs->kernel_w;
+    p.pair_taps = pairs->taps;
+  }
   p.groups = static_cast<std::int32_t>(g.groups);
   p.batch = g.batch;
   p.slices = 1;
@@ -160,7 +167,7 @@ void set_dividers(CorrelationPlan& p) {
   p.channel_divider = divider(p.n_channels);
   p.row_divider = divider(p.rows);
   p.col_divider = divider(p.cols);
-  p.tap_divider = divider(p.kernel_h * p.kernel_w);
+  p.tap_divider = divider(p.kernel_h * p.filter_w);
   p.run_divider = divider(correlation_pack_layout(p).run);
 }
 
@@ -175,39 +182,12 @@ bool supported(const ConvGeometry& g) {
   return g.taps() <= kMaxSteps && g.stride[0] <= kMaxClasses;
 }
 
-}  // namespace
-
-std::int64_t correlation_smem_bytes(const CorrelationPlan& plan) {
-  return table_bytes(plan) + staging_bytes(plan) + item_bytes(plan) + plan.x_stages * stage_bytes(plan) +
-         std::int64_t{4} * plan.w_slots * plan.w_block_units;
-}
-
-TensorMapLayout correlation_input_layout(const CorrelationPlan& p, const void* x, bool split) {
-  const std::int64_t plane = std::int64_t{p.in_h} * p.in_w;
-  return {.data = x,
-          .dtype = kFloat32,
-          .extents = {p.in_w, p.in_h, p.batch, p.k_channels, p.groups},
-          .strides = {1, p.in_w, plane * p.k_channels * p.groups, plane, plane * p.k_channels},
-          .box = {p.cols, p.rows, 1 << p.log2_stage_n(), p.stage_units, 1},
-          .row_step = p.in_stride_h,
-          .rounds_to_tf32 = !split};
-}
-
-TensorMapLayout correlation_copy_layout(const CorrelationPlan& p, const void* copy) {
-  const std::int64_t row = std::int64_t{kMapElements} * p.copy_w(), plane = row * p.copy_h();
-  const std::int64_t image = plane * p.copy_blocks();
-  return {.data = copy,
-          .dtype = kFloat64,
-          .extents = {row, p.copy_h(), p.batch, p.copy_blocks(), 1},
-          .strides = {1, row, image, plane, image * p.batch},
-          .box = {kMapElements * p.cols, p.rows, 1 << p.log2_stage_n(), p.box_blocks, 1}};
-}
-
-bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels, bool split,
-                      const CorrelationLimits& limits, CorrelationPlan& plan) {
+/// Of units of so many channels, or of pairs of columns, whose geometry `g` is.
+bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const PairedColumns* pairs, bool split,
+                const CorrelationLimits& limits, CorrelationPlan& plan) {
   if (!supported(g)) return false;
   CorrelationPlan candidate;
-  set_geometry(g, transposed, unit_channels, candidate);
+  set_geometry(g, transposed, unit_channels, pairs, candidate);
   candidate.pairs_halves = limits.pairs_halves || limits.blocked ? 1 : 0;
   if (limits.blocked) {
     candidate.blocked = 1;
@@ -239,6 +219,7 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
         candidate.tiles_n = ceil_div(candidate.batch, std::int64_t{1} << n);
         candidate.boxed = limits.boxed && takes_boxes(candidate) ? 1 : 0;
         for (; candidate.boxed >= 0; --candidate.boxed) {
+          if (pairs != nullptr && !candidate.boxed) break;
           candidate.cluster = 1;
           if (!fit_passes(g, candidate, limits)) continue;
           if (!candidate.weights_resident && candidate.position_tiles() > 1) candidate.cluster = limits.cluster;
@@ -279,6 +260,56 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels,
   set_packing(plan);
   set_dividers(plan);
   return ceil_div(correlation_padded_channels(plan), plan.pack_channels) <= kMaxGridY;
+}
+
+/// What a plan takes with packing its filter, of half precision.
+double packed_clocks(const CorrelationPlan& plan) {
+  constexpr double kPackedBytes = 430;  // a clock
+  return correlation_clocks(plan, false) + 4.0 * static_cast<double>(plan.filter_units()) / kPackedBytes;
+}
+
+}  // namespace
+
+std::int64_t correlation_smem_bytes(const CorrelationPlan& plan) {
+  return table_bytes(plan) + staging_bytes(plan) + item_bytes(plan) + plan.x_stages * stage_bytes(plan) +
+         std::int64_t{4} * plan.w_slots * plan.w_block_units;
+}
+
+TensorMapLayout correlation_input_layout(const CorrelationPlan& p, const void* x, bool split) {
+  const std::int32_t row = p.in_w * p.unit_columns;
+  const std::int64_t plane = std::int64_t{p.in_h} * row;
+  return {.data = x,
+          .dtype = p.unit_columns == 2 ? kBFloat16 : kFloat32,  // float16 is copied alike
+          .extents = {row, p.in_h, p.batch, p.k_channels, p.groups},
+          .strides = {1, row, plane * p.k_channels * p.groups, plane, plane * p.k_channels},
+          .box = {p.cols * p.unit_columns, p.rows, 1 << p.log2_stage_n(), p.stage_units, 1},
+          .row_step = p.in_stride_h,
+          .rounds_to_tf32 = !split && p.unit_columns == 1};
+}
+
+TensorMapLayout correlation_copy_layout(const CorrelationPlan& p, const void* copy) {
+  const std::int64_t row = std::int64_t{kMapElements} * p.copy_w(), plane = row * p.copy_h();
+  const std::int64_t image = plane * p.copy_blocks();
+  return {.data = copy,
+          .dtype = kFloat64,
+          .extents = {row, p.copy_h(), p.batch, p.copy_blocks(), 1},
+          .strides = {1, row, image, plane, image * p.batch},
+          .box = {kMapElements * p.cols, p.rows, 1 << p.log2_stage_n(), p.box_blocks, 1}};
+}
+
+bool plan_paired_columns(const ConvGeometry& g, const CorrelationLimits& limits, CorrelationPlan& plan) {
+  PairedColumns pairs;
+  return pair_columns(g, pairs) && plan_units(pairs.geometry, false, 1, &pairs, false, limits, plan);
+}
+
+bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels, bool split,
+                      const CorrelationLimits& limits, CorrelationPlan& plan) {
+  const bool planned = plan_units(g, transposed, unit_channels, nullptr, split, limits, plan);
+  CorrelationPlan pairs;
+  if (!limits.pairs_columns || transposed || unit_channels != 2 || !plan_paired_columns(g, limits, pairs))
+    return planned;
+  if (!planned || packed_clocks(pairs) < packed_clocks(plan)) plan = pairs;
+  return true;
 }
 
 }  // namespace adjoint::cuda

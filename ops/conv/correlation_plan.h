@@ -23,7 +23,8 @@
 //
 // A boxed plan's stages are made of boxes of the input, which the copy engine may bring as they lie:
 // [box of some positions][unit][image][row][column]; where conv has a stride, rows are not split by it, and
-// neighbouring positions are so many columns apart.
+// neighbouring positions are so many columns apart. Units of such a plan may be pairs of columns of half precision
+// (paired_columns.h); all its extents along a row are then of pairs.
 //
 // A blocked plan reads a copy of the input in channel blocks, [image][plane][block of four units][row][column][unit],
 // which another kernel makes beforehand: 16 bytes a position, as wgmma reads an operand from shared memory. A stage is
@@ -35,6 +36,7 @@
 #include <adjoint/core/divider.h>
 #include <adjoint/core/export.h>
 #include <adjoint/ops/conv/geometry.h>
+#include <adjoint/ops/conv/paired_columns.h>
 #include <adjoint/ops/conv/rows_aligned.h>
 
 #include <cstdint>
@@ -50,6 +52,7 @@ inline constexpr int kMaxClasses = 16;
 inline constexpr int kBoxPositions = 64;     // of a tile, that a blocked plan's stages have a box for
 inline constexpr int kBoxedPositions = 128;  // at most, for a boxed plan's stages, unless steps gather
 inline constexpr int kBoxedColumns = 192;    // at most, of a row's positions, halos aside
+inline constexpr int kPairedColumns = 64;    // likewise, where columns come in pairs
 inline constexpr int kMostBoxedStride = 8;   // of positions along a row of the input
 inline constexpr int kMostBoxedRowStep = 8;  // of rows, that the copy engine takes
 inline constexpr int kMaxCorrelationStages = 8;
@@ -119,6 +122,7 @@ struct CorrelationPlan {
   std::int32_t groups;
   std::int64_t batch;
   std::int32_t unit_channels;           // channels in a unit: 1, or 2 for half precision
+  std::int32_t unit_columns;            // columns: 1, or 2 for half precision where a unit has one channel
   std::int32_t k_channels, n_channels;  // summed and produced, a group
   std::int32_t slices;         // groups of the plan that are one of the filter's, each with a slice of its sums
   std::int32_t chunks;         // of kChunkUnits units
@@ -135,6 +139,8 @@ struct CorrelationPlan {
   std::int32_t in_stride_h, in_stride_w;    // conv: stride; conv_transpose: 1
   std::int32_t out_stride_h, out_stride_w;  // out = q * out_stride + phase
   std::int32_t kernel_h, kernel_w, padding_h, padding_w, dilation_h, dilation_w;
+  std::int32_t filter_w;                  // the filter's taps along a row: kernel_w, unless units are pairs of columns
+  PairTaps pair_taps;                     // where they are
   std::int32_t q_h, q_w;                  // positions
   std::int32_t log2_tile_h, log2_tile_w;  // the tile: images of the batch x rows x columns, innermost last
   std::int32_t log2_tile_n;
@@ -172,6 +178,8 @@ struct CorrelationPlan {
   ADJOINT_HD std::int64_t tiles() const {
     return (position_tiles() + cluster - 1) / cluster * cluster * groups * column_tiles;
   }
+  /// Bytes of an element of the input.
+  ADJOINT_HD std::int32_t element_bytes() const { return 4 / (unit_channels * unit_columns); }
   /// Whether some steps take half of a tile's columns.
   ADJOINT_HD bool halves() const {
     for (std::int32_t i = 0; i < classes; ++i) {
@@ -305,14 +313,23 @@ ADJOINT_HD inline std::int32_t correlation_tap(std::int32_t offset, std::int32_t
   return distance / dilation;
 }
 
-/// The filter's tap (kh * kernel_w + kw) of a tap's place and a column, or -1 for none.
+/// The filter's tap (kh * filter_w + kw) of a tap's place and a column, or -1 for none; of a pair of columns `half`'s.
 ADJOINT_HD inline std::int32_t correlation_filter_tap(const CorrelationPlan& p, const CorrelationTap& tap,
-                                                      const CorrelationColumn& column) {
+                                                      const CorrelationColumn& column, std::int32_t half = 0) {
   if (!column.valid) return -1;
-  if (!p.transposed) return tap.h * p.kernel_w + tap.w;
-  const std::int32_t kh = correlation_tap(tap.h, column.phase_h, p.out_stride_h, p.padding_h, p.dilation_h, p.kernel_h);
-  const std::int32_t kw = correlation_tap(tap.w, column.phase_w, p.out_stride_w, p.padding_w, p.dilation_w, p.kernel_w);
-  return kh < 0 || kw < 0 ? -1 : kh * p.kernel_w + kw;
+  std::int32_t kh = tap.h, kw = tap.w;
+  if (p.transposed) {
+    kh = correlation_tap(tap.h, column.phase_h, p.out_stride_h, p.padding_h, p.dilation_h, p.kernel_h);
+    kw = correlation_tap(tap.w, column.phase_w, p.out_stride_w, p.padding_w, p.dilation_w, p.kernel_w);
+    if (kh < 0 || kw < 0) return -1;
+  }
+  if (p.unit_columns == 2) {
+    kw = kw * p.pair_taps.scale + p.pair_taps.first + half * p.pair_taps.step;
+    if (kw < 0 || kw % p.pair_taps.dilation != 0) return -1;
+    kw /= p.pair_taps.dilation;
+    if (kw >= p.filter_w) return -1;
+  }
+  return kh * p.filter_w + kw;
 }
 
 /// The tile's first column of a step's filter block, and how many it holds.
@@ -369,31 +386,37 @@ struct CorrelationLimits {
   std::int32_t most_columns = 256;
   std::int32_t cluster = 2;  // blocks that may share filter blocks
   std::int32_t most_blocks_per_sm = 2;
-  bool pairs_halves = false;  // whether the plan is to; a blocked one does in any case
-  bool gathers = false;       // whether steps may
-  bool boxed = false;         // whether the plan may be
-  bool every_tile = false;    // whether it may be of those that the mma kernels lack
-  bool blocked = false;       // whether the plan is to be
+  bool pairs_halves = false;   // whether the plan is to; a blocked one does in any case
+  bool gathers = false;        // whether steps may
+  bool boxed = false;          // whether the plan may be
+  bool every_tile = false;     // whether it may be of those that the mma kernels lack
+  bool blocked = false;        // whether the plan is to be
+  bool pairs_columns = false;  // whether units of half precision may be pairs of columns
 };
 /// Of plans for sm_90a's kernels.
-inline constexpr CorrelationLimits kCorrelationLimits{.pairs_halves = true,
-                                                      .gathers = true,
-                                                      .boxed = true,
-                                                      .every_tile = true};
+inline constexpr CorrelationLimits kCorrelationLimits{
+    .pairs_halves = true, .gathers = true, .boxed = true, .every_tile = true, .pairs_columns = true};
 inline constexpr CorrelationLimits kBlockedLimits{.every_tile = true, .blocked = true};
 
 inline constexpr std::int64_t kMostCopyBytes = std::int64_t{512} << 20;
 /// Elements of the copy's tensor map that are one position of a block: the fewer, the longer a box's rows may be.
 inline constexpr int kMapElements = 2;
 
-/// A boxed plan's input, float32, as the copy engine sees it: (columns, rows, images, channels of a group, groups).
+/// A boxed plan's input, float32 or in pairs of halves, as the copy engine sees it: (columns, rows, images, channels of
+/// a group, groups).
 /// Where float32 is not split, it is rounded to tf32 on its way.
 ADJOINT_API TensorMapLayout correlation_input_layout(const CorrelationPlan& plan, const void* x, bool split);
 /// A blocked plan's copy as the copy engine sees it: boxes of kBoxPositions positions, halos and all.
 ADJOINT_API TensorMapLayout correlation_copy_layout(const CorrelationPlan& plan, const void* copy);
 
+/// Bytes of the input.
+inline std::int64_t correlation_input_bytes(const CorrelationPlan& p) {
+  return p.batch * p.groups * p.k_channels * p.in_h * p.in_w * p.unit_columns * p.element_bytes();
+}
+
 /// What one copy may take of a row of x: the plan's shape of a stage and the rows' alignment allow it.
 inline std::int32_t correlation_load_bytes(const CorrelationPlan& plan, const void* x, std::int64_t element_size) {
+  if (plan.unit_columns == 2) return 16;  // the copy engine's
   const std::int64_t row = plan.in_w * element_size;
   for (const std::int32_t bytes : {16, 8, 4}) {
     if (bytes == 8 && plan.in_stride_w != 1) continue;
@@ -409,5 +432,9 @@ ADJOINT_API std::int64_t correlation_smem_bytes(const CorrelationPlan& plan);
 /// copy of more than kMostCopyBytes. `split` asks for float32 in three products.
 ADJOINT_API bool plan_correlation(const ConvGeometry& geometry, bool transposed, int unit_channels, bool split,
                                   const CorrelationLimits& limits, CorrelationPlan& plan);
+/// conv of half precision by pairs of columns alone, whatever else would be quicker; false where pair_columns() is,
+/// too. `limits` are to allow boxes.
+ADJOINT_API bool plan_paired_columns(const ConvGeometry& geometry, const CorrelationLimits& limits,
+                                     CorrelationPlan& plan);
 
 }  // namespace adjoint::cuda

@@ -34,8 +34,14 @@ void set_tiles(std::int64_t element_size, Unshuffle& u) {
   u.tile_residues[0] = 1;
   if (u.tile_blocks[0] == u.blocks[0])
     u.tile_residues[0] = std::min(u.residues[0], kUnshuffleTile / (row * u.tile_blocks[0]));
+  u.tile_planes = 1;
+  if (u.tile_residues == u.residues && u.tile_blocks == u.blocks) {
+    constexpr std::int64_t kTilesWanted = 1024;
+    const std::int64_t plane = row * u.tile_residues[0] * u.tile_blocks[0];
+    u.tile_planes = std::max<std::int64_t>(std::min(kUnshuffleTile / plane, u.planes / kTilesWanted), 1);
+  }
   // Lanes that share a row: all of few rows', and no more than it has elements.
-  const std::int64_t rows = u.tile_residues[0] * u.tile_blocks[0];
+  const std::int64_t plane_rows = u.tile_residues[0] * u.tile_blocks[0], rows = u.tile_planes * plane_rows;
   u.log2_lanes = 8;
   while (u.log2_lanes > 5 && (kUnshuffleThreads >> u.log2_lanes) < rows) --u.log2_lanes;
   while (u.log2_lanes > 0 && (1 << (u.log2_lanes - 1)) >= row) --u.log2_lanes;
@@ -46,6 +52,7 @@ void set_tiles(std::int64_t element_size, Unshuffle& u) {
   }
   u.row = divider(row);
   u.rows = divider(u.tile_residues[0]);
+  u.plane_rows = divider(plane_rows);
   u.vectors_w = divider(u.tile_blocks[1] / u.vector);
   u.blocks_h = divider(u.tile_blocks[0]);
   u.residues_w = divider(u.tile_residues[1]);

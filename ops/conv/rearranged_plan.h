@@ -39,15 +39,16 @@ struct Unshuffle {
   Extent2 residues{1, 1}, blocks{};  // those that are kept
   // A block of threads moves some blocks of rows and of columns; of residues all, or some and one block of columns.
   Extent2 tile_residues{}, tile_blocks{};
+  std::int64_t tile_planes = 1;  // where it moves whole planes
   std::array<Divider, 2> residue_tiles, block_tiles;
-  Divider row, rows;                        // of a tile in the planes: elements of a row, residues of rows
+  Divider row, rows, plane_rows;            // of a tile in the planes: elements of a row, residues of rows, all rows
   Divider vectors_w, blocks_h, residues_w;  // of a tile where it is apart
   std::int32_t vector = 1;                  // elements of a vector: of 16 bytes, or one
   std::int32_t log2_lanes = 5;              // that share a row
 
   std::int64_t numel() const { return planes * residues[0] * residues[1] * blocks[0] * blocks[1]; }
   std::int64_t tiles() const {
-    std::int64_t tiles = planes;
+    std::int64_t tiles = (planes + tile_planes - 1) / tile_planes;
     for (const auto& counts : {residue_tiles, block_tiles}) {
       tiles *= std::int64_t{counts[0].divisor()} * counts[1].divisor();
     }

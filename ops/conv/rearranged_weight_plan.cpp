@@ -26,10 +26,10 @@ double moved_clocks(std::int64_t elements, std::int64_t element_size) {
 }
 
 double copy_clocks(const Unshuffle& copy, std::int64_t element_size) {
-  constexpr double kClocksPerTile = 2.3;  // however small
+  constexpr double kClocksPerTile = 2.3;  // however small, and of each plane where some share it
   if (copy.planes == 0) return 0;
-  return std::max(moved_clocks(copy.numel(), element_size), kClocksPerTile * static_cast<double>(copy.tiles())) +
-         kCopyStart;
+  const auto tiles = static_cast<double>(copy.tiles() * copy.tile_planes);
+  return std::max(moved_clocks(copy.numel(), element_size), kClocksPerTile * tiles) + kCopyStart;
 }
 
 double copy_clocks(const SamplesLast& copy, std::int64_t element_size) {

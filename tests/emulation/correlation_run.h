@@ -70,7 +70,8 @@ template <class M, class Run>
 void expect_exact(const cuda::CorrelationPlan& plan, const CorrelationCall& call, const Run& run) {
   using T = typename M::Element;
   const std::uint64_t seed = call.seed;
-  Operand<T> in(call.x, seed % 9), biases(call.bias, 0);
+  const bool pairs = plan.unit_columns == 2;  // which begin at a multiple of 16 bytes
+  Operand<T> in(call.x, pairs ? 0 : seed % 9), biases(call.bias, 0);
   const std::vector<double> nothing(call.expected.size(), std::numeric_limits<double>::quiet_NaN());
   Operand<T> out(nothing, seed % 5), linear(nothing, seed % 5);
   Operand<T> filter(call.filter, seed % 3);
@@ -83,7 +84,7 @@ void expect_exact(const cuda::CorrelationPlan& plan, const CorrelationCall& call
                                      cuda::row_vector(out.data(), plan.out_w, sizeof(T)),
                                      Activate<float>(call.activation)};
   if (!call.activation.is_none() && seed % 2 == 0) operands.linear = linear.data();
-  if constexpr (M::kDType == kFloat32) {
+  if (M::kDType == kFloat32 || pairs) {
     cuda::set_correlation_ways(plan, M::kSplit, emulation::encode_tensor_map, operands);
   }
   const auto cluster = static_cast<unsigned>(plan.cluster);
@@ -113,6 +114,7 @@ inline std::set<std::string> ways_of_operands(const cuda::CorrelationPlan& plan,
     if (plan.in_stride_w > 2) ways.insert(plan.gathers ? "is gathered with a wide stride" : "comes with a wide stride");
     if (plan.gathers && plan.boxes > 1 && plan.stage_units > 1) ways.insert("channels are gathered from several boxes");
     if (plan.boxes > 1) ways.insert("comes in several boxes");
+    if (plan.pair_taps.first != 0) ways.insert("units begin before the first tap");
   }
   if (operands.stores_boxes) {
     const cuda::CorrelationBoxes boxes = cuda::correlation_boxes(plan);
@@ -277,7 +279,8 @@ class CorrelationFixture : public ::testing::Test {
  protected:
   /// Tiles and ways through the kernel that the geometries have reached.
   std::set<std::string> reached, ways, tiles;
-  bool read_again = false;  // whether results leave by threads, as those that another kernel reads
+  bool read_again = false;     // whether results leave by threads, as those that another kernel reads
+  bool pairs_columns = false;  // whether units of half precision are pairs of columns
   const cuda::PlanForMultiprocessors plans{1};
 
   /// False where the kernels do not take the geometry.
@@ -292,6 +295,52 @@ class CorrelationFixture : public ::testing::Test {
     return taken;
   }
 };
+
+/// Whose conv may take its image in pairs of columns.
+inline std::vector<ConvCase> pair_cases() {
+  std::vector<ConvCase> cases;
+  for (const std::int64_t stride : {2, 4}) {
+    for (const std::int64_t kernel : {2, 3, 4}) {
+      for (const std::int64_t padding : {0, 1}) {
+        // The image's rows are a multiple of eight long.
+        const std::int64_t length = 15 * stride - 2 * padding + kernel, more = (8 - length % 8) % 8;
+        cases.push_back({.batch = 2,
+                         .in_channels = 20,
+                         .out_channels = 6 * kernel,
+                         .input = {3, 16 + more / stride},
+                         .kernel = {2, kernel},
+                         .stride = {1, stride},
+                         .padding = {0, padding},
+                         .output_padding = {0, more % stride}});
+      }
+    }
+  }
+  cases.push_back({.batch = 2,
+                   .in_channels = 40,
+                   .out_channels = 130,
+                   .input = {8, 8},
+                   .kernel = {4, 4},
+                   .stride = {2, 2},
+                   .padding = {1, 1}});
+  cases.push_back({.batch = 1,
+                   .in_channels = 50,
+                   .out_channels = 3,
+                   .input = {1, 264},
+                   .kernel = {1, 4},
+                   .stride = {1, 2},
+                   .padding = {0, 1}});
+  cases.push_back({.batch = 1,
+                   .in_channels = 12,
+                   .out_channels = 40,
+                   .groups = 2,
+                   .input = {2, 130},
+                   .kernel = {1, 3},
+                   .stride = {1, 2},
+                   .padding = {0, 1},
+                   .output_padding = {0, 1},
+                   .dilation = {1, 2}});
+  return cases;
+}
 
 /// Columns and positions, and whether steps take half of the columns.
 inline std::string tile_name(const cuda::CorrelationPlan& plan) {

@@ -20,9 +20,10 @@ class CorrelationEmulation : public CorrelationFixture {
     cuda::CorrelationLimits limits = cuda::kCorrelationLimits;
     if (call.seed % 4 == 0) limits.gathers = false;
     if (call.seed % 4 == 1) limits.boxed = false;
-    if (!cuda::plan_correlation(call.geometry, call.transposed, M::kUnitElements, M::kSplit, limits, plan)) {
-      return false;
-    }
+    const bool planned = pairs_columns ? !call.transposed && cuda::plan_paired_columns(call.geometry, limits, plan)
+                                       : cuda::plan_correlation(call.geometry, call.transposed, M::kUnitElements,
+                                                                M::kSplit, limits, plan);
+    if (!planned) return false;
     const auto run = [&](auto operands, const auto* filter, std::uint32_t* blocks, const auto& launch) {
       if (read_again) operands.stores_boxes = false;
       pack_filter<M::kArithmetic>(plan, filter, blocks, call.seed);
@@ -98,6 +99,22 @@ TYPED_TEST(CorrelationEmulation, BoxesAreExact) {
                                   "leaves from registers, 4 phases",
                                   "leaves from registers, 8 phases"};
   for (const std::string& way : all) EXPECT_TRUE(this->ways.contains(way)) << way;
+}
+
+// Whatever the quicker way would be.
+TYPED_TEST(CorrelationEmulation, PairsOfColumnsAreExact) {
+  if (TypeParam::kDType == kFloat32) GTEST_SKIP() << "pairs are of halves";
+  this->pairs_columns = true;
+  for (const ConvCase& c : pair_cases()) {
+    for (const std::uint64_t seed : {0, 2, 3}) {
+      EXPECT_EQ(this->compute_both(c, seed, activation_cases()[1].activation), 1);
+    }
+    if (::testing::Test::HasFailure()) return;
+  }
+  for (const char* way : {"comes in several boxes", "is gathered from boxes", "units begin before the first tap",
+                          "comes in boxes with a stride"}) {
+    EXPECT_TRUE(this->ways.contains(way)) << way;
+  }
 }
 
 // Rows of any stride, with a bias, an activation and a copy of what is before it.

@@ -154,6 +154,7 @@ class RearrangedEmulation : public ::testing::Test {
                    });
     EXPECT_TRUE(to.surroundings_are_kept());
     reached.insert(how.vector == 1 ? "single elements" : "vectors");
+    if (how.tile_planes > 1) reached.insert("tiles of planes");
     for (const int axis : {0, 1}) {
       const std::string name = axis == 0 ? "rows" : "columns";
       if (how.residue_tiles[axis].divisor() > 1) reached.insert("tiles of residues of " + name);
@@ -215,12 +216,20 @@ TYPED_TEST(RearrangedEmulation, LargeStridesAreTheSameAtStrideOne) {
        .input = {3, 5},
        .kernel = {8, 9},
        .stride = {8, 4},
-       .padding = {2, 3}}};
+       .padding = {2, 3}},
+      {.name = "small_planes",  // the last tile of planes has fewer
+       .batch = 1,
+       .in_channels = 1,
+       .out_channels = 2113,
+       .input = {2, 3},
+       .kernel = {2, 3},
+       .stride = {2, 2},
+       .padding = {1, 0}}};
   std::uint64_t seed = 0;
   for (const ConvCase& c : cases) this->check_strides(c, ++seed);
-  EXPECT_EQ(this->taken, 17);
-  EXPECT_EQ(this->reached, (std::set<std::string>{"single elements", "tiles of columns", "tiles of residues of rows",
-                                                  "tiles of rows", "vectors"}));
+  EXPECT_EQ(this->taken, 19);
+  EXPECT_EQ(this->reached, (std::set<std::string>{"single elements", "tiles of columns", "tiles of planes",
+                                                  "tiles of residues of rows", "tiles of rows", "vectors"}));
 }
 
 TYPED_TEST(RearrangedEmulation, PaddedRowsGiveTheSameFilters) {

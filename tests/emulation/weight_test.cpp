@@ -26,16 +26,17 @@ class WeightEmulation : public ::testing::Test {
   static void add_splits(const cuda::WeightPlan& plan, std::uint64_t seed, const std::vector<float>& partial, T* filter,
                          const cuda::WeightOrder& order = {}) {
     cuda::weight::AddGrid grid = cuda::weight::add_grid(plan);
-    // Few threads, which take long here, for as much as shared memory holds.
-    for (; grid.columns < plan.tile_columns && grid.smem_bytes <= std::size_t{100} << 10; grid.columns *= 2) {
-      grid.blocks /= 2;
-      grid.smem_bytes *= 2;
-    }
+    // Few threads, which take long here.
+    const std::int32_t rounds = plan.tile_columns / grid.columns;
+    grid.blocks = grid.blocks * grid.rounds / rounds;
+    grid.rounds = rounds;
+    const auto kernel =
+        grid.lanes == 1 ? cuda::weight::add_splits_kernel<T, float> : cuda::weight::add_splits_kernel<T, double>;
     emulation::run({.grid = {static_cast<unsigned>(grid.blocks)},
                     .block = {static_cast<unsigned>(cuda::weight::kAddThreads)},
                     .seed = seed,
                     .smem_bytes = grid.smem_bytes},
-                   [&] { cuda::weight::add_splits_kernel<T>(plan, order, grid, partial.data(), filter); });
+                   [&] { kernel(plan, order, grid, partial.data(), filter); });
   }
 
   template <class Kernel>

@@ -1,5 +1,7 @@
 #include <adjoint/ops/conv/cuda/correlation.h>
 
+#include <adjoint/core/cuda/backend.h>
+#include <adjoint/core/cuda/runtime.h>
 #include <adjoint/ops/conv/cuda/hopper.h>
 #include <adjoint/ops/conv/cuda/kept_plans.h>
 
@@ -26,14 +28,17 @@ CorrelationOperands correlation_operands(const CorrelationPlan& plan, const Conv
                                Activate<float>(problem.activation),
                                problem.linear,
                                partial};
-  if (problem.dtype == kFloat32) {
+  if (problem.dtype == kFloat32 || plan.unit_columns == 2) {
     set_correlation_ways(plan, arithmetic_of(problem) == Arithmetic::kFloat32, encode_tensor_map, operands);
     if (problem.read_again) operands.stores_boxes = false;
   }
   return operands;
 }
 
-void run_correlation(const CorrelationPlan& plan, const CorrelationOperands& operands, const ConvProblem& problem) {
+namespace {
+
+void run_in_arithmetic(const CorrelationPlan& plan, const ConvProblem& problem, bool partial) {
+  const CorrelationOperands operands = correlation_operands(plan, problem, partial);
   switch (arithmetic_of(problem)) {
     case Arithmetic::kTF32: return run_correlation<Arithmetic::kTF32>(plan, operands, problem.second, problem.device);
     case Arithmetic::kFloat32:
@@ -45,24 +50,31 @@ void run_correlation(const CorrelationPlan& plan, const CorrelationOperands& ope
   }
 }
 
-namespace {
-
 bool takes(const ConvProblem& problem) {
   if (problem.dtype == kFloat64 || !runs_wgmma(problem.device)) return false;
   const CorrelationPlan* plan = find_correlation_plan(problem);
   return plan != nullptr && correlation_pays(*plan);
 }
 
-void run(const ConvProblem& problem) {
-  const CorrelationPlan& plan = *find_correlation_plan(problem);
-  run_correlation(plan, correlation_operands(plan, problem), problem);
-}
+void run(const ConvProblem& problem) { run_correlation(*find_correlation_plan(problem), problem); }
 
 std::size_t workspace_bytes(const ConvProblem& problem) {
   return static_cast<std::size_t>(find_correlation_plan(problem)->filter_units() * 4);
 }
 
 }  // namespace
+
+void run_correlation(const CorrelationPlan& plan, const ConvProblem& problem, bool partial) {
+  const bool moves = plan.unit_columns == 2 && !correlation_loads_boxes(plan, problem.first);
+  if (!moves) return run_in_arithmetic(plan, problem, partial);
+  const auto bytes = static_cast<std::size_t>(correlation_input_bytes(plan));
+  const Workspace aligned(bytes, problem.device);
+  const Device device(DeviceType::kCUDA, problem.device);
+  copy_bytes(aligned.data(), device, problem.first, device, bytes);
+  ConvProblem from_there = problem;
+  from_there.first = aligned.data();
+  run_in_arithmetic(plan, from_there, partial);
+}
 
 bool correlation_pays(const CorrelationPlan& plan) {
   constexpr double kLeastUse = 1.0 / 32;  // below it the plain kernels are faster

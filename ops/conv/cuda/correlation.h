@@ -2,7 +2,8 @@
 //
 // Where zeros stand in for values outside the input, or for the taps that a phase lacks, they are multiplied: infinity
 // or NaN in the input reaches every output that the plain kernels let it reach, and besides those only outputs less
-// than one stride from them, of the same sample and group; in the filter, only outputs of the same channel.
+// than one stride from them, of the same sample and group, or in half precision, along a row, one stride at most; in
+// the filter, only outputs of the same channel.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -60,14 +61,15 @@ inline bool correlation_stores_sums(const CorrelationPlan& plan, const Correlati
   return operands.partial || plan.gathers || phases >= kManyPhases;
 }
 
-/// How float32 operands come and go, where the plan and their addresses allow it; has `encode(layout)` make the maps of
-/// those that do by the copy engine.
+/// How operands of float32 come and go, where the plan and their addresses allow it, and inputs in pairs of columns,
+/// which begin at multiples of 16 bytes, come; has `encode(layout)` make the maps for the copy engine.
 template <class Encode>
 void set_correlation_ways(const CorrelationPlan& plan, bool split, const Encode& encode,
                           CorrelationOperands& operands) {
   if (plan.tiles() == 0) return;  // the driver refuses maps of nothing
   operands.loads_boxes = correlation_loads_boxes(plan, operands.x);
   if (operands.loads_boxes) operands.in_map = encode(correlation_input_layout(plan, operands.x, split));
+  if (plan.unit_columns == 2) return;
   operands.stores_sums = correlation_stores_sums(plan, operands);
   const auto leaves = [&](const void* out) { return out == nullptr || correlation_stores_boxes(plan, out); };
   operands.stores_boxes = !operands.stores_sums && !operands.partial && leaves(operands.out) && leaves(operands.linear);
@@ -97,7 +99,7 @@ ADJOINT_HD inline bool correlation_stores_pixels(const CorrelationPlan& plan, st
 }
 
 /// The problem's plan, null where there is none; and its operands but for the packed filter, with float32 results
-/// where they are partial.
+/// where they are partial. An input in pairs of columns begins at a multiple of 16 bytes.
 const CorrelationPlan* find_correlation_plan(const ConvProblem& problem);
 CorrelationOperands correlation_operands(const CorrelationPlan& plan, const ConvProblem& problem, bool partial = false);
 
@@ -111,7 +113,7 @@ void pack_correlation_filter(const CorrelationPlan& plan, const void* filter, vo
 /// Packs the filter into a workspace, then computes, on the device's current stream. One translation unit each.
 template <Arithmetic kArithmetic>
 void run_correlation(const CorrelationPlan& plan, const CorrelationOperands& operands, const void* filter, int device);
-/// The same in the problem's arithmetic, with its filter on its device.
-void run_correlation(const CorrelationPlan& plan, const CorrelationOperands& operands, const ConvProblem& problem);
+/// The same for a problem, wherever its input begins; with float32 results where they are partial.
+void run_correlation(const CorrelationPlan& plan, const ConvProblem& problem, bool partial = false);
 
 }  // namespace adjoint::cuda

@@ -27,7 +27,8 @@ __device__ __forceinline__ void copy_input_boxes(const CorrelationPlan& p, const
         for (int box = 0; box < p.boxes; ++box) {
           const CorrelationPosition q = correlation_position(p, box << p.log2_box);
           const CorrelationPass& pass = p.passes[i];
-          const int at[kTensorMapAxes] = {(work.w + q.w) * p.in_stride_w + pass.w_base,
+          const int first_column = (work.w + q.w) * p.in_stride_w + pass.w_base;
+          const int at[kTensorMapAxes] = {first_column * p.unit_columns,
                                           (work.h + q.h + pass.h_base) * p.in_stride_h + pass.h_residue,
                                           static_cast<int>(work.n) + q.n, chunk * kChunkUnits, work.group};
           ptx::tensor_copy(layout.x + 4 * (ring.slot * p.stage_size + box * p.box_units), &map, at, full);

@@ -19,7 +19,7 @@ struct PackBlock {
 
 /// What a block needs of the filter, in shared memory (CorrelationPackLayout); zeros where there are no channels.
 /// Memory has taps side by side, which columns need one by one.
-template <class T, int kChunkChannels>
+template <class T>
 class StagedFilter {
   const CorrelationPlan& plan_;
   const CorrelationPackLayout layout_;
@@ -71,8 +71,9 @@ class StagedFilter {
   __device__ __forceinline__ void load(const T* filter, const PackBlock& block, int first) const {
     constexpr int kVector = 4;
     const CorrelationFilterSteps steps = correlation_filter_steps(plan_, block.group);
-    const int taps = static_cast<int>(plan_.tap_divider.divisor()), first_summed = block.chunk * kChunkChannels;
-    const int summed = max(min(plan_.k_channels - first_summed, kChunkChannels), 0);
+    const int taps = static_cast<int>(plan_.tap_divider.divisor()), chunk_channels = kChunkUnits * plan_.unit_channels;
+    const int first_summed = block.chunk * chunk_channels;
+    const int summed = max(min(plan_.k_channels - first_summed, chunk_channels), 0);
     const int results = max(min(plan_.n_channels - first, plan_.pack_channels), 0);
     const T* const from = filter + steps.base + first_summed * steps.k_step + first * steps.n_step;
     const std::int64_t step = plan_.transposed ? steps.k_step : steps.n_step;
@@ -97,6 +98,20 @@ __device__ __forceinline__ void write_units(const T (&values)[kElements], int bl
   if constexpr (ArithmeticTraits<kArithmetic>::kSplit) to[kChunkUnits / 4 * block_columns] = tails;
 }
 
+template <int kElements>
+__device__ __forceinline__ void fill_taps(int (&taps)[kElements], int tap) {
+#pragma unroll
+  for (int k = 0; k < kElements; ++k) taps[k] = tap;
+}
+
+/// The filter's taps of a unit's elements: one, but for pairs of columns.
+template <int kElements>
+__device__ __forceinline__ void unit_taps(const CorrelationPlan& plan, const CorrelationTap& place,
+                                          const CorrelationColumn& column, int (&taps)[kElements]) {
+  fill_taps(taps, correlation_filter_tap(plan, place, column));
+  if (kElements == 2 && plan.unit_columns == 2) taps[kElements - 1] = correlation_filter_tap(plan, place, column, 1);
+}
+
 /// Filter blocks in the order of every tile's walk: [unit / 4][column][unit % 4] units, tails after heads where split.
 /// A block of threads packs, for all phases and taps, a chunk of some channels: a thread some quads of a column's
 /// units.
@@ -105,8 +120,8 @@ __device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const v
                                             const PackBlock& block) {
   using Traits = ArithmeticTraits<kArithmetic>;
   using T = typename Traits::Element;
-  constexpr int kChannels = Traits::kHalf ? 2 : 1, kQuads = kChunkUnits / 4;  // of a unit, of a chunk
-  const StagedFilter<T, kChunkUnits * kChannels> staged(plan, ptx::dynamic_smem());
+  constexpr int kElements = Traits::kHalf ? 2 : 1, kQuads = kChunkUnits / 4;  // of a unit, of a chunk
+  const StagedFilter<T> staged(plan, ptx::dynamic_smem());
   const int first = block.part * plan.pack_channels;
   staged.load(static_cast<const T*>(filter), block, first);
   __syncthreads();
@@ -135,38 +150,41 @@ __device__ __forceinline__ void pack_filter(const CorrelationPlan& plan, const v
       if (tile >= plan.tiles_per_class) continue;
       const CorrelationClass& c = plan.class_list[class_index];
       const std::int64_t first_half = correlation_first_half(plan, block.group, c, tile);
+      int pass_index = c.first_pass;  // of a thread's steps, which ascend
 #pragma unroll 1
-      for (int p = c.first_pass; p < c.first_pass + c.passes; ++p) {
-        const CorrelationPass& pass = plan.passes[p];
+      for (int item = row; item < c.steps << log2_segments; item += rows) {
+        const int segment = item & log2_segments;
+        const int s = plan.passes[c.first_pass].first_step + (item >> log2_segments);
+        while (s >= plan.passes[pass_index].end_step) ++pass_index;
+        const CorrelationPass& pass = plan.passes[pass_index];
+        const CorrelationColumns range = correlation_columns(plan, plan.steps[s]);
+        const int place_in_block = (segment << log2_segment_columns) + (place & (segment_columns - 1)) - range.first;
+        if (place_in_block < 0 || place_in_block >= range.count) continue;
+        const CorrelationColumn column{first + i, index, phase + segment * phases,
+                                       first + i < plan.n_channels && index < plan.out_stride_h};
+        const std::int64_t half = first_half + correlation_block_half(plan, pass, block.chunk, s);
+        auto* const to = reinterpret_cast<uint4*>(blocks + half * (plan.w_block_units / 2)) + place_in_block;
+        int taps[kElements] = {};  // of a unit's elements
+        if (!plan.gathers) unit_taps(plan, plan.taps[s], column, taps);
 #pragma unroll 1
-        for (int item = row; item < (pass.end_step - pass.first_step) << log2_segments; item += rows) {
-          const int segment = item & log2_segments, s = pass.first_step + (item >> log2_segments);
-          const CorrelationColumns range = correlation_columns(plan, plan.steps[s]);
-          const int place_in_block = (segment << log2_segment_columns) + (place & (segment_columns - 1)) - range.first;
-          if (place_in_block < 0 || place_in_block >= range.count) continue;
-          const CorrelationColumn column{first + i, index, phase + segment * phases,
-                                         first + i < plan.n_channels && index < plan.out_stride_h};
-          const std::int64_t half = first_half + correlation_block_half(plan, pass, block.chunk, s);
-          auto* const to = reinterpret_cast<uint4*>(blocks + half * (plan.w_block_units / 2)) + place_in_block;
-          const int tap_of_step = plan.gathers ? -1 : correlation_filter_tap(plan, plan.taps[s], column);
-#pragma unroll 1
-          for (int quad = first_quad; quad < first_quad + quads; ++quad) {
-            T values[4 * kChannels];
+        for (int quad = first_quad; quad < first_quad + quads; ++quad) {
+          T values[4 * kElements];
 #pragma unroll
-            for (int j = 0; j < 4; ++j) {
-              int unit = 4 * quad + j, tap = tap_of_step;
-              if (plan.gathers) {
-                const CorrelationUnit gathered = correlation_unit(plan, pass, s, unit);
-                unit = gathered.channel;
-                tap = gathered.tap < 0 ? -1 : correlation_filter_tap(plan, plan.taps[gathered.tap], column);
-              }
-#pragma unroll
-              for (int k = 0; k < kChannels; ++k) {
-                values[j * kChannels + k] = tap < 0 ? from_float<T>(0.0F) : staged.at(unit * kChannels + k, i, tap);
-              }
+          for (int j = 0; j < 4; ++j) {
+            int unit = 4 * quad + j;
+            if (plan.gathers) {
+              const CorrelationUnit gathered = correlation_unit(plan, pass, s, unit);
+              unit = gathered.channel;
+              unit_taps(plan, plan.taps[max(gathered.tap, 0)], column, taps);
+              if (gathered.tap < 0) fill_taps(taps, -1);
             }
-            write_units<kArithmetic>(values, range.count, to + quad * range.count);
+#pragma unroll
+            for (int k = 0; k < kElements; ++k) {
+              const int channel = unit * plan.unit_channels + k * (plan.unit_channels - 1);
+              values[j * kElements + k] = taps[k] < 0 ? from_float<T>(0.0F) : staged.at(channel, i, taps[k]);
+            }
           }
+          write_units<kArithmetic>(values, range.count, to + quad * range.count);
         }
       }
     }

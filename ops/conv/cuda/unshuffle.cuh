@@ -23,26 +23,27 @@ struct Tile {
 __device__ __forceinline__ Tile tile_of(const Unshuffle& u, int number) {
   int w = number, h = u.block_tiles[1].split(w), column = u.block_tiles[0].split(h);
   int row = u.residue_tiles[1].split(column);
-  const int plane = u.residue_tiles[0].split(row);
+  const std::int64_t plane = u.residue_tiles[0].split(row) * u.tile_planes;
   return {plane, row * u.tile_residues[0], column * u.tile_residues[1], h * u.tile_blocks[0], w * u.tile_blocks[1]};
 }
 
 /// Calls visit(where, place) for every element of the tile as planes have it: where it is in them, negative where they
-/// have none there, and its place in the tile, [block of rows][residue][column]. Some lanes, or all, share a row.
+/// have none there, and its place in the tile, [plane][block of rows][residue][column]. Some lanes, or all, share a
+/// row.
 template <class Visit>
 __device__ __forceinline__ void for_planes(const Unshuffle& u, const Tile& tile, const Visit& visit) {
-  const int rows = static_cast<int>(u.rows.divisor() * u.blocks_h.divisor()),
-            length = static_cast<int>(u.row.divisor());
+  const int rows = static_cast<int>(u.tile_planes * u.plane_rows.divisor()), length = static_cast<int>(u.row.divisor());
   const int lanes = 1 << u.log2_lanes, thread = static_cast<int>(threadIdx.x);
   const auto first_w = static_cast<int>(tile.w * u.stride[1] + tile.residue_w - u.padding[1]);
   const auto width = static_cast<int>(u.extents[1]);
   for (int row = thread >> u.log2_lanes; row < rows; row += kThreads >> u.log2_lanes) {
     int residue = row;
+    const std::int64_t plane = tile.plane + u.plane_rows.split(residue);
     const int block = u.rows.split(residue);
     const std::int64_t h = (tile.h + block) * u.stride[0] + tile.residue_h + residue - u.padding[0];
     // Past the last residue are rows of other tiles.
-    const bool inside = tile.residue_h + residue < u.residues[0] && h >= 0 && h < u.extents[0];
-    const std::int64_t begin = (tile.plane * u.extents[0] + h) * width;
+    const bool inside = plane < u.planes && tile.residue_h + residue < u.residues[0] && h >= 0 && h < u.extents[0];
+    const std::int64_t begin = (plane * u.extents[0] + h) * width;
 #pragma unroll 8
     for (int x = thread & (lanes - 1); x < length; x += lanes) {
       const int w = first_w + x;
@@ -51,8 +52,8 @@ __device__ __forceinline__ void for_planes(const Unshuffle& u, const Tile& tile,
   }
 }
 
-/// Calls visit(where, place) for the tile as it is apart, [residue of rows][of columns][block of rows][of columns], for
-/// the first of kVector neighbours of every kVector of them. Their places are a stride apart.
+/// Calls visit(where, place) for the tile as it is apart, [plane][residue of rows][of columns][block of rows][of
+/// columns], for the first of kVector neighbours of every kVector of them. Their places are a stride apart.
 template <int kVector, class Visit>
 __device__ __forceinline__ void for_apart(const Unshuffle& u, const Tile& tile, const Visit& visit) {
   const int rows = static_cast<int>(u.rows.divisor()), length = static_cast<int>(u.row.divisor());
@@ -62,17 +63,21 @@ __device__ __forceinline__ void for_apart(const Unshuffle& u, const Tile& tile, 
   const auto rows_left = static_cast<int>(u.residues[0] - tile.residue_h);
   const auto columns_left = static_cast<int>(u.residues[1] - tile.residue_w);
   const auto height = static_cast<int>(u.blocks[0] - tile.h), width = static_cast<int>(u.blocks[1] - tile.w);
+  const std::int64_t planes_left = u.planes - tile.plane, plane_step = u.residues[0] * columns * blocks_h * blocks_w;
+  const int tile_blocks_h = static_cast<int>(u.blocks_h.divisor());
   const std::int64_t part = (tile.plane * u.residues[0] + tile.residue_h) * columns + tile.residue_w;
   const std::int64_t begin = (part * blocks_h + tile.h) * blocks_w + tile.w;
-  const int count = rows * static_cast<int>(u.residues_w.divisor() * u.blocks_h.divisor() * u.vectors_w.divisor());
+  const int count = static_cast<int>(u.tile_planes) * rows *
+                    static_cast<int>(u.residues_w.divisor() * u.blocks_h.divisor() * u.vectors_w.divisor());
 #pragma unroll 4
   for (int number = static_cast<int>(threadIdx.x); number < count; number += kThreads) {
     int w = number, h = u.vectors_w.split(w), column = u.blocks_h.split(h);
-    const int row = u.residues_w.split(column);
+    int row = u.residues_w.split(column);
+    const int plane = u.rows.split(row);
     w *= kVector;
-    const bool inside = row < rows_left && column < columns_left && h < height && w < width;
-    const std::int64_t where = begin + ((row * columns + column) * blocks_h + h) * blocks_w + w;
-    visit(inside ? where : -1, (h * rows + row) * length + w * stride + column);
+    const bool inside = plane < planes_left && row < rows_left && column < columns_left && h < height && w < width;
+    const std::int64_t where = begin + plane * plane_step + ((row * columns + column) * blocks_h + h) * blocks_w + w;
+    visit(inside ? where : -1, ((plane * tile_blocks_h + h) * rows + row) * length + w * stride + column);
   }
 }
 

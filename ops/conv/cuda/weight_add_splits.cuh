@@ -8,29 +8,39 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace adjoint::cuda::weight {
 
 inline constexpr int kAddThreads = 256;
 
-/// Where the i-th sum lies in shared memory: taps' sums, which are read together, are a block's channels apart, most
-/// often a multiple of all banks.
-ADJOINT_HD constexpr int sum_place(int i) { return i + i / 16; }
+/// Where the i-th sum of a column lies in shared memory: sums that are read together are neighbouring channels' of a
+/// few taps, and the taps of a channel are a power of two apart.
+ADJOINT_HD constexpr int sum_place(int i) { return i + i / 32 * 8; }
 
-/// A block of threads adds all rows of some columns of a tile: `lanes` sums of a part of the splits each, and then
-/// these. Many splits are many lanes, for a filter that needs them is small.
+/// A block of threads adds all rows of a tile's columns, some at a time: `lanes` sums of a part of the splits each, and
+/// then these. Many splits are many lanes, for a filter that needs them is small; a large one has blocks with many
+/// columns, for what they work out beforehand.
 struct AddGrid {
-  std::int32_t columns, lanes;
+  std::int32_t columns, rounds, lanes;  // columns of a round
   std::int64_t blocks;
   std::size_t smem_bytes;
+};
+
+/// A row of the tile, and its place in the filter, counted from its feature channel's first.
+struct AddRow {
+  std::int64_t to;
+  std::int32_t row;
 };
 
 inline AddGrid add_grid(const WeightPlan& p) {
   constexpr std::int64_t kBlocksWanted = 1024, kMostColumns = 16, kMostLanes = 8;
   constexpr std::size_t kMostBytes = 48 << 10;  // of a block that asks for no more than it gets anyway
-  AddGrid grid{.columns = 1, .lanes = 1};
+  AddGrid grid{.columns = 1, .rounds = 1, .lanes = 1};
   const auto bytes = [&p](int lanes, int columns) {
-    return sizeof(double) * static_cast<std::size_t>(sum_place(lanes * columns * p.tile_rows));
+    const auto sums = static_cast<std::size_t>(lanes) * static_cast<std::size_t>(columns * sum_place(p.tile_rows));
+    return static_cast<std::size_t>(p.tile_rows) * sizeof(AddRow) +
+           sums * (lanes == 1 ? sizeof(float) : sizeof(double));
   };
   while (grid.lanes < kMostLanes && 4 * grid.lanes <= p.splits && bytes(2 * grid.lanes, 1) <= kMostBytes) {
     grid.lanes *= 2;
@@ -40,54 +50,81 @@ inline AddGrid add_grid(const WeightPlan& p) {
          bytes(1, 2 * grid.columns) <= kMostBytes) {
     grid.columns *= 2;
   }
-  grid.blocks = columns / grid.columns;
+  while (2 * grid.columns * grid.rounds <= p.tile_columns &&
+         columns / (2 * grid.columns * grid.rounds) >= kBlocksWanted) {
+    grid.rounds *= 2;
+  }
+  grid.blocks = columns / (grid.columns * grid.rounds);
   grid.smem_bytes = bytes(grid.lanes, grid.columns);
   return grid;
 }
 
-template <class T>
+/// Sum is what is staged: double, or float where one lane adds all splits.
+template <class T, class Sum>
 __global__ void __launch_bounds__(kAddThreads)
     add_splits_kernel(const __grid_constant__ WeightPlan p, const __grid_constant__ WeightOrder order,
                       const AddGrid grid, const float* partial, T* filter) {
-  auto* const sums = reinterpret_cast<double*>(ptx::dynamic_smem());  // (lanes, columns, rows)
-  const int per_tile = p.tile_columns / grid.columns, index = static_cast<int>(blockIdx.x) / per_tile;
-  const int first_column = (static_cast<int>(blockIdx.x) - index * per_tile) * grid.columns;
+  auto* const rows = reinterpret_cast<AddRow*>(ptx::dynamic_smem());
+  auto* const sums = reinterpret_cast<Sum*>(rows + p.tile_rows);  // (lanes, columns, rows)
+  const int thread = static_cast<int>(threadIdx.x), in_block = grid.columns * grid.rounds;
+  const int per_tile = p.tile_columns / in_block, index = static_cast<int>(blockIdx.x) / per_tile;
+  const int first_column = (static_cast<int>(blockIdx.x) - index * per_tile) * in_block;
   const WeightWork work = weight_work(p, index);
-  const std::int64_t tile = std::int64_t{p.tile_rows} * p.tile_columns, split_step = p.blocks_per_split() * tile;
-  const float* const tiles = partial + index * tile + first_column * p.tile_rows;
-  const int count = grid.columns * p.tile_rows;
-  for (int unit = static_cast<int>(threadIdx.x); unit < grid.lanes * count / 4; unit += kAddThreads) {
-    const int lane = unit / (count / 4), element = 4 * (unit - lane * (count / 4));
-    const int begin = lane * p.splits / grid.lanes, end = (lane + 1) * p.splits / grid.lanes;
-    double sum[4] = {};
-#pragma unroll 4
-    for (int split = begin; split < end; ++split) {
-      const float4 value = *reinterpret_cast<const float4*>(tiles + split * split_step + element);
-      sum[0] += static_cast<double>(value.x);
-      sum[1] += static_cast<double>(value.y);
-      sum[2] += static_cast<double>(value.z);
-      sum[3] += static_cast<double>(value.w);
-    }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) sums[sum_place(lane * count + element) + i] = sum[i];
-  }
-  __syncthreads();
   const WeightTapBlock& taps = p.tap_block[work.tap_block];
-  const int features = min(grid.columns, p.feature_channels - work.first_column - first_column);
-  const std::int64_t feature_step = std::int64_t{p.image_channels / order.residues()} * order.taps(p);
-  T* const to =
-      filter + (std::int64_t{work.group} * p.feature_channels + work.first_column + first_column) * feature_step;
-  const int channels = min(p.block_channels, p.image_channels - work.first_channel);
-  for (int i = static_cast<int>(threadIdx.x); i < channels * taps.taps; i += kAddThreads) {
+  const int count = min(p.block_channels, p.image_channels - work.first_channel) * taps.taps;
+  for (int i = thread; i < count; i += kAddThreads) {
     const int channel = i / taps.taps, tap = i - channel * taps.taps;
-    const int row = weight_row_index(p, channel, tap);
-    const std::int64_t place = order.place(p, work.first_channel + channel, taps.first_tap + tap);
-    if (place < 0) continue;
-    for (int column = 0; column < features; ++column) {
-      double sum = 0;
-      for (int lane = 0; lane < grid.lanes; ++lane) sum += sums[sum_place(lane * count + column * p.tile_rows + row)];
-      to[column * feature_step + place] = from_float<T>(static_cast<float>(sum));
+    rows[i] = {order.place(p, work.first_channel + channel, taps.first_tap + tap),
+               sum_place(weight_row_index(p, channel, tap))};
+  }
+  const std::int64_t feature_step = std::int64_t{p.image_channels / order.residues()} * order.taps(p);
+  const int features = p.feature_channels - work.first_column - first_column;  // that the block's columns may have
+  T* to = filter + (std::int64_t{work.group} * p.feature_channels + work.first_column + first_column) * feature_step;
+  // Threads that no row of the first column is left for begin with other columns.
+  const int columns_at_once = max(kAddThreads / count, 1);
+  const int first_of_round = thread / count, first_row = thread - first_of_round * count;
+
+  const std::int64_t tile = std::int64_t{p.tile_rows} * p.tile_columns, split_step = p.blocks_per_split() * tile;
+  const float* from = partial + index * tile + first_column * p.tile_rows;
+  const int staged = grid.columns * p.tile_rows, column_step = sum_place(p.tile_rows);
+  const int lane_step = grid.columns * column_step;
+  ptx::wait_for_earlier_kernels();
+  for (int round = 0; round < grid.rounds && round * grid.columns < features; ++round) {
+    for (int unit = thread; unit < grid.lanes * staged / 4; unit += kAddThreads) {
+      const int lane = unit / (staged / 4), element = 4 * (unit - lane * (staged / 4));
+      const int begin = lane * p.splits / grid.lanes, end = (lane + 1) * p.splits / grid.lanes;
+      const int column = element / p.tile_rows, row = element - column * p.tile_rows;
+      Sum* const place = sums + lane * lane_step + column * column_step + sum_place(row);
+      if (std::is_same_v<Sum, float> && p.splits == 1) {
+        *reinterpret_cast<float4*>(place) = *reinterpret_cast<const float4*>(from + element);
+        continue;
+      }
+      double sum[4] = {};
+#pragma unroll 4
+      for (int split = begin; split < end; ++split) {
+        const float4 value = *reinterpret_cast<const float4*>(from + split * split_step + element);
+        sum[0] += static_cast<double>(value.x);
+        sum[1] += static_cast<double>(value.y);
+        sum[2] += static_cast<double>(value.z);
+        sum[3] += static_cast<double>(value.w);
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i) place[i] = static_cast<Sum>(sum[i]);
     }
+    __syncthreads();
+    for (int i = first_row; i < count && first_of_round < columns_at_once; i += kAddThreads) {
+      const AddRow row = rows[i];
+      if (row.to < 0) continue;
+      for (int column = first_of_round; column < min(grid.columns, features - round * grid.columns);
+           column += columns_at_once) {
+        Sum sum = 0;
+        for (int lane = 0; lane < grid.lanes; ++lane) sum += sums[lane * lane_step + column * column_step + row.row];
+        to[column * feature_step + row.to] = from_float<T>(static_cast<float>(sum));
+      }
+    }
+    __syncthreads();
+    from += staged;
+    to += grid.columns * feature_step;
   }
 }
 

@@ -1,16 +1,23 @@
 // Launches the sum over the splits of conv_weight's tensor-core kernels.
 #pragma once
 
-#include <adjoint/core/cuda/launch.h>
+#include <adjoint/core/cuda/launch_early.h>
 #include <adjoint/ops/conv/cuda/weight_add_splits.cuh>
 
 namespace adjoint::cuda::weight {
 
+/// `early` where the kernel before it is Hopper's.
 template <class T>
-void add_splits(const WeightPlan& plan, const float* partial, T* filter, int device, const WeightOrder& order = {}) {
+void add_splits(const WeightPlan& plan, const float* partial, T* filter, int device, bool early,
+                const WeightOrder& order = {}) {
   const AddGrid grid = add_grid(plan);
-  launch(add_splits_kernel<T>, {dim3(static_cast<unsigned>(grid.blocks)), dim3(kAddThreads), grid.smem_bytes}, device,
-         plan, order, grid, partial, filter);
+  const auto kernel = grid.lanes == 1 ? add_splits_kernel<T, float> : add_splits_kernel<T, double>;
+  const LaunchGeometry geometry{dim3(static_cast<unsigned>(grid.blocks)), dim3(kAddThreads), grid.smem_bytes};
+  if (early) {
+    launch_early(kernel, geometry, 1, device, plan, order, grid, partial, filter);
+  } else {
+    launch(kernel, geometry, device, plan, order, grid, partial, filter);
+  }
 }
 
 }  // namespace adjoint::cuda::weight

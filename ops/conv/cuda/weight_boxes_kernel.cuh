@@ -23,6 +23,7 @@ __global__ void __launch_bounds__(kBoxesThreads, 1)
     ptx::fence_mbarrier_init();
   }
   __syncthreads();
+  ptx::wait_for_earlier_kernels();
   if (thread / 128 == kMultipliers) {
     ptx::lower_register_limit<56>();
     load_boxes<kArithmetic>(p, operands, block, landed, thread % 128);

@@ -1,7 +1,7 @@
 // Launches the kernel of conv_weight whose stages the copy engine brings. Each arithmetic is one .cu file.
 #pragma once
 
-#include <adjoint/core/cuda/launch.h>
+#include <adjoint/core/cuda/launch_early.h>
 #include <adjoint/ops/conv/cuda/weight.h>
 #include <adjoint/ops/conv/cuda/weight_add_splits_launch.cuh>
 #include <adjoint/ops/conv/cuda/weight_boxes_select.cuh>
@@ -33,11 +33,12 @@ void run_boxes_weight(const WeightPlan& plan, const ConvProblem& problem, const 
   const auto smem_bytes = static_cast<std::size_t>(wgmma_weight_smem_bytes(plan, kSplit));
   const DeviceGuard guard(problem.device);
   allow_smem(kernel, smem_bytes);
-  launch(kernel,
-         {dim3(static_cast<unsigned>(plan.blocks_per_split() * plan.splits)), dim3(weight::kBoxesThreads), smem_bytes},
-         problem.device, plan, operands);
+  launch_early(kernel,
+               {dim3(static_cast<unsigned>(plan.blocks_per_split() * plan.splits)), dim3(weight::kBoxesThreads),
+                smem_bytes},
+               1, problem.device, plan, operands);
   weight::add_splits(plan, static_cast<const float*>(partial.data()), static_cast<T*>(problem.out), problem.device,
-                     order);
+                     true, order);
 }
 
 }  // namespace adjoint::cuda

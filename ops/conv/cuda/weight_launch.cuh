@@ -24,7 +24,8 @@ void run_weight(const WeightPlan& plan, const ConvProblem& problem) {
   launch(kernel,
          {dim3(static_cast<unsigned>(plan.blocks_per_split() * plan.splits)), dim3(weight::kThreads), smem_bytes},
          problem.device, plan, operands);
-  weight::add_splits(plan, static_cast<const float*>(partial.data()), static_cast<T*>(problem.out), problem.device);
+  weight::add_splits(plan, static_cast<const float*>(partial.data()), static_cast<T*>(problem.out), problem.device,
+                     false);
 }
 
 }  // namespace adjoint::cuda

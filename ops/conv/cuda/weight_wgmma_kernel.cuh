@@ -25,6 +25,7 @@ __global__ void __launch_bounds__(kWgmmaThreads, 1)
   auto* items = reinterpret_cast<uint2*>(block.smem + p.smem_stages * block.stage_bytes);
   fill_items<kWgmmaThreads>(p, operands.image_vector, items);
   __syncthreads();
+  ptx::wait_for_earlier_kernels();
 
   // Sums and totals of 192 registers leave less to the loaders.
   constexpr bool kLarge = kMTiles * Tile::kSums * (Tile::kSplit ? 2 : 1) > 128;

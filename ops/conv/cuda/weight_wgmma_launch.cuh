@@ -1,7 +1,7 @@
 // Launches the wgmma kernel of conv_weight. Each arithmetic is one .cu file.
 #pragma once
 
-#include <adjoint/core/cuda/launch.h>
+#include <adjoint/core/cuda/launch_early.h>
 #include <adjoint/ops/conv/cuda/weight.h>
 #include <adjoint/ops/conv/cuda/weight_add_splits_launch.cuh>
 #include <adjoint/ops/conv/cuda/weight_wgmma_select.cuh>
@@ -20,10 +20,12 @@ void run_wgmma_weight(const WeightPlan& plan, const ConvProblem& problem) {
       static_cast<std::size_t>(wgmma_weight_smem_bytes(plan, ArithmeticTraits<kArithmetic>::kSplit));
   const DeviceGuard guard(problem.device);
   allow_smem(kernel, smem_bytes);
-  launch(kernel,
-         {dim3(static_cast<unsigned>(plan.blocks_per_split() * plan.splits)), dim3(weight::kWgmmaThreads), smem_bytes},
-         problem.device, plan, operands);
-  weight::add_splits(plan, static_cast<const float*>(partial.data()), static_cast<T*>(problem.out), problem.device);
+  launch_early(kernel,
+               {dim3(static_cast<unsigned>(plan.blocks_per_split() * plan.splits)), dim3(weight::kWgmmaThreads),
+                smem_bytes},
+               1, problem.device, plan, operands);
+  weight::add_splits(plan, static_cast<const float*>(partial.data()), static_cast<T*>(problem.out), problem.device,
+                     true);
 }
 
 }  // namespace adjoint::cuda

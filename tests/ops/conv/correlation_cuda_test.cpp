@@ -4,6 +4,7 @@
 
 #include <adjoint/core/precision.h>
 #include <adjoint/ops/conv/correlation_clocks.h>
+#include <adjoint/ops/conv/correlation_plan.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/support/conv_cuda.h>
 #include <adjoint/tests/support/conv_oracle.h>
@@ -79,6 +80,32 @@ TEST(CorrelationCuda, IntegersAreExactInEveryTileAtAnyAddress) {
       SCOPED_TRACE(offset);
       expect_exact(c, offset);
     }
+  }
+}
+
+/// conv of half precision by pairs of neighbouring columns, at addresses where the copy engine cannot read them, too.
+TEST(CorrelationCuda, IntegersAreExactInPairsOfColumnsAtAnyAddress) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  const cuda::PlanForMultiprocessors plans(1);
+  const auto layer = [](std::int64_t in_channels, std::int64_t out_channels, std::int64_t groups, const Extent2& input,
+                        const Extent2& kernel, const Extent2& stride, const Extent2& padding) {
+    return ConvCase{.batch = 2,
+                    .in_channels = in_channels,
+                    .out_channels = out_channels,
+                    .groups = groups,
+                    .input = input,
+                    .kernel = kernel,
+                    .stride = stride,
+                    .padding = padding};
+  };
+  for (const ConvCase& c :
+       {layer(64, 64, 1, {8, 16}, {2, 2}, {2, 2}, {0, 0}), layer(64, 64, 1, {8, 16}, {4, 4}, {2, 2}, {1, 1}),
+        layer(32, 32, 2, {1, 64}, {1, 8}, {1, 4}, {0, 2}), layer(64, 32, 1, {1, 64}, {1, 16}, {1, 8}, {0, 4})}) {
+    SCOPED_TRACE(c);
+    cuda::CorrelationPlan plan;
+    ASSERT_TRUE(cuda::plan_correlation(geometry(c), false, 2, false, cuda::kCorrelationLimits, plan));
+    EXPECT_EQ(plan.unit_columns, 2) << "it is not by pairs any more";
+    for (const std::int64_t offset : {0, 1, 4}) expect_exact(c, offset);
   }
 }
 

@@ -73,9 +73,10 @@ std::vector<std::int64_t> staged_channel(const CorrelationPlan& p, const Correla
   return stage;
 }
 
-/// The same where stages are boxes, of a copy or of the input: one channel's, as the copy engine brings them.
+/// The same where stages are boxes, of a copy or of the input: one channel's, as the copy engine brings them; of units
+/// that are pairs of columns `half`'s.
 std::vector<std::int64_t> staged_boxes(const CorrelationPlan& p, const CorrelationPass& pass,
-                                       const CorrelationWork& work, std::int32_t channel,
+                                       const CorrelationWork& work, std::int32_t channel, std::int32_t half,
                                        const std::vector<std::int64_t>& x) {
   std::vector<std::int64_t> stage;
   for (std::int32_t box = 0; box < p.boxes; ++box) {
@@ -93,10 +94,11 @@ std::vector<std::int64_t> staged_boxes(const CorrelationPlan& p, const Correlati
                                               : w * p.in_stride_w + pass.first_plane;
           const std::int64_t image = work.n + first.n + n;
           const bool of_copy = p.boxed || (h < p.copy_h() && w >= 0 && w < p.copy_w());
-          const bool inside = of_copy && image < p.batch && from_h >= 0 && h >= 0 && from_h < p.in_h && from_w >= 0 &&
-                              from_w < p.in_w && channel < p.k_channels;
+          const std::int64_t column = from_w * p.unit_columns + half, width = p.in_w * p.unit_columns;
+          const bool inside = of_copy && image < p.batch && from_h >= 0 && h >= 0 && from_h < p.in_h && column >= 0 &&
+                              column < width && channel < p.k_channels;
           const std::int64_t c = (image * p.groups + work.group) * p.k_channels + channel;
-          stage.push_back(inside ? x[static_cast<std::size_t>((c * p.in_h + from_h) * p.in_w + from_w)] : 0);
+          stage.push_back(inside ? x[static_cast<std::size_t>((c * p.in_h + from_h) * width + column)] : 0);
         }
   }
   return stage;
@@ -136,7 +138,8 @@ void replay(const Problem& problem, const CorrelationPlan& p) {
   const std::int64_t sample = std::int64_t{p.groups} * p.n_channels * p.out_h * p.out_w;
   std::vector<std::int64_t> out(static_cast<std::size_t>(sample * p.batch), 0);
   std::vector<int> stored(out.size(), 0);
-  const std::int64_t taps = std::int64_t{p.kernel_h} * p.kernel_w;
+  const std::int64_t taps = std::int64_t{p.kernel_h} * p.filter_w;
+  const std::int32_t elements = p.unit_channels * p.unit_columns;  // of a unit
   const int positions = 64 * p.m_tiles * p.consumers;
   std::vector<char> half_used(static_cast<std::size_t>(p.halves_per_group * p.groups), 0);
   for (std::int64_t tile = 0; tile < p.tiles(); ++tile) {
@@ -156,24 +159,24 @@ void replay(const Problem& problem, const CorrelationPlan& p) {
         }
         // Every product of a chunk: a step's units of K, and each unit's channels.
         std::vector<std::vector<std::int64_t>> channels;
-        for (std::int32_t k = 0; k < p.stage_units * p.unit_channels; ++k) {
-          const std::int32_t channel = chunk * kChunkUnits * p.unit_channels + k;
-          channels.push_back(p.blocked || p.boxed ? staged_boxes(p, pass, work, channel, problem.x)
+        for (std::int32_t k = 0; k < p.stage_units * elements; ++k) {
+          const std::int32_t channel = chunk * kChunkUnits * p.unit_channels + k / p.unit_columns;
+          channels.push_back(p.blocked || p.boxed ? staged_boxes(p, pass, work, channel, k % p.unit_columns, problem.x)
                                                   : staged_channel(p, pass, work, channel, problem.x));
         }
         for (std::int32_t s = pass.first_step; s < pass.end_step; ++s) {
           const CorrelationColumns range = correlation_columns(p, p.steps[s]);
-          for (std::int32_t k = 0; k < kChunkUnits * p.unit_channels; ++k) {
-            CorrelationUnit unit{0, k / p.unit_channels};
+          for (std::int32_t k = 0; k < kChunkUnits * elements; ++k) {
+            CorrelationUnit unit{0, k / elements};
             if (p.gathers) unit = correlation_unit(p, pass, s, unit.channel);
             if (unit.tap < 0) continue;
             const CorrelationTap& place = p.taps[p.gathers ? unit.tap : s];
-            const std::int32_t staged = unit.channel * p.unit_channels + k % p.unit_channels;
-            const std::int32_t channel = chunk * kChunkUnits * p.unit_channels + staged;
+            const std::int32_t staged = unit.channel * elements + k % elements;
+            const std::int32_t channel = chunk * kChunkUnits * p.unit_channels + staged / p.unit_columns;
             if (channel >= p.k_channels) continue;
             for (std::int32_t j = range.first; j < range.first + range.count; ++j) {
               const CorrelationColumn column = correlation_column(p, work, j);
-              const std::int32_t tap = correlation_filter_tap(p, place, column);
+              const std::int32_t tap = correlation_filter_tap(p, place, column, k % p.unit_columns);
               if (tap < 0) continue;
               const std::int64_t pair =
                   p.transposed ? (std::int64_t{work.group} * p.k_channels + channel) * p.n_channels + column.channel
@@ -248,6 +251,61 @@ void check(const ConvGeometry& g, std::int64_t smem_bytes = CorrelationLimits{}.
       }
     }
   }
+}
+
+/// conv by pairs of columns, which the image's rows are to allow.
+void check_pairs(const ConvGeometry& g) {
+  std::mt19937 random(7);
+  const Problem problem{g, false, small_integers(g.image_numel(), random), small_integers(g.filter_numel(), random)};
+  for (const bool gathers : {false, true}) {
+    SCOPED_TRACE(gathers);
+    CorrelationPlan plan;
+    ASSERT_TRUE(plan_paired_columns(g, {.gathers = gathers, .boxed = true}, plan));
+    EXPECT_EQ(plan.unit_columns, 2);
+    EXPECT_TRUE(plan.boxed);
+    EXPECT_LE(plan.cols * 2, kMostOfTensorBox);
+    replay(problem, plan);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+ConvGeometry of_width(std::int64_t width, const Extent2& kernel, const Extent2& stride, const Extent2& padding,
+                      const Extent2& dilation, std::int64_t groups = 1, std::int64_t channels = 20) {
+  ConvGeometry g{.batch = 3,
+                 .image_channels = channels * groups,
+                 .feature_channels = 10 * groups,
+                 .groups = groups,
+                 .image = {7, width},
+                 .kernel = kernel,
+                 .stride = stride,
+                 .padding = padding,
+                 .dilation = dilation};
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    g.feature[axis] = (g.image[axis] + 2 * padding[axis] - dilation[axis] * (kernel[axis] - 1) - 1) / stride[axis] + 1;
+  }
+  return g;
+}
+
+TEST(CorrelationPlan, PairsOfColumns) {
+  for (const std::int64_t padding : {0, 1, 2, 3}) {
+    check_pairs(of_width(16, {4, 4}, {2, 2}, {1, padding}, {1, 1}));
+    check_pairs(of_width(24, {3, 3}, {2, 2}, {1, padding}, {2, 1}, 2));
+    check_pairs(of_width(136, {3, 5}, {1, 2}, {1, padding}, {1, 1}, 1, 3));
+  }
+  for (const std::int64_t dilation : {2, 3, 4, 5}) {
+    check_pairs(of_width(40, {1, 3}, {1, 4}, {0, 3}, {1, dilation}));
+    check_pairs(of_width(40, {1, 4}, {1, 4}, {0, 2}, {1, dilation}));
+  }
+  check_pairs(of_width(32, {2, 2}, {1, 2}, {0, 0}, {1, 1}));
+  check_pairs(of_width(64, {1, 16}, {1, 8}, {0, 4}, {1, 1}));
+  check_pairs(of_width(320, {1, 5}, {3, 4}, {0, 7}, {1, 1}));
+}
+TEST(CorrelationPlan, PairsOfColumnsNeedWholeVectorsAnEvenStrideAndTapsNearby) {
+  PairedColumns pairs;
+  EXPECT_TRUE(pair_columns(of_width(40, {1, 3}, {1, 2}, {0, 0}, {1, 3}), pairs));
+  EXPECT_FALSE(pair_columns(of_width(40, {1, 3}, {1, 2}, {0, 0}, {1, 5}), pairs));
+  EXPECT_FALSE(pair_columns(of_width(40, {1, 3}, {1, 3}, {0, 0}, {1, 1}), pairs));
+  EXPECT_FALSE(pair_columns(of_width(36, {1, 3}, {1, 2}, {0, 0}, {1, 1}), pairs));
 }
 
 TEST(CorrelationPlan, Stride1) { check(make_geometry(2, 20, 18, 1, {1, 300}, {1, 3}, {1, 1}, {0, 0}, {1, 1}, {0, 0})); }
