@@ -333,7 +333,7 @@ inline std::vector<ConvCase> pair_cases() {
                    .in_channels = 12,
                    .out_channels = 40,
                    .groups = 2,
-                   .input = {2, 130},
+                   .input = {2, 131},
                    .kernel = {1, 3},
                    .stride = {1, 2},
                    .padding = {0, 1},
