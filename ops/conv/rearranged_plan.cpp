@@ -16,8 +16,9 @@ std::int64_t padded(std::int64_t elements, std::int64_t element_size) {
   return ceil_div(elements, vector) * vector;
 }
 
-/// Chooses the tiles: whole rows if they can be, then many of them, then many residues.
-void set_tiles(std::int64_t element_size, Unshuffle& u) {
+/// Chooses the tiles: whole rows if they can be, then many of them, then many residues; and planes, unless it may be a
+/// result, which is put together.
+void set_tiles(std::int64_t element_size, bool is_result, Unshuffle& u) {
   constexpr std::int64_t kSide = 64;  // of a tile of rows that are one stride long
   u.vector = 1;
   const bool one_block = u.blocks[1] == 1 && u.blocks[0] > 1;
@@ -35,7 +36,7 @@ void set_tiles(std::int64_t element_size, Unshuffle& u) {
   if (u.tile_blocks[0] == u.blocks[0])
     u.tile_residues[0] = std::min(u.residues[0], kUnshuffleTile / (row * u.tile_blocks[0]));
   u.tile_planes = 1;
-  if (u.tile_residues == u.residues && u.tile_blocks == u.blocks) {
+  if (!is_result && u.vector > 1 && u.tile_residues == u.residues && u.tile_blocks == u.blocks) {
     constexpr std::int64_t kTilesWanted = 1024;
     const std::int64_t plane = row * u.tile_residues[0] * u.tile_blocks[0];
     u.tile_planes = std::max<std::int64_t>(std::min(kUnshuffleTile / plane, u.planes / kTilesWanted), 1);
@@ -154,8 +155,8 @@ bool plan_strides_as_channels(const ConvGeometry& g, bool image_is_result, std::
   plan.geometry.image = image.blocks;
   plan.bias_repetitions = image.residues[0] * image.residues[1];
   plan.geometry.image_channels *= plan.bias_repetitions;
-  set_tiles(element_size, image);
-  set_tiles(element_size, filter);
+  set_tiles(element_size, image_is_result, image);
+  set_tiles(element_size, true, filter);
   plan.image = image;
   // Of one block each, taps are in the order that they were in.
   if (filter.blocks != Extent2{1, 1}) plan.filter = filter;
@@ -175,12 +176,12 @@ bool pad_rows(const ConvGeometry& g, std::int64_t element_size, RearrangedPlan& 
       u.extents[0] = u.blocks[0] = u.planes * to[0];
       u.planes = 1;
     }
-    set_tiles(element_size, u);
+    set_tiles(element_size, false, u);
     return u;
   };
   if (plan.image.planes != 0) {
     plan.image.blocks = image;
-    set_tiles(element_size, plan.image);
+    set_tiles(element_size, false, plan.image);
   } else if (image != inner.image) {
     plan.image = pad(g.image_channels, g.image, image);
   }
@@ -202,7 +203,7 @@ bool plan_batch_as_rows(const ConvGeometry& g, std::int64_t element_size, Rearra
     Unshuffle u{.planes = 1, .extents = {g.batch, channels}, .stride = {1, channels}};
     u.residues = {1, channels};
     u.blocks = {plan.geometry.image[1], 1};
-    set_tiles(element_size, u);
+    set_tiles(element_size, true, u);
     return u;
   };
   plan.image = channels_first(g.image_channels);

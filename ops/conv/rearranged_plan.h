@@ -39,7 +39,7 @@ struct Unshuffle {
   Extent2 residues{1, 1}, blocks{};  // those that are kept
   // A block of threads moves some blocks of rows and of columns; of residues all, or some and one block of columns.
   Extent2 tile_residues{}, tile_blocks{};
-  std::int64_t tile_planes = 1;  // where it moves whole planes
+  std::int64_t tile_planes = 1;  // of whole planes, where they are taken apart by vectors
   std::array<Divider, 2> residue_tiles, block_tiles;
   Divider row, rows, plane_rows;            // of a tile in the planes: elements of a row, residues of rows, all rows
   Divider vectors_w, blocks_h, residues_w;  // of a tile where it is apart

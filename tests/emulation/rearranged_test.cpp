@@ -145,9 +145,7 @@ class RearrangedEmulation : public ::testing::Test {
     Operand<T> from(values, kBack ? 0 : seed % 5);
     Operand<T> to(Values(static_cast<std::size_t>(count), std::numeric_limits<double>::quiet_NaN()),
                   kBack ? seed % 3 : 0);
-    constexpr int kVector = 16 / sizeof(T);
-    const auto kernel = how.vector == 1 ? cuda::rearranged::unshuffle_kernel<Bits, kBack, 1>
-                                        : cuda::rearranged::unshuffle_kernel<Bits, kBack, kVector>;
+    const auto kernel = cuda::rearranged::unshuffle_kernel_of<Bits, kBack>(how);
     emulation::run({.grid = {static_cast<unsigned>(how.tiles())}, .block = {cuda::rearranged::kThreads}, .seed = seed},
                    [&] {
                      kernel(how, reinterpret_cast<const Bits*>(from.data()), reinterpret_cast<Bits*>(to.data()));

@@ -19,9 +19,7 @@ void with_element(std::int64_t element_size, const Move& move) {
 template <bool kBack>
 void run(const Unshuffle& how, std::int64_t element_size, const void* from, void* to, int device) {
   with_element(element_size, [&]<class T>(T) {
-    constexpr int kVector = 16 / sizeof(T);
-    launch(how.vector == 1 ? rearranged::unshuffle_kernel<T, kBack, 1>
-                           : rearranged::unshuffle_kernel<T, kBack, kVector>,
+    launch(rearranged::unshuffle_kernel_of<T, kBack>(how),
            {dim3(static_cast<unsigned>(how.tiles())), dim3(rearranged::kThreads)}, device, how,
            static_cast<const T*>(from), static_cast<T*>(to));
   });
