@@ -61,20 +61,32 @@ def cudnn_version(number):
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 
 
+def quicker_ways(record, precision, part):
+    """PyTorch's quickest way in each layer for which that takes less time than ours."""
+    speedups = [r["parts"][part]["speedup"] for r in record["results"] if r["precision"] == precision]
+    return [min(s, key=s.get) for s in speedups if min(s.values()) < 1]
+
+
 def beside_best(record):
     """Sentences on PyTorch's other ways: channels_last, flipped filters, torch.compile; and where they were not run."""
-    ratios, plain = [], []
+    ratios, plain, quicker, ways = [], [], [], set()
     for precision, parts in record["summary"].items():
         forward, both = (parts[part]["speedup_over_best"] for part in PARTS)
         if forward is None:
             plain.append(TITLES[precision])
         else:
             ratios.append(f"{TITLES[precision]} {times(forward)} and {times(both)}")
+            of_parts = [quicker_ways(record, precision, part) for part in PARTS]
+            if any(of_parts):
+                quicker.append(f"in {TITLES[precision]} for {len(of_parts[0])} and {len(of_parts[1])}")
+                ways.update(*of_parts)
     sentences = []
     if ratios:
         sentences.append(
             "Beside the quickest of PyTorch's ways for each layer (contiguous or channels_last tensors, conv with a flipped "
             f"filter, torch.compile), forward and with the gradients: {', '.join(ratios)}.")
+    if quicker:
+        sentences.append(f"Of the layers it takes less time than ours {', '.join(quicker)} ({', '.join(sorted(ways))}).")
     if plain:
         sentences.append(f"In {' and '.join(plain)} the run's time allowed PyTorch's plain call alone.")
     return " ".join(sentences)

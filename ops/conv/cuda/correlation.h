@@ -2,8 +2,7 @@
 //
 // Where zeros stand in for values outside the input, or for the taps that a phase lacks, they are multiplied: infinity
 // or NaN in the input reaches every output that the plain kernels let it reach, and besides those only outputs less
-// than one stride from them, of the same sample and group, or in half precision, along a row, one stride at most; in
-// the filter, only outputs of the same channel.
+// than one stride from them, of the same sample and group; in the filter, only outputs of the same channel.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>

@@ -104,7 +104,7 @@ __device__ __forceinline__ void fill_taps(int (&taps)[kElements], int tap) {
   for (int k = 0; k < kElements; ++k) taps[k] = tap;
 }
 
-/// The filter's taps of a unit's elements: one, but for pairs of columns.
+/// The filter's taps of a unit's elements: all the same one, but for pairs of columns.
 template <int kElements>
 __device__ __forceinline__ void unit_taps(const CorrelationPlan& plan, const CorrelationTap& place,
                                           const CorrelationColumn& column, int (&taps)[kElements]) {
