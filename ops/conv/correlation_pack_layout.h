@@ -21,8 +21,8 @@ ADJOINT_HD inline std::int32_t correlation_padded_channels(const CorrelationPlan
 }
 
 /// How packing keeps a part of the filter, by runs that lie together in memory: of conv_transpose a summed channel's,
-/// of conv a result's. All taps of a pair of channels follow each other, `pitch` elements from those of the next:
-/// odd, so that reads of neighbouring channels meet all banks.
+/// of conv a result's. All taps of a pair of channels follow each other, `pitch` elements from those of the next: odd,
+/// so that reads of neighbouring channels meet all banks.
 struct CorrelationPackLayout {
   std::int32_t runs, run;         // their number, and the elements of one
   std::int32_t pitch, run_pitch;  // elements from a pair to the next, from a run to the next

@@ -30,8 +30,7 @@ class WeightEmulation : public ::testing::Test {
     const std::int32_t rounds = plan.tile_columns / grid.columns;
     grid.blocks = grid.blocks * grid.rounds / rounds;
     grid.rounds = rounds;
-    const auto kernel =
-        grid.lanes == 1 ? cuda::weight::add_splits_kernel<T, float> : cuda::weight::add_splits_kernel<T, double>;
+    const auto kernel = cuda::weight::add_splits_kernel_of<T>(grid);
     emulation::run({.grid = {static_cast<unsigned>(grid.blocks)},
                     .block = {static_cast<unsigned>(cuda::weight::kAddThreads)},
                     .seed = seed,

@@ -128,4 +128,10 @@ __global__ void __launch_bounds__(kAddThreads)
   }
 }
 
+/// The kernel that adds them on such a grid.
+template <class T>
+auto add_splits_kernel_of(const AddGrid& grid) {
+  return grid.lanes == 1 ? add_splits_kernel<T, float> : add_splits_kernel<T, double>;
+}
+
 }  // namespace adjoint::cuda::weight

@@ -11,7 +11,7 @@ template <class T>
 void add_splits(const WeightPlan& plan, const float* partial, T* filter, int device, bool early,
                 const WeightOrder& order = {}) {
   const AddGrid grid = add_grid(plan);
-  const auto kernel = grid.lanes == 1 ? add_splits_kernel<T, float> : add_splits_kernel<T, double>;
+  const auto kernel = add_splits_kernel_of<T>(grid);
   const LaunchGeometry geometry{dim3(static_cast<unsigned>(grid.blocks)), dim3(kAddThreads), grid.smem_bytes};
   if (early) {
     launch_early(kernel, geometry, 1, device, plan, order, grid, partial, filter);
