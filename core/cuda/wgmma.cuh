@@ -31,6 +31,23 @@ __device__ __forceinline__ std::uint64_t swizzled_descriptor(std::uint32_t share
          static_cast<std::uint64_t>(1024 >> 4) << 32 | std::uint64_t{1} << 62;
 }
 
+/// An operand's axis that is contiguous in shared memory: that of the sums, or the other.
+enum class Major { kK, kMN };
+
+/// Blocks of 64 halves along the contiguous axis and 64 along the other, of 8 KB each and one after the other where the
+/// operand has more than 64 along M or N; swizzled like swizzled_descriptor()'s. The address advances by kMajorStep
+/// along K.
+template <Major kMajor>
+__device__ __forceinline__ std::uint64_t block_descriptor(std::uint32_t shared_address) {
+  if constexpr (kMajor == Major::kK) return swizzled_descriptor(shared_address);
+  constexpr std::uint64_t kBlock = 64 * 128, kRows = 8 * 128;  // to the next 64 along M or N, to the next 8 along K
+  return static_cast<std::uint64_t>((shared_address & 0x3ffffU) >> 4) | kBlock >> 4 << 16 | kRows >> 4 << 32 |
+         std::uint64_t{1} << 62;
+}
+/// From a product's K to the next one's, in units of 16 bytes.
+template <Major kMajor>
+inline constexpr int kMajorStep = kMajor == Major::kK ? 2 : 128;
+
 /// A descriptor's address, which is in the lower word, `by` 16 bytes further.
 __device__ __forceinline__ std::uint64_t moved(std::uint64_t descriptor, int by) {
   return descriptor >> 32 << 32 | (static_cast<std::uint32_t>(descriptor) + static_cast<std::uint32_t>(by));

@@ -32,8 +32,8 @@
   ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
 /// A product's statement. `sums`: half the columns. `instruction`: K and types. `factors`: their operands' names.
-/// `flag`: that of the operand that says whether to accumulate. `majors`: for halves, that what lies in shared memory
-/// is K-major.
+/// `flag`: that of the operand that says whether to accumulate. `majors`: for halves, whether what lies in shared
+/// memory is K-major (0) or not.
 #define ADJOINT_WGMMA_STATEMENT(columns, sums, instruction, factors, flag, majors)         \
   "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, " flag                               \
   ", 0;\n"                                                                                 \

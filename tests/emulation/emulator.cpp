@@ -181,6 +181,21 @@ std::uint32_t operand_unit(std::uint64_t descriptor, int n, int k, unsigned rank
   return unit;
 }
 
+/// Bits of half `k` of row or column n of an operand that is contiguous along the other axis than K, in 64s.
+std::uint16_t transposed_half(std::uint64_t descriptor, int n, int k, unsigned rank) {
+  const auto field = [&](int shift) { return static_cast<std::uint32_t>(descriptor >> shift & 0x3fff) << 4; };
+  if (descriptor >> 62 != 1)
+    throw std::runtime_error("emulated wgmma: other swizzles than of 128 bytes are not modelled");
+  std::uint32_t address = field(0) + static_cast<std::uint32_t>(n / 64) * field(16) +
+                          static_cast<std::uint32_t>(k / 8) * field(32) +
+                          static_cast<std::uint32_t>(k % 8 * 128 + n % 64 * 2);
+  address ^= (address >> 7 & 7U) << 4;
+  if (address + 2 > kDynamicBytes) throw std::runtime_error("emulated wgmma: operand outside shared memory");
+  std::uint16_t bits;
+  std::memcpy(&bits, arenas[rank] + address, sizeof(bits));
+  return bits;
+}
+
 }  // namespace
 
 Thread& current() { return machine.running->thread; }
@@ -296,10 +311,13 @@ void multiply_warp(const Product* const* lanes, unsigned rank, int warp) {
   const auto value = [&](std::uint32_t unit, int element) {
     return half ? half_of(static_cast<std::uint16_t>(unit >> (16 * element)), first.operand) : tf32(unit);
   };
+  const auto shared_value = [&](std::uint64_t descriptor, bool transposed, int n, int k) {
+    if (transposed) return half_of(transposed_half(descriptor, n, k, rank), first.operand);
+    return value(operand_unit(descriptor, n, half ? k / 2 : k, rank), k % 2);
+  };
   for (int n = 0; n < first.columns; ++n) {
     for (int k = 0; k < depth; ++k) {
-      const std::uint32_t unit = operand_unit(first.b, n, half ? k / 2 : k, rank);
-      b[static_cast<std::size_t>(k * first.columns + n)] = value(unit, k % 2);
+      b[static_cast<std::size_t>(k * first.columns + n)] = shared_value(first.b, first.b_transposed, n, k);
     }
   }
   std::vector<float> sums(static_cast<std::size_t>(first.columns));
@@ -309,8 +327,8 @@ void multiply_warp(const Product* const* lanes, unsigned rank, int warp) {
     for (int k = 0; k < depth; ++k) {
       const int unit = half ? k / 2 : k;
       const std::uint32_t from_register = lanes[4 * g + unit % 4]->a[2 * (unit / 4) + upper];
-      const float a =
-          value(first.a_shared != 0 ? operand_unit(first.a_shared, 16 * warp + row, unit, rank) : from_register, k % 2);
+      const float a = first.a_shared != 0 ? shared_value(first.a_shared, first.a_transposed, 16 * warp + row, k)
+                                          : value(from_register, k % 2);
       const float* from = b.data() + k * first.columns;
       for (int n = 0; n < first.columns; ++n) sums[static_cast<std::size_t>(n)] += a * from[n];
     }

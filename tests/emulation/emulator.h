@@ -43,6 +43,7 @@ struct Product {
   int columns;
   int operand;  // 0: tf32, 1: bfloat16, 2: float16
   bool accumulate;
+  bool a_transposed = false, b_transposed = false;  // whether a descriptor's operand is contiguous along M or N
 };
 
 /// A copy to shared memory, not yet done; zeros after the first `valid` bytes.

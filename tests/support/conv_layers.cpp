@@ -127,6 +127,7 @@ const std::vector<ConvCase>& conv_layers() {
        .padding = {9, 9},
        .dilation = {9, 9}},
       {.name = "one_position", .batch = 20, .in_channels = 300, .out_channels = 100, .kernel = {4, 4}},
+      {.name = "pointwise_aligned", .batch = 3, .in_channels = 72, .out_channels = 136, .input = {8, 24}},
       {.name = "pointwise", .batch = 4, .in_channels = 80, .out_channels = 80, .input = {25, 25}},
   };
   return cases;

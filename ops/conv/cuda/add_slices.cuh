@@ -30,13 +30,16 @@ struct Addition {
 
 inline constexpr int kAddVector = 4;  // results of a thread, where they are aligned to it
 
-/// Of a problem's results, kAddVector of them a thread, or one.
+/// Of a problem's results, kAddVector of them a thread, or one. A filter is one image, of one position.
 template <class T>
 Addition<T> addition_of(const ConvProblem& problem, const float* partial, int slices) {
   const ConvGeometry& g = problem.geometry;
-  const bool transposed = problem.role == ConvRole::kImage;
-  const std::int64_t channels = transposed ? g.image_channels_per_group() : g.feature_channels_per_group();
-  const std::int64_t plane = transposed ? g.image_plane() : g.feature_plane(), slice = channels * plane;
+  const bool filter = problem.role == ConvRole::kFilter, transposed = problem.role == ConvRole::kImage;
+  const std::int64_t images = filter ? 1 : g.batch;
+  const std::int64_t channels = filter       ? g.filter_numel() / g.groups
+                                : transposed ? g.image_channels_per_group()
+                                             : g.feature_channels_per_group();
+  const std::int64_t plane = filter ? 1 : transposed ? g.image_plane() : g.feature_plane(), slice = channels * plane;
   constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
   const auto wide = [&](const void* results) { return rows_aligned(results, slice * kBytes, kAddVector * kBytes); };
   const int vector = wide(problem.out) && (problem.linear == nullptr || wide(problem.linear)) ? kAddVector : 1;
@@ -48,7 +51,7 @@ Addition<T> addition_of(const ConvProblem& problem, const float* partial, int sl
           .activate = Activate<float>(problem.activation),
           .slices = slices,
           .vector = vector,
-          .vectors = g.batch * g.groups * slice / vector,
+          .vectors = images * g.groups * slice / vector,
           .slice_vectors = divider(slice / vector),
           .plane = divider(plane),
           .group = divider(g.groups),

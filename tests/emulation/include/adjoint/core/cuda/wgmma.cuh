@@ -25,6 +25,17 @@ inline std::uint64_t swizzled_descriptor(std::uint32_t shared_address) {
          static_cast<std::uint64_t>(1024 >> 4) << 32 | std::uint64_t{1} << 62;
 }
 
+enum class Major { kK, kMN };
+
+template <Major kMajor>
+std::uint64_t block_descriptor(std::uint32_t shared_address) {
+  if (kMajor == Major::kK) return swizzled_descriptor(shared_address);
+  return static_cast<std::uint64_t>((shared_address & 0x3ffffU) >> 4) | std::uint64_t{8192 >> 4} << 16 |
+         std::uint64_t{1024 >> 4} << 32 | std::uint64_t{1} << 62;
+}
+template <Major kMajor>
+inline constexpr int kMajorStep = kMajor == Major::kK ? 2 : 128;
+
 inline std::uint64_t moved(std::uint64_t descriptor, int by) {
   return descriptor >> 32 << 32 | (static_cast<std::uint32_t>(descriptor) + static_cast<std::uint32_t>(by));
 }

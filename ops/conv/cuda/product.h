@@ -1,0 +1,22 @@
+// The kernel for convolutions that are products of matrices, 1 x 1 taps and one position a sample, in half precision on
+// sm_90: wgmma with both factors in shared memory as they lie in global memory (product_plan.h). NaN and infinity go
+// where they go in the plain kernels.
+#pragma once
+
+#include <adjoint/ops/conv/cuda/arithmetic.h>
+#include <adjoint/ops/conv/cuda/dispatch.h>
+#include <adjoint/ops/conv/product_plan.h>
+
+namespace adjoint::cuda {
+
+extern const ConvKernel product_conv;
+extern const ConvKernel product_conv_transpose;
+extern const ConvKernel product_conv_weight;
+
+/// Enqueues the plan's kernel on the device's current stream. The factors are aligned and `pitch` apart; `partial` gets
+/// the sums of slices, where there are some. One translation unit an arithmetic.
+template <Arithmetic kArithmetic>
+void run_product(const ProductPlan& plan, const ConvProblem& problem, const void* rows, const void* columns,
+                 float* partial);
+
+}  // namespace adjoint::cuda

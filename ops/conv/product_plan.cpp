@@ -1,0 +1,184 @@
+#include <adjoint/ops/conv/product_plan.h>
+
+#include <adjoint/ops/conv/ceil_div.h>
+#include <adjoint/ops/conv/correlation_clocks.h>
+#include <adjoint/ops/conv/rows_aligned.h>
+#include <adjoint/ops/conv/tensor_core_clocks.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace adjoint::cuda {
+namespace {
+
+constexpr std::int64_t kMostExtent = std::numeric_limits<std::int32_t>::max() / 2;
+constexpr std::int64_t kElementBytes = 2, kVector = 16 / kElementBytes;
+constexpr std::int64_t kMaxSmemBytes = 227 * 1024;  // of a block of sm_90
+
+/// Of samples, groups and `inner` lines of `width` elements.
+ProductMatrix lines_of(std::int64_t samples, std::int64_t groups, std::int64_t inner, std::int64_t width,
+                       std::int64_t pitch) {
+  return {.lines = samples * groups * inner,
+          .width = width,
+          .pitch = pitch,
+          .extents = {width, inner, groups, samples},
+          .strides = {1, pitch, inner * pitch, groups * inner * pitch}};
+}
+
+/// The same where a group of a sample is one line and samples are the second axis.
+ProductMatrix samples_of(std::int64_t samples, std::int64_t groups, std::int64_t width, std::int64_t pitch) {
+  ProductMatrix matrix = lines_of(samples, groups, 1, width, pitch);
+  std::swap(matrix.extents[1], matrix.extents[3]);
+  std::swap(matrix.strides[1], matrix.strides[3]);
+  return matrix;
+}
+
+bool fits(const ProductMatrix& matrix) {
+  // A line's last element, counted in 31 bits, and what the driver takes of strides.
+  return std::max({matrix.extents[0], matrix.extents[1], matrix.extents[2], matrix.extents[3]}) < kMostExtent &&
+         matrix.strides[3] < std::int64_t{1} << 38;
+}
+
+/// As many slices as leave no multiprocessor idle, of four stages or more.
+void slice_depth(ProductPlan& p) {
+  constexpr std::int32_t kLeastStages = 4;
+  const std::int64_t tiles = std::int64_t{p.groups} * p.row_tiles * p.column_tiles();
+  const std::int64_t wanted = std::min<std::int64_t>(planned_multiprocessors() / tiles, p.stages / kLeastStages);
+  p.slice_stages = static_cast<std::int32_t>(ceil_div(p.stages, std::max<std::int64_t>(wanted, 1)));
+  p.slices = static_cast<std::int32_t>(ceil_div(p.stages, p.slice_stages));
+}
+
+/// Shared memory: rows that stay, if a block keeps them for several tiles and there is room, else rings of equal
+/// length.
+void share_smem(ProductPlan& p) {
+  const std::int32_t left = static_cast<std::int32_t>(kMaxSmemBytes) - kProductTableBytes;
+  constexpr std::int32_t kLeastSlots = 4;
+  const auto give_columns = [&](std::int32_t rows) {
+    for (p.out_buffers = kProductTeams; p.out_buffers >= 1; --p.out_buffers) {
+      p.column_slots = (left - rows * kProductStageBytes - p.out_buffers * kProductOutBytes) / kProductStageBytes;
+      if (p.column_slots >= kLeastSlots) break;
+    }
+    p.column_slots = std::min(p.column_slots, kMostProductSlots);
+  };
+  // Then there are a multiple of units' blocks, which should leave few multiprocessors idle.
+  const std::int32_t units = p.units(), together = planned_multiprocessors();
+  p.rows_stay = p.slice_stages <= kMostProductSlots && p.tiles() > together && units <= together &&
+                together % units * 8 <= together;
+  p.row_slots = p.slice_stages;
+  if (p.rows_stay) give_columns(p.row_slots);
+  if (p.rows_stay && p.column_slots >= kLeastSlots) return;
+  p.rows_stay = false;
+  p.out_buffers = kProductTeams;
+  p.row_slots = p.column_slots =
+      std::min((left - p.out_buffers * kProductOutBytes) / (2 * kProductStageBytes), kMostProductSlots);
+}
+
+}  // namespace
+
+bool plan_product(const ConvGeometry& g, ProductOf of, ProductPlan& p) {
+  constexpr Extent2 kOnes{1, 1};
+  if (g.kernel != kOnes || g.stride != kOnes || g.padding != Extent2{0, 0} || g.image != g.feature) return false;
+  p = {};
+  const std::int64_t plane = g.feature_plane(), images = g.image_channels_per_group(),
+                     features = g.feature_channels_per_group();
+  const bool by_sample = plane == 1;
+  const auto tensor = [&](std::int64_t channels, bool result) {
+    const auto pitch = [&](std::int64_t width) { return result ? width : ceil_div(width, kVector) * kVector; };
+    return by_sample ? samples_of(g.batch, g.groups, channels, pitch(channels))
+                     : lines_of(g.batch, g.groups, channels, plane, pitch(plane));
+  };
+  const auto filter = [&](std::int64_t pitch) { return lines_of(1, g.groups, features, images, pitch); };
+  std::int64_t rows, column_samples = 1, columns, depth_samples = 1, depth;
+  if (of == ProductOf::kFilter) {
+    p.rows = tensor(features, false);
+    p.columns = tensor(images, false);
+    p.result = filter(images);
+    p.rows_by_depth = p.columns_by_depth = !by_sample;
+    rows = features;
+    columns = images;
+    depth_samples = by_sample ? 1 : g.batch;
+    depth = by_sample ? g.batch : plane;
+  } else {
+    const bool transposed = of == ProductOf::kImage;
+    depth = transposed ? features : images;
+    const std::int64_t channels = transposed ? images : features;
+    p.rows_are_samples = by_sample;
+    p.rows = filter(ceil_div(images, kVector) * kVector);
+    p.columns = tensor(depth, false);
+    p.result = tensor(channels, true);
+    if (by_sample) {
+      std::swap(p.rows, p.columns);
+      p.rows_by_depth = true;
+      p.columns_by_depth = !transposed;
+      rows = g.batch;
+      columns = channels;
+    } else {
+      p.rows_by_depth = !transposed;
+      rows = channels;
+      column_samples = g.batch;
+      columns = plane;
+    }
+  }
+  if (!fits(p.rows) || !fits(p.columns) || !fits(p.result)) return false;
+  const std::int64_t row_tiles = ceil_div(rows, kProductTile), column_blocks = ceil_div(columns, kProductBlock),
+                     depth_blocks = ceil_div(depth, kProductBlock);
+  if (g.groups * row_tiles * column_samples * column_blocks >= kMostExtent ||
+      depth_samples * depth_blocks >= kMostExtent / kProductBlock)
+    return false;
+  p.groups = static_cast<std::int32_t>(g.groups);
+  p.row_tiles = static_cast<std::int32_t>(row_tiles);
+  p.column_blocks = static_cast<std::int32_t>(column_blocks);
+  p.depth_blocks = static_cast<std::int32_t>(depth_blocks);
+  p.all_column_blocks = static_cast<std::int32_t>(column_samples * column_blocks);
+  p.stages = static_cast<std::int32_t>(depth_samples * depth_blocks);
+  slice_depth(p);
+  share_smem(p);
+  // [sample][group][slice][channel][position], or of the filter [group][slice][row][column].
+  const std::int64_t lines = p.result.extents[1], width = p.result.width;
+  p.partial_slice = p.rows_are_samples ? width : lines * width;
+  p.partial_group = p.slices * p.partial_slice;
+  p.partial_sample = g.groups * p.partial_group;
+  p.partial_row = p.rows_are_samples ? p.partial_sample : width;
+  const auto divider = [](std::int32_t divisor) { return Divider(static_cast<std::uint32_t>(divisor)); };
+  p.units_divider = divider(p.units());
+  p.slices_divider = divider(p.slices);
+  p.row_tiles_divider = divider(p.row_tiles);
+  p.column_blocks_divider = divider(p.column_blocks);
+  p.depth_blocks_divider = divider(p.depth_blocks);
+  return true;
+}
+
+TensorMapLayout product_layout(const ProductMatrix& m, const void* data, DType dtype) {
+  return {.data = data,
+          .dtype = dtype,
+          .extents = {m.extents[0], m.extents[1], m.extents[2], m.extents[3], 1},
+          .strides = {1, m.strides[1], m.strides[2], m.strides[3], m.strides[3]},
+          .box = {kProductBlock, kProductBlock, 1, 1, 1},
+          .swizzled = true};
+}
+
+bool product_is_aligned(const ProductMatrix& m, const void* data) {
+  return rows_aligned(data, m.width * kElementBytes, 16);
+}
+
+std::int64_t product_copy_bytes(const ProductPlan& p) {
+  const auto bytes = [](const ProductMatrix& m) { return m.pitch == m.width ? 0 : m.lines * m.pitch * kElementBytes; };
+  return bytes(p.rows) + bytes(p.columns);
+}
+
+double product_clocks(const ProductPlan& p) {
+  // Measured: the matrix rate's share that a stage of 128 x 128 x 64 gets, what the copy engine draws from the L2, what
+  // the memory gives a multiprocessor; and of a kernel, whatever it does.
+  constexpr double kStage = 512 * 1.2, kFromL2 = 33, kFromMemory = 18, kOnce = 5000;
+  const double tiles = std::ceil(p.tiles() / kMultiprocessors), stages = tiles * p.slice_stages;
+  const double bytes = stages * kProductStageBytes * (p.rows_stay ? 1 : 2) / kFromL2;
+  const auto all = [](const ProductMatrix& m) { return static_cast<double>(m.lines * m.width) * kElementBytes; };
+  const double moved = (all(p.rows) + all(p.columns) + all(p.result) + 2 * static_cast<double>(product_copy_bytes(p)) +
+                        2 * static_cast<double>(p.partial_bytes())) /
+                       kFromMemory / kMultiprocessors;
+  return std::max({stages * kStage, bytes, moved}) + kOnce + (p.slices > 1 ? kOnce : 0);
+}
+
+}  // namespace adjoint::cuda

@@ -1,0 +1,117 @@
+// The schedule of the CUDA kernel for convolutions that are products of matrices: 1 x 1 taps, and layers with one
+// position a sample, in half precision. wgmma reads halves from shared memory whichever of an operand's axes is
+// contiguous there, so both factors come as they lie in memory, in blocks of 64 x 64 by the copy engine, and nothing is
+// packed beforehand. Plain C++ for host and device, tested without a GPU.
+//
+// Of each group of the convolution, result[row][column] = sum over depth of rows[row][depth] * columns[depth][column]:
+//
+//   conv, conv_transpose     rows: result channels   columns: positions of all samples   depth: source channels
+//   where planes are one     rows: samples           columns: result channels            depth: source channels
+//   conv_weight              rows: feature channels  columns: image channels             depth: positions, or samples
+//
+// Axes of positions are cut into blocks sample by sample. A tile is 128 rows and two blocks of columns, each of any
+// sample. Where tiles are few and the depth is large, the depth is cut into slices, whose sums in float32 another
+// kernel adds up; how many there are follows from the geometry alone, and so do the bits.
+#pragma once
+
+#include <adjoint/core/cuda/tensor_map.h>
+#include <adjoint/core/divider.h>
+#include <adjoint/core/dtype.h>
+#include <adjoint/core/export.h>
+#include <adjoint/ops/conv/geometry.h>
+
+#include <cstdint>
+
+namespace adjoint::cuda {
+
+inline constexpr int kProductTeams = 2;   // that take turns with a block's tiles
+inline constexpr int kProductTeam = 128;  // threads that multiply a tile and store it: a warpgroup
+inline constexpr int kProductThreads = kProductTeams * kProductTeam + 128;  // the last warpgroup has factors copied
+inline constexpr int kProductBlock = 64;                                    // of an axis
+inline constexpr int kProductBlockBytes = 2 * kProductBlock * kProductBlock;
+inline constexpr int kProductTile = 2 * kProductBlock;             // rows, and columns
+inline constexpr int kProductStageBytes = 2 * kProductBlockBytes;  // of one factor: a tile's, and a block of the depth
+inline constexpr int kMostProductSlots = 8;                        // of a factor's ring
+inline constexpr int kProductTableBytes = 2048;                    // barriers, and each team's biases
+inline constexpr int kProductOutBytes = 2 * kProductTile * kProductTile;  // results on their way out
+
+/// One of the three matrices in memory: `lines` of `width` contiguous elements, `pitch` apart. The copy engine wants
+/// pitches of whole 16 bytes; a factor that has another, for in a tensor lines follow each other, is copied first.
+struct ProductMatrix {
+  std::int64_t lines, width, pitch;
+  /// By the contiguous axis, the other, group, sample.
+  std::int64_t extents[4], strides[4];
+};
+
+struct ProductPlan {
+  ProductMatrix rows, columns, result;
+  bool rows_by_depth, columns_by_depth;  // whether the depth is the contiguous axis
+  bool rows_are_samples;                 // and the bias is of columns, not of rows
+  std::int32_t groups, row_tiles, slices;
+  std::int32_t column_blocks, depth_blocks;  // of a sample
+  std::int32_t all_column_blocks, stages;    // of all samples; a stage is a block of the depth
+  std::int32_t slice_stages;                 // at most
+  std::int32_t row_slots, column_slots;      // of the factors' rings
+  bool rows_stay;                            // in shared memory, for all of a block's tiles
+  std::int32_t out_buffers;                  // for results on their way out: one, or one for each team
+  std::int64_t partial_row, partial_group, partial_slice, partial_sample;  // strides of the slices' sums
+  Divider units_divider, slices_divider, row_tiles_divider;                // units(), slices, row_tiles
+  Divider column_blocks_divider, depth_blocks_divider;
+
+  /// Tiles that share their columns, and follow each other.
+  ADJOINT_HD std::int32_t units() const { return groups * row_tiles * slices; }
+  ADJOINT_HD std::int32_t column_tiles() const { return (all_column_blocks + 1) / 2; }
+  ADJOINT_HD std::int32_t tiles() const { return units() * column_tiles(); }
+  ADJOINT_HD std::int32_t smem_bytes() const {
+    return kProductTableBytes + (row_slots + column_slots) * kProductStageBytes + out_buffers * kProductOutBytes;
+  }
+  std::int64_t partial_bytes() const { return slices > 1 ? 4 * slices * result.lines * result.width : 0; }
+};
+
+/// A tile: its first row, column block and stage, and how many stages it has.
+struct ProductTile {
+  std::int32_t group, slice, row, column_block, stage, stages;
+};
+
+ADJOINT_HD inline ProductTile product_tile(const ProductPlan& p, std::int32_t index) {
+  ProductTile tile;
+  tile.column_block = 2 * p.units_divider.split(index);
+  tile.slice = index;
+  std::int32_t row_tile = p.slices_divider.split(tile.slice);
+  tile.group = p.row_tiles_divider.split(row_tile);
+  tile.row = row_tile * kProductTile;
+  tile.stage = tile.slice * p.slice_stages;
+  const std::int32_t left = p.stages - tile.stage;
+  tile.stages = left < p.slice_stages ? left : p.slice_stages;
+  return tile;
+}
+
+/// A block of an axis: the sample, and where it begins there.
+struct ProductPlace {
+  std::int32_t sample, first;
+};
+
+ADJOINT_HD inline ProductPlace product_place(const Divider& blocks_of_sample, std::int32_t block) {
+  const std::int32_t sample = blocks_of_sample.split(block);
+  return {sample, block * kProductBlock};
+}
+
+/// Which of the trio, as ConvRole names them.
+enum class ProductOf { kFeature, kImage, kFilter };
+
+/// Of halves. False where there are other taps than one of 1 x 1 at stride 1, or extents past 31 bits.
+ADJOINT_API bool plan_product(const ConvGeometry& geometry, ProductOf of, ProductPlan& plan);
+
+/// The matrix as the copy engine sees it, in blocks.
+ADJOINT_API TensorMapLayout product_layout(const ProductMatrix& matrix, const void* data, DType dtype);
+
+/// Whether the copy engine can have the matrix at `data`, where its lines follow each other.
+ADJOINT_API bool product_is_aligned(const ProductMatrix& matrix, const void* data);
+
+/// Of the copies of factors whose lines the copy engine cannot have, bytes.
+ADJOINT_API std::int64_t product_copy_bytes(const ProductPlan& plan);
+
+/// Clocks of an H200 that the plan takes.
+ADJOINT_API double product_clocks(const ProductPlan& plan);
+
+}  // namespace adjoint::cuda

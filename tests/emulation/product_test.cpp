@@ -1,0 +1,162 @@
+// The kernel for products of matrices on the emulator: exact on small integers in every form, at any address of the
+// results and in any order of execution.
+#include <adjoint/ops/conv/ceil_div.h>
+#include <adjoint/ops/conv/correlation_clocks.h>
+#include <adjoint/tests/emulation/kernel_run.h>
+#include <adjoint/tests/emulation/tensor_map.h>
+#include <cuda_runtime.h>
+#include <adjoint/ops/conv/cuda/add_slices.cuh>
+#include <adjoint/ops/conv/cuda/product_select.cuh>
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace adjoint::testing {
+namespace {
+
+/// What of the kernel the cases have reached.
+using Reached = std::set<std::string>;
+
+/// A factor's lines, `pitch` apart, with what may not be read between them.
+template <class T>
+Operand<T> factor(const cuda::ProductMatrix& matrix, const std::vector<double>& values) {
+  const auto width = static_cast<std::size_t>(matrix.width), pitch = static_cast<std::size_t>(matrix.pitch);
+  std::vector<double> padded(static_cast<std::size_t>(matrix.lines) * pitch, std::numeric_limits<double>::quiet_NaN());
+  for (std::size_t i = 0; i < values.size(); ++i) padded[i / width * pitch + i % width] = values[i];
+  return Operand<T>(padded, 0);
+}
+
+template <class M>
+void check(const ConvProblem& p, cuda::ConvRole role, const Activation& activation, std::uint64_t seed,
+           Reached& reached) {
+  using T = typename M::Element;
+  const ConvGeometry& g = p.geometry;
+  const bool filter = role == cuda::ConvRole::kFilter, transposed = role == cuda::ConvRole::kImage;
+  SCOPED_TRACE(filter ? "conv_weight" : transposed ? "conv_transpose" : "conv");
+  cuda::ProductPlan plan;
+  ASSERT_TRUE(cuda::plan_product(g,
+                                 filter       ? cuda::ProductOf::kFilter
+                                 : transposed ? cuda::ProductOf::kImage
+                                              : cuda::ProductOf::kFeature,
+                                 plan));
+  Expected expected;
+  if (filter) {
+    expected.sums = expected.results = oracle::conv_weight(g, p.image, p.feature);
+  } else {
+    expected = expected_results(p, transposed, activation);
+  }
+  const std::vector<double>& first = transposed ? p.feature : p.image;
+  const std::vector<double>& second = filter ? p.feature : p.filter;
+  const std::vector<double> bias = filter ? std::vector<double>{} : transposed ? p.image_bias : p.feature_bias;
+  const std::vector<double> nothing(expected.sums.size(), std::numeric_limits<double>::quiet_NaN());
+  Operand<T> rows = factor<T>(plan.rows, plan.rows_are_samples ? first : second);
+  Operand<T> columns = factor<T>(plan.columns, plan.rows_are_samples ? second : first);
+  Operand<T> biases(bias, 0), out(nothing, seed % 3 == 0 ? 0 : seed % 5), linear(nothing, seed % 2);
+  Operand<float> partial(std::vector<double>(static_cast<std::size_t>(plan.partial_bytes()) / sizeof(float), 0.0), 0);
+  const cuda::ConvProblem problem{.role = role,
+                                  .geometry = g,
+                                  .dtype = M::kDType,
+                                  .precision = Precision::kFull,
+                                  .device = 0,
+                                  .first = nullptr,
+                                  .second = nullptr,
+                                  .bias = bias.empty() ? nullptr : biases.data(),
+                                  .out = out.data(),
+                                  .activation = activation,
+                                  .linear = activation.is_none() || filter ? nullptr : linear.data()};
+  float* const sums = plan.slices > 1 ? partial.data() : nullptr;
+  const auto operands =
+      cuda::product_operands<T>(plan, problem, rows.data(), columns.data(), sums, emulation::encode_tensor_map);
+  const auto kernel = cuda::product_kernel_of<M::kArithmetic>(plan);
+  // Fewer blocks than tiles: teams take turns.
+  const int multiprocessors = plan.slices > 1 ? 200 : static_cast<int>(1 + seed % 3);
+  emulation::run({.grid = {static_cast<unsigned>(cuda::product_blocks(plan, multiprocessors))},
+                  .block = {cuda::kProductThreads},
+                  .seed = seed,
+                  .smem_bytes = static_cast<std::size_t>(plan.smem_bytes())},
+                 [&] { kernel(plan, operands); });
+  if (plan.slices > 1) {
+    const auto addition = cuda::sliced::addition_of<T>(problem, sums, plan.slices);
+    const auto add = addition.vector == 1 ? cuda::sliced::add_slices_kernel<1, T>
+                                          : cuda::sliced::add_slices_kernel<cuda::sliced::kAddVector, T>;
+    emulation::run({.grid = {static_cast<unsigned>(cuda::ceil_div(addition.vectors, cuda::sliced::kAddThreads))},
+                    .block = {static_cast<unsigned>(cuda::sliced::kAddThreads)},
+                    .seed = seed},
+                   [&] { add(addition); });
+  }
+  expect_equal(out.data(), expected.results);
+  EXPECT_TRUE(out.surroundings_are_kept());
+  if (problem.linear != nullptr) expect_equal(linear.data(), expected.sums);
+  const std::string form = filter ? "filter, " : plan.rows_are_samples ? "samples, " : "positions, ";
+  reached.insert(form + (plan.rows_by_depth ? "depth" : "rows") +
+                 (plan.columns_by_depth ? " and depth" : " and columns"));
+  reached.insert(plan.rows_stay ? "rows that stay" : "rows that pass");
+  reached.insert(operands.stores_boxes ? "boxes" : operands.stores_vectors ? "vectors" : "elements");
+  if (plan.slices > 1) reached.insert("slices");
+  if (plan.out_buffers == 1) reached.insert("one buffer");
+  if (plan.row_tiles > 1) reached.insert("row tiles");
+  if (plan.all_column_blocks % 2 != 0 && plan.all_column_blocks > 1) reached.insert("half a tile");
+  if (plan.rows.pitch > plan.rows.width || plan.columns.pitch > plan.columns.width) reached.insert("padded lines");
+  if (plan.groups > 1) reached.insert("groups");
+}
+
+template <class M>
+class ProductEmulation : public ::testing::Test {};
+using Halves = ::testing::Types<Mode<cuda::Arithmetic::kBFloat16>, Mode<cuda::Arithmetic::kFloat16>>;
+TYPED_TEST_SUITE(ProductEmulation, Halves);
+
+TYPED_TEST(ProductEmulation, EveryFormIsExact) {
+  Reached reached;
+  const ConvCase cases[] = {
+      {.name = "planes", .batch = 3, .in_channels = 72, .out_channels = 40, .input = {8, 16}},
+      {.name = "odd", .batch = 2, .in_channels = 70, .out_channels = 35, .input = {7, 11}},
+      {.name = "groups", .batch = 2, .in_channels = 48, .out_channels = 144, .groups = 3, .input = {5, 8}},
+      {.name = "wide", .in_channels = 16, .out_channels = 136, .input = {1, 264}},
+      {.name = "deep", .batch = 2, .in_channels = 584, .out_channels = 16, .input = {4, 16}},
+      {.name = "kept", .batch = 3, .in_channels = 450, .out_channels = 100, .input = {8, 16}},
+      {.name = "samples", .batch = 70, .in_channels = 100, .out_channels = 200},
+      {.name = "samples_of_groups", .batch = 5, .in_channels = 90, .out_channels = 36, .groups = 3},
+      {.name = "one", .in_channels = 1, .out_channels = 1},
+  };
+  constexpr cuda::ConvRole kRoles[] = {cuda::ConvRole::kFeature, cuda::ConvRole::kImage, cuda::ConvRole::kFilter};
+  std::uint64_t seed = 0;
+  for (const ConvCase& c : cases) {
+    SCOPED_TRACE(c);
+    const ConvProblem p = integer_problem(geometry(c));
+    for (const int multiprocessors : {1, 132}) {
+      const cuda::PlanForMultiprocessors plans(multiprocessors);
+      for (const cuda::ConvRole role : kRoles) {
+        const bool activates = ++seed % 4 == 1 && role != cuda::ConvRole::kFilter;
+        check<TypeParam>(p, role, activates ? kReLU : Activation{}, seed, reached);
+      }
+    }
+  }
+  for (const char* path : {"positions, rows and columns", "positions, depth and columns", "samples, depth and columns",
+                           "samples, depth and depth", "filter, depth and depth", "filter, rows and columns",
+                           "rows that stay", "rows that pass", "boxes", "vectors", "elements", "slices", "one buffer",
+                           "row tiles", "half a tile", "padded lines", "groups"}) {
+    EXPECT_TRUE(reached.contains(path)) << path;
+  }
+}
+
+TEST(ProductPlan, OnlyProductsOfMatrices) {
+  cuda::ProductPlan plan;
+  const ConvCase others[] = {{.input = {4, 4}, .kernel = {1, 3}},
+                             {.input = {4, 4}, .stride = {2, 1}},
+                             {.input = {4, 4}, .padding = {0, 1}},
+                             {.input = {4, 4}, .stride = {1, 2}, .output_padding = {0, 1}}};
+  for (const ConvCase& c : others) {
+    for (const cuda::ProductOf of : {cuda::ProductOf::kFeature, cuda::ProductOf::kImage, cuda::ProductOf::kFilter}) {
+      EXPECT_FALSE(cuda::plan_product(geometry(c), of, plan)) << c;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace adjoint::testing
