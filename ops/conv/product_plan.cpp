@@ -3,10 +3,8 @@
 #include <adjoint/ops/conv/ceil_div.h>
 #include <adjoint/ops/conv/correlation_clocks.h>
 #include <adjoint/ops/conv/rows_aligned.h>
-#include <adjoint/ops/conv/tensor_core_clocks.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -54,32 +52,28 @@ void slice_depth(ProductPlan& p) {
 /// length.
 void share_smem(ProductPlan& p) {
   const std::int32_t left = static_cast<std::int32_t>(kMaxSmemBytes) - kProductTableBytes;
-  constexpr std::int32_t kLeastSlots = 4;
-  const auto give_columns = [&](std::int32_t rows) {
-    for (p.out_buffers = kProductTeams; p.out_buffers >= 1; --p.out_buffers) {
-      p.column_slots = (left - rows * kProductStageBytes - p.out_buffers * kProductOutBytes) / kProductStageBytes;
-      if (p.column_slots >= kLeastSlots) break;
-    }
-    p.column_slots = std::min(p.column_slots, kMostProductSlots);
-  };
+  const std::int32_t row_bytes = p.row_slot_bytes(), column_bytes = p.column_slot_bytes();
+  const std::int32_t least_slots = 8 / p.tile_column_blocks;  // 64 KB on their way
   // Then there are a multiple of units' blocks, which should leave few multiprocessors idle.
   const std::int32_t units = p.units(), together = planned_multiprocessors();
   p.rows_stay = p.slice_stages <= kMostProductSlots && p.tiles() > together && units <= together &&
                 together % units * 8 <= together;
   p.row_slots = p.slice_stages;
-  if (p.rows_stay) give_columns(p.row_slots);
-  if (p.rows_stay && p.column_slots >= kLeastSlots) return;
+  for (p.out_buffers = kProductTeams; p.rows_stay && p.out_buffers >= 1; --p.out_buffers) {
+    const std::int32_t room = left - p.row_slots * row_bytes - p.out_buffers * kProductOutBytes;
+    p.column_slots = std::min(room / column_bytes, kMostProductSlots);
+    if (p.column_slots >= least_slots) return;
+  }
   p.rows_stay = false;
   p.out_buffers = kProductTeams;
-  p.row_slots = p.column_slots =
-      std::min((left - p.out_buffers * kProductOutBytes) / (2 * kProductStageBytes), kMostProductSlots);
+  const std::int32_t room = left - p.out_buffers * kProductOutBytes;
+  p.row_slots = p.column_slots = std::min(room / (row_bytes + column_bytes), kMostProductSlots);
 }
 
 }  // namespace
 
 bool plan_product(const ConvGeometry& g, ProductOf of, ProductPlan& p) {
-  constexpr Extent2 kOnes{1, 1};
-  if (g.kernel != kOnes || g.stride != kOnes || g.padding != Extent2{0, 0} || g.image != g.feature) return false;
+  if (!is_product(g)) return false;
   p = {};
   const std::int64_t plane = g.feature_plane(), images = g.image_channels_per_group(),
                      features = g.feature_channels_per_group();
@@ -122,12 +116,17 @@ bool plan_product(const ConvGeometry& g, ProductOf of, ProductPlan& p) {
     }
   }
   if (!fits(p.rows) || !fits(p.columns) || !fits(p.result)) return false;
-  const std::int64_t row_tiles = ceil_div(rows, kProductTile), column_blocks = ceil_div(columns, kProductBlock),
-                     depth_blocks = ceil_div(depth, kProductBlock);
+  const std::int64_t column_blocks = ceil_div(columns, kProductBlock), depth_blocks = ceil_div(depth, kProductBlock);
+  const bool few_rows = rows <= kProductBlock && column_samples * column_blocks > 2;
+  p.tile_row_blocks = few_rows ? 1 : 2;
+  p.tile_column_blocks = few_rows ? 4 : 2;
+  const std::int64_t row_tiles = ceil_div(rows, p.tile_row_blocks * kProductBlock);
   if (g.groups * row_tiles * column_samples * column_blocks >= kMostExtent ||
       depth_samples * depth_blocks >= kMostExtent / kProductBlock)
     return false;
   p.groups = static_cast<std::int32_t>(g.groups);
+  p.terms = g.batch * plane * g.filter_numel();
+  p.row_blocks = static_cast<std::int32_t>(ceil_div(rows, kProductBlock));
   p.row_tiles = static_cast<std::int32_t>(row_tiles);
   p.column_blocks = static_cast<std::int32_t>(column_blocks);
   p.depth_blocks = static_cast<std::int32_t>(depth_blocks);
@@ -163,22 +162,27 @@ bool product_is_aligned(const ProductMatrix& m, const void* data) {
   return rows_aligned(data, m.width * kElementBytes, 16);
 }
 
+int product_copy_vector(const ProductMatrix& m, const void* data) {
+  for (const int vector : {4, 2}) {
+    if (rows_aligned(data, m.width * kElementBytes, vector * kElementBytes)) return vector;
+  }
+  return 1;
+}
+
 std::int64_t product_copy_bytes(const ProductPlan& p) {
   const auto bytes = [](const ProductMatrix& m) { return m.pitch == m.width ? 0 : m.lines * m.pitch * kElementBytes; };
   return bytes(p.rows) + bytes(p.columns);
 }
 
-double product_clocks(const ProductPlan& p) {
-  // Measured: the matrix rate's share that a stage of 128 x 128 x 64 gets, what the copy engine draws from the L2, what
-  // the memory gives a multiprocessor; and of a kernel, whatever it does.
-  constexpr double kStage = 512 * 1.2, kFromL2 = 33, kFromMemory = 18, kOnce = 5000;
-  const double tiles = std::ceil(p.tiles() / kMultiprocessors), stages = tiles * p.slice_stages;
-  const double bytes = stages * kProductStageBytes * (p.rows_stay ? 1 : 2) / kFromL2;
-  const auto all = [](const ProductMatrix& m) { return static_cast<double>(m.lines * m.width) * kElementBytes; };
-  const double moved = (all(p.rows) + all(p.columns) + all(p.result) + 2 * static_cast<double>(product_copy_bytes(p)) +
-                        2 * static_cast<double>(p.partial_bytes())) /
-                       kFromMemory / kMultiprocessors;
-  return std::max({stages * kStage, bytes, moved}) + kOnce + (p.slices > 1 ? kOnce : 0);
+bool product_pays(const ProductPlan& p) {
+  // Clocks of all multiprocessors together: what one has of an H200's memory, and a stage of a tile.
+  constexpr double kBytesOfMemory = 18, kStageClocks = 512, kLeastUse = 1.0 / 16;
+  constexpr double kStageTerms = 4.0 * kProductBlock * kProductBlock * kProductBlock;
+  const double tile_stages = static_cast<double>(p.stages) * p.groups * p.row_tiles * p.column_tiles();
+  const auto bytes = [](const ProductMatrix& m) { return static_cast<double>(m.lines * m.width * kElementBytes); };
+  const double moved = bytes(p.rows) + bytes(p.columns) + bytes(p.result);
+  return tile_stages * kStageClocks < moved / kBytesOfMemory ||
+         static_cast<double>(p.terms) > kLeastUse * tile_stages * kStageTerms;
 }
 
 }  // namespace adjoint::cuda

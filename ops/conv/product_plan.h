@@ -9,9 +9,10 @@
 //   where planes are one     rows: samples           columns: result channels            depth: source channels
 //   conv_weight              rows: feature channels  columns: image channels             depth: positions, or samples
 //
-// Axes of positions are cut into blocks sample by sample. A tile is 128 rows and two blocks of columns, each of any
-// sample. Where tiles are few and the depth is large, the depth is cut into slices, whose sums in float32 another
-// kernel adds up; how many there are follows from the geometry alone, and so do the bits.
+// Axes of positions are cut into blocks sample by sample. A tile is two blocks of rows and two of columns, each of any
+// sample, or where rows are few one and four: a warpgroup's sums are two products of 64 x 128. Where tiles are few and
+// the depth is large, the depth is cut into slices, whose sums in float32 another kernel adds up; how many there are
+// follows from the geometry alone, and so do the bits.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -29,11 +30,11 @@ inline constexpr int kProductTeam = 128;  // threads that multiply a tile and st
 inline constexpr int kProductThreads = kProductTeams * kProductTeam + 128;  // the last warpgroup has factors copied
 inline constexpr int kProductBlock = 64;                                    // of an axis
 inline constexpr int kProductBlockBytes = 2 * kProductBlock * kProductBlock;
-inline constexpr int kProductTile = 2 * kProductBlock;             // rows, and columns
-inline constexpr int kProductStageBytes = 2 * kProductBlockBytes;  // of one factor: a tile's, and a block of the depth
-inline constexpr int kMostProductSlots = 8;                        // of a factor's ring
-inline constexpr int kProductTableBytes = 2048;                    // barriers, and each team's biases
-inline constexpr int kProductOutBytes = 2 * kProductTile * kProductTile;  // results on their way out
+inline constexpr int kProductColumns = 2 * kProductBlock;        // of one of a tile's two products
+inline constexpr int kMostProductSlots = 8;                      // of a factor's ring
+inline constexpr int kProductBiases = 4 * kProductBlock;         // of a tile's rows, or columns, at most
+inline constexpr int kProductTableBytes = 3072;                  // barriers, and each team's biases
+inline constexpr int kProductOutBytes = 4 * kProductBlockBytes;  // results on their way out
 
 /// One of the three matrices in memory: `lines` of `width` contiguous elements, `pitch` apart. The copy engine wants
 /// pitches of whole 16 bytes; a factor that has another, for in a tensor lines follow each other, is copied first.
@@ -47,7 +48,8 @@ struct ProductPlan {
   ProductMatrix rows, columns, result;
   bool rows_by_depth, columns_by_depth;  // whether the depth is the contiguous axis
   bool rows_are_samples;                 // and the bias is of columns, not of rows
-  std::int32_t groups, row_tiles, slices;
+  std::int32_t tile_row_blocks, tile_column_blocks;
+  std::int32_t groups, row_blocks, row_tiles, slices;
   std::int32_t column_blocks, depth_blocks;  // of a sample
   std::int32_t all_column_blocks, stages;    // of all samples; a stage is a block of the depth
   std::int32_t slice_stages;                 // at most
@@ -55,34 +57,49 @@ struct ProductPlan {
   bool rows_stay;                            // in shared memory, for all of a block's tiles
   std::int32_t out_buffers;                  // for results on their way out: one, or one for each team
   std::int64_t partial_row, partial_group, partial_slice, partial_sample;  // strides of the slices' sums
-  Divider units_divider, slices_divider, row_tiles_divider;                // units(), slices, row_tiles
+  std::int64_t terms;                                                      // products of numbers that are summed in all
+  Divider units_divider, slices_divider, row_tiles_divider;
   Divider column_blocks_divider, depth_blocks_divider;
 
   /// Tiles that share their columns, and follow each other.
   ADJOINT_HD std::int32_t units() const { return groups * row_tiles * slices; }
-  ADJOINT_HD std::int32_t column_tiles() const { return (all_column_blocks + 1) / 2; }
-  ADJOINT_HD std::int32_t tiles() const { return units() * column_tiles(); }
-  ADJOINT_HD std::int32_t smem_bytes() const {
-    return kProductTableBytes + (row_slots + column_slots) * kProductStageBytes + out_buffers * kProductOutBytes;
+  ADJOINT_HD std::int32_t column_tiles() const {
+    return (all_column_blocks + tile_column_blocks - 1) / tile_column_blocks;
   }
+  ADJOINT_HD std::int32_t tiles() const { return units() * column_tiles(); }
+  /// Of a factor's slot, a tile's share of a stage.
+  ADJOINT_HD std::int32_t row_slot_bytes() const { return tile_row_blocks * kProductBlockBytes; }
+  ADJOINT_HD std::int32_t column_slot_bytes() const { return tile_column_blocks * kProductBlockBytes; }
+  ADJOINT_HD std::int32_t smem_bytes() const {
+    return kProductTableBytes + row_slots * row_slot_bytes() + column_slots * column_slot_bytes() +
+           out_buffers * kProductOutBytes;
+  }
+  /// Of a tile's second product: blocks of rows, or of columns, after the first.
+  ADJOINT_HD std::int32_t second_row_block() const { return tile_row_blocks - 1; }
+  ADJOINT_HD std::int32_t second_column_block() const { return tile_column_blocks - 2; }
   std::int64_t partial_bytes() const { return slices > 1 ? 4 * slices * result.lines * result.width : 0; }
 };
 
 /// A tile: its first row, column block and stage, and how many stages it has.
 struct ProductTile {
   std::int32_t group, slice, row, column_block, stage, stages;
+  std::int32_t row_blocks, column_blocks;  // of which there is something
 };
 
 ADJOINT_HD inline ProductTile product_tile(const ProductPlan& p, std::int32_t index) {
   ProductTile tile;
-  tile.column_block = 2 * p.units_divider.split(index);
+  tile.column_block = p.tile_column_blocks * p.units_divider.split(index);
   tile.slice = index;
   std::int32_t row_tile = p.slices_divider.split(tile.slice);
   tile.group = p.row_tiles_divider.split(row_tile);
-  tile.row = row_tile * kProductTile;
+  tile.row = row_tile * p.tile_row_blocks * kProductBlock;
   tile.stage = tile.slice * p.slice_stages;
   const std::int32_t left = p.stages - tile.stage;
   tile.stages = left < p.slice_stages ? left : p.slice_stages;
+  const std::int32_t rows = p.row_blocks - row_tile * p.tile_row_blocks,
+                     columns = p.all_column_blocks - tile.column_block;
+  tile.row_blocks = rows < p.tile_row_blocks ? rows : p.tile_row_blocks;
+  tile.column_blocks = columns < p.tile_column_blocks ? columns : p.tile_column_blocks;
   return tile;
 }
 
@@ -99,11 +116,20 @@ ADJOINT_HD inline ProductPlace product_place(const Divider& blocks_of_sample, st
 /// Which of the trio, as ConvRole names them.
 enum class ProductOf { kFeature, kImage, kFilter };
 
-/// Of halves. False where there are other taps than one of 1 x 1 at stride 1, or extents past 31 bits.
+/// Whether each position meets one of its own place alone.
+constexpr bool is_product(const ConvGeometry& g) {
+  constexpr Extent2 kOnes{1, 1};
+  return g.kernel == kOnes && g.stride == kOnes && g.padding == Extent2{0, 0} && g.image == g.feature;
+}
+
+/// Of halves. False where it is no product, and for extents past 31 bits.
 ADJOINT_API bool plan_product(const ConvGeometry& geometry, ProductOf of, ProductPlan& plan);
 
 /// The matrix as the copy engine sees it, in blocks.
 ADJOINT_API TensorMapLayout product_layout(const ProductMatrix& matrix, const void* data, DType dtype);
+
+/// How lines of a factor become `pitch` long, a vector of 16 bytes a thread: elements that are read at once.
+ADJOINT_API int product_copy_vector(const ProductMatrix& matrix, const void* data);
 
 /// Whether the copy engine can have the matrix at `data`, where its lines follow each other.
 ADJOINT_API bool product_is_aligned(const ProductMatrix& matrix, const void* data);
@@ -111,7 +137,8 @@ ADJOINT_API bool product_is_aligned(const ProductMatrix& matrix, const void* dat
 /// Of the copies of factors whose lines the copy engine cannot have, bytes.
 ADJOINT_API std::int64_t product_copy_bytes(const ProductPlan& plan);
 
-/// Clocks of an H200 that the plan takes.
-ADJOINT_API double product_clocks(const ProductPlan& plan);
+/// Whether the kernel is the quickest there is, as far as is known: where it waits for memory, or where not too many of
+/// its products are of zeros that fill tiles up.
+ADJOINT_API bool product_pays(const ProductPlan& plan);
 
 }  // namespace adjoint::cuda

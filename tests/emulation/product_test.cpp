@@ -6,6 +6,7 @@
 #include <adjoint/tests/emulation/tensor_map.h>
 #include <cuda_runtime.h>
 #include <adjoint/ops/conv/cuda/add_slices.cuh>
+#include <adjoint/ops/conv/cuda/product_copy.cuh>
 #include <adjoint/ops/conv/cuda/product_select.cuh>
 
 #include <gtest/gtest.h>
@@ -83,9 +84,10 @@ void check(const ConvProblem& p, cuda::ConvRole role, const Activation& activati
                  [&] { kernel(plan, operands); });
   if (plan.slices > 1) {
     const auto addition = cuda::sliced::addition_of<T>(problem, sums, plan.slices);
+    if (addition.lanes > 1) reached.insert("shared slices");
     const auto add = addition.vector == 1 ? cuda::sliced::add_slices_kernel<1, T>
                                           : cuda::sliced::add_slices_kernel<cuda::sliced::kAddVector, T>;
-    emulation::run({.grid = {static_cast<unsigned>(cuda::ceil_div(addition.vectors, cuda::sliced::kAddThreads))},
+    emulation::run({.grid = {static_cast<unsigned>(cuda::sliced::addition_blocks(addition))},
                     .block = {static_cast<unsigned>(cuda::sliced::kAddThreads)},
                     .seed = seed},
                    [&] { add(addition); });
@@ -103,6 +105,7 @@ void check(const ConvProblem& p, cuda::ConvRole role, const Activation& activati
   if (plan.row_tiles > 1) reached.insert("row tiles");
   if (plan.all_column_blocks % 2 != 0 && plan.all_column_blocks > 1) reached.insert("half a tile");
   if (plan.rows.pitch > plan.rows.width || plan.columns.pitch > plan.columns.width) reached.insert("padded lines");
+  reached.insert(plan.tile_row_blocks == 1 ? "wide tiles" : "square tiles");
   if (plan.groups > 1) reached.insert("groups");
 }
 
@@ -120,6 +123,7 @@ TYPED_TEST(ProductEmulation, EveryFormIsExact) {
       {.name = "wide", .in_channels = 16, .out_channels = 136, .input = {1, 264}},
       {.name = "deep", .batch = 2, .in_channels = 584, .out_channels = 16, .input = {4, 16}},
       {.name = "kept", .batch = 3, .in_channels = 450, .out_channels = 100, .input = {8, 16}},
+      {.name = "many_samples", .batch = 72, .in_channels = 8, .out_channels = 9, .input = {1, 16}},
       {.name = "samples", .batch = 70, .in_channels = 100, .out_channels = 200},
       {.name = "samples_of_groups", .batch = 5, .in_channels = 90, .out_channels = 36, .groups = 3},
       {.name = "one", .in_channels = 1, .out_channels = 1},
@@ -137,11 +141,53 @@ TYPED_TEST(ProductEmulation, EveryFormIsExact) {
       }
     }
   }
-  for (const char* path : {"positions, rows and columns", "positions, depth and columns", "samples, depth and columns",
-                           "samples, depth and depth", "filter, depth and depth", "filter, rows and columns",
-                           "rows that stay", "rows that pass", "boxes", "vectors", "elements", "slices", "one buffer",
-                           "row tiles", "half a tile", "padded lines", "groups"}) {
+  for (const char* path : {"positions, rows and columns",
+                           "positions, depth and columns",
+                           "samples, depth and columns",
+                           "samples, depth and depth",
+                           "filter, depth and depth",
+                           "filter, rows and columns",
+                           "rows that stay",
+                           "rows that pass",
+                           "boxes",
+                           "vectors",
+                           "elements",
+                           "slices",
+                           "shared slices",
+                           "one buffer",
+                           "row tiles",
+                           "half a tile",
+                           "padded lines",
+                           "wide tiles",
+                           "square tiles",
+                           "groups"}) {
     EXPECT_TRUE(reached.contains(path)) << path;
+  }
+}
+
+TEST(ProductCopy, LinesBeginAtWholeVectors) {
+  for (const std::int64_t width : {1, 6, 49, 196, 200}) {
+    for (const std::int64_t offset : {0, 1, 2, 4}) {
+      SCOPED_TRACE(::testing::Message() << "width " << width << ", offset " << offset);
+      const cuda::ProductMatrix matrix{.lines = 21, .width = width, .pitch = (width + 7) / 8 * 8};
+      std::vector<std::uint16_t> from(static_cast<std::size_t>(matrix.lines * width + offset + 8));
+      for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::uint16_t>(i + 1);
+      std::vector<uint4> to(static_cast<std::size_t>(matrix.lines * matrix.pitch / 8));
+      const auto* const first = from.data() + offset;
+      const int vector = cuda::product_copy_vector(matrix, first);
+      const auto kernel = vector == 4   ? cuda::product::copy_lines_kernel<4>
+                          : vector == 2 ? cuda::product::copy_lines_kernel<2>
+                                        : cuda::product::copy_lines_kernel<1>;
+      auto* const lines = reinterpret_cast<std::uint16_t*>(to.data());
+      const auto blocks = cuda::ceil_div(static_cast<std::int64_t>(to.size()), cuda::product::kCopyThreads);
+      emulation::run({.grid = {static_cast<unsigned>(blocks)}, .block = {cuda::product::kCopyThreads}}, [&] {
+        kernel(first, lines, matrix.lines, width, Divider(static_cast<std::uint32_t>(matrix.pitch / 8)));
+      });
+      for (std::int64_t i = 0; i < matrix.lines * matrix.pitch; ++i) {
+        const std::int64_t line = i / matrix.pitch, column = i % matrix.pitch;
+        ASSERT_EQ(lines[i], column < width ? first[line * width + column] : 0) << i;
+      }
+    }
   }
 }
 

@@ -67,7 +67,7 @@ class SlicedEmulation : public CorrelationFixture {
     const auto addition = cuda::sliced::addition_of<T>(problem, partial.data(), plan.slices);
     const auto add = addition.vector == 1 ? cuda::sliced::add_slices_kernel<1, T>
                                           : cuda::sliced::add_slices_kernel<cuda::sliced::kAddVector, T>;
-    const auto blocks_wanted = cuda::ceil_div(addition.vectors, cuda::sliced::kAddThreads);
+    const auto blocks_wanted = cuda::sliced::addition_blocks(addition);
     emulation::run({.grid = {static_cast<unsigned>(blocks_wanted)},
                     .block = {static_cast<unsigned>(cuda::sliced::kAddThreads)},
                     .seed = call.seed},

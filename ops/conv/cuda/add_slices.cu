@@ -1,5 +1,4 @@
-#include <adjoint/core/cuda/launch.h>
-#include <adjoint/ops/conv/ceil_div.h>
+#include <adjoint/core/cuda/launch_early.h>
 #include <adjoint/ops/conv/cuda/sliced.h>
 #include <adjoint/ops/conv/cuda/add_slices.cuh>
 
@@ -9,9 +8,10 @@ namespace {
 template <class T>
 void add(const ConvProblem& problem, const float* partial, int slices) {
   const sliced::Addition<T> addition = sliced::addition_of<T>(problem, partial, slices);
-  const auto blocks = static_cast<unsigned>(ceil_div(addition.vectors, sliced::kAddThreads));
-  launch(addition.vector == 1 ? sliced::add_slices_kernel<1, T> : sliced::add_slices_kernel<sliced::kAddVector, T>,
-         {dim3(blocks), dim3(sliced::kAddThreads)}, problem.device, addition);
+  const auto blocks = static_cast<unsigned>(sliced::addition_blocks(addition));
+  launch_early(addition.vector == 1 ? sliced::add_slices_kernel<1, T>
+                                    : sliced::add_slices_kernel<sliced::kAddVector, T>,
+               {dim3(blocks), dim3(sliced::kAddThreads)}, 1, problem.device, addition);
 }
 
 }  // namespace

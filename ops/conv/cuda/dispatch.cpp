@@ -23,18 +23,17 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr const ConvKernel* kConv[] = {&rearranged_conv,  &channelwise_conv, &col2im_conv, &packed_conv,
-                                       &narrow_conv,      &product_conv,     &sliced_conv, &blocked_conv,
-                                       &correlation_conv, &mma_conv,         &plain_conv};
-constexpr const ConvKernel* kConvTranspose[] = {&channelwise_conv_transpose, &rearranged_conv_transpose,
-                                                &col2im_conv_transpose,      &packed_conv_transpose,
-                                                &narrow_conv_transpose,      &product_conv_transpose,
+constexpr const ConvKernel* kConv[] = {&product_conv,     &rearranged_conv, &channelwise_conv, &col2im_conv,
+                                       &packed_conv,      &narrow_conv,     &sliced_conv,      &blocked_conv,
+                                       &correlation_conv, &mma_conv,        &plain_conv};
+constexpr const ConvKernel* kConvTranspose[] = {&product_conv_transpose,     &channelwise_conv_transpose,
+                                                &rearranged_conv_transpose,  &col2im_conv_transpose,
+                                                &packed_conv_transpose,      &narrow_conv_transpose,
                                                 &sliced_conv_transpose,      &blocked_conv_transpose,
                                                 &correlation_conv_transpose, &mma_conv_transpose,
                                                 &plain_conv_transpose};
-constexpr const ConvKernel* kConvWeight[] = {&rearranged_conv_weight, &channelwise_conv_weight,
-                                             &product_conv_weight,    &boxes_conv_weight,
-                                             &wgmma_conv_weight,      &tensor_core_conv_weight,
+constexpr const ConvKernel* kConvWeight[] = {&product_conv_weight, &rearranged_conv_weight, &channelwise_conv_weight,
+                                             &boxes_conv_weight,   &wgmma_conv_weight,      &tensor_core_conv_weight,
                                              &plain_conv_weight};
 
 thread_local const char* forced = nullptr;

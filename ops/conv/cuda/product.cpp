@@ -2,13 +2,9 @@
 #include <adjoint/ops/conv/cuda/product.h>
 
 #include <adjoint/core/cuda/runtime.h>
-#include <adjoint/ops/conv/correlation_clocks.h>
-#include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/ops/conv/cuda/hopper.h>
 #include <adjoint/ops/conv/cuda/kept_plans.h>
 #include <adjoint/ops/conv/cuda/sliced.h>
-
-#include <cuda_runtime_api.h>
 
 #include <cstddef>
 #include <optional>
@@ -32,43 +28,20 @@ const ProductPlan* find_plan(const ConvProblem& problem) {
 }
 
 bool takes(const ConvProblem& problem) {
-  return element_size(problem.dtype) == 2 && runs_wgmma(problem.device) && find_plan(problem) != nullptr;
+  return element_size(problem.dtype) == 2 && is_product(problem.geometry) && runs_wgmma(problem.device) &&
+         find_plan(problem) != nullptr;
 }
 
-bool pays(const ConvProblem& problem) {
-  const CorrelationPlan* other = find_correlation_plan(problem);
-  return other == nullptr || product_clocks(*find_plan(problem)) < correlation_clocks(*other, false);
-}
-
-/// Few products of what is not there, and factors that need no copies.
-bool pays_for_filter(const ConvProblem& problem) {
-  const ProductPlan& p = *find_plan(problem);
-  const ConvGeometry& g = problem.geometry;
-  const double wanted = static_cast<double>(g.batch * g.feature_plane()) * static_cast<double>(g.filter_numel());
-  const double done = static_cast<double>(p.stages) * kProductBlock * p.groups * p.row_tiles * kProductTile *
-                      p.column_tiles() * kProductTile;
-  constexpr double kLeastUse = 1.0 / 8;
-  return wanted > kLeastUse * done && product_copy_bytes(p) == 0;
-}
+bool pays(const ConvProblem& problem) { return product_pays(*find_plan(problem)); }
 
 /// A factor at `data` where the copy engine can have it: as it is, or copied.
 class Factor {
  public:
   Factor(const ProductMatrix& matrix, const void* data, int device) : data_(data) {
     if (product_is_aligned(matrix, data)) return;
-    constexpr std::size_t kElementBytes = 2;
-    const auto lines = static_cast<std::size_t>(matrix.lines);
-    const std::size_t width = static_cast<std::size_t>(matrix.width) * kElementBytes;
-    const std::size_t pitch = static_cast<std::size_t>(matrix.pitch) * kElementBytes;
-    copy_.emplace(lines * pitch, device);
-    const DeviceGuard guard(device);
-    if (width == pitch) {
-      ADJOINT_CUDA(
-          cudaMemcpyAsync(copy_->data(), data, lines * width, cudaMemcpyDeviceToDevice, current_stream(device)));
-    } else {
-      ADJOINT_CUDA(cudaMemcpy2DAsync(copy_->data(), pitch, data, width, width, lines, cudaMemcpyDeviceToDevice,
-                                     current_stream(device)));
-    }
+    constexpr std::int64_t kElementBytes = 2;
+    copy_.emplace(static_cast<std::size_t>(matrix.lines * matrix.pitch * kElementBytes), device);
+    copy_lines(matrix, data, copy_->data(), device);
     data_ = copy_->data();
   }
   const void* data() const { return data_; }
@@ -112,10 +85,7 @@ const ConvKernel product_conv_transpose{.name = "product_conv_transpose",
                                         .activates = true,
                                         .workspace_bytes = workspace_bytes,
                                         .pays = pays};
-const ConvKernel product_conv_weight{.name = "product_conv_weight",
-                                     .takes = takes,
-                                     .run = run,
-                                     .workspace_bytes = workspace_bytes,
-                                     .pays = pays_for_filter};
+const ConvKernel product_conv_weight{
+    .name = "product_conv_weight", .takes = takes, .run = run, .workspace_bytes = workspace_bytes, .pays = pays};
 
 }  // namespace adjoint::cuda

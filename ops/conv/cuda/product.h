@@ -13,6 +13,9 @@ extern const ConvKernel product_conv;
 extern const ConvKernel product_conv_transpose;
 extern const ConvKernel product_conv_weight;
 
+/// Copies a factor's lines, which follow each other at `from`, to lines `pitch` apart, on the device's current stream.
+void copy_lines(const ProductMatrix& matrix, const void* from, void* to, int device);
+
 /// Enqueues the plan's kernel on the device's current stream. The factors are aligned and `pitch` apart; `partial` gets
 /// the sums of slices, where there are some. One translation unit an arithmetic.
 template <Arithmetic kArithmetic>

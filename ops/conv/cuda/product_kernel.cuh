@@ -36,12 +36,12 @@ __device__ __forceinline__ Shared shared_of(const ProductPlan& p) {
   shared.columns_empty = shared.columns_full + 8 * kMostProductSlots;
   shared.begun = shared.columns_empty + 8 * kMostProductSlots;
   shared.stored = shared.begun + 8;
-  constexpr int kBiasBytes = 4 * kProductTeams * kProductTile;
+  constexpr int kBiasBytes = 4 * kProductTeams * kProductBiases;
   static_assert(8 * (4 * kMostProductSlots + 2) + kBiasBytes <= kProductTableBytes);
   shared.biases = reinterpret_cast<float*>(smem + kProductTableBytes - kBiasBytes);
   shared.rows = ptx::shared_address(smem + kProductTableBytes);
-  shared.columns = shared.rows + p.row_slots * kProductStageBytes;
-  shared.out = smem + kProductTableBytes + (p.row_slots + p.column_slots) * kProductStageBytes;
+  shared.columns = shared.rows + p.row_slots * p.row_slot_bytes();
+  shared.out = smem + kProductTableBytes + p.row_slots * p.row_slot_bytes() + p.column_slots * p.column_slot_bytes();
   return shared;
 }
 
@@ -61,21 +61,18 @@ __device__ __forceinline__ void init_barriers(const Shared& shared) {
 __device__ __forceinline__ int first_tile() { return static_cast<int>(blockIdx.x); }
 __device__ __forceinline__ int tile_step() { return static_cast<int>(gridDim.x); }
 
-/// Two blocks of a factor, one after the other along its axis of the result.
+/// Has a block of a factor copied.
 template <wgmma::Major kMajor>
-__device__ __forceinline__ void copy_stage(const TensorMap& map, std::uint32_t to, std::uint32_t full, int depth,
-                                           int group, const ProductPlace (&places)[2]) {
-  ptx::mbarrier_arrive_expect_bytes(full, kProductStageBytes);
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const int first = places[i].first;
-    const int at[kTensorMapAxes] = {kMajor == wgmma::Major::kK ? depth : first,
-                                    kMajor == wgmma::Major::kK ? first : depth, group, places[i].sample, 0};
-    ptx::tensor_copy(to + i * kProductBlockBytes, &map, at, full);
-  }
+__device__ __forceinline__ void copy_block(const TensorMap& map, std::uint32_t to, std::uint32_t full, int depth,
+                                           int group, const ProductPlace& place) {
+  constexpr bool kByDepth = kMajor == wgmma::Major::kK;
+  const int at[kTensorMapAxes] = {kByDepth ? depth : place.first, kByDepth ? place.first : depth, group, place.sample,
+                                  0};
+  ptx::tensor_copy(to, &map, at, full);
 }
 
-/// Has the factors of a block's tiles copied; one thread.
+/// Has the factors of a block's tiles copied; one thread. Where a tile ends before its last block, what was there is
+/// multiplied, for sums that nobody stores.
 template <wgmma::Major kRows, wgmma::Major kColumns, class T>
 __device__ __forceinline__ void copy_factors(const ProductPlan& p, const Operands<T>& operands, const Shared& shared) {
   const int tiles = p.tiles();
@@ -84,29 +81,37 @@ __device__ __forceinline__ void copy_factors(const ProductPlan& p, const Operand
   for (int index = first_tile(); index < tiles; index += tile_step()) {
     const ProductTile tile = product_tile(p, index);
     const bool copies_rows = !p.rows_stay || index == first_tile();
-    const ProductPlace columns[2] = {product_place(p.column_blocks_divider, tile.column_block),
-                                     product_place(p.column_blocks_divider, tile.column_block + 1)};
 #pragma unroll 1
     for (int stage = tile.stage; stage < tile.stage + tile.stages; ++stage) {
       const ProductPlace depth = product_place(p.depth_blocks_divider, stage);
       if (copies_rows) {
-        const ProductPlace rows[2] = {{depth.sample, tile.row}, {depth.sample, tile.row + kProductBlock}};
+        const std::uint32_t full = shared.rows_full + 8 * row_ring.slot;
+        const std::uint32_t to = shared.rows + row_ring.slot * p.row_slot_bytes();
         ptx::mbarrier_wait(shared.rows_empty + 8 * row_ring.slot, row_ring.parity ^ 1);
-        copy_stage<kRows>(operands.rows, shared.rows + row_ring.slot * kProductStageBytes,
-                          shared.rows_full + 8 * row_ring.slot, depth.first, tile.group, rows);
+        ptx::mbarrier_arrive_expect_bytes(full, tile.row_blocks * kProductBlockBytes);
+#pragma unroll 1
+        for (int i = 0; i < tile.row_blocks; ++i) {
+          copy_block<kRows>(operands.rows, to + i * kProductBlockBytes, full, depth.first, tile.group,
+                            {depth.sample, tile.row + i * kProductBlock});
+        }
         row_ring.advance(p.row_slots);
       }
-      const ProductPlace places[2] = {{columns[0].sample + depth.sample, columns[0].first},
-                                      {columns[1].sample + depth.sample, columns[1].first}};
+      const std::uint32_t full = shared.columns_full + 8 * column_ring.slot;
+      const std::uint32_t to = shared.columns + column_ring.slot * p.column_slot_bytes();
       ptx::mbarrier_wait(shared.columns_empty + 8 * column_ring.slot, column_ring.parity ^ 1);
-      copy_stage<kColumns>(operands.columns, shared.columns + column_ring.slot * kProductStageBytes,
-                           shared.columns_full + 8 * column_ring.slot, depth.first, tile.group, places);
+      ptx::mbarrier_arrive_expect_bytes(full, tile.column_blocks * kProductBlockBytes);
+#pragma unroll 1
+      for (int i = 0; i < tile.column_blocks; ++i) {
+        const ProductPlace place = product_place(p.column_blocks_divider, tile.column_block + i);
+        copy_block<kColumns>(operands.columns, to + i * kProductBlockBytes, full, depth.first, tile.group,
+                             {place.sample + depth.sample, place.first});
+      }
       column_ring.advance(p.column_slots);
     }
   }
 }
 
-/// A team's products and their sums: of 64 rows, and of the next 64.
+/// A team's products and their sums.
 template <Arithmetic kArithmetic, wgmma::Major kRows, wgmma::Major kColumns>
 struct Multiplier {
   Sums sums = {};
@@ -123,6 +128,8 @@ struct Multiplier {
     constexpr int kProducts = kProductBlock / 16;
     const std::uint64_t rows = wgmma::block_descriptor<kRows>(shared.rows);
     const std::uint64_t columns = wgmma::block_descriptor<kColumns>(shared.columns);
+    const int second_a = p.second_row_block() * (kProductBlockBytes / 16),
+              second_b = p.second_column_block() * (kProductBlockBytes / 16);
     // Barriers of what the products under way read; 0: none.
     std::uint32_t used_rows = 0, used_columns = 0;
     const auto release = [&] {
@@ -138,15 +145,15 @@ struct Multiplier {
     for (int stage = 0; stage < stages; ++stage) {
       ptx::mbarrier_wait(shared.rows_full + 8 * row_ring.slot, row_ring.parity);
       ptx::mbarrier_wait(shared.columns_full + 8 * column_ring.slot, column_ring.parity);
-      const std::uint64_t a = wgmma::moved(rows, row_ring.slot * (kProductStageBytes / 16));
-      const std::uint64_t b = wgmma::moved(columns, column_ring.slot * (kProductStageBytes / 16));
+      const std::uint64_t a = wgmma::moved(rows, row_ring.slot * (p.row_slot_bytes() / 16));
+      const std::uint64_t b = wgmma::moved(columns, column_ring.slot * (p.column_slot_bytes() / 16));
 #pragma unroll
       for (int i = 0; i < kProducts; ++i) {
-        const std::uint64_t upper = wgmma::moved(a, i * wgmma::kMajorStep<kRows>);
-        const std::uint64_t along = wgmma::moved(b, i * wgmma::kMajorStep<kColumns>);
-        wgmma::multiply_blocks<kOperand, kRows, kColumns>(sums[0], upper, along, accumulate);
-        wgmma::multiply_blocks<kOperand, kRows, kColumns>(sums[1], wgmma::moved(upper, kProductBlockBytes / 16), along,
-                                                          accumulate);
+        const std::uint64_t row = wgmma::moved(a, i * wgmma::kMajorStep<kRows>);
+        const std::uint64_t column = wgmma::moved(b, i * wgmma::kMajorStep<kColumns>);
+        wgmma::multiply_blocks<kOperand, kRows, kColumns>(sums[0], row, column, accumulate);
+        wgmma::multiply_blocks<kOperand, kRows, kColumns>(sums[1], wgmma::moved(row, second_a),
+                                                          wgmma::moved(column, second_b), accumulate);
         accumulate = 1;
       }
       wgmma::commit();
@@ -184,7 +191,7 @@ __device__ __forceinline__ void multiply_and_store(
   static_assert(kProductTeams == 2);
   Multiplier<kArithmetic, kRows, kColumns> multiplier;
   const int thread = static_cast<int>(threadIdx.x) % kProductTeam, barrier = team + 1, tiles = p.tiles();
-  float* const biases = shared.biases + team * kProductTile;
+  float* const biases = shared.biases + team * kProductBiases;
   unsigned char* const out = shared.out + (p.out_buffers - 1) * team * kProductOutBytes;
   // Of the tile before: a team's tiles are the odd ones of the block's, or the even ones.
   const std::uint32_t parity = static_cast<std::uint32_t>(team + 1) & 1;
@@ -225,6 +232,7 @@ __global__ void __launch_bounds__(kProductThreads, 1)
   constexpr int kMultipliers = kProductTeams * kProductTeam, kLoaders = kProductThreads - kMultipliers;
   constexpr int kAtStart = 65536 / kProductThreads / 8 * 8, kLoaderRegisters = 40;
   constexpr int kRegisters = (kAtStart * kProductThreads - kLoaderRegisters * kLoaders) / kMultipliers / 8 * 8;
+  ptx::wait_for_earlier_kernels();
   const int warpgroup = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / 128, 0);
   if (warpgroup >= kMultipliers / 128) {
     ptx::lower_register_limit<kLoaderRegisters>();

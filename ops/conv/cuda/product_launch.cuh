@@ -1,7 +1,7 @@
 // Launches the kernel for products of matrices. Each arithmetic is one .cu file.
 #pragma once
 
-#include <adjoint/core/cuda/launch.h>
+#include <adjoint/core/cuda/launch_early.h>
 #include <adjoint/ops/conv/cuda/product.h>
 #include <adjoint/ops/conv/cuda/product_select.cuh>
 
@@ -18,8 +18,8 @@ void run_product(const ProductPlan& plan, const ConvProblem& problem, const void
   const auto smem_bytes = static_cast<std::size_t>(plan.smem_bytes());
   allow_smem(kernel, smem_bytes);
   const auto blocks = static_cast<unsigned>(product_blocks(plan, multiprocessor_count(problem.device)));
-  launch(kernel, {dim3(blocks), dim3(kProductThreads), smem_bytes}, problem.device, plan,
-         product_operands<T>(plan, problem, rows, columns, partial, encode_tensor_map));
+  launch_early(kernel, {dim3(blocks), dim3(kProductThreads), smem_bytes}, 1, problem.device, plan,
+               product_operands<T>(plan, problem, rows, columns, partial, encode_tensor_map));
 }
 
 }  // namespace adjoint::cuda

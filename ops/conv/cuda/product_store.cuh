@@ -26,18 +26,21 @@ struct Operands {
   bool stores_vectors;  // rows of results begin at multiples of four
 };
 
-/// A thread's sums of 64 rows, and of the next 64: in each, those of two neighbouring columns of rows lane / 4 and
-/// lane / 4 + 8 of the warp's 16, eight columns after eight.
-using Sums = float[2][kProductTile / 2];
+/// A thread's sums of a tile's two products: in each, those of two neighbouring columns of rows lane / 4 and lane / 4 +
+/// 8 of the warp's 16, eight columns after eight.
+using Sums = float[2][kProductColumns / 2];
 
 /// What is added to a tile's rows, or columns.
 template <class T>
 __device__ __forceinline__ void fill_biases(const ProductPlan& p, const ProductTile& tile, const Operands<T>& operands,
                                             float* biases, int thread) {
   const std::int64_t channels = p.result.extents[p.rows_are_samples ? 0 : 1];
-  const std::int64_t channel = (p.rows_are_samples ? tile.column_block * kProductBlock : tile.row) + thread;
-  const bool has = operands.bias != nullptr && channel < channels;
-  biases[thread] = has ? to_float(operands.bias[tile.group * channels + channel]) : 0.0F;
+  const std::int64_t first = p.rows_are_samples ? tile.column_block * kProductBlock : tile.row;
+#pragma unroll
+  for (int i = thread; i < kProductBiases; i += kProductTeam) {
+    const bool has = operands.bias != nullptr && first + i < channels;
+    biases[i] = has ? to_float(operands.bias[tile.group * channels + first + i]) : 0.0F;
+  }
 }
 
 template <class T>
@@ -49,13 +52,17 @@ struct Store {
   unsigned char* out;   // the team's buffer
   int thread, barrier;  // of the team
 
-  /// Sums with their biases, of rows 64 * half on and eight columns.
-  __device__ __forceinline__ void add_biases(const Sums& sums, int half, int eight, float (&values)[4]) const {
-    const int lane = thread % 32, row = kProductBlock * half + 16 * (thread / 32) + lane / 4;
-    const int column = 8 * eight + 2 * (lane % 4);
+  /// Blocks of rows, and of columns, of the tile before those of a product.
+  __device__ __forceinline__ int row_blocks(int product) const { return product * p.second_row_block(); }
+  __device__ __forceinline__ int column_blocks(int product) const { return product * p.second_column_block(); }
+
+  /// Sums of eight columns of a product, with their biases.
+  __device__ __forceinline__ void add_biases(const Sums& sums, int product, int eight, float (&values)[4]) const {
+    const int lane = thread % 32, row = kProductBlock * row_blocks(product) + 16 * (thread / 32) + lane / 4;
+    const int column = kProductBlock * column_blocks(product) + 8 * eight + 2 * (lane % 4);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      values[i] = sums[half][4 * eight + i] + biases[p.rows_are_samples ? column + i % 2 : row + 8 * (i / 2)];
+      values[i] = sums[product][4 * eight + i] + biases[p.rows_are_samples ? column + i % 2 : row + 8 * (i / 2)];
     }
   }
 
@@ -66,19 +73,19 @@ struct Store {
     ptx::barrier<kProductTeam>(barrier);
     const int lane = thread % 32;
     // The place of a lane's row of an 8 x 8 matrix: of matrices, the second is eight rows on, the third eight columns.
-    const int row = 16 * (thread / 32) + lane % 16, eight = lane / 16;
-    const std::uint32_t to = ptx::shared_address(out) + row * 128;
+    const int matrix_row = 16 * (thread / 32) + lane % 16, eight = lane / 16;
+    const std::uint32_t to = ptx::shared_address(out) + matrix_row * 128;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    for (int product = 0; product < 2; ++product) {
 #pragma unroll
-      for (int n = 0; n < kProductTile / 8; n += 2) {
+      for (int n = 0; n < kProductColumns / 8; n += 2) {
         float values[2][4];
-        add_biases(sums, half, n, values[0]);
-        add_biases(sums, half, n + 1, values[1]);
+        add_biases(sums, product, n, values[0]);
+        add_biases(sums, product, n + 1, values[1]);
         const std::uint32_t units[4] = {rounded(values[0][0], values[0][1]), rounded(values[0][2], values[0][3]),
                                         rounded(values[1][0], values[1][1]), rounded(values[1][2], values[1][3])};
-        const int block = 2 * half + n / 8;
-        ptx::store_matrices(to + block * kProductBlockBytes + (((n % 8 + eight) ^ (row % 8)) * 16), units);
+        const int block = 2 * product + n / 8;
+        ptx::store_matrices(to + block * kProductBlockBytes + (((n % 8 + eight) ^ (matrix_row % 8)) * 16), units);
       }
     }
     ptx::fence_async_proxy();
@@ -86,10 +93,11 @@ struct Store {
     if (thread != 0) return;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int row_block = tile.row + i / 2 * kProductBlock, block = tile.column_block + i % 2;
+      const int row = tile.row + row_blocks(i / 2) * kProductBlock;
+      const int block = tile.column_block + column_blocks(i / 2) + i % 2;
       const ProductPlace place = product_place(p.column_blocks_divider, block);
-      const int at[kTensorMapAxes] = {place.first, row_block, tile.group, place.sample, 0};
-      if (row_block < p.result.extents[1] && block < p.all_column_blocks) {
+      const int at[kTensorMapAxes] = {place.first, row, tile.group, place.sample, 0};
+      if (row < p.result.extents[1] && block < p.all_column_blocks) {
         ptx::tensor_store(&operands.result, at, ptx::shared_address(out) + i * kProductBlockBytes);
       }
     }
@@ -105,15 +113,15 @@ struct Store {
 
   /// Where a row's sum is staged in float32: columns move in eights, so that a warp's rows meet other banks.
   __device__ __forceinline__ float* staged(int row, int column) const {
-    return reinterpret_cast<float*>(out) + row * kProductTile + (column ^ (row % 4 * 8));
+    return reinterpret_cast<float*>(out) + row * kProductColumns + (column ^ (row % 4 * 8));
   }
 
-  __device__ __forceinline__ void stage(const Sums& sums, int half) const {
+  __device__ __forceinline__ void stage(const Sums& sums, int product) const {
     const int lane = thread % 32, row = 16 * (thread / 32) + lane / 4;
 #pragma unroll
-    for (int n = 0; n < kProductTile / 8; ++n) {
+    for (int n = 0; n < kProductColumns / 8; ++n) {
       float values[4];
-      add_biases(sums, half, n, values);
+      add_biases(sums, product, n, values);
       const int column = 8 * n + 2 * (lane % 4);
       *reinterpret_cast<float2*>(staged(row, column)) = make_float2(values[0], values[1]);
       *reinterpret_cast<float2*>(staged(row + 8, column)) = make_float2(values[2], values[3]);
@@ -122,14 +130,15 @@ struct Store {
 
   /// Along rows, a warp one at a time and each lane four columns.
   __device__ __forceinline__ void write_rows(const Sums& sums) const {
-    const int lane = thread % 32, column = 4 * lane, block = tile.column_block + column / kProductBlock;
-    const ProductPlace place = product_place(p.column_blocks_divider, block);
-    const std::int64_t first = place.first + column % kProductBlock;
-    const std::int64_t left = block < p.all_column_blocks ? p.result.width - first : 0;
+    const int lane = thread % 32, column = 4 * lane;
 #pragma unroll 1
-    for (int half = 0; half < 2; ++half) {
+    for (int product = 0; product < 2; ++product) {
+      const int block = tile.column_block + column_blocks(product) + column / kProductBlock;
+      const ProductPlace place = product_place(p.column_blocks_divider, block);
+      const std::int64_t first = place.first + column % kProductBlock;
+      const std::int64_t left = block < p.all_column_blocks ? p.result.width - first : 0;
       ptx::barrier<kProductTeam>(barrier);
-      if (half == 0) {
+      if (product == 0) {
         stage(sums, 0);
       } else {
         stage(sums, 1);
@@ -137,7 +146,7 @@ struct Store {
       ptx::barrier<kProductTeam>(barrier);
 #pragma unroll 1
       for (int row = thread / 32; row < kProductBlock; row += kProductTeam / 32) {
-        const std::int64_t line = tile.row + half * kProductBlock + row;
+        const std::int64_t line = tile.row + row_blocks(product) * kProductBlock + row;
         if (line >= p.result.extents[1] || left <= 0) continue;
         Pack<float, 4> values = *reinterpret_cast<const Pack<float, 4>*>(staged(row, column));
         if (operands.partial != nullptr) {
