@@ -1,5 +1,5 @@
-// Copies a factor for the kernel for products of matrices (product_kernel.cuh) where the copy engine cannot have it as it
-// is: to lines that begin at multiples of 16 bytes.
+// Copies a factor for the kernel for products of matrices (product_kernel.cuh) where the copy engine cannot have it as
+// it is: to lines that begin at multiples of 16 bytes.
 #pragma once
 
 #include <adjoint/core/cuda/pack.h>
@@ -22,8 +22,8 @@ __global__ void __launch_bounds__(kCopyThreads)
   const auto count = static_cast<std::int64_t>(line_vectors.divisor());
   const std::int64_t vector = static_cast<std::int64_t>(blockIdx.x) * kCopyThreads + threadIdx.x;
   if (vector >= lines * count) return;
-  const std::int64_t line = vector < (std::int64_t{1} << 31) ? line_vectors.divide(static_cast<std::uint32_t>(vector))
-                                                            : vector / count;
+  const std::int64_t line =
+      vector < (std::int64_t{1} << 31) ? line_vectors.divide(static_cast<std::uint32_t>(vector)) : vector / count;
   const std::int64_t first = (vector - line * count) * kVector;
   from += line * width + first;
   Pack<std::uint16_t, kVector> values{};

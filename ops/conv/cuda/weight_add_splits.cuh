@@ -59,6 +59,81 @@ inline AddGrid add_grid(const WeightPlan& p) {
   return grid;
 }
 
+inline constexpr int kAddAtOnce = 4;
+
+/// Adds all splits of the sums from `from` on, which lie there `split_step` apart, and stages them. A thread reads some
+/// vectors before it uses one: there is little else to wait for.
+__device__ __forceinline__ void stage_many(const WeightPlan& p, const float* from, std::int64_t split_step, int vectors,
+                                           int column_step, float* sums) {
+  constexpr int kAtOnce = kAddAtOnce;
+#pragma unroll 1
+  for (int first = static_cast<int>(threadIdx.x); first < vectors; first += kAtOnce * kAddThreads) {
+    float4 values[kAtOnce] = {};
+    const auto read = [&](int split) {
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) {
+        const int vector = first + k * kAddThreads;
+        if (vector < vectors) values[k] = *reinterpret_cast<const float4*>(from + split * split_step + 4 * vector);
+      }
+    };
+    read(0);
+    if (p.splits > 1) {
+      double totals[kAtOnce][4] = {};
+      const auto add = [&] {
+#pragma unroll
+        for (int k = 0; k < kAtOnce; ++k) {
+          totals[k][0] += static_cast<double>(values[k].x);
+          totals[k][1] += static_cast<double>(values[k].y);
+          totals[k][2] += static_cast<double>(values[k].z);
+          totals[k][3] += static_cast<double>(values[k].w);
+        }
+      };
+      add();
+#pragma unroll 1
+      for (int split = 1; split < p.splits; ++split) {
+        read(split);
+        add();
+      }
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) {
+        values[k] = make_float4(static_cast<float>(totals[k][0]), static_cast<float>(totals[k][1]),
+                                static_cast<float>(totals[k][2]), static_cast<float>(totals[k][3]));
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      const int vector = first + k * kAddThreads, column = 4 * vector / p.tile_rows;
+      if (vector >= vectors) continue;
+      *reinterpret_cast<float4*>(sums + column * column_step + sum_place(4 * vector - column * p.tile_rows)) =
+          values[k];
+    }
+  }
+}
+
+/// The same in parts, one a lane, whose sums are staged apart. A thread reads some splits at once.
+template <class Sum>
+__device__ __forceinline__ void stage_lanes(const WeightPlan& p, const float* from, std::int64_t split_step,
+                                            int vectors, int column_step, int lanes, int lane_step, Sum* sums) {
+#pragma unroll 1
+  for (int unit = static_cast<int>(threadIdx.x); unit < lanes * vectors; unit += kAddThreads) {
+    const int lane = unit / vectors, element = 4 * (unit - lane * vectors);
+    const int begin = lane * p.splits / lanes, end = (lane + 1) * p.splits / lanes;
+    const int column = element / p.tile_rows, row = element - column * p.tile_rows;
+    double sum[4] = {};
+#pragma unroll 4
+    for (int split = begin; split < end; ++split) {
+      const float4 value = *reinterpret_cast<const float4*>(from + split * split_step + element);
+      sum[0] += static_cast<double>(value.x);
+      sum[1] += static_cast<double>(value.y);
+      sum[2] += static_cast<double>(value.z);
+      sum[3] += static_cast<double>(value.w);
+    }
+    Sum* const place = sums + lane * lane_step + column * column_step + sum_place(row);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) place[i] = static_cast<Sum>(sum[i]);
+  }
+}
+
 /// Sum is what is staged: double, or float where one lane adds all splits.
 template <class T, class Sum>
 __global__ void __launch_bounds__(kAddThreads)
@@ -90,27 +165,13 @@ __global__ void __launch_bounds__(kAddThreads)
   const int lane_step = grid.columns * column_step;
   ptx::wait_for_earlier_kernels();
   for (int round = 0; round < grid.rounds && round * grid.columns < features; ++round) {
-    for (int unit = thread; unit < grid.lanes * staged / 4; unit += kAddThreads) {
-      const int lane = unit / (staged / 4), element = 4 * (unit - lane * (staged / 4));
-      const int begin = lane * p.splits / grid.lanes, end = (lane + 1) * p.splits / grid.lanes;
-      const int column = element / p.tile_rows, row = element - column * p.tile_rows;
-      Sum* const place = sums + lane * lane_step + column * column_step + sum_place(row);
-      if (std::is_same_v<Sum, float> && p.splits == 1) {
-        *reinterpret_cast<float4*>(place) = *reinterpret_cast<const float4*>(from + element);
-        continue;
-      }
-      double sum[4] = {};
-#pragma unroll 4
-      for (int split = begin; split < end; ++split) {
-        const float4 value = *reinterpret_cast<const float4*>(from + split * split_step + element);
-        sum[0] += static_cast<double>(value.x);
-        sum[1] += static_cast<double>(value.y);
-        sum[2] += static_cast<double>(value.z);
-        sum[3] += static_cast<double>(value.w);
-      }
-#pragma unroll
-      for (int i = 0; i < 4; ++i) place[i] = static_cast<Sum>(sum[i]);
+    const int vectors = staged / 4;
+    bool many = false;
+    if constexpr (std::is_same_v<Sum, float>) {
+      many = p.splits == 1 || vectors >= kAddAtOnce * kAddThreads;
+      if (many) stage_many(p, from, split_step, vectors, column_step, sums);
     }
+    if (!many) stage_lanes(p, from, split_step, vectors, column_step, grid.lanes, lane_step, sums);
     __syncthreads();
     for (int i = first_row; i < count && first_of_round < columns_at_once; i += kAddThreads) {
       const AddRow row = rows[i];

@@ -182,6 +182,7 @@ TEST_P(ConvFootprintCuda, NonFiniteValuesStayNear) {
               .stride = {1, 2},
               .padding = {0, 1}},
              seen);
+  check_case({.name = "pointwise", .batch = 2, .in_channels = 9, .out_channels = 6, .input = {3, 8}}, seen);
   for (std::uint64_t seed = GetParam(), taken = 0; taken < 25; seed += kShards) {
     const ConvCase c = random_conv_case(seed);
     if (multiply_adds(c) > kMostProducts) continue;
