@@ -2,6 +2,7 @@
 
 #include <adjoint/ops/conv/ceil_div.h>
 #include <adjoint/ops/conv/correlation_clocks.h>
+#include <adjoint/ops/conv/correlation_plan.h>
 #include <adjoint/ops/conv/rows_aligned.h>
 
 #include <algorithm>
@@ -181,6 +182,7 @@ bool product_pays(const ProductPlan& p) {
   const double tile_stages = static_cast<double>(p.stages) * p.groups * p.row_tiles * p.column_tiles();
   const auto bytes = [](const ProductMatrix& m) { return static_cast<double>(m.lines * m.width * kElementBytes); };
   const double moved = bytes(p.rows) + bytes(p.columns) + bytes(p.result);
+  if (product_copy_bytes(p) > kMostCopyBytes) return false;
   return tile_stages * kStageClocks < moved / kBytesOfMemory ||
          static_cast<double>(p.terms) > kLeastUse * tile_stages * kStageTerms;
 }

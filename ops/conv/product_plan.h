@@ -137,8 +137,8 @@ ADJOINT_API bool product_is_aligned(const ProductMatrix& matrix, const void* dat
 /// Of the copies of factors whose lines the copy engine cannot have, bytes.
 ADJOINT_API std::int64_t product_copy_bytes(const ProductPlan& plan);
 
-/// Whether the kernel is the quickest there is, as far as is known: where it waits for memory, or where not too many of
-/// its products are of zeros that fill tiles up.
+/// Whether the kernel is the quickest there is, as far as is known, and its copies bounded: where it waits for memory,
+/// or where not too many of its products are of zeros that fill tiles up.
 ADJOINT_API bool product_pays(const ProductPlan& plan);
 
 }  // namespace adjoint::cuda

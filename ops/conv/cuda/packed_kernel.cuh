@@ -6,6 +6,7 @@
 // tiles follow each other. No sum depends on the grid.
 #pragma once
 
+#include <adjoint/ops/conv/cuda/register_split.h>
 #include <adjoint/ops/conv/packed_plan.h>
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/core/cuda/wgmma_shared.cuh>
@@ -205,10 +206,9 @@ __global__ void __launch_bounds__(kPackedThreads, 1)
   if (threadIdx.x == 0) init_barriers(shared);
   __syncthreads();
 
-  // What the loaders give up, the multipliers take: together what the block was started with.
   constexpr int kMultipliers = kPackedTeams * kPackedTeam, kLoaders = kPackedThreads - kMultipliers;
-  constexpr int kAtStart = 65536 / kPackedThreads / 8 * 8, kLoaderRegisters = 96;
-  constexpr int kRegisters = (kAtStart * kPackedThreads - kLoaderRegisters * kLoaders) / kMultipliers / 8 * 8;
+  constexpr int kLoaderRegisters = 96;
+  constexpr int kRegisters = multiplier_registers(kPackedThreads, kLoaders, kLoaderRegisters);
   const int warpgroup = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / 128, 0);
   if (warpgroup >= kMultipliers / 128) {
     ptx::lower_register_limit<kLoaderRegisters>();

@@ -5,6 +5,7 @@
 // sum depends on the grid.
 #pragma once
 
+#include <adjoint/ops/conv/cuda/register_split.h>
 #include <adjoint/ops/conv/product_plan.h>
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/core/cuda/wgmma_shared.cuh>
@@ -228,10 +229,9 @@ __global__ void __launch_bounds__(kProductThreads, 1)
   if (threadIdx.x == 0) init_barriers(shared);
   __syncthreads();
 
-  // What the loaders give up, the multipliers take: together what the block was started with.
   constexpr int kMultipliers = kProductTeams * kProductTeam, kLoaders = kProductThreads - kMultipliers;
-  constexpr int kAtStart = 65536 / kProductThreads / 8 * 8, kLoaderRegisters = 40;
-  constexpr int kRegisters = (kAtStart * kProductThreads - kLoaderRegisters * kLoaders) / kMultipliers / 8 * 8;
+  constexpr int kLoaderRegisters = 40;
+  constexpr int kRegisters = multiplier_registers(kProductThreads, kLoaders, kLoaderRegisters);
   ptx::wait_for_earlier_kernels();
   const int warpgroup = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / 128, 0);
   if (warpgroup >= kMultipliers / 128) {
