@@ -34,9 +34,9 @@ __device__ __forceinline__ std::uint64_t swizzled_descriptor(std::uint32_t share
 /// An operand's axis that is contiguous in shared memory: that of the sums, or the other.
 enum class Major { kK, kMN };
 
-/// Blocks of 64 halves along the contiguous axis and 64 along the other, of 8 KB each and one after the other where the
-/// operand has more than 64 along M or N; swizzled like swizzled_descriptor()'s. The address advances by kMajorStep
-/// along K.
+/// Blocks of 128 bytes along the contiguous axis and 64 elements along the other, of 8 KB each and one after the other
+/// where the operand has more than 64 along M or N; swizzled like swizzled_descriptor()'s. The address advances by
+/// kMajorStep along K.
 template <Major kMajor>
 __device__ __forceinline__ std::uint64_t block_descriptor(std::uint32_t shared_address) {
   if constexpr (kMajor == Major::kK) return swizzled_descriptor(shared_address);

@@ -35,19 +35,24 @@ ADJOINT_WGMMA_MULTIPLY_SHARED_ALL(kFloat16, "k16.f32.f16.f16", ", 0, 0")
 #undef ADJOINT_WGMMA_MULTIPLY_SHARED_ALL
 #undef ADJOINT_WGMMA_MULTIPLY_SHARED
 
-/// Sixteen halves of K, of 64 rows and 128 columns in blocks. D = A * B where `accumulate` is 0, else D += A * B.
+/// Sixteen halves of K, or eight tf32, of 64 rows and 128 columns in blocks. D = A * B where `accumulate` is 0, else D
+/// += A * B.
 template <Operand kOperand, Major kA, Major kB>
 __device__ __forceinline__ void multiply_blocks(float (&d)[64], std::uint64_t a, std::uint64_t b, int accumulate) {
-  static_assert(kOperand != Operand::kTF32);
+  static_assert(kOperand != Operand::kTF32 || (kA == Major::kK && kB == Major::kK));
   constexpr int kTransposedA = kA == Major::kMN, kTransposedB = kB == Major::kMN;
   if constexpr (kOperand == Operand::kBFloat16) {
     asm volatile(ADJOINT_WGMMA_STATEMENT(128, 64, "k16.f32.bf16.bf16", "%64, %65", "%66", ", %67, %68")
                  : ADJOINT_WGMMA_SUMS_64(0)
                  : "l"(a), "l"(b), "r"(accumulate), "n"(kTransposedA), "n"(kTransposedB));
-  } else {
+  } else if constexpr (kOperand == Operand::kFloat16) {
     asm volatile(ADJOINT_WGMMA_STATEMENT(128, 64, "k16.f32.f16.f16", "%64, %65", "%66", ", %67, %68")
                  : ADJOINT_WGMMA_SUMS_64(0)
                  : "l"(a), "l"(b), "r"(accumulate), "n"(kTransposedA), "n"(kTransposedB));
+  } else {
+    asm volatile(ADJOINT_WGMMA_STATEMENT(128, 64, "k8.f32.tf32.tf32", "%64, %65", "%66", "")
+                 : ADJOINT_WGMMA_SUMS_64(0)
+                 : "l"(a), "l"(b), "r"(accumulate));
   }
 }
 

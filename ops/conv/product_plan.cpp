@@ -13,7 +13,7 @@ namespace adjoint::cuda {
 namespace {
 
 constexpr std::int64_t kMostExtent = std::numeric_limits<std::int32_t>::max() / 2;
-constexpr std::int64_t kElementBytes = 2, kVector = 16 / kElementBytes;
+constexpr std::int64_t kVectorBytes = 16;
 constexpr std::int64_t kMaxSmemBytes = 227 * 1024;  // of a block of sm_90
 
 /// Of samples, groups and `inner` lines of `width` elements.
@@ -73,18 +73,28 @@ void share_smem(ProductPlan& p) {
 
 }  // namespace
 
-bool plan_product(const ConvGeometry& g, ProductOf of, ProductPlan& p) {
+bool plan_product(const ConvGeometry& g, ProductOf of, std::int64_t element_bytes, ProductPlan& p) {
   if (!is_product(g)) return false;
   p = {};
+  p.element_bytes = static_cast<std::int32_t>(element_bytes);
+  p.depth_block = kProductLineBytes / p.element_bytes;
   const std::int64_t plane = g.feature_plane(), images = g.image_channels_per_group(),
                      features = g.feature_channels_per_group();
   const bool by_sample = plane == 1;
+  // Lines of a factor begin at whole vectors, those of the result follow each other.
+  const auto whole = [&](std::int64_t width) { return -floor_to(-width, kVectorBytes / element_bytes); };
   const auto tensor = [&](std::int64_t channels, bool result) {
-    const auto pitch = [&](std::int64_t width) { return result ? width : ceil_div(width, kVector) * kVector; };
+    const auto pitch = [&](std::int64_t width) { return result ? width : whole(width); };
     return by_sample ? samples_of(g.batch, g.groups, channels, pitch(channels))
                      : lines_of(g.batch, g.groups, channels, plane, pitch(plane));
   };
   const auto filter = [&](std::int64_t pitch) { return lines_of(1, g.groups, features, images, pitch); };
+  const auto transpose = [&](ProductMatrix& m) {
+    const std::int64_t line = m.strides[1] / m.pitch * m.width, group = m.strides[2] / m.pitch * m.width;
+    m = lines_of(1, g.groups, m.width, m.extents[1], whole(m.extents[1]));
+    m.source_line = line;
+    m.source_group = group;
+  };
   std::int64_t rows, column_samples = 1, columns, depth_samples = 1, depth;
   if (of == ProductOf::kFilter) {
     p.rows = tensor(features, false);
@@ -100,7 +110,7 @@ bool plan_product(const ConvGeometry& g, ProductOf of, ProductPlan& p) {
     depth = transposed ? features : images;
     const std::int64_t channels = transposed ? images : features;
     p.rows_are_samples = by_sample;
-    p.rows = filter(ceil_div(images, kVector) * kVector);
+    p.rows = filter(whole(images));
     p.columns = tensor(depth, false);
     p.result = tensor(channels, true);
     if (by_sample) {
@@ -116,8 +126,14 @@ bool plan_product(const ConvGeometry& g, ProductOf of, ProductPlan& p) {
       columns = plane;
     }
   }
+  if (element_bytes == sizeof(float)) {
+    if (!by_sample && of != ProductOf::kFilter) return false;
+    if (!p.rows_by_depth) transpose(p.rows);
+    if (!p.columns_by_depth) transpose(p.columns);
+    p.rows_by_depth = p.columns_by_depth = true;
+  }
   if (!fits(p.rows) || !fits(p.columns) || !fits(p.result)) return false;
-  const std::int64_t column_blocks = ceil_div(columns, kProductBlock), depth_blocks = ceil_div(depth, kProductBlock);
+  const std::int64_t column_blocks = ceil_div(columns, kProductBlock), depth_blocks = ceil_div(depth, p.depth_block);
   const bool few_rows = rows <= kProductBlock && column_samples * column_blocks > 2;
   p.tile_row_blocks = few_rows ? 1 : 2;
   p.tile_column_blocks = few_rows ? 4 : 2;
@@ -155,36 +171,32 @@ TensorMapLayout product_layout(const ProductMatrix& m, const void* data, DType d
           .dtype = dtype,
           .extents = {m.extents[0], m.extents[1], m.extents[2], m.extents[3], 1},
           .strides = {1, m.strides[1], m.strides[2], m.strides[3], m.strides[3]},
-          .box = {kProductBlock, kProductBlock, 1, 1, 1},
+          .box = {static_cast<std::int32_t>(kProductLineBytes / element_size(dtype)), kProductBlock, 1, 1, 1},
+          .rounds_to_tf32 = dtype == kFloat32,
           .swizzled = true};
 }
 
-bool product_is_aligned(const ProductMatrix& m, const void* data) {
-  return rows_aligned(data, m.width * kElementBytes, 16);
-}
-
-int product_copy_vector(const ProductMatrix& m, const void* data) {
-  for (const int vector : {4, 2}) {
-    if (rows_aligned(data, m.width * kElementBytes, vector * kElementBytes)) return vector;
-  }
-  return 1;
+bool product_is_aligned(const ProductMatrix& m, std::int64_t element_bytes, const void* data) {
+  return m.source_line == 0 && rows_aligned(data, m.width * element_bytes, kVectorBytes);
 }
 
 std::int64_t product_copy_bytes(const ProductPlan& p) {
-  const auto bytes = [](const ProductMatrix& m) { return m.pitch == m.width ? 0 : m.lines * m.pitch * kElementBytes; };
+  const auto bytes = [&p](const ProductMatrix& m) {
+    return m.pitch == m.width && m.source_line == 0 ? 0 : m.lines * m.pitch * p.element_bytes;
+  };
   return bytes(p.rows) + bytes(p.columns);
 }
 
 bool product_pays(const ProductPlan& p) {
   // Clocks of all multiprocessors together: what one has of an H200's memory, and a stage of a tile.
   constexpr double kBytesOfMemory = 18, kStageClocks = 512, kLeastUse = 1.0 / 16;
-  constexpr double kStageTerms = 4.0 * kProductBlock * kProductBlock * kProductBlock;
+  const double stage_terms = 4.0 * kProductBlock * kProductBlock * p.depth_block;
   const double tile_stages = static_cast<double>(p.stages) * p.groups * p.row_tiles * p.column_tiles();
-  const auto bytes = [](const ProductMatrix& m) { return static_cast<double>(m.lines * m.width * kElementBytes); };
+  const auto bytes = [&p](const ProductMatrix& m) { return static_cast<double>(m.lines * m.width * p.element_bytes); };
   const double moved = bytes(p.rows) + bytes(p.columns) + bytes(p.result);
   if (product_copy_bytes(p) > kMostCopyBytes) return false;
   return tile_stages * kStageClocks < moved / kBytesOfMemory ||
-         static_cast<double>(p.terms) > kLeastUse * tile_stages * kStageTerms;
+         static_cast<double>(p.terms) > kLeastUse * tile_stages * stage_terms;
 }
 
 }  // namespace adjoint::cuda

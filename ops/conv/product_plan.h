@@ -1,7 +1,9 @@
 // The schedule of the CUDA kernel for convolutions that are products of matrices: 1 x 1 taps, and layers with one
-// position a sample, in half precision. wgmma reads halves from shared memory whichever of an operand's axes is
-// contiguous there, so both factors come as they lie in memory, in blocks of 64 x 64 by the copy engine, and nothing is
-// packed beforehand. Plain C++ for host and device, tested without a GPU.
+// position a sample, in half precision and TF32. wgmma reads halves from shared memory whichever of an operand's axes
+// is contiguous there, so both factors come as they lie in memory, in blocks of 64 x 64 by the copy engine, and nothing
+// is packed beforehand. Of floats the contiguous axis must be that which is summed: so it is in conv_weight's
+// positions; factors that are samples are transposed first, and the other forms are left to other kernels. Plain C++
+// for host and device, tested without a GPU.
 //
 // Of each group of the convolution, result[row][column] = sum over depth of rows[row][depth] * columns[depth][column]:
 //
@@ -28,8 +30,9 @@ namespace adjoint::cuda {
 inline constexpr int kProductTeams = 2;   // that take turns with a block's tiles
 inline constexpr int kProductTeam = 128;  // threads that multiply a tile and store it: a warpgroup
 inline constexpr int kProductThreads = kProductTeams * kProductTeam + 128;  // the last warpgroup has factors copied
-inline constexpr int kProductBlock = 64;                                    // of an axis
-inline constexpr int kProductBlockBytes = 2 * kProductBlock * kProductBlock;
+inline constexpr int kProductBlock = 64;  // of an axis, but that 128 bytes of a contiguous one are
+inline constexpr int kProductLineBytes = 128;
+inline constexpr int kProductBlockBytes = kProductBlock * kProductLineBytes;
 inline constexpr int kProductColumns = 2 * kProductBlock;        // of one of a tile's two products
 inline constexpr int kMostProductSlots = 8;                      // of a factor's ring
 inline constexpr int kProductBiases = 4 * kProductBlock;         // of a tile's rows, or columns, at most
@@ -42,12 +45,15 @@ struct ProductMatrix {
   std::int64_t lines, width, pitch;
   /// By the contiguous axis, the other, group, sample.
   std::int64_t extents[4], strides[4];
+  /// Where it is transposed: from one of the tensor's lines to the next, and from a group to the next; else 0.
+  std::int64_t source_line = 0, source_group = 0;
 };
 
 struct ProductPlan {
   ProductMatrix rows, columns, result;
-  bool rows_by_depth, columns_by_depth;  // whether the depth is the contiguous axis
-  bool rows_are_samples;                 // and the bias is of columns, not of rows
+  std::int32_t element_bytes, depth_block;  // of both factors and the result; elements of a block along the depth
+  bool rows_by_depth, columns_by_depth;     // whether the depth is the contiguous axis
+  bool rows_are_samples;                    // and the bias is of columns, not of rows
   std::int32_t tile_row_blocks, tile_column_blocks;
   std::int32_t groups, row_blocks, row_tiles, slices;
   std::int32_t column_blocks, depth_blocks;  // of a sample
@@ -108,9 +114,10 @@ struct ProductPlace {
   std::int32_t sample, first;
 };
 
-ADJOINT_HD inline ProductPlace product_place(const Divider& blocks_of_sample, std::int32_t block) {
+ADJOINT_HD inline ProductPlace product_place(const Divider& blocks_of_sample, std::int32_t block,
+                                             std::int32_t length = kProductBlock) {
   const std::int32_t sample = blocks_of_sample.split(block);
-  return {sample, block * kProductBlock};
+  return {sample, block * length};
 }
 
 /// Which of the trio, as ConvRole names them.
@@ -122,17 +129,16 @@ constexpr bool is_product(const ConvGeometry& g) {
   return g.kernel == kOnes && g.stride == kOnes && g.padding == Extent2{0, 0} && g.image == g.feature;
 }
 
-/// Of halves. False where it is no product, and for extents past 31 bits.
-ADJOINT_API bool plan_product(const ConvGeometry& geometry, ProductOf of, ProductPlan& plan);
+/// Of halves, or of floats that are rounded to tf32. False where it is no product, for floats one that sums over
+/// another axis than planes or samples, and for extents past 31 bits.
+ADJOINT_API bool plan_product(const ConvGeometry& geometry, ProductOf of, std::int64_t element_bytes,
+                              ProductPlan& plan);
 
 /// The matrix as the copy engine sees it, in blocks.
 ADJOINT_API TensorMapLayout product_layout(const ProductMatrix& matrix, const void* data, DType dtype);
 
-/// How lines of a factor become `pitch` long, a vector of 16 bytes a thread: elements that are read at once.
-ADJOINT_API int product_copy_vector(const ProductMatrix& matrix, const void* data);
-
 /// Whether the copy engine can have the matrix at `data`, where its lines follow each other.
-ADJOINT_API bool product_is_aligned(const ProductMatrix& matrix, const void* data);
+ADJOINT_API bool product_is_aligned(const ProductMatrix& matrix, std::int64_t element_bytes, const void* data);
 
 /// Of the copies of factors whose lines the copy engine cannot have, bytes.
 ADJOINT_API std::int64_t product_copy_bytes(const ProductPlan& plan);

@@ -26,10 +26,21 @@ using Reached = std::set<std::string>;
 
 /// A factor's lines, `pitch` apart, with what may not be read between them.
 template <class T>
-Operand<T> factor(const cuda::ProductMatrix& matrix, const std::vector<double>& values) {
-  const auto width = static_cast<std::size_t>(matrix.width), pitch = static_cast<std::size_t>(matrix.pitch);
-  std::vector<double> padded(static_cast<std::size_t>(matrix.lines) * pitch, std::numeric_limits<double>::quiet_NaN());
-  for (std::size_t i = 0; i < values.size(); ++i) padded[i / width * pitch + i % width] = values[i];
+Operand<T> factor(const cuda::ProductMatrix& m, const std::vector<double>& values) {
+  const auto width = static_cast<std::size_t>(m.width), pitch = static_cast<std::size_t>(m.pitch);
+  std::vector<double> padded(static_cast<std::size_t>(m.lines) * pitch, std::numeric_limits<double>::quiet_NaN());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (m.source_line == 0) {
+      padded[i / width * pitch + i % width] = values[i];
+    } else {
+      const auto at = static_cast<std::int64_t>(i), inner = m.extents[1];
+      // Lines of all groups, or groups of lines.
+      const bool lines_first = m.extents[2] == 1 || m.source_line > m.source_group;
+      const std::int64_t line = lines_first ? at / m.source_line : at % m.source_group / m.source_line;
+      const std::int64_t group = lines_first ? at % m.source_line / m.source_group : at / m.source_group;
+      padded[static_cast<std::size_t>((group * inner + at % inner) * m.pitch + line)] = values[i];
+    }
+  }
   return Operand<T>(padded, 0);
 }
 
@@ -41,11 +52,14 @@ void check(const ConvProblem& p, cuda::ConvRole role, const Activation& activati
   const bool filter = role == cuda::ConvRole::kFilter, transposed = role == cuda::ConvRole::kImage;
   SCOPED_TRACE(filter ? "conv_weight" : transposed ? "conv_transpose" : "conv");
   cuda::ProductPlan plan;
-  ASSERT_TRUE(cuda::plan_product(g,
-                                 filter       ? cuda::ProductOf::kFilter
-                                 : transposed ? cuda::ProductOf::kImage
-                                              : cuda::ProductOf::kFeature,
-                                 plan));
+  const bool planned = cuda::plan_product(g,
+                                          filter       ? cuda::ProductOf::kFilter
+                                          : transposed ? cuda::ProductOf::kImage
+                                                       : cuda::ProductOf::kFeature,
+                                          sizeof(T), plan);
+  // Floats' depth is contiguous in planes, and in samples once they are transposed.
+  ASSERT_EQ(planned, sizeof(T) == 2 || filter || g.feature_plane() == 1);
+  if (!planned) return;
   Expected expected;
   if (filter) {
     expected.sums = expected.results = oracle::conv_weight(g, p.image, p.feature);
@@ -107,12 +121,14 @@ void check(const ConvProblem& p, cuda::ConvRole role, const Activation& activati
   if (plan.rows.pitch > plan.rows.width || plan.columns.pitch > plan.columns.width) reached.insert("padded lines");
   reached.insert(plan.tile_row_blocks == 1 ? "wide tiles" : "square tiles");
   if (plan.groups > 1) reached.insert("groups");
+  if (plan.rows.source_line != 0 || plan.columns.source_line != 0) reached.insert("transposed");
 }
 
 template <class M>
 class ProductEmulation : public ::testing::Test {};
-using Halves = ::testing::Types<Mode<cuda::Arithmetic::kBFloat16>, Mode<cuda::Arithmetic::kFloat16>>;
-TYPED_TEST_SUITE(ProductEmulation, Halves);
+using ProductModes = ::testing::Types<Mode<cuda::Arithmetic::kBFloat16>, Mode<cuda::Arithmetic::kFloat16>,
+                                      Mode<cuda::Arithmetic::kTF32>>;
+TYPED_TEST_SUITE(ProductEmulation, ProductModes);
 
 TYPED_TEST(ProductEmulation, EveryFormIsExact) {
   Reached reached;
@@ -141,27 +157,44 @@ TYPED_TEST(ProductEmulation, EveryFormIsExact) {
       }
     }
   }
-  for (const char* path : {"positions, rows and columns",
-                           "positions, depth and columns",
-                           "samples, depth and columns",
-                           "samples, depth and depth",
-                           "filter, depth and depth",
-                           "filter, rows and columns",
-                           "rows that stay",
-                           "rows that pass",
-                           "boxes",
-                           "vectors",
-                           "elements",
-                           "slices",
-                           "shared slices",
-                           "one buffer",
-                           "row tiles",
-                           "half a tile",
-                           "padded lines",
-                           "wide tiles",
-                           "square tiles",
-                           "groups"}) {
-    EXPECT_TRUE(reached.contains(path)) << path;
+  Reached all{"samples, depth and depth",
+              "filter, depth and depth",
+              "rows that pass",
+              "vectors",
+              "elements",
+              "slices",
+              "shared slices",
+              "row tiles",
+              "half a tile",
+              "padded lines",
+              "wide tiles",
+              "square tiles",
+              "groups",
+              "rows that stay"};
+  if (TypeParam::kDType == kFloat32) {
+    all.insert("transposed");
+  } else {
+    all.insert({"positions, rows and columns", "positions, depth and columns", "samples, depth and columns",
+                "filter, rows and columns", "boxes", "one buffer"});
+  }
+  EXPECT_EQ(reached, all);
+}
+
+TEST(ProductCopy, FloatsAreTransposed) {
+  constexpr std::int64_t kLines = 37, kColumns = 70, kPitch = 40;
+  std::vector<float> from(2 * kLines * kColumns), to(2 * kColumns * kPitch, -1.0F);
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<float>(i + 1);
+  emulation::run({.grid = {2 * 3, 2}, .block = {cuda::product::kTransposeTile, cuda::product::kTransposeRows}}, [&] {
+    cuda::product::transpose_kernel(from.data(), to.data(), kLines, kColumns, kPitch, 2 * kColumns, kColumns, 2);
+  });
+  for (std::int64_t group = 0; group < 2; ++group) {
+    for (std::int64_t column = 0; column < kColumns; ++column) {
+      for (std::int64_t line = 0; line < kPitch; ++line) {
+        const std::int64_t at = (2 * line + group) * kColumns + column;
+        const float expected = line < kLines ? from[static_cast<std::size_t>(at)] : 0.0F;
+        ASSERT_EQ(to[static_cast<std::size_t>((group * kColumns + column) * kPitch + line)], expected);
+      }
+    }
   }
 }
 
@@ -174,7 +207,7 @@ TEST(ProductCopy, LinesBeginAtWholeVectors) {
       for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::uint16_t>(i + 1);
       std::vector<uint4> to(static_cast<std::size_t>(matrix.lines * matrix.pitch / 8));
       const auto* const first = from.data() + offset;
-      const int vector = cuda::product_copy_vector(matrix, first);
+      const int vector = cuda::product::copy_vector(first, width);
       const auto kernel = vector == 4   ? cuda::product::copy_lines_kernel<4>
                           : vector == 2 ? cuda::product::copy_lines_kernel<2>
                                         : cuda::product::copy_lines_kernel<1>;
@@ -199,7 +232,8 @@ TEST(ProductPlan, OnlyProductsOfMatrices) {
                              {.input = {4, 4}, .stride = {1, 2}, .output_padding = {0, 1}}};
   for (const ConvCase& c : others) {
     for (const cuda::ProductOf of : {cuda::ProductOf::kFeature, cuda::ProductOf::kImage, cuda::ProductOf::kFilter}) {
-      EXPECT_FALSE(cuda::plan_product(geometry(c), of, plan)) << c;
+      EXPECT_FALSE(cuda::plan_product(geometry(c), of, 2, plan)) << c;
+      EXPECT_FALSE(cuda::plan_product(geometry(c), of, 4, plan)) << c;
     }
   }
 }

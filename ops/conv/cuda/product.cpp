@@ -23,13 +23,13 @@ ProductOf product_of(ConvRole role) {
 
 const ProductPlan* find_plan(const ConvProblem& problem) {
   return keep_plan<ProductPlan>(problem, [&](ProductPlan& plan) {
-    return plan_product(problem.geometry, product_of(problem.role), plan);
+    return plan_product(problem.geometry, product_of(problem.role), element_size(problem.dtype), plan);
   });
 }
 
 bool takes(const ConvProblem& problem) {
-  return element_size(problem.dtype) == 2 && is_product(problem.geometry) && runs_wgmma(problem.device) &&
-         find_plan(problem) != nullptr;
+  if (problem.dtype == kFloat64 || !is_product(problem.geometry) || !runs_wgmma(problem.device)) return false;
+  return arithmetic_of(problem) != Arithmetic::kFloat32 && find_plan(problem) != nullptr;
 }
 
 bool pays(const ConvProblem& problem) { return product_pays(*find_plan(problem)); }
@@ -37,11 +37,10 @@ bool pays(const ConvProblem& problem) { return product_pays(*find_plan(problem))
 /// A factor at `data` where the copy engine can have it: as it is, or copied.
 class Factor {
  public:
-  Factor(const ProductMatrix& matrix, const void* data, int device) : data_(data) {
-    if (product_is_aligned(matrix, data)) return;
-    constexpr std::int64_t kElementBytes = 2;
-    copy_.emplace(static_cast<std::size_t>(matrix.lines * matrix.pitch * kElementBytes), device);
-    copy_lines(matrix, data, copy_->data(), device);
+  Factor(const ProductMatrix& matrix, std::int64_t element_bytes, const void* data, int device) : data_(data) {
+    if (product_is_aligned(matrix, element_bytes, data)) return;
+    copy_.emplace(static_cast<std::size_t>(matrix.lines * matrix.pitch * element_bytes), device);
+    copy_factor(matrix, element_bytes, data, copy_->data(), device);
     data_ = copy_->data();
   }
   const void* data() const { return data_; }
@@ -53,16 +52,17 @@ class Factor {
 
 void run(const ConvProblem& problem) {
   const ProductPlan& plan = *find_plan(problem);
-  const Factor rows(plan.rows, plan.rows_are_samples ? problem.first : problem.second, problem.device);
-  const Factor columns(plan.columns, plan.rows_are_samples ? problem.second : problem.first, problem.device);
+  const auto factor = [&](const ProductMatrix& matrix, bool first) {
+    return Factor(matrix, plan.element_bytes, first ? problem.first : problem.second, problem.device);
+  };
+  const Factor rows = factor(plan.rows, plan.rows_are_samples), columns = factor(plan.columns, !plan.rows_are_samples);
   std::optional<Workspace> partial;
   if (plan.slices > 1) partial.emplace(static_cast<std::size_t>(plan.partial_bytes()), problem.device);
   auto* const sums = partial ? static_cast<float*>(partial->data()) : nullptr;
-  if (problem.dtype == kBFloat16) {
-    run_product<Arithmetic::kBFloat16>(plan, problem, rows.data(), columns.data(), sums);
-  } else {
-    run_product<Arithmetic::kFloat16>(plan, problem, rows.data(), columns.data(), sums);
-  }
+  const auto run_in = arithmetic_of(problem) == Arithmetic::kBFloat16  ? run_product<Arithmetic::kBFloat16>
+                      : arithmetic_of(problem) == Arithmetic::kFloat16 ? run_product<Arithmetic::kFloat16>
+                                                                       : run_product<Arithmetic::kTF32>;
+  run_in(plan, problem, rows.data(), columns.data(), sums);
   if (partial) add_slices(problem, sums, plan.slices);
 }
 

@@ -1,6 +1,6 @@
-// The kernel for convolutions that are products of matrices, 1 x 1 taps and one position a sample, in half precision on
-// sm_90: wgmma with both factors in shared memory as they lie in global memory (product_plan.h). NaN and infinity go
-// where they go in the plain kernels.
+// The kernel for convolutions that are products of matrices, 1 x 1 taps and one position a sample, in half precision,
+// and in TF32 where floats allow (product_plan.h), on sm_90: wgmma with both factors in shared memory as they lie in
+// global memory (product_plan.h). NaN and infinity go where they go in the plain kernels.
 #pragma once
 
 #include <adjoint/ops/conv/cuda/arithmetic.h>
@@ -13,8 +13,9 @@ extern const ConvKernel product_conv;
 extern const ConvKernel product_conv_transpose;
 extern const ConvKernel product_conv_weight;
 
-/// Copies a factor's lines, which follow each other at `from`, to lines `pitch` apart, on the device's current stream.
-void copy_lines(const ProductMatrix& matrix, const void* from, void* to, int device);
+/// Copies a factor's lines, which follow each other at `from`, to lines `pitch` apart, or, floats, transposed, on the
+/// device's current stream.
+void copy_factor(const ProductMatrix& matrix, std::int64_t element_bytes, const void* from, void* to, int device);
 
 /// Enqueues the plan's kernel on the device's current stream. The factors are aligned and `pitch` apart; `partial` gets
 /// the sums of slices, where there are some. One translation unit an arithmetic.

@@ -4,12 +4,21 @@
 
 #include <adjoint/core/cuda/pack.h>
 #include <adjoint/core/divider.h>
+#include <adjoint/ops/conv/rows_aligned.h>
 
 #include <cstdint>
 
 namespace adjoint::cuda::product {
 
 inline constexpr int kCopyThreads = 256;
+
+/// How many halves of a line may be read at once.
+inline int copy_vector(const void* from, std::int64_t width) {
+  for (const int vector : {4, 2}) {
+    if (rows_aligned(from, 2 * width, 2 * vector)) return vector;
+  }
+  return 1;
+}
 
 /// Lines of `width` halves that follow each other, to lines of so many vectors of eight, with zeros behind. A thread
 /// writes a vector and reads kRead elements at once, to which lines are aligned.
@@ -35,6 +44,32 @@ __global__ void __launch_bounds__(kCopyThreads)
     for (int j = 0; j < kRead; ++j) values.values[i + j] = read.values[j];
   }
   reinterpret_cast<Pack<std::uint16_t, kVector>*>(to)[vector] = values;
+}
+
+inline constexpr int kTransposeTile = 32, kTransposeRows = 8;  // floats; threads along the other axis
+
+/// Each group's lines of `columns` elements to columns of `lines`, which are `pitch` apart with zeros behind. A block
+/// of threads moves a tile; groups are the grid's second axis.
+__global__ void __launch_bounds__(kTransposeTile* kTransposeRows)
+    transpose_kernel(const float* __restrict__ from, float* __restrict__ to, std::int64_t lines, std::int64_t columns,
+                     std::int64_t pitch, std::int64_t line_stride, std::int64_t group_stride, int line_tiles) {
+  __shared__ float tile[kTransposeTile][kTransposeTile + 1];
+  const std::int64_t first_line = static_cast<std::int64_t>(blockIdx.x) % line_tiles * kTransposeTile;
+  const std::int64_t first_column = static_cast<std::int64_t>(blockIdx.x) / line_tiles * kTransposeTile;
+  const int x = static_cast<int>(threadIdx.x);
+  from += blockIdx.y * group_stride;
+  to += blockIdx.y * columns * pitch;
+#pragma unroll
+  for (int y = static_cast<int>(threadIdx.y); y < kTransposeTile; y += kTransposeRows) {
+    const std::int64_t line = first_line + y, column = first_column + x;
+    tile[y][x] = line < lines && column < columns ? from[line * line_stride + column] : 0.0F;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int y = static_cast<int>(threadIdx.y); y < kTransposeTile; y += kTransposeRows) {
+    const std::int64_t line = first_line + x, column = first_column + y;
+    if (line < pitch && column < columns) to[column * pitch + line] = tile[x][y];
+  }
 }
 
 }  // namespace adjoint::cuda::product

@@ -1,8 +1,8 @@
-// Convolutions that are products of matrices, in half precision, by wgmma from shared memory (product_plan.h tells how
-// the work is cut). A block stays on its multiprocessor and takes every gridDim'th tile. Two warpgroups multiply and
-// store, a tile each in turn, so that one's stores fall into the other's products; a thread of the third has both
-// factors copied, through rings with a full and an empty mbarrier a slot, and tiles follow each other through them. No
-// sum depends on the grid.
+// Convolutions that are products of matrices, in half precision and TF32, by wgmma from shared memory (product_plan.h
+// tells how the work is cut). A block stays on its multiprocessor and takes every gridDim'th tile. Two warpgroups
+// multiply and store, a tile each in turn, so that one's stores fall into the other's products; a thread of the third
+// has both factors copied, through rings with a full and an empty mbarrier a slot, and tiles follow each other through
+// them. No sum depends on the grid.
 #pragma once
 
 #include <adjoint/ops/conv/cuda/register_split.h>
@@ -84,7 +84,7 @@ __device__ __forceinline__ void copy_factors(const ProductPlan& p, const Operand
     const bool copies_rows = !p.rows_stay || index == first_tile();
 #pragma unroll 1
     for (int stage = tile.stage; stage < tile.stage + tile.stages; ++stage) {
-      const ProductPlace depth = product_place(p.depth_blocks_divider, stage);
+      const ProductPlace depth = product_place(p.depth_blocks_divider, stage, p.depth_block);
       if (copies_rows) {
         const std::uint32_t full = shared.rows_full + 8 * row_ring.slot;
         const std::uint32_t to = shared.rows + row_ring.slot * p.row_slot_bytes();
@@ -126,7 +126,7 @@ struct Multiplier {
   /// All products of a tile.
   __device__ __forceinline__ void multiply_tile(const ProductPlan& p, const Shared& shared, int stages) {
     constexpr wgmma::Operand kOperand = kWgmmaOperand<kArithmetic>;
-    constexpr int kProducts = kProductBlock / 16;
+    constexpr int kProducts = 4;  // of a stage, each 32 bytes of a line where that is along the depth
     const std::uint64_t rows = wgmma::block_descriptor<kRows>(shared.rows);
     const std::uint64_t columns = wgmma::block_descriptor<kColumns>(shared.columns);
     const int second_a = p.second_row_block() * (kProductBlockBytes / 16),
@@ -206,11 +206,12 @@ __device__ __forceinline__ void multiply_and_store(
     multiplier.multiply_tile(p, shared, tile.stages);
     if (p.out_buffers == 1) ptx::mbarrier_wait(shared.stored, parity);
     const Store<typename ArithmeticTraits<kArithmetic>::Element> store{p, operands, tile, biases, out, thread, barrier};
-    if (operands.stores_boxes) {
-      store.write_boxes(multiplier.sums);
-    } else {
-      store.write_rows(multiplier.sums);
+    bool stored = false;
+    if constexpr (ArithmeticTraits<kArithmetic>::kHalf) {
+      stored = operands.stores_boxes;
+      if (stored) store.write_boxes(multiplier.sums);
     }
+    if (!stored) store.write_rows(multiplier.sums);
     if (p.out_buffers == 1) {
       ptx::bulk_wait_read();
       ptx::mbarrier_arrive(shared.stored);

@@ -11,11 +11,15 @@
 namespace adjoint::cuda {
 
 template <Arithmetic kArithmetic>
-auto product_kernel_of(const ProductPlan& plan) {
+auto product_kernel_of([[maybe_unused]] const ProductPlan& plan) {
   using enum wgmma::Major;
-  if (!plan.rows_by_depth) return product::product_kernel<kArithmetic, kMN, kMN>;
-  return plan.columns_by_depth ? product::product_kernel<kArithmetic, kK, kK>
-                               : product::product_kernel<kArithmetic, kK, kMN>;
+  if constexpr (!ArithmeticTraits<kArithmetic>::kHalf) {
+    return product::product_kernel<kArithmetic, kK, kK>;
+  } else {
+    if (!plan.rows_by_depth) return product::product_kernel<kArithmetic, kMN, kMN>;
+    return plan.columns_by_depth ? product::product_kernel<kArithmetic, kK, kK>
+                                 : product::product_kernel<kArithmetic, kK, kMN>;
+  }
 }
 
 /// Where rows stay a block's tiles are of one unit.
@@ -36,7 +40,8 @@ product::Operands<T> product_operands(const ProductPlan& plan, const ConvProblem
                                 .partial = partial,
                                 .activate = Activate<float>(problem.activation)};
   const bool plain = problem.linear == nullptr && operands.activate.is_none() && partial == nullptr;
-  operands.stores_boxes = plain && !problem.read_again && product_is_aligned(plan.result, problem.out);
+  operands.stores_boxes =
+      plain && !problem.read_again && sizeof(T) == 2 && product_is_aligned(plan.result, sizeof(T), problem.out);
   if (operands.stores_boxes) operands.result = encode(product_layout(plan.result, problem.out, problem.dtype));
   const auto wide = [&](const void* results) {
     constexpr std::int64_t kBytes = sizeof(T);

@@ -1,6 +1,6 @@
-// How the kernel for products of matrices (product_kernel.cuh) stores a tile: rounded, as boxes of the result that the
-// copy engine writes; or, where the result is not aligned, is activated or is a slice's, in float32 through shared
-// memory and along rows.
+// How the kernel for products of matrices (product_kernel.cuh) stores a tile: halves as boxes of the result that the
+// copy engine writes; floats, and where the result is not aligned, is activated or is a slice's, in float32 through
+// shared memory and along rows.
 #pragma once
 
 #include <adjoint/core/cuda/pack.h>
@@ -66,7 +66,7 @@ struct Store {
     }
   }
 
-  /// As blocks of 64 rows x 64 columns, swizzled, each of which one instruction writes.
+  /// Halves, as blocks of 64 rows x 64 columns, swizzled, each of which one instruction writes.
   __device__ __forceinline__ void write_boxes(const Sums& sums) const {
     // The thread that has the copy engine write waits for it, the others for that thread.
     ptx::bulk_wait_read();
