@@ -40,12 +40,16 @@ bool fits(const ProductMatrix& matrix) {
          matrix.strides[3] < std::int64_t{1} << 38;
 }
 
-/// As many slices as leave no multiprocessor idle, of four stages or more.
+/// As many slices as leave no multiprocessor idle, of four stages or more. Tensor cores round towards zero, so that
+/// long sums are short: of more than kMostStages there are slices as well, while their sums take little memory.
 void slice_depth(ProductPlan& p) {
-  constexpr std::int32_t kLeastStages = 4;
+  constexpr std::int64_t kLeastStages = 4, kMostStages = 512, kMostBytes = std::int64_t{256} << 20;
   const std::int64_t tiles = std::int64_t{p.groups} * p.row_tiles * p.column_tiles();
-  const std::int64_t wanted = std::min<std::int64_t>(planned_multiprocessors() / tiles, p.stages / kLeastStages);
-  p.slice_stages = static_cast<std::int32_t>(ceil_div(p.stages, std::max<std::int64_t>(wanted, 1)));
+  const std::int64_t to_fill = std::min(planned_multiprocessors() / tiles, p.stages / kLeastStages);
+  const std::int64_t affordable = kMostBytes / (std::int64_t{sizeof(float)} * p.result.lines * p.result.width);
+  const std::int64_t for_accuracy = std::min(ceil_div(p.stages, kMostStages), affordable);
+  const std::int64_t wanted = std::max({to_fill, for_accuracy, std::int64_t{1}});
+  p.slice_stages = static_cast<std::int32_t>(ceil_div(p.stages, wanted));
   p.slices = static_cast<std::int32_t>(ceil_div(p.stages, p.slice_stages));
 }
 

@@ -238,5 +238,32 @@ TEST(ProductPlan, OnlyProductsOfMatrices) {
   }
 }
 
+TEST(ProductPlan, PaysWhereTilesAreFullOrMemoryIsWaitedFor) {
+  const auto pays = [](const ConvCase& c, cuda::ProductOf of) {
+    cuda::ProductPlan plan;
+    return cuda::plan_product(geometry(c), of, 2, plan) && cuda::product_pays(plan);
+  };
+  for (const cuda::ProductOf of : {cuda::ProductOf::kFeature, cuda::ProductOf::kImage}) {
+    EXPECT_TRUE(pays({.batch = 16, .in_channels = 256, .out_channels = 256, .input = {32, 32}}, of));
+    EXPECT_TRUE(pays({.batch = 8, .in_channels = 64, .out_channels = 3, .input = {256, 256}}, of));
+    EXPECT_TRUE(pays({.batch = 64, .in_channels = 100, .out_channels = 8192}, of));
+    EXPECT_FALSE(pays({.batch = 8, .in_channels = 256, .out_channels = 256, .groups = 256, .input = {64, 64}}, of));
+    EXPECT_FALSE(pays({.in_channels = 100, .out_channels = 4}, of));
+    // A copy of more than what one may take.
+    EXPECT_FALSE(pays({.batch = 8, .in_channels = 512, .out_channels = 512, .input = {1, 131073}}, of));
+  }
+}
+
+TEST(ProductPlan, LongSumsAreSliced) {
+  const ConvCase wide{.batch = 64, .in_channels = 2048, .out_channels = 2048, .input = {64, 64}};
+  cuda::ProductPlan plan;
+  ASSERT_TRUE(cuda::plan_product(geometry(wide), cuda::ProductOf::kFilter, 2, plan));
+  EXPECT_LE(plan.slice_stages, 512);
+  EXPECT_LE(plan.partial_bytes(), 256 << 20);
+  const ConvCase huge{.batch = 64, .in_channels = 8192, .out_channels = 8192, .input = {64, 64}};
+  ASSERT_TRUE(cuda::plan_product(geometry(huge), cuda::ProductOf::kFilter, 2, plan));
+  EXPECT_LE(plan.partial_bytes(), 256 << 20);
+}
+
 }  // namespace
 }  // namespace adjoint::testing

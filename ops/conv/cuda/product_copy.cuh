@@ -60,13 +60,15 @@ __global__ void __launch_bounds__(kTransposeTile* kTransposeRows)
   from += blockIdx.y * group_stride;
   to += blockIdx.y * columns * pitch;
 #pragma unroll
-  for (int y = static_cast<int>(threadIdx.y); y < kTransposeTile; y += kTransposeRows) {
+  for (int first = 0; first < kTransposeTile; first += kTransposeRows) {
+    const int y = first + static_cast<int>(threadIdx.y);
     const std::int64_t line = first_line + y, column = first_column + x;
     tile[y][x] = line < lines && column < columns ? from[line * line_stride + column] : 0.0F;
   }
   __syncthreads();
 #pragma unroll
-  for (int y = static_cast<int>(threadIdx.y); y < kTransposeTile; y += kTransposeRows) {
+  for (int first = 0; first < kTransposeTile; first += kTransposeRows) {
+    const int y = first + static_cast<int>(threadIdx.y);
     const std::int64_t line = first_line + x, column = first_column + y;
     if (line < pitch && column < columns) to[column * pitch + line] = tile[x][y];
   }
