@@ -88,7 +88,7 @@ def beside_best(record):
     if quicker:
         sentences.append(f"Of the layers it takes less time than ours {', '.join(quicker)} ({', '.join(sorted(ways))}).")
     if plain:
-        sentences.append(f"In {' and '.join(plain)} the run's time allowed PyTorch's plain call alone.")
+        sentences.append(f"In {' and '.join(plain)} the run's time did not allow all of these ways for every layer.")
     return " ".join(sentences)
 
 
