@@ -59,13 +59,18 @@ constexpr ConvGeometry taps_as_channels(ConvGeometry g) {
   return g;
 }
 
-/// Where a position meets one of its own place alone, as in a layer of 1 x 1 taps, the same problem with planes for
-/// rows, in the same memory: rows of one plane may be too short, or begin between multiples of 16 bytes. Else `g`.
-constexpr ConvGeometry planes_as_rows(ConvGeometry g) {
+/// Whether a position meets one of its own place alone, as in a layer of 1 x 1 taps: a product of matrices.
+constexpr bool is_pointwise(const ConvGeometry& g) {
   constexpr Extent2 kOnes{1, 1};
-  if (g.kernel != kOnes || g.stride != kOnes || g.padding != Extent2{0, 0} || g.image != g.feature) return g;
+  return g.kernel == kOnes && g.stride == kOnes && g.padding == Extent2{0, 0} && g.image == g.feature;
+}
+
+/// Where that is so, the same problem with planes for rows, in the same memory: rows of one plane may be too short, or
+/// begin between multiples of 16 bytes. Else `g`.
+constexpr ConvGeometry planes_as_rows(ConvGeometry g) {
+  if (!is_pointwise(g)) return g;
   g.image = g.feature = {1, g.feature_plane()};
-  g.dilation = kOnes;
+  g.dilation = {1, 1};
   return g;
 }
 

@@ -78,7 +78,8 @@ void share_smem(ProductPlan& p) {
 }  // namespace
 
 bool plan_product(const ConvGeometry& g, ProductOf of, std::int64_t element_bytes, ProductPlan& p) {
-  if (!is_product(g)) return false;
+  // Nothing empty: no tensor map has an empty axis.
+  if (!is_pointwise(g) || g.batch == 0 || g.filter_numel() == 0) return false;
   p = {};
   p.element_bytes = static_cast<std::int32_t>(element_bytes);
   p.depth_block = kProductLineBytes / p.element_bytes;
@@ -131,7 +132,8 @@ bool plan_product(const ConvGeometry& g, ProductOf of, std::int64_t element_byte
     }
   }
   if (element_bytes == sizeof(float)) {
-    if (!by_sample && of != ProductOf::kFilter) return false;
+    constexpr std::int64_t kMostGroups = 65535;  // of the transposing copy's grid
+    if ((!by_sample && of != ProductOf::kFilter) || g.groups > kMostGroups) return false;
     if (!p.rows_by_depth) transpose(p.rows);
     if (!p.columns_by_depth) transpose(p.columns);
     p.rows_by_depth = p.columns_by_depth = true;
@@ -186,7 +188,7 @@ bool product_is_aligned(const ProductMatrix& m, std::int64_t element_bytes, cons
 
 std::int64_t product_copy_bytes(const ProductPlan& p) {
   const auto bytes = [&p](const ProductMatrix& m) {
-    return m.pitch == m.width && m.source_line == 0 ? 0 : m.lines * m.pitch * p.element_bytes;
+    return product_is_aligned(m, p.element_bytes, nullptr) ? 0 : m.lines * m.pitch * p.element_bytes;
   };
   return bytes(p.rows) + bytes(p.columns);
 }

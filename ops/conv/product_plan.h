@@ -123,14 +123,8 @@ ADJOINT_HD inline ProductPlace product_place(const Divider& blocks_of_sample, st
 /// Which of the trio, as ConvRole names them.
 enum class ProductOf { kFeature, kImage, kFilter };
 
-/// Whether each position meets one of its own place alone.
-constexpr bool is_product(const ConvGeometry& g) {
-  constexpr Extent2 kOnes{1, 1};
-  return g.kernel == kOnes && g.stride == kOnes && g.padding == Extent2{0, 0} && g.image == g.feature;
-}
-
-/// Of halves, or of floats that are rounded to tf32. False where it is no product, for floats one that sums over
-/// another axis than planes or samples, and for extents past 31 bits.
+/// Of halves, or of floats that are rounded to tf32. False where the geometry is not pointwise or something is empty,
+/// for floats where another axis than planes or samples is summed, and for extents past 31 bits.
 ADJOINT_API bool plan_product(const ConvGeometry& geometry, ProductOf of, std::int64_t element_bytes,
                               ProductPlan& plan);
 

@@ -238,6 +238,18 @@ TEST(ProductPlan, OnlyProductsOfMatrices) {
   }
 }
 
+TEST(ProductPlan, NothingIsEmpty) {
+  for (const Extent2 input : {Extent2{4, 4}, Extent2{1, 1}}) {
+    ConvGeometry g = geometry({.in_channels = 8, .out_channels = 8, .input = input});
+    g.batch = 0;
+    for (const cuda::ProductOf of : {cuda::ProductOf::kFeature, cuda::ProductOf::kImage, cuda::ProductOf::kFilter}) {
+      cuda::ProductPlan plan;
+      EXPECT_FALSE(cuda::plan_product(g, of, 2, plan));
+      EXPECT_FALSE(cuda::plan_product(g, of, 4, plan));
+    }
+  }
+}
+
 TEST(ProductPlan, PaysWhereTilesAreFullOrMemoryIsWaitedFor) {
   const auto pays = [](const ConvCase& c, cuda::ProductOf of) {
     cuda::ProductPlan plan;

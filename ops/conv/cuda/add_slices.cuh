@@ -16,7 +16,8 @@ namespace adjoint::cuda::sliced {
 
 inline constexpr int kAddThreads = 256;
 
-/// partial is [image and group][slice][channel][position], the results are the same without slices.
+/// partial is [image and group][slice][channel][position], the results are the same without slices. A filter is one
+/// image, whose weights are channels of one position.
 template <class T>
 struct Addition {
   const float* partial;
@@ -40,7 +41,7 @@ std::int64_t addition_blocks(const Addition<T>& a) {
 
 inline constexpr int kAddVector = 4;  // results of a thread, where they are aligned to it
 
-/// Of a problem's results, kAddVector of them a thread, or one. A filter is one image, of one position.
+/// Of a problem's results, kAddVector of them a thread, or one.
 template <class T>
 Addition<T> addition_of(const ConvProblem& problem, const float* partial, int slices) {
   const ConvGeometry& g = problem.geometry;

@@ -28,7 +28,7 @@ const ProductPlan* find_plan(const ConvProblem& problem) {
 }
 
 bool takes(const ConvProblem& problem) {
-  if (problem.dtype == kFloat64 || !is_product(problem.geometry) || !runs_wgmma(problem.device)) return false;
+  if (problem.dtype == kFloat64 || !is_pointwise(problem.geometry) || !runs_wgmma(problem.device)) return false;
   return arithmetic_of(problem) != Arithmetic::kFloat32 && find_plan(problem) != nullptr;
 }
 

@@ -1,5 +1,5 @@
 // Copies a factor for the kernel for products of matrices (product_kernel.cuh) where the copy engine cannot have it as
-// it is: to lines that begin at multiples of 16 bytes.
+// it is: to lines that begin at multiples of 16 bytes, or transposed.
 #pragma once
 
 #include <adjoint/core/cuda/pack.h>

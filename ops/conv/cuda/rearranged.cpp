@@ -130,7 +130,7 @@ CopyBytes copy_bytes(const RearrangedPlan& plan, const ConvProblem& problem) {
   return sizes;
 }
 
-/// Asked first of all kernels, in every call: what has no other order is not looked up.
+/// Asked before most kernels, in every call: what has no other order is not looked up.
 bool takes(const ConvProblem& problem) {
   const ConvGeometry& g = problem.geometry;
   if (problem.dtype == kFloat64) return false;
