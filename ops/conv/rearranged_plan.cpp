@@ -16,35 +16,44 @@ std::int64_t padded(std::int64_t elements, std::int64_t element_size) {
   return ceil_div(elements, vector) * vector;
 }
 
+/// Elements of a tile, at most. Threads that take vectors apart do the more of them after one start the larger tiles
+/// are, as long as there are enough tiles.
+std::int64_t tile_elements(std::int64_t element_size, bool is_result, const Unshuffle& u) {
+  constexpr std::int64_t kLarge = kUnshuffleBytes / 2, kLargeTilesWanted = 1024;
+  const bool large = element_size == 2 && !is_result && u.blocks[1] % (16 / element_size) == 0 &&
+                     u.numel() >= kLarge * kLargeTilesWanted;
+  return large ? kLarge : kUnshuffleTile;
+}
+
 /// Chooses the tiles: whole rows if they can be, then many of them, then many residues; and planes, unless it may be a
 /// result, which is put together.
 void set_tiles(std::int64_t element_size, bool is_result, Unshuffle& u) {
   constexpr std::int64_t kSide = 64;  // of a tile of rows that are one stride long
   u.vector = 1;
   const bool one_block = u.blocks[1] == 1 && u.blocks[0] > 1;
-  const std::int64_t vector = 16 / element_size;
+  const std::int64_t vector = 16 / element_size, most = tile_elements(element_size, is_result, u);
   u.tile_residues[1] = one_block ? std::min(u.residues[1], kSide) : u.residues[1];
-  u.tile_blocks[1] = std::min(u.blocks[1], kUnshuffleTile / u.stride[1]);
+  u.tile_blocks[1] = std::min(u.blocks[1], most / u.stride[1]);
   if (one_block) u.tile_blocks[1] = 1;
   if (u.blocks[1] % vector == 0 && u.tile_blocks[1] >= vector) {
     u.vector = static_cast<std::int32_t>(vector);
     u.tile_blocks[1] -= u.tile_blocks[1] % vector;
   }
   const std::int64_t row = one_block ? u.tile_residues[1] : u.tile_blocks[1] * u.stride[1];
-  u.tile_blocks[0] = std::min(u.blocks[0], one_block ? kSide : kUnshuffleTile / row);
+  u.tile_blocks[0] = std::min(u.blocks[0], one_block ? kSide : most / row);
   u.tile_residues[0] = 1;
-  if (u.tile_blocks[0] == u.blocks[0])
-    u.tile_residues[0] = std::min(u.residues[0], kUnshuffleTile / (row * u.tile_blocks[0]));
+  if (!one_block) u.tile_blocks[0] = ceil_div(u.blocks[0], ceil_div(u.blocks[0], u.tile_blocks[0]));  // alike in all
+  if (u.tile_blocks[0] == u.blocks[0]) u.tile_residues[0] = std::min(u.residues[0], most / (row * u.tile_blocks[0]));
   u.tile_planes = 1;
-  if (!is_result && u.vector > 1 && u.tile_residues == u.residues && u.tile_blocks == u.blocks) {
+  if (!is_result && u.vector > 1 && u.has_whole_planes()) {
     constexpr std::int64_t kTilesWanted = 1024;
     const std::int64_t plane = row * u.tile_residues[0] * u.tile_blocks[0];
-    u.tile_planes = std::max<std::int64_t>(std::min(kUnshuffleTile / plane, u.planes / kTilesWanted), 1);
+    u.tile_planes = std::max<std::int64_t>(std::min(most / plane, u.planes / kTilesWanted), 1);
   }
   // Lanes that share a row: all of few rows', and no more than it has elements.
-  const std::int64_t plane_rows = u.tile_residues[0] * u.tile_blocks[0], rows = u.tile_planes * plane_rows;
+  const std::int64_t plane_rows = u.tile_residues[0] * u.tile_blocks[0];
   u.log2_lanes = 8;
-  while (u.log2_lanes > 5 && (kUnshuffleThreads >> u.log2_lanes) < rows) --u.log2_lanes;
+  while (u.log2_lanes > 5 && (kUnshuffleThreads >> u.log2_lanes) < plane_rows) --u.log2_lanes;
   while (u.log2_lanes > 0 && (1 << (u.log2_lanes - 1)) >= row) --u.log2_lanes;
   const auto divider = [](std::int64_t divisor) { return Divider(static_cast<std::uint32_t>(divisor)); };
   for (const std::size_t axis : {0U, 1U}) {
@@ -54,6 +63,8 @@ void set_tiles(std::int64_t element_size, bool is_result, Unshuffle& u) {
   u.row = divider(row);
   u.rows = divider(u.tile_residues[0]);
   u.plane_rows = divider(plane_rows);
+  u.row_vectors = divider(ceil_div(std::min(row, u.extents[1]) - 1, vector) + 1);
+  u.columns = divider(u.stride[1]);
   u.vectors_w = divider(u.tile_blocks[1] / u.vector);
   u.blocks_h = divider(u.tile_blocks[0]);
   u.residues_w = divider(u.tile_residues[1]);
@@ -104,10 +115,16 @@ SamplesLast samples_last(const ConvGeometry& g, std::int64_t channels, const Uns
   return s;
 }
 
+constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
+
 /// Whether threads may count its tiles.
-template <class Move>
-bool is_small(const Move& move) {
-  return move.tiles() <= std::numeric_limits<std::int32_t>::max();
+bool is_small(const SamplesLast& move) { return move.tiles() <= kMaxCount; }
+
+/// Whether threads may count its tiles, and elements from a tile's first one in the planes to its last.
+bool is_small(const Unshuffle& u) {
+  const std::int64_t rows =
+      (u.tile_planes - 1) * u.extents[0] + (u.tile_blocks[0] - 1) * u.stride[0] + u.tile_residues[0];
+  return u.tiles() <= kMaxCount && (u.vector == 1 || rows <= kMaxCount / 2 / std::max<std::int64_t>(u.extents[1], 1));
 }
 
 bool has_strides_for_channels(const ConvGeometry& g, bool image_is_result) {

@@ -33,11 +33,12 @@ class RearrangedEmulation : public ::testing::Test {
 
   /// `values` taken apart, or where nothing moves as they are.
   Values unshuffled(const cuda::Unshuffle& how, const Values& values, std::uint64_t seed) {
-    return how.planes == 0 ? values : moved<false>(how, values, how.numel(), seed);
+    return how.planes == 0 ? values : moved<false>(how, values, how.numel(), seed, seed % 5);
   }
   /// `values` put together, likewise.
   Values shuffled(const cuda::Unshuffle& how, const Values& values, std::uint64_t seed) {
-    return how.planes == 0 ? values : moved<true>(how, values, how.planes * how.extents[0] * how.extents[1], seed);
+    return how.planes == 0 ? values
+                           : moved<true>(how, values, how.planes * how.extents[0] * how.extents[1], seed, seed % 3);
   }
 
   /// `values` with samples behind positions, or where nothing moves as they are.
@@ -135,16 +136,36 @@ class RearrangedEmulation : public ::testing::Test {
     EXPECT_EQ(got, expected);
   }
 
+  /// `values`, misaligned by `offset` elements, taken apart; against what the definition says of each element.
+  void check_apart(const cuda::Unshuffle& u, std::uint64_t offset) {
+    Values values(static_cast<std::size_t>(u.planes * u.extents[0] * u.extents[1]));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(1 + i * 7 % 127);
+    Values expected;
+    for (std::int64_t part = 0; part < u.planes * u.residues[0] * u.residues[1]; ++part) {
+      const std::int64_t plane = part / (u.residues[0] * u.residues[1]);
+      const Extent2 residue{part / u.residues[1] % u.residues[0], part % u.residues[1]};
+      for (std::int64_t block = 0; block < u.blocks[0] * u.blocks[1]; ++block) {
+        const std::int64_t h = block / u.blocks[1] * u.stride[0] + residue[0] - u.padding[0];
+        const std::int64_t w = block % u.blocks[1] * u.stride[1] + residue[1] - u.padding[1];
+        const bool inside = h >= 0 && h < u.extents[0] && w >= 0 && w < u.extents[1];
+        expected.push_back(inside ? values[static_cast<std::size_t>((plane * u.extents[0] + h) * u.extents[1] + w)]
+                                  : 0);
+      }
+    }
+    EXPECT_EQ((moved<false>(u, values, u.numel(), 1, offset)), expected);
+  }
+
   int taken = 0;
   std::set<std::string> reached;
 
  private:
   template <bool kBack>
-  Values moved(const cuda::Unshuffle& how, const Values& values, std::int64_t count, std::uint64_t seed) {
+  Values moved(const cuda::Unshuffle& how, const Values& values, std::int64_t count, std::uint64_t seed,
+               std::uint64_t offset) {
     // What is apart is a buffer of the library's, aligned.
-    Operand<T> from(values, kBack ? 0 : seed % 5);
+    Operand<T> from(values, kBack ? 0 : offset);
     Operand<T> to(Values(static_cast<std::size_t>(count), std::numeric_limits<double>::quiet_NaN()),
-                  kBack ? seed % 3 : 0);
+                  kBack ? offset : 0);
     const auto kernel = cuda::rearranged::unshuffle_kernel_of<Bits, kBack>(how);
     emulation::run({.grid = {static_cast<unsigned>(how.tiles())}, .block = {cuda::rearranged::kThreads}, .seed = seed},
                    [&] {
@@ -153,6 +174,7 @@ class RearrangedEmulation : public ::testing::Test {
     EXPECT_TRUE(to.surroundings_are_kept());
     reached.insert(how.vector == 1 ? "single elements" : "vectors");
     if (how.tile_planes > 1) reached.insert("tiles of planes");
+    if (how.vector > 1 && how.has_whole_planes()) reached.insert("whole planes");
     for (const int axis : {0, 1}) {
       const std::string name = axis == 0 ? "rows" : "columns";
       if (how.residue_tiles[axis].divisor() > 1) reached.insert("tiles of residues of " + name);
@@ -226,8 +248,61 @@ TYPED_TEST(RearrangedEmulation, LargeStridesAreTheSameAtStrideOne) {
   std::uint64_t seed = 0;
   for (const ConvCase& c : cases) this->check_strides(c, ++seed);
   EXPECT_EQ(this->taken, 19);
-  EXPECT_EQ(this->reached, (std::set<std::string>{"single elements", "tiles of columns", "tiles of planes",
-                                                  "tiles of residues of rows", "tiles of rows", "vectors"}));
+  EXPECT_EQ(this->reached,
+            (std::set<std::string>{"single elements", "tiles of columns", "tiles of planes",
+                                   "tiles of residues of rows", "tiles of rows", "vectors", "whole planes"}));
+}
+
+TYPED_TEST(RearrangedEmulation, RowsBeginAnywhereInTheirVectors) {
+  struct Move {
+    Extent2 image, kernel, stride, padding;
+  };
+  const std::vector<Move> moves{{{5, 13}, {4, 4}, {2, 2}, {1, 1}},  {{7, 9}, {3, 3}, {2, 2}, {0, 0}},
+                                {{4, 65}, {3, 4}, {3, 3}, {2, 20}}, {{3, 12}, {4, 4}, {1, 4}, {1, 3}},
+                                {{2, 70}, {2, 3}, {1, 8}, {0, 9}},  {{66, 97}, {64, 64}, {32, 32}, {16, 16}},
+                                {{1, 3}, {1, 4}, {1, 2}, {0, 30}},  {{5, 80}, {4, 2}, {3, 5}, {0, 1}}};
+  for (const Move& move : moves) {
+    for (std::uint64_t offset = 0; offset < 16; ++offset) {
+      ConvGeometry g{.batch = 2, .image_channels = 3, .feature_channels = 1};
+      g.image = move.image;
+      g.kernel = move.kernel;
+      g.stride = move.stride;
+      g.padding = move.padding;
+      for (const int axis : {0, 1})
+        g.feature[axis] = (g.image[axis] + 2 * g.padding[axis] - g.kernel[axis]) / g.stride[axis] + 1;
+      cuda::RearrangedPlan plan;
+      ASSERT_TRUE(cuda::plan_strides_as_channels(g, false, sizeof(TypeParam), plan));
+      ASSERT_GT(plan.image.vector, 1);
+      this->check_apart(plan.image, offset);
+    }
+  }
+  for (const std::int64_t width : {3, 13, 65, 203}) {
+    ConvGeometry g{.batch = 1, .image_channels = 2, .feature_channels = 2};
+    g.image = g.feature = {7, width};
+    g.kernel = {3, 3};
+    g.padding = {1, 1};
+    cuda::RearrangedPlan plan{.geometry = g};
+    ASSERT_TRUE(cuda::pad_rows(g, sizeof(TypeParam), plan));
+    for (std::uint64_t offset = 0; offset < 16; ++offset) this->check_apart(plan.image, offset);
+  }
+}
+
+// Planes enough for the tiles of 16-bit elements to be larger.
+TYPED_TEST(RearrangedEmulation, ManyPlanesHaveLargeTiles) {
+  const ConvGeometry g{.rank = 2,
+                       .batch = 1,
+                       .image_channels = 1600,
+                       .feature_channels = 1,
+                       .image = {65, 65},
+                       .feature = {32, 32},
+                       .kernel = {3, 3},
+                       .stride = {2, 2},
+                       .padding = {0, 0},
+                       .dilation = {1, 1}};
+  cuda::RearrangedPlan plan;
+  ASSERT_TRUE(cuda::plan_strides_as_channels(g, false, sizeof(TypeParam), plan));
+  EXPECT_EQ(plan.image.has_whole_planes(), sizeof(TypeParam) == 2);
+  this->check_apart(plan.image, 3);
 }
 
 TYPED_TEST(RearrangedEmulation, PaddedRowsGiveTheSameFilters) {
