@@ -142,21 +142,48 @@ bool takes_boxes(const CorrelationPlan& p) {
   return correlation_bank_conflicts(p, p.in_stride_w) <= 4;
 }
 
+Divider divider(std::int32_t divisor) { return Divider(static_cast<std::uint32_t>(std::max(divisor, 1))); }
+
+/// Pairs of channels are an odd number of words apart, or of halves, so that reads of neighbouring ones meet all banks.
+void set_packing(std::int32_t channels, CorrelationPlan& p) {
+  CorrelationPacking& packing = p.packing;
+  const std::int32_t taps = p.kernel_h * p.filter_w, summed = kChunkUnits * p.unit_channels;
+  const std::int32_t word = 4 / p.element_bytes();  // elements
+  packing.channels = channels;
+  packing.runs = p.transposed ? summed : channels;
+  packing.run = (p.transposed ? channels : summed) * taps;
+  packing.pitch = taps % 2 != 0 || taps / word % 2 != 0 ? taps : taps + word;
+  packing.run_pitch = p.transposed ? channels * packing.pitch : summed * packing.pitch + word;
+  packing.taps = divider(taps);
+}
+
 /// Blocks of threads pack as many channels as leave work for all multiprocessors, as long as their columns fill a few
-/// sectors of memory, within shared memory of which a multiprocessor has room for several blocks'.
-void set_packing(CorrelationPlan& p) {
-  constexpr std::int32_t kMostChannels = 64, kMostBytes = 36 << 10, kFewestColumns = 8;
+/// sectors of memory, within shared memory of which a multiprocessor has room for several blocks'. False where rows of
+/// phases are too long to count.
+bool set_packing(CorrelationPlan& p) {
+  constexpr std::int32_t kMostChannels = 64, kMostBytes = 44 << 10, kFewestColumns = 8;
   constexpr double kBlocksWanted = 4 * kMultiprocessors;
-  for (p.pack_channels = kMostChannels; p.pack_channels > 1; p.pack_channels /= 2) {
+  const std::int32_t phases = correlation_segment_phases(p);
+  std::int64_t steps = 0;
+  for (std::int32_t i = 0; i < p.classes; ++i) steps += p.class_list[i].steps;
+  const std::int64_t items = steps * p.phases_per_class * p.segments * phases;
+  if (items > std::numeric_limits<std::int32_t>::max()) return false;
+  // A row of phases that is longer than a round is cut.
+  const std::int32_t neighbours = std::min(phases, kPackItems);
+  p.packing.items = static_cast<std::int32_t>(items);
+  p.packing.round = kPackItems / neighbours * neighbours;
+  p.packing.neighbours = divider(neighbours);
+  for (std::int32_t channels = kMostChannels; channels >= 1; channels /= 2) {
+    set_packing(channels, p);
     const double blocks =
-        std::ceil(static_cast<double>(correlation_padded_channels(p)) / p.pack_channels) * p.chunks * p.groups;
-    const bool narrow = p.pack_channels * correlation_segment_phases(p) <= kFewestColumns;
-    if (correlation_pack_bytes(p) <= kMostBytes && (blocks >= kBlocksWanted || narrow)) return;
+        std::ceil(static_cast<double>(correlation_padded_channels(p)) / channels) * p.chunks * p.groups;
+    const bool narrow = channels * phases <= kFewestColumns;
+    if (correlation_pack_bytes(p) <= kMostBytes && (blocks >= kBlocksWanted || narrow)) break;
   }
+  return ceil_div(correlation_padded_channels(p), p.packing.channels) <= kMaxGridY;
 }
 
 void set_dividers(CorrelationPlan& p) {
-  const auto divider = [](std::int32_t divisor) { return Divider(static_cast<std::uint32_t>(std::max(divisor, 1))); };
   p.cluster_divider = divider(p.cluster);
   p.column_tile_divider = divider(p.column_tiles);
   p.group_divider = divider(p.groups);
@@ -167,8 +194,6 @@ void set_dividers(CorrelationPlan& p) {
   p.channel_divider = divider(p.n_channels);
   p.row_divider = divider(p.rows);
   p.col_divider = divider(p.cols);
-  p.tap_divider = divider(p.kernel_h * p.filter_w);
-  p.run_divider = divider(correlation_pack_layout(p).run);
 }
 
 bool supported(const ConvGeometry& g) {
@@ -257,9 +282,8 @@ bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const
     }
   }
   if (best == std::numeric_limits<double>::infinity()) return false;
-  set_packing(plan);
   set_dividers(plan);
-  return ceil_div(correlation_padded_channels(plan), plan.pack_channels) <= kMaxGridY;
+  return set_packing(plan);
 }
 
 /// What a plan takes with packing its filter, of half precision.

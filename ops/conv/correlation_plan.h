@@ -116,6 +116,17 @@ struct CorrelationClass {
   std::int32_t halves, first_half;  // of one chunk's filter blocks, and of those of the classes before
 };
 
+/// How the filter is packed: a block of threads keeps a chunk of the summed channels and some of the result's in shared
+/// memory, by runs that lie together in memory, of conv_transpose a summed channel's, of conv a result's. All taps of a
+/// pair of channels follow each other.
+struct CorrelationPacking {
+  std::int32_t channels;          // of the result, a power of two
+  std::int32_t runs, run;         // their number, and the elements of one
+  std::int32_t pitch, run_pitch;  // elements from a pair to the next, from a run to the next
+  std::int32_t items, round;      // CorrelationPackItem: of a block in all, and at once
+  Divider taps, neighbours;       // of a pair; items of a round whose columns follow each other
+};
+
 /// Short numbers above, for a launch takes longer the more bytes its parameters have.
 struct CorrelationPlan {
   std::int32_t transposed;
@@ -166,8 +177,7 @@ struct CorrelationPlan {
   Divider cluster_divider, column_tile_divider, group_divider, tile_w_divider, tile_h_divider;
   Divider class_divider, phase_divider, channel_divider;  // by tiles_per_class, a segment's phases, n_channels
   Divider row_divider, col_divider;                       // by rows, cols
-  std::int32_t pack_channels;                             // of the result, that a block of threads packs the filter of
-  Divider tap_divider, run_divider;                       // by taps, elements of a run
+  CorrelationPacking packing;
   CorrelationClass class_list[kMaxClasses];
   CorrelationPass passes[kMaxPasses];
   CorrelationStep steps[kMaxSteps];

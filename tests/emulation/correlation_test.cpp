@@ -131,6 +131,17 @@ TYPED_TEST(CorrelationEmulation, PixelsAreExact) {
   for (const std::string& way : all) EXPECT_TRUE(this->ways.contains(way)) << way;
 }
 
+// The filter is packed in rounds, in one of the cases of less than a row of phases.
+TYPED_TEST(CorrelationEmulation, WideStridesAreExact) {
+  const ConvCase cases[] = {
+      {.in_channels = 3, .out_channels = 2, .input = {1, 3}, .kernel = {1, 400}, .stride = {1, 600}},
+      {.in_channels = 3, .out_channels = 2, .input = {1, 5}, .kernel = {1, 500}, .stride = {1, 70}}};
+  for (const ConvCase& c : cases) {
+    SCOPED_TRACE(c);
+    EXPECT_TRUE(this->compute({integer_problem(geometry(c)), true, 1}));
+  }
+}
+
 // Whatever the geometry: the emulated driver throws where the real one refuses.
 TYPED_TEST(CorrelationEmulation, TheDriverTakesEveryLayout) {
   if (TypeParam::kDType != kFloat32) GTEST_SKIP() << "halves come and go otherwise";

@@ -51,7 +51,7 @@ Kernel select_kernel(const CorrelationPlan& plan) {
 /// Of pack_filter_kernel: chunks, groups, and parts of their channels.
 inline dim3 pack_grid(const CorrelationPlan& plan) {
   return dim3(static_cast<unsigned>(plan.chunks), static_cast<unsigned>(plan.groups),
-              static_cast<unsigned>(ceil_div(correlation_padded_channels(plan), plan.pack_channels)));
+              static_cast<unsigned>(ceil_div(correlation_padded_channels(plan), plan.packing.channels)));
 }
 
 }  // namespace adjoint::cuda::correlation
