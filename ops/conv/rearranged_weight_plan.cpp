@@ -18,24 +18,24 @@ struct Form {
   std::int64_t element_size() const { return 4 / unit_elements; }
 };
 
-/// Of a copy, measured on an H200 (bench/lab/LOG.md): both sides of it, from and to memory, and what a launch takes.
-constexpr double kBytesPerClock = 1100, kCopyStart = 6000;
-
-double moved_clocks(std::int64_t elements, std::int64_t element_size) {
-  return static_cast<double>(2 * elements * element_size) / kBytesPerClock;
+/// Of a copy, measured on an H200 (bench/lab/LOG.md): both sides of it, from and to memory, at so many bytes a clock,
+/// and what a launch takes.
+double moved_clocks(std::int64_t elements, std::int64_t element_size, double rate) {
+  return static_cast<double>(2 * elements * element_size) / rate;
 }
 
 double copy_clocks(const Unshuffle& copy, std::int64_t element_size) {
-  constexpr double kClocksPerTile = 2.3;  // however small, and of each plane where some share it
   if (copy.planes == 0) return 0;
+  // However small a tile, and of each plane where some share it.
+  const double tile_clocks = copy.vector > 1 ? 1 : 2.3, start = copy.vector > 1 ? 4500 : 6000;
   const auto tiles = static_cast<double>(copy.tiles() * copy.tile_planes);
-  return std::max(moved_clocks(copy.numel(), element_size), kClocksPerTile * tiles) + kCopyStart;
+  return std::max(moved_clocks(copy.numel(), element_size, copy.vector > 1 ? 2000 : 1100), tile_clocks * tiles) + start;
 }
 
 double copy_clocks(const SamplesLast& copy, std::int64_t element_size) {
   if (copy.samples == 0) return 0;
   const double idle = 2 * copy.padded_samples < kSamplesTile ? 2 : 1;  // lanes of a tile of few samples
-  return idle * moved_clocks(copy.numel(), element_size) + kCopyStart;
+  return idle * moved_clocks(copy.numel(), element_size, 1100) + 6000;
 }
 
 double boxes_clocks(const ConvGeometry& geometry, Form form, WeightPlan& plan) {

@@ -30,6 +30,7 @@ class WeightEmulation : public ::testing::Test {
     const std::int32_t rounds = plan.tile_columns / grid.columns;
     grid.blocks = grid.blocks * grid.rounds / rounds;
     grid.rounds = rounds;
+    grid.tile_blocks = Divider(1);
     const auto kernel = cuda::weight::add_splits_kernel_of<T>(grid);
     emulation::run({.grid = {static_cast<unsigned>(grid.blocks)},
                     .block = {static_cast<unsigned>(cuda::weight::kAddThreads)},

@@ -2,6 +2,7 @@
 // the filter's order.
 #pragma once
 
+#include <adjoint/core/divider.h>
 #include <adjoint/ops/conv/weight_plan.h>
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
@@ -25,6 +26,8 @@ struct AddGrid {
   std::int32_t columns, rounds, lanes;  // columns of a round
   std::int64_t blocks;
   std::size_t smem_bytes;
+  Divider column_vectors;  // of four sums
+  Divider tile_blocks;     // of threads
 };
 
 /// A row of the tile, and its place in the filter, counted from its feature channel's first.
@@ -34,9 +37,10 @@ struct AddRow {
 };
 
 inline AddGrid add_grid(const WeightPlan& p) {
-  constexpr std::int64_t kBlocksWanted = 1024, kMostColumns = 16, kMostLanes = 8;
+  constexpr std::int64_t kMostColumns = 32, kMostLanes = 8;
   constexpr std::size_t kMostBytes = 48 << 10;  // of a block that asks for no more than it gets anyway
   AddGrid grid{.columns = 1, .rounds = 1, .lanes = 1};
+  grid.column_vectors = Divider(static_cast<std::uint32_t>(p.tile_rows / 4));
   const auto bytes = [&p](int lanes, int columns) {
     const auto sums = static_cast<std::size_t>(lanes) * static_cast<std::size_t>(columns * sum_place(p.tile_rows));
     return static_cast<std::size_t>(p.tile_rows) * sizeof(AddRow) +
@@ -46,34 +50,42 @@ inline AddGrid add_grid(const WeightPlan& p) {
     grid.lanes *= 2;
   }
   const std::int64_t columns = p.blocks_per_split() * p.tile_columns;  // of all tiles
-  while (grid.lanes == 1 && grid.columns < kMostColumns && columns / (2 * grid.columns) >= kBlocksWanted &&
+  const std::int64_t blocks_wanted = grid.lanes == 1 ? 512 : 1024;
+  while (grid.lanes == 1 && grid.columns < kMostColumns && columns / (2 * grid.columns) >= blocks_wanted &&
          bytes(1, 2 * grid.columns) <= kMostBytes) {
     grid.columns *= 2;
   }
   while (2 * grid.columns * grid.rounds <= p.tile_columns &&
-         columns / (2 * grid.columns * grid.rounds) >= kBlocksWanted) {
+         columns / (2 * grid.columns * grid.rounds) >= blocks_wanted) {
     grid.rounds *= 2;
   }
   grid.blocks = columns / (grid.columns * grid.rounds);
+  grid.tile_blocks = Divider(static_cast<std::uint32_t>(p.tile_columns / (grid.columns * grid.rounds)));
   grid.smem_bytes = bytes(grid.lanes, grid.columns);
   return grid;
 }
 
 inline constexpr int kAddAtOnce = 4;
 
+/// Where a round's vector is staged.
+__device__ __forceinline__ int vector_place(const AddGrid& grid, int vector, int column_step) {
+  const int column = grid.column_vectors.split(vector);
+  return column * column_step + sum_place(4 * vector);
+}
+
 /// Adds all splits of the sums from `from` on, which lie there `split_step` apart, and stages them. A thread reads some
 /// vectors before it uses one: there is little else to wait for.
-__device__ __forceinline__ void stage_many(const WeightPlan& p, const float* from, std::int64_t split_step, int vectors,
-                                           int column_step, float* sums) {
+__device__ __forceinline__ void stage_many(const WeightPlan& p, const AddGrid& grid, const float* from,
+                                           std::int64_t split_step, int vectors, int column_step, float* sums) {
   constexpr int kAtOnce = kAddAtOnce;
 #pragma unroll 1
   for (int first = static_cast<int>(threadIdx.x); first < vectors; first += kAtOnce * kAddThreads) {
     float4 values[kAtOnce] = {};
     const auto read = [&](int split) {
+      const auto* const of_split = reinterpret_cast<const float4*>(from + split * split_step) + first;
 #pragma unroll
       for (int k = 0; k < kAtOnce; ++k) {
-        const int vector = first + k * kAddThreads;
-        if (vector < vectors) values[k] = *reinterpret_cast<const float4*>(from + split * split_step + 4 * vector);
+        if (first + k * kAddThreads < vectors) values[k] = of_split[k * kAddThreads];
       }
     };
     read(0);
@@ -102,33 +114,34 @@ __device__ __forceinline__ void stage_many(const WeightPlan& p, const float* fro
     }
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
-      const int vector = first + k * kAddThreads, column = 4 * vector / p.tile_rows;
-      if (vector >= vectors) continue;
-      *reinterpret_cast<float4*>(sums + column * column_step + sum_place(4 * vector - column * p.tile_rows)) =
-          values[k];
+      const int vector = first + k * kAddThreads;
+      if (vector < vectors) {
+        *reinterpret_cast<float4*>(sums + vector_place(grid, vector, column_step)) = values[k];
+      }
     }
   }
 }
 
 /// The same in parts, one a lane, whose sums are staged apart. A thread reads some splits at once.
 template <class Sum>
-__device__ __forceinline__ void stage_lanes(const WeightPlan& p, const float* from, std::int64_t split_step,
-                                            int vectors, int column_step, int lanes, int lane_step, Sum* sums) {
+__device__ __forceinline__ void stage_lanes(const WeightPlan& p, const AddGrid& grid, const float* from,
+                                            std::int64_t split_step, int vectors, int column_step, int lane_step,
+                                            Sum* sums) {
+  const int lanes = grid.lanes;
 #pragma unroll 1
   for (int unit = static_cast<int>(threadIdx.x); unit < lanes * vectors; unit += kAddThreads) {
-    const int lane = unit / vectors, element = 4 * (unit - lane * vectors);
+    const int lane = unit / vectors, vector = unit - lane * vectors;
     const int begin = lane * p.splits / lanes, end = (lane + 1) * p.splits / lanes;
-    const int column = element / p.tile_rows, row = element - column * p.tile_rows;
     double sum[4] = {};
 #pragma unroll 4
     for (int split = begin; split < end; ++split) {
-      const float4 value = *reinterpret_cast<const float4*>(from + split * split_step + element);
+      const float4 value = *reinterpret_cast<const float4*>(from + split * split_step + 4 * vector);
       sum[0] += static_cast<double>(value.x);
       sum[1] += static_cast<double>(value.y);
       sum[2] += static_cast<double>(value.z);
       sum[3] += static_cast<double>(value.w);
     }
-    Sum* const place = sums + lane * lane_step + column * column_step + sum_place(row);
+    Sum* const place = sums + lane * lane_step + vector_place(grid, vector, column_step);
 #pragma unroll
     for (int i = 0; i < 4; ++i) place[i] = static_cast<Sum>(sum[i]);
   }
@@ -136,14 +149,15 @@ __device__ __forceinline__ void stage_lanes(const WeightPlan& p, const float* fr
 
 /// Sum is what is staged: double, or float where one lane adds all splits.
 template <class T, class Sum>
-__global__ void __launch_bounds__(kAddThreads)
+__global__ void __launch_bounds__(kAddThreads, 3)
     add_splits_kernel(const __grid_constant__ WeightPlan p, const __grid_constant__ WeightOrder order,
                       const AddGrid grid, const float* partial, T* filter) {
   auto* const rows = reinterpret_cast<AddRow*>(ptx::dynamic_smem());
   auto* const sums = reinterpret_cast<Sum*>(rows + p.tile_rows);  // (lanes, columns, rows)
   const int thread = static_cast<int>(threadIdx.x), in_block = grid.columns * grid.rounds;
-  const int per_tile = p.tile_columns / in_block, index = static_cast<int>(blockIdx.x) / per_tile;
-  const int first_column = (static_cast<int>(blockIdx.x) - index * per_tile) * in_block;
+  int first_column = static_cast<int>(blockIdx.x);
+  const int index = grid.tile_blocks.split(first_column);
+  first_column *= in_block;
   const WeightWork work = weight_work(p, index);
   const WeightTapBlock& taps = p.tap_block[work.tap_block];
   const int count = min(p.block_channels, p.image_channels - work.first_channel) * taps.taps;
@@ -169,18 +183,25 @@ __global__ void __launch_bounds__(kAddThreads)
     bool many = false;
     if constexpr (std::is_same_v<Sum, float>) {
       many = p.splits == 1 || vectors >= kAddAtOnce * kAddThreads;
-      if (many) stage_many(p, from, split_step, vectors, column_step, sums);
+      if (many) stage_many(p, grid, from, split_step, vectors, column_step, sums);
     }
-    if (!many) stage_lanes(p, from, split_step, vectors, column_step, grid.lanes, lane_step, sums);
+    if (!many) stage_lanes(p, grid, from, split_step, vectors, column_step, lane_step, sums);
     __syncthreads();
+    const int columns = min(grid.columns, features - round * grid.columns);
     for (int i = first_row; i < count && first_of_round < columns_at_once; i += kAddThreads) {
       const AddRow row = rows[i];
       if (row.to < 0) continue;
-      for (int column = first_of_round; column < min(grid.columns, features - round * grid.columns);
-           column += columns_at_once) {
-        Sum sum = 0;
-        for (int lane = 0; lane < grid.lanes; ++lane) sum += sums[lane * lane_step + column * column_step + row.row];
-        to[column * feature_step + row.to] = from_float<T>(static_cast<float>(sum));
+      T* place = to + first_of_round * feature_step + row.to;
+      const Sum* staged_sum = sums + first_of_round * column_step + row.row;
+#pragma unroll 4
+      for (int column = first_of_round; column < columns; column += columns_at_once) {
+        Sum sum = *staged_sum;
+        if constexpr (!std::is_same_v<Sum, float>) {
+          for (int lane = 1; lane < grid.lanes; ++lane) sum += staged_sum[lane * lane_step];
+        }
+        *place = from_float<T>(static_cast<float>(sum));
+        place += columns_at_once * feature_step;
+        staged_sum += columns_at_once * column_step;
       }
     }
     __syncthreads();
