@@ -6,6 +6,7 @@
 #include <adjoint/ops/conv/rows_aligned.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -40,17 +41,20 @@ bool fits(const ProductMatrix& matrix) {
          matrix.strides[3] < std::int64_t{1} << 38;
 }
 
-/// As many slices as leave no multiprocessor idle, of four stages or more. Tensor cores round towards zero, so that
-/// long sums are short: of more than kMostStages there are slices as well, while their sums take little memory.
-void slice_depth(ProductPlan& p) {
+/// How many slices may be: of as many there is no multiprocessor idle, or they have four stages. Tensor cores round
+/// towards zero, so that long sums are short: of more than kMostStages there are slices in any case, while their sums
+/// take little memory.
+struct SliceLimits {
+  std::int64_t least, most;
+};
+
+SliceLimits slice_limits(const ProductPlan& p) {
   constexpr std::int64_t kLeastStages = 4, kMostStages = 512, kMostBytes = std::int64_t{256} << 20;
   const std::int64_t tiles = std::int64_t{p.groups} * p.row_tiles * p.column_tiles();
-  const std::int64_t to_fill = std::min(planned_multiprocessors() / tiles, p.stages / kLeastStages);
   const std::int64_t affordable = kMostBytes / (std::int64_t{sizeof(float)} * p.result.lines * p.result.width);
-  const std::int64_t for_accuracy = std::min(ceil_div(p.stages, kMostStages), affordable);
-  const std::int64_t wanted = std::max({to_fill, for_accuracy, std::int64_t{1}});
-  p.slice_stages = static_cast<std::int32_t>(ceil_div(p.stages, wanted));
-  p.slices = static_cast<std::int32_t>(ceil_div(p.stages, p.slice_stages));
+  const std::int64_t to_fill = std::min(planned_multiprocessors() / tiles, p.stages / kLeastStages);
+  const std::int64_t least = std::max<std::int64_t>(std::min(ceil_div(p.stages, kMostStages), affordable), 1);
+  return {least, std::max(to_fill, least)};
 }
 
 /// Shared memory: rows that stay, if a block keeps them for several tiles and there is room, else rings of equal
@@ -58,21 +62,52 @@ void slice_depth(ProductPlan& p) {
 void share_smem(ProductPlan& p) {
   const std::int32_t left = static_cast<std::int32_t>(kMaxSmemBytes) - kProductTableBytes;
   const std::int32_t row_bytes = p.row_slot_bytes(), column_bytes = p.column_slot_bytes();
-  const std::int32_t least_slots = 8 / p.tile_column_blocks;  // 64 KB on their way
+  const std::int32_t least_slots = (64 << 10) / column_bytes;  // on their way
+  const std::int32_t most_buffers = p.columns_from_registers ? 0 : kProductTeams;
   // Then there are a multiple of units' blocks, which should leave few multiprocessors idle.
   const std::int32_t units = p.units(), together = planned_multiprocessors();
   p.rows_stay = p.slice_stages <= kMostProductSlots && p.tiles() > together && units <= together &&
                 together % units * 8 <= together;
   p.row_slots = p.slice_stages;
-  for (p.out_buffers = kProductTeams; p.rows_stay && p.out_buffers >= 1; --p.out_buffers) {
+  for (p.out_buffers = most_buffers; p.rows_stay && p.out_buffers >= std::min(most_buffers, 1); --p.out_buffers) {
     const std::int32_t room = left - p.row_slots * row_bytes - p.out_buffers * kProductOutBytes;
     p.column_slots = std::min(room / column_bytes, kMostProductSlots);
     if (p.column_slots >= least_slots) return;
   }
   p.rows_stay = false;
-  p.out_buffers = kProductTeams;
+  p.out_buffers = most_buffers;
   const std::int32_t room = left - p.out_buffers * kProductOutBytes;
   p.row_slots = p.column_slots = std::min(room / (row_bytes + column_bytes), kMostProductSlots);
+}
+
+/// What the plan's kernels take, in clocks: each stage its products, or what the L2 takes to deliver it, and then the
+/// sums of slices.
+double product_clocks(const ProductPlan& p) {
+  constexpr double kBytesOfL2 = 33, kBytesOfSums = 1800, kLaunch = 5000;  // a clock of a multiprocessor, of all
+  const double rows = p.tile_row_blocks * kProductBlock, columns = p.tile_column_blocks * p.column_block;
+  const double products = rows * columns / 32, bytes = p.column_slot_bytes() + (p.rows_stay ? 0 : p.row_slot_bytes());
+  const double waves = std::ceil(static_cast<double>(p.tiles()) / planned_multiprocessors());
+  const double sums = p.slices > 1 ? kLaunch + static_cast<double>(p.partial_bytes()) * 1.5 / kBytesOfSums : 0;
+  return waves * p.slice_stages * std::max(products, bytes / kBytesOfL2) + sums;
+}
+
+/// Chooses slices, and how shared memory is divided; where positions come from registers, the tile too.
+void divide(ProductPlan& p) {
+  double best = std::numeric_limits<double>::infinity();
+  const std::int32_t least_blocks = p.columns_from_registers ? p.tile_column_blocks / 2 : p.tile_column_blocks;
+  ProductPlan candidate = p;
+  for (; candidate.tile_column_blocks >= least_blocks; candidate.tile_column_blocks /= 2) {
+    const SliceLimits limits = slice_limits(candidate);
+    for (std::int64_t slices = limits.least; slices <= limits.most; ++slices) {
+      candidate.slice_stages = static_cast<std::int32_t>(ceil_div(p.stages, slices));
+      candidate.slices = static_cast<std::int32_t>(ceil_div(p.stages, candidate.slice_stages));
+      share_smem(candidate);
+      const double clocks = product_clocks(candidate);
+      if (clocks >= best) continue;
+      best = clocks;
+      p = candidate;
+    }
+  }
 }
 
 }  // namespace
@@ -83,6 +118,7 @@ bool plan_product(const ConvGeometry& g, ProductOf of, std::int64_t element_byte
   p = {};
   p.element_bytes = static_cast<std::int32_t>(element_bytes);
   p.depth_block = kProductLineBytes / p.element_bytes;
+  p.column_block = kProductBlock;
   const std::int64_t plane = g.feature_plane(), images = g.image_channels_per_group(),
                      features = g.feature_channels_per_group();
   const bool by_sample = plane == 1;
@@ -133,16 +169,19 @@ bool plan_product(const ConvGeometry& g, ProductOf of, std::int64_t element_byte
   }
   if (element_bytes == sizeof(float)) {
     constexpr std::int64_t kMostGroups = 65535;  // of the transposing copy's grid
-    if ((!by_sample && of != ProductOf::kFilter) || g.groups > kMostGroups) return false;
+    if (g.groups > kMostGroups) return false;
+    p.columns_from_registers = !by_sample && of != ProductOf::kFilter;
+    if (p.columns_from_registers) p.column_block = kRegisterBlock;
     if (!p.rows_by_depth) transpose(p.rows);
-    if (!p.columns_by_depth) transpose(p.columns);
-    p.rows_by_depth = p.columns_by_depth = true;
+    if (!p.columns_by_depth && !p.columns_from_registers) transpose(p.columns);
+    p.rows_by_depth = true;
+    p.columns_by_depth = !p.columns_from_registers;
   }
   if (!fits(p.rows) || !fits(p.columns) || !fits(p.result)) return false;
-  const std::int64_t column_blocks = ceil_div(columns, kProductBlock), depth_blocks = ceil_div(depth, p.depth_block);
-  const bool few_rows = rows <= kProductBlock && column_samples * column_blocks > 2;
+  const std::int64_t column_blocks = ceil_div(columns, p.column_block), depth_blocks = ceil_div(depth, p.depth_block);
+  const bool few_rows = !p.columns_from_registers && rows <= kProductBlock && column_samples * column_blocks > 2;
   p.tile_row_blocks = few_rows ? 1 : 2;
-  p.tile_column_blocks = few_rows ? 4 : 2;
+  p.tile_column_blocks = p.columns_from_registers ? 8 : few_rows ? 4 : 2;
   const std::int64_t row_tiles = ceil_div(rows, p.tile_row_blocks * kProductBlock);
   if (g.groups * row_tiles * column_samples * column_blocks >= kMostExtent ||
       depth_samples * depth_blocks >= kMostExtent / kProductBlock)
@@ -155,8 +194,7 @@ bool plan_product(const ConvGeometry& g, ProductOf of, std::int64_t element_byte
   p.depth_blocks = static_cast<std::int32_t>(depth_blocks);
   p.all_column_blocks = static_cast<std::int32_t>(column_samples * column_blocks);
   p.stages = static_cast<std::int32_t>(depth_samples * depth_blocks);
-  slice_depth(p);
-  share_smem(p);
+  divide(p);
   // [sample][group][slice][channel][position], or of the filter [group][slice][row][column].
   const std::int64_t lines = p.result.extents[1], width = p.result.width;
   p.partial_slice = p.rows_are_samples ? width : lines * width;
@@ -172,12 +210,12 @@ bool plan_product(const ConvGeometry& g, ProductOf of, std::int64_t element_byte
   return true;
 }
 
-TensorMapLayout product_layout(const ProductMatrix& m, const void* data, DType dtype) {
+TensorMapLayout product_layout(const ProductMatrix& m, const void* data, DType dtype, std::int32_t lines) {
   return {.data = data,
           .dtype = dtype,
           .extents = {m.extents[0], m.extents[1], m.extents[2], m.extents[3], 1},
           .strides = {1, m.strides[1], m.strides[2], m.strides[3], m.strides[3]},
-          .box = {static_cast<std::int32_t>(kProductLineBytes / element_size(dtype)), kProductBlock, 1, 1, 1},
+          .box = {static_cast<std::int32_t>(kProductLineBytes / element_size(dtype)), lines, 1, 1, 1},
           .rounds_to_tf32 = dtype == kFloat32,
           .swizzled = true};
 }
@@ -195,14 +233,17 @@ std::int64_t product_copy_bytes(const ProductPlan& p) {
 
 bool product_pays(const ProductPlan& p) {
   // Clocks of all multiprocessors together: what one has of an H200's memory, and a stage of a tile.
-  constexpr double kBytesOfMemory = 18, kStageClocks = 512, kLeastUse = 1.0 / 16;
-  const double stage_terms = 4.0 * kProductBlock * kProductBlock * p.depth_block;
+  constexpr double kBytesOfMemory = 18, kLineClocks = 4, kLeastUse = 1.0 / 16;
+  const double tile_rows = p.tile_row_blocks * kProductBlock, tile_columns = p.tile_column_blocks * p.column_block;
+  const double stage_terms = tile_rows * tile_columns * p.depth_block;
+  const double stage_clocks = kLineClocks / kProductColumns * tile_rows * tile_columns;
   const double tile_stages = static_cast<double>(p.stages) * p.groups * p.row_tiles * p.column_tiles();
   const auto bytes = [&p](const ProductMatrix& m) { return static_cast<double>(m.lines * m.width * p.element_bytes); };
   const double moved = bytes(p.rows) + bytes(p.columns) + bytes(p.result);
   if (product_copy_bytes(p) > kMostCopyBytes) return false;
-  return tile_stages * kStageClocks < moved / kBytesOfMemory ||
-         static_cast<double>(p.terms) > kLeastUse * tile_stages * stage_terms;
+  const bool used = static_cast<double>(p.terms) >= kLeastUse * tile_stages * stage_terms;
+  // Threads that read positions cannot wait for memory alone.
+  return used || (!p.columns_from_registers && tile_stages * stage_clocks < moved / kBytesOfMemory);
 }
 
 }  // namespace adjoint::cuda

@@ -2,8 +2,9 @@
 // position a sample, in half precision and TF32. wgmma reads halves from shared memory whichever of an operand's axes
 // is contiguous there, so both factors come as they lie in memory, in blocks of 64 x 64 by the copy engine, and nothing
 // is packed beforehand. Of floats the contiguous axis must be that which is summed: so it is in conv_weight's
-// positions; factors that are samples are transposed first, and the other forms are left to other kernels. Plain C++
-// for host and device, tested without a GPU.
+// positions; factors that are samples, and filters, are transposed first where it is not. Planes are larger, and come
+// to wgmma from registers, which threads read from blocks of 32 positions x 32 channels. Plain C++ for host and device,
+// tested without a GPU.
 //
 // Of each group of the convolution, result[row][column] = sum over depth of rows[row][depth] * columns[depth][column]:
 //
@@ -12,9 +13,10 @@
 //   conv_weight              rows: feature channels  columns: image channels             depth: positions, or samples
 //
 // Axes of positions are cut into blocks sample by sample. A tile is two blocks of rows and two of columns, each of any
-// sample, or where rows are few one and four: a warpgroup's sums are two products of 64 x 128. Where tiles are few and
-// the depth is large, the depth is cut into slices, whose sums in float32 another kernel adds up; how many there are
-// follows from the geometry alone, and so do the bits.
+// sample, or where rows are few one and four: a warpgroup's sums are two products of 64 x 128. Where positions come
+// from registers it is 128 rows and eight blocks of columns, one for each warp of both warpgroups. Where tiles are few
+// and the depth is large, the depth is cut into slices, whose sums in float32 another kernel adds up; how many there
+// are follows from the geometry alone, and so do the bits.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -33,6 +35,7 @@ inline constexpr int kProductThreads = kProductTeams * kProductTeam + 128;  // t
 inline constexpr int kProductBlock = 64;  // of an axis, but that 128 bytes of a contiguous one are
 inline constexpr int kProductLineBytes = 128;
 inline constexpr int kProductBlockBytes = kProductBlock * kProductLineBytes;
+inline constexpr int kRegisterBlock = 32;  // of positions that come from registers, and of channels with them
 inline constexpr int kProductColumns = 2 * kProductBlock;        // of one of a tile's two products
 inline constexpr int kMostProductSlots = 8;                      // of a factor's ring
 inline constexpr int kProductBiases = 4 * kProductBlock;         // of a tile's rows, or columns, at most
@@ -54,6 +57,8 @@ struct ProductPlan {
   std::int32_t element_bytes, depth_block;  // of both factors and the result; elements of a block along the depth
   bool rows_by_depth, columns_by_depth;     // whether the depth is the contiguous axis
   bool rows_are_samples;                    // and the bias is of columns, not of rows
+  bool columns_from_registers;              // positions of floats
+  std::int32_t column_block;                // elements
   std::int32_t tile_row_blocks, tile_column_blocks;
   std::int32_t groups, row_blocks, row_tiles, slices;
   std::int32_t column_blocks, depth_blocks;  // of a sample
@@ -61,7 +66,7 @@ struct ProductPlan {
   std::int32_t slice_stages;                 // at most
   std::int32_t row_slots, column_slots;      // of the factors' rings
   bool rows_stay;                            // in shared memory, for all of a block's tiles
-  std::int32_t out_buffers;                  // for results on their way out: one, or one for each team
+  std::int32_t out_buffers;                  // for results on their way out: one for each team, or fewer
   std::int64_t partial_row, partial_group, partial_slice, partial_sample;  // strides of the slices' sums
   std::int64_t terms;                                                      // products of numbers that are summed in all
   Divider units_divider, slices_divider, row_tiles_divider;
@@ -75,7 +80,8 @@ struct ProductPlan {
   ADJOINT_HD std::int32_t tiles() const { return units() * column_tiles(); }
   /// Of a factor's slot, a tile's share of a stage.
   ADJOINT_HD std::int32_t row_slot_bytes() const { return tile_row_blocks * kProductBlockBytes; }
-  ADJOINT_HD std::int32_t column_slot_bytes() const { return tile_column_blocks * kProductBlockBytes; }
+  ADJOINT_HD std::int32_t column_block_bytes() const { return column_block * kProductLineBytes; }
+  ADJOINT_HD std::int32_t column_slot_bytes() const { return tile_column_blocks * column_block_bytes(); }
   ADJOINT_HD std::int32_t smem_bytes() const {
     return kProductTableBytes + row_slots * row_slot_bytes() + column_slots * column_slot_bytes() +
            out_buffers * kProductOutBytes;
@@ -114,8 +120,7 @@ struct ProductPlace {
   std::int32_t sample, first;
 };
 
-ADJOINT_HD inline ProductPlace product_place(const Divider& blocks_of_sample, std::int32_t block,
-                                             std::int32_t length = kProductBlock) {
+ADJOINT_HD inline ProductPlace product_place(const Divider& blocks_of_sample, std::int32_t block, std::int32_t length) {
   const std::int32_t sample = blocks_of_sample.split(block);
   return {sample, block * length};
 }
@@ -124,12 +129,13 @@ ADJOINT_HD inline ProductPlace product_place(const Divider& blocks_of_sample, st
 enum class ProductOf { kFeature, kImage, kFilter };
 
 /// Of halves, or of floats that are rounded to tf32. False where the geometry is not pointwise or something is empty,
-/// for floats where another axis than planes or samples is summed, and for extents past 31 bits.
+/// and for extents past 31 bits.
 ADJOINT_API bool plan_product(const ConvGeometry& geometry, ProductOf of, std::int64_t element_bytes,
                               ProductPlan& plan);
 
-/// The matrix as the copy engine sees it, in blocks.
-ADJOINT_API TensorMapLayout product_layout(const ProductMatrix& matrix, const void* data, DType dtype);
+/// The matrix as the copy engine sees it, in blocks of `lines`.
+ADJOINT_API TensorMapLayout product_layout(const ProductMatrix& matrix, const void* data, DType dtype,
+                                           std::int32_t lines = kProductBlock);
 
 /// Whether the copy engine can have the matrix at `data`, where its lines follow each other.
 ADJOINT_API bool product_is_aligned(const ProductMatrix& matrix, std::int64_t element_bytes, const void* data);

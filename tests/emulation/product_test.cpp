@@ -57,9 +57,7 @@ void check(const ConvProblem& p, cuda::ConvRole role, const Activation& activati
                                           : transposed ? cuda::ProductOf::kImage
                                                        : cuda::ProductOf::kFeature,
                                           sizeof(T), plan);
-  // Floats' depth is contiguous in planes, and in samples once they are transposed.
-  ASSERT_EQ(planned, sizeof(T) == 2 || filter || g.feature_plane() == 1);
-  if (!planned) return;
+  ASSERT_TRUE(planned);
   Expected expected;
   if (filter) {
     expected.sums = expected.results = oracle::conv_weight(g, p.image, p.feature);
@@ -112,14 +110,21 @@ void check(const ConvProblem& p, cuda::ConvRole role, const Activation& activati
   const std::string form = filter ? "filter, " : plan.rows_are_samples ? "samples, " : "positions, ";
   reached.insert(form + (plan.rows_by_depth ? "depth" : "rows") +
                  (plan.columns_by_depth ? " and depth" : " and columns"));
-  reached.insert(plan.rows_stay ? "rows that stay" : "rows that pass");
-  reached.insert(operands.stores_boxes ? "boxes" : operands.stores_vectors ? "vectors" : "elements");
-  if (plan.slices > 1) reached.insert("slices");
+  const std::string of = plan.columns_from_registers ? ", positions from registers" : "";
+  reached.insert((plan.rows_stay ? "rows that stay" : "rows that pass") + of);
+  reached.insert((operands.stores_boxes ? "boxes" : operands.stores_vectors ? "vectors" : "elements") + of);
+  if (!activation.is_none()) reached.insert("activation" + of);
+  if (plan.slices > 1) reached.insert("slices" + of);
   if (plan.out_buffers == 1) reached.insert("one buffer");
   if (plan.row_tiles > 1) reached.insert("row tiles");
-  if (plan.all_column_blocks % 2 != 0 && plan.all_column_blocks > 1) reached.insert("half a tile");
+  if (plan.all_column_blocks % plan.tile_column_blocks != 0 && plan.column_tiles() > 1)
+    reached.insert("part of a tile");
   if (plan.rows.pitch > plan.rows.width || plan.columns.pitch > plan.columns.width) reached.insert("padded lines");
-  reached.insert(plan.tile_row_blocks == 1 ? "wide tiles" : "square tiles");
+  if (plan.columns_from_registers) {
+    reached.insert(plan.tile_column_blocks == 8 ? "two products" : "one product");
+  } else {
+    reached.insert(plan.tile_row_blocks == 1 ? "wide tiles" : "square tiles");
+  }
   if (plan.groups > 1) reached.insert("groups");
   if (plan.rows.source_line != 0 || plan.columns.source_line != 0) reached.insert("transposed");
 }
@@ -162,17 +167,21 @@ TYPED_TEST(ProductEmulation, EveryFormIsExact) {
               "rows that pass",
               "vectors",
               "elements",
+              "activation",
               "slices",
               "shared slices",
               "row tiles",
-              "half a tile",
+              "part of a tile",
               "padded lines",
               "wide tiles",
               "square tiles",
               "groups",
               "rows that stay"};
   if (TypeParam::kDType == kFloat32) {
-    all.insert("transposed");
+    all.insert({"positions, depth and columns", "transposed", "one product", "two products"});
+    for (const char* what : {"rows that stay", "rows that pass", "vectors", "elements", "activation", "slices"}) {
+      all.insert(std::string(what) + ", positions from registers");
+    }
   } else {
     all.insert({"positions, rows and columns", "positions, depth and columns", "samples, depth and columns",
                 "filter, rows and columns", "boxes", "one buffer"});
@@ -264,6 +273,33 @@ TEST(ProductPlan, PaysWhereTilesAreFullOrMemoryIsWaitedFor) {
     // A copy of more than what one may take.
     EXPECT_FALSE(pays({.batch = 8, .in_channels = 512, .out_channels = 512, .input = {1, 131073}}, of));
   }
+}
+
+TEST(ProductPlan, PositionsFromRegistersPayWhereTilesAreFull) {
+  const auto pays = [](const ConvCase& c, cuda::ProductOf of) {
+    cuda::ProductPlan plan;
+    return cuda::plan_product(geometry(c), of, 4, plan) && cuda::product_pays(plan);
+  };
+  for (const cuda::ProductOf of : {cuda::ProductOf::kFeature, cuda::ProductOf::kImage}) {
+    EXPECT_TRUE(pays({.batch = 16, .in_channels = 256, .out_channels = 256, .input = {32, 32}}, of));
+    EXPECT_TRUE(pays({.batch = 8, .in_channels = 16, .out_channels = 16, .input = {64, 64}}, of));
+    EXPECT_FALSE(pays({.batch = 8, .in_channels = 64, .out_channels = 3, .input = {256, 256}}, of));
+    EXPECT_FALSE(pays({.batch = 8, .in_channels = 64, .out_channels = 64, .groups = 32, .input = {64, 64}}, of));
+  }
+}
+
+// Rather than sums of slices, which a second kernel takes.
+TEST(ProductPlan, FewPositionsHaveSmallTiles) {
+  const auto plan_of = [](std::int64_t batch) {
+    const cuda::PlanForMultiprocessors plans(132);
+    const ConvCase c{.batch = batch, .in_channels = 512, .out_channels = 512, .input = {64, 64}};
+    cuda::ProductPlan plan;
+    EXPECT_TRUE(cuda::plan_product(geometry(c), cuda::ProductOf::kFeature, 4, plan));
+    return plan;
+  };
+  EXPECT_EQ(plan_of(1).tile_column_blocks, 4);
+  EXPECT_EQ(plan_of(1).slices, 1);
+  EXPECT_EQ(plan_of(16).tile_column_blocks, 8);
 }
 
 TEST(ProductPlan, LongSumsAreSliced) {

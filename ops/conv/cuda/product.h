@@ -1,6 +1,6 @@
-// The kernel for convolutions that are products of matrices, 1 x 1 taps and one position a sample, in half precision,
-// and in TF32 where floats allow (product_plan.h), on sm_90: wgmma with both factors in shared memory as they lie in
-// global memory (product_plan.h). NaN and infinity go where they go in the plain kernels.
+// The kernels for convolutions that are products of matrices, 1 x 1 taps and one position a sample, in half precision
+// and TF32 on sm_90: wgmma with both factors in shared memory as they lie in global memory, or floats' positions in
+// registers (product_plan.h). NaN and infinity go where they go in the plain kernels.
 #pragma once
 
 #include <adjoint/ops/conv/cuda/arithmetic.h>

@@ -4,6 +4,7 @@
 #include <adjoint/ops/conv/cuda/dispatch.h>
 #include <adjoint/ops/conv/rows_aligned.h>
 #include <adjoint/ops/conv/cuda/product_kernel.cuh>
+#include <adjoint/ops/conv/cuda/product_positions_kernel.cuh>
 
 #include <algorithm>
 #include <cstdint>
@@ -11,10 +12,12 @@
 namespace adjoint::cuda {
 
 template <Arithmetic kArithmetic>
-auto product_kernel_of([[maybe_unused]] const ProductPlan& plan) {
+auto product_kernel_of(const ProductPlan& plan) {
   using enum wgmma::Major;
   if constexpr (!ArithmeticTraits<kArithmetic>::kHalf) {
-    return product::product_kernel<kArithmetic, kK, kK>;
+    if (!plan.columns_from_registers) return product::product_kernel<kArithmetic, kK, kK>;
+    return plan.tile_column_blocks == 8 ? product::product_positions_kernel<float, 2>
+                                        : product::product_positions_kernel<float, 1>;
   } else {
     if (!plan.rows_by_depth) return product::product_kernel<kArithmetic, kMN, kMN>;
     return plan.columns_by_depth ? product::product_kernel<kArithmetic, kK, kK>
@@ -32,7 +35,9 @@ template <class T, class Encode>
 product::Operands<T> product_operands(const ProductPlan& plan, const ConvProblem& problem, const void* rows,
                                       const void* columns, float* partial, const Encode& encode) {
   product::Operands<T> operands{.rows = encode(product_layout(plan.rows, rows, problem.dtype)),
-                                .columns = encode(product_layout(plan.columns, columns, problem.dtype)),
+                                .columns = encode(
+                                    product_layout(plan.columns, columns, problem.dtype,
+                                                   plan.columns_from_registers ? kRegisterBlock : kProductBlock)),
                                 .result = {},
                                 .bias = partial != nullptr ? nullptr : static_cast<const T*>(problem.bias),
                                 .out = static_cast<T*>(problem.out),

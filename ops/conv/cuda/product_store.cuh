@@ -43,6 +43,23 @@ __device__ __forceinline__ void fill_biases(const ProductPlan& p, const ProductT
   }
 }
 
+/// Neighbours of a line of which `left` are left; where lines are vectors, all.
+template <class To, int kCount>
+__device__ __forceinline__ void write_neighbours(To* to, const float (&values)[kCount], std::int64_t left,
+                                                 bool vectors) {
+  if (vectors) {
+    Pack<To, kCount> results;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) results.values[i] = from_float<To>(values[i]);
+    *reinterpret_cast<Pack<To, kCount>*>(to) = results;
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    if (i < left) to[i] = from_float<To>(values[i]);
+  }
+}
+
 template <class T>
 struct Store {
   const ProductPlan& p;
@@ -95,7 +112,7 @@ struct Store {
     for (int i = 0; i < 4; ++i) {
       const int row = tile.row + row_blocks(i / 2) * kProductBlock;
       const int block = tile.column_block + column_blocks(i / 2) + i % 2;
-      const ProductPlace place = product_place(p.column_blocks_divider, block);
+      const ProductPlace place = product_place(p.column_blocks_divider, block, kProductBlock);
       const int at[kTensorMapAxes] = {place.first, row, tile.group, place.sample, 0};
       if (row < p.result.extents[1] && block < p.all_column_blocks) {
         ptx::tensor_store(&operands.result, at, ptx::shared_address(out) + i * kProductBlockBytes);
@@ -134,7 +151,7 @@ struct Store {
 #pragma unroll 1
     for (int product = 0; product < 2; ++product) {
       const int block = tile.column_block + column_blocks(product) + column / kProductBlock;
-      const ProductPlace place = product_place(p.column_blocks_divider, block);
+      const ProductPlace place = product_place(p.column_blocks_divider, block, kProductBlock);
       const std::int64_t first = place.first + column % kProductBlock;
       const std::int64_t left = block < p.all_column_blocks ? p.result.width - first : 0;
       ptx::barrier<kProductTeam>(barrier);
@@ -152,30 +169,16 @@ struct Store {
         if (operands.partial != nullptr) {
           float* const to = operands.partial + place.sample * p.partial_sample + tile.group * p.partial_group +
                             tile.slice * p.partial_slice + line * p.partial_row + first;
-          write(to, values.values, left);
+          write_neighbours(to, values.values, left, operands.stores_vectors);
           continue;
         }
         const std::int64_t at =
             place.sample * p.result.strides[3] + tile.group * p.result.strides[2] + line * p.result.strides[1] + first;
-        if (operands.linear != nullptr) write(operands.linear + at, values.values, left);
+        if (operands.linear != nullptr)
+          write_neighbours(operands.linear + at, values.values, left, operands.stores_vectors);
         operands.activate(values.values);
-        write(operands.out + at, values.values, left);
+        write_neighbours(operands.out + at, values.values, left, operands.stores_vectors);
       }
-    }
-  }
-
-  template <class To>
-  __device__ __forceinline__ void write(To* to, const float (&values)[4], std::int64_t left) const {
-    if (operands.stores_vectors) {
-      Pack<To, 4> results;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) results.values[i] = from_float<To>(values[i]);
-      *reinterpret_cast<Pack<To, 4>*>(to) = results;
-      return;
-    }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (i < left) to[i] = from_float<To>(values[i]);
     }
   }
 };
