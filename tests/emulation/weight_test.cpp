@@ -284,6 +284,26 @@ TYPED_TEST(WeightEmulation, WgmmaIsExactWithManyChannels) {
   }
 }
 
+// Of narrow tiles, too, when there are many.
+TEST(WeightAddGrid, BlocksDivideTiles) {
+  for (const std::int64_t channels : {2, 4, 8, 24, 60, 140}) {
+    SCOPED_TRACE(channels);
+    const std::int64_t groups = 32768 / channels;
+    cuda::WeightPlan plan;
+    ASSERT_TRUE(cuda::plan_weight(geometry({.in_channels = groups * channels,
+                                            .out_channels = groups * channels,
+                                            .groups = groups,
+                                            .input = {4, 4},
+                                            .kernel = {3, 3},
+                                            .padding = {1, 1}}),
+                                  2, false, plan));
+    const cuda::weight::AddGrid grid = cuda::weight::add_grid(plan);
+    const std::int32_t together = grid.columns * grid.rounds;
+    EXPECT_EQ(plan.tile_columns % together, 0);
+    EXPECT_EQ(grid.blocks * together, plan.blocks_per_split() * plan.tile_columns);
+  }
+}
+
 TYPED_TEST(WeightEmulation, WgmmaIsExactOnLongSums) {
   for (const cuda::WeightTile tile : {cuda::WeightTile{128, 64}, cuda::WeightTile{384, 16}}) {
     EXPECT_TRUE(this->compute_wgmma(

@@ -7,6 +7,7 @@
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -37,7 +38,7 @@ struct AddRow {
 };
 
 inline AddGrid add_grid(const WeightPlan& p) {
-  constexpr std::int64_t kMostColumns = 32, kMostLanes = 8;
+  constexpr std::int32_t kMostColumns = 32, kMostLanes = 8;
   constexpr std::size_t kMostBytes = 48 << 10;  // of a block that asks for no more than it gets anyway
   AddGrid grid{.columns = 1, .rounds = 1, .lanes = 1};
   grid.column_vectors = Divider(static_cast<std::uint32_t>(p.tile_rows / 4));
@@ -51,7 +52,8 @@ inline AddGrid add_grid(const WeightPlan& p) {
   }
   const std::int64_t columns = p.blocks_per_split() * p.tile_columns;  // of all tiles
   const std::int64_t blocks_wanted = grid.lanes == 1 ? 512 : 1024;
-  while (grid.lanes == 1 && grid.columns < kMostColumns && columns / (2 * grid.columns) >= blocks_wanted &&
+  const std::int32_t most_columns = std::min(kMostColumns, p.tile_columns);
+  while (grid.lanes == 1 && grid.columns < most_columns && columns / (2 * grid.columns) >= blocks_wanted &&
          bytes(1, 2 * grid.columns) <= kMostBytes) {
     grid.columns *= 2;
   }
