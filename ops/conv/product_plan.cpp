@@ -80,15 +80,22 @@ void share_smem(ProductPlan& p) {
   p.row_slots = p.column_slots = std::min(room / (row_bytes + column_bytes), kMostProductSlots);
 }
 
+/// Sums of a tile, those that nobody stores included.
+double tile_sums(const ProductPlan& p) {
+  return static_cast<double>(p.tile_row_blocks * kProductBlock) * (p.tile_column_blocks * p.column_block);
+}
+
+/// Clocks of a stage's products.
+double stage_clocks(const ProductPlan& p) { return tile_sums(p) / 32; }
+
 /// What the plan's kernels take, in clocks: each stage its products, or what the L2 takes to deliver it, and then the
 /// sums of slices.
 double product_clocks(const ProductPlan& p) {
   constexpr double kBytesOfL2 = 33, kBytesOfSums = 1800, kLaunch = 5000;  // a clock of a multiprocessor, of all
-  const double rows = p.tile_row_blocks * kProductBlock, columns = p.tile_column_blocks * p.column_block;
-  const double products = rows * columns / 32, bytes = p.column_slot_bytes() + (p.rows_stay ? 0 : p.row_slot_bytes());
+  const double bytes = p.column_slot_bytes() + (p.rows_stay ? 0 : p.row_slot_bytes());
   const double waves = std::ceil(static_cast<double>(p.tiles()) / planned_multiprocessors());
   const double sums = p.slices > 1 ? kLaunch + static_cast<double>(p.partial_bytes()) * 1.5 / kBytesOfSums : 0;
-  return waves * p.slice_stages * std::max(products, bytes / kBytesOfL2) + sums;
+  return waves * p.slice_stages * std::max(stage_clocks(p), bytes / kBytesOfL2) + sums;
 }
 
 /// Chooses slices, and how shared memory is divided; where positions come from registers, the tile too.
@@ -232,18 +239,14 @@ std::int64_t product_copy_bytes(const ProductPlan& p) {
 }
 
 bool product_pays(const ProductPlan& p) {
-  // Clocks of all multiprocessors together: what one has of an H200's memory, and a stage of a tile.
-  constexpr double kBytesOfMemory = 18, kLineClocks = 4, kLeastUse = 1.0 / 16;
-  const double tile_rows = p.tile_row_blocks * kProductBlock, tile_columns = p.tile_column_blocks * p.column_block;
-  const double stage_terms = tile_rows * tile_columns * p.depth_block;
-  const double stage_clocks = kLineClocks / kProductColumns * tile_rows * tile_columns;
+  constexpr double kBytesOfMemory = 18, kLeastUse = 1.0 / 16;  // a clock, what a multiprocessor has of an H200's
   const double tile_stages = static_cast<double>(p.stages) * p.groups * p.row_tiles * p.column_tiles();
   const auto bytes = [&p](const ProductMatrix& m) { return static_cast<double>(m.lines * m.width * p.element_bytes); };
   const double moved = bytes(p.rows) + bytes(p.columns) + bytes(p.result);
   if (product_copy_bytes(p) > kMostCopyBytes) return false;
-  const bool used = static_cast<double>(p.terms) >= kLeastUse * tile_stages * stage_terms;
+  const bool used = static_cast<double>(p.terms) >= kLeastUse * tile_stages * tile_sums(p) * p.depth_block;
   // Threads that read positions cannot wait for memory alone.
-  return used || (!p.columns_from_registers && tile_stages * stage_clocks < moved / kBytesOfMemory);
+  return used || (!p.columns_from_registers && tile_stages * stage_clocks(p) < moved / kBytesOfMemory);
 }
 
 }  // namespace adjoint::cuda

@@ -14,9 +14,10 @@
 //
 // Axes of positions are cut into blocks sample by sample. A tile is two blocks of rows and two of columns, each of any
 // sample, or where rows are few one and four: a warpgroup's sums are two products of 64 x 128. Where positions come
-// from registers it is 128 rows and eight blocks of columns, one for each warp of both warpgroups. Where tiles are few
-// and the depth is large, the depth is cut into slices, whose sums in float32 another kernel adds up; how many there
-// are follows from the geometry alone, and so do the bits.
+// from registers it is 128 rows and eight blocks of columns, one for each warp of both warpgroups, or four, each for
+// two warps, whose warpgroup's sums are one product then. Where tiles are few and the depth is large, the depth is cut
+// into slices, whose sums in float32 another kernel adds up; how many there are follows from the geometry alone, and so
+// do the bits.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -58,7 +59,7 @@ struct ProductPlan {
   bool rows_by_depth, columns_by_depth;     // whether the depth is the contiguous axis
   bool rows_are_samples;                    // and the bias is of columns, not of rows
   bool columns_from_registers;              // positions of floats
-  std::int32_t column_block;                // elements
+  std::int32_t column_block;                // elements of a block, which has as many lines
   std::int32_t tile_row_blocks, tile_column_blocks;
   std::int32_t groups, row_blocks, row_tiles, slices;
   std::int32_t column_blocks, depth_blocks;  // of a sample

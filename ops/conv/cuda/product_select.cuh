@@ -35,9 +35,8 @@ template <class T, class Encode>
 product::Operands<T> product_operands(const ProductPlan& plan, const ConvProblem& problem, const void* rows,
                                       const void* columns, float* partial, const Encode& encode) {
   product::Operands<T> operands{.rows = encode(product_layout(plan.rows, rows, problem.dtype)),
-                                .columns = encode(
-                                    product_layout(plan.columns, columns, problem.dtype,
-                                                   plan.columns_from_registers ? kRegisterBlock : kProductBlock)),
+                                .columns =
+                                    encode(product_layout(plan.columns, columns, problem.dtype, plan.column_block)),
                                 .result = {},
                                 .bias = partial != nullptr ? nullptr : static_cast<const T*>(problem.bias),
                                 .out = static_cast<T*>(problem.out),
