@@ -102,12 +102,13 @@ struct SingleMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles, kHalves
   }
 
   /// Begins the products of what is read, and reads what follows; false where nothing does. What is worked out for the
-  /// read after that, and waited for, comes behind its loads and so takes no time of its own.
+  /// read after that comes behind its loads and so takes no time of its own.
   template <int kBuffer, int kPiece>
   __device__ __forceinline__ bool turn() {
     constexpr bool kEndsStep = kPiece + 1 == kPieces;
     if constexpr (kPiece == 0) Walk::wait_for_slot();
     begin_products<kBuffer, kPiece>();
+    if constexpr (kEndsStep) Walk::release_stage();
     wgmma::wait<1>();
     pin_fragments<1 - kBuffer>();  // until here its registers hold nothing else
     if constexpr (kPiece == 0) Walk::release_slot();
@@ -120,6 +121,7 @@ struct SingleMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles, kHalves
   /// Reads a piece; to the next step behind a step's last.
   template <int kBuffer, int kPiece>
   __device__ __forceinline__ void read_next() {
+    if constexpr (kPiece == 0) Walk::wait_for_stage();
     read_piece<kBuffer, kPiece>();
     if constexpr (kPiece + 1 == kPieces) more = Walk::advance();
   }

@@ -6,15 +6,20 @@
 #include <adjoint/ops/conv/cuda/arithmetic.h>
 #include <adjoint/ops/conv/cuda/dispatch.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
 
 namespace adjoint::cuda {
 
+inline constexpr std::size_t kMostKept = 128;  // of a kernel
+
 /// This thread's plan for the problem's role, geometry and arithmetic, made by make(plan) where there is none yet; null
-/// where make() returned false. Valid until the thread has asked for many others.
+/// where make() returned false. Valid until the thread has asked for kMostKept others: a kernel may ask for those of
+/// what it is made of while it holds its own.
 template <class Plan, class Make>
 const Plan* keep_plan(const ConvProblem& problem, Make&& make) {
   struct Kept {
@@ -23,24 +28,25 @@ const Plan* keep_plan(const ConvProblem& problem, Make&& make) {
     Arithmetic arithmetic;
     int multiprocessors;
     std::unique_ptr<Plan> plan;
+    std::uint64_t asked_for = 0;  // when last, counted in calls
   };
-  constexpr std::size_t kMostKept = 128;
   thread_local std::vector<Kept> kept;
-  thread_local std::size_t oldest = 0;
+  thread_local std::uint64_t calls = 0;
+  ++calls;
   const Arithmetic arithmetic = arithmetic_of(problem);
   const int multiprocessors = planned_multiprocessors();
-  for (const Kept& k : kept) {
+  for (Kept& k : kept) {
     if (k.role == problem.role && k.arithmetic == arithmetic && k.multiprocessors == multiprocessors &&
         k.geometry == problem.geometry) {
+      k.asked_for = calls;
       return k.plan.get();
     }
   }
   auto plan = std::make_unique<Plan>();
   if (!make(*plan)) plan.reset();
-  Kept entry{problem.role, problem.geometry, arithmetic, multiprocessors, std::move(plan)};
+  Kept entry{problem.role, problem.geometry, arithmetic, multiprocessors, std::move(plan), calls};
   if (kept.size() < kMostKept) return kept.emplace_back(std::move(entry)).plan.get();
-  Kept& slot = kept[oldest];
-  oldest = (oldest + 1) % kMostKept;
+  Kept& slot = *std::ranges::min_element(kept, {}, &Kept::asked_for);
   slot = std::move(entry);
   return slot.plan.get();
 }

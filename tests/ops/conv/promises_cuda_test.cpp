@@ -6,6 +6,7 @@
 #include <adjoint/core/cuda/tensor_map.h>
 #include <adjoint/core/error.h>
 #include <adjoint/core/stream.h>
+#include <adjoint/ops/conv/correlation_clocks.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/support/conv_cuda.h>
 #include <adjoint/tests/support/conv_layers.h>
@@ -121,6 +122,42 @@ TEST_P(ConvPromisesCuda, EightStreamsAtOnce) {
   };
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < 8; ++i) threads.emplace_back(work, 7 * i);
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Of a layer whose stages turn quickly, beside copies that keep the multiprocessors' shared memory busy: what is read
+// late must still be there (correlation_walk.cuh's release_stage(), without which one run of a hundred differs).
+TEST_P(ConvPromisesCuda, CopiesBesideItDoNotMatter) {
+  if (compute_capability() < 90) GTEST_SKIP() << "the copy engine that fills stages came with sm_90";
+  constexpr int kRuns = 2000;
+  const Call deep = real_call(
+      cuda::ConvRole::kFeature,
+      {.name = "deep", .batch = 3, .in_channels = 1, .out_channels = 2526, .input = {52, 22}, .kernel = {2, 3}},
+      GetParam());
+  const Call copied = real_call(cuda::ConvRole::kFeature,
+                                {.name = "copied",
+                                 .batch = 3,
+                                 .in_channels = 1,
+                                 .out_channels = 421,
+                                 .input = {52, 22},
+                                 .kernel = {4, 5},
+                                 .stride = {3, 2}},
+                                GetParam());
+  const auto work = [&](const Call& call, const char* kernel) {
+    const Stream stream = Stream::create();
+    const StreamGuard guard(stream);
+    const cuda::ForceConvKernel forced(kernel);
+    const cuda::PlanForMultiprocessors plans(1);  // few columns, whose products take the least time
+    const Tensor expected = result_of(call);
+    Tensor different = Tensor::zeros({}, {.device = kCUDA});
+    for (int run = 0; run < kRuns; ++run) different.add_((result_of(call) != expected).to(kFloat32).sum());
+    EXPECT_EQ(different.item<float>(), 0) << kernel << ": elements in all runs";
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back(work, deep, "correlation_conv");
+    threads.emplace_back(work, copied, "rearranged_conv");
+  }
   for (std::thread& thread : threads) thread.join();
 }
 
