@@ -88,16 +88,6 @@ double tile_sums(const ProductPlan& p) {
 /// Clocks of a stage's products.
 double stage_clocks(const ProductPlan& p) { return tile_sums(p) / 32; }
 
-/// What the plan's kernels take, in clocks: each stage its products, or what the L2 takes to deliver it, and then the
-/// sums of slices.
-double product_clocks(const ProductPlan& p) {
-  constexpr double kBytesOfL2 = 33, kBytesOfSums = 1800, kLaunch = 5000;  // a clock of a multiprocessor, of all
-  const double bytes = p.column_slot_bytes() + (p.rows_stay ? 0 : p.row_slot_bytes());
-  const double waves = std::ceil(static_cast<double>(p.tiles()) / planned_multiprocessors());
-  const double sums = p.slices > 1 ? kLaunch + static_cast<double>(p.partial_bytes()) * 1.5 / kBytesOfSums : 0;
-  return waves * p.slice_stages * std::max(stage_clocks(p), bytes / kBytesOfL2) + sums;
-}
-
 /// Chooses slices, and how shared memory is divided; where positions come from registers, the tile too.
 void divide(ProductPlan& p) {
   double best = std::numeric_limits<double>::infinity();
@@ -118,6 +108,48 @@ void divide(ProductPlan& p) {
 }
 
 }  // namespace
+
+double product_clocks(const ProductPlan& p) {
+  constexpr double kBytesOfL2 = 33, kBytesOfSums = 1800, kLaunch = 5000;  // a clock of a multiprocessor, of all
+  const double bytes = p.column_slot_bytes() + (p.rows_stay ? 0 : p.row_slot_bytes());
+  const double waves = std::ceil(static_cast<double>(p.tiles()) / planned_multiprocessors());
+  const double sums = p.slices > 1 ? kLaunch + static_cast<double>(p.partial_bytes()) * 1.5 / kBytesOfSums : 0;
+  return waves * p.slice_stages * std::max(stage_clocks(p), bytes / kBytesOfL2) + sums;
+}
+
+bool cut_product(const ProductExtents& of, ProductPlan& p) {
+  if (!fits(p.rows) || !fits(p.columns) || !fits(p.result)) return false;
+  const std::int64_t column_blocks = ceil_div(of.columns, p.column_block),
+                     depth_blocks = ceil_div(of.depth, p.depth_block);
+  const bool few_rows = !p.columns_from_registers && of.rows <= kProductBlock && of.column_samples * column_blocks > 2;
+  p.tile_row_blocks = few_rows ? 1 : 2;
+  p.tile_column_blocks = p.columns_from_registers ? 8 : few_rows ? 4 : 2;
+  const std::int64_t row_tiles = ceil_div(of.rows, p.tile_row_blocks * kProductBlock);
+  if (of.groups * row_tiles * of.column_samples * column_blocks >= kMostExtent ||
+      of.depth_samples * depth_blocks >= kMostExtent / kProductBlock)
+    return false;
+  p.groups = static_cast<std::int32_t>(of.groups);
+  p.row_blocks = static_cast<std::int32_t>(ceil_div(of.rows, kProductBlock));
+  p.row_tiles = static_cast<std::int32_t>(row_tiles);
+  p.column_blocks = static_cast<std::int32_t>(column_blocks);
+  p.depth_blocks = static_cast<std::int32_t>(depth_blocks);
+  p.all_column_blocks = static_cast<std::int32_t>(of.column_samples * column_blocks);
+  p.stages = static_cast<std::int32_t>(of.depth_samples * depth_blocks);
+  divide(p);
+  // [sample][group][slice][channel][position], or of the filter [group][slice][row][column].
+  const std::int64_t lines = p.result.extents[1], width = p.result.width;
+  p.partial_slice = p.rows_are_samples ? width : lines * width;
+  p.partial_group = p.slices * p.partial_slice;
+  p.partial_sample = of.groups * p.partial_group;
+  p.partial_row = p.rows_are_samples ? p.partial_sample : width;
+  const auto divider = [](std::int32_t divisor) { return Divider(static_cast<std::uint32_t>(divisor)); };
+  p.units_divider = divider(p.units());
+  p.slices_divider = divider(p.slices);
+  p.row_tiles_divider = divider(p.row_tiles);
+  p.column_blocks_divider = divider(p.column_blocks);
+  p.depth_blocks_divider = divider(p.depth_blocks);
+  return true;
+}
 
 bool plan_product(const ConvGeometry& g, ProductOf of, std::int64_t element_bytes, ProductPlan& p) {
   // Nothing empty: no tensor map has an empty axis.
@@ -184,37 +216,8 @@ bool plan_product(const ConvGeometry& g, ProductOf of, std::int64_t element_byte
     p.rows_by_depth = true;
     p.columns_by_depth = !p.columns_from_registers;
   }
-  if (!fits(p.rows) || !fits(p.columns) || !fits(p.result)) return false;
-  const std::int64_t column_blocks = ceil_div(columns, p.column_block), depth_blocks = ceil_div(depth, p.depth_block);
-  const bool few_rows = !p.columns_from_registers && rows <= kProductBlock && column_samples * column_blocks > 2;
-  p.tile_row_blocks = few_rows ? 1 : 2;
-  p.tile_column_blocks = p.columns_from_registers ? 8 : few_rows ? 4 : 2;
-  const std::int64_t row_tiles = ceil_div(rows, p.tile_row_blocks * kProductBlock);
-  if (g.groups * row_tiles * column_samples * column_blocks >= kMostExtent ||
-      depth_samples * depth_blocks >= kMostExtent / kProductBlock)
-    return false;
-  p.groups = static_cast<std::int32_t>(g.groups);
   p.terms = g.batch * plane * g.filter_numel();
-  p.row_blocks = static_cast<std::int32_t>(ceil_div(rows, kProductBlock));
-  p.row_tiles = static_cast<std::int32_t>(row_tiles);
-  p.column_blocks = static_cast<std::int32_t>(column_blocks);
-  p.depth_blocks = static_cast<std::int32_t>(depth_blocks);
-  p.all_column_blocks = static_cast<std::int32_t>(column_samples * column_blocks);
-  p.stages = static_cast<std::int32_t>(depth_samples * depth_blocks);
-  divide(p);
-  // [sample][group][slice][channel][position], or of the filter [group][slice][row][column].
-  const std::int64_t lines = p.result.extents[1], width = p.result.width;
-  p.partial_slice = p.rows_are_samples ? width : lines * width;
-  p.partial_group = p.slices * p.partial_slice;
-  p.partial_sample = g.groups * p.partial_group;
-  p.partial_row = p.rows_are_samples ? p.partial_sample : width;
-  const auto divider = [](std::int32_t divisor) { return Divider(static_cast<std::uint32_t>(divisor)); };
-  p.units_divider = divider(p.units());
-  p.slices_divider = divider(p.slices);
-  p.row_tiles_divider = divider(p.row_tiles);
-  p.column_blocks_divider = divider(p.column_blocks);
-  p.depth_blocks_divider = divider(p.depth_blocks);
-  return true;
+  return cut_product({g.groups, rows, column_samples, columns, depth_samples, depth}, p);
 }
 
 TensorMapLayout product_layout(const ProductMatrix& m, const void* data, DType dtype, std::int32_t lines) {

@@ -12,6 +12,9 @@
 //   where planes are one     rows: samples           columns: result channels            depth: source channels
 //   conv_weight              rows: feature channels  columns: image channels             depth: positions, or samples
 //
+// Of conv_weight with taps (tapwise_plan.h) each tap has columns of its own, in place of samples: the same matrix, from
+// other positions on.
+//
 // Axes of positions are cut into blocks sample by sample. A tile is two blocks of rows and two of columns, each of any
 // sample, or where rows are few one and four: a warpgroup's sums are two products of 64 x 128. Where positions come
 // from registers it is 128 rows and eight blocks of columns, one for each warp of both warpgroups, or four, each for
@@ -42,6 +45,7 @@ inline constexpr int kMostProductSlots = 8;                      // of a factor'
 inline constexpr int kProductBiases = 4 * kProductBlock;         // of a tile's rows, or columns, at most
 inline constexpr int kProductTableBytes = 3072;                  // barriers, and each team's biases
 inline constexpr int kProductOutBytes = 4 * kProductBlockBytes;  // results on their way out
+inline constexpr int kMostProductTaps = 64;
 
 /// One of the three matrices in memory: `lines` of `width` contiguous elements, `pitch` apart. The copy engine wants
 /// pitches of whole 16 bytes; a factor that has another, for in a tensor lines follow each other, is copied first.
@@ -51,6 +55,19 @@ struct ProductMatrix {
   std::int64_t extents[4], strides[4];
   /// Where it is transposed: from one of the tensor's lines to the next, and from a group to the next; else 0.
   std::int64_t source_line = 0, source_group = 0;
+};
+
+/// What a block of columns adds to the place of its stage: along the depth, samples and groups.
+struct ProductShift {
+  std::int32_t depth, sample, group;
+};
+
+/// A tap's.
+struct ProductTap {
+  std::int32_t depth;
+  std::int16_t sample, group;
+
+  ADJOINT_HD ProductShift shift() const { return {depth, sample, group}; }
 };
 
 struct ProductPlan {
@@ -72,6 +89,8 @@ struct ProductPlan {
   std::int64_t terms;                                                      // products of numbers that are summed in all
   Divider units_divider, slices_divider, row_tiles_divider;
   Divider column_blocks_divider, depth_blocks_divider;
+  std::int32_t taps;  // 0, or how many there are in place of the columns' samples
+  ProductTap tap_list[kMostProductTaps];
 
   /// Tiles that share their columns, and follow each other.
   ADJOINT_HD std::int32_t units() const { return groups * row_tiles * slices; }
@@ -133,6 +152,18 @@ enum class ProductOf { kFeature, kImage, kFilter };
 /// and for extents past 31 bits.
 ADJOINT_API bool plan_product(const ConvGeometry& geometry, ProductOf of, std::int64_t element_bytes,
                               ProductPlan& plan);
+
+/// How large the matrices of a product are. Positions of a sample are one axis.
+struct ProductExtents {
+  std::int64_t groups, rows, column_samples, columns, depth_samples, depth;
+};
+
+/// Cuts `plan`, whose matrices are there, into tiles and slices; false where something is past 31 bits.
+bool cut_product(const ProductExtents& extents, ProductPlan& plan);
+
+/// What the plan's kernels take, in clocks of a multiprocessor: each stage its products, or what the L2 takes to
+/// deliver it, and then the sums of slices.
+double product_clocks(const ProductPlan& plan);
 
 /// The matrix as the copy engine sees it, in blocks of `lines`.
 ADJOINT_API TensorMapLayout product_layout(const ProductMatrix& matrix, const void* data, DType dtype,

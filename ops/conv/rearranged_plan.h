@@ -105,6 +105,11 @@ ADJOINT_API bool plan_batch_as_columns(const ConvGeometry& geometry, std::int64_
 ADJOINT_API bool plan_conv_weight_order(const ConvGeometry& geometry, int unit_elements, bool split,
                                         RearrangedPlan& plan);
 
+/// What conv_weight takes in the quickest of those orders, copies included; as it is, less what models are off by.
+double conv_weight_clocks(const ConvGeometry& geometry, int unit_elements, bool split);
+/// What putting samples last takes.
+double samples_last_clocks(const SamplesLast& copy, std::int64_t element_size);
+
 /// How conv_weight's result has the taps of a filter that is apart like that.
 ADJOINT_API WeightOrder weight_order(const Unshuffle& filter);
 

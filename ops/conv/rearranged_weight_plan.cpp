@@ -32,12 +32,6 @@ double copy_clocks(const Unshuffle& copy, std::int64_t element_size) {
   return std::max(moved_clocks(copy.numel(), element_size, copy.vector > 1 ? 2000 : 1100), tile_clocks * tiles) + start;
 }
 
-double copy_clocks(const SamplesLast& copy, std::int64_t element_size) {
-  if (copy.samples == 0) return 0;
-  const double idle = 2 * copy.padded_samples < kSamplesTile ? 2 : 1;  // lanes of a tile of few samples
-  return idle * moved_clocks(copy.numel(), element_size, 1100) + 6000;
-}
-
 double boxes_clocks(const ConvGeometry& geometry, Form form, WeightPlan& plan) {
   if (!plan_boxed_weight(simplified(geometry, false), form.unit_elements, form.split, plan)) return kNever;
   return weight_parts::wgmma_weight_clocks(plan, form.split);
@@ -54,19 +48,11 @@ double copied_slowness(const ConvGeometry& g, Form form) {
 double clocks(const RearrangedPlan& plan, Form form, WeightPlan& weight) {
   const std::int64_t size = form.element_size();
   return boxes_clocks(plan.geometry, form, weight) + copy_clocks(plan.image, size) + copy_clocks(plan.feature, size) +
-         copy_clocks(plan.image_samples, size) + copy_clocks(plan.feature_samples, size);
+         samples_last_clocks(plan.image_samples, size) + samples_last_clocks(plan.feature_samples, size);
 }
 
-}  // namespace
-
-WeightOrder weight_order(const Unshuffle& filter) {
-  if (filter.planes == 0) return {};
-  const auto narrow = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
-  return {narrow(filter.residues[0]), narrow(filter.residues[1]), narrow(filter.stride[0]),
-          narrow(filter.stride[1]),   narrow(filter.extents[0]),  narrow(filter.extents[1])};
-}
-
-bool plan_conv_weight_order(const ConvGeometry& g, int unit_elements, bool split, RearrangedPlan& plan) {
+/// Clocks of the quickest order, in which `plan` is where `found`.
+double quickest_order(const ConvGeometry& g, int unit_elements, bool split, RearrangedPlan& plan, bool& found) {
   const Form form{unit_elements, split};
   const std::int64_t size = form.element_size();
   WeightPlan weight, copied;
@@ -77,7 +63,7 @@ bool plan_conv_weight_order(const ConvGeometry& g, int unit_elements, bool split
   } else {
     best /= 1.5;  // models are off by so much: what no copy precedes is as they say, what one does takes longer
   }
-  bool found = false;
+  found = false;
   const auto consider = [&](const RearrangedPlan& candidate) {
     const double time = clocks(candidate, form, weight);
     if (time >= best) return;
@@ -92,7 +78,34 @@ bool plan_conv_weight_order(const ConvGeometry& g, int unit_elements, bool split
     consider(candidate);
   }
   if (plan_batch_as_columns(g, size, candidate)) consider(candidate);
+  return best;
+}
+
+}  // namespace
+
+WeightOrder weight_order(const Unshuffle& filter) {
+  if (filter.planes == 0) return {};
+  const auto narrow = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
+  return {narrow(filter.residues[0]), narrow(filter.residues[1]), narrow(filter.stride[0]),
+          narrow(filter.stride[1]),   narrow(filter.extents[0]),  narrow(filter.extents[1])};
+}
+
+bool plan_conv_weight_order(const ConvGeometry& g, int unit_elements, bool split, RearrangedPlan& plan) {
+  bool found;
+  quickest_order(g, unit_elements, split, plan, found);
   return found;
+}
+
+double conv_weight_clocks(const ConvGeometry& g, int unit_elements, bool split) {
+  RearrangedPlan plan;
+  bool found;
+  return quickest_order(g, unit_elements, split, plan, found);
+}
+
+double samples_last_clocks(const SamplesLast& copy, std::int64_t element_size) {
+  if (copy.samples == 0) return 0;
+  const double idle = 2 * copy.padded_samples < kSamplesTile ? 2 : 1;  // lanes of a tile of few samples
+  return idle * moved_clocks(copy.numel(), element_size, 1100) + 6000;
 }
 
 }  // namespace adjoint::cuda

@@ -38,6 +38,22 @@ const std::vector<ConvCase>& conv_layers() {
        .padding = {1, 1}},
       {.name = "patches", .in_channels = 40, .out_channels = 3, .input = {5, 6}, .kernel = {8, 8}, .stride = {8, 8}},
       {.name = "samples", .batch = 40, .in_channels = 24, .out_channels = 70, .input = {1, 1}, .kernel = {1, 1}},
+      {.name = "small_planes",
+       .batch = 64,
+       .in_channels = 72,
+       .out_channels = 24,
+       .input = {3, 4},
+       .kernel = {5, 5},
+       .stride = {2, 2},
+       .padding = {2, 2},
+       .output_padding = {1, 1}},
+      {.name = "small_planes_odd",
+       .batch = 31,
+       .in_channels = 35,
+       .out_channels = 9,
+       .input = {4, 4},
+       .kernel = {3, 3},
+       .padding = {1, 1}},
       {.name = "many_short_rows",
        .batch = 32,
        .in_channels = 3,
@@ -284,6 +300,14 @@ const std::vector<ConvCase>& conv_tile_cases() {
 std::vector<ConvCase> conv_variant_cases() {
   std::vector<ConvCase> cases = conv_layers();
   cases.insert(cases.end(), conv_tile_cases().begin(), conv_tile_cases().end());
+  return cases;
+}
+
+const std::vector<ConvCase>& conv_sliced_cases() {
+  static const std::vector<ConvCase> cases = {
+      {.name = "taps", .batch = 64, .in_channels = 8, .out_channels = 12, .input = {8, 8}, .kernel = {1, 2}},
+      {.name = "taps_odd", .batch = 64, .in_channels = 7, .out_channels = 9, .input = {8, 8}, .kernel = {2, 2}},
+  };
   return cases;
 }
 

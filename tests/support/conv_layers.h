@@ -13,5 +13,7 @@ const std::vector<ConvCase>& conv_layers();
 const std::vector<ConvCase>& conv_tile_cases();
 /// Both.
 std::vector<ConvCase> conv_variant_cases();
+/// Cases whose sums are cut into slices where there are many multiprocessors.
+const std::vector<ConvCase>& conv_sliced_cases();
 
 }  // namespace adjoint::testing

@@ -14,6 +14,7 @@
 #include <adjoint/ops/conv/cuda/product.h>
 #include <adjoint/ops/conv/cuda/rearranged.h>
 #include <adjoint/ops/conv/cuda/sliced.h>
+#include <adjoint/ops/conv/cuda/tapwise.h>
 #include <adjoint/ops/conv/cuda/weight.h>
 #include <adjoint/ops/conv/kernels.h>
 #include <adjoint/ops/elementwise/activate.h>
@@ -32,9 +33,9 @@ constexpr const ConvKernel* kConvTranspose[] = {&product_conv_transpose,     &ch
                                                 &sliced_conv_transpose,      &blocked_conv_transpose,
                                                 &correlation_conv_transpose, &mma_conv_transpose,
                                                 &plain_conv_transpose};
-constexpr const ConvKernel* kConvWeight[] = {&product_conv_weight, &rearranged_conv_weight, &channelwise_conv_weight,
-                                             &boxes_conv_weight,   &wgmma_conv_weight,      &tensor_core_conv_weight,
-                                             &plain_conv_weight};
+constexpr const ConvKernel* kConvWeight[] = {&product_conv_weight,     &tapwise_conv_weight, &rearranged_conv_weight,
+                                             &channelwise_conv_weight, &boxes_conv_weight,   &wgmma_conv_weight,
+                                             &tensor_core_conv_weight, &plain_conv_weight};
 
 thread_local const char* forced = nullptr;
 

@@ -72,8 +72,8 @@ __device__ __forceinline__ void copy_block(const TensorMap& map, std::uint32_t t
 }
 
 /// Has the factors of a block's tiles copied; one thread. Where a tile ends before its last block, what was there is
-/// multiplied, for sums that nobody stores.
-template <wgmma::Major kRows, wgmma::Major kColumns, class T>
+/// multiplied, for sums that nobody stores. kTaps: whether columns may be taps'.
+template <wgmma::Major kRows, wgmma::Major kColumns, bool kTaps, class T>
 __device__ __forceinline__ void copy_factors(const ProductPlan& p, const Operands<T>& operands, const Shared& shared) {
   const int tiles = p.tiles();
   Ring row_ring, column_ring;
@@ -100,11 +100,20 @@ __device__ __forceinline__ void copy_factors(const ProductPlan& p, const Operand
       const std::uint32_t to = shared.columns + column_ring.slot * p.column_slot_bytes();
       ptx::mbarrier_wait(shared.columns_empty + 8 * column_ring.slot, column_ring.parity ^ 1);
       ptx::mbarrier_arrive_expect_bytes(full, tile.column_blocks * p.column_block_bytes());
+      // The thread is short of time, so that what is not asked for is not looked up.
+      const auto copy_columns = [&](const auto& shift_of) {
 #pragma unroll 1
-      for (int i = 0; i < tile.column_blocks; ++i) {
-        const ProductPlace place = product_place(p.column_blocks_divider, tile.column_block + i, p.column_block);
-        copy_block<kColumns>(operands.columns, to + i * p.column_block_bytes(), full, depth.first, tile.group,
-                             {place.sample + depth.sample, place.first});
+        for (int i = 0; i < tile.column_blocks; ++i) {
+          const ProductPlace place = product_place(p.column_blocks_divider, tile.column_block + i, p.column_block);
+          const ProductShift shift = shift_of(place.sample);
+          copy_block<kColumns>(operands.columns, to + i * p.column_block_bytes(), full, depth.first + shift.depth,
+                               tile.group + shift.group, {depth.sample + shift.sample, place.first});
+        }
+      };
+      if (kTaps && p.taps > 0) {
+        copy_columns([&](int tap) { return p.tap_list[tap].shift(); });
+      } else {
+        copy_columns([](int sample) { return ProductShift{0, sample, 0}; });
       }
       column_ring.advance(p.column_slots);
     }

@@ -143,7 +143,8 @@ __global__ void __launch_bounds__(kProductThreads, 1)
   const int warpgroup = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / 128, 0);
   if (warpgroup >= kMultipliers / 128) {
     ptx::lower_register_limit<kLoaderRegisters>();
-    if (static_cast<int>(threadIdx.x) == kMultipliers) copy_factors<kRows, kColumns>(p, operands, shared);
+    constexpr bool kTaps = kRows == wgmma::Major::kK && kColumns == wgmma::Major::kK;
+    if (static_cast<int>(threadIdx.x) == kMultipliers) copy_factors<kRows, kColumns, kTaps>(p, operands, shared);
   } else {
     ptx::raise_register_limit<kRegisters>();
     multiply_and_store<kArithmetic, kRows, kColumns>(p, operands, shared, warpgroup);

@@ -236,7 +236,7 @@ __global__ void __launch_bounds__(kProductThreads, 1)
   if (warp >= kMultipliers / 32) {
     ptx::lower_register_limit<kLoaderRegisters>();
     if (static_cast<int>(threadIdx.x) == kMultipliers) {
-      copy_factors<wgmma::Major::kK, wgmma::Major::kMN>(p, operands, shared);
+      copy_factors<wgmma::Major::kK, wgmma::Major::kMN, false>(p, operands, shared);
     }
     return;
   }

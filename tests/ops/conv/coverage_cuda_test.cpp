@@ -318,7 +318,7 @@ TEST(ConvCoverageCuda, EveryCompiledKernelRuns) {
   if (compute_capability() != 90) GTEST_SKIP() << "kernels for sm_90a do not run here";
   constexpr std::uint64_t kAlignments = 32, kMostRandom = 6000;
   Coverage coverage;
-  for (const auto& cases : {conv_layers(), conv_tile_cases(), rare_cases()}) {
+  for (const auto& cases : {conv_layers(), conv_tile_cases(), conv_sliced_cases(), rare_cases()}) {
     for (const ConvCase& c : cases) {
       for (std::uint64_t seed = 0; seed < kAlignments; ++seed) run_all(c, seed, coverage);
     }

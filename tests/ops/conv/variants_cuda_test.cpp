@@ -18,12 +18,7 @@
 namespace adjoint::testing {
 namespace {
 
-class ConvVariantsCuda : public ::testing::TestWithParam<std::tuple<ConvMode, ConvCase>> {};
-
-TEST_P(ConvVariantsCuda, AreExact) {
-  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
-  const cuda::PlanForMultiprocessors plans(1);
-  const auto& [mode, c] = GetParam();
+void check_every_kernel(const ConvMode& mode, const ConvCase& c) {
   const ConvGeometry g = geometry(c);
   // Another for every case: offsets of the operands and results follow from it.
   std::uint64_t seed = std::hash<std::string>{}(c.name) % 1000;
@@ -38,6 +33,24 @@ TEST_P(ConvVariantsCuda, AreExact) {
       }
     }
   }
+}
+
+class ConvVariantsCuda : public ::testing::TestWithParam<std::tuple<ConvMode, ConvCase>> {};
+
+TEST_P(ConvVariantsCuda, AreExact) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  const cuda::PlanForMultiprocessors plans(1);
+  const auto& [mode, c] = GetParam();
+  check_every_kernel(mode, c);
+}
+
+/// What is planned for one multiprocessor alone has no slices.
+class SlicedVariantsCuda : public ConvVariantsCuda {};
+
+TEST_P(SlicedVariantsCuda, AreExactOnAllMultiprocessors) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  const auto& [mode, c] = GetParam();
+  check_every_kernel(mode, c);
 }
 
 /// Every tile of boxes_conv_weight, which chooses most of them for large problems alone, by boxes and by element.
@@ -76,6 +89,9 @@ std::vector<ConvCase> boxes_cases() {
   return cases;
 }
 
+INSTANTIATE_TEST_SUITE_P(Cases, SlicedVariantsCuda,
+                         ::testing::Combine(::testing::ValuesIn(kConvModes), ::testing::ValuesIn(conv_sliced_cases())),
+                         name_of);
 INSTANTIATE_TEST_SUITE_P(Cases, ConvVariantsCuda,
                          ::testing::Combine(::testing::ValuesIn(kConvModes), ::testing::ValuesIn(conv_variant_cases())),
                          name_of);

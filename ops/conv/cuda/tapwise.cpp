@@ -1,0 +1,63 @@
+#include <adjoint/ops/conv/cuda/tapwise.h>
+
+#include <adjoint/core/cuda/runtime.h>
+#include <adjoint/ops/conv/cuda/channelwise.h>
+#include <adjoint/ops/conv/cuda/hopper.h>
+#include <adjoint/ops/conv/cuda/kept_plans.h>
+#include <adjoint/ops/conv/cuda/product.h>
+#include <adjoint/ops/conv/cuda/rearranged.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace adjoint::cuda {
+namespace {
+
+const TapwisePlan* find_plan(const ConvProblem& problem) {
+  return keep_plan<TapwisePlan>(problem, [&](TapwisePlan& plan) {
+    return plan_tapwise(problem.geometry, element_size(problem.dtype), plan);
+  });
+}
+
+bool takes(const ConvProblem& problem) {
+  if (problem.dtype == kFloat64 || problem.geometry.groups != 1 || !runs_wgmma(problem.device)) return false;
+  return arithmetic_of(problem) != Arithmetic::kFloat32 && find_plan(problem) != nullptr;
+}
+
+bool pays(const ConvProblem& problem) {
+  constexpr std::int64_t kFewestProducts = std::int64_t{1} << 27;  // fewer take no longer than copies
+  const ConvGeometry& g = problem.geometry;
+  if (g.batch * g.feature_plane() * g.filter_numel() < kFewestProducts) return false;
+  return find_plan(problem)->pays && !channelwise_conv_weight.takes(problem);
+}
+
+void run(const ConvProblem& problem) {
+  const TapwisePlan& plan = *find_plan(problem);
+  const ProductPlan& product = plan.product;
+  const auto workspace = [&](std::int64_t bytes) { return Workspace(static_cast<std::size_t>(bytes), problem.device); };
+  const Workspace image = workspace(plan.copy_bytes(plan.image)), feature = workspace(plan.copy_bytes(plan.feature)),
+                  results = workspace(plan.result_bytes());
+  put_samples_last(plan.image, product.element_bytes, problem.first, image.data(), problem.device);
+  put_samples_last(plan.feature, product.element_bytes, problem.second, feature.data(), problem.device);
+  ConvProblem products = problem;
+  products.out = results.data();
+  products.read_again = true;
+  auto* const sums = product.slices > 1 ? static_cast<float*>(results.data()) : nullptr;
+  const auto run_in = arithmetic_of(problem) == Arithmetic::kBFloat16  ? run_product<Arithmetic::kBFloat16>
+                      : arithmetic_of(problem) == Arithmetic::kFloat16 ? run_product<Arithmetic::kFloat16>
+                                                                       : run_product<Arithmetic::kTF32>;
+  run_in(product, products, feature.data(), image.data(), sums);
+  gather_taps(plan.gather, problem.dtype, results.data(), problem.out, problem.device);
+}
+
+std::size_t workspace_bytes(const ConvProblem& problem) {
+  const TapwisePlan& plan = *find_plan(problem);
+  return static_cast<std::size_t>(plan.copy_bytes(plan.image) + plan.copy_bytes(plan.feature) + plan.result_bytes());
+}
+
+}  // namespace
+
+const ConvKernel tapwise_conv_weight{
+    .name = "tapwise_conv_weight", .takes = takes, .run = run, .workspace_bytes = workspace_bytes, .pays = pays};
+
+}  // namespace adjoint::cuda
