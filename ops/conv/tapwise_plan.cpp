@@ -65,9 +65,12 @@ bool plan_tapwise(const ConvGeometry& g, std::int64_t element_bytes, TapwisePlan
   }
   p.rows = planes_of(g.feature_channels, 1, g.feature[0], width);
   p.columns = planes_of(g.image_channels, residues[0] * residues[1], blocks[0], blocks[1] * samples);
-  p.result = planes_of(g.feature_channels, 1, g.taps(), g.image_channels);
-  p.result.strides[1] = g.image_channels;
-  p.result.strides[2] = p.result.strides[3] = g.feature_channels * g.image_channels;
+  const std::int64_t of_tap = g.feature_channels * g.image_channels;
+  p.result = {.lines = g.taps() * g.feature_channels,
+              .width = g.image_channels,
+              .pitch = g.image_channels,
+              .extents = {g.image_channels, g.feature_channels, 1, g.taps()},
+              .strides = {1, g.image_channels, of_tap, of_tap}};
   p.rows_by_depth = p.columns_by_depth = true;
   p.terms = g.batch * g.feature_plane() * g.filter_numel();
   p.taps = static_cast<std::int32_t>(g.taps());
@@ -89,7 +92,7 @@ bool plan_tapwise(const ConvGeometry& g, std::int64_t element_bytes, TapwisePlan
     return false;
   }
   TapGather& gather = plan.gather;
-  gather.count = g.feature_channels * g.image_channels;
+  gather.count = of_tap;
   gather.slices = p.slices;
   gather.tap_stride = p.slices > 1 ? p.partial_sample : gather.count;
   gather.slice_stride = p.partial_slice;

@@ -44,8 +44,9 @@ struct TapwisePlan {
   }
 };
 
-/// Of halves, or of floats that are rounded to tf32. False where copies would need zeros that are not samples, for
-/// groups, a stride with a dilation or with planes of one row, more than kMostProductTaps, and very large extents.
+/// Of halves, or of floats that are rounded to tf32. False where a row of positions and samples is not whole blocks of
+/// the depth, for groups, 1 x 1 taps, a stride with a dilation or with planes of one row, more than kMostProductTaps,
+/// and very large extents.
 ADJOINT_API bool plan_tapwise(const ConvGeometry& geometry, std::int64_t element_bytes, TapwisePlan& plan);
 
 }  // namespace adjoint::cuda

@@ -59,10 +59,7 @@ void run(const ConvProblem& problem) {
   std::optional<Workspace> partial;
   if (plan.slices > 1) partial.emplace(static_cast<std::size_t>(plan.partial_bytes()), problem.device);
   auto* const sums = partial ? static_cast<float*>(partial->data()) : nullptr;
-  const auto run_in = arithmetic_of(problem) == Arithmetic::kBFloat16  ? run_product<Arithmetic::kBFloat16>
-                      : arithmetic_of(problem) == Arithmetic::kFloat16 ? run_product<Arithmetic::kFloat16>
-                                                                       : run_product<Arithmetic::kTF32>;
-  run_in(plan, problem, rows.data(), columns.data(), sums);
+  run_product(plan, problem, rows.data(), columns.data(), sums);
   if (partial) add_slices(problem, sums, plan.slices);
 }
 
@@ -72,6 +69,14 @@ std::size_t workspace_bytes(const ConvProblem& problem) {
 }
 
 }  // namespace
+
+void run_product(const ProductPlan& plan, const ConvProblem& problem, const void* rows, const void* columns,
+                 float* partial) {
+  const auto run_in = arithmetic_of(problem) == Arithmetic::kBFloat16  ? run_product_in<Arithmetic::kBFloat16>
+                      : arithmetic_of(problem) == Arithmetic::kFloat16 ? run_product_in<Arithmetic::kFloat16>
+                                                                       : run_product_in<Arithmetic::kTF32>;
+  run_in(plan, problem, rows, columns, partial);
+}
 
 const ConvKernel product_conv{.name = "product_conv",
                               .takes = takes,

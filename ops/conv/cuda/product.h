@@ -18,9 +18,12 @@ extern const ConvKernel product_conv_weight;
 void copy_factor(const ProductMatrix& matrix, std::int64_t element_bytes, const void* from, void* to, int device);
 
 /// Enqueues the plan's kernel on the device's current stream. The factors are aligned and `pitch` apart; `partial` gets
-/// the sums of slices, where there are some. One translation unit an arithmetic.
-template <Arithmetic kArithmetic>
+/// the sums of slices, where there are some.
 void run_product(const ProductPlan& plan, const ConvProblem& problem, const void* rows, const void* columns,
                  float* partial);
+/// One translation unit an arithmetic.
+template <Arithmetic kArithmetic>
+void run_product_in(const ProductPlan& plan, const ConvProblem& problem, const void* rows, const void* columns,
+                    float* partial);
 
 }  // namespace adjoint::cuda

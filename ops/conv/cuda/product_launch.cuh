@@ -10,8 +10,8 @@
 namespace adjoint::cuda {
 
 template <Arithmetic kArithmetic>
-void run_product(const ProductPlan& plan, const ConvProblem& problem, const void* rows, const void* columns,
-                 float* partial) {
+void run_product_in(const ProductPlan& plan, const ConvProblem& problem, const void* rows, const void* columns,
+                    float* partial) {
   using T = typename ArithmeticTraits<kArithmetic>::Element;
   const auto kernel = product_kernel_of<kArithmetic>(plan);
   const DeviceGuard guard(problem.device);

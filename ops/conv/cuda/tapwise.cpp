@@ -43,10 +43,7 @@ void run(const ConvProblem& problem) {
   products.out = results.data();
   products.read_again = true;
   auto* const sums = product.slices > 1 ? static_cast<float*>(results.data()) : nullptr;
-  const auto run_in = arithmetic_of(problem) == Arithmetic::kBFloat16  ? run_product<Arithmetic::kBFloat16>
-                      : arithmetic_of(problem) == Arithmetic::kFloat16 ? run_product<Arithmetic::kFloat16>
-                                                                       : run_product<Arithmetic::kTF32>;
-  run_in(product, products, feature.data(), image.data(), sums);
+  run_product(product, products, feature.data(), image.data(), sums);
   gather_taps(plan.gather, problem.dtype, results.data(), problem.out, problem.device);
 }
 

@@ -15,8 +15,7 @@ namespace adjoint::cuda::tapwise {
 /// T: an element of the filter. From: of results, float or T. kVector: of those, that are read at once.
 template <class T, class From, int kVector>
 __global__ void __launch_bounds__(kGatherThreads)
-    gather_taps_kernel(const __grid_constant__ TapGather g, const From* __restrict__ from, T* __restrict__ to,
-                       bool writes_vectors) {
+    gather_taps_kernel(const __grid_constant__ TapGather g, const From* from, T* to, bool writes_vectors) {
   constexpr int kWritten = 16 / sizeof(T);
   alignas(16) __shared__ T ordered[kGatherBytes / sizeof(T)];
   ptx::wait_for_earlier_kernels();
