@@ -59,6 +59,8 @@ struct Unshuffle {
   }
 };
 
+inline constexpr std::int64_t kMostMovedBytes = std::int64_t{1} << 31;  // of a copy in another order
+
 inline constexpr int kSamplesTile = 64;  // positions, and samples, that a block of threads moves
 
 /// How samples are put behind positions: [sample][channel][row][column] to [channel][row's residue][column's

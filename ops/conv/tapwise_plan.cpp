@@ -10,7 +10,7 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr std::int64_t kMostElements = std::int64_t{1} << 30;  // of a copy, or of results
+constexpr std::int64_t kMostShift = std::int64_t{1} << 30;  // elements of a row that a tap moves the image by
 
 /// Where a tap of an axis begins in the copy of the image: the residue, and the block of the first position.
 struct TapPlace {
@@ -61,7 +61,7 @@ bool plan_tapwise(const ConvGeometry& g, std::int64_t element_bytes, TapwisePlan
   const Extent2 residues = strided ? plan.image.residues : Extent2{1, 1};
   const Extent2 blocks = strided ? plan.image.blocks : g.image;
   for (const std::int64_t elements : {plan.image.numel(), plan.feature.numel(), g.filter_numel()}) {
-    if (elements > kMostElements) return false;
+    if (elements * element_bytes > kMostMovedBytes) return false;
   }
   p.rows = planes_of(g.feature_channels, 1, g.feature[0], width);
   p.columns = planes_of(g.image_channels, residues[0] * residues[1], blocks[0], blocks[1] * samples);
@@ -78,7 +78,7 @@ bool plan_tapwise(const ConvGeometry& g, std::int64_t element_bytes, TapwisePlan
     const TapPlace h = tap_place(g, 0, tap / g.kernel[1]), w = tap_place(g, 1, tap % g.kernel[1]);
     constexpr std::int64_t kMost = std::numeric_limits<std::int16_t>::max();
     const std::int64_t residue = h.residue * residues[1] + w.residue;
-    if (std::max(std::abs(h.block), residue) > kMost || std::abs(w.block * samples) >= kMostElements) return false;
+    if (std::max(std::abs(h.block), residue) > kMost || std::abs(w.block * samples) >= kMostShift) return false;
     p.tap_list[tap] = {static_cast<std::int32_t>(w.block * samples), static_cast<std::int16_t>(h.block),
                        static_cast<std::int16_t>(residue)};
   }
@@ -102,11 +102,15 @@ bool plan_tapwise(const ConvGeometry& g, std::int64_t element_bytes, TapwisePlan
   gather.taps = Divider(static_cast<std::uint32_t>(p.taps));
   const auto vector = static_cast<std::int32_t>(16 / (p.slices > 1 ? sizeof(float) : element_bytes));
   gather.vector = gather.count % vector == 0 ? vector : 1;
-  const double clocks = samples_last_clocks(plan.image, element_bytes) +
-                        samples_last_clocks(plan.feature, element_bytes) + clocks_behind_copies(plan);
-  constexpr double kLonger = 1.3;  // measured: what the others take, of what their models say (bench/lab/LOG.md)
-  plan.pays = clocks < kLonger * conv_weight_clocks(g, static_cast<int>(4 / element_bytes), false);
   return true;
+}
+
+bool tapwise_pays(const ConvGeometry& g, const TapwisePlan& plan) {
+  constexpr double kLonger = 1.3;  // measured: what the others take, of what their models say (bench/lab/LOG.md)
+  const std::int64_t size = plan.product.element_bytes;
+  const double clocks =
+      samples_last_clocks(plan.image, size) + samples_last_clocks(plan.feature, size) + clocks_behind_copies(plan);
+  return clocks < kLonger * conv_weight_clocks(g, static_cast<int>(4 / size), false);
 }
 
 }  // namespace adjoint::cuda

@@ -49,4 +49,7 @@ struct TapwisePlan {
 /// and very large extents.
 ADJOINT_API bool plan_tapwise(const ConvGeometry& geometry, std::int64_t element_bytes, TapwisePlan& plan);
 
+/// Whether the plan is quicker than any other order of the operands, as models of clocks tell, copies included.
+ADJOINT_API bool tapwise_pays(const ConvGeometry& geometry, const TapwisePlan& plan);
+
 }  // namespace adjoint::cuda

@@ -31,6 +31,9 @@ struct Mode {
 };
 using Modes = ::testing::Types<Mode<cuda::Arithmetic::kTF32>, Mode<cuda::Arithmetic::kFloat32>,
                                Mode<cuda::Arithmetic::kBFloat16>, Mode<cuda::Arithmetic::kFloat16>>;
+/// Those of the kernels for products of matrices.
+using ProductModes = ::testing::Types<Mode<cuda::Arithmetic::kBFloat16>, Mode<cuda::Arithmetic::kFloat16>,
+                                      Mode<cuda::Arithmetic::kTF32>>;
 
 /// Values in an element type, `offset` elements after a 16-byte boundary.
 template <class T>

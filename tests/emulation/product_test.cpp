@@ -131,8 +131,6 @@ void check(const ConvProblem& p, cuda::ConvRole role, const Activation& activati
 
 template <class M>
 class ProductEmulation : public ::testing::Test {};
-using ProductModes = ::testing::Types<Mode<cuda::Arithmetic::kBFloat16>, Mode<cuda::Arithmetic::kFloat16>,
-                                      Mode<cuda::Arithmetic::kTF32>>;
 TYPED_TEST_SUITE(ProductEmulation, ProductModes);
 
 TYPED_TEST(ProductEmulation, EveryFormIsExact) {

@@ -4,10 +4,10 @@
 #include <adjoint/ops/conv/rearranged_plan.h>
 #include <adjoint/tests/emulation/emulator.h>
 #include <adjoint/tests/emulation/kernel_run.h>
+#include <adjoint/tests/emulation/samples_last_run.h>
 #include <adjoint/tests/support/conv_cases.h>
 #include <adjoint/tests/support/conv_oracle.h>
 #include <adjoint/tests/support/conv_problem.h>
-#include <adjoint/ops/conv/cuda/samples_last.cuh>
 #include <adjoint/ops/conv/cuda/unshuffle.cuh>
 
 #include <gtest/gtest.h>
@@ -42,16 +42,10 @@ class RearrangedEmulation : public ::testing::Test {
   }
 
   /// `values` with samples behind positions, or where nothing moves as they are.
-  static Values samples_last(const cuda::SamplesLast& how, const Values& values, std::uint64_t seed) {
+  static Values with_samples_last(const cuda::SamplesLast& how, const Values& values, std::uint64_t seed) {
     if (how.samples == 0) return values;
-    Operand<T> from(values, seed % 5);
+    Operand<T> to = samples_last<T>(how, values, seed);
     const auto count = static_cast<std::size_t>(how.numel());
-    Operand<T> to(Values(count, std::numeric_limits<double>::quiet_NaN()), 0);
-    const auto kernel = cuda::rearranged::samples_last_kernel<Bits>;
-    emulation::run(
-        {.grid = {static_cast<unsigned>(how.tiles())}, .block = {cuda::rearranged::kSamplesThreads}, .seed = seed},
-        [&] { kernel(how, reinterpret_cast<const Bits*>(from.data()), reinterpret_cast<Bits*>(to.data())); });
-    EXPECT_TRUE(to.surroundings_are_kept());
     Values result(count);
     for (std::size_t i = 0; i < count; ++i) result[i] = cuda::to_float(to.data()[i]);
     return result;
@@ -121,8 +115,9 @@ class RearrangedEmulation : public ::testing::Test {
   }
 
   void check_conv_weight(const cuda::RearrangedPlan& plan, const ConvProblem& p, std::uint64_t seed) {
-    const Values image = samples_last(plan.image_samples, unshuffled(plan.image, p.image, seed), seed + 1),
-                 feature = samples_last(plan.feature_samples, unshuffled(plan.feature, p.feature, seed + 2), seed + 3);
+    const Values image = with_samples_last(plan.image_samples, unshuffled(plan.image, p.image, seed), seed + 1),
+                 feature =
+                     with_samples_last(plan.feature_samples, unshuffled(plan.feature, p.feature, seed + 2), seed + 3);
     expect_rounded(shuffled(plan.filter, oracle::conv_weight(plan.geometry, image, feature), seed + 4),
                    oracle::conv_weight(p.geometry, p.image, p.feature), plan.filter);
     ++taken;

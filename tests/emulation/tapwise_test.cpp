@@ -4,10 +4,10 @@
 #include <adjoint/ops/conv/correlation_clocks.h>
 #include <adjoint/ops/conv/tapwise_plan.h>
 #include <adjoint/tests/emulation/kernel_run.h>
+#include <adjoint/tests/emulation/samples_last_run.h>
 #include <adjoint/tests/emulation/tensor_map.h>
 #include <cuda_runtime.h>
 #include <adjoint/ops/conv/cuda/product_select.cuh>
-#include <adjoint/ops/conv/cuda/samples_last.cuh>
 #include <adjoint/ops/conv/cuda/tapwise_gather.cuh>
 
 #include <gtest/gtest.h>
@@ -17,7 +17,6 @@
 #include <limits>
 #include <set>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 namespace adjoint::testing {
@@ -28,18 +27,6 @@ using Reached = std::set<std::string>;
 /// What nobody has written.
 std::vector<double> nothing(std::int64_t count) {
   return std::vector<double>(static_cast<std::size_t>(count), std::numeric_limits<double>::quiet_NaN());
-}
-
-template <class T>
-Operand<T> samples_last(const cuda::SamplesLast& how, const std::vector<double>& values, std::uint64_t seed) {
-  using Bits = std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint32_t>;
-  Operand<T> from(values, seed % 5), to(nothing(how.numel()), 0);
-  emulation::run(
-      {.grid = {static_cast<unsigned>(how.tiles())}, .block = {cuda::rearranged::kSamplesThreads}, .seed = seed}, [&] {
-        cuda::rearranged::samples_last_kernel<Bits>(how, reinterpret_cast<const Bits*>(from.data()),
-                                                    reinterpret_cast<Bits*>(to.data()));
-      });
-  return to;
 }
 
 template <class T, class From>
@@ -98,9 +85,7 @@ void check(const ConvProblem& p, std::uint64_t seed, Reached& reached) {
 
 template <class M>
 class TapwiseEmulation : public ::testing::Test {};
-using TapwiseModes = ::testing::Types<Mode<cuda::Arithmetic::kBFloat16>, Mode<cuda::Arithmetic::kFloat16>,
-                                      Mode<cuda::Arithmetic::kTF32>>;
-TYPED_TEST_SUITE(TapwiseEmulation, TapwiseModes);
+TYPED_TEST_SUITE(TapwiseEmulation, ProductModes);
 
 TYPED_TEST(TapwiseEmulation, EveryFormIsExact) {
   Reached reached;
@@ -187,7 +172,7 @@ TEST(TapwisePlan, PaysForSmallPlanesOfLargeBatches) {
   const auto pays = [&](const ConvCase& c, std::int64_t element_bytes) {
     cuda::TapwisePlan plan;
     EXPECT_TRUE(cuda::plan_tapwise(geometry(c), element_bytes, plan)) << c;
-    return plan.pays;
+    return cuda::tapwise_pays(geometry(c), plan);
   };
   const ConvCase deep{.batch = 64,
                       .in_channels = 1024,

@@ -14,8 +14,6 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 31;  // of a copy
-
 /// Whether channels before samples are worth the copies: in large products.
 bool rows_pay(const ConvProblem& problem) {
   const bool wide =
@@ -57,11 +55,9 @@ bool boxes_take(const ConvProblem& problem, RearrangedPlan& plan) {
 
 /// The order of conv_weight's operands that models call quicker than any kernel's for the problem as it is.
 bool plan_quicker_order(const ConvProblem& problem, RearrangedPlan& plan) {
-  constexpr std::int64_t kFewestProducts = std::int64_t{1} << 27;  // fewer take no longer than copies
-  constexpr std::int64_t kFewestChannels = 8;                      // of a group: for fewer no model of tiles holds
+  constexpr std::int64_t kFewestChannels = 8;  // of a group: for fewer no model of tiles holds
   const ConvGeometry& g = problem.geometry;
-  if (g.batch * g.feature_plane() * g.filter_numel() < kFewestProducts || channelwise_conv_weight.takes(problem))
-    return false;
+  if (!weight_copies_may_pay(problem)) return false;
   if (g.groups > 1 && std::min(g.image_channels_per_group(), g.feature_channels_per_group()) < kFewestChannels)
     return false;
   const Arithmetic arithmetic = arithmetic_of(problem);
@@ -88,7 +84,7 @@ const RearrangedPlan* find_plan(const ConvProblem& problem) {
     }
     for (const std::int64_t copied : {plan.image.numel(), plan.feature.numel(), plan.filter.numel(),
                                       plan.image_samples.numel(), plan.feature_samples.numel()}) {
-      if (copied * size > kMostBytes) return false;
+      if (copied * size > kMostMovedBytes) return false;
     }
     return true;
   });
@@ -191,6 +187,12 @@ std::size_t workspace_bytes(const ConvProblem& problem) {
 }
 
 }  // namespace
+
+bool weight_copies_may_pay(const ConvProblem& problem) {
+  constexpr std::int64_t kFewestProducts = std::int64_t{1} << 27;  // fewer take no longer than copies
+  const ConvGeometry& g = problem.geometry;
+  return g.batch * g.feature_plane() * g.filter_numel() >= kFewestProducts && !channelwise_conv_weight.takes(problem);
+}
 
 const ConvKernel rearranged_conv{.name = "rearranged_conv",
                                  .takes = takes,

@@ -14,6 +14,9 @@ extern const ConvKernel rearranged_conv;
 extern const ConvKernel rearranged_conv_transpose;
 extern const ConvKernel rearranged_conv_weight;
 
+/// Whether conv_weight is large enough for copies of its operands, and not one for ordinary cores.
+bool weight_copies_may_pay(const ConvProblem& problem);
+
 /// Planes at `from`, apart at `to`, on the device's current stream.
 void unshuffle(const Unshuffle& how, std::int64_t element_size, const void* from, void* to, int device);
 /// What is apart at `from`, put together at `to`.

@@ -1,7 +1,6 @@
 #include <adjoint/ops/conv/cuda/tapwise.h>
 
 #include <adjoint/core/cuda/runtime.h>
-#include <adjoint/ops/conv/cuda/channelwise.h>
 #include <adjoint/ops/conv/cuda/hopper.h>
 #include <adjoint/ops/conv/cuda/kept_plans.h>
 #include <adjoint/ops/conv/cuda/product.h>
@@ -15,7 +14,9 @@ namespace {
 
 const TapwisePlan* find_plan(const ConvProblem& problem) {
   return keep_plan<TapwisePlan>(problem, [&](TapwisePlan& plan) {
-    return plan_tapwise(problem.geometry, element_size(problem.dtype), plan);
+    if (!plan_tapwise(problem.geometry, element_size(problem.dtype), plan)) return false;
+    plan.pays = weight_copies_may_pay(problem) && tapwise_pays(problem.geometry, plan);
+    return true;
   });
 }
 
@@ -24,12 +25,7 @@ bool takes(const ConvProblem& problem) {
   return arithmetic_of(problem) != Arithmetic::kFloat32 && find_plan(problem) != nullptr;
 }
 
-bool pays(const ConvProblem& problem) {
-  constexpr std::int64_t kFewestProducts = std::int64_t{1} << 27;  // fewer take no longer than copies
-  const ConvGeometry& g = problem.geometry;
-  if (g.batch * g.feature_plane() * g.filter_numel() < kFewestProducts) return false;
-  return find_plan(problem)->pays && !channelwise_conv_weight.takes(problem);
-}
+bool pays(const ConvProblem& problem) { return find_plan(problem)->pays; }
 
 void run(const ConvProblem& problem) {
   const TapwisePlan& plan = *find_plan(problem);
