@@ -33,6 +33,7 @@ struct CorrelationOperands {
   // Whether the copy engine brings the input (correlation_loads_boxes()), and takes results away
   // (correlation_stores_boxes()); by these maps.
   bool loads_boxes = false, stores_boxes = false;
+  std::uint32_t zero = 0;    // which kernels do not know to be: what they make of it waits for values
   bool stores_sums = false;  // whether results leave straight from registers: correlation_stores_sums()
   TensorMap in_map = {};
   TensorMap out_maps[2] = {}, linear_maps[2] = {};  // the second where boxes are shifted: of those

@@ -73,6 +73,17 @@ struct SingleMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles, kHalves
     for_fragments<kBuffer>([](std::uint32_t(&fragment)[4]) { wgmma::pin(fragment); });
   }
 
+  /// Zero, once all that a buffer was read into is there; the compiler does not know that it is.
+  template <int kBuffer>
+  __device__ __forceinline__ std::uint32_t zero_of() {
+    std::uint32_t bits = 0;
+    for_fragments<kBuffer>([&](const std::uint32_t(&fragment)[4]) {
+#pragma unroll
+      for (int r = 0; r < 4; ++r) bits |= fragment[r];
+    });
+    return bits & operands.zero;
+  }
+
   __device__ __forceinline__ void pin_sums() {
 #pragma unroll
     for (int j = 0; j < kMTiles; ++j) wgmma::pin(sums[j]);
@@ -102,13 +113,12 @@ struct SingleMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles, kHalves
   }
 
   /// Begins the products of what is read, and reads what follows; false where nothing does. What is worked out for the
-  /// read after that comes behind its loads and so takes no time of its own.
+  /// read after that, and waited for, comes behind its loads and so takes no time of its own.
   template <int kBuffer, int kPiece>
   __device__ __forceinline__ bool turn() {
     constexpr bool kEndsStep = kPiece + 1 == kPieces;
     if constexpr (kPiece == 0) Walk::wait_for_slot();
     begin_products<kBuffer, kPiece>();
-    if constexpr (kEndsStep) Walk::release_stage();
     wgmma::wait<1>();
     pin_fragments<1 - kBuffer>();  // until here its registers hold nothing else
     if constexpr (kPiece == 0) Walk::release_slot();
@@ -121,9 +131,8 @@ struct SingleMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles, kHalves
   /// Reads a piece; to the next step behind a step's last.
   template <int kBuffer, int kPiece>
   __device__ __forceinline__ void read_next() {
-    if constexpr (kPiece == 0) Walk::wait_for_stage();
     read_piece<kBuffer, kPiece>();
-    if constexpr (kPiece + 1 == kPieces) more = Walk::advance();
+    if constexpr (kPiece + 1 == kPieces) more = Walk::advance([&] { return zero_of<kBuffer>(); });
   }
 
   __device__ __forceinline__ void multiply_tile(int class_index) {

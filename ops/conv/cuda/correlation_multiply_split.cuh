@@ -37,7 +37,6 @@ struct SplitMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles> {
   }
 
   __device__ __forceinline__ void read_step() {
-    Walk::wait_for_stage();
 #pragma unroll
     for (int i = 0; i < kFragments; ++i) Walk::read(0, i, values[i]);
   }
@@ -107,8 +106,7 @@ struct SplitMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles> {
     begin_tails<1>();
     begin_heads<0>();
     begin_heads<1>();
-    const bool more = Walk::advance();
-    Walk::release_stage();
+    const bool more = Walk::advance([] { return 0U; });  // what was read is split already
     if (more) read_step();
     wgmma::wait<1>();
     pin_fragment<0>();  // until here its registers hold nothing else

@@ -25,8 +25,6 @@ struct StepWalk {
   std::uint32_t row[kOneRow ? 1 : kMTiles][kOneRow ? 1 : 2];  // of positions 8 apart, from a stage's first unit
   Ring x_ring, w_ring;
   std::uint32_t used_slot = 0;      // barrier of the slot whose products may still be under way; 0 for none
-  std::uint32_t used_stage = 0;     // of the stage whose last reads may still be; 0 for none
-  bool is_new_stage;                // which may not be there yet
   std::uint32_t stage_base;         // shared address of the stage
   std::uint32_t step_base[kSteps];  // of the first units of the steps that begin with `step`
   int pass, end_pass, chunk, step, end_step;
@@ -76,8 +74,9 @@ struct StepWalk {
     }
   }
 
+  /// Waits for the stage of the step.
   __device__ __forceinline__ void enter_stage() {
-    is_new_stage = true;
+    ptx::mbarrier_wait(layout.x_full + 8 * x_ring.slot, x_ring.parity);
     stage_base = layout.x + x_ring.slot * 4 * p.stage_size;
   }
   __device__ __forceinline__ void enter_step() {
@@ -87,7 +86,7 @@ struct StepWalk {
 
   /// To a class's first step; false where it has none.
   __device__ __forceinline__ bool begin(const CorrelationClass& c) {
-    used_slot = used_stage = 0;
+    used_slot = 0;
     if (c.passes == 0) return false;
     pass = c.first_pass;
     end_pass = c.first_pass + c.passes;
@@ -99,11 +98,16 @@ struct StepWalk {
     return true;
   }
 
-  /// To what follows the step or steps, of which everything has been asked for; false after the last.
-  __device__ __forceinline__ bool advance() {
+  /// To what follows the step or steps, of which everything is read; false after the last.
+  /// read_zero(): zero, worked out from what was read last. A load from shared memory does not wait for its value, nor
+  /// an arrival for the loads before it, and the copy engine overtakes both where other kernels keep the
+  /// multiprocessor's shared memory busy (seen on an H200): the address of the arrival waits for the values.
+  template <class ReadZero>
+  __device__ __forceinline__ bool advance(const ReadZero& read_zero) {
     step += kSteps;
     if (step == end_step) {
-      used_stage = layout.x_empty + 8 * x_ring.slot;
+      // Every lane for itself: one lane after a __syncwarp is 1% faster at best, and racecheck takes it for a race.
+      ptx::mbarrier_arrive(layout.x_empty + 8 * x_ring.slot + read_zero());
       x_ring.advance(layout.x_stages);
       ++chunk;
       if (chunk == p.chunks) {
@@ -117,22 +121,6 @@ struct StepWalk {
     }
     enter_step();
     return true;
-  }
-
-  /// Waits for the stage of the step, which may be the one that release_stage() gives back.
-  __device__ __forceinline__ void wait_for_stage() {
-    if (!is_new_stage) return;
-    ptx::mbarrier_wait(layout.x_full + 8 * x_ring.slot, x_ring.parity);
-    is_new_stage = false;
-  }
-  /// Gives back the stage that advance() left, once products use what was read last. No sooner: a load from shared
-  /// memory does not wait for its value, nor an arrival for the loads before it, and the copy engine overtakes both
-  /// where other kernels keep the multiprocessor's shared memory busy (seen on an H200). Every lane for itself: one
-  /// lane after a __syncwarp is 1% faster at best, and racecheck takes it for a race.
-  __device__ __forceinline__ void release_stage() {
-    if (used_stage == 0) return;
-    ptx::mbarrier_arrive(used_stage);
-    used_stage = 0;
   }
 
   __device__ __forceinline__ void wait_for_slot() const {
