@@ -17,19 +17,20 @@ bool cuts(std::int64_t channels, std::int64_t slices, std::int64_t chunk_channel
   return 4 * slices * ceil_div(channels / slices, chunk_channels) <= 5 * ceil_div(channels, chunk_channels);
 }
 
-/// Of the products and of adding them up: another launch, and every partial result written and read.
-double clocks_of(const CorrelationPlan& plan, bool split) {
-  constexpr double kLaunch = 4000, kBytes = 1500;  // a clock, of the L2
-  return correlation_clocks(plan, split) + kLaunch + 2.0 * static_cast<double>(slices_bytes(plan)) / kBytes;
-}
-
 }  // namespace
 
 std::int64_t slices_bytes(const CorrelationPlan& sliced) {
   return std::int64_t{4} * sliced.batch * sliced.groups * sliced.n_channels * sliced.out_h * sliced.out_w;
 }
 
-bool plan_slices(const ConvGeometry& g, bool transposed, int unit_channels, bool split, CorrelationPlan& plan) {
+double slices_clocks(const CorrelationPlan& plan, bool split) {
+  // Another launch, and every partial result written and read.
+  constexpr double kLaunch = 4000, kBytes = 1500;  // a clock, of the L2
+  return correlation_clocks(plan, split) + kLaunch + 2.0 * static_cast<double>(slices_bytes(plan)) / kBytes;
+}
+
+bool plan_slices(const ConvGeometry& g, bool transposed, int unit_channels, bool split, const CorrelationLimits& limits,
+                 CorrelationPlan& plan) {
   const std::int64_t channels = transposed ? g.feature_channels_per_group() : g.image_channels_per_group();
   double best = std::numeric_limits<double>::infinity();
   for (int slices = 2; slices <= kMostSlices; ++slices) {
@@ -38,9 +39,9 @@ bool plan_slices(const ConvGeometry& g, bool transposed, int unit_channels, bool
     sliced.groups *= slices;
     (transposed ? sliced.image_channels : sliced.feature_channels) *= slices;
     CorrelationPlan candidate;
-    if (!plan_correlation(sliced, transposed, unit_channels, split, kCorrelationLimits, candidate)) continue;
+    if (!plan_correlation(sliced, transposed, unit_channels, split, limits, candidate)) continue;
     candidate.slices = slices;
-    const double clocks = clocks_of(candidate, split);
+    const double clocks = slices_clocks(candidate, split);
     if (clocks < best) {
       best = clocks;
       plan = candidate;
@@ -56,7 +57,7 @@ bool has_few_tiles(const CorrelationPlan& whole) {
 
 bool slices_pay(const CorrelationPlan& sliced, const CorrelationPlan& whole, bool split) {
   constexpr double kGain = 0.9;  // less is within what the model errs by
-  return clocks_of(sliced, split) < kGain * correlation_clocks(whole, split);
+  return slices_clocks(sliced, split) < kGain * correlation_clocks(whole, split);
 }
 
 }  // namespace adjoint::cuda

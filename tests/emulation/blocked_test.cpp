@@ -1,10 +1,9 @@
 // The tensor-core kernel of conv and conv_transpose that reads a copy in channel blocks, and the kernel that makes the
 // copy, on the emulator: exact on small integers in every arithmetic, at any address, on any grid and in any order of
 // execution.
+#include <adjoint/tests/emulation/blocked_run.h>
 #include <adjoint/tests/emulation/correlation_run.h>
-#include <adjoint/tests/emulation/tensor_map.h>
 #include <adjoint/tests/support/activations.h>
-#include <adjoint/ops/conv/cuda/blocked_select.cuh>
 
 #include <gtest/gtest.h>
 
@@ -27,23 +26,9 @@ class BlockedEmulation : public CorrelationFixture {
                                 plan)) {
       return false;
     }
-    // Nothing may be left as it was.
-    std::vector<uint4> copy(static_cast<std::size_t>(plan.copy_bytes()) / sizeof(uint4),
-                            uint4{0x7fc00000, 0x7fc07fc0, 0x7fc00000, 0x7fc07fc0});
     const auto run = [&](auto operands, const auto* filter, std::uint32_t* blocks, const auto& launch) {
       if (read_again) operands.stores_boxes = false;
-      const cuda::blocked::PackGrid grid = cuda::blocked::pack_grid(plan);
-      const auto* x = static_cast<const typename M::Element*>(operands.x);
-      emulation::run({.grid = {static_cast<unsigned>(grid.blocks)},
-                      .block = {cuda::correlation::kPackThreads},
-                      .seed = call.seed,
-                      .smem_bytes = static_cast<std::size_t>(cuda::correlation_pack_bytes(plan))},
-                     [&] {
-                       cuda::blocked::pack_operands_kernel<M::kArithmetic>(plan, grid, filter, blocks, x, copy.data());
-                     });
-      const auto kernel = cuda::blocked::select_kernel<M::kArithmetic>(plan);
-      const cuda::TensorMap map = emulation::encode_tensor_map(cuda::correlation_copy_layout(plan, copy.data()));
-      emulation::run(launch, [&] { kernel(plan, map, operands); });
+      run_blocked<M>(plan, operands, filter, blocks, launch);
       ways.merge(ways_of_operands(plan, operands));
       ways.merge(ways_of_pixels<typename M::Element>(plan, operands));
     };

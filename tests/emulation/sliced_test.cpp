@@ -1,7 +1,8 @@
-// Sums in slices on the emulator: the tensor-core kernel's partial results, whatever the input's type in float32, and
+// Sums in slices on the emulator: the tensor-core kernels' partial results, whatever the input's type in float32, and
 // their addition with bias and activation.
 #include <adjoint/ops/conv/ceil_div.h>
 #include <adjoint/ops/conv/sliced_plan.h>
+#include <adjoint/tests/emulation/blocked_run.h>
 #include <adjoint/tests/emulation/correlation_run.h>
 #include <adjoint/tests/support/activations.h>
 #include <adjoint/ops/conv/cuda/add_slices.cuh>
@@ -21,11 +22,13 @@ namespace {
 template <class M>
 class SlicedEmulation : public CorrelationFixture {
  protected:
+  cuda::CorrelationLimits limits = cuda::kCorrelationLimits;  // of one of the two kernels
+
   bool compute(const CorrelationCall& call) override {
     using T = typename M::Element;
     const ConvGeometry& g = call.geometry;
     cuda::CorrelationPlan plan;
-    if (!cuda::plan_slices(g, call.transposed, M::kUnitElements, M::kSplit, plan)) return false;
+    if (!cuda::plan_slices(g, call.transposed, M::kUnitElements, M::kSplit, limits, plan)) return false;
     const std::vector<double> nothing(call.expected.size(), std::numeric_limits<double>::quiet_NaN());
     const bool pairs = plan.unit_columns == 2;  // which begin at a multiple of 16 bytes
     Operand<T> in(call.x, pairs ? 0 : call.seed % 9), filter(call.filter, call.seed % 3), biases(call.bias, 0);
@@ -45,14 +48,18 @@ class SlicedEmulation : public CorrelationFixture {
                                        true};
     if (M::kDType == kFloat32 || pairs)
       cuda::set_correlation_ways(plan, M::kSplit, emulation::encode_tensor_map, operands);
-    pack_filter<M::kArithmetic>(plan, filter.data(), blocks.data(), call.seed);
-    const auto kernel = cuda::correlation::select_kernel<M::kArithmetic>(plan);
-    emulation::run({.grid = {static_cast<unsigned>(plan.cluster)},
-                    .block = {static_cast<unsigned>(128 * (plan.consumers + 1))},
-                    .cluster = static_cast<unsigned>(plan.cluster),
-                    .seed = call.seed,
-                    .smem_bytes = static_cast<std::size_t>(cuda::correlation_smem_bytes(plan))},
-                   [&] { kernel(plan, operands); });
+    const emulation::Launch launch{.grid = {static_cast<unsigned>(plan.cluster)},
+                                   .block = {static_cast<unsigned>(128 * (plan.consumers + 1))},
+                                   .cluster = static_cast<unsigned>(plan.cluster),
+                                   .seed = call.seed,
+                                   .smem_bytes = static_cast<std::size_t>(cuda::correlation_smem_bytes(plan))};
+    if (plan.blocked) {
+      run_blocked<M>(plan, operands, filter.data(), blocks.data(), launch);
+    } else {
+      pack_filter<M::kArithmetic>(plan, filter.data(), blocks.data(), call.seed);
+      const auto kernel = cuda::correlation::select_kernel<M::kArithmetic>(plan);
+      emulation::run(launch, [&] { kernel(plan, operands); });
+    }
     const cuda::ConvProblem problem{.role = call.transposed ? cuda::ConvRole::kImage : cuda::ConvRole::kFeature,
                                     .geometry = g,
                                     .dtype = M::kDType,
@@ -83,32 +90,42 @@ class SlicedEmulation : public CorrelationFixture {
     EXPECT_FALSE(operands.stores_boxes);
     return true;
   }
+
+  /// How many of some geometries' conv_transpose and conv the kernel takes.
+  int compute_geometries() {
+    std::uint64_t seed = 0;
+    int taken = 0;
+    for (const std::int64_t groups : {1, 2}) {
+      for (const std::int64_t stride : {1, 2, 3}) {
+        for (const std::int64_t channels : {40, 64, 96}) {
+          const ConvCase c{.batch = 2,
+                           .in_channels = groups * channels,
+                           .out_channels = groups * (channels == 64 ? 70 : 48),
+                           .groups = groups,
+                           .input = {3, 14 + stride},
+                           .kernel = {3, 4},
+                           .stride = {stride, stride},
+                           .padding = {1, 1}};
+          ++seed;
+          taken += compute_both(c, seed, activation_cases()[seed % 2].activation);
+        }
+      }
+    }
+    return taken;
+  }
 };
 TYPED_TEST_SUITE(SlicedEmulation, Modes);
 
 TYPED_TEST(SlicedEmulation, GeometriesAreExact) {
-  std::uint64_t seed = 0;
-  int taken = 0;
-  for (const std::int64_t groups : {1, 2}) {
-    for (const std::int64_t stride : {1, 2, 3}) {
-      for (const std::int64_t channels : {40, 64, 96}) {
-        const ConvCase c{.batch = 2,
-                         .in_channels = groups * channels,
-                         .out_channels = groups * (channels == 64 ? 70 : 48),
-                         .groups = groups,
-                         .input = {3, 14 + stride},
-                         .kernel = {3, 4},
-                         .stride = {stride, stride},
-                         .padding = {1, 1}};
-        ++seed;
-        taken += this->compute_both(c, seed, activation_cases()[seed % 2].activation);
-      }
-    }
-  }
-  EXPECT_GE(taken, 30);
   std::set<std::string> all{"results of 1", "results of 4", "more slices", "groups"};
   if (TypeParam::kDType == kFloat32) all.insert({"from registers, 1 phases", "from registers, 2 phases"});
-  EXPECT_EQ(this->reached, all);
+  for (const cuda::CorrelationLimits& limits : {cuda::kCorrelationLimits, cuda::kBlockedLimits}) {
+    SCOPED_TRACE(limits.blocked ? "blocked" : "correlation");
+    this->limits = limits;
+    this->reached.clear();
+    EXPECT_GE(this->compute_geometries(), 30);
+    EXPECT_EQ(this->reached, all);
+  }
 }
 
 // The plans' own promises: slices that divide the channels, and no more padding than a quarter.
@@ -120,14 +137,17 @@ TEST(SlicedPlan, FillsTheMachineWhereTilesAreFew) {
                                               .kernel = {4, 4},
                                               .stride = {2, 2},
                                               .padding = {1, 1}});
-  for (const bool transposed : {true, false}) {
-    cuda::CorrelationPlan whole, sliced;
-    ASSERT_TRUE(cuda::plan_correlation(deep, transposed, 1, false, cuda::kCorrelationLimits, whole));
-    EXPECT_TRUE(cuda::has_few_tiles(whole));
-    ASSERT_TRUE(cuda::plan_slices(deep, transposed, 1, false, sliced));
-    EXPECT_TRUE(cuda::slices_pay(sliced, whole, false));
-    EXPECT_GE(sliced.tiles(), 64);
-    EXPECT_EQ((transposed ? 1024 : 512) % sliced.slices, 0);
+  for (const cuda::CorrelationLimits& limits : {cuda::kCorrelationLimits, cuda::kBlockedLimits}) {
+    for (const bool transposed : {true, false}) {
+      cuda::CorrelationPlan whole, sliced;
+      ASSERT_TRUE(cuda::plan_correlation(deep, transposed, 1, false, limits, whole));
+      EXPECT_TRUE(cuda::has_few_tiles(whole));
+      ASSERT_TRUE(cuda::plan_slices(deep, transposed, 1, false, limits, sliced));
+      EXPECT_EQ(sliced.blocked, limits.blocked ? 1 : 0);
+      EXPECT_TRUE(cuda::slices_pay(sliced, whole, false));
+      EXPECT_GE(sliced.tiles(), 64);
+      EXPECT_EQ((transposed ? 1024 : 512) % sliced.slices, 0);
+    }
   }
 }
 

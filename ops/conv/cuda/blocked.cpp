@@ -30,9 +30,17 @@ bool pays(const ConvProblem& problem) {
   return correlation_clocks(*find_blocked_plan(problem), split) < correlation_clocks(*other, split);
 }
 
-void run(const ConvProblem& problem) {
+void run(const ConvProblem& problem) { run_blocked(*find_blocked_plan(problem), problem); }
+
+std::size_t workspace_bytes(const ConvProblem& problem) {
   const CorrelationPlan& plan = *find_blocked_plan(problem);
-  const CorrelationOperands operands = correlation_operands(plan, problem);
+  return static_cast<std::size_t>(plan.filter_units() * 4 + plan.copy_bytes());
+}
+
+}  // namespace
+
+void run_blocked(const CorrelationPlan& plan, const ConvProblem& problem, bool partial) {
+  const CorrelationOperands operands = correlation_operands(plan, problem, partial);
   switch (arithmetic_of(problem)) {
     case Arithmetic::kTF32: return run_blocked<Arithmetic::kTF32>(plan, operands, problem.second, problem.device);
     case Arithmetic::kFloat32: return run_blocked<Arithmetic::kFloat32>(plan, operands, problem.second, problem.device);
@@ -41,13 +49,6 @@ void run(const ConvProblem& problem) {
     case Arithmetic::kFloat16: return run_blocked<Arithmetic::kFloat16>(plan, operands, problem.second, problem.device);
   }
 }
-
-std::size_t workspace_bytes(const ConvProblem& problem) {
-  const CorrelationPlan& plan = *find_blocked_plan(problem);
-  return static_cast<std::size_t>(plan.filter_units() * 4 + plan.copy_bytes());
-}
-
-}  // namespace
 
 const ConvKernel blocked_conv{.name = "blocked_conv",
                               .takes = takes,

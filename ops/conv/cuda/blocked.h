@@ -16,6 +16,9 @@ extern const ConvKernel blocked_conv_transpose;
 /// The problem's plan, null where there is none.
 const CorrelationPlan* find_blocked_plan(const ConvProblem& problem);
 
+/// Computes by a blocked plan, on the device's current stream; with float32 results where they are partial.
+void run_blocked(const CorrelationPlan& plan, const ConvProblem& problem, bool partial = false);
+
 /// Copies the input and packs the filter into workspaces, then computes, on the device's current stream. One
 /// translation unit each.
 template <Arithmetic kArithmetic>

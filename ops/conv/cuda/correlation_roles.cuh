@@ -107,7 +107,7 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
         }
       }
       auto* const staging = reinterpret_cast<float*>(smem) + staging_warp * kStagingFloats<kColumns, kMTiles, kApart>;
-      if constexpr (Traits::kHalf && !kApart) {  // no blocked plan's results are partial
+      if constexpr (Traits::kHalf) {
         if (operands.partial) {
           return store_tile<float, kApart, kColumns, kMTiles>(p, operands, work, sums, biases, staging, first_m, lane);
         }

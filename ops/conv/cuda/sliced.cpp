@@ -12,13 +12,25 @@
 namespace adjoint::cuda {
 namespace {
 
+/// Of the two kernels' plans with slices the quicker one.
+bool plan_quickest(const ConvProblem& problem, CorrelationPlan& plan) {
+  const bool split = is_split(problem);
+  const auto plan_within = [&](const CorrelationPlan* whole, const CorrelationLimits& limits, CorrelationPlan& to) {
+    return whole != nullptr && has_few_tiles(*whole) &&
+           plan_slices(problem.geometry, problem.role == ConvRole::kImage, unit_elements(arithmetic_of(problem)), split,
+                       limits, to);
+  };
+  const CorrelationPlan* whole = find_correlation_plan(problem);
+  if (whole == nullptr || !correlation_pays(*whole)) return false;
+  const bool planned = plan_within(whole, kCorrelationLimits, plan);
+  CorrelationPlan blocked;
+  if (!plan_within(find_blocked_plan(problem), kBlockedLimits, blocked)) return planned;
+  if (!planned || slices_clocks(blocked, split) < slices_clocks(plan, split)) plan = blocked;
+  return true;
+}
+
 const CorrelationPlan* find_plan(const ConvProblem& problem) {
-  return keep_plan<CorrelationPlan>(problem, [&](CorrelationPlan& plan) {
-    const CorrelationPlan* whole = find_correlation_plan(problem);
-    return whole != nullptr && correlation_pays(*whole) && has_few_tiles(*whole) &&
-           plan_slices(problem.geometry, problem.role == ConvRole::kImage, unit_elements(arithmetic_of(problem)),
-                       is_split(problem), plan);
-  });
+  return keep_plan<CorrelationPlan>(problem, [&](CorrelationPlan& plan) { return plan_quickest(problem, plan); });
 }
 
 bool takes(const ConvProblem& problem) {
@@ -41,13 +53,18 @@ void run(const ConvProblem& problem) {
   slices.out = partial.data();
   slices.activation = {};
   slices.linear = nullptr;
-  run_correlation(plan, slices, true);
+  if (plan.blocked) {
+    run_blocked(plan, slices, true);
+  } else {
+    run_correlation(plan, slices, true);
+  }
   add_slices(problem, static_cast<const float*>(partial.data()), plan.slices);
 }
 
 std::size_t workspace_bytes(const ConvProblem& problem) {
   const CorrelationPlan& plan = *find_plan(problem);
-  return static_cast<std::size_t>(plan.filter_units() * 4 + slices_bytes(plan));
+  return static_cast<std::size_t>(plan.filter_units() * 4 + (plan.blocked ? plan.copy_bytes() : 0) +
+                                  slices_bytes(plan));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // conv and conv_transpose on Hopper's tensor cores where tiles are few: sums in slices (sliced_plan.h), each by the
-// kernel of correlation.h, and their addition with bias and activation. Infinity and NaN reach what they reach there.
+// kernel of correlation.h or of blocked.h, and their addition with bias and activation. Infinity and NaN reach what
+// they reach there.
 #pragma once
 
 #include <adjoint/ops/conv/cuda/dispatch.h>
