@@ -119,9 +119,9 @@ TYPED_TEST_SUITE(SlicedEmulation, Modes);
 TYPED_TEST(SlicedEmulation, GeometriesAreExact) {
   std::set<std::string> all{"results of 1", "results of 4", "more slices", "groups"};
   if (TypeParam::kDType == kFloat32) all.insert({"from registers, 1 phases", "from registers, 2 phases"});
-  for (const cuda::CorrelationLimits& limits : {cuda::kCorrelationLimits, cuda::kBlockedLimits}) {
-    SCOPED_TRACE(limits.blocked ? "blocked" : "correlation");
-    this->limits = limits;
+  for (const cuda::CorrelationLimits& of_kernel : {cuda::kCorrelationLimits, cuda::kBlockedLimits}) {
+    SCOPED_TRACE(of_kernel.blocked ? "blocked" : "correlation");
+    this->limits = of_kernel;
     this->reached.clear();
     EXPECT_GE(this->compute_geometries(), 30);
     EXPECT_EQ(this->reached, all);
