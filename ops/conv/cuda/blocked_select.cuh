@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace adjoint::cuda::blocked {
 
@@ -24,8 +25,15 @@ Kernel select_kernel(const CorrelationPlan& plan) {
       return select_kernel<kArithmetic, kNext>(plan);
     }
   }
-  if (plan.halves()) return blocked_kernel<kArithmetic, kTile.columns, true, kTile.m_tiles, kTile.consumers>;
-  return blocked_kernel<kArithmetic, kTile.columns, false, kTile.m_tiles, kTile.consumers>;
+  const auto kernel_of = [&]<bool kPartial>(std::bool_constant<kPartial>) -> Kernel {
+    if (plan.halves())
+      return blocked_kernel<kArithmetic, kTile.columns, true, kTile.m_tiles, kTile.consumers, kPartial>;
+    return blocked_kernel<kArithmetic, kTile.columns, false, kTile.m_tiles, kTile.consumers, kPartial>;
+  };
+  if constexpr (ArithmeticTraits<kArithmetic>::kHalf) {
+    if (plan.slices > 1) return kernel_of(std::true_type{});
+  }
+  return kernel_of(std::false_type{});
 }
 
 /// Of pack_operands_kernel.

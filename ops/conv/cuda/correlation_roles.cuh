@@ -15,7 +15,6 @@
 #include <adjoint/ops/conv/cuda/correlation_store_sums.cuh>
 
 #include <cstdint>
-#include <type_traits>
 
 namespace adjoint::cuda::correlation {
 
@@ -127,9 +126,9 @@ __device__ __forceinline__ void multiply_and_store(const CorrelationPlan& p, con
 
 /// All of a block's work once its barriers are there. `bring_input(warp)`: what the last warpgroup's warps do besides
 /// the filter. Multiplier::kApart: whether the positions of its warps' m-tiles are 64 apart. Multiplier::kPaired:
-/// whether it takes steps of half a tile's columns in pairs.
+/// whether it takes steps of half a tile's columns in pairs. Result: as multiply_and_store's.
 template <Arithmetic kArithmetic, int kColumns, int kMTiles, int kConsumers, int kBlocksPerSM, class Multiplier,
-          class BringInput>
+          class Result = typename ArithmeticTraits<kArithmetic>::Element, class BringInput>
 __device__ __forceinline__ void run_roles(const CorrelationPlan& plan, const CorrelationOperands& operands,
                                           const SharedLayout& layout, unsigned char* smem,
                                           const BringInput& bring_input) {
@@ -147,17 +146,9 @@ __device__ __forceinline__ void run_roles(const CorrelationPlan& plan, const Cor
     if (warp == 3 && lane == 0) stream_filter<Multiplier::kPaired>(plan, operands, layout);
   } else {
     ptx::raise_register_limit<kRegisters>();
-    using Element = typename ArithmeticTraits<kArithmetic>::Element;
-    // With two ways to store in one loop a blocked layer of halves took 3% longer.
-    constexpr bool kTwoLoops = ArithmeticTraits<kArithmetic>::kHalf && Multiplier::kApart;
-    float* const of_warpgroup = biases + warpgroup * kColumns;
-    if (kTwoLoops && operands.partial) {
-      multiply_and_store<std::conditional_t<kTwoLoops, float, Element>, kArithmetic, kColumns, kMTiles, Multiplier>(
-          plan, operands, layout, of_warpgroup, smem, warpgroup, warp, lane);
-    } else {
-      multiply_and_store<Element, kArithmetic, kColumns, kMTiles, Multiplier>(plan, operands, layout, of_warpgroup,
-                                                                              smem, warpgroup, warp, lane);
-    }
+    multiply_and_store<Result, kArithmetic, kColumns, kMTiles, Multiplier>(plan, operands, layout,
+                                                                           biases + warpgroup * kColumns, smem,
+                                                                           warpgroup, warp, lane);
   }
   if (plan.cluster > 1) ptx::cluster_barrier();
 }

@@ -74,6 +74,9 @@ bool is_of_the_trio(const std::string& name) {
 
 bool is_blocked(const std::string& name) { return name.find("blocked_kernel<") != std::string::npos; }
 
+/// Whose results are float32, of slices, whatever the operands are.
+bool is_partial(const std::string& name) { return is_blocked(name) && name.find(", true>(") != std::string::npos; }
+
 bool is_correlation(const std::string& name) {
   return name.find("correlation_kernel<") != std::string::npos ||
          name.find("correlation_mma_kernel<") != std::string::npos || is_blocked(name);
@@ -82,6 +85,7 @@ bool is_correlation(const std::string& name) {
 /// Where a correlation kernel's code parts by alignment. What the copy engine takes over where everything is aligned is
 /// left to the few problems that it does not take.
 std::vector<std::string> all_paths(const std::string& name) {
+  if (is_partial(name)) return {};
   const bool mma = name.find("correlation_mma") != std::string::npos;
   const bool half = name.find("Arithmetic)2") != std::string::npos || name.find("Arithmetic)3") != std::string::npos;
   const bool boxes = !mma && !half;
