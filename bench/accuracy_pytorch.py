@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Errors of the transposed-convolution trio on a GPU, beside PyTorch's in the same mode.
 
-    bench/accuracy_pytorch.py [--precisions float32,tf32,bfloat16,float16] [--cases DCGAN,HiFi] [--extra] [--share 8]
+    bench/accuracy_pytorch.py [--precisions float32,tf32,bfloat16,float16] [--cases DCGAN,HiFi] [--others] [--share 8]
 
 The oracle is PyTorch in float64 on the same operands, rounded once to the result's dtype. An error is given as a
 multiple of u * sum of |terms|, where u is the precision's unit roundoff: 2^-24 for float32, 2^-11 for TF32 and float16,
@@ -22,7 +22,8 @@ import torch
 import torch.nn.functional as F
 
 from compare_pytorch import DTYPES, PARTS, ROOT, adj, environment, geometric_mean, part_call, set_precision
-from layers import EXTRA_LAYERS, LAYERS
+from layers import LAYERS
+from other_layers import OTHER_LAYERS
 
 UNIT_ROUNDOFF = {"float32": 2.0**-24, "tf32": 2.0**-11, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 SIGNS = ["either sign", "one sign"]
@@ -107,7 +108,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--precisions", default="float32,tf32,bfloat16,float16")
     parser.add_argument("--cases", default="", help="only those whose names hold one of these words")
-    parser.add_argument("--extra", action="store_true", help="the other shapes in place of the ten")
+    parser.add_argument("--others", action="store_true", help="the layers of other_layers.py in place of the ten")
     parser.add_argument("--share", type=int, default=8, help="1/share of each batch, since float64 is slow")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results/accuracy_cuda.json")
     return parser.parse_args()
@@ -117,7 +118,7 @@ def main():
     arguments = parse_arguments()
     record = environment()
     print(", ".join(f"{name} {value}" for name, value in record.items()))
-    layers = EXTRA_LAYERS if arguments.extra else LAYERS
+    layers = OTHER_LAYERS if arguments.others else LAYERS
     layers = [l for l in layers if any(word.lower() in l.name.lower() for word in arguments.cases.split(","))]
     record["results"] = results = []
     record["summary"] = means = {}

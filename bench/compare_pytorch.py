@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Transposed convolution beside PyTorch's on one GPU: milliseconds, how many times faster, and how near to the floor.
 
-    bench/compare_pytorch.py [--precisions tf32,bfloat16,float32] [--cases DCGAN,HiFi] [--extra] [--quick] [--compile]
+    bench/compare_pytorch.py [--precisions tf32,bfloat16,float32] [--cases DCGAN,HiFi] [--others] [--quick] [--compile]
 
 Times forward, forward + backward (the gradients of input and weight), and each gradient alone, of adjoint.torch and of
 PyTorch in the ways that people call it: contiguous tensors with cudnn.benchmark, channels_last (tensors converted
@@ -37,7 +37,8 @@ import torch.nn.functional as F
 
 import adjoint.torch as adj
 from adjoint import library
-from layers import EXTRA_LAYERS, LAYERS
+from layers import LAYERS
+from other_layers import OTHER_LAYERS
 
 DTYPES = {"tf32": torch.float32, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # Differences from PyTorch's result that rounding explains, over the largest element.
@@ -297,7 +298,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--precisions", default="tf32,bfloat16,float32", help=f"of {', '.join(DTYPES)}")
     parser.add_argument("--cases", default="", help="only those whose names hold one of these words")
-    parser.add_argument("--extra", action="store_true", help="the other shapes in place of the ten")
+    parser.add_argument("--others", action="store_true", help="the layers of other_layers.py in place of the ten")
     parser.add_argument("--quick", action="store_true", help="5 repeats, and only PyTorch's plain call")
     parser.add_argument("--compile", action="store_true", help="torch.compile as well; takes minutes")
     parser.add_argument("--budget", type=float, default=140, help="seconds, after which only PyTorch's plain call is run")
@@ -322,7 +323,7 @@ def main():
           + ", ".join(f"{name} {rate / 1e12:.0f} TFLOP/s" for name, rate in rates.items() if name != "copy"))
     record["host_microseconds"] = host_microseconds()
     print("host, us a call: " + "; ".join(f"{name} {us:.0f}" for name, us in record["host_microseconds"].items()))
-    layers = EXTRA_LAYERS if arguments.extra else LAYERS
+    layers = OTHER_LAYERS if arguments.others else LAYERS
     layers = [l for l in layers if any(word.lower() in l.name.lower() for word in arguments.cases.split(","))]
     record["results"] = results = []
     record["summary"] = {}

@@ -89,22 +89,3 @@ LAYERS = [
     Layer("HiFi-GAN u2", 16, 128, 64, (32768,), (4,), TWO, (1, 1)),
     Layer("depthwise 2x", 32, 256, 256, (64, 64), (4, 4), TWO, (1, 1), groups=256),
 ]
-
-# Other shapes: strided, dilated and grouped at once, odd extents, other channel counts.
-EXTRA_LAYERS = [
-    Layer("2-D k3", 8, 64, 64, (512, 512), (3, 3)),
-    Layer("2-D k3x5", 32, 64, 128, (128, 256), (3, 5)),
-    Layer("everything at once", 16, 32, 64, (128, 256), (3, 5), (2, 3), (1, 2), dilation=(2, 1), groups=4),
-    Layer("1-D strided dilated", 16, 32, 64, (131072,), (3,), TWO, (1, 1), dilation=TWO),
-    Layer("stride 5 dilated", 16, 32, 64, (64, 128), (3, 3), (5, 5), (1, 1), dilation=TWO),
-    Layer("DCGAN 4x4", 128, 1024, 512, (4, 4), (4, 4), TWO, (1, 1)),
-    Layer("DCGAN to RGB", 128, 64, 3, (64, 64), (4, 4), TWO, (1, 1)),
-    Layer("odd length", 16, 96, 80, (40007,), (7,), (3, 3), (2, 2)),
-    Layer("odd plane", 16, 48, 40, (127, 129), (3, 3), TWO, (1, 1), (1, 1)),
-    Layer("odd channels", 16, 67, 35, (200, 200), (3, 3), padding=(1, 1)),
-    Layer("8 groups", 16, 256, 256, (64, 64), (4, 4), TWO, (1, 1), groups=8),
-    Layer("4 channels a group", 16, 256, 256, (64, 64), (4, 4), TWO, (1, 1), groups=64),
-    Layer("HiFi-GAN u3", 16, 64, 32, (65536,), (4,), TWO, (1, 1)),
-    Layer("EnCodec", 16, 256, 128, (4096,), (10,), (5, 5), (2, 2)),
-    Layer("depthwise 1-D", 16, 512, 512, (8192,), (4,), TWO, (1, 1), groups=512),
-]

@@ -127,6 +127,17 @@ bool is_small(const Unshuffle& u) {
   return u.tiles() <= kMaxCount && (u.vector == 1 || rows <= kMaxCount / 2 / std::max<std::int64_t>(u.extents[1], 1));
 }
 
+/// Planes with zeros below and to the right.
+Unshuffle pad_planes(std::int64_t planes, const Extent2& extents, const Extent2& to, std::int64_t element_size) {
+  Unshuffle u{.planes = planes, .extents = extents, .blocks = to};
+  if (extents[0] == to[0] && u.planes * to[0] < kMaxExtent) {  // all rows are one plane's
+    u.extents[0] = u.blocks[0] = u.planes * to[0];
+    u.planes = 1;
+  }
+  set_tiles(element_size, false, u);
+  return u;
+}
+
 bool has_strides_for_channels(const ConvGeometry& g, bool image_is_result) {
   constexpr std::int64_t kMaxStride = 1024;
   bool strided = false;
@@ -180,6 +191,15 @@ bool plan_strides_as_channels(const ConvGeometry& g, bool image_is_result, std::
   return is_small(image) && is_small(filter);
 }
 
+bool pad_image_rows(const ConvGeometry& g, std::int64_t element_size, RearrangedPlan& plan) {
+  plan = {.geometry = g};
+  Extent2& image = plan.geometry.image;
+  image[1] = padded(image[1], element_size);
+  if (image == g.image) return false;
+  plan.image = pad_planes(g.batch * g.image_channels, g.image, image, element_size);
+  return is_small(plan.image);
+}
+
 bool pad_rows(const ConvGeometry& g, std::int64_t element_size, RearrangedPlan& plan) {
   ConvGeometry& inner = plan.geometry;
   const Extent2 feature = padded_feature(inner, element_size);
@@ -187,22 +207,14 @@ bool pad_rows(const ConvGeometry& g, std::int64_t element_size, RearrangedPlan& 
   const bool alike = inner.image == inner.feature && inner.kernel == Extent2{1, 1} && inner.stride == Extent2{1, 1};
   const Extent2 image = alike ? feature : Extent2{inner.image[0], padded(inner.image[1], element_size)};
   if (feature == inner.feature && image == inner.image) return false;
-  const auto pad = [&](std::int64_t channels, const Extent2& extents, const Extent2& to) {
-    Unshuffle u{.planes = g.batch * channels, .extents = extents, .blocks = to};
-    if (extents[0] == to[0] && u.planes * to[0] < kMaxExtent) {  // all rows are one plane's
-      u.extents[0] = u.blocks[0] = u.planes * to[0];
-      u.planes = 1;
-    }
-    set_tiles(element_size, false, u);
-    return u;
-  };
   if (plan.image.planes != 0) {
     plan.image.blocks = image;
     set_tiles(element_size, false, plan.image);
   } else if (image != inner.image) {
-    plan.image = pad(g.image_channels, g.image, image);
+    plan.image = pad_planes(g.batch * g.image_channels, g.image, image, element_size);
   }
-  if (feature != inner.feature) plan.feature = pad(g.feature_channels, g.feature, feature);
+  if (feature != inner.feature)
+    plan.feature = pad_planes(g.batch * g.feature_channels, g.feature, feature, element_size);
   inner.image = image;
   inner.feature = feature;
   return is_small(plan.image) && is_small(plan.feature);

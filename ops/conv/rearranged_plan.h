@@ -15,8 +15,8 @@
 // where a tap's dilation is as many times as wide. Rows are long, however small planes are. Of planes of one row
 // positions are rows and samples alone columns, so that a stride may stay.
 //
-// Padded rows: for conv_weight, whose sums zeros do not change, rows may be as long as the copy engine wants them. That
-// is the same move at stride 1.
+// Padded rows: for conv_weight, whose sums zeros do not change, and the image of conv, rows may be as long as the copy
+// engine wants them. That is the same move at stride 1.
 #pragma once
 
 #include <adjoint/core/divider.h>
@@ -95,6 +95,8 @@ ADJOINT_API bool plan_strides_as_channels(const ConvGeometry& geometry, bool ima
 /// Rows of image and feature padded for the copy engine, of `plan.geometry`, which is the problem's or, where strides
 /// have become channels, what was left. False where none needs it. For conv_weight alone.
 ADJOINT_API bool pad_rows(const ConvGeometry& geometry, std::int64_t element_size, RearrangedPlan& plan);
+/// Rows of the image padded to multiples of 16 bytes. False where they are. For conv.
+ADJOINT_API bool pad_image_rows(const ConvGeometry& geometry, std::int64_t element_size, RearrangedPlan& plan);
 /// The batch as rows. False where planes have more than one position.
 ADJOINT_API bool plan_batch_as_rows(const ConvGeometry& geometry, std::int64_t element_size, RearrangedPlan& plan);
 /// The batch as columns. False where an axis has a stride and a dilation, unless planes are rows, and for very large
@@ -107,8 +109,14 @@ ADJOINT_API bool plan_batch_as_columns(const ConvGeometry& geometry, std::int64_
 ADJOINT_API bool plan_conv_weight_order(const ConvGeometry& geometry, int unit_elements, bool split,
                                         RearrangedPlan& plan);
 
+/// Whether conv of half precision is done sooner by the tensor-core kernels once rows of the image are padded, as
+/// models of clocks tell, the copy included: `plan` then.
+ADJOINT_API bool plan_conv_order(const ConvGeometry& geometry, RearrangedPlan& plan);
+
 /// What conv_weight takes in the quickest of those orders, copies included; as it is, less what models are off by.
 double conv_weight_clocks(const ConvGeometry& geometry, int unit_elements, bool split);
+/// What taking planes apart takes; nothing where nothing moves.
+double unshuffle_clocks(const Unshuffle& copy, std::int64_t element_size);
 /// What putting samples last takes.
 double samples_last_clocks(const SamplesLast& copy, std::int64_t element_size);
 

@@ -18,37 +18,27 @@ struct Form {
   std::int64_t element_size() const { return 4 / unit_elements; }
 };
 
-/// Of a copy, measured on an H200 (bench/lab/LOG.md): both sides of it, from and to memory, at so many bytes a clock,
-/// and what a launch takes.
-double moved_clocks(std::int64_t elements, std::int64_t element_size, double rate) {
-  return static_cast<double>(2 * elements * element_size) / rate;
-}
-
-double copy_clocks(const Unshuffle& copy, std::int64_t element_size) {
-  if (copy.planes == 0) return 0;
-  // However small a tile, and of each plane where some share it.
-  const double tile_clocks = copy.vector > 1 ? 1 : 2.3, start = copy.vector > 1 ? 4500 : 6000;
-  const auto tiles = static_cast<double>(copy.tiles() * copy.tile_planes);
-  return std::max(moved_clocks(copy.numel(), element_size, copy.vector > 1 ? 2000 : 1100), tile_clocks * tiles) + start;
-}
-
 double boxes_clocks(const ConvGeometry& geometry, Form form, WeightPlan& plan) {
   if (!plan_boxed_weight(simplified(geometry, false), form.unit_elements, form.split, plan)) return kNever;
   return weight_parts::wgmma_weight_clocks(plan, form.split);
 }
 
 /// How many times as long as modelled the kernel takes whose threads copy (bench/lab/LOG.md): halves with a stride, the
-/// more so where they are sorted one by one.
+/// more so where they are sorted one by one, and those of rows that begin amid words.
 double copied_slowness(const ConvGeometry& g, Form form) {
-  if (form.unit_elements == 1 || g.stride[1] == 1) return 1;
-  if (g.stride[1] % 2 != 0) return 4;
+  if (form.unit_elements == 1) return 1;
+  const bool amid_words = g.image[1] % 2 != 0;
+  if (g.stride[1] == 1) return amid_words || g.feature[1] % 2 != 0 ? 3 : 1;
+  if (g.stride[1] % 2 != 0) return 5.5;
+  if (amid_words) return 5;
   return g.feature[1] % 8 == 0 ? 2 : 3;
 }
 
 double clocks(const RearrangedPlan& plan, Form form, WeightPlan& weight) {
   const std::int64_t size = form.element_size();
-  return boxes_clocks(plan.geometry, form, weight) + copy_clocks(plan.image, size) + copy_clocks(plan.feature, size) +
-         samples_last_clocks(plan.image_samples, size) + samples_last_clocks(plan.feature_samples, size);
+  return boxes_clocks(plan.geometry, form, weight) + unshuffle_clocks(plan.image, size) +
+         unshuffle_clocks(plan.feature, size) + samples_last_clocks(plan.image_samples, size) +
+         samples_last_clocks(plan.feature_samples, size);
 }
 
 /// Clocks of the quickest order, in which `plan` is where `found`.
@@ -100,12 +90,6 @@ double conv_weight_clocks(const ConvGeometry& g, int unit_elements, bool split) 
   RearrangedPlan plan;
   bool found;
   return quickest_order(g, unit_elements, split, plan, found);
-}
-
-double samples_last_clocks(const SamplesLast& copy, std::int64_t element_size) {
-  if (copy.samples == 0) return 0;
-  const double idle = 2 * copy.padded_samples < kSamplesTile ? 2 : 1;  // lanes of a tile of few samples
-  return idle * moved_clocks(copy.numel(), element_size, 1100) + 6000;
 }
 
 }  // namespace adjoint::cuda

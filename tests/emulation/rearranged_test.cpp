@@ -106,6 +106,16 @@ class RearrangedEmulation : public ::testing::Test {
     }
   }
 
+  /// conv of an image with padded rows.
+  void check_padded_image(const ConvCase& c, std::uint64_t seed) {
+    SCOPED_TRACE(c);
+    const ConvProblem p = integer_problem(geometry(c));
+    cuda::RearrangedPlan plan;
+    if (!cuda::pad_image_rows(p.geometry, sizeof(T), plan)) return;
+    EXPECT_EQ(plan.geometry.image[1] * static_cast<std::int64_t>(sizeof(T)) % 16, 0);
+    check_conv(plan, p, seed);
+  }
+
   /// conv_weight of samples that follow each position.
   void check_columns(const ConvCase& c, std::uint64_t seed) {
     SCOPED_TRACE(c);
@@ -305,6 +315,11 @@ TYPED_TEST(RearrangedEmulation, PaddedRowsGiveTheSameFilters) {
   const ConvCase one_tap{.in_channels = 3, .out_channels = 2, .input = {1, 75}, .kernel = {1, 1}};
   this->check_padded(one_tap, 1);
   EXPECT_GE(this->taken, static_cast<int>(2 * kRandomCases));
+}
+
+TYPED_TEST(RearrangedEmulation, PaddedImagesGiveTheSameFeatures) {
+  for (std::uint64_t seed = 1; seed <= 2 * kRandomCases; ++seed) this->check_padded_image(random_case(seed), seed);
+  EXPECT_GE(this->taken, static_cast<int>(kRandomCases));
 }
 
 TYPED_TEST(RearrangedEmulation, SamplesAreColumnsOfTheSameFilters) {

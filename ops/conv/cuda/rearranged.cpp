@@ -2,9 +2,12 @@
 
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/ops/conv/correlation_plan.h>
+#include <adjoint/ops/conv/cuda/blocked.h>
 #include <adjoint/ops/conv/cuda/channelwise.h>
+#include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/ops/conv/cuda/hopper.h>
 #include <adjoint/ops/conv/cuda/kept_plans.h>
+#include <adjoint/ops/conv/cuda/sliced.h>
 #include <adjoint/ops/conv/cuda/weight.h>
 
 #include <algorithm>
@@ -65,6 +68,20 @@ bool plan_quicker_order(const ConvProblem& problem, RearrangedPlan& plan) {
          boxes_take(problem, plan);
 }
 
+/// Whether a tensor-core kernel would compute conv as it is, and sooner if rows of the image were padded.
+bool pads_image(const ConvProblem& problem, RearrangedPlan& plan) {
+  if (problem.role != ConvRole::kFeature || element_size(problem.dtype) != 2 || !runs_wgmma(problem.device))
+    return false;
+  if (problem.geometry.image[1] % 8 == 0) return false;
+  for (const ConvKernel* kernel : conv_kernels(problem.role)) {
+    if (kernel == &rearranged_conv || !kernel->takes(problem)) continue;
+    if (kernel->pays != nullptr && !kernel->pays(problem)) continue;
+    const bool multiplies = kernel == &sliced_conv || kernel == &blocked_conv || kernel == &correlation_conv;
+    return multiplies && plan_conv_order(problem.geometry, plan);
+  }
+  return false;
+}
+
 const RearrangedPlan* find_plan(const ConvProblem& problem) {
   return keep_plan<RearrangedPlan>(problem, [&](RearrangedPlan& plan) {
     const ConvGeometry& g = problem.geometry;
@@ -75,6 +92,8 @@ const RearrangedPlan* find_plan(const ConvProblem& problem) {
       plan.pays = true;
     } else if (may_have_boxes && !rows && plan_batch_as_columns(g, size, plan) && boxes_take(problem, plan)) {
       plan.pays = false;
+    } else if (!strides && !rows && pads_image(problem, plan)) {
+      plan.pays = true;
     } else if (plan_strides_as_channels(g, problem.role == ConvRole::kImage, size, plan)) {
       plan.pays = strides;
     } else if (plan_batch_as_rows(g, size, plan)) {
