@@ -14,7 +14,8 @@ double conv_clocks(const ConvGeometry& geometry) {
   double best = std::numeric_limits<double>::infinity();
   CorrelationPlan plan;
   for (const CorrelationLimits& limits : {kCorrelationLimits, kBlockedLimits}) {
-    if (plan_correlation(geometry, false, 2, false, limits, plan)) best = std::min(best, correlation_clocks(plan, false));
+    if (plan_correlation(geometry, false, 2, false, limits, plan))
+      best = std::min(best, correlation_clocks(plan, false));
   }
   return best;
 }

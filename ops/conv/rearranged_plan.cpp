@@ -195,7 +195,7 @@ bool pad_image_rows(const ConvGeometry& g, std::int64_t element_size, Rearranged
   plan = {.geometry = g};
   Extent2& image = plan.geometry.image;
   image[1] = padded(image[1], element_size);
-  if (image == g.image) return false;
+  if (image == g.image || g.batch == 0) return false;
   plan.image = pad_planes(g.batch * g.image_channels, g.image, image, element_size);
   return is_small(plan.image);
 }

@@ -19,8 +19,7 @@ TEST(RearrangedPlan, LargeImagesOfOddRowsArePaddedForConv) {
   EXPECT_EQ(plan.image.numel(), std::int64_t{128} * 128 * 129 * 136);
   EXPECT_EQ(plan.feature.planes, 0);
   EXPECT_EQ(plan.filter.planes, 0);
-  EXPECT_TRUE(
-      plan_conv_order(make_geometry(16, 64, 32, 1, {1, 131072}, {1, 3}, {1, 2}, {0, 1}, {1, 2}, {0, 0}), plan));
+  EXPECT_TRUE(plan_conv_order(make_geometry(16, 64, 32, 1, {1, 131072}, {1, 3}, {1, 2}, {0, 1}, {1, 2}, {0, 0}), plan));
 }
 
 TEST(RearrangedPlan, ImagesStayAsTheyAreWhereACopyTakesLonger) {
@@ -31,6 +30,8 @@ TEST(RearrangedPlan, ImagesStayAsTheyAreWhereACopyTakesLonger) {
       << "`blocked` has a copy of its own";
   EXPECT_FALSE(plan_conv_order(make_geometry(16, 128, 64, 1, {512, 512}, {3, 3}, {1, 1}, {0, 0}, {1, 1}, {0, 0}), plan))
       << "rows begin at words";
+  EXPECT_FALSE(plan_conv_order(make_geometry(0, 128, 64, 1, {64, 64}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}), plan))
+      << "an empty batch";
 }
 
 // What threads would copy one by one: likewise for conv_weight, at any stride.
@@ -40,8 +41,8 @@ TEST(RearrangedPlan, OddRowsOfHalvesArePaddedForConvWeight) {
   ASSERT_TRUE(plan_conv_weight_order(odd, 2, false, plan));
   EXPECT_EQ(plan.geometry.image[1], 784);
   EXPECT_EQ(plan.geometry.feature[1], 784);
-  EXPECT_TRUE(plan_conv_weight_order(
-      make_geometry(16, 64, 32, 1, {1, 131072}, {1, 3}, {1, 2}, {0, 1}, {1, 2}, {0, 0}), 2, false, plan));
+  EXPECT_TRUE(plan_conv_weight_order(make_geometry(16, 64, 32, 1, {1, 131072}, {1, 3}, {1, 2}, {0, 1}, {1, 2}, {0, 0}),
+                                     2, false, plan));
   EXPECT_FALSE(plan_conv_weight_order(odd, 1, false, plan)) << "floats are words";
 }
 
