@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Makes the README's table and chart from what bench/compare_pytorch.py wrote.
 
-    bench/report.py [bench/results/pytorch_cuda.json]
+    bench/report.py [bench/results/pytorch_cuda.json] [--others bench/results/pytorch_cuda_others.json]
 
 Replaces what stands in README.md between the lines "<!-- bench: begin -->" and "<!-- bench: end -->", and draws
-docs/images/pytorch_cuda.svg. Needs nothing but Python.
+docs/images/pytorch_cuda.svg; of what --others wrote, between "<!-- others: begin -->" and "<!-- others: end -->", and in
+a table of its own, bench/results/other_layers.md. Needs nothing but Python.
 """
 
 import argparse
@@ -14,9 +15,9 @@ import math
 import pathlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 TITLES = {"tf32": "TF32", "bfloat16": "bfloat16", "float16": "float16", "float32": "float32"}
 PARTS = ("forward", "forward + backward")
+GRADIENTS = ("d input", "d weight")
 
 
 def by_case(record):
@@ -67,6 +68,14 @@ def quicker_ways(record, precision, part):
     return [min(s, key=s.get) for s in speedups if min(s.values()) < 1]
 
 
+def ways_of(record):
+    """PyTorch's ways that were run, in words."""
+    run = {way for r in record["results"] for way in r["parts"][PARTS[0]]["speedup"]}
+    words = {"pytorch": "contiguous tensors", "channels_last": "channels_last", "flipped conv": "conv with a flipped filter",
+             "compile": "torch.compile"}
+    return [word for way, word in words.items() if way in run]
+
+
 def beside_best(record):
     """Sentences on PyTorch's other ways: channels_last, flipped filters, torch.compile; and where they were not run."""
     ratios, plain, quicker, ways = [], [], [], set()
@@ -83,8 +92,8 @@ def beside_best(record):
     sentences = []
     if ratios:
         sentences.append(
-            "Beside the quickest of PyTorch's ways for each layer (contiguous or channels_last tensors, conv with a flipped "
-            f"filter, torch.compile), forward and with the gradients: {', '.join(ratios)}.")
+            f"Beside the quickest of PyTorch's ways for each layer ({', '.join(ways_of(record))}), forward and with the "
+            f"gradients: {', '.join(ratios)}.")
     if quicker:
         sentences.append(f"Of the layers it takes less time than ours {', '.join(quicker)} ({', '.join(sorted(ways))}).")
     if plain:
@@ -108,6 +117,60 @@ def text(record):
             f"and {over[PARTS[1]]:.2f} times with the gradients."
         )
     return "\n\n".join([table(record), summary, "![Speed beside PyTorch](docs/images/pytorch_cuda.svg)"])
+
+
+def list_of(words):
+    return ", ".join(words[:-1]) + " and " + words[-1]
+
+
+def slower(record, precision):
+    """Of each layer that takes longer than PyTorch's forward and backward, how many times as long."""
+    speedups = [r["parts"][PARTS[1]]["speedup"]["pytorch"] for r in record["results"] if r["precision"] == precision]
+    return [1 / s for s in speedups if s < 1]
+
+
+def others_text(record):
+    """The README's sentences on the layers of other_layers.py."""
+    parts = (PARTS[0], *GRADIENTS, PARTS[1])
+    sentences = []
+    for precision, means in record["summary"].items():
+        longer = slower(record, precision)
+        sentence = f"{TITLES[precision]} {list_of([times(means[part]['speedup']) for part in parts])}; "
+        sentence += f"all together take longer in {len(longer)}, up to {max(longer):.2f} times as long" if longer else "none takes longer"
+        sentences.append(sentence)
+    return (f"Other layers, {len(by_case(record))} of KernelBench, of published networks and of odd shapes, beside PyTorch's "
+            f"plain call: forward, input gradient, weight gradient, and all together, in geometric mean: "
+            f"{'. '.join(sentences)} ([each layer](bench/results/other_layers.md), one {record['device']}, "
+            f"{record['date'][:10]}, at {record['commit']}).")
+
+
+def others_table(record):
+    """A document: every layer's times and ratios."""
+    precisions = list(record["summary"])
+    parts = (PARTS[0], *GRADIENTS, PARTS[1])
+    lines = ["# Other layers beside PyTorch", "",
+             "`bench/compare_pytorch.py --others --quick`, and `bench/report.py` for this table: milliseconds, medians of 5, and "
+             "PyTorch's time over ours. "
+             f"PyTorch {record['pytorch']} with cuDNN {cudnn_version(record['cudnn'])} and `cudnn.benchmark`, contiguous tensors; "
+             f"one {record['device']} (driver {record['driver']}), {record['date'][:10]}, at {record['commit']}."]
+    for precision in precisions:
+        lines += ["", f"## {TITLES[precision]}", "", "| layer | " + " | ".join(parts) + " |", "|---|" + "---:|" * len(parts)]
+        for result in record["results"]:
+            if result["precision"] == precision:
+                cells = [cell(result, part) for part in parts]
+                lines.append(f"| {result['case']}: {result['problem']} | " + " | ".join(cells) + " |")
+        means = [f"**{times(record['summary'][precision][part]['speedup'])}**" for part in parts]
+        lines.append("| geometric mean | " + " | ".join(means) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def replaced(readme, name, text):
+    """`readme` with `text` between the lines that begin and end what `name` is of."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    if begin not in readme or end not in readme:
+        raise SystemExit(f"bench/report.py: README has no lines {begin} and {end}")
+    before, rest = readme.split(begin, 1)
+    return f"{before}{begin}\n{text}\n{end}{rest.split(end, 1)[1]}"
 
 
 class Svg:
@@ -176,15 +239,14 @@ def chart(record):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", nargs="?", type=pathlib.Path, default=ROOT / "bench/results/pytorch_cuda.json")
+    parser.add_argument("--others", type=pathlib.Path, default=ROOT / "bench/results/pytorch_cuda_others.json")
     parser.add_argument("--readme", type=pathlib.Path, default=ROOT / "README.md")
     parser.add_argument("--chart", type=pathlib.Path, default=ROOT / "docs/images/pytorch_cuda.svg")
     arguments = parser.parse_args()
-    record = json.loads(arguments.results.read_text())
-    readme = arguments.readme.read_text()
-    if BEGIN not in readme or END not in readme:
-        parser.error(f"{arguments.readme} has no lines {BEGIN} and {END}")
-    before, rest = readme.split(BEGIN, 1)
-    arguments.readme.write_text(f"{before}{BEGIN}\n{text(record)}\n{END}{rest.split(END, 1)[1]}")
+    record, others = (json.loads(path.read_text()) for path in (arguments.results, arguments.others))
+    readme = replaced(arguments.readme.read_text(), "bench", text(record))
+    arguments.readme.write_text(replaced(readme, "others", others_text(others)))
+    (ROOT / "bench/results/other_layers.md").write_text(others_table(others))
     arguments.chart.parent.mkdir(parents=True, exist_ok=True)
     arguments.chart.write_text(chart(record))
 
