@@ -17,7 +17,7 @@ import pathlib
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TITLES = {"tf32": "TF32", "bfloat16": "bfloat16", "float16": "float16", "float32": "float32"}
 PARTS = ("forward", "forward + backward")
-GRADIENTS = ("d input", "d weight")
+ALL_PARTS = ("forward", "d input", "d weight", "forward + backward")
 
 
 def by_case(record):
@@ -101,11 +101,15 @@ def beside_best(record):
     return " ".join(sentences)
 
 
+def run_text(record):
+    """What was run on our side and PyTorch's, and when."""
+    return (f"PyTorch {record['pytorch']} with cuDNN {cudnn_version(record['cudnn'])} and `cudnn.benchmark`, contiguous tensors "
+            f"(driver {record['driver']}, {record['date'][:10]}, at {record['commit']})")
+
+
 def text(record):
     summary = (
-        f"Milliseconds on one {record['device']}, and PyTorch's time over ours; PyTorch {record['pytorch']} with cuDNN "
-        f"{cudnn_version(record['cudnn'])} and `cudnn.benchmark`, contiguous tensors (driver {record['driver']}, {record['date'][:10]}, at "
-        f"{record['commit']}). The floor is the time that the bytes or the products need at rates measured in the same run; "
+        f"Milliseconds on one {record['device']}, and PyTorch's time over ours; {run_text(record)}. The floor is the time that the bytes or the products need at rates measured in the same run; "
         "the means' second number is the share of it that is reached. "
         f"{beside_best(record)} "
         "`bench/compare_pytorch.py` measures, `bench/report.py` makes this table."
@@ -131,12 +135,14 @@ def slower(record, precision):
 
 def others_text(record):
     """The README's sentences on the layers of other_layers.py."""
-    parts = (PARTS[0], *GRADIENTS, PARTS[1])
     sentences = []
     for precision, means in record["summary"].items():
         longer = slower(record, precision)
-        sentence = f"{TITLES[precision]} {list_of([times(means[part]['speedup']) for part in parts])}; "
-        sentence += f"all together take longer in {len(longer)}, up to {max(longer):.2f} times as long" if longer else "none takes longer"
+        sentence = f"{TITLES[precision]} {list_of([times(means[part]['speedup']) for part in ALL_PARTS])}; "
+        if longer:
+            sentence += f"all together take longer in {len(longer)}, up to {max(longer):.2f} times as long"
+        else:
+            sentence += "none takes longer"
         sentences.append(sentence)
     return (f"Other layers, {len(by_case(record))} of KernelBench, of published networks and of odd shapes, beside PyTorch's "
             f"plain call: forward, input gradient, weight gradient, and all together, in geometric mean: "
@@ -146,21 +152,19 @@ def others_text(record):
 
 def others_table(record):
     """A document: every layer's times and ratios."""
-    precisions = list(record["summary"])
-    parts = (PARTS[0], *GRADIENTS, PARTS[1])
     lines = ["# Other layers beside PyTorch", "",
              "`bench/compare_pytorch.py --others --quick`, and `bench/report.py` for this table: milliseconds, medians of 5, and "
              "PyTorch's time over ours. "
-             f"PyTorch {record['pytorch']} with cuDNN {cudnn_version(record['cudnn'])} and `cudnn.benchmark`, contiguous tensors; "
-             f"one {record['device']} (driver {record['driver']}), {record['date'][:10]}, at {record['commit']}."]
-    for precision in precisions:
-        lines += ["", f"## {TITLES[precision]}", "", "| layer | " + " | ".join(parts) + " |", "|---|" + "---:|" * len(parts)]
+             f"{run_text(record)}; one {record['device']}."]
+    for precision, means in record["summary"].items():
+        lines += ["", f"## {TITLES[precision]}", ""]
+        lines += ["| layer | " + " | ".join(ALL_PARTS) + " |", "|---|" + "---:|" * len(ALL_PARTS)]
         for result in record["results"]:
             if result["precision"] == precision:
-                cells = [cell(result, part) for part in parts]
+                cells = [cell(result, part) for part in ALL_PARTS]
                 lines.append(f"| {result['case']}: {result['problem']} | " + " | ".join(cells) + " |")
-        means = [f"**{times(record['summary'][precision][part]['speedup'])}**" for part in parts]
-        lines.append("| geometric mean | " + " | ".join(means) + " |")
+        cells = [f"**{times(means[part]['speedup'])}**" for part in ALL_PARTS]
+        lines.append("| geometric mean | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 

@@ -182,27 +182,38 @@ double input_clocks(const CorrelationPlan& plan, const CorrelationClass& c, cons
   return std::max(waits, plan.gathers ? copies : std::max(from_l2, copies));
 }
 
+/// How a tile's results lie in memory.
+struct Stores {
+  double size, run, bytes;  // of an element, of neighbouring pixels, of all
+  bool whole_rows;          // whether rows of results are whole sectors
+};
+
+Stores stores_of(const CorrelationPlan& plan) {
+  const double size = plan.element_bytes();
+  return {.size = size,
+          .run = size * (plan.out_stride_w << plan.log2_tile_w),
+          .bytes = 64.0 * plan.m_tiles * plan.consumers * plan.tile_columns * size,
+          .whole_rows = std::fmod(plan.out_w * size, kSectorBytes) == 0};
+}
+
 /// What a tile's stores take, more where its rows are short or begin within sectors.
 double store_clocks(const CorrelationPlan& plan, const Rates& rates) {
-  const double size = plan.element_bytes(), run = size * (plan.out_stride_w << plan.log2_tile_w);
-  const double before = std::fmod(plan.out_w * size, kSectorBytes) == 0 ? 0 : kSectorBytes;
-  const double sectors = std::max(run >= kSectorBytes ? (run + before) / run : kSectorBytes / run, 1.0);
-  const double bytes = 64.0 * plan.m_tiles * plan.consumers * plan.tile_columns * size;
+  const Stores s = stores_of(plan);
+  const double before = s.whole_rows ? 0 : kSectorBytes;
+  const double sectors = std::max(s.run >= kSectorBytes ? (s.run + before) / s.run : kSectorBytes / s.run, 1.0);
   const double stride = has_odd_stride(plan) ? rates.odd_stride : 1;
-  return rates.tile + stride * bytes * (1 + rates.sector * (sectors - 1)) / rates.stored_bytes;
+  return rates.tile + stride * s.bytes * (1 + rates.sector * (sectors - 1)) / rates.stored_bytes;
 }
 
 /// The least that memory takes for the sectors that a tile writes in part, of results that are more than the L2 keeps:
 /// it brings the rest of each. Runs of neighbouring pixels begin and end within sectors, on average anywhere, unless
 /// rows are whole sectors.
 double partial_sector_clocks(const CorrelationPlan& plan) {
-  const double size = plan.element_bytes(), run = size * (plan.out_stride_w << plan.log2_tile_w);
-  const bool aligned = std::fmod(plan.out_w * size, kSectorBytes) == 0;
-  const double all = static_cast<double>(plan.batch) * plan.groups * plan.n_channels * plan.out_h * plan.out_w * size;
-  if (all <= kKeptBytes || (aligned && run >= kSectorBytes)) return 0;
-  const double touched = aligned ? 1 : 1 + (run - size) / kSectorBytes, partial = std::min(touched, 2.0);
-  const double runs = 64.0 * plan.m_tiles * plan.consumers * plan.tile_columns * size / run;
-  return kPartialSector * (1 - kKeptBytes / all) * runs * partial;
+  const Stores s = stores_of(plan);
+  const double all = static_cast<double>(plan.batch) * plan.groups * plan.n_channels * plan.out_h * plan.out_w * s.size;
+  if (all <= kKeptBytes || (s.whole_rows && s.run >= kSectorBytes)) return 0;
+  const double partial = s.whole_rows ? 1 : std::min(1 + (s.run - s.size) / kSectorBytes, 2.0);  // of a run
+  return kPartialSector * (1 - kKeptBytes / all) * s.bytes / s.run * partial;
 }
 
 /// Clocks of a class's tile on a multiprocessor that works on blocks_per_sm at once.

@@ -95,7 +95,8 @@ ADJOINT_API bool plan_strides_as_channels(const ConvGeometry& geometry, bool ima
 /// Rows of image and feature padded for the copy engine, of `plan.geometry`, which is the problem's or, where strides
 /// have become channels, what was left. False where none needs it. For conv_weight alone.
 ADJOINT_API bool pad_rows(const ConvGeometry& geometry, std::int64_t element_size, RearrangedPlan& plan);
-/// Rows of the image padded to multiples of 16 bytes. False where they are. For conv.
+/// Rows of the image padded to multiples of 16 bytes. False where they are that, for an empty batch, and for very large
+/// extents. For conv.
 ADJOINT_API bool pad_image_rows(const ConvGeometry& geometry, std::int64_t element_size, RearrangedPlan& plan);
 /// The batch as rows. False where planes have more than one position.
 ADJOINT_API bool plan_batch_as_rows(const ConvGeometry& geometry, std::int64_t element_size, RearrangedPlan& plan);

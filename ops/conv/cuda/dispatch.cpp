@@ -91,8 +91,9 @@ std::span<const ConvKernel* const> conv_kernels(ConvRole role) {
   return kConvWeight;
 }
 
-const ConvKernel& best_conv_kernel(const ConvProblem& problem) {
+const ConvKernel& best_conv_kernel(const ConvProblem& problem, const ConvKernel* except) {
   for (const ConvKernel* kernel : conv_kernels(problem.role)) {
+    if (kernel == except) continue;
     if (kernel->takes(problem) && (kernel->pays == nullptr || kernel->pays(problem))) return *kernel;
   }
   return *conv_kernels(problem.role).back();

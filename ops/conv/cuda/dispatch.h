@@ -62,8 +62,8 @@ struct ConvKernel {
 
 /// The kernels of a role, best first.
 ADJOINT_API std::span<const ConvKernel* const> conv_kernels(ConvRole role);
-/// The first that takes `problem` and pays.
-ADJOINT_API const ConvKernel& best_conv_kernel(const ConvProblem& problem);
+/// The first that takes `problem` and pays, other than `except`.
+ADJOINT_API const ConvKernel& best_conv_kernel(const ConvProblem& problem, const ConvKernel* except = nullptr);
 /// The one that runs `problem`: the best, or the one that is forced.
 ADJOINT_API const ConvKernel& select_conv_kernel(const ConvProblem& problem);
 

@@ -72,14 +72,9 @@ bool plan_quicker_order(const ConvProblem& problem, RearrangedPlan& plan) {
 bool pads_image(const ConvProblem& problem, RearrangedPlan& plan) {
   if (problem.role != ConvRole::kFeature || element_size(problem.dtype) != 2 || !runs_wgmma(problem.device))
     return false;
-  if (problem.geometry.image[1] % 8 == 0) return false;
-  for (const ConvKernel* kernel : conv_kernels(problem.role)) {
-    if (kernel == &rearranged_conv || !kernel->takes(problem)) continue;
-    if (kernel->pays != nullptr && !kernel->pays(problem)) continue;
-    const bool multiplies = kernel == &sliced_conv || kernel == &blocked_conv || kernel == &correlation_conv;
-    return multiplies && plan_conv_order(problem.geometry, plan);
-  }
-  return false;
+  const ConvKernel* otherwise = &best_conv_kernel(problem, &rearranged_conv);
+  const bool multiplies = otherwise == &sliced_conv || otherwise == &blocked_conv || otherwise == &correlation_conv;
+  return multiplies && plan_conv_order(problem.geometry, plan);
 }
 
 const RearrangedPlan* find_plan(const ConvProblem& problem) {

@@ -1,8 +1,13 @@
 // Which order of operands is chosen, without a GPU.
+#include <adjoint/ops/conv/correlation_clocks.h>
 #include <adjoint/ops/conv/rearranged_plan.h>
 #include <adjoint/tests/support/conv_geometries.h>
+#include <adjoint/tests/support/conv_layers.h>
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string_view>
 
 namespace adjoint::cuda {
 namespace {
@@ -20,6 +25,16 @@ TEST(RearrangedPlan, LargeImagesOfOddRowsArePaddedForConv) {
   EXPECT_EQ(plan.feature.planes, 0);
   EXPECT_EQ(plan.filter.planes, 0);
   EXPECT_TRUE(plan_conv_order(make_geometry(16, 64, 32, 1, {1, 131072}, {1, 3}, {1, 2}, {0, 1}, {1, 2}, {0, 0}), plan));
+}
+
+// What the variants' tests plan on a GPU.
+TEST(RearrangedPlan, AVariantHasAPaddedImage) {
+  const auto& cases = testing::conv_tile_cases();
+  const auto odd = std::ranges::find(cases, std::string_view("odd_rows"), &testing::ConvCase::name);
+  ASSERT_NE(odd, cases.end());
+  const PlanForMultiprocessors plans(1);
+  RearrangedPlan plan;
+  EXPECT_TRUE(plan_conv_order(testing::geometry(*odd), plan));
 }
 
 TEST(RearrangedPlan, ImagesStayAsTheyAreWhereACopyTakesLonger) {
