@@ -189,9 +189,11 @@ struct Stores {
 };
 
 Stores stores_of(const CorrelationPlan& plan) {
-  const double size = plan.element_bytes();
+  const double size = plan.element_bytes(), positions = 1 << plan.log2_tile_w;
+  // A flat plan's runs end with rows, and with tiles, wherever those are.
+  const double of_run = plan.flat() ? plan.q_w / (1 + plan.q_w / positions) : positions;
   return {.size = size,
-          .run = size * (plan.out_stride_w << plan.log2_tile_w),
+          .run = size * plan.out_stride_w * of_run,
           .bytes = 64.0 * plan.m_tiles * plan.consumers * plan.tile_columns * size,
           .whole_rows = std::fmod(plan.out_w * size, kSectorBytes) == 0};
 }

@@ -20,6 +20,7 @@ struct RawStep {
   std::int32_t residue_h, plane, offset_h, offset_w;
   std::int32_t h, w;
   CorrelationRange range = CorrelationRange::kAll;
+  std::int32_t row = 0;  // offset_h, where offset_w is a line's
 };
 
 std::int32_t floor_div(std::int64_t a, std::int64_t b) {
@@ -124,7 +125,7 @@ std::vector<RawStep> conv_steps(const ConvGeometry& g, const CorrelationPlan& pl
 }
 
 auto pass_key(const RawStep& s, const CorrelationCut& cut) {
-  return std::make_tuple(s.residue_h, s.plane / cut.planes, cut.by_row ? s.offset_h : 0, cut.by_step ? s.offset_w : 0);
+  return std::make_tuple(s.residue_h, s.plane / cut.planes, cut.by_row ? s.row : 0, cut.by_step ? s.offset_w : 0);
 }
 
 /// Reorders steps of a pass, lower ones before upper ones: pairs of both first. Returns how many pairs.
@@ -145,6 +146,12 @@ std::int32_t pair_halves(std::vector<RawStep>::iterator begin, std::vector<RawSt
 bool append_class(CorrelationPlan& plan, std::vector<RawStep> steps, std::vector<RawStep>& all,
                   const CorrelationCut& cut, std::int32_t alignment, int& pass_count) {
   const CorrelationClass* last = plan.classes > 0 ? &plan.class_list[plan.classes - 1] : nullptr;
+  for (RawStep& step : steps) {
+    step.row = step.offset_h;
+    if (!plan.flat()) continue;
+    step.offset_w += step.offset_h * plan.flat_w;
+    step.offset_h = 0;
+  }
   std::stable_sort(steps.begin(), steps.end(), [&](const RawStep& a, const RawStep& b) {
     return std::make_pair(pass_key(a, cut), a.range) < std::make_pair(pass_key(b, cut), b.range);
   });
@@ -296,6 +303,15 @@ bool pad_box(CorrelationPlan& plan) {
 }
 
 }  // namespace
+
+CorrelationReach correlation_reach(const ConvGeometry& g, bool transposed, std::size_t axis) {
+  if (transposed) {
+    const auto offsets = transposed_offsets(g, axis, 0, g.stride[axis]);
+    return {offsets.front(), offsets.back()};
+  }
+  return {floor_div(-g.padding[axis], g.stride[axis]),
+          floor_div((g.kernel[axis] - 1) * g.dilation[axis] - g.padding[axis], g.stride[axis])};
+}
 
 bool build_correlation_passes(const ConvGeometry& g, const CorrelationCut& cut, CorrelationPlan& plan) {
   const std::int32_t log2_positions = plan.log2_tile_n + plan.log2_tile_h + plan.log2_tile_w;

@@ -3,6 +3,7 @@
 
 #include <adjoint/ops/conv/correlation_plan.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace adjoint::cuda {
@@ -13,6 +14,12 @@ struct CorrelationCut {
   bool by_step = false;
   std::int32_t planes = 1;
 };
+
+/// The least and the largest offset along an axis from a position to what any step reads there.
+struct CorrelationReach {
+  std::int32_t first, last;
+};
+CorrelationReach correlation_reach(const ConvGeometry& geometry, bool transposed, std::size_t axis);
 
 /// Fills in the plan's classes, passes, steps and taps, and the shape of its stages. False where they are more than the
 /// plan holds, or a stage is larger than shared memory.

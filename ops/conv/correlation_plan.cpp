@@ -5,11 +5,13 @@
 #include <adjoint/ops/conv/correlation_clocks.h>
 #include <adjoint/ops/conv/correlation_pack_layout.h>
 #include <adjoint/ops/conv/correlation_passes.h>
+#include <adjoint/ops/conv/correlation_store_boxes.h>
 #include <adjoint/ops/conv/tensor_core_clocks.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace adjoint::cuda {
 namespace {
@@ -17,6 +19,7 @@ namespace {
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
 constexpr std::int64_t kMaxPlane = std::int64_t{1} << 31;
 constexpr std::int64_t kMaxGridY = 65535;
+constexpr std::int64_t kMaxFlat = std::int64_t{1} << 29;  // positions; the copy engine counts more elements than these
 
 /// Barriers, columns' bias, and what gathering steps look up.
 std::int64_t table_bytes(const CorrelationPlan& plan) {
@@ -142,6 +145,24 @@ bool takes_boxes(const CorrelationPlan& p) {
   return correlation_bank_conflicts(p, p.in_stride_w) <= 4;
 }
 
+/// A flat plan's rows and columns of a plane, or rather of the copy's planes and the results' positions together: what
+/// is read beyond the end of one row, or before the beginning of the next, are zeros that both share.
+void flatten(const ConvGeometry& g, CorrelationPlan& p) {
+  const auto extent = [&](std::size_t axis, std::int32_t copied, std::int32_t positions) {
+    const CorrelationReach reach = correlation_reach(g, p.transposed != 0, axis);
+    return std::max(positions + std::max(reach.last, 0), copied - std::min(reach.first, 0));
+  };
+  const std::int32_t h = extent(0, p.copy_h(), p.q_h), w = extent(1, p.copy_w(), p.q_w);
+  // Vectors of results lie in one row.
+  const std::int32_t vector = std::gcd(16 / p.element_bytes(), p.out_w);
+  const std::int32_t positions = std::max(vector / p.out_stride_w, 1);
+  p.flat_h = h;
+  p.flat_w = static_cast<std::int32_t>(ceil_div(w, positions) * positions);
+}
+
+/// Whether a plan's results may lie in one line: of few phases in a row, which threads write in vectors.
+bool takes_flat(const CorrelationPlan& p) { return p.blocked && p.out_stride_w <= 2 && p.phases_per_class == 1; }
+
 Divider divider(std::int32_t divisor) { return Divider(static_cast<std::uint32_t>(std::max(divisor, 1))); }
 
 /// Pairs of channels are an odd number of words apart, or of halves, so that reads of neighbouring ones meet all banks.
@@ -194,6 +215,8 @@ void set_dividers(CorrelationPlan& p) {
   p.channel_divider = divider(p.n_channels);
   p.row_divider = divider(p.rows);
   p.col_divider = divider(p.cols);
+  p.flat_h_divider = divider(p.flat_h);
+  p.flat_w_divider = divider(p.flat_w);
 }
 
 bool supported(const ConvGeometry& g) {
@@ -227,38 +250,52 @@ bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const
     if (std::int64_t{candidate.groups} * candidate.column_tiles > kMaxGridY) return;  // packing's grid
     int log2_positions = 0;
     while ((1 << log2_positions) < tile.positions()) ++log2_positions;
-    // Of equals, and of those in as many boxes of nearly equals, long rows and few images: they lie together in memory.
-    constexpr double kNearlyEqual = 0.98;
+    const auto try_shape = [&](int w, int h) {
+      candidate.log2_tile_w = w;
+      candidate.log2_tile_h = h;
+      candidate.log2_tile_n = log2_positions - w - h;
+      const auto tiles = [](std::int64_t positions, int log2) { return ceil_div(positions, std::int64_t{1} << log2); };
+      const bool flat = candidate.flat();
+      const std::int64_t columns = flat ? candidate.batch * candidate.copy_plane() : candidate.q_w;
+      candidate.tiles_w = static_cast<std::int32_t>(tiles(columns, w));
+      candidate.tiles_h = static_cast<std::int32_t>(tiles(flat ? 1 : candidate.q_h, h));
+      candidate.tiles_n = tiles(flat ? 1 : candidate.batch, candidate.log2_tile_n);
+      candidate.boxed = limits.boxed && takes_boxes(candidate) ? 1 : 0;
+      for (; candidate.boxed >= 0; --candidate.boxed) {
+        if (pairs != nullptr && !candidate.boxed) break;
+        candidate.cluster = 1;
+        if (!fit_passes(g, candidate, limits)) continue;
+        if (!candidate.weights_resident && candidate.position_tiles() > 1) candidate.cluster = limits.cluster;
+        if (candidate.tiles() > std::numeric_limits<std::int32_t>::max()) continue;
+        // Of equals, and of those in as many boxes of nearly equals, long rows and few images: they lie together in
+        // memory. A flat plan's results the copy engine cannot take, which the model does not know.
+        constexpr double kNearlyEqual = 0.98, kWithoutBoxes = 0.87;
+        const double clocks = correlation_clocks(candidate, split);
+        const bool as_many_boxes =
+            candidate.boxed && plan.boxed && plan.boxes <= candidate.boxes && plan.tile_columns == tile.columns;
+        const bool loses_boxes = candidate.flat() && unit_channels == 1 && correlation_stores_boxes(plan, nullptr);
+        const double share = loses_boxes ? kWithoutBoxes : as_many_boxes || candidate.flat() ? kNearlyEqual : 1.0;
+        if (clocks < share * best) {
+          best = clocks;
+          plan = candidate;
+        }
+      }
+    };
     const int least = candidate.blocked ? 0 : 3;
     for (int w = log2_positions; w >= least; --w) {
       if (w > least && (1 << (w - 1)) >= candidate.q_w) continue;
       if (w < 3 && (1 << w) < candidate.q_w) continue;  // a vector of results lies in one row
       for (int h = log2_positions - w; h >= 0; --h) {
         if (h > 0 && (1 << (h - 1)) >= candidate.q_h) continue;
-        const int n = log2_positions - w - h;
-        candidate.log2_tile_w = w;
-        candidate.log2_tile_h = h;
-        candidate.log2_tile_n = n;
-        candidate.tiles_w = static_cast<std::int32_t>(ceil_div(candidate.q_w, std::int64_t{1} << w));
-        candidate.tiles_h = static_cast<std::int32_t>(ceil_div(candidate.q_h, std::int64_t{1} << h));
-        candidate.tiles_n = ceil_div(candidate.batch, std::int64_t{1} << n);
-        candidate.boxed = limits.boxed && takes_boxes(candidate) ? 1 : 0;
-        for (; candidate.boxed >= 0; --candidate.boxed) {
-          if (pairs != nullptr && !candidate.boxed) break;
-          candidate.cluster = 1;
-          if (!fit_passes(g, candidate, limits)) continue;
-          if (!candidate.weights_resident && candidate.position_tiles() > 1) candidate.cluster = limits.cluster;
-          if (candidate.tiles() > std::numeric_limits<std::int32_t>::max()) continue;
-          const double clocks = correlation_clocks(candidate, split);
-          const bool rival =
-              candidate.boxed && plan.boxed && plan.boxes <= candidate.boxes && plan.tile_columns == tile.columns;
-          if (clocks < (rival ? kNearlyEqual : 1.0) * best) {
-            best = clocks;
-            plan = candidate;
-          }
-        }
+        try_shape(w, h);
       }
     }
+    if (!limits.flat || !takes_flat(candidate)) return;
+    flatten(g, candidate);
+    if (candidate.copy_bytes() <= kMostCopyBytes && candidate.batch * candidate.copy_plane() < kMaxFlat) {
+      try_shape(log2_positions, 0);
+    }
+    candidate.flat_h = candidate.flat_w = 0;
   };
   const auto try_tiles = [&](const auto& tiles) {
     for (const CorrelationTile& tile : tiles) {
@@ -312,12 +349,13 @@ TensorMapLayout correlation_input_layout(const CorrelationPlan& p, const void* x
 }
 
 TensorMapLayout correlation_copy_layout(const CorrelationPlan& p, const void* copy) {
-  const std::int64_t row = std::int64_t{kMapElements} * p.copy_w(), plane = row * p.copy_h();
-  const std::int64_t image = plane * p.copy_blocks();
+  const std::int64_t rows = p.flat() ? 1 : p.copy_h(), images = p.flat() ? 1 : p.batch;
+  const std::int64_t block = kMapElements * p.copy_block_step(), row = block / rows;
+  const std::int64_t image = block * p.copy_blocks();
   return {.data = copy,
           .dtype = kFloat64,
-          .extents = {row, p.copy_h(), p.batch, p.copy_blocks(), 1},
-          .strides = {1, row, image, plane, image * p.batch},
+          .extents = {row, rows, images, p.copy_blocks(), 1},
+          .strides = {1, row, image, block, image * images},
           .box = {kMapElements * p.cols, p.rows, 1 << p.log2_stage_n(), p.box_blocks, 1}};
 }
 

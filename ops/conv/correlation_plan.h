@@ -30,6 +30,11 @@
 // which another kernel makes beforehand: 16 bytes a position, as wgmma reads an operand from shared memory. A stage is
 // a box of the copy for every 64 positions of the tile: [block][image][row][column][unit], where a step is a constant
 // offset too.
+//
+// A flat plan is a blocked one whose copy has all images' positions in one line, [plane][block][image][row][column]
+// [unit], with the zeros between rows and images that a filter meets beyond their borders: what ends one row begins the
+// next. So a tile is any run of positions, whatever the extents of a plane, and none is left in part but the last;
+// those on zeros have no result.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -153,6 +158,7 @@ struct CorrelationPlan {
   std::int32_t filter_w;                  // the filter's taps along a row: kernel_w, unless units are pairs of columns
   PairTaps pair_taps;                     // where they are
   std::int32_t q_h, q_w;                  // positions
+  std::int32_t flat_h, flat_w;            // of a flat plan: rows of an image, columns of a row; else 0
   std::int32_t log2_tile_h, log2_tile_w;  // the tile: images of the batch x rows x columns, innermost last
   std::int32_t log2_tile_n;
   std::int32_t tiles_h, tiles_w, column_tiles;  // column_tiles: all classes together, a group
@@ -177,6 +183,7 @@ struct CorrelationPlan {
   Divider cluster_divider, column_tile_divider, group_divider, tile_w_divider, tile_h_divider;
   Divider class_divider, phase_divider, channel_divider;  // by tiles_per_class, a segment's phases, n_channels
   Divider row_divider, col_divider;                       // by rows, cols
+  Divider flat_h_divider, flat_w_divider;
   CorrelationPacking packing;
   CorrelationClass class_list[kMaxClasses];
   CorrelationPass passes[kMaxPasses];
@@ -213,13 +220,18 @@ struct CorrelationPlan {
     if (w == 6 || (rows == 1 << h && cols == 1 << w)) return 8;
     return w == 3 && (h == 3 || rows == 1 << h) ? cols : 0;
   }
-  /// Of its copy: rows and columns of a plane, planes and their blocks of an image.
-  ADJOINT_HD std::int32_t copy_h() const { return (in_h + in_stride_h - 1) / in_stride_h; }
-  ADJOINT_HD std::int32_t copy_w() const { return (in_w + in_stride_w - 1) / in_stride_w; }
+  ADJOINT_HD bool flat() const { return flat_w > 0; }
+  /// Of a blocked plan's copy: rows and columns of a plane, planes and their blocks of an image.
+  ADJOINT_HD std::int32_t copy_h() const { return flat() ? flat_h : (in_h + in_stride_h - 1) / in_stride_h; }
+  ADJOINT_HD std::int32_t copy_w() const { return flat() ? flat_w : (in_w + in_stride_w - 1) / in_stride_w; }
   ADJOINT_HD std::int64_t copy_blocks() const {
     return std::int64_t{groups} * in_stride_h * in_stride_w * chunks * box_blocks;
   }
-  ADJOINT_HD std::int64_t copy_bytes() const { return 16 * batch * copy_blocks() * copy_h() * copy_w(); }
+  /// Positions of a plane; from a block to the next, and from an image to the next.
+  ADJOINT_HD std::int64_t copy_plane() const { return std::int64_t{copy_h()} * copy_w(); }
+  ADJOINT_HD std::int64_t copy_block_step() const { return flat() ? batch * copy_plane() : copy_plane(); }
+  ADJOINT_HD std::int64_t copy_image_step() const { return flat() ? copy_plane() : copy_blocks() * copy_plane(); }
+  ADJOINT_HD std::int64_t copy_bytes() const { return 16 * batch * copy_blocks() * copy_plane(); }
   /// The first block of a group's plane and chunk.
   ADJOINT_HD std::int32_t copy_block(std::int32_t group, std::int32_t plane_h, std::int32_t plane_w,
                                      std::int32_t chunk) const {
@@ -270,6 +282,23 @@ struct CorrelationPosition {
 ADJOINT_HD inline CorrelationPosition correlation_position(const CorrelationPlan& p, std::int32_t m) {
   return {m >> (p.log2_tile_h + p.log2_tile_w), (m >> p.log2_tile_w) & ((1 << p.log2_tile_h) - 1),
           m & ((1 << p.log2_tile_w) - 1)};
+}
+
+/// The same among all positions, of which some have no result: they are beyond the batch or the output.
+struct CorrelationPlace {
+  std::int64_t n;
+  std::int32_t h, w;
+};
+
+ADJOINT_HD inline CorrelationPlace correlation_place(const CorrelationPlan& p, const CorrelationWork& work,
+                                                     std::int32_t m) {
+  if (p.flat()) {
+    std::int32_t w = work.w + m, h = p.flat_w_divider.split(w);
+    const std::int32_t n = p.flat_h_divider.split(h);
+    return {n + work.n * p.batch, h, w};  // a cluster's tile beyond the line is another batch's
+  }
+  const CorrelationPosition q = correlation_position(p, m);
+  return {work.n + q.n, work.h + q.h, work.w + q.w};
 }
 
 /// Units from a stage's unit to position m's value at x_offset 0.
@@ -401,12 +430,13 @@ struct CorrelationLimits {
   bool boxed = false;          // whether the plan may be
   bool every_tile = false;     // whether it may be of those that the mma kernels lack
   bool blocked = false;        // whether the plan is to be
+  bool flat = false;           // whether it may be
   bool pairs_columns = false;  // whether units of half precision may be pairs of columns
 };
 /// Of plans for sm_90a's kernels.
 inline constexpr CorrelationLimits kCorrelationLimits{
     .pairs_halves = true, .gathers = true, .boxed = true, .every_tile = true, .pairs_columns = true};
-inline constexpr CorrelationLimits kBlockedLimits{.every_tile = true, .blocked = true};
+inline constexpr CorrelationLimits kBlockedLimits{.every_tile = true, .blocked = true, .flat = true};
 
 inline constexpr std::int64_t kMostCopyBytes = std::int64_t{512} << 20;
 /// Elements of the copy's tensor map that are one position of a block: the fewer, the longer a box's rows may be.

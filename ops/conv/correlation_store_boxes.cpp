@@ -6,7 +6,7 @@ bool correlation_stores_boxes(const CorrelationPlan& p, const void* out) {
   constexpr std::int32_t kMostPhases = 8, kLeastBytes = 512;  // a box costs the copy engine as much as some 500 bytes
   if (reinterpret_cast<std::uintptr_t>(out) % 16 != 0 || p.out_w % 2 != 0) return false;
   if (correlation_shifts_boxes(p) && (p.out_h != 1 || p.out_stride_w != 1 || p.n_channels % 2 != 0)) return false;
-  if (p.phases_per_class != 1 || p.out_h % p.out_stride_h != 0) return false;
+  if (p.flat() || p.phases_per_class != 1 || p.out_h % p.out_stride_h != 0) return false;
   if (correlation_log2_interleave(p.out_stride_w) < 0 || p.out_stride_w > kMostPhases) return false;
   const CorrelationBoxes boxes = correlation_boxes(p);
   const std::int32_t width = correlation_box_width(p, boxes);

@@ -41,6 +41,11 @@ class BlockedEmulation : public CorrelationFixture {
     if (plan.cluster > 1) reached.insert("cluster");
     if (plan.weights_resident) reached.insert("resident");
     if (plan.copy_h() * plan.in_stride_h > plan.in_h) reached.insert("planes with zeros");
+    if (plan.flat()) {
+      reached.insert("flat");
+      reached.insert(plan.class_list[0].passes > plan.in_stride_h * plan.in_stride_w ? "flat rows" : "flat planes");
+      if (plan.out_w % 2 == 0) reached.insert("flat vectors");
+    }
     return true;
   }
 };
@@ -88,6 +93,42 @@ TYPED_TEST(BlockedEmulation, EveryTileIsExact) {
                             "planes with zeros"};
   if (!TypeParam::kSplit) all.insert({"columns 256", "columns 256 in halves", "columns 128 in halves"});
   for (const std::string& path : all) EXPECT_TRUE(this->reached.contains(path)) << path;
+}
+
+// Positions in one line: planes of odd extents, whose rows and images a tile cuts anywhere.
+TYPED_TEST(BlockedEmulation, FlatPlansAreExact) {
+  std::uint64_t seed = 0;
+  for (const ConvCase& c : {
+           ConvCase{
+               .batch = 9, .in_channels = 20, .out_channels = 130, .input = {9, 9}, .kernel = {3, 3}, .stride = {2, 2}},
+           ConvCase{.batch = 7, .in_channels = 40, .out_channels = 70, .input = {5, 5}, .kernel = {2, 2}},
+           ConvCase{.batch = 3, .in_channels = 9, .out_channels = 140, .input = {17, 17}, .kernel = {3, 3}},
+           ConvCase{.batch = 2,
+           .in_channels = 18,
+           .out_channels = 260,
+           .groups = 2,
+           .input = {9, 33},
+           .kernel = {4, 4},
+           .stride = {2, 2},
+           .padding = {1, 1},
+           .output_padding = {1, 1}},
+           ConvCase{.batch = 2,
+           .in_channels = 20,
+           .out_channels = 129,
+           .input = {5, 65},
+           .kernel = {3, 3},
+           .padding = {4, 3},
+           .dilation = {2, 2}},
+           ConvCase{.batch = 11, .in_channels = 20, .out_channels = 200, .input = {1, 37}, .kernel = {1, 5}},
+           ConvCase{.batch = 7, .in_channels = 20, .out_channels = 130, .input = {10, 10}, .kernel = {1, 1}},
+       }) {
+    ++seed;
+    EXPECT_EQ(this->compute_both(c, seed, activation_cases()[seed % 2].activation), 2);
+    if (::testing::Test::HasFailure()) return;
+  }
+  for (const std::string path : {"flat", "flat rows", "flat planes", "flat vectors"}) {
+    EXPECT_TRUE(this->reached.contains(path)) << path;
+  }
 }
 
 // Planned for many multiprocessors, small problems get the tiles of deep layers.

@@ -48,8 +48,8 @@ __device__ __forceinline__ void pack_position(const CorrelationPlan& p, const Pa
       x + ((n * p.groups + group) * p.k_channels + first) * plane + static_cast<std::int64_t>(h) * p.in_w + w;
   int plane_h = h, plane_w = w;
   const int row = grid.stride_h.split(plane_h), column = grid.stride_w.split(plane_w);
-  const std::int64_t block_vectors = static_cast<std::int64_t>(p.copy_h()) * p.copy_w();
-  uint4* to = copy + (n * p.copy_blocks() + p.copy_block(group, plane_h, plane_w, first_chunk)) * block_vectors +
+  const std::int64_t block_vectors = p.copy_block_step();
+  uint4* to = copy + n * p.copy_image_step() + p.copy_block(group, plane_h, plane_w, first_chunk) * block_vectors +
               row * p.copy_w() + column;
   const int end = min(first_chunk + kChunksOfThread, p.chunks);
 #pragma unroll 1

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 
 namespace adjoint::cuda {
 
@@ -85,8 +86,10 @@ void set_correlation_ways(const CorrelationPlan& plan, bool split, const Encode&
 /// CorrelationOperands::store_vector of a problem.
 inline std::int32_t correlation_store_vector(const CorrelationPlan& plan, const ConvProblem& problem,
                                              std::int64_t element_size) {
-  const std::int32_t vector = row_vector(problem.out, plan.out_w, element_size);
-  return problem.linear == nullptr ? vector : std::min(vector, row_vector(problem.linear, plan.out_w, element_size));
+  // A flat plan's rows may end amid vectors of positions.
+  const std::int64_t width = plan.flat() ? std::gcd(plan.out_w, plan.flat_w * plan.out_stride_w) : plan.out_w;
+  const std::int32_t vector = row_vector(problem.out, width, element_size);
+  return problem.linear == nullptr ? vector : std::min(vector, row_vector(problem.linear, width, element_size));
 }
 
 /// Whether results that staging rows hold are written pixel by pixel: rows of so many phases, or of several rows of

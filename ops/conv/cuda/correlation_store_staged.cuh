@@ -182,12 +182,11 @@ __device__ __forceinline__ void store_rows(const CorrelationPlan& p, const Corre
 #pragma unroll 1
   for (int vector = staged.lane % kLanes; vector < kVectors; vector += 32) {
     const int m = (vector * kVector) >> kLog2Interleave, phase = vector * kVector & ((1 << kLog2Interleave) - 1);
-    const CorrelationPosition q = correlation_position(p, staged.first_m + m);
-    const int h = (work.h + q.h) * p.out_stride_h + work.class_index;
-    const int w = (work.w + q.w) * p.out_stride_w + phase;
-    if (work.n + q.n >= p.batch || h >= p.out_h || w >= p.out_w) continue;
+    const CorrelationPlace q = correlation_place(p, work, staged.first_m + m);
+    const int h = q.h * p.out_stride_h + work.class_index, w = q.w * p.out_stride_w + phase;
+    if (q.n >= p.batch || h >= p.out_h || w >= p.out_w) continue;
     int channels = p.n_channels - (first_channel + first);  // that are left
-    T* to = staged.out + (work.n + q.n) * staged.sample + static_cast<std::int64_t>(h) * p.out_w + w +
+    T* to = staged.out + q.n * staged.sample + static_cast<std::int64_t>(h) * p.out_w + w +
             (static_cast<std::int64_t>(work.group) * p.n_channels + first_channel + first) * plane;
     const float* from = staged.staging + staged_slot<kStaged>(first, phase, kLog2Interleave) * kPitch + m;
 #pragma unroll 1

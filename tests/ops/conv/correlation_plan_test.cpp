@@ -88,12 +88,18 @@ std::vector<std::int64_t> staged_boxes(const CorrelationPlan& p, const Correlati
       for (std::int32_t row = 0; row < p.rows; ++row)
         for (std::int32_t col = 0; col < p.cols; ++col) {
           // Places of the copy's plane, beyond which are zeros, and the elements that they hold.
-          const std::int64_t h = std::int64_t{work.h} + first.h + row + pass.h_base;
-          const std::int64_t w = std::int64_t{work.w} + first.w + col + pass.w_base;
+          std::int64_t h = std::int64_t{work.h} + first.h + row + pass.h_base;
+          std::int64_t w = std::int64_t{work.w} + first.w + col + pass.w_base;
+          std::int64_t image = work.n + first.n + n;
+          if (p.flat()) {
+            h = w < 0 ? -1 : w / p.flat_w;
+            image = h / p.flat_h;
+            h %= p.flat_h;
+            w %= p.flat_w;
+          }
           const std::int64_t from_h = h * p.in_stride_h + pass.h_residue;
           const std::int64_t from_w = p.boxed ? (work.w + first.w) * std::int64_t{p.in_stride_w} + col + pass.w_base
                                               : w * p.in_stride_w + pass.first_plane;
-          const std::int64_t image = work.n + first.n + n;
           const bool of_copy = p.boxed || (h < p.copy_h() && w >= 0 && w < p.copy_w());
           const std::int64_t column = from_w * p.unit_columns + half, width = p.in_w * p.unit_columns;
           const bool inside = of_copy && image < p.batch && from_h >= 0 && h >= 0 && from_h < p.in_h && column >= 0 &&
@@ -196,14 +202,14 @@ void replay(const Problem& problem, const CorrelationPlan& p) {
     }
     ASSERT_EQ(half, c.halves * p.chunks);
     for (int m = 0; m < positions; ++m) {
-      const CorrelationPosition q = correlation_position(p, m);
+      const CorrelationPlace q = correlation_place(p, work, m);
       for (std::int32_t j = 0; j < p.tile_columns; ++j) {
         const CorrelationColumn column = correlation_column(p, work, j);
-        const std::int64_t h = (std::int64_t{work.h} + q.h) * p.out_stride_h + column.phase_h;
-        const std::int64_t w = (std::int64_t{work.w} + q.w) * p.out_stride_w + column.phase_w;
-        if (!column.valid || work.n + q.n >= p.batch || h >= p.out_h || w >= p.out_w) continue;
+        const std::int64_t h = std::int64_t{q.h} * p.out_stride_h + column.phase_h;
+        const std::int64_t w = std::int64_t{q.w} * p.out_stride_w + column.phase_w;
+        if (!column.valid || q.n >= p.batch || h >= p.out_h || w >= p.out_w) continue;
         const std::int64_t channel = std::int64_t{work.group} * p.n_channels + column.channel;
-        const auto to = static_cast<std::size_t>((work.n + q.n) * sample + (channel * p.out_h + h) * p.out_w + w);
+        const auto to = static_cast<std::size_t>(q.n * sample + (channel * p.out_h + h) * p.out_w + w);
         out[to] = sums[static_cast<std::size_t>(m * p.tile_columns + j)];
         ++stored[to];
       }
@@ -227,16 +233,19 @@ void check(const ConvGeometry& g, std::int64_t smem_bytes = CorrelationLimits{}.
                                        {.gathers = true},
                                        {.boxed = true},
                                        {.gathers = true, .boxed = true},
-                                       {.blocked = true}}) {
-        SCOPED_TRACE(::testing::Message() << "pairs halves " << limits.pairs_halves << ", gathers " << limits.gathers
-                                          << ", boxed " << limits.boxed << ", blocked " << limits.blocked);
+                                       {.blocked = true},
+                                       {.blocked = true, .flat = true}}) {
+        SCOPED_TRACE(::testing::Message()
+                     << "pairs halves " << limits.pairs_halves << ", gathers " << limits.gathers << ", boxed "
+                     << limits.boxed << ", blocked " << limits.blocked << ", flat " << limits.flat);
         CorrelationPlan plan;
         limits.smem_bytes_per_sm = smem_bytes;
         const bool planned = plan_correlation(g, transposed, unit_channels, split, limits, plan);
         // A blocked plan has no tiles for two blocks a multiprocessor, which need less.
         if (limits.blocked && !planned && smem_bytes < CorrelationLimits{}.smem_bytes_per_sm) continue;
         ASSERT_TRUE(planned);
-        if ((limits.gathers && !plan.gathers) || (limits.boxed && !plan.boxed)) continue;
+        if ((limits.gathers && !plan.gathers) || (limits.boxed && !plan.boxed) || (limits.flat && !plan.flat()))
+          continue;
         if (plan.blocked) {
           EXPECT_EQ(plan.box_vectors % 8, 0);
         } else if (plan.boxed) {
