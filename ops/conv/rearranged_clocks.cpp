@@ -23,8 +23,7 @@ double unshuffle_clocks(const Unshuffle& copy, std::int64_t element_size) {
 
 double samples_last_clocks(const SamplesLast& copy, std::int64_t element_size) {
   if (copy.samples == 0) return 0;
-  const double idle = 2 * copy.padded_samples < kSamplesTile ? 2 : 1;  // lanes of a tile of few samples
-  return idle * moved_clocks(copy.numel(), element_size, 1100) + 6000;
+  return moved_clocks(copy.numel(), element_size, 1100) + 6000;
 }
 
 }  // namespace adjoint::cuda

@@ -107,7 +107,9 @@ SamplesLast samples_last(const ConvGeometry& g, std::int64_t channels, const Uns
     s.channels = 1;
   }
   const auto divider = [](std::int64_t divisor) { return Divider(static_cast<std::uint32_t>(divisor)); };
-  s.position_tiles = divider(ceil_div(s.positions(), std::int64_t{kSamplesTile}));
+  while (s.log2_tile_samples > 3 && std::int64_t{1} << (s.log2_tile_samples - 1) >= s.padded_samples)
+    --s.log2_tile_samples;
+  s.position_tiles = divider(ceil_div(s.positions(), std::int64_t{kSamplesTile} >> s.log2_tile_samples));
   s.channel_count = divider(s.channels);
   s.blocks_w = divider(s.blocks[1]);
   s.blocks_h = divider(s.blocks[0]);

@@ -22,7 +22,7 @@ Operand<T> samples_last(const cuda::SamplesLast& how, const std::vector<double>&
   using Bits = std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint32_t>;
   const std::vector<double> nothing(static_cast<std::size_t>(how.numel()), std::numeric_limits<double>::quiet_NaN());
   Operand<T> from(values, seed % 5), to(nothing, 0);
-  const auto kernel = cuda::rearranged::samples_last_kernel<Bits>;
+  const auto kernel = cuda::rearranged::samples_last_kernel_of<Bits>(how);
   emulation::run({.grid = {static_cast<unsigned>(how.tiles())},
                   .block = {cuda::rearranged::kSamplesThreads},
                   .seed = seed},

@@ -37,7 +37,7 @@ void shuffle(const Unshuffle& how, std::int64_t element_size, const void* from, 
 
 void put_samples_last(const SamplesLast& how, std::int64_t element_size, const void* from, void* to, int device) {
   with_element(element_size, [&]<class T>(T) {
-    launch(rearranged::samples_last_kernel<T>,
+    launch(rearranged::samples_last_kernel_of<T>(how),
            {dim3(static_cast<unsigned>(how.tiles())), dim3(rearranged::kSamplesThreads)}, device, how,
            static_cast<const T*>(from), static_cast<T*>(to));
   });

@@ -7,7 +7,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <string_view>
+#include <vector>
 
 namespace adjoint::cuda {
 namespace {
@@ -59,6 +62,53 @@ TEST(RearrangedPlan, OddRowsOfHalvesArePaddedForConvWeight) {
   EXPECT_TRUE(plan_conv_weight_order(make_geometry(16, 64, 32, 1, {1, 131072}, {1, 3}, {1, 2}, {0, 1}, {1, 2}, {0, 0}),
                                      2, false, plan));
   EXPECT_FALSE(plan_conv_weight_order(odd, 1, false, plan)) << "floats are words";
+}
+
+/// How often the tiles move each element: [channel][position][sample].
+std::vector<int> times_moved(const SamplesLast& s) {
+  std::vector<int> times(static_cast<std::size_t>(s.numel()));
+  const std::int64_t tile_samples = std::int64_t{1} << s.log2_tile_samples,
+                     tile_positions = kSamplesTile / tile_samples;
+  for (std::int32_t block = 0; block < s.tiles(); ++block) {
+    const SamplesTile tile = samples_tile(s, block);
+    for (std::int64_t q = tile.position; q < std::min(tile.position + tile_positions, s.positions()); ++q) {
+      for (std::int64_t n = tile.sample; n < std::min(tile.sample + tile_samples, s.padded_samples); ++n)
+        ++times[static_cast<std::size_t>((tile.channel * s.positions() + q) * s.padded_samples + n)];
+    }
+  }
+  return times;
+}
+
+TEST(RearrangedPlan, TilesPutEachSampleLastOnce) {
+  for (const std::int64_t stride : {1, 2}) {
+    for (const std::int64_t batch : {1, 7, 16, 33, 64, 100}) {
+      for (const std::int64_t element_size : {2, 4}) {
+        SCOPED_TRACE(::testing::Message() << "stride " << stride << ", batch " << batch << ", bytes " << element_size);
+        RearrangedPlan plan;
+        ASSERT_TRUE(plan_batch_as_columns(make_geometry(batch, 3, 5, 1, {17, 9}, {4, 4}, {stride, stride}, {1, 1},
+                                                        {1, 1}, {0, 0}),
+                                          element_size, plan));
+        for (const SamplesLast& move : {plan.image_samples, plan.feature_samples}) {
+          const std::vector<int> times = times_moved(move);
+          EXPECT_EQ(std::ranges::count(times, 1), move.numel());
+        }
+      }
+    }
+  }
+}
+
+TEST(RearrangedPlan, TilesOfSmallBatchesAreOfPositions) {
+  const auto log2_tile_samples = [](std::int64_t batch) {
+    RearrangedPlan plan;
+    EXPECT_TRUE(
+        plan_batch_as_columns(make_geometry(batch, 3, 5, 1, {17, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}), 2, plan));
+    return plan.feature_samples.log2_tile_samples;
+  };
+  EXPECT_EQ(log2_tile_samples(1), 3);
+  EXPECT_EQ(log2_tile_samples(9), 4);
+  EXPECT_EQ(log2_tile_samples(32), 5);
+  EXPECT_EQ(log2_tile_samples(33), 6);
+  EXPECT_EQ(log2_tile_samples(200), 6);
 }
 
 }  // namespace
