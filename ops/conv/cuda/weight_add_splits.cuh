@@ -7,10 +7,8 @@
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 namespace adjoint::cuda::weight {
 
@@ -20,16 +18,32 @@ inline constexpr int kAddThreads = 256;
 /// few taps, and the taps of a channel are a power of two apart.
 ADJOINT_HD constexpr int sum_place(int i) { return i + i / 32 * 8; }
 
-/// A block of threads adds all rows of a tile's columns, some at a time: `lanes` sums of a part of the splits each, and
-/// then these. Many splits are many lanes, for a filter that needs them is small; a large one has blocks with many
-/// columns, for what they work out beforehand.
+/// A block of threads adds all rows of a tile's columns, some at a time. Its units are vectors of four sums: a thread
+/// reads some splits of one, or of several where splits are few, before it uses any. Where there are too few vectors
+/// for all threads, neighbouring ones (`lanes`) add parts of the splits. A block does several rounds, for what it works
+/// out beforehand, while it has little to read.
 struct AddGrid {
-  std::int32_t columns, rounds, lanes;  // columns of a round
+  std::int32_t columns, rounds;  // columns of a round
+  std::int32_t log2_lanes;
+  std::int32_t units;         // of a round, all lanes'
+  std::int32_t thread_units;  // that a thread reads at once
+  std::int32_t splits;        // of a lane, at most
   std::int64_t blocks;
   std::size_t smem_bytes;
-  Divider column_vectors;  // of four sums
-  Divider tile_blocks;     // of threads
+  Divider column_vectors;
+  Divider tile_blocks;  // of threads
 };
+
+/// What a lane adds.
+struct AddUnit {
+  std::int32_t vector;  // of the round
+  std::int32_t first_split, end_split;
+};
+
+ADJOINT_HD inline AddUnit add_unit(const WeightPlan& p, const AddGrid& grid, std::int32_t unit) {
+  const std::int32_t vector = unit >> grid.log2_lanes, lane = unit - (vector << grid.log2_lanes);
+  return {vector, (lane * p.splits) >> grid.log2_lanes, ((lane + 1) * p.splits) >> grid.log2_lanes};
+}
 
 /// A row of the tile, and its place in the filter, counted from its feature channel's first.
 struct AddRow {
@@ -37,130 +51,145 @@ struct AddRow {
   std::int32_t row;
 };
 
+inline constexpr int kAddAtOnce = 8;  // vectors that a thread reads before it uses one
+
 inline AddGrid add_grid(const WeightPlan& p) {
-  constexpr std::int32_t kMostColumns = 32, kMostLanes = 8;
-  constexpr std::size_t kMostBytes = 48 << 10;  // of a block that asks for no more than it gets anyway
-  AddGrid grid{.columns = 1, .rounds = 1, .lanes = 1};
-  grid.column_vectors = Divider(static_cast<std::uint32_t>(p.tile_rows / 4));
-  const auto bytes = [&p](int lanes, int columns) {
-    const auto sums = static_cast<std::size_t>(lanes) * static_cast<std::size_t>(columns * sum_place(p.tile_rows));
-    return static_cast<std::size_t>(p.tile_rows) * sizeof(AddRow) +
-           sums * (lanes == 1 ? sizeof(float) : sizeof(double));
-  };
-  while (grid.lanes < kMostLanes && 4 * grid.lanes <= p.splits && bytes(2 * grid.lanes, 1) <= kMostBytes) {
-    grid.lanes *= 2;
+  constexpr std::int32_t kMostLog2Lanes = 3, kMostThreadUnits = 4;
+  constexpr std::int64_t kMultiprocessors = 132, kBlocksAtOnce = 3 * kMultiprocessors;
+  constexpr std::int64_t kThreadsWanted = 2 * kMultiprocessors * kAddThreads;
+  constexpr std::int64_t kBlockBytes = 64 << 10;  // to read, at most, where a block does several rounds
+  constexpr std::int64_t kMostBytes = 48 << 10;   // of a block that asks for no more than it gets anyway
+  const std::int32_t column_vectors = p.tile_rows / 4;
+  const std::int64_t columns = p.blocks_per_split() * p.tile_columns, vectors = columns * column_vectors;  // of all
+  AddGrid grid{.columns = 1, .rounds = 1, .log2_lanes = 0, .thread_units = 1};
+  while (grid.log2_lanes < kMostLog2Lanes && (4 << grid.log2_lanes) <= p.splits &&
+         (vectors << grid.log2_lanes) < kThreadsWanted) {
+    ++grid.log2_lanes;
   }
-  const std::int64_t columns = p.blocks_per_split() * p.tile_columns;  // of all tiles
-  const std::int64_t blocks_wanted = grid.lanes == 1 ? 512 : 1024;
-  const std::int32_t most_columns = std::min(kMostColumns, p.tile_columns);
-  while (grid.lanes == 1 && grid.columns < most_columns && columns / (2 * grid.columns) >= blocks_wanted &&
-         bytes(1, 2 * grid.columns) <= kMostBytes) {
+  grid.splits = ((p.splits - 1) >> grid.log2_lanes) + 1;
+  while (grid.thread_units < kMostThreadUnits && 2 * grid.thread_units * grid.splits <= kAddAtOnce &&
+         (vectors << grid.log2_lanes) >= 2 * grid.thread_units * kAddThreads * kBlocksAtOnce) {
+    grid.thread_units *= 2;
+  }
+  const auto bytes = [&p](std::int32_t columns_staged) {
+    return p.tile_rows * static_cast<std::int64_t>(sizeof(AddRow)) +
+           columns_staged * sum_place(p.tile_rows) * static_cast<std::int64_t>(sizeof(float));
+  };
+  // Until all threads have as many units as they read at once.
+  const std::int32_t column_units = column_vectors << grid.log2_lanes, wanted = grid.thread_units * kAddThreads;
+  while (grid.columns * column_units % wanted != 0 && 2 * grid.columns <= p.tile_columns &&
+         columns / (2 * grid.columns) >= kMultiprocessors && bytes(2 * grid.columns) <= kMostBytes) {
     grid.columns *= 2;
   }
+  grid.units = grid.columns * column_units;
+  const std::int64_t column_bytes = std::int64_t{p.splits} * p.tile_rows * static_cast<std::int64_t>(sizeof(float));
   while (2 * grid.columns * grid.rounds <= p.tile_columns &&
-         columns / (2 * grid.columns * grid.rounds) >= blocks_wanted) {
+         columns / (2 * grid.columns * grid.rounds) >= kBlocksAtOnce &&
+         2 * grid.columns * grid.rounds * column_bytes <= kBlockBytes) {
     grid.rounds *= 2;
   }
   grid.blocks = columns / (grid.columns * grid.rounds);
+  grid.smem_bytes = static_cast<std::size_t>(bytes(grid.columns));
+  grid.column_vectors = Divider(static_cast<std::uint32_t>(column_vectors));
   grid.tile_blocks = Divider(static_cast<std::uint32_t>(p.tile_columns / (grid.columns * grid.rounds)));
-  grid.smem_bytes = bytes(grid.lanes, grid.columns);
   return grid;
 }
 
-inline constexpr int kAddAtOnce = 4;
+/// What the threads of a block read at once: of kUnits units each, some splits. `first`: the first thread's unit.
+struct AddBatch {
+  const float* from;  // the round's sums of the first split
+  std::int32_t first, splits_done;
+};
 
-/// Where a round's vector is staged.
-__device__ __forceinline__ int vector_place(const AddGrid& grid, int vector, int column_step) {
-  const int column = grid.column_vectors.split(vector);
-  return column * column_step + sum_place(4 * vector);
-}
-
-/// Adds all splits of the sums from `from` on, which lie there `split_step` apart, and stages them. A thread reads some
-/// vectors before it uses one: there is little else to wait for.
-__device__ __forceinline__ void stage_many(const WeightPlan& p, const AddGrid& grid, const float* from,
-                                           std::int64_t split_step, int vectors, int column_step, float* sums) {
-  constexpr int kAtOnce = kAddAtOnce;
-#pragma unroll 1
-  for (int first = static_cast<int>(threadIdx.x); first < vectors; first += kAtOnce * kAddThreads) {
-    float4 values[kAtOnce] = {};
-    const auto read = [&](int split) {
-      const auto* const of_split = reinterpret_cast<const float4*>(from + split * split_step) + first;
+/// kUnits: AddGrid's thread_units.
+template <int kUnits>
+__device__ __forceinline__ void read_batch(const WeightPlan& p, const AddGrid& grid, const AddBatch& batch,
+                                           std::int64_t split_step, float4 (&values)[kAddAtOnce]) {
+  constexpr int kSplits = kAddAtOnce / kUnits;
 #pragma unroll
-      for (int k = 0; k < kAtOnce; ++k) {
-        if (first + k * kAddThreads < vectors) values[k] = of_split[k * kAddThreads];
-      }
-    };
-    read(0);
-    if (p.splits > 1) {
-      double totals[kAtOnce][4] = {};
-      const auto add = [&] {
+  for (int k = 0; k < kUnits; ++k) {
+    const int index = batch.first + k * kAddThreads + static_cast<int>(threadIdx.x);
+    const AddUnit unit = add_unit(p, grid, index);
+    const int first_split = unit.first_split + batch.splits_done;
+    const int left = index < grid.units ? unit.end_split - first_split : 0;
+    const float* next = batch.from + first_split * split_step + 4 * unit.vector;
 #pragma unroll
-        for (int k = 0; k < kAtOnce; ++k) {
-          totals[k][0] += static_cast<double>(values[k].x);
-          totals[k][1] += static_cast<double>(values[k].y);
-          totals[k][2] += static_cast<double>(values[k].z);
-          totals[k][3] += static_cast<double>(values[k].w);
-        }
-      };
-      add();
-#pragma unroll 1
-      for (int split = 1; split < p.splits; ++split) {
-        read(split);
-        add();
-      }
-#pragma unroll
-      for (int k = 0; k < kAtOnce; ++k) {
-        values[k] = make_float4(static_cast<float>(totals[k][0]), static_cast<float>(totals[k][1]),
-                                static_cast<float>(totals[k][2]), static_cast<float>(totals[k][3]));
-      }
-    }
-#pragma unroll
-    for (int k = 0; k < kAtOnce; ++k) {
-      const int vector = first + k * kAddThreads;
-      if (vector < vectors) {
-        *reinterpret_cast<float4*>(sums + vector_place(grid, vector, column_step)) = values[k];
-      }
+    for (int i = 0; i < kSplits; ++i) {
+      if (i < left) values[k * kSplits + i] = *reinterpret_cast<const float4*>(next);
+      next += split_step;
     }
   }
 }
 
-/// The same in parts, one a lane, whose sums are staged apart. A thread reads some splits at once.
-template <class Sum>
-__device__ __forceinline__ void stage_lanes(const WeightPlan& p, const AddGrid& grid, const float* from,
-                                            std::int64_t split_step, int vectors, int column_step, int lane_step,
-                                            Sum* sums) {
-  const int lanes = grid.lanes;
-#pragma unroll 1
-  for (int unit = static_cast<int>(threadIdx.x); unit < lanes * vectors; unit += kAddThreads) {
-    const int lane = unit / vectors, vector = unit - lane * vectors;
-    const int begin = lane * p.splits / lanes, end = (lane + 1) * p.splits / lanes;
-    double sum[4] = {};
-#pragma unroll 4
-    for (int split = begin; split < end; ++split) {
-      const float4 value = *reinterpret_cast<const float4*>(from + split * split_step + 4 * vector);
-      sum[0] += static_cast<double>(value.x);
-      sum[1] += static_cast<double>(value.y);
-      sum[2] += static_cast<double>(value.z);
-      sum[3] += static_cast<double>(value.w);
-    }
-    Sum* const place = sums + lane * lane_step + vector_place(grid, vector, column_step);
+/// Adds what has been read to `totals`, a unit's, and stages these when all splits are done.
+template <int kUnits>
+__device__ __forceinline__ void add_batch(const WeightPlan& p, const AddGrid& grid, const AddBatch& batch,
+                                          const float4 (&values)[kAddAtOnce], double (&totals)[4], float* sums) {
+  constexpr int kSplits = kAddAtOnce / kUnits;
+  const int column_step = sum_place(p.tile_rows), lanes = 1 << grid.log2_lanes;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) place[i] = static_cast<Sum>(sum[i]);
+  for (int k = 0; k < kUnits; ++k) {
+    const int index = batch.first + k * kAddThreads + static_cast<int>(threadIdx.x);
+    const AddUnit unit = add_unit(p, grid, index);
+    const int left = index < grid.units ? unit.end_split - unit.first_split - batch.splits_done : 0;
+    if (kUnits > 1 || batch.splits_done == 0) totals[0] = totals[1] = totals[2] = totals[3] = 0;
+#pragma unroll
+    for (int i = 0; i < kSplits; ++i) {
+      if (i >= left || p.splits == 1) continue;  // conversions take long
+      const float4& value = values[k * kSplits + i];
+      totals[0] += static_cast<double>(value.x);
+      totals[1] += static_cast<double>(value.y);
+      totals[2] += static_cast<double>(value.z);
+      totals[3] += static_cast<double>(value.w);
+    }
+    if (kUnits == 1 && batch.splits_done + kSplits < grid.splits) continue;
+    for (int distance = 1; distance < lanes; distance *= 2) {
+#pragma unroll
+      for (double& total : totals) total += __shfl_xor_sync(0xffffffff, total, distance);
+    }
+    if (index >= grid.units || unit.first_split != 0) continue;
+    int vector = unit.vector;
+    const int column = grid.column_vectors.split(vector);
+    auto* const place = reinterpret_cast<float4*>(sums + column * column_step + sum_place(4 * vector));
+    *place = p.splits == 1 ? values[k * kSplits]
+                           : make_float4(static_cast<float>(totals[0]), static_cast<float>(totals[1]),
+                                         static_cast<float>(totals[2]), static_cast<float>(totals[3]));
   }
 }
 
-/// Sum is what is staged: double, or float where one lane adds all splits.
-template <class T, class Sum>
+/// What is read after a batch; a round's first batch is after another round's last.
+template <int kUnits>
+__device__ __forceinline__ AddBatch next_batch(const WeightPlan& p, const AddGrid& grid, AddBatch batch) {
+  batch.splits_done += kAddAtOnce / kUnits;
+  if (batch.splits_done < grid.splits) return batch;
+  batch.splits_done = 0;
+  batch.first += kUnits * kAddThreads;
+  if (batch.first < grid.units) return batch;
+  batch.first = 0;
+  batch.from += grid.columns * p.tile_rows;
+  return batch;
+}
+
+/// Always a batch ahead: what is read next is under way while sums are put in the filter.
+template <class T, int kUnits>
 __global__ void __launch_bounds__(kAddThreads, 3)
     add_splits_kernel(const __grid_constant__ WeightPlan p, const __grid_constant__ WeightOrder order,
-                      const AddGrid grid, const float* partial, T* filter) {
+                      const __grid_constant__ AddGrid grid, const float* partial, T* filter) {
   auto* const rows = reinterpret_cast<AddRow*>(ptx::dynamic_smem());
-  auto* const sums = reinterpret_cast<Sum*>(rows + p.tile_rows);  // (lanes, columns, rows)
-  const int thread = static_cast<int>(threadIdx.x), in_block = grid.columns * grid.rounds;
+  auto* const sums = reinterpret_cast<float*>(rows + p.tile_rows);  // (columns, rows)
+  const int thread = static_cast<int>(threadIdx.x);
   int first_column = static_cast<int>(blockIdx.x);
   const int index = grid.tile_blocks.split(first_column);
-  first_column *= in_block;
+  first_column *= grid.columns * grid.rounds;
   const WeightWork work = weight_work(p, index);
+  int features = p.feature_channels - work.first_column - first_column;  // that the columns left may have
+  const std::int64_t tile = std::int64_t{p.tile_rows} * p.tile_columns, split_step = p.blocks_per_split() * tile;
+  AddBatch batch{partial + index * tile + first_column * p.tile_rows, 0, 0};
+  float4 values[kAddAtOnce] = {};
+  ptx::wait_for_earlier_kernels();
+  if (features <= 0) return;
+  read_batch<kUnits>(p, grid, batch, split_step, values);
+  // The first vectors are under way.
   const WeightTapBlock& taps = p.tap_block[work.tap_block];
   const int count = min(p.block_channels, p.image_channels - work.first_channel) * taps.taps;
   for (int i = thread; i < count; i += kAddThreads) {
@@ -169,45 +198,36 @@ __global__ void __launch_bounds__(kAddThreads, 3)
                sum_place(weight_row_index(p, channel, tap))};
   }
   const std::int64_t feature_step = std::int64_t{p.image_channels / order.residues()} * order.taps(p);
-  const int features = p.feature_channels - work.first_column - first_column;  // that the block's columns may have
   T* to = filter + (std::int64_t{work.group} * p.feature_channels + work.first_column + first_column) * feature_step;
   // Threads that no row of the first column is left for begin with other columns.
   const int columns_at_once = max(kAddThreads / count, 1);
   const int first_of_round = thread / count, first_row = thread - first_of_round * count;
-
-  const std::int64_t tile = std::int64_t{p.tile_rows} * p.tile_columns, split_step = p.blocks_per_split() * tile;
-  const float* from = partial + index * tile + first_column * p.tile_rows;
-  const int staged = grid.columns * p.tile_rows, column_step = sum_place(p.tile_rows);
-  const int lane_step = grid.columns * column_step;
-  ptx::wait_for_earlier_kernels();
-  for (int round = 0; round < grid.rounds && round * grid.columns < features; ++round) {
-    const int vectors = staged / 4;
-    bool many = false;
-    if constexpr (std::is_same_v<Sum, float>) {
-      many = p.splits == 1 || vectors >= kAddAtOnce * kAddThreads;
-      if (many) stage_many(p, grid, from, split_step, vectors, column_step, sums);
-    }
-    if (!many) stage_lanes(p, grid, from, split_step, vectors, column_step, lane_step, sums);
+  const int column_step = sum_place(p.tile_rows);
+  double totals[4] = {};
+  for (int rounds = grid.rounds;;) {
+    add_batch<kUnits>(p, grid, batch, values, totals, sums);
+    batch = next_batch<kUnits>(p, grid, batch);
+    const bool ends_round = batch.first == 0 && batch.splits_done == 0;
+    const bool ends = ends_round && (--rounds == 0 || features <= grid.columns);
+    if (!ends) read_batch<kUnits>(p, grid, batch, split_step, values);
+    if (!ends_round) continue;
     __syncthreads();
-    const int columns = min(grid.columns, features - round * grid.columns);
+    const int columns = min(grid.columns, features);
     for (int i = first_row; i < count && first_of_round < columns_at_once; i += kAddThreads) {
       const AddRow row = rows[i];
       if (row.to < 0) continue;
       T* place = to + first_of_round * feature_step + row.to;
-      const Sum* staged_sum = sums + first_of_round * column_step + row.row;
+      const float* sum = sums + first_of_round * column_step + row.row;
 #pragma unroll 4
       for (int column = first_of_round; column < columns; column += columns_at_once) {
-        Sum sum = *staged_sum;
-        if constexpr (!std::is_same_v<Sum, float>) {
-          for (int lane = 1; lane < grid.lanes; ++lane) sum += staged_sum[lane * lane_step];
-        }
-        *place = from_float<T>(static_cast<float>(sum));
+        *place = from_float<T>(*sum);
         place += columns_at_once * feature_step;
-        staged_sum += columns_at_once * column_step;
+        sum += columns_at_once * column_step;
       }
     }
+    if (ends) return;
     __syncthreads();
-    from += staged;
+    features -= grid.columns;
     to += grid.columns * feature_step;
   }
 }
@@ -215,7 +235,9 @@ __global__ void __launch_bounds__(kAddThreads, 3)
 /// The kernel that adds them on such a grid.
 template <class T>
 auto add_splits_kernel_of(const AddGrid& grid) {
-  return grid.lanes == 1 ? add_splits_kernel<T, float> : add_splits_kernel<T, double>;
+  return grid.thread_units == 1   ? add_splits_kernel<T, 1>
+         : grid.thread_units == 2 ? add_splits_kernel<T, 2>
+                                  : add_splits_kernel<T, 4>;
 }
 
 }  // namespace adjoint::cuda::weight
