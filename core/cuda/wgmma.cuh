@@ -15,8 +15,9 @@ namespace adjoint::cuda::wgmma {
 
 enum class Operand { kTF32, kBFloat16, kFloat16 };
 
-/// K-major without swizzle: 8 rows of 16 bytes a core matrix, `k_stride_bytes` between core matrices along K and
-/// `row_stride_bytes` along M or N.
+/// Without swizzle: core matrices of 8 times 16 bytes, `k_stride_bytes` between those along K and `row_stride_bytes`
+/// along M or N. Where an operand is K-major, the 8 are rows and 16 bytes of K lie together; where halves are not, the
+/// 8 are along K.
 __device__ __forceinline__ std::uint64_t matrix_descriptor(std::uint32_t shared_address, int k_stride_bytes,
                                                            int row_stride_bytes = 128) {
   return static_cast<std::uint64_t>((shared_address & 0x3ffffU) >> 4) |

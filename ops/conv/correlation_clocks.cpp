@@ -268,7 +268,7 @@ double correlation_clocks(const CorrelationPlan& plan, bool split) {
   if (!plan.blocked) return clocks;
   const double small = plan.tile_columns == 128 && plan.m_tiles == 1 ? rates.small_blocked : 1;
   return small * rates.blocked * clocks + rates.copy_launch +
-         2 * static_cast<double>(plan.copy_bytes()) / rates.copied_bytes;
+         2 * static_cast<double>(plan.copy().bytes()) / rates.copied_bytes;
 }
 
 }  // namespace adjoint::cuda

@@ -15,11 +15,9 @@ struct CorrelationCut {
   std::int32_t planes = 1;
 };
 
-/// The least and the largest offset along an axis from a position to what any step reads there.
-struct CorrelationReach {
-  std::int32_t first, last;
-};
-CorrelationReach correlation_reach(const ConvGeometry& geometry, bool transposed, std::size_t axis);
+/// Rows (axis 0) or columns (1) of a plane in a flat copy: as many as the copy's planes and the positions of results
+/// have, and the zeros that are read beyond the end of one row or before the beginning of the next, which both share.
+std::int32_t flat_extent(const ConvGeometry& geometry, bool transposed, std::size_t axis);
 
 /// Fills in the plan's classes, passes, steps and taps, and the shape of its stages. False where they are more than the
 /// plan holds, or a stage is larger than shared memory.

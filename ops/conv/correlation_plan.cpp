@@ -19,7 +19,6 @@ namespace {
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
 constexpr std::int64_t kMaxPlane = std::int64_t{1} << 31;
 constexpr std::int64_t kMaxGridY = 65535;
-constexpr std::int64_t kMaxFlat = std::int64_t{1} << 29;  // positions; the copy engine counts more elements than these
 
 /// Barriers, columns' bias, and what gathering steps look up.
 std::int64_t table_bytes(const CorrelationPlan& plan) {
@@ -145,18 +144,13 @@ bool takes_boxes(const CorrelationPlan& p) {
   return correlation_bank_conflicts(p, p.in_stride_w) <= 4;
 }
 
-/// A flat plan's rows and columns of a plane, or rather of the copy's planes and the results' positions together: what
-/// is read beyond the end of one row, or before the beginning of the next, are zeros that both share.
+/// Makes the plan flat.
 void flatten(const ConvGeometry& g, CorrelationPlan& p) {
-  const auto extent = [&](std::size_t axis, std::int32_t copied, std::int32_t positions) {
-    const CorrelationReach reach = correlation_reach(g, p.transposed != 0, axis);
-    return std::max(positions + std::max(reach.last, 0), copied - std::min(reach.first, 0));
-  };
-  const std::int32_t h = extent(0, p.copy_h(), p.q_h), w = extent(1, p.copy_w(), p.q_w);
+  p.flat_h = flat_extent(g, p.transposed != 0, 0);
+  const std::int32_t w = flat_extent(g, p.transposed != 0, 1);
   // Vectors of results lie in one row.
   const std::int32_t vector = std::gcd(16 / p.element_bytes(), p.out_w);
   const std::int32_t positions = std::max(vector / p.out_stride_w, 1);
-  p.flat_h = h;
   p.flat_w = static_cast<std::int32_t>(ceil_div(w, positions) * positions);
 }
 
@@ -240,7 +234,7 @@ bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const
   if (limits.blocked) {
     candidate.blocked = 1;
     candidate.box_blocks = (split ? 2 : 1) * kChunkUnits / 4;
-    if (candidate.copy_bytes() > kMostCopyBytes) return false;
+    if (candidate.copy().bytes() > kMostCopyBytes) return false;
     if (std::int64_t{candidate.groups} * candidate.chunks > kMaxGridY) return false;  // packing counts in 32 bits
   }
   double best = std::numeric_limits<double>::infinity();
@@ -250,13 +244,13 @@ bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const
     if (std::int64_t{candidate.groups} * candidate.column_tiles > kMaxGridY) return;  // packing's grid
     int log2_positions = 0;
     while ((1 << log2_positions) < tile.positions()) ++log2_positions;
-    const auto try_shape = [&](int w, int h) {
+    const auto try_shape = [&](int w, int h, int n) {
       candidate.log2_tile_w = w;
       candidate.log2_tile_h = h;
-      candidate.log2_tile_n = log2_positions - w - h;
+      candidate.log2_tile_n = n;
       const auto tiles = [](std::int64_t positions, int log2) { return ceil_div(positions, std::int64_t{1} << log2); };
       const bool flat = candidate.flat();
-      const std::int64_t columns = flat ? candidate.batch * candidate.copy_plane() : candidate.q_w;
+      const std::int64_t columns = flat ? candidate.copy().block_step() : candidate.q_w;  // of all tiles
       candidate.tiles_w = static_cast<std::int32_t>(tiles(columns, w));
       candidate.tiles_h = static_cast<std::int32_t>(tiles(flat ? 1 : candidate.q_h, h));
       candidate.tiles_n = tiles(flat ? 1 : candidate.batch, candidate.log2_tile_n);
@@ -287,13 +281,13 @@ bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const
       if (w < 3 && (1 << w) < candidate.q_w) continue;  // a vector of results lies in one row
       for (int h = log2_positions - w; h >= 0; --h) {
         if (h > 0 && (1 << (h - 1)) >= candidate.q_h) continue;
-        try_shape(w, h);
+        try_shape(w, h, log2_positions - w - h);
       }
     }
     if (!limits.flat || !takes_flat(candidate)) return;
     flatten(g, candidate);
-    if (candidate.copy_bytes() <= kMostCopyBytes && candidate.batch * candidate.copy_plane() < kMaxFlat) {
-      try_shape(log2_positions, 0);
+    if (candidate.copy().bytes() <= kMostCopyBytes && candidate.copy().block_step() < kMaxFlat) {
+      try_shape(log2_positions, 0, 0);
     }
     candidate.flat_h = candidate.flat_w = 0;
   };
@@ -349,14 +343,7 @@ TensorMapLayout correlation_input_layout(const CorrelationPlan& p, const void* x
 }
 
 TensorMapLayout correlation_copy_layout(const CorrelationPlan& p, const void* copy) {
-  const std::int64_t rows = p.flat() ? 1 : p.copy_h(), images = p.flat() ? 1 : p.batch;
-  const std::int64_t block = kMapElements * p.copy_block_step(), row = block / rows;
-  const std::int64_t image = block * p.copy_blocks();
-  return {.data = copy,
-          .dtype = kFloat64,
-          .extents = {row, rows, images, p.copy_blocks(), 1},
-          .strides = {1, row, image, block, image * images},
-          .box = {kMapElements * p.cols, p.rows, 1 << p.log2_stage_n(), p.box_blocks, 1}};
+  return channel_blocks_layout(p.copy(), copy, {p.cols, p.rows, 1 << p.log2_stage_n(), p.box_blocks});
 }
 
 bool plan_paired_columns(const ConvGeometry& g, const CorrelationLimits& limits, CorrelationPlan& plan) {

@@ -26,20 +26,18 @@
 // neighbouring positions are so many columns apart. Units of such a plan may be pairs of columns of half precision
 // (paired_columns.h); all its extents along a row are then of pairs.
 //
-// A blocked plan reads a copy of the input in channel blocks, [image][plane][block of four units][row][column][unit],
-// which another kernel makes beforehand: 16 bytes a position, as wgmma reads an operand from shared memory. A stage is
-// a box of the copy for every 64 positions of the tile: [block][image][row][column][unit], where a step is a constant
-// offset too.
+// A blocked plan reads a copy of the input in channel blocks of four units (channel_blocks.h), which another kernel
+// makes beforehand. A stage is a box of the copy for every 64 positions of the tile: [block][image][row][column][unit],
+// where a step is a constant offset too.
 //
-// A flat plan is a blocked one whose copy has all images' positions in one line, [plane][block][image][row][column]
-// [unit], with the zeros between rows and images that a filter meets beyond their borders: what ends one row begins the
-// next. So a tile is any run of positions, whatever the extents of a plane, and none is left in part but the last;
-// those on zeros have no result.
+// A flat plan is a blocked one whose copy has all images' positions in one line: its tiles are runs of that, whatever
+// the extents of a plane, and none is left in part but the last. Positions on zeros have no result.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
 #include <adjoint/core/divider.h>
 #include <adjoint/core/export.h>
+#include <adjoint/ops/conv/channel_blocks.h>
 #include <adjoint/ops/conv/geometry.h>
 #include <adjoint/ops/conv/paired_columns.h>
 #include <adjoint/ops/conv/rows_aligned.h>
@@ -221,21 +219,9 @@ struct CorrelationPlan {
     return w == 3 && (h == 3 || rows == 1 << h) ? cols : 0;
   }
   ADJOINT_HD bool flat() const { return flat_w > 0; }
-  /// Of a blocked plan's copy: rows and columns of a plane, planes and their blocks of an image.
-  ADJOINT_HD std::int32_t copy_h() const { return flat() ? flat_h : (in_h + in_stride_h - 1) / in_stride_h; }
-  ADJOINT_HD std::int32_t copy_w() const { return flat() ? flat_w : (in_w + in_stride_w - 1) / in_stride_w; }
-  ADJOINT_HD std::int64_t copy_blocks() const {
-    return std::int64_t{groups} * in_stride_h * in_stride_w * chunks * box_blocks;
-  }
-  /// Positions of a plane; from a block to the next, and from an image to the next.
-  ADJOINT_HD std::int64_t copy_plane() const { return std::int64_t{copy_h()} * copy_w(); }
-  ADJOINT_HD std::int64_t copy_block_step() const { return flat() ? batch * copy_plane() : copy_plane(); }
-  ADJOINT_HD std::int64_t copy_image_step() const { return flat() ? copy_plane() : copy_blocks() * copy_plane(); }
-  ADJOINT_HD std::int64_t copy_bytes() const { return 16 * batch * copy_blocks() * copy_plane(); }
-  /// The first block of a group's plane and chunk.
-  ADJOINT_HD std::int32_t copy_block(std::int32_t group, std::int32_t plane_h, std::int32_t plane_w,
-                                     std::int32_t chunk) const {
-    return (((group * in_stride_h + plane_h) * in_stride_w + plane_w) * chunks + chunk) * box_blocks;
+  /// Of a blocked plan's input.
+  ADJOINT_HD ChannelBlocks copy() const {
+    return {batch, groups, k_channels, chunks, box_blocks, in_h, in_w, in_stride_h, in_stride_w, flat_h, flat_w};
   }
   /// 32-bit units of all filter blocks.
   ADJOINT_HD std::int64_t filter_units() const { return halves_per_group * groups * (w_block_units / 2); }
@@ -437,10 +423,6 @@ struct CorrelationLimits {
 inline constexpr CorrelationLimits kCorrelationLimits{
     .pairs_halves = true, .gathers = true, .boxed = true, .every_tile = true, .pairs_columns = true};
 inline constexpr CorrelationLimits kBlockedLimits{.every_tile = true, .blocked = true, .flat = true};
-
-inline constexpr std::int64_t kMostCopyBytes = std::int64_t{512} << 20;
-/// Elements of the copy's tensor map that are one position of a block: the fewer, the longer a box's rows may be.
-inline constexpr int kMapElements = 2;
 
 /// A boxed plan's input, float32 or in pairs of halves, as the copy engine sees it: (columns, rows, images, channels of
 /// a group, groups).

@@ -128,8 +128,12 @@ ADJOINT_API bool plan_conv_weight_order(const ConvGeometry& geometry, int unit_e
 /// models of clocks tell, the copy included: `plan` then.
 ADJOINT_API bool plan_conv_order(const ConvGeometry& geometry, RearrangedPlan& plan);
 
+struct WeightOrderClocks {
+  double clocks;
+  bool copies;  // whether an operand is copied
+};
 /// What conv_weight takes in the quickest of those orders, copies included; as it is, less what models are off by.
-double conv_weight_clocks(const ConvGeometry& geometry, int unit_elements, bool split);
+WeightOrderClocks conv_weight_clocks(const ConvGeometry& geometry, int unit_elements, bool split);
 /// What taking planes apart takes; nothing where nothing moves.
 double unshuffle_clocks(const Unshuffle& copy, std::int64_t element_size);
 /// What putting samples last takes.

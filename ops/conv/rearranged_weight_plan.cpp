@@ -86,10 +86,11 @@ bool plan_conv_weight_order(const ConvGeometry& g, int unit_elements, bool split
   return found;
 }
 
-double conv_weight_clocks(const ConvGeometry& g, int unit_elements, bool split) {
+WeightOrderClocks conv_weight_clocks(const ConvGeometry& g, int unit_elements, bool split) {
   RearrangedPlan plan;
   bool found;
-  return quickest_order(g, unit_elements, split, plan, found);
+  const double clocks = quickest_order(g, unit_elements, split, plan, found);
+  return {clocks, found};
 }
 
 }  // namespace adjoint::cuda

@@ -42,6 +42,17 @@ double clocks_behind_copies(const TapwisePlan& plan) {
 
 }  // namespace
 
+TapGather tap_gather(std::int64_t count, std::int32_t taps, std::int64_t element_bytes, bool of_sums) {
+  constexpr std::int64_t kUnit = 16, kBlocks = 512;  // elements of a run; blocks, to wait for memory side by side
+  const std::int64_t most = floor_to(kGatherBytes / element_bytes / taps, kUnit);
+  TapGather gather{.count = count, .of_sums = of_sums};
+  gather.run = static_cast<std::int32_t>(std::clamp(floor_to(count / kBlocks, kUnit), kUnit, most));
+  gather.taps = Divider(static_cast<std::uint32_t>(taps));
+  const auto vector = static_cast<std::int32_t>(16 / (of_sums ? sizeof(float) : element_bytes));
+  gather.vector = count % vector == 0 ? vector : 1;
+  return gather;
+}
+
 bool plan_tapwise(const ConvGeometry& g, std::int64_t element_bytes, TapwisePlan& plan) {
   plan = {};
   RearrangedPlan order;
@@ -92,25 +103,22 @@ bool plan_tapwise(const ConvGeometry& g, std::int64_t element_bytes, TapwisePlan
     return false;
   }
   TapGather& gather = plan.gather;
-  gather.count = of_tap;
+  gather = tap_gather(of_tap, p.taps, element_bytes, p.slices > 1);
   gather.slices = p.slices;
   gather.tap_stride = p.slices > 1 ? p.partial_sample : gather.count;
   gather.slice_stride = p.partial_slice;
-  constexpr std::int64_t kUnit = 16, kBlocks = 512;  // elements of a run; blocks, to wait for memory side by side
-  const std::int64_t most = floor_to(kGatherBytes / element_bytes / p.taps, kUnit);
-  gather.run = static_cast<std::int32_t>(std::clamp(floor_to(gather.count / kBlocks, kUnit), kUnit, most));
-  gather.taps = Divider(static_cast<std::uint32_t>(p.taps));
-  const auto vector = static_cast<std::int32_t>(16 / (p.slices > 1 ? sizeof(float) : element_bytes));
-  gather.vector = gather.count % vector == 0 ? vector : 1;
   return true;
+}
+
+double tapwise_clocks(const TapwisePlan& plan) {
+  const std::int64_t size = plan.product.element_bytes;
+  return samples_last_clocks(plan.image, size) + samples_last_clocks(plan.feature, size) + clocks_behind_copies(plan);
 }
 
 bool tapwise_pays(const ConvGeometry& g, const TapwisePlan& plan) {
   constexpr double kLonger = 1.3;  // measured: what the others take, of what their models say (bench/lab/LOG.md)
-  const std::int64_t size = plan.product.element_bytes;
-  const double clocks =
-      samples_last_clocks(plan.image, size) + samples_last_clocks(plan.feature, size) + clocks_behind_copies(plan);
-  return clocks < kLonger * conv_weight_clocks(g, static_cast<int>(4 / size), false);
+  const auto unit_elements = static_cast<int>(4 / plan.product.element_bytes);
+  return tapwise_clocks(plan) < kLonger * conv_weight_clocks(g, unit_elements, false).clocks;
 }
 
 }  // namespace adjoint::cuda

@@ -25,10 +25,14 @@ struct TapGather {
   std::int64_t count;                     // of each tap
   std::int64_t tap_stride, slice_stride;  // elements
   std::int32_t slices;
+  bool of_sums;         // whether results are float32 whatever the filter is
   std::int32_t run;     // of a block of threads, a multiple of 16 elements
   std::int32_t vector;  // elements that are read at once: 16 bytes, or one
   Divider taps;
 };
+
+/// Of `count` results a tap, with filters of so many bytes an element; where the results lie the caller says.
+TapGather tap_gather(std::int64_t count, std::int32_t taps, std::int64_t element_bytes, bool of_sums);
 
 struct TapwisePlan {
   SamplesLast image, feature;
@@ -48,6 +52,9 @@ struct TapwisePlan {
 /// the depth, for groups, 1 x 1 taps, a stride with a dilation or with planes of one row, more than kMostProductTaps,
 /// and very large extents.
 ADJOINT_API bool plan_tapwise(const ConvGeometry& geometry, std::int64_t element_bytes, TapwisePlan& plan);
+
+/// What the plan's kernels take, copies included, in clocks of a multiprocessor.
+ADJOINT_API double tapwise_clocks(const TapwisePlan& plan);
 
 /// Whether the plan is quicker than any other order of the operands, as models of clocks tell, copies included.
 ADJOINT_API bool tapwise_pays(const ConvGeometry& geometry, const TapwisePlan& plan);

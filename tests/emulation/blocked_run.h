@@ -17,7 +17,7 @@ template <class M>
 void run_blocked(const cuda::CorrelationPlan& plan, const cuda::CorrelationOperands& operands, const void* filter,
                  std::uint32_t* blocks, const emulation::Launch& launch) {
   // Nothing may be left as it was.
-  std::vector<uint4> copy(static_cast<std::size_t>(plan.copy_bytes()) / sizeof(uint4),
+  std::vector<uint4> copy(static_cast<std::size_t>(plan.copy().bytes()) / sizeof(uint4),
                           uint4{0x7fc00000, 0x7fc07fc0, 0x7fc00000, 0x7fc07fc0});
   const cuda::blocked::PackGrid grid = cuda::blocked::pack_grid(plan);
   const auto* x = static_cast<const typename M::Element*>(operands.x);

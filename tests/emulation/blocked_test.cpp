@@ -40,7 +40,7 @@ class BlockedEmulation : public CorrelationFixture {
     if (plan.box_step() != 8) reached.insert("rows with halos");
     if (plan.cluster > 1) reached.insert("cluster");
     if (plan.weights_resident) reached.insert("resident");
-    if (plan.copy_h() * plan.in_stride_h > plan.in_h) reached.insert("planes with zeros");
+    if (plan.copy().rows() * plan.in_stride_h > plan.in_h) reached.insert("planes with zeros");
     if (plan.flat()) {
       reached.insert("flat");
       reached.insert(plan.class_list[0].passes > plan.in_stride_h * plan.in_stride_w ? "flat rows" : "flat planes");

@@ -181,15 +181,23 @@ std::uint32_t operand_unit(std::uint64_t descriptor, int n, int k, unsigned rank
   return unit;
 }
 
-/// Bits of half `k` of row or column n of an operand that is contiguous along the other axis than K, in 64s.
+/// Bits of half `k` of row or column n of an operand that is contiguous along the other axis than K: in 64s, or in
+/// eights without swizzle.
 std::uint16_t transposed_half(std::uint64_t descriptor, int n, int k, unsigned rank) {
   const auto field = [&](int shift) { return static_cast<std::uint32_t>(descriptor >> shift & 0x3fff) << 4; };
-  if (descriptor >> 62 != 1)
-    throw std::runtime_error("emulated wgmma: other swizzles than of 128 bytes are not modelled");
-  std::uint32_t address = field(0) + static_cast<std::uint32_t>(n / 64) * field(16) +
-                          static_cast<std::uint32_t>(k / 8) * field(32) +
-                          static_cast<std::uint32_t>(k % 8 * 128 + n % 64 * 2);
-  address ^= (address >> 7 & 7U) << 4;
+  std::uint32_t address = field(0);
+  switch (descriptor >> 62) {
+    case 0:
+      address += static_cast<std::uint32_t>(n / 8) * field(32) + static_cast<std::uint32_t>(k / 8) * field(16) +
+                 static_cast<std::uint32_t>(k % 8 * 16 + n % 8 * 2);
+      break;
+    case 1:
+      address += static_cast<std::uint32_t>(n / 64) * field(16) + static_cast<std::uint32_t>(k / 8) * field(32) +
+                 static_cast<std::uint32_t>(k % 8 * 128 + n % 64 * 2);
+      address ^= (address >> 7 & 7U) << 4;
+      break;
+    default: throw std::runtime_error("emulated wgmma: swizzles of 64 and 32 bytes are not modelled");
+  }
   if (address + 2 > kDynamicBytes) throw std::runtime_error("emulated wgmma: operand outside shared memory");
   std::uint16_t bits;
   std::memcpy(&bits, arenas[rank] + address, sizeof(bits));

@@ -32,6 +32,7 @@ struct Mode {
 using Modes = ::testing::Types<Mode<cuda::Arithmetic::kTF32>, Mode<cuda::Arithmetic::kFloat32>,
                                Mode<cuda::Arithmetic::kBFloat16>, Mode<cuda::Arithmetic::kFloat16>>;
 /// Those of the kernels for products of matrices.
+using HalfModes = ::testing::Types<Mode<cuda::Arithmetic::kBFloat16>, Mode<cuda::Arithmetic::kFloat16>>;
 using ProductModes = ::testing::Types<Mode<cuda::Arithmetic::kBFloat16>, Mode<cuda::Arithmetic::kFloat16>,
                                       Mode<cuda::Arithmetic::kTF32>>;
 

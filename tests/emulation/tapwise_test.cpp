@@ -1,20 +1,18 @@
 // conv_weight tap by tap on the emulator, copies and all: exact on small integers at any address, with and without
 // slices.
-#include <adjoint/ops/conv/ceil_div.h>
 #include <adjoint/ops/conv/correlation_clocks.h>
 #include <adjoint/ops/conv/tapwise_plan.h>
+#include <adjoint/tests/emulation/gather_run.h>
 #include <adjoint/tests/emulation/kernel_run.h>
 #include <adjoint/tests/emulation/samples_last_run.h>
 #include <adjoint/tests/emulation/tensor_map.h>
 #include <cuda_runtime.h>
 #include <adjoint/ops/conv/cuda/product_select.cuh>
-#include <adjoint/ops/conv/cuda/tapwise_gather.cuh>
 
 #include <gtest/gtest.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,22 +21,6 @@ namespace adjoint::testing {
 namespace {
 
 using Reached = std::set<std::string>;
-
-/// What nobody has written.
-std::vector<double> nothing(std::int64_t count) {
-  return std::vector<double>(static_cast<std::size_t>(count), std::numeric_limits<double>::quiet_NaN());
-}
-
-template <class T, class From>
-void gather(const cuda::TapGather& g, const From* from, T* to, std::uint64_t seed) {
-  const auto kernel = g.vector == 1 ? cuda::tapwise::gather_taps_kernel<T, From, 1>
-                                    : cuda::tapwise::gather_taps_kernel<T, From, 16 / sizeof(From)>;
-  const bool vectors = reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
-  emulation::run({.grid = {static_cast<unsigned>(cuda::ceil_div(g.count, std::int64_t{g.run}))},
-                  .block = {cuda::kGatherThreads},
-                  .seed = seed},
-                 [&] { kernel(g, from, to, vectors); });
-}
 
 template <class M>
 void check(const ConvProblem& p, std::uint64_t seed, Reached& reached) {

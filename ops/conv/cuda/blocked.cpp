@@ -34,7 +34,7 @@ void run(const ConvProblem& problem) { run_blocked(*find_blocked_plan(problem), 
 
 std::size_t workspace_bytes(const ConvProblem& problem) {
   const CorrelationPlan& plan = *find_blocked_plan(problem);
-  return static_cast<std::size_t>(plan.filter_units() * 4 + plan.copy_bytes());
+  return static_cast<std::size_t>(plan.filter_units() * 4 + plan.copy().bytes());
 }
 
 }  // namespace

@@ -194,7 +194,7 @@ __device__ __forceinline__ void copy_boxes(const CorrelationPlan& p, const Tenso
         const std::uint32_t full = layout.x_full + 8 * ring.slot;
         ptx::mbarrier_wait(layout.x_empty + 8 * ring.slot, ring.parity ^ 1);
         ptx::mbarrier_arrive_expect_bytes(full, boxes * box_bytes);
-        const int block = p.copy_block(work.group, pass.h_residue, pass.first_plane, chunk);
+        const int block = p.copy().block(work.group, pass.h_residue, pass.first_plane, chunk);
         for (int box = 0; box < boxes; ++box) {
           const CorrelationPosition q = correlation_position(p, box * kBoxPositions);
           const int at[kTensorMapAxes] = {kMapElements * (work.w + q.w + pass.w_base), work.h + q.h + pass.h_base,

@@ -15,7 +15,7 @@ template <Arithmetic kArithmetic>
 void run_blocked(const CorrelationPlan& plan, const CorrelationOperands& of_call, const void* filter, int device) {
   if (plan.tiles() == 0) return;
   const Workspace packed(static_cast<std::size_t>(plan.filter_units() * 4), device);
-  const Workspace copy(static_cast<std::size_t>(plan.copy_bytes()), device);
+  const Workspace copy(static_cast<std::size_t>(plan.copy().bytes()), device);
   CorrelationOperands operands = of_call;
   operands.filter_blocks = packed.data();
   using T = typename ArithmeticTraits<kArithmetic>::Element;

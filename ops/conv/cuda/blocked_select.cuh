@@ -39,29 +39,21 @@ Kernel select_kernel(const CorrelationPlan& plan) {
 /// Of pack_operands_kernel.
 inline PackGrid pack_grid(const CorrelationPlan& plan) {
   const dim3 filter = correlation::pack_grid(plan);
-  const std::int64_t width = std::int64_t{plan.copy_w()} * plan.in_stride_w;
-  const std::int64_t positions = width * plan.copy_h() * plan.in_stride_h,
-                     group_sets = ceil_div(plan.chunks, kChunksOfThread);
   const auto divider = [](std::int64_t divisor) { return Divider(static_cast<std::uint32_t>(divisor)); };
+  static_assert(correlation::kPackThreads == channel_blocks::kCopyThreads);
   PackGrid grid{};
+  grid.input = channel_blocks::copy_grid(plan.copy());
   const std::int64_t of_filter = static_cast<std::int64_t>(filter.x) * filter.y * filter.z;
-  const std::int64_t of_input =
-      ceil_div(plan.batch * positions, std::int64_t{correlation::kPackThreads}) * plan.groups * group_sets;
+  const std::int64_t of_input = grid.input.blocks;
   grid.blocks = of_filter + of_input;
   // Of many filter blocks long ones come first, so that the last to end are short.
-  constexpr int kInputBytes = correlation::kPackThreads * kChunksOfThread * 4 * kChunkUnits;
+  constexpr int kInputBytes = correlation::kPackThreads * channel_blocks::kChunksOfThread * 4 * kChunkUnits;
   const bool filter_first = 2 * correlation_pack_bytes(plan) > kInputBytes;
   grid.spreads_filter = of_filter <= of_input || filter_first;
   grid.spread = static_cast<int>(grid.spreads_filter ? of_filter : of_input);
   grid.period = divider(of_filter <= of_input ? 2 : filter_first ? 1 : grid.blocks / of_input);
   grid.filter_parts = divider(filter.z);
   grid.filter_chunks = divider(filter.x);
-  grid.chunk_sets = divider(plan.groups * group_sets);
-  grid.group_sets = divider(group_sets);
-  grid.image_positions = divider(positions);
-  grid.width = divider(width);
-  grid.stride_h = divider(plan.in_stride_h);
-  grid.stride_w = divider(plan.in_stride_w);
   return grid;
 }
 

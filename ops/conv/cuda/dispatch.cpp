@@ -4,6 +4,7 @@
 #include <adjoint/core/copy.h>
 #include <adjoint/core/tensor.h>
 #include <adjoint/ops/conv/cuda/blocked.h>
+#include <adjoint/ops/conv/cuda/blocked_weight.h>
 #include <adjoint/ops/conv/cuda/channelwise.h>
 #include <adjoint/ops/conv/cuda/col2im.h>
 #include <adjoint/ops/conv/cuda/correlation.h>
@@ -33,9 +34,9 @@ constexpr const ConvKernel* kConvTranspose[] = {&product_conv_transpose,     &ch
                                                 &sliced_conv_transpose,      &blocked_conv_transpose,
                                                 &correlation_conv_transpose, &mma_conv_transpose,
                                                 &plain_conv_transpose};
-constexpr const ConvKernel* kConvWeight[] = {&product_conv_weight,     &tapwise_conv_weight, &rearranged_conv_weight,
-                                             &channelwise_conv_weight, &boxes_conv_weight,   &wgmma_conv_weight,
-                                             &tensor_core_conv_weight, &plain_conv_weight};
+constexpr const ConvKernel* kConvWeight[] = {&product_conv_weight,    &blocked_conv_weight,     &tapwise_conv_weight,
+                                             &rearranged_conv_weight, &channelwise_conv_weight, &boxes_conv_weight,
+                                             &wgmma_conv_weight,      &tensor_core_conv_weight, &plain_conv_weight};
 
 thread_local const char* forced = nullptr;
 

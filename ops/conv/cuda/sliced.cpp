@@ -63,7 +63,7 @@ void run(const ConvProblem& problem) {
 
 std::size_t workspace_bytes(const ConvProblem& problem) {
   const CorrelationPlan& plan = *find_plan(problem);
-  return static_cast<std::size_t>(plan.filter_units() * 4 + (plan.blocked ? plan.copy_bytes() : 0) +
+  return static_cast<std::size_t>(plan.filter_units() * 4 + (plan.blocked ? plan.copy().bytes() : 0) +
                                   slices_bytes(plan));
 }
 

@@ -19,7 +19,7 @@ void gather(const TapGather& g, const void* from, void* to, int device) {
 
 template <class T>
 void gather_of(const TapGather& g, const void* from, void* to, int device) {
-  g.slices > 1 ? gather<T, float>(g, from, to, device) : gather<T, T>(g, from, to, device);
+  g.of_sums ? gather<T, float>(g, from, to, device) : gather<T, T>(g, from, to, device);
 }
 
 }  // namespace

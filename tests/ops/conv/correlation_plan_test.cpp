@@ -100,7 +100,7 @@ std::vector<std::int64_t> staged_boxes(const CorrelationPlan& p, const Correlati
           const std::int64_t from_h = h * p.in_stride_h + pass.h_residue;
           const std::int64_t from_w = p.boxed ? (work.w + first.w) * std::int64_t{p.in_stride_w} + col + pass.w_base
                                               : w * p.in_stride_w + pass.first_plane;
-          const bool of_copy = p.boxed || (h < p.copy_h() && w >= 0 && w < p.copy_w());
+          const bool of_copy = p.boxed || (h < p.copy().rows() && w >= 0 && w < p.copy().columns());
           const std::int64_t column = from_w * p.unit_columns + half, width = p.in_w * p.unit_columns;
           const bool inside = of_copy && image < p.batch && from_h >= 0 && h >= 0 && from_h < p.in_h && column >= 0 &&
                               column < width && channel < p.k_channels;

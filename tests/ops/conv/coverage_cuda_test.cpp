@@ -103,6 +103,7 @@ std::vector<std::string> all_paths(const std::string& name) {
 
 /// Those that `kernel` takes for the problem; `out` has the result's alignment.
 std::vector<std::string> paths_of(const std::string& kernel, cuda::ConvProblem problem, const void* out) {
+  if (problem.role == cuda::ConvRole::kFilter) return {};
   const bool mma = kernel.starts_with("mma_"), blocked = kernel.starts_with("blocked_");
   if (!mma && !blocked && !kernel.starts_with("correlation_")) return {};
   const cuda::Arithmetic arithmetic = cuda::arithmetic_of(problem);

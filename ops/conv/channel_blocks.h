@@ -1,0 +1,59 @@
+// Copies of images in channel blocks, as wgmma reads an operand from shared memory: 16 bytes of a position's channels,
+// [image][plane][block][row][column][unit]. Planes are the positions of one residue modulo a stride, with zeros where
+// an image has no position; blocks are of so many channels of a group, with zeros where it has none.
+//
+// A flat copy has all images' positions in one line, [plane][block][image][row][column][unit], with the zeros between
+// rows and images that a filter meets beyond their borders: what ends one row begins the next. So any run of positions
+// is a tile, whatever the extents of a plane.
+#pragma once
+
+#include <adjoint/core/cuda/tensor_map.h>
+#include <adjoint/core/dtype.h>
+
+#include <cstdint>
+
+namespace adjoint::cuda {
+
+/// Elements of a copy's tensor map that are one position of a block: the fewer, the longer a box's rows may be.
+inline constexpr int kMapElements = 2;
+inline constexpr std::int64_t kMostCopyBytes = std::int64_t{512} << 20;
+inline constexpr std::int64_t kMaxFlat = std::int64_t{1} << 29;  // positions of a line, whose elements are counted
+
+/// A copy's shape. Extents are the image's; `chunks` of a group's channels have `chunk_blocks` each, and where float32
+/// is split their tails.
+struct ChannelBlocks {
+  std::int64_t images;
+  std::int32_t groups, channels, chunks, chunk_blocks;  // channels of a group
+  std::int32_t h, w, stride_h, stride_w;
+  std::int32_t flat_h, flat_w;  // of a flat copy: rows of an image, columns of a row; else 0
+
+  ADJOINT_HD bool flat() const { return flat_w > 0; }
+  ADJOINT_HD std::int32_t rows() const { return flat() ? flat_h : (h + stride_h - 1) / stride_h; }
+  ADJOINT_HD std::int32_t columns() const { return flat() ? flat_w : (w + stride_w - 1) / stride_w; }
+  /// Positions of a plane; from a block to the next, and from an image to the next.
+  ADJOINT_HD std::int64_t plane() const { return std::int64_t{rows()} * columns(); }
+  ADJOINT_HD std::int64_t block_step() const { return flat() ? images * plane() : plane(); }
+  ADJOINT_HD std::int64_t image_step() const { return flat() ? plane() : blocks() * plane(); }
+  /// Blocks of an image, or of the line.
+  ADJOINT_HD std::int64_t blocks() const { return std::int64_t{groups} * stride_h * stride_w * chunks * chunk_blocks; }
+  /// The first of a group's plane and chunk.
+  ADJOINT_HD std::int32_t block(std::int32_t group, std::int32_t plane_h, std::int32_t plane_w,
+                                std::int32_t chunk) const {
+    return (((group * stride_h + plane_h) * stride_w + plane_w) * chunks + chunk) * chunk_blocks;
+  }
+  ADJOINT_HD std::int64_t bytes() const { return 16 * images * blocks() * plane(); }
+};
+
+/// The copy at `data` as the copy engine sees it: (columns, rows, images, blocks). `box`: of those, positions.
+inline TensorMapLayout channel_blocks_layout(const ChannelBlocks& copy, const void* data,
+                                             const std::int32_t (&box)[4]) {
+  const std::int64_t rows = copy.flat() ? 1 : copy.rows(), images = copy.flat() ? 1 : copy.images;
+  const std::int64_t block = kMapElements * copy.block_step(), row = block / rows, image = block * copy.blocks();
+  return {.data = data,
+          .dtype = kFloat64,
+          .extents = {row, rows, images, copy.blocks(), 1},
+          .strides = {1, row, image, block, image * images},
+          .box = {kMapElements * box[0], box[1], box[2], box[3], 1}};
+}
+
+}  // namespace adjoint::cuda

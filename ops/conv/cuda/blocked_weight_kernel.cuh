@@ -1,0 +1,215 @@
+// The tensor-core kernel of conv_weight for sm_90a that reads copies of both operands in channel blocks, and the kernel
+// that makes them; blocked_weight_plan.h holds the schedule. wgmma takes both operands from shared memory as they lie
+// there, channels contiguous, and a tap is a constant in a descriptor. A thread of the last warpgroup has a stage's
+// boxes copied, through a ring with a full and an empty mbarrier a slot; the others multiply two units each and write
+// their sums straight from registers, where eight lanes hold neighbouring channels.
+#pragma once
+
+#include <adjoint/core/cuda/tensor_map.h>
+#include <adjoint/ops/conv/blocked_weight_plan.h>
+#include <adjoint/ops/conv/cuda/register_split.h>
+#include <adjoint/core/cuda/ptx.cuh>
+#include <adjoint/core/cuda/wgmma_shared.cuh>
+#include <adjoint/ops/conv/cuda/arithmetic.cuh>
+#include <adjoint/ops/conv/cuda/channel_blocks.cuh>
+#include <adjoint/ops/conv/cuda/ring.cuh>
+#include <adjoint/ops/conv/cuda/wgmma_operand.cuh>
+
+#include <cstdint>
+
+namespace adjoint::cuda::blocked_weight {
+
+inline constexpr int kMultipliers = 2;  // warpgroups
+inline constexpr int kThreads = 128 * (kMultipliers + 1);
+inline constexpr int kUnits = kWeightTileUnits / kMultipliers;  // of a warpgroup
+inline constexpr int kBarrierBytes = 1024;
+
+inline std::int32_t smem_bytes(const BlockedWeightPlan& p) { return kBarrierBytes + p.slots * p.slot_bytes(); }
+
+/// What is copied: the image's blocks of threads, and behind them the feature's.
+struct Copies {
+  channel_blocks::CopyGrid image, feature;
+};
+
+template <Arithmetic kArithmetic>
+__global__ void __launch_bounds__(channel_blocks::kCopyThreads)
+    copy_operands_kernel(const ChannelBlocks image, const ChannelBlocks feature, const __grid_constant__ Copies copies,
+                         const typename ArithmeticTraits<kArithmetic>::Element* from_image,
+                         const typename ArithmeticTraits<kArithmetic>::Element* from_feature, uint4* to_image,
+                         uint4* to_feature) {
+  const auto index = static_cast<int>(blockIdx.x), of_image = static_cast<int>(copies.image.blocks);
+  if (index < of_image) {
+    channel_blocks::copy_positions<kArithmetic>(image, copies.image, index, from_image, to_image);
+  } else {
+    channel_blocks::copy_positions<kArithmetic>(feature, copies.feature, index - of_image, from_feature, to_feature);
+  }
+}
+
+/// Shared addresses.
+struct Shared {
+  std::uint32_t full, empty;  // mbarriers, one a slot
+  std::uint32_t slots;        // the feature's box and then those of the image
+
+  __device__ __forceinline__ std::uint32_t slot(const BlockedWeightPlan& p, int index) const {
+    return slots + index * p.slot_bytes();
+  }
+};
+
+/// Has the boxes of a block's tiles copied; one thread.
+__device__ __forceinline__ void copy_boxes(const BlockedWeightPlan& p, const TensorMap& image, const TensorMap& feature,
+                                           const Shared& shared) {
+  Ring ring;
+#pragma unroll 1
+  for (int index = static_cast<int>(blockIdx.x); index < p.tiles(); index += static_cast<int>(gridDim.x)) {
+    const BlockedWeightTile tile = blocked_weight_tile(p, index);
+    constexpr int kBlockChannels = 8;
+    // Of the tile's boxes, by the first unit of each.
+    bool begins[kWeightTileUnits];
+    int first[kWeightTileUnits], block[kWeightTileUnits], boxes = 0;
+#pragma unroll
+    for (int i = 0; i < kWeightTileUnits; ++i) {
+      const int unit = min(tile.unit + i, p.units - 1);
+      const BlockedWeightUnit at = blocked_weight_unit(p, unit);
+      const BlockedWeightBox& box = p.box_list[p.tap_list[at.tap].box];
+      begins[i] = i < tile.units && (i == 0 || !shares_box(p, unit));
+      first[i] = box.first;
+      block[i] = box.block + at.channel / kBlockChannels;
+      boxes += begins[i];
+    }
+#pragma unroll 1
+    for (int stage = tile.stage; stage < tile.stage + tile.stages; ++stage) {
+      const std::uint32_t full = shared.full + 8 * ring.slot;
+      std::uint32_t to = shared.slot(p, ring.slot);
+      ptx::mbarrier_wait(shared.empty + 8 * ring.slot, ring.parity ^ 1);
+      ptx::mbarrier_arrive_expect_bytes(full, p.feature_bytes() + boxes * p.box_bytes());
+      const int of_feature[kTensorMapAxes] = {kMapElements * kWeightStage * stage, 0, 0, tile.feature / kBlockChannels,
+                                              0};
+      ptx::tensor_copy(to, &feature, of_feature, full);
+      to += p.feature_bytes();
+#pragma unroll
+      for (int i = 0; i < kWeightTileUnits; ++i) {
+        if (!begins[i]) continue;
+        const int at[kTensorMapAxes] = {kMapElements * (kWeightStage * stage + first[i]), 0, 0, block[i], 0};
+        ptx::tensor_copy(to, &image, at, full);
+        to += p.box_bytes();
+      }
+      ring.advance(p.slots);
+    }
+  }
+}
+
+/// A unit's sums, which lanes hold as wgmma.cuh says: image channels are its rows, feature channels its columns.
+/// `sums`: [tap][slice][feature channel][image channel].
+__device__ __forceinline__ void store_unit(const BlockedWeightPlan& p, const BlockedWeightTile& tile,
+                                           const BlockedWeightUnit& unit, const float (&values)[64], float* sums,
+                                           int warp, int lane) {
+  const int image_channels = p.image.channels, features = p.feature.channels;
+  const int channel = unit.channel + 16 * warp + lane / 4, feature = tile.feature + lane % 4 * 2;
+  float* to = sums + p.tap_list[unit.tap].tap * p.gather.tap_stride + tile.slice * p.gather.slice_stride +
+              std::int64_t{feature} * image_channels + channel;
+#pragma unroll
+  for (int j = 0; j < 16; ++j) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (feature + 8 * j + i < features) {
+        float* const row = to + i * image_channels;
+        if (channel < image_channels) row[0] = values[4 * j + i];
+        if (channel + 8 < image_channels) row[8] = values[4 * j + 2 + i];
+      }
+    }
+    to += 8 * std::int64_t{image_channels};
+  }
+}
+
+/// A warpgroup's units of every tile of the block.
+template <Arithmetic kArithmetic>
+__device__ __forceinline__ void multiply_and_store(const BlockedWeightPlan& p, const Shared& shared, float* sums,
+                                                   int warpgroup) {
+  constexpr wgmma::Operand kOperand = kWgmmaOperand<kArithmetic>;
+  constexpr wgmma::Major kChannels = wgmma::Major::kMN;
+  constexpr int kDepth = 16;     // positions of a product, as many vectors of a block
+  constexpr int kCore = 8 * 16;  // bytes from eight positions to the next
+  const int warp = static_cast<int>(threadIdx.x) / 32 % 4, lane = static_cast<int>(threadIdx.x) % 32;
+  const std::uint64_t feature = wgmma::matrix_descriptor(shared.slots, kCore, 16 * kWeightStage);
+  const std::uint64_t image = wgmma::matrix_descriptor(shared.slots + p.feature_bytes(), kCore, 16 * p.box_positions);
+  Ring ring;
+#pragma unroll 1
+  for (int index = static_cast<int>(blockIdx.x); index < p.tiles(); index += static_cast<int>(gridDim.x)) {
+    const BlockedWeightTile tile = blocked_weight_tile(p, index);
+    const int first_unit = tile.unit + kUnits * warpgroup, end_unit = tile.unit + tile.units;
+    // Where units read their boxes; those that there are none of read the tile's first.
+    std::uint64_t places[kUnits];
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+      const int unit = first_unit + i < end_unit ? first_unit + i : tile.unit;
+      const int box = blocked_weight_box(p, tile, unit);
+      places[i] = wgmma::moved(image, box * (p.box_bytes() / 16) + p.tap_list[blocked_weight_unit(p, unit).tap].shift);
+    }
+    float values[kUnits][64] = {};
+    std::uint32_t used = 0;  // the barrier of the stage that products under way read; 0 for none
+    int accumulate = 0;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) wgmma::pin(values[i]);
+    wgmma::fence();
+#pragma unroll 1
+    for (int stage = 0; stage < tile.stages; ++stage) {
+      ptx::mbarrier_wait(shared.full + 8 * ring.slot, ring.parity);
+      const int slot = ring.slot * (p.slot_bytes() / 16);
+#pragma unroll
+      for (int k = 0; k < kWeightStage / kDepth; ++k) {
+        const std::uint64_t columns = wgmma::moved(feature, slot + k * kDepth);
+#pragma unroll
+        for (int i = 0; i < kUnits; ++i) {
+          wgmma::multiply_blocks<kOperand, kChannels, kChannels>(values[i], wgmma::moved(places[i], slot + k * kDepth),
+                                                                 columns, accumulate);
+        }
+        accumulate = 1;
+      }
+      wgmma::commit();
+      wgmma::wait<1>();
+      if (used != 0) ptx::mbarrier_arrive(used);
+      used = shared.empty + 8 * ring.slot;
+      ring.advance(p.slots);
+    }
+    wgmma::wait<0>();
+    if (used != 0) ptx::mbarrier_arrive(used);
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) wgmma::pin(values[i]);
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+      if (first_unit + i < end_unit)
+        store_unit(p, tile, blocked_weight_unit(p, first_unit + i), values[i], sums, warp, lane);
+    }
+  }
+}
+
+template <Arithmetic kArithmetic>
+__global__ void __launch_bounds__(kThreads, 1)
+    blocked_weight_kernel(const __grid_constant__ BlockedWeightPlan plan, const __grid_constant__ TensorMap image,
+                          const __grid_constant__ TensorMap feature, float* sums) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which nothing launches
+  const std::uint32_t smem = ptx::shared_address(ptx::dynamic_smem());
+  const Shared shared{smem, smem + 8 * kMostWeightSlots, smem + kBarrierBytes};
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < plan.slots; ++i) {
+      ptx::mbarrier_init(shared.full + 8 * i, 1);
+      ptx::mbarrier_init(shared.empty + 8 * i, 128 * kMultipliers);
+    }
+    ptx::fence_mbarrier_init();
+  }
+  __syncthreads();
+  constexpr int kLoaderRegisters = 40;
+  constexpr int kRegisters = multiplier_registers(kThreads, 128, kLoaderRegisters);
+  ptx::wait_for_earlier_kernels();
+  const int warpgroup = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / 128, 0);
+  if (warpgroup == kMultipliers) {
+    ptx::lower_register_limit<kLoaderRegisters>();
+    if (threadIdx.x == 128 * kMultipliers) copy_boxes(plan, image, feature, shared);
+  } else {
+    ptx::raise_register_limit<kRegisters>();
+    multiply_and_store<kArithmetic>(plan, shared, sums, warpgroup);
+  }
+#endif
+}
+
+}  // namespace adjoint::cuda::blocked_weight

@@ -1,0 +1,220 @@
+// conv_weight from copies in channel blocks on the emulator, copies and all: exact on small integers at any address, on
+// any grid, with and without slices.
+#include <adjoint/ops/conv/blocked_weight_plan.h>
+#include <adjoint/ops/conv/correlation_clocks.h>
+#include <adjoint/tests/emulation/gather_run.h>
+#include <adjoint/tests/emulation/kernel_run.h>
+#include <adjoint/tests/emulation/tensor_map.h>
+#include <cuda_runtime.h>
+#include <adjoint/ops/conv/cuda/blocked_weight_kernel.cuh>
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace adjoint::testing {
+namespace {
+
+using Reached = std::set<std::string>;
+
+std::vector<uint4> nothing_copied(const cuda::ChannelBlocks& copy) {
+  return std::vector<uint4>(static_cast<std::size_t>(copy.bytes()) / sizeof(uint4),
+                            uint4{0x7fc07fc0, 0x7fc07fc0, 0x7fc07fc0, 0x7fc07fc0});
+}
+
+cuda::TensorMap map_of(const cuda::ChannelBlocks& copy, const void* data, std::int32_t positions,
+                       std::int32_t channels) {
+  return emulation::encode_tensor_map(cuda::channel_blocks_layout(copy, data, {positions, 1, 1, channels / 8}));
+}
+
+template <class M>
+void check(const ConvProblem& p, std::uint64_t seed, Reached& reached) {
+  using T = typename M::Element;
+  namespace kernels = cuda::blocked_weight;
+  cuda::BlockedWeightPlan plan;
+  ASSERT_TRUE(cuda::plan_blocked_weight(p.geometry, plan));
+  Operand<T> image(p.image, seed % 3), feature(p.feature, seed % 2);
+  std::vector<uint4> image_copy = nothing_copied(plan.image), feature_copy = nothing_copied(plan.feature);
+  const kernels::Copies copies{cuda::channel_blocks::copy_grid(plan.image),
+                               cuda::channel_blocks::copy_grid(plan.feature)};
+  emulation::run({.grid = {static_cast<unsigned>(copies.image.blocks + copies.feature.blocks)},
+                  .block = {cuda::channel_blocks::kCopyThreads},
+                  .seed = seed},
+                 [&] {
+                   kernels::copy_operands_kernel<M::kArithmetic>(plan.image, plan.feature, copies, image.data(),
+                                                                 feature.data(), image_copy.data(),
+                                                                 feature_copy.data());
+                 });
+  Operand<float> sums(nothing(plan.sums_bytes() / 4), 0);
+  const cuda::TensorMap image_map =
+      map_of(plan.image, image_copy.data(), plan.box_positions, cuda::kWeightUnitChannels);
+  const cuda::TensorMap feature_map =
+      map_of(plan.feature, feature_copy.data(), cuda::kWeightStage, cuda::kWeightTileFeatures);
+  const auto tiles = static_cast<unsigned>(plan.tiles());
+  emulation::run({.grid = {1 + static_cast<unsigned>(seed) % tiles},
+                  .block = {kernels::kThreads},
+                  .seed = seed,
+                  .smem_bytes = static_cast<std::size_t>(kernels::smem_bytes(plan))},
+                 [&] { kernels::blocked_weight_kernel<M::kArithmetic>(plan, image_map, feature_map, sums.data()); });
+  Operand<T> out(nothing(p.geometry.filter_numel()), seed % 4);
+  gather(plan.gather, sums.data(), out.data(), seed);
+  expect_equal(out.data(), oracle::conv_weight(p.geometry, p.image, p.feature));
+  EXPECT_TRUE(out.surroundings_are_kept());
+  reached.insert(plan.slices > 1 ? "slices" : "one slice");
+  reached.insert(std::to_string(plan.boxes) + " boxes");
+  if (plan.units % cuda::kWeightTileUnits != 0) reached.insert("tile in part");
+  if (plan.image.blocks() > plan.image.chunks * plan.image.chunk_blocks) reached.insert("planes");
+}
+
+template <class M>
+class BlockedWeightEmulation : public ::testing::Test {};
+TYPED_TEST_SUITE(BlockedWeightEmulation, HalfModes);
+
+std::vector<ConvCase> cases() {
+  return {
+      {.name = "one box",
+       .batch = 3,
+       .in_channels = 130,
+       .out_channels = 70,
+       .input = {7, 9},
+       .kernel = {3, 3},
+       .padding = {1, 1}},
+      {.name = "planes",
+       .batch = 2,
+       .in_channels = 40,
+       .out_channels = 65,
+       .input = {9, 9},
+       .kernel = {3, 3},
+       .stride = {2, 2}},
+      {.name = "rows",
+       .batch = 2,
+       .in_channels = 9,
+       .out_channels = 33,
+       .input = {3, 60},
+       .kernel = {3, 4},
+       .padding = {1, 1}},
+      {.name = "far",
+       .batch = 2,
+       .in_channels = 8,
+       .out_channels = 8,
+       .input = {6, 14},
+       .kernel = {2, 3},
+       .padding = {4, 5},
+       .dilation = {9, 11}},
+      {.name = "strided dilated",
+       .batch = 2,
+       .in_channels = 20,
+       .out_channels = 12,
+       .input = {5, 11},
+       .kernel = {3, 2},
+       .stride = {2, 3},
+       .padding = {1, 2},
+       .output_padding = {1, 2},
+       .dilation = {3, 2}},
+      {.name = "line", .batch = 5, .in_channels = 8, .out_channels = 16, .input = {1, 77}, .kernel = {1, 25}},
+      {.name = "apart",
+       .batch = 3,
+       .in_channels = 9,
+       .out_channels = 70,
+       .input = {5, 5},
+       .kernel = {2, 2},
+       .stride = {2, 2}},
+      {.name = "opening", .batch = 64, .in_channels = 40, .out_channels = 16, .kernel = {4, 4}},
+  };
+}
+
+TYPED_TEST(BlockedWeightEmulation, EveryFormIsExact) {
+  Reached reached;
+  std::uint64_t seed = 0;
+  for (const ConvCase& c : cases()) {
+    SCOPED_TRACE(c);
+    for (const int multiprocessors : {1, 132}) {
+      const cuda::PlanForMultiprocessors plans(multiprocessors);
+      check<TypeParam>(integer_problem(geometry(c)), ++seed, reached);
+    }
+  }
+  for (const std::string path : {"slices", "one slice", "1 boxes", "2 boxes", "4 boxes", "tile in part", "planes"})
+    EXPECT_TRUE(reached.contains(path)) << path;
+}
+
+TEST(BlockedWeightPlan, IsForTapsOfOneGroup) {
+  cuda::BlockedWeightPlan plan;
+  const auto takes = [&](const ConvCase& c) { return cuda::plan_blocked_weight(geometry(c), plan); };
+  const ConvCase fits{.batch = 4, .in_channels = 64, .out_channels = 64, .input = {4, 4}, .kernel = {3, 3}};
+  EXPECT_TRUE(takes(fits));
+  ConvCase c = fits;
+  c.groups = 2;
+  EXPECT_FALSE(takes(c));
+  c = fits;
+  c.kernel = {8, 9};
+  EXPECT_FALSE(takes(c)) << "72 taps";
+  c = fits;
+  c.kernel = {1, 1};
+  EXPECT_FALSE(takes(c)) << "a product of matrices as it is";
+  ConvGeometry g = geometry(fits);
+  g.batch = 0;
+  EXPECT_FALSE(cuda::plan_blocked_weight(g, plan));
+  c = fits;
+  c.batch = 1 << 14;
+  c.input = {64, 64};
+  EXPECT_FALSE(takes(c)) << "copies of 8 GB";
+}
+
+TEST(BlockedWeightPlan, PaysForManyChannelsAndOddRows) {
+  const cuda::PlanForMultiprocessors plans(132);
+  const auto pays = [&](const ConvCase& c) {
+    cuda::BlockedWeightPlan plan;
+    EXPECT_TRUE(cuda::plan_blocked_weight(geometry(c), plan)) << c;
+    return cuda::blocked_weight_pays(geometry(c), plan);
+  };
+  const ConvCase deep{
+      .batch = 32, .in_channels = 512, .out_channels = 512, .input = {32, 32}, .kernel = {3, 3}, .stride = {2, 2}};
+  EXPECT_TRUE(pays(deep));
+  ConvCase c = deep;
+  c.out_channels = 3;
+  EXPECT_FALSE(pays(c)) << "most of a unit's channels are none";
+  c = deep;
+  c.in_channels = c.out_channels = 64;
+  c.input = {128, 128};
+  c.kernel = {4, 4};
+  c.padding = {1, 1};
+  EXPECT_FALSE(pays(c)) << "copies cost more than products";
+}
+
+// Units of all tiles are each tap of each channel once, and boxes hold what they read.
+TEST(BlockedWeightPlan, UnitsAreEachTapOnce) {
+  for (const ConvCase& c : cases()) {
+    SCOPED_TRACE(c);
+    const ConvGeometry g = geometry(c);
+    cuda::BlockedWeightPlan p;
+    ASSERT_TRUE(cuda::plan_blocked_weight(g, p));
+    std::map<std::pair<std::int32_t, std::int32_t>, int> seen;  // by first channel and tap
+    std::int64_t stages = 0;
+    for (std::int32_t index = 0; index < p.tiles(); ++index) {
+      const cuda::BlockedWeightTile tile = cuda::blocked_weight_tile(p, index);
+      ASSERT_GT(tile.units, 0);
+      ASSERT_GT(tile.stages, 0);
+      if (tile.unit == 0 && tile.feature == 0) stages += tile.stages;
+      for (std::int32_t unit = tile.unit; unit < tile.unit + tile.units; ++unit) {
+        const cuda::BlockedWeightUnit at = cuda::blocked_weight_unit(p, unit);
+        const cuda::BlockedWeightTap& tap = p.tap_list[at.tap];
+        ASSERT_LT(cuda::blocked_weight_box(p, tile, unit), p.boxes);
+        ASSERT_LE(cuda::kWeightStage + tap.shift, p.box_positions);
+        if (tile.slice == 0 && tile.feature == 0) ++seen[{at.channel, tap.tap}];
+      }
+    }
+    EXPECT_EQ(stages, p.stages);
+    EXPECT_EQ(static_cast<std::int32_t>(seen.size()), p.units);
+    for (const auto& [unit, count] : seen) EXPECT_EQ(count, 1);
+    EXPECT_GE(p.slots, 3);
+  }
+}
+
+}  // namespace
+}  // namespace adjoint::testing
