@@ -52,7 +52,7 @@ void place_taps(const ConvGeometry& g, BlockedWeightPlan& p) {
   std::sort(places, places + p.taps,
             [](const Place& a, const Place& b) { return a.block != b.block ? a.block < b.block : a.at < b.at; });
   std::int32_t box = -1;
-  p.box_positions = kWeightStage;
+  p.image_positions = kWeightStage;
   for (std::int32_t i = 0; i < p.taps; ++i) {
     const Place& place = places[i];
     const bool shares =
@@ -61,8 +61,35 @@ void place_taps(const ConvGeometry& g, BlockedWeightPlan& p) {
     const std::int32_t shift = place.at - p.box_list[box].first;
     p.tap_list[i] = {static_cast<std::int16_t>(place.tap), static_cast<std::int16_t>(box),
                      static_cast<std::int16_t>(shift)};
-    p.box_positions = std::max(p.box_positions, kWeightStage + shift);
+    p.image_positions = std::max(p.image_positions, kWeightStage + shift);
   }
+}
+
+/// Cuts rows and columns into tiles; the operand that is padded less makes the rows, as long as stages overlap.
+void choose_rows(BlockedWeightPlan& p) {
+  const auto tiles = [&](bool rows_are_image) {
+    p.rows_are_image = rows_are_image;
+    p.units = ceil_div(p.rows().channels, kWeightUnitRows) * p.taps;
+    p.row_tiles = ceil_div(p.units, kWeightTileUnits);
+    p.column_tiles = ceil_div(p.columns().channels, kWeightTileColumns);
+    p.tap_divider = Divider(static_cast<std::uint32_t>(p.taps));
+    p.row_divider = Divider(static_cast<std::uint32_t>(p.row_tiles));
+    p.column_divider = Divider(static_cast<std::uint32_t>(p.column_tiles));
+    p.row_boxes = p.column_boxes = 1;
+    for (std::int32_t unit = 0; unit < p.units; ++unit) {
+      const BlockedWeightTile tile{.unit = unit / kWeightTileUnits * kWeightTileUnits};
+      const BlockedWeightBoxes boxes = blocked_weight_boxes(p, tile, unit);
+      p.row_boxes = std::max(p.row_boxes, boxes.row + 1);
+      p.column_boxes = std::max(p.column_boxes, boxes.column + 1);
+    }
+    constexpr std::int32_t kBarriers = 1024, kMostBytes = 227 << 10;
+    p.slots = std::min((kMostBytes - kBarriers) / p.slot_bytes(), kMostWeightSlots);
+    return std::int64_t{p.row_tiles} * p.column_tiles;
+  };
+  constexpr std::int32_t kFewestSlots = 3;
+  const std::int64_t of_feature = tiles(false);
+  const bool overlaps = p.slots >= kFewestSlots;
+  if (tiles(true) > of_feature && overlaps) tiles(false);
 }
 
 /// Of a tile's stage: the products of both warpgroups, or what the L2 takes to deliver it.
@@ -119,22 +146,10 @@ bool plan_blocked_weight(const ConvGeometry& g, BlockedWeightPlan& p) {
   p.image = copy_of(g, g.image_channels, g.image, g.stride);
   p.feature = copy_of(g, g.feature_channels, g.feature, {1, 1});
   const std::int64_t line = p.image.block_step();
-  if (std::max(p.image.bytes(), p.feature.bytes()) > kMostCopyBytes || line >= kMaxFlat) return false;
+  if (std::max(p.image.bytes(), p.feature.bytes()) > kMostMovedBytes || line >= kMaxFlat) return false;
   place_taps(g, p);
-  const auto number = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
-  p.units = number(ceil_div(g.image_channels, std::int64_t{kWeightUnitChannels})) * p.taps;
-  p.row_tiles = number(ceil_div(p.units, kWeightTileUnits));
-  p.column_tiles = number(ceil_div(g.feature_channels, std::int64_t{kWeightTileFeatures}));
-  p.tap_divider = Divider(static_cast<std::uint32_t>(p.taps));
-  p.row_divider = Divider(static_cast<std::uint32_t>(p.row_tiles));
-  p.column_divider = Divider(static_cast<std::uint32_t>(p.column_tiles));
-  for (std::int32_t unit = 0; unit < p.units; ++unit) {
-    const BlockedWeightTile tile{.unit = unit / kWeightTileUnits * kWeightTileUnits};
-    p.boxes = std::max(p.boxes, blocked_weight_box(p, tile, unit) + 1);
-  }
-  p.stages = number(ceil_div(line, std::int64_t{kWeightStage}));
-  constexpr std::int32_t kBarriers = 1024, kMostBytes = 227 << 10;
-  p.slots = std::min((kMostBytes - kBarriers) / p.slot_bytes(), kMostWeightSlots);
+  choose_rows(p);
+  p.stages = static_cast<std::int32_t>(ceil_div(line, std::int64_t{kWeightStage}));
   p.gather = tap_gather(g.feature_channels * g.image_channels, p.taps, 2, true);
   cut_slices(p);
   if (std::int64_t{p.row_tiles} * p.column_tiles * p.slices > std::numeric_limits<std::int32_t>::max()) return false;
@@ -145,12 +160,11 @@ bool plan_blocked_weight(const ConvGeometry& g, BlockedWeightPlan& p) {
 }
 
 bool blocked_weight_pays(const ConvGeometry& g, const BlockedWeightPlan& p) {
-  // What this kernel and the others take of what their models say, measured with bfloat16's 97 layers
-  // (bench/lab/LOG.md).
-  constexpr double kThis = .86, kTapwise = .85, kInPlace = 1.5, kCopied = 1.1;
-  constexpr double kCopiedBytes = 2000, kLaunches = 6000;  // a clock, read and written
+  // What this kernel and the others take of what their models say, and the copies' rate, read and written, in bytes a
+  // clock: fitted to the times of 100 layers in bfloat16 (bench/lab/LOG.md).
+  constexpr double kThis = .85, kTapwise = .85, kInPlace = 1.45, kCopied = 1.05, kCopiedBytes = 2200, kLaunch = 2000;
   const double copies = 2.0 * static_cast<double>(p.image.bytes() + p.feature.bytes()) / kCopiedBytes;
-  const double clocks = kThis * (copies + kLaunches + clocks_of_slices(p));
+  const double clocks = copies + kLaunch + kThis * clocks_of_slices(p);
   TapwisePlan tapwise;
   if (plan_tapwise(g, 2, tapwise) && tapwise_pays(g, tapwise)) return clocks < kTapwise * tapwise_clocks(tapwise);
   const WeightOrderClocks others = conv_weight_clocks(g, 2, false);

@@ -24,7 +24,7 @@ struct ConvWorkspace {
 /// conv_transpose: the filter once more, padded to tiles, twice for float32 in its own precision, and with many
 /// channels and results the input once more in the same way, which is at most 512 MiB, or where the result is small up
 /// to 64 times the result in float32; conv_weight: partial sums of the filter, and of half precision with many channels
-/// both operands once more, each at most 512 MiB. All three, at large strides and where planes are one position:
+/// both operands once more, at most 2 GiB each. All three, at large strides and where planes are one position:
 /// operands or results once more, at most 2 GiB each. 0 for the CPU, and where a kernel takes none. Throws Error for a
 /// geometry that describes no problem, for a dtype that is not floating point, and for a device that is not there.
 ADJOINT_API ConvWorkspace conv_workspace(const ConvGeometry& geometry, DType dtype, Device device = kCUDA);

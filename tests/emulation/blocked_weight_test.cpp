@@ -28,11 +28,6 @@ std::vector<uint4> nothing_copied(const cuda::ChannelBlocks& copy) {
                             uint4{0x7fc07fc0, 0x7fc07fc0, 0x7fc07fc0, 0x7fc07fc0});
 }
 
-cuda::TensorMap map_of(const cuda::ChannelBlocks& copy, const void* data, std::int32_t positions,
-                       std::int32_t channels) {
-  return emulation::encode_tensor_map(cuda::channel_blocks_layout(copy, data, {positions, 1, 1, channels / 8}));
-}
-
 template <class M>
 void check(const ConvProblem& p, std::uint64_t seed, Reached& reached) {
   using T = typename M::Element;
@@ -52,22 +47,21 @@ void check(const ConvProblem& p, std::uint64_t seed, Reached& reached) {
                                                                  feature_copy.data());
                  });
   Operand<float> sums(nothing(plan.sums_bytes() / 4), 0);
-  const cuda::TensorMap image_map =
-      map_of(plan.image, image_copy.data(), plan.box_positions, cuda::kWeightUnitChannels);
-  const cuda::TensorMap feature_map =
-      map_of(plan.feature, feature_copy.data(), cuda::kWeightStage, cuda::kWeightTileFeatures);
+  const kernels::Maps maps =
+      kernels::maps_of(plan, image_copy.data(), feature_copy.data(), emulation::encode_tensor_map);
   const auto tiles = static_cast<unsigned>(plan.tiles());
   emulation::run({.grid = {1 + static_cast<unsigned>(seed) % tiles},
                   .block = {kernels::kThreads},
                   .seed = seed,
                   .smem_bytes = static_cast<std::size_t>(kernels::smem_bytes(plan))},
-                 [&] { kernels::blocked_weight_kernel<M::kArithmetic>(plan, image_map, feature_map, sums.data()); });
+                 [&] { kernels::blocked_weight_kernel<M::kArithmetic>(plan, maps.rows, maps.columns, sums.data()); });
   Operand<T> out(nothing(p.geometry.filter_numel()), seed % 4);
   gather(plan.gather, sums.data(), out.data(), seed);
   expect_equal(out.data(), oracle::conv_weight(p.geometry, p.image, p.feature));
   EXPECT_TRUE(out.surroundings_are_kept());
   reached.insert(plan.slices > 1 ? "slices" : "one slice");
-  reached.insert(std::to_string(plan.boxes) + " boxes");
+  const std::string rows = plan.rows_are_image ? "rows of the image" : "rows of the feature";
+  reached.insert(rows + ", " + std::to_string(plan.rows_are_image ? plan.row_boxes : plan.column_boxes) + " boxes");
   if (plan.units % cuda::kWeightTileUnits != 0) reached.insert("tile in part");
   if (plan.image.blocks() > plan.image.chunks * plan.image.chunk_blocks) reached.insert("planes");
 }
@@ -117,11 +111,26 @@ std::vector<ConvCase> cases() {
        .padding = {1, 2},
        .output_padding = {1, 2},
        .dilation = {3, 2}},
+      {.name = "rows of the feature",
+       .batch = 2,
+       .in_channels = 64,
+       .out_channels = 100,
+       .input = {4, 70},
+       .kernel = {2, 3},
+       .padding = {0, 1}},
+      {.name = "planes of the feature's",
+       .batch = 3,
+       .in_channels = 50,
+       .out_channels = 129,
+       .input = {5, 5},
+       .kernel = {4, 4},
+       .stride = {2, 2},
+       .padding = {1, 1}},
       {.name = "line", .batch = 5, .in_channels = 8, .out_channels = 16, .input = {1, 77}, .kernel = {1, 25}},
       {.name = "apart",
        .batch = 3,
-       .in_channels = 9,
-       .out_channels = 70,
+       .in_channels = 130,
+       .out_channels = 60,
        .input = {5, 5},
        .kernel = {2, 2},
        .stride = {2, 2}},
@@ -139,7 +148,9 @@ TYPED_TEST(BlockedWeightEmulation, EveryFormIsExact) {
       check<TypeParam>(integer_problem(geometry(c)), ++seed, reached);
     }
   }
-  for (const std::string path : {"slices", "one slice", "1 boxes", "2 boxes", "4 boxes", "tile in part", "planes"})
+  for (const std::string path :
+       {"slices", "one slice", "tile in part", "planes", "rows of the image, 1 boxes", "rows of the image, 2 boxes",
+        "rows of the image, 4 boxes", "rows of the feature, 1 boxes", "rows of the feature, 2 boxes"})
     EXPECT_TRUE(reached.contains(path)) << path;
 }
 
@@ -163,7 +174,7 @@ TEST(BlockedWeightPlan, IsForTapsOfOneGroup) {
   c = fits;
   c.batch = 1 << 14;
   c.input = {64, 64};
-  EXPECT_FALSE(takes(c)) << "copies of 8 GB";
+  EXPECT_FALSE(takes(c)) << "copies of 9 GB";
 }
 
 TEST(BlockedWeightPlan, PaysForManyChannelsAndOddRows) {
@@ -194,19 +205,21 @@ TEST(BlockedWeightPlan, UnitsAreEachTapOnce) {
     const ConvGeometry g = geometry(c);
     cuda::BlockedWeightPlan p;
     ASSERT_TRUE(cuda::plan_blocked_weight(g, p));
-    std::map<std::pair<std::int32_t, std::int32_t>, int> seen;  // by first channel and tap
+    std::map<std::pair<std::int32_t, std::int32_t>, int> seen;  // by first row and tap
     std::int64_t stages = 0;
     for (std::int32_t index = 0; index < p.tiles(); ++index) {
       const cuda::BlockedWeightTile tile = cuda::blocked_weight_tile(p, index);
       ASSERT_GT(tile.units, 0);
       ASSERT_GT(tile.stages, 0);
-      if (tile.unit == 0 && tile.feature == 0) stages += tile.stages;
+      if (tile.unit == 0 && tile.column == 0) stages += tile.stages;
       for (std::int32_t unit = tile.unit; unit < tile.unit + tile.units; ++unit) {
         const cuda::BlockedWeightUnit at = cuda::blocked_weight_unit(p, unit);
         const cuda::BlockedWeightTap& tap = p.tap_list[at.tap];
-        ASSERT_LT(cuda::blocked_weight_box(p, tile, unit), p.boxes);
-        ASSERT_LE(cuda::kWeightStage + tap.shift, p.box_positions);
-        if (tile.slice == 0 && tile.feature == 0) ++seen[{at.channel, tap.tap}];
+        const cuda::BlockedWeightBoxes boxes = cuda::blocked_weight_boxes(p, tile, unit);
+        ASSERT_LT(boxes.row, p.row_boxes);
+        ASSERT_LT(boxes.column, p.column_boxes);
+        ASSERT_LE(cuda::kWeightStage + tap.shift, p.image_positions);
+        if (tile.slice == 0 && tile.column == 0) ++seen[{at.row, tap.tap}];
       }
     }
     EXPECT_EQ(stages, p.stages);

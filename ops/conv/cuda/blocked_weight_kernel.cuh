@@ -2,7 +2,7 @@
 // that makes them; blocked_weight_plan.h holds the schedule. wgmma takes both operands from shared memory as they lie
 // there, channels contiguous, and a tap is a constant in a descriptor. A thread of the last warpgroup has a stage's
 // boxes copied, through a ring with a full and an empty mbarrier a slot; the others multiply two units each and write
-// their sums straight from registers, where eight lanes hold neighbouring channels.
+// their sums straight from registers.
 #pragma once
 
 #include <adjoint/core/cuda/tensor_map.h>
@@ -26,6 +26,22 @@ inline constexpr int kBarrierBytes = 1024;
 
 inline std::int32_t smem_bytes(const BlockedWeightPlan& p) { return kBarrierBytes + p.slots * p.slot_bytes(); }
 
+struct Maps {
+  TensorMap rows, columns;
+};
+
+/// Of the copies, in a stage's boxes; has `encode(layout)` make them.
+template <class Encode>
+Maps maps_of(const BlockedWeightPlan& p, const void* image, const void* feature, const Encode& encode) {
+  constexpr std::int32_t kBlockChannels = 8;
+  const auto map = [&](const ChannelBlocks& copy, bool of_image, std::int32_t positions, std::int32_t channels) {
+    return encode(
+        channel_blocks_layout(copy, of_image ? image : feature, {positions, 1, 1, channels / kBlockChannels}));
+  };
+  return {map(p.rows(), p.rows_are_image, p.row_positions(), kWeightUnitRows),
+          map(p.columns(), !p.rows_are_image, p.column_positions(), kWeightTileColumns)};
+}
+
 /// What is copied: the image's blocks of threads, and behind them the feature's.
 struct Copies {
   channel_blocks::CopyGrid image, feature;
@@ -48,76 +64,80 @@ __global__ void __launch_bounds__(channel_blocks::kCopyThreads)
 /// Shared addresses.
 struct Shared {
   std::uint32_t full, empty;  // mbarriers, one a slot
-  std::uint32_t slots;        // the feature's box and then those of the image
-
-  __device__ __forceinline__ std::uint32_t slot(const BlockedWeightPlan& p, int index) const {
-    return slots + index * p.slot_bytes();
-  }
+  std::uint32_t slots;        // boxes of columns and then those of rows
 };
 
 /// Has the boxes of a block's tiles copied; one thread.
-__device__ __forceinline__ void copy_boxes(const BlockedWeightPlan& p, const TensorMap& image, const TensorMap& feature,
+__device__ __forceinline__ void copy_boxes(const BlockedWeightPlan& p, const TensorMap& rows, const TensorMap& columns,
                                            const Shared& shared) {
+  constexpr int kBlockChannels = 8;
   Ring ring;
 #pragma unroll 1
   for (int index = static_cast<int>(blockIdx.x); index < p.tiles(); index += static_cast<int>(gridDim.x)) {
     const BlockedWeightTile tile = blocked_weight_tile(p, index);
-    constexpr int kBlockChannels = 8;
-    // Of the tile's boxes, by the first unit of each.
-    bool begins[kWeightTileUnits];
-    int first[kWeightTileUnits], block[kWeightTileUnits], boxes = 0;
+    // Of the tile's units: whether a box of rows, and of columns, begins, and where in the copies.
+    bool begins_row[kWeightTileUnits], begins_column[kWeightTileUnits];
+    int first[kWeightTileUnits], row_block[kWeightTileUnits], column_block[kWeightTileUnits], bytes = 0;
 #pragma unroll
     for (int i = 0; i < kWeightTileUnits; ++i) {
       const int unit = min(tile.unit + i, p.units - 1);
       const BlockedWeightUnit at = blocked_weight_unit(p, unit);
       const BlockedWeightBox& box = p.box_list[p.tap_list[at.tap].box];
-      begins[i] = i < tile.units && (i == 0 || !shares_box(p, unit));
+      const BlockedWeightBoxes begins = i == 0 ? BlockedWeightBoxes{1, 1} : begins_boxes(p, unit);
+      begins_row[i] = i < tile.units && begins.row != 0;
+      begins_column[i] = i < tile.units && begins.column != 0;
       first[i] = box.first;
-      block[i] = box.block + at.channel / kBlockChannels;
-      boxes += begins[i];
+      row_block[i] = at.row / kBlockChannels + (p.rows_are_image ? box.block : 0);
+      column_block[i] = tile.column / kBlockChannels + (p.rows_are_image ? 0 : box.block);
+      bytes += (begins_row[i] ? p.row_bytes() : 0) + (begins_column[i] ? p.column_bytes() : 0);
     }
 #pragma unroll 1
     for (int stage = tile.stage; stage < tile.stage + tile.stages; ++stage) {
       const std::uint32_t full = shared.full + 8 * ring.slot;
-      std::uint32_t to = shared.slot(p, ring.slot);
+      std::uint32_t column = shared.slots + ring.slot * p.slot_bytes();
+      std::uint32_t row = column + p.column_boxes * p.column_bytes();
       ptx::mbarrier_wait(shared.empty + 8 * ring.slot, ring.parity ^ 1);
-      ptx::mbarrier_arrive_expect_bytes(full, p.feature_bytes() + boxes * p.box_bytes());
-      const int of_feature[kTensorMapAxes] = {kMapElements * kWeightStage * stage, 0, 0, tile.feature / kBlockChannels,
-                                              0};
-      ptx::tensor_copy(to, &feature, of_feature, full);
-      to += p.feature_bytes();
+      ptx::mbarrier_arrive_expect_bytes(full, bytes);
 #pragma unroll
       for (int i = 0; i < kWeightTileUnits; ++i) {
-        if (!begins[i]) continue;
-        const int at[kTensorMapAxes] = {kMapElements * (kWeightStage * stage + first[i]), 0, 0, block[i], 0};
-        ptx::tensor_copy(to, &image, at, full);
-        to += p.box_bytes();
+        const int of_feature = kMapElements * kWeightStage * stage, of_image = of_feature + kMapElements * first[i];
+        if (begins_column[i]) {
+          const int at[kTensorMapAxes] = {p.rows_are_image ? of_feature : of_image, 0, 0, column_block[i], 0};
+          ptx::tensor_copy(column, &columns, at, full);
+          column += p.column_bytes();
+        }
+        if (begins_row[i]) {
+          const int at[kTensorMapAxes] = {p.rows_are_image ? of_image : of_feature, 0, 0, row_block[i], 0};
+          ptx::tensor_copy(row, &rows, at, full);
+          row += p.row_bytes();
+        }
       }
       ring.advance(p.slots);
     }
   }
 }
 
-/// A unit's sums, which lanes hold as wgmma.cuh says: image channels are its rows, feature channels its columns.
-/// `sums`: [tap][slice][feature channel][image channel].
+/// A unit's sums, which lanes hold as wgmma.cuh says. `sums`: [tap][slice][feature channel][image channel].
 __device__ __forceinline__ void store_unit(const BlockedWeightPlan& p, const BlockedWeightTile& tile,
                                            const BlockedWeightUnit& unit, const float (&values)[64], float* sums,
                                            int warp, int lane) {
-  const int image_channels = p.image.channels, features = p.feature.channels;
-  const int channel = unit.channel + 16 * warp + lane / 4, feature = tile.feature + lane % 4 * 2;
+  const int first_row = unit.row + 16 * warp + lane / 4, first_column = tile.column + lane % 4 * 2;
+  const std::int64_t image_channels = p.image.channels;
+  const std::int64_t row_step = p.rows_are_image ? 1 : image_channels;
+  const std::int64_t column_step = p.rows_are_image ? image_channels : 1;
   float* to = sums + p.tap_list[unit.tap].tap * p.gather.tap_stride + tile.slice * p.gather.slice_stride +
-              std::int64_t{feature} * image_channels + channel;
+              first_row * row_step + first_column * column_step;
+  const int rows = p.rows().channels - first_row, columns = p.columns().channels - first_column;  // that are left
 #pragma unroll
   for (int j = 0; j < 16; ++j) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      if (feature + 8 * j + i < features) {
-        float* const row = to + i * image_channels;
-        if (channel < image_channels) row[0] = values[4 * j + i];
-        if (channel + 8 < image_channels) row[8] = values[4 * j + 2 + i];
+      if (8 * j + i < columns) {
+        if (rows > 0) to[i * column_step] = values[4 * j + i];
+        if (rows > 8) to[i * column_step + 8 * row_step] = values[4 * j + 2 + i];
       }
     }
-    to += 8 * std::int64_t{image_channels};
+    to += 8 * column_step;
   }
 }
 
@@ -130,20 +150,23 @@ __device__ __forceinline__ void multiply_and_store(const BlockedWeightPlan& p, c
   constexpr int kDepth = 16;     // positions of a product, as many vectors of a block
   constexpr int kCore = 8 * 16;  // bytes from eight positions to the next
   const int warp = static_cast<int>(threadIdx.x) / 32 % 4, lane = static_cast<int>(threadIdx.x) % 32;
-  const std::uint64_t feature = wgmma::matrix_descriptor(shared.slots, kCore, 16 * kWeightStage);
-  const std::uint64_t image = wgmma::matrix_descriptor(shared.slots + p.feature_bytes(), kCore, 16 * p.box_positions);
+  const std::uint64_t columns = wgmma::matrix_descriptor(shared.slots, kCore, 16 * p.column_positions());
+  const std::uint64_t rows =
+      wgmma::matrix_descriptor(shared.slots + p.column_boxes * p.column_bytes(), kCore, 16 * p.row_positions());
   Ring ring;
 #pragma unroll 1
   for (int index = static_cast<int>(blockIdx.x); index < p.tiles(); index += static_cast<int>(gridDim.x)) {
     const BlockedWeightTile tile = blocked_weight_tile(p, index);
     const int first_unit = tile.unit + kUnits * warpgroup, end_unit = tile.unit + tile.units;
     // Where units read their boxes; those that there are none of read the tile's first.
-    std::uint64_t places[kUnits];
+    std::uint64_t of_rows[kUnits], of_columns[kUnits];
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
       const int unit = first_unit + i < end_unit ? first_unit + i : tile.unit;
-      const int box = blocked_weight_box(p, tile, unit);
-      places[i] = wgmma::moved(image, box * (p.box_bytes() / 16) + p.tap_list[blocked_weight_unit(p, unit).tap].shift);
+      const BlockedWeightBoxes boxes = blocked_weight_boxes(p, tile, unit);
+      const int shift = p.tap_list[blocked_weight_unit(p, unit).tap].shift;
+      of_rows[i] = wgmma::moved(rows, boxes.row * (p.row_bytes() / 16) + (p.rows_are_image ? shift : 0));
+      of_columns[i] = wgmma::moved(columns, boxes.column * (p.column_bytes() / 16) + (p.rows_are_image ? 0 : shift));
     }
     float values[kUnits][64] = {};
     std::uint32_t used = 0;  // the barrier of the stage that products under way read; 0 for none
@@ -157,11 +180,11 @@ __device__ __forceinline__ void multiply_and_store(const BlockedWeightPlan& p, c
       const int slot = ring.slot * (p.slot_bytes() / 16);
 #pragma unroll
       for (int k = 0; k < kWeightStage / kDepth; ++k) {
-        const std::uint64_t columns = wgmma::moved(feature, slot + k * kDepth);
 #pragma unroll
         for (int i = 0; i < kUnits; ++i) {
-          wgmma::multiply_blocks<kOperand, kChannels, kChannels>(values[i], wgmma::moved(places[i], slot + k * kDepth),
-                                                                 columns, accumulate);
+          wgmma::multiply_blocks<kOperand, kChannels, kChannels>(values[i], wgmma::moved(of_rows[i], slot + k * kDepth),
+                                                                 wgmma::moved(of_columns[i], slot + k * kDepth),
+                                                                 accumulate);
         }
         accumulate = 1;
       }
@@ -185,8 +208,8 @@ __device__ __forceinline__ void multiply_and_store(const BlockedWeightPlan& p, c
 
 template <Arithmetic kArithmetic>
 __global__ void __launch_bounds__(kThreads, 1)
-    blocked_weight_kernel(const __grid_constant__ BlockedWeightPlan plan, const __grid_constant__ TensorMap image,
-                          const __grid_constant__ TensorMap feature, float* sums) {
+    blocked_weight_kernel(const __grid_constant__ BlockedWeightPlan plan, const __grid_constant__ TensorMap rows,
+                          const __grid_constant__ TensorMap columns, float* sums) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which nothing launches
   const std::uint32_t smem = ptx::shared_address(ptx::dynamic_smem());
   const Shared shared{smem, smem + 8 * kMostWeightSlots, smem + kBarrierBytes};
@@ -204,7 +227,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int warpgroup = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / 128, 0);
   if (warpgroup == kMultipliers) {
     ptx::lower_register_limit<kLoaderRegisters>();
-    if (threadIdx.x == 128 * kMultipliers) copy_boxes(plan, image, feature, shared);
+    if (threadIdx.x == 128 * kMultipliers) copy_boxes(plan, rows, columns, shared);
   } else {
     ptx::raise_register_limit<kRegisters>();
     multiply_and_store<kArithmetic>(plan, shared, sums, warpgroup);

@@ -26,13 +26,9 @@ void run_blocked_weight(const BlockedWeightPlan& plan, const ConvProblem& proble
   const int blocks = std::min(multiprocessor_count(device), static_cast<int>(plan.tiles()));
   const DeviceGuard guard(device);
   allow_smem(kernel, smem_bytes);
-  const auto layout = [](const ChannelBlocks& copy, const void* data, std::int32_t positions, std::int32_t channels) {
-    constexpr std::int32_t kBlockChannels = 8;
-    return encode_tensor_map(channel_blocks_layout(copy, data, {positions, 1, 1, channels / kBlockChannels}));
-  };
+  const blocked_weight::Maps maps = blocked_weight::maps_of(plan, spaces.image, spaces.feature, encode_tensor_map);
   launch_early(kernel, {dim3(static_cast<unsigned>(blocks)), dim3(blocked_weight::kThreads), smem_bytes}, 1, device,
-               plan, layout(plan.image, spaces.image, plan.box_positions, kWeightUnitChannels),
-               layout(plan.feature, spaces.feature, kWeightStage, kWeightTileFeatures), spaces.sums);
+               plan, maps.rows, maps.columns, spaces.sums);
 }
 
 }  // namespace adjoint::cuda
