@@ -146,7 +146,7 @@ bool plan_blocked_weight(const ConvGeometry& g, BlockedWeightPlan& p) {
   p.image = copy_of(g, g.image_channels, g.image, g.stride);
   p.feature = copy_of(g, g.feature_channels, g.feature, {1, 1});
   const std::int64_t line = p.image.block_step();
-  if (std::max(p.image.bytes(), p.feature.bytes()) > kMostMovedBytes || line >= kMaxFlat) return false;
+  if (std::max(p.image.bytes(), p.feature.bytes()) > kMostCopyBytes || line >= kMaxFlat) return false;
   place_taps(g, p);
   choose_rows(p);
   p.stages = static_cast<std::int32_t>(ceil_div(line, std::int64_t{kWeightStage}));

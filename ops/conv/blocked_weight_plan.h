@@ -122,7 +122,7 @@ ADJOINT_HD inline BlockedWeightBoxes blocked_weight_boxes(const BlockedWeightPla
 }
 
 /// False for groups, 1 x 1 taps, more than kMostBlockedTaps, an empty batch or filter, copies of more than
-/// kMostMovedBytes, and very large extents.
+/// kMostCopyBytes, and very large extents.
 ADJOINT_API bool plan_blocked_weight(const ConvGeometry& geometry, BlockedWeightPlan& plan);
 
 /// Whether the plan is quicker than any other kernel, as models of clocks tell, copies included.

@@ -43,6 +43,7 @@ struct Rates {
   double part_wave;  // share that the last wave of tiles takes, if not full, of a full one's time beyond its tiles
   double blocked, blocked_products;  // a blocked plan's clocks, and its products', over this model's
   double small_blocked = 1;          // likewise beyond that, of tiles of 128 columns and positions
+  double narrow_blocked = 1;         // likewise, of tiles of 64 columns
   double copied_bytes, copy_launch;  // a clock, of all multiprocessors, for a blocked plan's copy; and its kernel
   double whole = 1;                  // all of it, over what is said
 };
@@ -70,6 +71,7 @@ constexpr Rates kTF32Rates{.copy_4 = 15.5,
                            .blocked = .886,
                            .blocked_products = .97,
                            .small_blocked = 1.1,
+                           .narrow_blocked = 1.22,
                            .copied_bytes = 2720,
                            .copy_launch = 500};
 // What concerns blocked plans is from the times of three layers: those that were fitted to had none.
@@ -116,6 +118,7 @@ constexpr Rates kHalfRates{.copy_4 = 28.3,
                            .part_wave = .906,
                            .blocked = .681,
                            .blocked_products = 1.356,
+                           .narrow_blocked = 1.05,
                            .copied_bytes = 2080,
                            .copy_launch = 0};
 
@@ -266,8 +269,10 @@ double correlation_clocks(const CorrelationPlan& plan, bool split) {
   // Blocks that share a multiprocessor with none, or not all.
   if (plan.blocks_per_sm == 2 && waves <= 1) clocks = tile * (tiles <= multiprocessors ? 1 : 1.5);
   if (!plan.blocked) return clocks;
-  const double small = plan.tile_columns == 128 && plan.m_tiles == 1 ? rates.small_blocked : 1;
-  return small * rates.blocked * clocks + rates.copy_launch +
+  const double shape = plan.tile_columns == 64                         ? rates.narrow_blocked
+                       : plan.tile_columns == 128 && plan.m_tiles == 1 ? rates.small_blocked
+                                                                       : 1;
+  return shape * rates.blocked * clocks + rates.copy_launch +
          2 * static_cast<double>(plan.copy().bytes()) / rates.copied_bytes;
 }
 

@@ -129,7 +129,7 @@ void set_columns(const CorrelationTile& tile, bool split, std::int32_t phases_pe
   p.m_tiles = tile.m_tiles;
   p.consumers = tile.consumers;
   p.blocks_per_sm = tile.blocks_per_sm;
-  p.takes_halves = tile.halves || p.blocked != 0;
+  p.takes_halves = tile.halves || (p.blocked && tile.columns >= 128);
   p.w_block_units = kChunkUnits * tile.columns * (split ? 2 : 1);
   p.phases_per_class = phases_per_class;
   p.class_columns = p.n_channels * p.out_stride_w * phases_per_class;
@@ -295,7 +295,7 @@ bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const
     for (const CorrelationTile& tile : tiles) {
       if (tile.columns > limits.most_columns || (!tile.mma && !limits.every_tile)) continue;
       if (candidate.gathers && !tile.gathers()) continue;
-      if (candidate.blocked && !tile.reads_blocks()) continue;
+      if (candidate.blocked ? !tile.reads_blocks() : tile.blocked) continue;
       try_tile(tile, 1);
       // Few channels: all rows of phases share a tile's columns, and the input is read once for them.
       const std::int64_t all = std::int64_t{candidate.n_channels} * candidate.out_stride_w * candidate.out_stride_h;

@@ -66,20 +66,23 @@ inline constexpr int kCorrelationBarrierBytes = 16 * (kMaxCorrelationStages + kM
 /// The tile shapes that are compiled. One block a multiprocessor serves problems bound by matrix work; two with a
 /// consumer each overlap one's stores with the other's products.
 struct CorrelationTile {
-  int columns;        // wgmma's N: 16, 32, 64, 128 or 256
-  int m_tiles;        // rows of 64 positions of a consumer warpgroup
-  int consumers;      // warpgroups that multiply
-  int blocks_per_sm;  // resident at once
-  bool halves;        // whether steps may take half of its columns
-  bool mma = true;    // whether the mma kernels are compiled for it too
+  int columns;           // wgmma's N: 16, 32, 64, 128 or 256
+  int m_tiles;           // rows of 64 positions of a consumer warpgroup
+  int consumers;         // warpgroups that multiply
+  int blocks_per_sm;     // resident at once
+  bool halves;           // whether steps may take half of its columns
+  bool mma = true;       // whether the mma kernels are compiled for it too
+  bool blocked = false;  // whether it is for blocked plans alone
   constexpr int positions() const { return 64 * m_tiles * consumers; }
   constexpr bool gathers() const { return blocks_per_sm > 1; }        // whether steps may gather
   constexpr bool reads_blocks() const { return blocks_per_sm == 1; }  // whether a plan of it may be blocked
 };
-/// The third: for few positions, which the larger ones would leave to half of the multiprocessors.
+/// The third: for few positions, which the larger ones would leave to half of the multiprocessors. The fourth: for few
+/// results, whose filter blocks come the less often the more positions there are.
 inline constexpr CorrelationTile kCorrelationTiles[] = {{256, 1, 2, 1, true},        {128, 2, 2, 1, true},
-                                                        {128, 1, 2, 1, true, false}, {64, 4, 1, 2, false},
-                                                        {32, 2, 2, 2, false},        {16, 2, 2, 2, false}};
+                                                        {128, 1, 2, 1, true, false}, {64, 4, 2, 1, false, false, true},
+                                                        {64, 4, 1, 2, false},        {32, 2, 2, 2, false},
+                                                        {16, 2, 2, 2, false}};
 /// With the sums doubled: three products, promoted step by step to ordinary registers.
 inline constexpr CorrelationTile kSplitCorrelationTiles[] = {{128, 1, 2, 1, false},
                                                              {64, 2, 1, 2, false},
@@ -270,21 +273,20 @@ ADJOINT_HD inline CorrelationPosition correlation_position(const CorrelationPlan
           m & ((1 << p.log2_tile_w) - 1)};
 }
 
-/// The same among all positions, of which some have no result: they are beyond the batch or the output.
-struct CorrelationPlace {
-  std::int64_t n;
-  std::int32_t h, w;
-};
-
-ADJOINT_HD inline CorrelationPlace correlation_place(const CorrelationPlan& p, const CorrelationWork& work,
-                                                     std::int32_t m) {
-  if (p.flat()) {
-    std::int32_t w = work.w + m, h = p.flat_w_divider.split(w);
-    const std::int32_t n = p.flat_h_divider.split(h);
-    return {n + work.n * p.batch, h, w};  // a cluster's tile beyond the line is another batch's
+/// The same where a plan may be flat, whose rows and images a tile does not know: some positions have no result, they
+/// are beyond the batch or the output. kBlocked: whether the plan is blocked; kernels of others, whose code the
+/// compiler then knows to be as it was, keep their sums in registers.
+template <bool kBlocked = true>
+ADJOINT_HD inline CorrelationPosition correlation_position(const CorrelationPlan& p, const CorrelationWork& work,
+                                                           std::int32_t m) {
+  if constexpr (kBlocked) {
+    if (p.flat()) {
+      std::int32_t w = work.w + m, h = p.flat_w_divider.split(w), n = p.flat_h_divider.split(h);
+      if (work.n > 0) n += static_cast<std::int32_t>(p.batch);  // a cluster's tile behind the line's end
+      return {n, h, w - work.w};
+    }
   }
-  const CorrelationPosition q = correlation_position(p, m);
-  return {work.n + q.n, work.h + q.h, work.w + q.w};
+  return correlation_position(p, m);
 }
 
 /// Units from a stage's unit to position m's value at x_offset 0.
@@ -296,7 +298,7 @@ ADJOINT_HD inline std::int32_t correlation_stage_offset(const CorrelationPlan& p
 /// Columns that a consumer warp stages at once on its way out: as many of a tile's lower half as of its upper half. A
 /// blocked plan's warps stage them for 16 positions at a time, whatever their m-tiles.
 ADJOINT_HD constexpr int correlation_staged_columns(int tile_columns, bool blocked) {
-  return tile_columns < 128 ? 16 : blocked || tile_columns == 256 ? 64 : 32;
+  return blocked || tile_columns == 256 ? 64 : tile_columns < 128 ? 16 : 32;
 }
 ADJOINT_HD constexpr int correlation_staged_positions(int m_tiles, bool blocked) { return blocked ? 16 : 16 * m_tiles; }
 

@@ -169,6 +169,7 @@ const std::vector<ConvCase>& conv_tile_cases() {
        .batch = 4,
        .in_channels = 16,
        .out_channels = 32,
+       .groups = 2,
        .input = {1, 600},
        .kernel = {1, 4},
        .stride = {1, 2},

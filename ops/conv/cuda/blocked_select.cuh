@@ -25,9 +25,10 @@ Kernel select_kernel(const CorrelationPlan& plan) {
       return select_kernel<kArithmetic, kNext>(plan);
     }
   }
+  constexpr bool kHalves = kTile.columns >= 128;  // whether the plan's steps may take half of the columns
   const auto kernel_of = [&]<bool kPartial>(std::bool_constant<kPartial>) -> Kernel {
-    if (plan.halves())
-      return blocked_kernel<kArithmetic, kTile.columns, true, kTile.m_tiles, kTile.consumers, kPartial>;
+    if (kHalves && plan.halves())
+      return blocked_kernel<kArithmetic, kTile.columns, kHalves, kTile.m_tiles, kTile.consumers, kPartial>;
     return blocked_kernel<kArithmetic, kTile.columns, false, kTile.m_tiles, kTile.consumers, kPartial>;
   };
   if constexpr (ArithmeticTraits<kArithmetic>::kHalf) {

@@ -34,18 +34,22 @@ Kernel select_kernel(const CorrelationPlan& plan) {
   constexpr bool kSplit = ArithmeticTraits<kArithmetic>::kSplit;
   constexpr std::size_t kTiles = kSplit ? std::size(kSplitCorrelationTiles) : std::size(kCorrelationTiles);
   constexpr CorrelationTile kTile = kTileOf<kArithmetic, kIndex>;
-  if constexpr (kIndex + 1 < kTiles) {
-    if (plan.tile_columns != kTile.columns || plan.m_tiles != kTile.m_tiles) {
-      return select_kernel<kArithmetic, kIndex + 1>(plan);
+  if constexpr (kTile.blocked) {
+    return select_kernel<kArithmetic, kIndex + 1>(plan);
+  } else {
+    if constexpr (kIndex + 1 < kTiles) {
+      if (plan.tile_columns != kTile.columns || plan.m_tiles != kTile.m_tiles) {
+        return select_kernel<kArithmetic, kIndex + 1>(plan);
+      }
     }
+    if constexpr (kTile.gathers()) {
+      if (plan.gathers) return select_rows<kArithmetic, kIndex, false, true>(plan);
+    }
+    if constexpr (kTile.halves) {
+      if (plan.halves()) return select_rows<kArithmetic, kIndex, true, false>(plan);
+    }
+    return select_rows<kArithmetic, kIndex, false, false>(plan);
   }
-  if constexpr (kTile.gathers()) {
-    if (plan.gathers) return select_rows<kArithmetic, kIndex, false, true>(plan);
-  }
-  if constexpr (kTile.halves) {
-    if (plan.halves()) return select_rows<kArithmetic, kIndex, true, false>(plan);
-  }
-  return select_rows<kArithmetic, kIndex, false, false>(plan);
 }
 
 /// Of pack_filter_kernel: chunks, groups, and parts of their channels.

@@ -121,7 +121,7 @@ __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const Corre
     __syncwarp();
     if (operands.linear != nullptr) {
       staged.out = static_cast<T*>(operands.linear);
-      store_staged<kStaged, 16 * kTogether>(p, operands, work, staged);
+      store_staged<kStaged, 16 * kTogether, kApart>(p, operands, work, staged);
       __syncwarp();
     }
     if (!operands.activate.is_none()) {
@@ -129,7 +129,7 @@ __device__ __forceinline__ void store_tile(const CorrelationPlan& p, const Corre
       __syncwarp();
     }
     staged.out = static_cast<T*>(operands.out);
-    store_staged<kStaged, 16 * kTogether>(p, operands, work, staged);
+    store_staged<kStaged, 16 * kTogether, kApart>(p, operands, work, staged);
   }
 }
 

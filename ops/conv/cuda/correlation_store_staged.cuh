@@ -161,7 +161,7 @@ __device__ __forceinline__ void gather(const float* from, float (&values)[kVecto
 /// kVector neighbouring pixels at a time, where a tile holds one row of phases: staged groups of columns are
 /// neighbouring channels, so a lane's places are a constant apart in the staging rows and in out, and nothing is looked
 /// up. Reads of a batch come before its stores, so that their latencies overlap.
-template <int kVector, int kLog2Interleave, int kStaged, int kWarpPositions, class T>
+template <int kVector, int kLog2Interleave, int kStaged, int kWarpPositions, bool kApart, class T>
 __device__ __forceinline__ void store_rows(const CorrelationPlan& p, const CorrelationWork& work,
                                            const StagedColumns<T>& staged) {
   constexpr int kPitch = kWarpPositions + 4, kGroups = kStaged >> kLog2Interleave;
@@ -182,11 +182,12 @@ __device__ __forceinline__ void store_rows(const CorrelationPlan& p, const Corre
 #pragma unroll 1
   for (int vector = staged.lane % kLanes; vector < kVectors; vector += 32) {
     const int m = (vector * kVector) >> kLog2Interleave, phase = vector * kVector & ((1 << kLog2Interleave) - 1);
-    const CorrelationPlace q = correlation_place(p, work, staged.first_m + m);
-    const int h = q.h * p.out_stride_h + work.class_index, w = q.w * p.out_stride_w + phase;
-    if (q.n >= p.batch || h >= p.out_h || w >= p.out_w) continue;
+    const CorrelationPosition q = correlation_position<kApart>(p, work, staged.first_m + m);
+    const int h = (work.h + q.h) * p.out_stride_h + work.class_index;
+    const int w = (work.w + q.w) * p.out_stride_w + phase;
+    if (work.n + q.n >= p.batch || h >= p.out_h || w >= p.out_w) continue;
     int channels = p.n_channels - (first_channel + first);  // that are left
-    T* to = staged.out + q.n * staged.sample + static_cast<std::int64_t>(h) * p.out_w + w +
+    T* to = staged.out + (work.n + q.n) * staged.sample + static_cast<std::int64_t>(h) * p.out_w + w +
             (static_cast<std::int64_t>(work.group) * p.n_channels + first_channel + first) * plane;
     const float* from = staged.staging + staged_slot<kStaged>(first, phase, kLog2Interleave) * kPitch + m;
 #pragma unroll 1
@@ -214,8 +215,8 @@ __device__ __forceinline__ void store_rows(const CorrelationPlan& p, const Corre
   }
 }
 
-/// Chooses among the ways to store; the choice is the launch's.
-template <int kStaged, int kWarpPositions, class T>
+/// Chooses among the ways to store; the choice is the launch's. kApart: as store_tile's.
+template <int kStaged, int kWarpPositions, bool kApart, class T>
 __device__ __forceinline__ void store_staged(const CorrelationPlan& p, const CorrelationOperands& operands,
                                              const CorrelationWork& work, const StagedColumns<T>& staged) {
   constexpr int kWide = 16 / static_cast<int>(sizeof(T));
@@ -226,24 +227,24 @@ __device__ __forceinline__ void store_staged(const CorrelationPlan& p, const Cor
     store_pixels<false, kStaged, kWarpPositions>(p, work, staged);
   } else if (p.out_stride_w == 1) {
     if (wide) {
-      store_rows<kWide, 0, kStaged, kWarpPositions>(p, work, staged);
+      store_rows<kWide, 0, kStaged, kWarpPositions, kApart>(p, work, staged);
     } else if (two) {
-      store_rows<2, 0, kStaged, kWarpPositions>(p, work, staged);
+      store_rows<2, 0, kStaged, kWarpPositions, kApart>(p, work, staged);
     } else {
-      store_rows<1, 0, kStaged, kWarpPositions>(p, work, staged);
+      store_rows<1, 0, kStaged, kWarpPositions, kApart>(p, work, staged);
     }
   } else if (p.out_stride_w == 2) {
     if (wide) {
-      store_rows<kWide, 1, kStaged, kWarpPositions>(p, work, staged);
+      store_rows<kWide, 1, kStaged, kWarpPositions, kApart>(p, work, staged);
     } else if (two) {
-      store_rows<2, 1, kStaged, kWarpPositions>(p, work, staged);
+      store_rows<2, 1, kStaged, kWarpPositions, kApart>(p, work, staged);
     } else {
-      store_rows<1, 1, kStaged, kWarpPositions>(p, work, staged);
+      store_rows<1, 1, kStaged, kWarpPositions, kApart>(p, work, staged);
     }
   } else if (p.out_stride_w == 4) {
-    store_rows<4, 2, kStaged, kWarpPositions>(p, work, staged);
+    store_rows<4, 2, kStaged, kWarpPositions, kApart>(p, work, staged);
   } else {
-    store_rows<4, 3, kStaged, kWarpPositions>(p, work, staged);
+    store_rows<4, 3, kStaged, kWarpPositions, kApart>(p, work, staged);
   }
 }
 

@@ -85,10 +85,13 @@ __device__ __forceinline__ void store_phases(const CorrelationPlan& p, const Cor
   for (int j = 0; j < kMTiles; ++j) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const CorrelationPlace q = correlation_place(p, work, first_m + (kApart ? 64 : 16) * j + 8 * half + lane / 4);
-      const int h = q.h * p.out_stride_h + work.class_index, w = (q.w << kLog2Phases) + pixel;
-      const bool inside = q.n < p.batch && h < p.out_h && w < p.out_w;
-      float* const to = out + ((q.n * p.groups + work.group) * p.n_channels + channel) * plane +
+      const CorrelationPosition q =
+          correlation_position<kApart>(p, work, first_m + (kApart ? 64 : 16) * j + 8 * half + lane / 4);
+      const std::int64_t n = work.n + q.n;
+      const int h = (work.h + q.h) * p.out_stride_h + work.class_index;
+      const int w = ((work.w + q.w) << kLog2Phases) + pixel;
+      const bool inside = n < p.batch && h < p.out_h && w < p.out_w;
+      float* const to = out + ((n * p.groups + work.group) * p.n_channels + channel) * plane +
                         static_cast<std::int64_t>(h) * p.out_w + w;
       store_position<kLog2Phases, kColumns>(sums[j] + 2 * half, biases + 2 * (lane % 4), to, plane,
                                             inside ? p.n_channels - channel : 0, lane);

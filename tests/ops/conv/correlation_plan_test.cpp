@@ -202,14 +202,14 @@ void replay(const Problem& problem, const CorrelationPlan& p) {
     }
     ASSERT_EQ(half, c.halves * p.chunks);
     for (int m = 0; m < positions; ++m) {
-      const CorrelationPlace q = correlation_place(p, work, m);
+      const CorrelationPosition q = correlation_position(p, work, m);
       for (std::int32_t j = 0; j < p.tile_columns; ++j) {
         const CorrelationColumn column = correlation_column(p, work, j);
-        const std::int64_t h = std::int64_t{q.h} * p.out_stride_h + column.phase_h;
-        const std::int64_t w = std::int64_t{q.w} * p.out_stride_w + column.phase_w;
-        if (!column.valid || q.n >= p.batch || h >= p.out_h || w >= p.out_w) continue;
+        const std::int64_t h = (std::int64_t{work.h} + q.h) * p.out_stride_h + column.phase_h;
+        const std::int64_t w = (std::int64_t{work.w} + q.w) * p.out_stride_w + column.phase_w;
+        if (!column.valid || work.n + q.n >= p.batch || h >= p.out_h || w >= p.out_w) continue;
         const std::int64_t channel = std::int64_t{work.group} * p.n_channels + column.channel;
-        const auto to = static_cast<std::size_t>(q.n * sample + (channel * p.out_h + h) * p.out_w + w);
+        const auto to = static_cast<std::size_t>((work.n + q.n) * sample + (channel * p.out_h + h) * p.out_w + w);
         out[to] = sums[static_cast<std::size_t>(m * p.tile_columns + j)];
         ++stored[to];
       }
