@@ -76,7 +76,7 @@ void choose_rows(BlockedWeightPlan& p) {
     p.row_divider = Divider(static_cast<std::uint32_t>(p.row_tiles));
     p.column_divider = Divider(static_cast<std::uint32_t>(p.column_tiles));
     p.row_boxes = p.column_boxes = 1;
-    for (std::int32_t unit = 0; unit < p.units; ++unit) {
+    for (std::int32_t unit = 0; unit < std::min(p.units, kWeightTileUnits * p.taps); ++unit) {  // then they repeat
       const BlockedWeightTile tile{.unit = unit / kWeightTileUnits * kWeightTileUnits};
       const BlockedWeightBoxes boxes = blocked_weight_boxes(p, tile, unit);
       p.row_boxes = std::max(p.row_boxes, boxes.row + 1);
@@ -109,14 +109,19 @@ double clocks_of_slices(const BlockedWeightPlan& p) {
          kSlice * p.slices;
 }
 
-/// As many slices as let the sums be done the soonest.
+/// As many slices as let the sums be done the soonest. Tensor cores round towards zero, so that long sums are short: of
+/// more than kMostStages there are slices in any case, while their sums take little memory.
 void cut_slices(BlockedWeightPlan& p) {
-  constexpr std::int32_t kFewestStages = 4, kMostSlices = 64;
+  constexpr std::int32_t kFewestStages = 4, kMostStages = 512, kMostSlices = 64;
+  constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
+  p.slices = 1;
+  const std::int64_t affordable = std::max<std::int64_t>(kMostBytes / p.sums_bytes(), 1);
+  const auto least = static_cast<std::int32_t>(std::min(ceil_div(p.stages, std::int64_t{kMostStages}), affordable));
   double best = std::numeric_limits<double>::infinity();
-  std::int32_t chosen = 1;
-  for (std::int32_t slices = 1; slices <= kMostSlices; ++slices) {
+  std::int32_t chosen = least;
+  for (std::int32_t slices = least; slices <= std::max(kMostSlices, 2 * least); ++slices) {
     p.slice_stages = static_cast<std::int32_t>(ceil_div(p.stages, slices));
-    if (slices > 1 && p.slice_stages < kFewestStages) break;
+    if (slices > least && p.slice_stages < kFewestStages) break;
     if (ceil_div(p.stages, p.slice_stages) != slices) continue;
     p.slices = slices;
     const double clocks = clocks_of_slices(p);
@@ -125,8 +130,8 @@ void cut_slices(BlockedWeightPlan& p) {
       chosen = slices;
     }
   }
-  p.slices = chosen;
   p.slice_stages = static_cast<std::int32_t>(ceil_div(p.stages, chosen));
+  p.slices = static_cast<std::int32_t>(ceil_div(p.stages, p.slice_stages));
 }
 
 }  // namespace
@@ -145,11 +150,10 @@ bool plan_blocked_weight(const ConvGeometry& g, BlockedWeightPlan& p) {
   p.taps = static_cast<std::int32_t>(g.taps());
   p.image = copy_of(g, g.image_channels, g.image, g.stride);
   p.feature = copy_of(g, g.feature_channels, g.feature, {1, 1});
-  const std::int64_t line = p.image.block_step();
-  if (std::max(p.image.bytes(), p.feature.bytes()) > kMostCopyBytes || line >= kMaxFlat) return false;
+  if (!p.image.fits() || !p.feature.fits()) return false;
   place_taps(g, p);
   choose_rows(p);
-  p.stages = static_cast<std::int32_t>(ceil_div(line, std::int64_t{kWeightStage}));
+  p.stages = static_cast<std::int32_t>(ceil_div(p.image.block_step(), std::int64_t{kWeightStage}));
   p.gather = tap_gather(g.feature_channels * g.image_channels, p.taps, 2, true);
   cut_slices(p);
   if (std::int64_t{p.row_tiles} * p.column_tiles * p.slices > std::numeric_limits<std::int32_t>::max()) return false;

@@ -42,6 +42,12 @@ struct ChannelBlocks {
     return (((group * stride_h + plane_h) * stride_w + plane_w) * chunks + chunk) * chunk_blocks;
   }
   ADJOINT_HD std::int64_t bytes() const { return 16 * images * blocks() * plane(); }
+  /// Whether it is no larger than it may be; also where numbers of bytes are beyond 64 bits.
+  bool fits() const {
+    const double line = static_cast<double>(images) * rows() * columns();
+    return 16 * line * static_cast<double>(blocks()) <= static_cast<double>(kMostCopyBytes) &&
+           (!flat() || line < kMaxFlat);
+  }
 };
 
 /// The copy at `data` as the copy engine sees it: (columns, rows, images, blocks). `box`: of those, positions.

@@ -234,7 +234,7 @@ bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const
   if (limits.blocked) {
     candidate.blocked = 1;
     candidate.box_blocks = (split ? 2 : 1) * kChunkUnits / 4;
-    if (candidate.copy().bytes() > kMostCopyBytes) return false;
+    if (!candidate.copy().fits()) return false;
     if (std::int64_t{candidate.groups} * candidate.chunks > kMaxGridY) return false;  // packing counts in 32 bits
   }
   double best = std::numeric_limits<double>::infinity();
@@ -286,9 +286,7 @@ bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const
     }
     if (!limits.flat || !takes_flat(candidate)) return;
     flatten(g, candidate);
-    if (candidate.copy().bytes() <= kMostCopyBytes && candidate.copy().block_step() < kMaxFlat) {
-      try_shape(log2_positions, 0, 0);
-    }
+    if (candidate.copy().fits()) try_shape(log2_positions, 0, 0);
     candidate.flat_h = candidate.flat_w = 0;
   };
   const auto try_tiles = [&](const auto& tiles) {

@@ -1,6 +1,7 @@
 // conv_weight from copies in channel blocks on the emulator, copies and all: exact on small integers at any address, on
 // any grid, with and without slices.
 #include <adjoint/ops/conv/blocked_weight_plan.h>
+#include <adjoint/ops/conv/ceil_div.h>
 #include <adjoint/ops/conv/correlation_clocks.h>
 #include <adjoint/tests/emulation/gather_run.h>
 #include <adjoint/tests/emulation/kernel_run.h>
@@ -196,6 +197,17 @@ TEST(BlockedWeightPlan, PaysForManyChannelsAndOddRows) {
   c.kernel = {4, 4};
   c.padding = {1, 1};
   EXPECT_FALSE(pays(c)) << "copies cost more than products";
+}
+
+TEST(BlockedWeightPlan, LongSumsAreCut) {
+  for (const int multiprocessors : {1, 132}) {
+    const cuda::PlanForMultiprocessors plans(multiprocessors);
+    cuda::BlockedWeightPlan plan;
+    const ConvCase c{.batch = 2, .in_channels = 64, .out_channels = 64, .input = {1, 1 << 18}, .kernel = {1, 3}};
+    ASSERT_TRUE(cuda::plan_blocked_weight(geometry(c), plan));
+    EXPECT_LE(plan.slice_stages, 512);
+    EXPECT_EQ(cuda::ceil_div(plan.stages, plan.slice_stages), plan.slices);
+  }
 }
 
 // Units of all tiles are each tap of each channel once, and boxes hold what they read.
