@@ -144,10 +144,8 @@ TYPED_TEST(BlockedWeightEmulation, EveryFormIsExact) {
   std::uint64_t seed = 0;
   for (const ConvCase& c : cases()) {
     SCOPED_TRACE(c);
-    for (const int multiprocessors : {1, 132}) {
-      const cuda::PlanForMultiprocessors plans(multiprocessors);
-      check<TypeParam>(integer_problem(geometry(c)), ++seed, reached);
-    }
+    const cuda::PlanForMultiprocessors plans(++seed % 2 == 0 ? 1 : 132);
+    check<TypeParam>(integer_problem(geometry(c)), seed, reached);
   }
   for (const std::string path :
        {"slices", "one slice", "tile in part", "planes", "rows of the image, 1 boxes", "rows of the image, 2 boxes",
