@@ -12,7 +12,7 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr std::int32_t kChunkBlocks = 4, kChunkChannels = 32;
+constexpr std::int32_t kChunkChannels = 8 * kChunkBlocks;
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
 
 ChannelBlocks copy_of(const ConvGeometry& g, std::int64_t channels, const Extent2& extents, const Extent2& stride) {
@@ -36,14 +36,14 @@ void place_taps(const ConvGeometry& g, BlockedWeightPlan& p) {
     std::int32_t block, at, tap;
   };
   Place places[kMostBlockedTaps];
-  const auto floor_div = [](std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); };
   for (std::int32_t tap = 0; tap < p.taps; ++tap) {
     std::int64_t offset[2], residue[2];
     for (const std::size_t axis : {0U, 1U}) {
       const std::int64_t index = axis == 0 ? tap / g.kernel[1] : tap % g.kernel[1];
       const std::int64_t distance = index * g.dilation[axis] - g.padding[axis];
-      offset[axis] = floor_div(distance, g.stride[axis]);
-      residue[axis] = distance - offset[axis] * g.stride[axis];
+      const std::int64_t block = floor_to(distance, g.stride[axis]);
+      offset[axis] = block / g.stride[axis];
+      residue[axis] = distance - block;
     }
     const std::int32_t block =
         p.image.block(0, static_cast<std::int32_t>(residue[0]), static_cast<std::int32_t>(residue[1]), 0);
@@ -82,8 +82,8 @@ void choose_rows(BlockedWeightPlan& p) {
       p.row_boxes = std::max(p.row_boxes, boxes.row + 1);
       p.column_boxes = std::max(p.column_boxes, boxes.column + 1);
     }
-    constexpr std::int32_t kBarriers = 1024, kMostBytes = 227 << 10;
-    p.slots = std::min((kMostBytes - kBarriers) / p.slot_bytes(), kMostWeightSlots);
+    constexpr std::int32_t kMostBytes = 227 << 10;
+    p.slots = std::min((kMostBytes - kWeightBarrierBytes) / p.slot_bytes(), kMostWeightSlots);
     return std::int64_t{p.row_tiles} * p.column_tiles;
   };
   constexpr std::int32_t kFewestSlots = 3;

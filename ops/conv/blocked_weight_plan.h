@@ -29,6 +29,7 @@ inline constexpr int kWeightTileColumns = 128;
 inline constexpr int kWeightStage = 64;  // positions
 inline constexpr int kWeightHalo = 64;   // most positions that a box of the image has beyond a stage's
 inline constexpr int kMostWeightSlots = 8;
+inline constexpr int kWeightBarrierBytes = 1024;  // before the slots
 inline constexpr int kMostBlockedTaps = 64;
 
 /// A tap: the box of the image that it reads, and from which of its positions on. Taps of a box are neighbours in the
@@ -67,6 +68,7 @@ struct BlockedWeightPlan {
   ADJOINT_HD std::int32_t row_bytes() const { return 2 * kWeightUnitRows * row_positions(); }
   ADJOINT_HD std::int32_t column_bytes() const { return 2 * kWeightTileColumns * column_positions(); }
   ADJOINT_HD std::int32_t slot_bytes() const { return row_boxes * row_bytes() + column_boxes * column_bytes(); }
+  std::int32_t smem_bytes() const { return kWeightBarrierBytes + slots * slot_bytes(); }
   std::int64_t sums_bytes() const { return 4 * gather.count * taps * slices; }
 };
 

@@ -233,7 +233,7 @@ bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const
   candidate.pairs_halves = limits.pairs_halves || limits.blocked ? 1 : 0;
   if (limits.blocked) {
     candidate.blocked = 1;
-    candidate.box_blocks = (split ? 2 : 1) * kChunkUnits / 4;
+    candidate.box_blocks = (split ? 2 : 1) * kChunkBlocks;
     if (!candidate.copy().fits()) return false;
     if (std::int64_t{candidate.groups} * candidate.chunks > kMaxGridY) return false;  // packing counts in 32 bits
   }

@@ -54,7 +54,7 @@ void check(const ConvProblem& p, std::uint64_t seed, Reached& reached) {
   emulation::run({.grid = {1 + static_cast<unsigned>(seed) % tiles},
                   .block = {kernels::kThreads},
                   .seed = seed,
-                  .smem_bytes = static_cast<std::size_t>(kernels::smem_bytes(plan))},
+                  .smem_bytes = static_cast<std::size_t>(plan.smem_bytes())},
                  [&] { kernels::blocked_weight_kernel<M::kArithmetic>(plan, maps.rows, maps.columns, sums.data()); });
   Operand<T> out(nothing(p.geometry.filter_numel()), seed % 4);
   gather(plan.gather, sums.data(), out.data(), seed);

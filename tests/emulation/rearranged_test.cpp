@@ -160,26 +160,6 @@ class RearrangedEmulation : public ::testing::Test {
     EXPECT_EQ((moved<false>(u, values, u.numel(), 1, offset)), expected);
   }
 
-  /// Values with samples put last; against what the definition says of each element.
-  static void check_samples_last(const cuda::SamplesLast& s, std::uint64_t seed) {
-    const std::int64_t plane = s.extents[0] * s.extents[1];
-    Values values(static_cast<std::size_t>(s.samples * s.channels * plane));
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(1 + i * 7 % 127);
-    Values expected;
-    for (std::int64_t part = 0; part < s.channels * s.positions(); ++part) {
-      const std::int64_t channel = part / s.positions(), block = part % (s.blocks[0] * s.blocks[1]);
-      const std::int64_t residue = part % s.positions() / (s.blocks[0] * s.blocks[1]);
-      const std::int64_t h = block / s.blocks[1] * s.stride[0] + residue / s.residues[1] - s.padding[0];
-      const std::int64_t w = block % s.blocks[1] * s.stride[1] + residue % s.residues[1] - s.padding[1];
-      const bool inside = h >= 0 && h < s.extents[0] && w >= 0 && w < s.extents[1];
-      for (std::int64_t n = 0; n < s.padded_samples; ++n) {
-        const std::int64_t from = ((n * s.channels + channel) * s.extents[0] + h) * s.extents[1] + w;
-        expected.push_back(inside && n < s.samples ? values[static_cast<std::size_t>(from)] : 0);
-      }
-    }
-    EXPECT_EQ(with_samples_last(s, values, seed), expected);
-  }
-
   int taken = 0;
   std::set<std::string> reached;
 
@@ -363,26 +343,6 @@ TYPED_TEST(RearrangedEmulation, SamplesAreColumnsOfTheSameFilters) {
                       .dilation = {1, 2}};
   this->check_columns(rows, 2);
   EXPECT_GE(this->taken, static_cast<int>(kRandomCases / 2));
-}
-
-TYPED_TEST(RearrangedEmulation, SamplesOfAnyBatchArePutLast) {
-  std::uint64_t seed = 0;
-  for (const std::int64_t batch : {1, 7, 8, 16, 33, 64, 100}) {
-    for (const std::int64_t stride : {1, 2}) {
-      SCOPED_TRACE(::testing::Message() << "batch " << batch << ", stride " << stride);
-      const ConvCase c{.batch = batch,
-                       .in_channels = 3,
-                       .out_channels = 2,
-                       .input = {13, 9},
-                       .kernel = {4, 3},
-                       .stride = {stride, stride},
-                       .padding = {1, 1}};
-      cuda::RearrangedPlan plan;
-      ASSERT_TRUE(cuda::plan_batch_as_columns(geometry(c), sizeof(TypeParam), plan));
-      this->check_samples_last(plan.image_samples, ++seed);
-      this->check_samples_last(plan.feature_samples, ++seed);
-    }
-  }
 }
 
 TYPED_TEST(RearrangedEmulation, SamplesOfOnePositionAreARow) {

@@ -22,9 +22,6 @@ namespace adjoint::cuda::blocked_weight {
 inline constexpr int kMultipliers = 2;  // warpgroups
 inline constexpr int kThreads = 128 * (kMultipliers + 1);
 inline constexpr int kUnits = kWeightTileUnits / kMultipliers;  // of a warpgroup
-inline constexpr int kBarrierBytes = 1024;
-
-inline std::int32_t smem_bytes(const BlockedWeightPlan& p) { return kBarrierBytes + p.slots * p.slot_bytes(); }
 
 struct Maps {
   TensorMap rows, columns;
@@ -212,7 +209,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                           const __grid_constant__ TensorMap columns, float* sums) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // other architectures of a build get an empty kernel, which nothing launches
   const std::uint32_t smem = ptx::shared_address(ptx::dynamic_smem());
-  const Shared shared{smem, smem + 8 * kMostWeightSlots, smem + kBarrierBytes};
+  const Shared shared{smem, smem + 8 * kMostWeightSlots, smem + kWeightBarrierBytes};
   if (threadIdx.x == 0) {
     for (int i = 0; i < plan.slots; ++i) {
       ptx::mbarrier_init(shared.full + 8 * i, 1);

@@ -22,7 +22,7 @@ void run_blocked_weight(const BlockedWeightPlan& plan, const ConvProblem& proble
          device, plan.image, plan.feature, copies, static_cast<const T*>(problem.first),
          static_cast<const T*>(problem.second), static_cast<uint4*>(spaces.image), static_cast<uint4*>(spaces.feature));
   const auto kernel = blocked_weight::blocked_weight_kernel<kArithmetic>;
-  const auto smem_bytes = static_cast<std::size_t>(blocked_weight::smem_bytes(plan));
+  const auto smem_bytes = static_cast<std::size_t>(plan.smem_bytes());
   const int blocks = std::min(multiprocessor_count(device), static_cast<int>(plan.tiles()));
   const DeviceGuard guard(device);
   allow_smem(kernel, smem_bytes);

@@ -11,7 +11,6 @@
 namespace adjoint::cuda::channel_blocks {
 
 inline constexpr int kCopyThreads = 256;
-inline constexpr int kChunkBlocks = 4;     // of units, without tails
 inline constexpr int kChunksOfThread = 2;  // that a thread copies a position of
 
 /// Blocks of threads: kCopyThreads positions of the copy's planes, kChunksOfThread chunks of a group. Indices are taken
