@@ -11,12 +11,15 @@ namespace {
 
 constexpr std::int64_t kFewPairs = 16;  // channels times channels of a group
 
+double products_of_result(const ChannelwisePlan& plan) {
+  return static_cast<double>(plan.taps) / (plan.h.phases * plan.w.phases) * plan.source_channels;
+}
+
 /// Clocks of a multiprocessor for 32 results, memory left out; issue slots are seven tenths full.
 double channelwise_clocks(const ChannelwisePlan& plan) {
   constexpr double kSlots = 4 * 0.7, kSlotsOfResult = 15;
-  const double taps = static_cast<double>(plan.taps) / (plan.h.phases * plan.w.phases) * plan.source_channels;
   const bool one_by_one = plan.taps_h == 0 && plan.channel_block == 1;
-  return (taps * (one_by_one ? 2.8 : 1.4) + kSlotsOfResult) / kSlots;
+  return (products_of_result(plan) * (one_by_one ? 2.8 : 1.4) + kSlotsOfResult) / kSlots;
 }
 
 /// Units that the tensor-core kernels multiply for a result: every tap's channels are padded to whole chunks, or where
@@ -45,6 +48,9 @@ double tensor_core_clocks(const ChannelwisePlan& plan, int unit_channels, bool s
 
 bool channelwise_pays(const ChannelwisePlan& plan, int unit_channels, bool split, bool gathers) {
   if (plan.source_channels > kChannelwiseMaxSourceChannels) return false;
+  // Over several channels, so many multiply-adds for a result take tensor cores half of the time (measured).
+  const double most_products = split ? 128 : unit_channels == 1 ? 64 : 32;
+  if (gathers && plan.source_channels > 1 && products_of_result(plan) > most_products) return false;
   return std::int64_t{plan.channels} * plan.source_channels <= kFewPairs ||
          channelwise_clocks(plan) <= tensor_core_clocks(plan, unit_channels, split, gathers);
 }

@@ -32,8 +32,8 @@ struct Rates {
   double bytes;                    // a clock, of input and filter from the L2
   double stored_bytes;             // a clock, of results
   double sector;                   // weight of what stores touch of sectors beyond their bytes
-  double odd_stride;               // stores of phases whose number is no power of two, over others
-  double odd_sharing = 1;          // clocks of two blocks that store such phases, over what else is said
+  double singles;                  // stores of results one by one, over others
+  double singles_sharing = 1;      // clocks of two blocks that store so, over what else is said
   double slot;                     // a warp's waits for one, and its instructions beside reads
   double read;                     // its read of a fragment in neighbouring positions
   double stage, tile;              // of a stage beside its products, and of a tile beside its bytes
@@ -58,8 +58,8 @@ constexpr Rates kTF32Rates{.copy_4 = 15.5,
                            .bytes = 64,
                            .stored_bytes = 37.2,
                            .sector = 2.46,
-                           .odd_stride = 4.6,
-                           .odd_sharing = 1.5,
+                           .singles = 4.6,
+                           .singles_sharing = 1.5,
                            .slot = 238,
                            .read = 25.7,
                            .stage = 223,
@@ -85,7 +85,7 @@ constexpr Rates kSplitRates{.copy_4 = 14.5,
                             .bytes = 64,
                             .stored_bytes = 18.6,
                             .sector = .773,
-                            .odd_stride = 1.89,
+                            .singles = 1.89,
                             .slot = 192,
                             .read = 49.5,
                             .stage = 32,
@@ -93,7 +93,7 @@ constexpr Rates kSplitRates{.copy_4 = 14.5,
                             .overlap = .369,
                             .sharing = 1.46,
                             .part_wave = .554,
-                            .blocked = 1,
+                            .blocked = .9,
                             .blocked_products = 1.05,
                             .copied_bytes = 2720,
                             .copy_launch = 500};
@@ -107,7 +107,7 @@ constexpr Rates kHalfRates{.copy_4 = 28.3,
                            .bytes = 34.7,
                            .stored_bytes = 13.3,
                            .sector = .063,
-                           .odd_stride = 4.08,
+                           .singles = 4.08,
                            .slot = 0,
                            .read = 55.3,
                            .stage = 792,
@@ -128,7 +128,7 @@ constexpr Rates kPairRates = [] {
   Rates rates = kTF32Rates;
   rates.stored_bytes = kHalfRates.stored_bytes;
   rates.sector = kHalfRates.sector;
-  rates.odd_stride = kHalfRates.odd_stride;
+  rates.singles = kHalfRates.singles;
   rates.sharing = 1.9;
   rates.whole = 1.1;
   return rates;
@@ -162,8 +162,13 @@ bool has_many_boxes(const CorrelationPlan& plan) {
   return plan.boxed && !plan.gathers && plan.blocks_per_sm == 2 && plan.boxes > kFewBoxes;
 }
 
-/// Whether results have phases, but not a power of two of them.
-bool has_odd_stride(const CorrelationPlan& plan) { return correlation_log2_interleave(plan.out_stride_w) < 0; }
+/// Whether results are stored one by one though rows allow vectors: they have phases, but not a power of two of them,
+/// or a tile holds several rows of phases.
+bool stores_singles(const CorrelationPlan& plan) {
+  constexpr std::int32_t kVectorBytes = 16;
+  const bool several_rows = plan.phases_per_class > 1 && plan.out_w % (kVectorBytes / plan.element_bytes()) == 0;
+  return several_rows || correlation_log2_interleave(plan.out_stride_w) < 0;
+}
 
 /// What it takes to bring a tile of a class its input and filter.
 double input_clocks(const CorrelationPlan& plan, const CorrelationClass& c, const Rates& rates) {
@@ -206,8 +211,8 @@ double store_clocks(const CorrelationPlan& plan, const Rates& rates) {
   const Stores s = stores_of(plan);
   const double before = s.whole_rows ? 0 : kSectorBytes;
   const double sectors = std::max(s.run >= kSectorBytes ? (s.run + before) / s.run : kSectorBytes / s.run, 1.0);
-  const double stride = has_odd_stride(plan) ? rates.odd_stride : 1;
-  return rates.tile + stride * s.bytes * (1 + rates.sector * (sectors - 1)) / rates.stored_bytes;
+  const double singles = stores_singles(plan) ? rates.singles : 1;
+  return rates.tile + singles * s.bytes * (1 + rates.sector * (sectors - 1)) / rates.stored_bytes;
 }
 
 /// The least that memory takes for the sectors that a tile writes in part, of results that are more than the L2 keeps:
@@ -240,8 +245,8 @@ double tile_clocks(const CorrelationPlan& plan, const CorrelationClass& c, bool 
   const double alone = many * multiply + store;
   const double busy = plan.blocks_per_sm == 1 ? alone : rates.sharing * std::max({tensor, shared, store, alone / 2});
   const double input = input_clocks(plan, c, rates);
-  const double odd = plan.blocks_per_sm == 2 && has_odd_stride(plan) ? rates.odd_sharing : 1;
-  const double block = odd * (std::max(busy, input) + rates.overlap * std::min(busy, input));
+  const double sharing = plan.blocks_per_sm == 2 && stores_singles(plan) ? rates.singles_sharing : 1;
+  const double block = sharing * (std::max(busy, input) + rates.overlap * std::min(busy, input));
   const double partial = partial_sector_clocks(plan);
   return std::max(block, partial) + kPartialOverlap * std::min(block, partial);
 }

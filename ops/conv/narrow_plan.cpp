@@ -45,7 +45,10 @@ double narrow_clocks(const NarrowPlan& p, int unit_channels) {
   const double instructions = positions * (p.results + 1.0) + std::max(narrow_row(p.results) / 4, 1) + kOverhead;
   const double channel =
       kNarrowThreads / 32 * p.offsets() * instructions / kSlots + (unit_channels == 1 ? kStage : kStageHalf) * p.length;
-  return line_block_clocks(p, p.source_channels * channel);
+  // What a result takes to store: those of phases lie apart.
+  constexpr double kStoreNeighbour = 0.1, kStorePhase = 0.35;
+  const double store = p.w.phases > 1 ? kStorePhase : kStoreNeighbour;
+  return line_block_clocks(p, p.source_channels * channel + store * p.tile_positions * p.results);
 }
 
 bool narrow_pays(const NarrowPlan& p, int unit_channels, bool split) {

@@ -128,6 +128,11 @@ ADJOINT_API bool plan_conv_weight_order(const ConvGeometry& geometry, int unit_e
 /// models of clocks tell, the copy included: `plan` then.
 ADJOINT_API bool plan_conv_order(const ConvGeometry& geometry, RearrangedPlan& plan);
 
+/// Whether conv, or conv_transpose where the image is the result, is done sooner by the tensor-core kernels once
+/// strides are channels, as models of clocks tell, copies included: `plan` then.
+ADJOINT_API bool plan_strides_order(const ConvGeometry& geometry, bool image_is_result, int unit_elements, bool split,
+                                    RearrangedPlan& plan);
+
 struct WeightOrderClocks {
   double clocks;
   bool copies;  // whether an operand is copied

@@ -6,7 +6,9 @@
 #include <adjoint/ops/conv/cuda/hopper.h>
 #include <adjoint/ops/conv/cuda/kept_plans.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <limits>
 
 namespace adjoint::cuda {
 
@@ -38,6 +40,14 @@ std::size_t workspace_bytes(const ConvProblem& problem) {
 }
 
 }  // namespace
+
+double wgmma_clocks(const ConvProblem& problem) {
+  double clocks = std::numeric_limits<double>::infinity();
+  for (const CorrelationPlan* plan : {find_correlation_plan(problem), find_blocked_plan(problem)}) {
+    if (plan != nullptr) clocks = std::min(clocks, correlation_clocks(*plan, is_split(problem)));
+  }
+  return clocks;
+}
 
 void run_blocked(const CorrelationPlan& plan, const ConvProblem& problem, bool partial) {
   const CorrelationOperands operands = correlation_operands(plan, problem, partial);

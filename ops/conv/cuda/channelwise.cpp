@@ -2,6 +2,7 @@
 #include <adjoint/ops/conv/cuda/channelwise.h>
 #include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/ops/conv/cuda/kept_plans.h>
+#include <adjoint/ops/conv/cuda/weight.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +10,8 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr std::int64_t kFewPairs = 16;  // channels times channels of a group, of conv_weight
+// Of conv_weight: channels times channels of a group, and those times taps.
+constexpr std::int64_t kFewPairs = 16, kFewSums = 128;
 
 const ChannelwisePlan* gather_plan(const ConvProblem& problem) {
   return keep_plan<ChannelwisePlan>(problem, [&](ChannelwisePlan& plan) {
@@ -39,8 +41,11 @@ bool takes_gather(const ConvProblem& problem) {
 
 bool takes_weight(const ConvProblem& problem) {
   const ConvGeometry& g = problem.geometry;
-  if (problem.dtype == kFloat64 || g.image_channels_per_group() * g.feature_channels_per_group() > kFewPairs)
-    return false;
+  const std::int64_t pairs = g.image_channels_per_group() * g.feature_channels_per_group();
+  if (problem.dtype == kFloat64 || pairs > kFewPairs) return false;
+  // Of as many sums as fill a tile, tensor cores that the copy engine feeds take half of the time in half precision.
+  const bool fills = pairs * g.taps() > kFewSums && arithmetic_of(problem) != Arithmetic::kFloat32;
+  if (fills && boxes_conv_weight.takes(problem) && boxes_conv_weight.pays(problem)) return false;
   return weight_plan(problem) != nullptr;
 }
 

@@ -1,7 +1,10 @@
 // Chooses and calls the kernel for few results a position. Its code is in one .cu file a dtype.
 #include <adjoint/ops/conv/cuda/narrow.h>
 
+#include <adjoint/ops/conv/cuda/blocked.h>
+#include <adjoint/ops/conv/cuda/hopper.h>
 #include <adjoint/ops/conv/cuda/kept_plans.h>
+#include <adjoint/ops/conv/tensor_core_clocks.h>
 
 namespace adjoint::cuda {
 
@@ -16,8 +19,11 @@ namespace {
 bool takes(const ConvProblem& problem) { return problem.dtype != kFloat64 && find_narrow_plan(problem) != nullptr; }
 
 bool pays(const ConvProblem& problem) {
-  const Arithmetic arithmetic = arithmetic_of(problem);
-  return narrow_pays(*find_narrow_plan(problem), unit_elements(arithmetic), arithmetic == Arithmetic::kFloat32);
+  const NarrowPlan& plan = *find_narrow_plan(problem);
+  const int unit = unit_elements(arithmetic_of(problem));
+  if (!narrow_pays(plan, unit, is_split(problem))) return false;
+  // The plans of what wgmma runs know better what tensor cores take.
+  return !runs_wgmma(problem.device) || narrow_clocks(plan, unit) < .95 * kMultiprocessors * wgmma_clocks(problem);
 }
 
 void run(const ConvProblem& problem) {

@@ -1,8 +1,7 @@
 // Chooses and calls the kernel for few results a position and several taps. Its code is in one .cu file an arithmetic.
 #include <adjoint/ops/conv/cuda/packed.h>
 
-#include <adjoint/ops/conv/correlation_clocks.h>
-#include <adjoint/ops/conv/cuda/correlation.h>
+#include <adjoint/ops/conv/cuda/blocked.h>
 #include <adjoint/ops/conv/cuda/hopper.h>
 #include <adjoint/ops/conv/cuda/kept_plans.h>
 #include <adjoint/ops/conv/cuda/narrow.h>
@@ -23,20 +22,26 @@ bool takes(const ConvProblem& problem) {
   return problem.dtype != kFloat64 && runs_wgmma(problem.device) && find_packed_plan(problem) != nullptr;
 }
 
+/// Of the clocks that `blocked` or `correlation` take, the share below which this kernel is quicker, by the measured
+/// times of some thirty layers beside what the models say.
+double quicker_share(const PackedPlan& plan, Arithmetic arithmetic) {
+  if (arithmetic == Arithmetic::kTF32 || arithmetic == Arithmetic::kFloat32) return 0.9;
+  const bool row = plan.h.source == 1 && plan.w.phases <= 2;
+  return row ? 1.3 : 1.1;
+}
+
 /// Where rows do not begin at multiples of 16 bytes they are read element by element, which costs more than it saves.
 /// The rows' length decides, not where the tensor begins: an address must not choose the bits.
 bool pays(const ConvProblem& problem) {
   const PackedPlan& plan = *find_packed_plan(problem);
-  if (plan.w.source % plan.vector != 0 || !packed_pays(plan)) return false;
-  if (arithmetic_of(problem) == Arithmetic::kTF32) {
-    // Of ten such layers' times those of this kernel are 1.2 of its clocks, in the mean; the other's, some 1.1.
-    const CorrelationPlan* other = find_correlation_plan(problem);
-    constexpr double kMeasured = 0.9;
-    if (other != nullptr && packed_clocks(plan) > kMeasured * kMultiprocessors * correlation_clocks(*other, false))
-      return false;
-  }
+  if (plan.w.source % plan.vector != 0) return false;
+  const double clocks = packed_clocks(plan);
+  const bool quicker = clocks < quicker_share(plan, arithmetic_of(problem)) * kMultiprocessors * wgmma_clocks(problem);
+  // Of halves one model sees layers that the other does not; of floats each takes some for quicker that are not.
+  const bool half = element_size(problem.dtype) == 2;
+  if (half ? !quicker && !packed_pays(plan) : !quicker || !packed_pays(plan)) return false;
   const NarrowPlan* narrow = find_narrow_plan(problem);
-  return narrow == nullptr || packed_clocks(plan) < narrow_clocks(*narrow, plan.unit_channels);
+  return narrow == nullptr || clocks < narrow_clocks(*narrow, plan.unit_channels);
 }
 
 void run(const ConvProblem& problem) {

@@ -40,7 +40,9 @@ bool strides_pay(const ConvProblem& problem) {
     case ConvRole::kImage: return planes && phases >= 128;
     case ConvRole::kFilter: break;
   }
-  return g.taps() >= 256 && channels % 16 != 0;
+  // What the copy engine brings as it is takes TF32 half of the time.
+  const bool has_boxes = arithmetic_of(problem) == Arithmetic::kTF32 && boxes_conv_weight.takes(problem);
+  return g.taps() >= 256 && channels % 16 != 0 && !has_boxes;
 }
 
 /// The problem that is left. Its operands are still the caller's.
@@ -68,13 +70,18 @@ bool plan_quicker_order(const ConvProblem& problem, RearrangedPlan& plan) {
          boxes_take(problem, plan);
 }
 
-/// Whether a tensor-core kernel would compute conv as it is, and sooner if rows of the image were padded.
-bool pads_image(const ConvProblem& problem, RearrangedPlan& plan) {
-  if (problem.role != ConvRole::kFeature || element_size(problem.dtype) != 2 || !runs_wgmma(problem.device))
-    return false;
-  const ConvKernel* otherwise = &best_conv_kernel(problem, &rearranged_conv);
-  const bool multiplies = otherwise == &sliced_conv || otherwise == &blocked_conv || otherwise == &correlation_conv;
-  return multiplies && plan_conv_order(problem.geometry, plan);
+/// Whether a tensor-core kernel would compute conv or conv_transpose as it is, and sooner in another order of its
+/// operands: that of strides as channels, or of conv in half precision with rows of the image padded.
+bool plan_quicker_conv(const ConvProblem& problem, RearrangedPlan& plan) {
+  if (problem.role == ConvRole::kFilter || problem.dtype == kFloat64 || !runs_wgmma(problem.device)) return false;
+  const bool transposed = problem.role == ConvRole::kImage;
+  const ConvKernel* otherwise = &best_conv_kernel(problem, transposed ? &rearranged_conv_transpose : &rearranged_conv);
+  const auto multiplies = {&sliced_conv,           &blocked_conv,           &correlation_conv,
+                           &sliced_conv_transpose, &blocked_conv_transpose, &correlation_conv_transpose};
+  if (std::find(multiplies.begin(), multiplies.end(), otherwise) == multiplies.end()) return false;
+  if (plan_strides_order(problem.geometry, transposed, unit_elements(arithmetic_of(problem)), is_split(problem), plan))
+    return true;
+  return !transposed && element_size(problem.dtype) == 2 && plan_conv_order(problem.geometry, plan);
 }
 
 const RearrangedPlan* find_plan(const ConvProblem& problem) {
@@ -87,7 +94,7 @@ const RearrangedPlan* find_plan(const ConvProblem& problem) {
       plan.pays = true;
     } else if (may_have_boxes && !rows && plan_batch_as_columns(g, size, plan) && boxes_take(problem, plan)) {
       plan.pays = false;
-    } else if (!strides && !rows && pads_image(problem, plan)) {
+    } else if (!strides && !rows && plan_quicker_conv(problem, plan)) {
       plan.pays = true;
     } else if (plan_strides_as_channels(g, problem.role == ConvRole::kImage, size, plan)) {
       plan.pays = strides;

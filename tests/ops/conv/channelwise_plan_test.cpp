@@ -138,11 +138,11 @@ TEST(ChannelwisePlan, StaysBelowTheSharedMemoryThatNeedNotBeAskedFor) {
   }
 }
 
-/// Of conv, or of conv_transpose; in float32 by three products, or in TF32.
-bool pays(const ConvCase& c, bool transposed, bool split, bool gathers) {
+/// Of conv, or of conv_transpose; in float32 by three products, or in TF32; or of half precision.
+bool pays(const ConvCase& c, bool transposed, bool split, bool gathers, int unit_channels = 1) {
   ChannelwisePlan plan;
-  EXPECT_TRUE(cuda::plan_channelwise(geometry(c), transposed, 4, plan));
-  return cuda::channelwise_pays(plan, 1, split, gathers);
+  EXPECT_TRUE(cuda::plan_channelwise(geometry(c), transposed, 4 / unit_channels, plan));
+  return cuda::channelwise_pays(plan, unit_channels, split, gathers);
 }
 
 TEST(ChannelwisePlan, PaysWhereTensorCoresWouldMultiplyPadding) {
@@ -172,6 +172,17 @@ TEST(ChannelwisePlan, PaysWhereTensorCoresWouldMultiplyPadding) {
       EXPECT_EQ(pays(fsrcnn, false, split, gathers), !gathers) << "81 taps of one channel, to 56";
     }
   }
+  const ConvCase sixteen_taps{.in_channels = 32,
+                              .out_channels = 32,
+                              .groups = 8,
+                              .input = {64, 64},
+                              .kernel = {4, 4},
+                              .stride = {2, 2},
+                              .padding = {1, 1}};
+  EXPECT_TRUE(pays(sixteen_taps, false, true, true));
+  EXPECT_FALSE(pays(sixteen_taps, false, false, true, 2)) << "64 products of a result, of halves";
+  EXPECT_TRUE(pays(sixteen_taps, true, false, true, 2)) << "16 of them";
+  EXPECT_TRUE(pays(sixteen_taps, false, false, false, 2)) << "by mma.sync, which does not gather";
 }
 
 // Two phases of a stride of two, one of which has taps, and a result of one column, of the other phase.

@@ -387,6 +387,20 @@ TEST(CorrelationPlan, LargeResultsAreWrittenInLongRuns) {
   const auto small = make_geometry(1, 128, 64, 1, {64, 64}, {3, 3}, {1, 1}, {0, 0}, {1, 1}, {0, 0});
   EXPECT_EQ(written_at_once(small, 2), 8) << "66 columns, which the L2 keeps";
 }
+// Tiles of several rows of phases store results one by one, which costs more than it saves but for a few channels.
+TEST(CorrelationPlan, SeveralRowsOfPhasesShareTilesOfFewChannels) {
+  CorrelationPlan plan;
+  const auto rows = [&](std::int64_t channels, int unit_channels, const CorrelationLimits& limits) {
+    const auto g = make_geometry(16, channels, 32, 1, {128, 128}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1});
+    EXPECT_TRUE(plan_correlation(g, true, unit_channels, false, limits, plan));
+    return plan.phases_per_class;
+  };
+  for (const int unit_channels : {1, 2}) {
+    EXPECT_EQ(rows(32, unit_channels, kBlockedLimits), 1);
+    EXPECT_EQ(rows(32, unit_channels, kCorrelationLimits), 1);
+  }
+  EXPECT_EQ(rows(1, 2, kCorrelationLimits), 2);
+}
 TEST(CorrelationPlan, OddStrides) { check(make_geometry(1, 2, 3, 1, {4, 9}, {7, 5}, {5, 3}, {2, 4}, {1, 1}, {4, 1})); }
 TEST(CorrelationPlan, OnePixel) { check(make_geometry(5, 7, 3, 1, {1, 1}, {4, 4}, {1, 1}, {0, 0}, {1, 1}, {0, 0})); }
 
