@@ -48,9 +48,12 @@ double tensor_core_clocks(const ChannelwisePlan& plan, int unit_channels, bool s
 
 bool channelwise_pays(const ChannelwisePlan& plan, int unit_channels, bool split, bool gathers) {
   if (plan.source_channels > kChannelwiseMaxSourceChannels) return false;
-  // Over several channels, so many multiply-adds for a result take tensor cores half of the time (measured).
+  // So many multiply-adds for each of several results, over several channels, take tensor cores half of the time
+  // (measured; the model does not know it).
+  constexpr std::int32_t kSeveral = 4;
   const double most_products = split ? 128 : unit_channels == 1 ? 64 : 32;
-  if (gathers && plan.source_channels > 1 && products_of_result(plan) > most_products) return false;
+  const bool several = plan.source_channels >= kSeveral && plan.channels >= kSeveral;
+  if (gathers && several && products_of_result(plan) > most_products) return false;
   return std::int64_t{plan.channels} * plan.source_channels <= kFewPairs ||
          channelwise_clocks(plan) <= tensor_core_clocks(plan, unit_channels, split, gathers);
 }
