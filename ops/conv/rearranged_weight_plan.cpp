@@ -23,17 +23,6 @@ double boxes_clocks(const ConvGeometry& geometry, Form form, WeightPlan& plan) {
   return weight_parts::wgmma_weight_clocks(plan, form.split);
 }
 
-/// How many times as long as modelled the kernel takes whose threads copy (bench/lab/LOG.md): halves with a stride, the
-/// more so where they are sorted one by one, and those of rows that begin amid words.
-double copied_slowness(const ConvGeometry& g, Form form) {
-  if (form.unit_elements == 1) return 1;
-  const bool amid_words = g.image[1] % 2 != 0;
-  if (g.stride[1] == 1) return amid_words || g.feature[1] % 2 != 0 ? 3 : 1;
-  if (g.stride[1] % 2 != 0) return 5.5;
-  if (amid_words) return 5;
-  return g.feature[1] % 8 == 0 ? 2 : 3;
-}
-
 double clocks(const RearrangedPlan& plan, Form form, WeightPlan& weight) {
   const std::int64_t size = form.element_size();
   return boxes_clocks(plan.geometry, form, weight) + unshuffle_clocks(plan.image, size) +
@@ -49,7 +38,7 @@ double quickest_order(const ConvGeometry& g, int unit_elements, bool split, Rear
   double best = boxes_clocks(g, form, weight);
   const bool has_boxes = best != kNever;
   if (plan_wgmma_weight(g, unit_elements, split, copied) && !(has_boxes && boxes_pay(weight, copied))) {
-    best = copied_slowness(g, form) * weight_parts::wgmma_weight_clocks(copied, split) / 1.25;
+    best = copied_slowness(copied) * weight_parts::wgmma_weight_clocks(copied, split) / 1.25;
   } else {
     best /= 1.5;  // models are off by so much: what no copy precedes is as they say, what one does takes longer
   }

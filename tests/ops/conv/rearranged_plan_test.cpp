@@ -1,6 +1,7 @@
 // Which order of operands is chosen, without a GPU.
 #include <adjoint/ops/conv/correlation_clocks.h>
 #include <adjoint/ops/conv/rearranged_plan.h>
+#include <adjoint/ops/conv/weight_boxes_plan.h>
 #include <adjoint/tests/support/conv_geometries.h>
 #include <adjoint/tests/support/conv_layers.h>
 
@@ -84,6 +85,18 @@ TEST(RearrangedPlan, OddRowsOfHalvesArePaddedForConvWeight) {
   EXPECT_TRUE(plan_conv_weight_order(make_geometry(16, 64, 32, 1, {1, 131072}, {1, 3}, {1, 2}, {0, 1}, {1, 2}, {0, 0}),
                                      2, false, plan));
   EXPECT_FALSE(plan_conv_weight_order(odd, 1, false, plan)) << "floats are words";
+}
+
+// What threads would sort, or a copy put in another order, the copy engine brings as it is, though rows of 80 become
+// 128.
+TEST(RearrangedPlan, HalvesWithAStrideComeInBoxesThoughTheyArePadded) {
+  const ConvGeometry g = make_geometry(16, 256, 256, 1, {80, 80}, {2, 2}, {2, 2}, {0, 0}, {1, 1}, {0, 0});
+  WeightPlan boxes, copied;
+  ASSERT_TRUE(plan_boxed_weight(g, 2, false, boxes));
+  ASSERT_TRUE(plan_wgmma_weight(g, 2, false, copied));
+  EXPECT_TRUE(boxes_pay(boxes, copied));
+  RearrangedPlan plan;
+  EXPECT_FALSE(plan_conv_weight_order(g, 2, false, plan));
 }
 
 /// How often the tiles move each element: [channel][position][sample].
