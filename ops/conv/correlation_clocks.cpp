@@ -74,7 +74,8 @@ constexpr Rates kTF32Rates{.copy_4 = 15.5,
                            .narrow_blocked = 1.22,
                            .copied_bytes = 2720,
                            .copy_launch = 500};
-// What concerns blocked plans is from the times of three layers: those that were fitted to had none.
+// What concerns blocked plans is from the times of three layers, for those that were fitted to had none, and `blocked`
+// from those of some hundred.
 constexpr Rates kSplitRates{.copy_4 = 14.5,
                             .copy_8 = 32.9,
                             .copy_16 = 50.7,

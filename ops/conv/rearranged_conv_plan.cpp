@@ -10,9 +10,11 @@
 namespace adjoint::cuda {
 namespace {
 
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
 /// Of the quickest tensor-core kernel that takes conv, or conv_transpose, as it is.
 double tensor_core_clocks(const ConvGeometry& geometry, bool transposed, int unit_elements, bool split) {
-  double best = std::numeric_limits<double>::infinity();
+  double best = kNever;
   CorrelationPlan plan;
   for (const CorrelationLimits& limits : {kCorrelationLimits, kBlockedLimits}) {
     if (plan_correlation(geometry, transposed, unit_elements, split, limits, plan))
@@ -21,31 +23,35 @@ double tensor_core_clocks(const ConvGeometry& geometry, bool transposed, int uni
   return best;
 }
 
-}  // namespace
-
-bool plan_conv_order(const ConvGeometry& g, RearrangedPlan& plan) {
-  constexpr double kMargin = 1.1;  // models are off by so much
-  if (!pad_image_rows(g, 2, plan)) return false;
-  const double padded = tensor_core_clocks(plan.geometry, false, 2, false) + unshuffle_clocks(plan.image, 2);
-  return tensor_core_clocks(g, false, 2, false) > kMargin * padded;
-}
-
-bool plan_strides_order(const ConvGeometry& g, bool image_is_result, int unit_elements, bool split,
-                        RearrangedPlan& plan) {
-  constexpr double kShare = .75;  // models are off by so much
+/// Of the same with strides as channels, copies included, in `plan`; infinity where there is no such order.
+double strides_clocks(const ConvGeometry& g, bool transposed, int unit_elements, bool split, RearrangedPlan& plan) {
   const std::int64_t size = 4 / unit_elements;
-  if (!plan_strides_as_channels(g, image_is_result, size, plan)) return false;
+  if (!plan_strides_as_channels(g, transposed, size, plan)) return kNever;
   const ConvGeometry inner = simplified(plan.geometry, false);
-  double clocks = tensor_core_clocks(inner, image_is_result, unit_elements, split);
+  double clocks = tensor_core_clocks(inner, transposed, unit_elements, split);
   if (is_pointwise(inner)) {
-    if (image_is_result) return false;  // no model of a product knows what its result takes to be put in order
+    if (transposed) return kNever;  // no model of a product knows what its result takes to be put in order
     ProductPlan product;
     if (!split && plan_product(inner, ProductOf::kFeature, size, product))
       clocks = std::min(clocks, product_clocks(product));
   }
-  clocks +=
-      unshuffle_clocks(plan.image, size) + unshuffle_clocks(plan.feature, size) + unshuffle_clocks(plan.filter, size);
-  return clocks < kShare * tensor_core_clocks(g, image_is_result, unit_elements, split);
+  return clocks + unshuffle_clocks(plan.image, size) + unshuffle_clocks(plan.feature, size) +
+         unshuffle_clocks(plan.filter, size);
+}
+
+}  // namespace
+
+bool plan_conv_order(const ConvGeometry& g, bool transposed, int unit_elements, bool split, RearrangedPlan& plan) {
+  constexpr double kMarginOfPadding = 1.1, kShareOfStrides = .75;  // models are off by so much
+  const std::int64_t size = 4 / unit_elements;
+  const double as_it_is = tensor_core_clocks(g, transposed, unit_elements, split);
+  // Padded rows first: where both orders pay, theirs is the time that was measured.
+  if (!transposed && size == 2 && pad_image_rows(g, size, plan)) {
+    const double padded =
+        tensor_core_clocks(plan.geometry, false, unit_elements, split) + unshuffle_clocks(plan.image, size);
+    if (as_it_is > kMarginOfPadding * padded) return true;
+  }
+  return strides_clocks(g, transposed, unit_elements, split, plan) < kShareOfStrides * as_it_is;
 }
 
 }  // namespace adjoint::cuda

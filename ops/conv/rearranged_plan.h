@@ -124,14 +124,11 @@ ADJOINT_API bool plan_batch_as_columns(const ConvGeometry& geometry, std::int64_
 ADJOINT_API bool plan_conv_weight_order(const ConvGeometry& geometry, int unit_elements, bool split,
                                         RearrangedPlan& plan);
 
-/// Whether conv of half precision is done sooner by the tensor-core kernels once rows of the image are padded, as
-/// models of clocks tell, the copy included: `plan` then.
-ADJOINT_API bool plan_conv_order(const ConvGeometry& geometry, RearrangedPlan& plan);
-
-/// Whether conv, or conv_transpose where the image is the result, is done sooner by the tensor-core kernels once
-/// strides are channels, as models of clocks tell, copies included: `plan` then.
-ADJOINT_API bool plan_strides_order(const ConvGeometry& geometry, bool image_is_result, int unit_elements, bool split,
-                                    RearrangedPlan& plan);
+/// Whether conv, or conv_transpose, is done sooner by the tensor-core kernels in another order of its operands, as
+/// models of clocks tell, copies included: with strides as channels, or conv of half precision with rows of the image
+/// padded. `plan` then. Units and `split` as plan_conv_weight_order()'s.
+ADJOINT_API bool plan_conv_order(const ConvGeometry& geometry, bool transposed, int unit_elements, bool split,
+                                 RearrangedPlan& plan);
 
 struct WeightOrderClocks {
   double clocks;

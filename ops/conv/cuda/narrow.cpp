@@ -23,7 +23,8 @@ bool pays(const ConvProblem& problem) {
   const int unit = unit_elements(arithmetic_of(problem));
   if (!narrow_pays(plan, unit, is_split(problem))) return false;
   // The plans of what wgmma runs know better what tensor cores take.
-  return !runs_wgmma(problem.device) || narrow_clocks(plan, unit) < .95 * kMultiprocessors * wgmma_clocks(problem);
+  constexpr double kMargin = .95;
+  return !runs_wgmma(problem.device) || narrow_clocks(plan, unit) < kMargin * kMultiprocessors * wgmma_clocks(problem);
 }
 
 void run(const ConvProblem& problem) {

@@ -36,10 +36,11 @@ bool pays(const ConvProblem& problem) {
   const PackedPlan& plan = *find_packed_plan(problem);
   if (plan.w.source % plan.vector != 0) return false;
   const double clocks = packed_clocks(plan);
-  const bool quicker = clocks < quicker_share(plan, arithmetic_of(problem)) * kMultiprocessors * wgmma_clocks(problem);
+  const bool by_lines = packed_pays(plan);
+  const bool by_plans = clocks < quicker_share(plan, arithmetic_of(problem)) * kMultiprocessors * wgmma_clocks(problem);
   // Of halves one model sees layers that the other does not; of floats each takes some for quicker that are not.
   const bool half = element_size(problem.dtype) == 2;
-  if (half ? !quicker && !packed_pays(plan) : !quicker || !packed_pays(plan)) return false;
+  if (half ? !(by_lines || by_plans) : !(by_lines && by_plans)) return false;
   const NarrowPlan* narrow = find_narrow_plan(problem);
   return narrow == nullptr || clocks < narrow_clocks(*narrow, plan.unit_channels);
 }

@@ -40,9 +40,9 @@ bool strides_pay(const ConvProblem& problem) {
     case ConvRole::kImage: return planes && phases >= 128;
     case ConvRole::kFilter: break;
   }
+  if (g.taps() < 256 || channels % 16 == 0) return false;
   // What the copy engine brings as it is takes TF32 half of the time.
-  const bool has_boxes = arithmetic_of(problem) == Arithmetic::kTF32 && boxes_conv_weight.takes(problem);
-  return g.taps() >= 256 && channels % 16 != 0 && !has_boxes;
+  return arithmetic_of(problem) != Arithmetic::kTF32 || !boxes_conv_weight.takes(problem);
 }
 
 /// The problem that is left. Its operands are still the caller's.
@@ -70,8 +70,7 @@ bool plan_quicker_order(const ConvProblem& problem, RearrangedPlan& plan) {
          boxes_take(problem, plan);
 }
 
-/// Whether a tensor-core kernel would compute conv or conv_transpose as it is, and sooner in another order of its
-/// operands: that of strides as channels, or of conv in half precision with rows of the image padded.
+/// Whether a tensor-core kernel would compute conv or conv_transpose as it is, and sooner in another order.
 bool plan_quicker_conv(const ConvProblem& problem, RearrangedPlan& plan) {
   if (problem.role == ConvRole::kFilter || problem.dtype == kFloat64 || !runs_wgmma(problem.device)) return false;
   const bool transposed = problem.role == ConvRole::kImage;
@@ -79,9 +78,7 @@ bool plan_quicker_conv(const ConvProblem& problem, RearrangedPlan& plan) {
   const auto multiplies = {&sliced_conv,           &blocked_conv,           &correlation_conv,
                            &sliced_conv_transpose, &blocked_conv_transpose, &correlation_conv_transpose};
   if (std::find(multiplies.begin(), multiplies.end(), otherwise) == multiplies.end()) return false;
-  if (plan_strides_order(problem.geometry, transposed, unit_elements(arithmetic_of(problem)), is_split(problem), plan))
-    return true;
-  return !transposed && element_size(problem.dtype) == 2 && plan_conv_order(problem.geometry, plan);
+  return plan_conv_order(problem.geometry, transposed, unit_elements(arithmetic_of(problem)), is_split(problem), plan);
 }
 
 const RearrangedPlan* find_plan(const ConvProblem& problem) {
