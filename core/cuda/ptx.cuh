@@ -280,6 +280,21 @@ __device__ __forceinline__ void lower_register_limit() {
 // --- tf32
 // ---------------------------------------------------------------------------------------------------------------
 
+/// a + b, rounded away from zero on a's side of it; -0 where a is negative and b is -a. A choice between both sums
+/// takes half as long again as two instructions of which one is left out.
+__device__ __forceinline__ float add_away_from_zero(float a, float b) {
+  float sum;
+  asm("{\n"
+      ".reg .pred negative;\n"
+      "setp.lt.f32 negative, %1, 0f00000000;\n"
+      "@negative add.rm.f32 %0, %1, %2;\n"
+      "@!negative add.rp.f32 %0, %1, %2;\n"
+      "}\n"
+      : "=f"(sum)
+      : "f"(a), "f"(b));
+  return sum;
+}
+
 /// Rounded to nearest, the 13 low bits zero. Ties go to even on sm_90, where that is one instruction (away from zero
 /// takes three), and away from zero before it.
 __device__ __forceinline__ std::uint32_t round_to_tf32(float value) {

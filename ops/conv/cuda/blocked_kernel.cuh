@@ -8,6 +8,7 @@
 #include <adjoint/ops/conv/correlation_plan.h>
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/core/cuda/wgmma_shared.cuh>
+#include <adjoint/ops/conv/cuda/add_sum.cuh>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
 #include <adjoint/ops/conv/cuda/correlation_roles.cuh>
 #include <adjoint/ops/conv/cuda/ring.cuh>
@@ -85,14 +86,12 @@ struct Multiplier {
   }
 
   /// Adds kCount of each m-tile's sums, from kFirst on, to ordinary registers, which lose no bits over many terms.
-  template <int kFirst, int kCount>
-  __device__ __forceinline__ void promote() {
-    wgmma::wait<0>();
-    pin_sums();
+  template <int kFirst, int kCount, class Add>
+  __device__ __forceinline__ void promote(const Add& add) {
 #pragma unroll
     for (int j = 0; j < kMTiles; ++j) {
 #pragma unroll
-      for (int n = kFirst; n < kFirst + kCount; ++n) totals[j][n] += sums[j][n];
+      for (int n = kFirst; n < kFirst + kCount; ++n) totals[j][n] = add(totals[j][n], sums[j][n]);
     }
   }
 
@@ -101,13 +100,16 @@ struct Multiplier {
   template <int kWidth, int kFirst, int kCount, class Begin>
   __device__ __forceinline__ void multiply_slot(const Begin& begin) {
     const std::uint64_t slots = wgmma::matrix_descriptor(layout.w, kWidth * 16);
+    // Sums wait to be added until others take their place: so the last are known as such.
+    if constexpr (kSplit) promote<kFirst, kCount>(AddSum{});
     ptx::mbarrier_wait(layout.w_full + 8 * w_ring.slot, w_ring.parity);
     if constexpr (kSplit) pin_sums();
     wgmma::fence();
     begin(wgmma::moved(slots, w_ring.slot * kSlotVectors));
     wgmma::commit();
     if constexpr (kSplit) {
-      promote<kFirst, kCount>();
+      wgmma::wait<0>();
+      pin_sums();
     } else {
       wgmma::wait<1>();
       release();
@@ -177,6 +179,7 @@ struct Multiplier {
     wgmma::wait<0>();
     pin_sums();
     release();
+    if constexpr (kSplit) promote<0, kColumns / 2>(AddLastSum{});
   }
 };
 

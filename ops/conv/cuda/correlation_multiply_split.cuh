@@ -5,6 +5,7 @@
 #include <adjoint/ops/conv/correlation_plan.h>
 #include <adjoint/ops/conv/cuda/correlation.h>
 #include <adjoint/core/cuda/wgmma.cuh>
+#include <adjoint/ops/conv/cuda/add_sum.cuh>
 #include <adjoint/ops/conv/cuda/arithmetic.cuh>
 #include <adjoint/ops/conv/cuda/correlation_walk.cuh>
 
@@ -96,7 +97,16 @@ struct SplitMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles> {
     wgmma::commit();
   }
 
-  /// The products of a step, and the reading of the next; false where there is none.
+  template <class Add>
+  __device__ __forceinline__ void add_sums(const Add& add) {
+#pragma unroll
+    for (int j = 0; j < kMTiles; ++j) {
+#pragma unroll
+      for (int i = 0; i < kColumns / 2; ++i) totals[j][i] = add(totals[j][i], sums[j][i]);
+    }
+  }
+
+  /// The products of a step, and the reading of the next; false where there is none, and the sums are not added yet.
   __device__ __forceinline__ bool turn() {
     static_assert(kFragments == 2);
     Walk::wait_for_slot();
@@ -116,11 +126,7 @@ struct SplitMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles> {
     pin_sums();
     Walk::leave_slot();
     Walk::release_slot();
-#pragma unroll
-    for (int j = 0; j < kMTiles; ++j) {
-#pragma unroll
-      for (int i = 0; i < kColumns / 2; ++i) totals[j][i] += sums[j][i];
-    }
+    if (more) add_sums(AddSum{});
     return more;
   }
 
@@ -136,6 +142,7 @@ struct SplitMultiplier : StepWalk<kColumns, kOneRow, kGathers, kMTiles> {
 #pragma unroll 1
     while (turn()) {
     }
+    add_sums(AddLastSum{});
   }
 };
 

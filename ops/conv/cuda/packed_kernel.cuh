@@ -10,6 +10,7 @@
 #include <adjoint/ops/conv/packed_plan.h>
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/core/cuda/wgmma_shared.cuh>
+#include <adjoint/ops/conv/cuda/add_sum.cuh>
 #include <adjoint/ops/conv/cuda/packed_load.cuh>
 #include <adjoint/ops/conv/cuda/packed_store.cuh>
 #include <adjoint/ops/conv/cuda/ring.cuh>
@@ -65,9 +66,10 @@ struct Multiplier {
     }
   }
 
-  __device__ __forceinline__ void add_to_totals() {
+  template <class Add>
+  __device__ __forceinline__ void add_to_totals(const Add& add) {
 #pragma unroll
-    for (int i = 0; i < kSums; ++i) totals[i] += sums[i];
+    for (int i = 0; i < kSums; ++i) totals[i] = add(totals[i], sums[i]);
   }
 
   /// All products of a tile.
@@ -86,6 +88,7 @@ struct Multiplier {
       if (used_stage != 0) ptx::mbarrier_arrive(used_stage);
     };
     int accumulate = 0;
+    bool waiting = false;  // sums, to be added to totals
     // Once: while products are under way nothing else may seem to touch their sums, or the compiler waits for them.
     wgmma::pin(sums);
     wgmma::fence();
@@ -101,12 +104,15 @@ struct Multiplier {
           ptx::mbarrier_wait(shared.filter_full + 8 * filter_ring.slot, filter_ring.parity);
           std::uint64_t a = wgmma::moved(row, w * p.step_w),
                         b = wgmma::moved(filter, filter_ring.slot * p.slot_vectors());
-          if constexpr (kSplit) {
-            wgmma::pin(sums);
-            wgmma::fence();
-          }
 #pragma unroll 1
           for (int i = 0; i < (down ? 1 : rows); ++i) {
+            if constexpr (kSplit) {
+              // Sums wait to be added until others take their place: so the last are known as such.
+              if (waiting) add_to_totals(AddSum{});
+              waiting = true;
+              wgmma::pin(sums);
+              wgmma::fence();
+            }
             begin_products(p, a, b, down ? rows : columns, down ? p.step_h : p.step_w, accumulate);
             accumulate = kSplit ? 0 : 1;
             a = wgmma::moved(a, p.step_h);
@@ -115,8 +121,6 @@ struct Multiplier {
               wgmma::commit();
               wgmma::wait<0>();
               wgmma::pin(sums);
-              add_to_totals();
-              wgmma::fence();
             }
           }
           if constexpr (!kSplit) {
@@ -137,6 +141,9 @@ struct Multiplier {
     wgmma::wait<0>();
     release();
     wgmma::pin(sums);
+    if constexpr (kSplit) {
+      if (waiting) add_to_totals(AddLastSum{});
+    }
   }
 
   /// Past another team's tile.

@@ -8,6 +8,7 @@
 
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/core/cuda/wgmma.cuh>
+#include <adjoint/ops/conv/cuda/add_sum.cuh>
 #include <adjoint/ops/conv/cuda/ring.cuh>
 #include <adjoint/ops/conv/cuda/weight_wgmma_block.cuh>
 #include <adjoint/ops/conv/cuda/wgmma_operand.cuh>
@@ -129,14 +130,14 @@ __device__ __forceinline__ void pin_sums(float (&sums)[kTiles][kSums]) {
 }
 
 /// Adds what products have summed to ordinary registers, once all of them are done.
-template <int kTiles, int kSums>
-__device__ __forceinline__ void promote(float (&totals)[kTiles][kSums], float (&sums)[kTiles][kSums]) {
+template <int kTiles, int kSums, class Add>
+__device__ __forceinline__ void promote(float (&totals)[kTiles][kSums], float (&sums)[kTiles][kSums], const Add& add) {
   wgmma::wait<0>();
   pin_sums(sums);
 #pragma unroll
   for (int j = 0; j < kTiles; ++j) {
 #pragma unroll
-    for (int i = 0; i < kSums; ++i) totals[j][i] += sums[j][i];
+    for (int i = 0; i < kSums; ++i) totals[j][i] = add(totals[j][i], sums[j][i]);
   }
   pin_sums(sums);
 }
@@ -236,7 +237,7 @@ __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const Wgmma
             load(0, (u + 1) % 4);
           }
           if constexpr (kSplit) {
-            if (i == 0 && u % kStepsPerSum == 0) promote(totals, sums);
+            if (i == 0 && u % kStepsPerSum == 0) promote(totals, sums, AddSum{});
           }
           now.pin();
           wgmma::fence();
@@ -272,7 +273,12 @@ __device__ __forceinline__ void multiply_stages(const WeightPlan& p, const Wgmma
     }
   }
   if constexpr (kSplit) {
-    promote(totals, sums);
+    // Of the largest tiles that threads copy, registers would be spilled for it.
+    constexpr bool kRoundsAway = kBoxes || kMTiles * Tile::kSums < 96;
+    promote(totals, sums, [](float total, float sum) {
+      if constexpr (!kRoundsAway) return AddSum{}(total, sum);
+      return AddLastSum{}(total, sum) + 0.0F;  // no -0
+    });
     flush_sums<Tile::kRows>(totals, partial, false);
   } else {
     wgmma::wait<0>();

@@ -219,6 +219,12 @@ void raise_register_limit() {}
 template <int kRegisters>
 void lower_register_limit() {}
 
+inline float add_away_from_zero(float a, float b) {
+  const float sum = a + b, b_in_sum = sum - a;
+  const float rest = (a - (sum - b_in_sum)) + (b - b_in_sum);  // Knuth's two-sum; NaN where the sum is not finite
+  const bool away = a < 0 ? rest < 0 : rest > 0;
+  return away ? std::nextafter(sum, a < 0 ? -INFINITY : INFINITY) : sum;
+}
 inline std::uint32_t round_to_tf32(float value) {
   const std::uint32_t bits = __float_as_uint(value);
   if ((bits & 0x7f800000U) == 0x7f800000U) return (bits & 0x007fffffU) != 0 ? 0x7fffe000U : bits;
