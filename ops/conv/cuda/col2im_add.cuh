@@ -115,9 +115,14 @@ __device__ __forceinline__ void add_sums(const Col2imPlan& p, const Shared& shar
     case key(2, 2, false): return add_sums<2, 2, false>(p, shared, at, thread);
     case key(2, 3, true): return add_sums<2, 3>(p, shared, at, thread);
     case key(2, 3, false): return add_sums<2, 3, false>(p, shared, at, thread);
+    case key(2, 4, true): return add_sums<2, 4>(p, shared, at, thread);
+    case key(2, 4, false): return add_sums<2, 4, false>(p, shared, at, thread);
+    case key(2, 5, false): return add_sums<2, 5, false>(p, shared, at, thread);
     case key(3, 3, true): return add_sums<3, 3>(p, shared, at, thread);
     case key(4, 2, true): return add_sums<4, 2>(p, shared, at, thread);
     case key(4, 3, false): return add_sums<4, 3, false>(p, shared, at, thread);
+    case key(4, 4, true): return add_sums<4, 4>(p, shared, at, thread);
+    case key(4, 7, false): return add_sums<4, 7, false>(p, shared, at, thread);
     default: return add_any_sums(p, shared, at, thread);
   }
 }
