@@ -100,10 +100,10 @@ TYPED_TEST(Col2imEmulation, RandomGeometriesAreExact) {
 
 /// The kernel has code of its own for many of them.
 TYPED_TEST(Col2imEmulation, AnyNumberOfPhasesAndTapsIsExact) {
-  Reached reached;
   for (std::int64_t stride = 1; stride <= 5; ++stride) {
     for (std::int64_t taps = 1; taps <= 7; ++taps) {
       for (const std::int64_t kernel : {stride * taps, stride * taps - stride / 2}) {
+        if (kernel > cuda::kMaxCol2imTaps) continue;
         const ConvCase c{.name = "taps",
                          .in_channels = 3,
                          .out_channels = 1,
@@ -111,7 +111,9 @@ TYPED_TEST(Col2imEmulation, AnyNumberOfPhasesAndTapsIsExact) {
                          .kernel = {1, kernel},
                          .stride = {1, stride}};
         SCOPED_TRACE(c);
+        Reached reached;
         check<TypeParam>(integer_problem(geometry(c)), true, {}, 1, reached);
+        EXPECT_FALSE(reached.empty()) << "no plan takes it";
       }
     }
   }
