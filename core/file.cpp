@@ -5,8 +5,9 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstring>
+#include <new>
 #include <system_error>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -15,60 +16,148 @@
 namespace adjoint {
 namespace {
 
+namespace fs = std::filesystem;
+
 std::string error_text(int number) { return std::generic_category().message(number); }
 
-struct Descriptor {
-  int value = -1;
-  ~Descriptor() {
-    if (value >= 0) ::close(value);
+const char* kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+void check_name(const char* op, const fs::path& path) {
+  ADJOINT_CHECK(path.native().find('\0') == std::string::npos, "{}: a path must not hold a zero byte; got '{}'", op,
+                path.string());
+}
+
+// Where `path` leads when its last part is a symbolic link, to a file or to nothing.
+fs::path followed(const char* op, const fs::path& path) {
+  constexpr int kMaxLinks = 40;  // Linux's own limit
+  fs::path result = path;
+  for (int i = 0; i <= kMaxLinks; ++i) {
+    std::error_code error;
+    if (!fs::is_symlink(fs::symlink_status(result, error))) return result;
+    const fs::path target = fs::read_symlink(result, error);
+    ADJOINT_CHECK(!error, "{}: cannot follow the link '{}': {}", op, path.string(), error.message());
+    result = result.parent_path() / target;  // an absolute target takes the folder's place
   }
-};
+  fail("{}: cannot follow the link '{}': {}", op, path.string(), error_text(ELOOP));
+}
+
+// As far as the process may. Where the group is not the old one, it may do what anybody may.
+void hand_on_owner_and_mode(int file, const struct stat& old) {
+  bool group_kept = ::fchown(file, old.st_uid, old.st_gid) == 0;
+  if (!group_kept) group_kept = ::fchown(file, static_cast<uid_t>(-1), old.st_gid) == 0;
+  mode_t mode = old.st_mode & 0777;  // writing to a file clears its set-id bits
+  if (!group_kept) mode &= ~070U | (mode & 007U) << 3;
+  static_cast<void>(::fchmod(file, mode));  // some file systems have no modes
+}
 
 }  // namespace
 
-std::vector<std::uint8_t> read_file(const char* op, const std::filesystem::path& path, std::uint64_t max_bytes) {
-  // Non-blocking, so that opening a named pipe does not wait for its writer.
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  ADJOINT_CHECK(file.value >= 0, "{}: cannot open '{}': {}", op, path.string(), error_text(errno));
-  struct stat status {};
-  ADJOINT_CHECK(::fstat(file.value, &status) == 0, "{}: cannot examine '{}': {}", op, path.string(), error_text(errno));
-  ADJOINT_CHECK(S_ISREG(status.st_mode), "{}: '{}' must be a regular file; got {}", op, path.string(),
-                S_ISDIR(status.st_mode) ? "a folder" : "a device, pipe or socket");
-  const auto size = static_cast<std::uint64_t>(status.st_size);
-  ADJOINT_CHECK(size <= max_bytes, "{}: '{}' must be at most {} bytes; got {}", op, path.string(), max_bytes, size);
+Descriptor::~Descriptor() { reset(-1); }
 
-  std::vector<std::uint8_t> bytes(size);
+void Descriptor::reset(int value) {
+  if (value_ >= 0) ::close(value_);
+  value_ = value;
+}
+
+int Descriptor::release() { return std::exchange(value_, -1); }
+
+InputFile::InputFile(const char* op, const fs::path& path) : op_(op), path_(path.string()) {
+  check_name(op, path);
+  // Non-blocking, so that opening a named pipe does not wait for its writer.
+  file_.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  ADJOINT_CHECK(file_.is_open(), "{}: cannot open '{}': {}", op, path_, error_text(errno));
+  struct stat status {};
+  ADJOINT_CHECK(::fstat(file_.get(), &status) == 0, "{}: cannot examine '{}': {}", op, path_, error_text(errno));
+  ADJOINT_CHECK(S_ISREG(status.st_mode), "{}: '{}' must be a regular file; got {}", op, path_, kind_of(status.st_mode));
+  size_ = static_cast<std::uint64_t>(status.st_size);
+}
+
+std::size_t InputFile::read(void* data, std::size_t bytes) {
   std::size_t have = 0;
-  while (have < bytes.size()) {
-    const ssize_t count = ::read(file.value, bytes.data() + have, bytes.size() - have);
+  while (have < bytes) {
+    const ssize_t count = ::read(file_.get(), static_cast<char*>(data) + have, bytes - have);
     if (count < 0 && errno == EINTR) continue;
-    ADJOINT_CHECK(count >= 0, "{}: cannot read '{}': {}", op, path.string(), error_text(errno));
+    ADJOINT_CHECK(count >= 0, "{}: cannot read '{}': {}", op_, path_, error_text(errno));
     if (count == 0) break;  // the file shrank meanwhile
     have += static_cast<std::size_t>(count);
   }
-  bytes.resize(have);
-  return bytes;
+  return have;
 }
 
-AtomicFile::AtomicFile(const char* op, std::filesystem::path path) : op_(op), path_(std::move(path)) {
-  // Not mkostemp: its files are the owner's alone, and a result should be as readable as any other new file.
-  static std::atomic<unsigned> count{0};
-  std::string name = fmt::format("{}.{}-{}.tmp", path_.string(), ::getpid(), count.fetch_add(1));
-  descriptor_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail_system("cannot create a file beside");
-  temporary_ = std::move(name);
+std::vector<std::uint8_t> read_file(const char* op, const fs::path& path, std::uint64_t max_bytes) {
+  InputFile file(op, path);
+  ADJOINT_CHECK(file.size() <= max_bytes, "{}: '{}' must be at most {} bytes; got {}", op, path.string(), max_bytes,
+                file.size());
+  try {
+    std::vector<std::uint8_t> bytes(file.size());
+    bytes.resize(file.read(bytes.data(), bytes.size()));
+    return bytes;
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemoryError(
+        fmt::format("{}: '{}' needs more memory than there is; got {} bytes", op, path.string(), file.size()));
+  }
+}
+
+AtomicFile::AtomicFile(const char* op, const fs::path& path) : op_(op), path_(path.string()) {
+  check_name(op, path);
+  struct stat old {};
+  const bool exists = ::stat(path.c_str(), &old) == 0;
+  if (!exists && errno != ENOENT) fail_system("cannot write");
+  ADJOINT_CHECK(!exists || S_ISREG(old.st_mode), "{}: '{}' must be a regular file, or not be there; got {}", op, path_,
+                kind_of(old.st_mode));
+  // Renaming over a file asks only for a writable folder; whoever protected the file meant the file.
+  if (exists && ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0) fail_system("cannot write");
+
+  const fs::path target = followed(op, path);
+  name_ = target.filename().string();
+  ADJOINT_CHECK(!name_.empty(), "{}: the path must end in a file's name; got '{}'", op, path_);
+  const fs::path folder = target.has_parent_path() ? target.parent_path() : ".";
+  // Held open, so that the file lands there whatever becomes of the working folder; a folder that may be written to but
+  // not listed cannot be flushed.
+  folder_.reset(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder_.is_open() && errno == EACCES) folder_.reset(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!folder_.is_open()) fail_system("cannot create a file beside");
+  // /proc holds links whose text is not where they lead.
+  struct stat found {};
+  ADJOINT_CHECK(!exists || (::fstatat(folder_.get(), name_.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0 &&
+                            found.st_dev == old.st_dev && found.st_ino == old.st_ino),
+                "{}: '{}' must lead to a file that has a name; got '{}'", op, path_, target.string());
+  // What others may not read is at no time theirs to read.
+  create_temporary(exists ? 0600 : 0666);
+  if (exists) hand_on_owner_and_mode(file_.get(), old);
 }
 
 AtomicFile::~AtomicFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) ::unlinkat(folder_.get(), temporary_.c_str(), 0);
+}
+
+// Not mkostemp: its files are the owner's alone, and a result should be as readable as any other new file. Not the
+// file's name with something added: that may be too long for a name.
+void AtomicFile::create_temporary(unsigned mode) {
+  constexpr int kMaxAttempts = 1000;  // names that a process with this number left behind are passed over
+  static std::atomic<unsigned> count{0};
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    std::string name = fmt::format("adjoint-{}-{}.tmp", ::getpid(), count.fetch_add(1));
+    file_.reset(::openat(folder_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+    if (file_.is_open()) {
+      temporary_ = std::move(name);
+      return;
+    }
+    if (errno != EEXIST) break;
+  }
+  fail_system("cannot create a file beside");
 }
 
 void AtomicFile::write(const void* data, std::size_t bytes) {
-  ADJOINT_ASSERT(descriptor_ >= 0, "write after commit");
+  ADJOINT_ASSERT(file_.is_open(), "write after commit");
   const char* next = static_cast<const char*>(data);
   while (bytes > 0) {
-    const ssize_t count = ::write(descriptor_, next, bytes);
+    const ssize_t count = ::write(file_.get(), next, bytes);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail_system("cannot write");
     next += count;
@@ -77,21 +166,19 @@ void AtomicFile::write(const void* data, std::size_t bytes) {
 }
 
 void AtomicFile::commit() {
-  ADJOINT_ASSERT(descriptor_ >= 0, "commit after commit");
-  if (::fsync(descriptor_) != 0) fail_system("cannot flush");
-  const int descriptor = descriptor_;
-  descriptor_ = -1;
-  if (::close(descriptor) != 0) fail_system("cannot close");
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_system("cannot replace");
+  ADJOINT_ASSERT(file_.is_open(), "commit after commit");
+  if (::fsync(file_.get()) != 0) fail_system("cannot flush");
+  if (::close(file_.release()) != 0) fail_system("cannot close");
+  if (::renameat(folder_.get(), temporary_.c_str(), folder_.get(), name_.c_str()) != 0) fail_system("cannot replace");
   temporary_.clear();
-  const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
-  const Descriptor parent{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  // Some network file systems cannot flush a folder (EINVAL); the rename has happened all the same.
-  if (parent.value >= 0 && ::fsync(parent.value) != 0 && errno != EINVAL) fail_system("cannot flush the folder of");
+  // Some network file systems cannot flush a folder (EINVAL), and one that was opened as a path alone can be flushed
+  // nowhere (EBADF); the rename has happened all the same.
+  if (::fsync(folder_.get()) != 0 && errno != EINVAL && errno != EBADF) fail_system("cannot flush the folder of");
 }
 
-void AtomicFile::fail_system(const char* what) {
-  fail("{}: {} '{}': {}", op_, what, path_.string(), error_text(errno));
+void AtomicFile::fail_system(const char* what) const {
+  const int error = errno;
+  fail("{}: {} '{}': {}", op_, what, path_, error_text(error));
 }
 
 }  // namespace adjoint
