@@ -2,6 +2,7 @@
 #include "pictures.h"
 #include "progress.h"
 #include "report.h"
+#include "run_folder.h"
 #include "training.h"
 #include "upscale.h"
 
@@ -15,16 +16,18 @@
 #include <ctime>
 #include <exception>
 #include <filesystem>
+#include <new>
 #include <string>
+#include <utility>
 
 namespace super_resolution {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kFailed = 1, kUsage = 2, kInterrupted = 130;
+constexpr int kFailed = 1, kUsage = 2, kSignal = 128;  // a shell's exit code of a program that a signal ended
 
-volatile std::sig_atomic_t interrupted = 0;
+volatile std::sig_atomic_t interrupted = 0;  // the signal that did
 std::timespec first_interrupt{};
 
 /// The first asks the training to stop and save; one that comes a second or more later ends the program at once. One
@@ -34,7 +37,7 @@ void on_interrupt(int signal) {
   clock_gettime(CLOCK_MONOTONIC, &now);
   if (interrupted == 0) {
     first_interrupt = now;
-    interrupted = 1;
+    interrupted = signal;
   } else if (now.tv_sec - first_interrupt.tv_sec > 1) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);
@@ -45,37 +48,42 @@ void catch_interrupts() {
   struct sigaction action {};
   action.sa_handler = on_interrupt;
   action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
 }
 
 int train(const TrainingOptions& options, bool resumed, const fs::path& out) {
   const adjoint::Device device = adjoint::default_device();
-  const fs::path checkpoint = out / "checkpoint.safetensors";
-  fs::create_directories(out);
+  const RunFolder folder(out);
   catch_interrupts();
-  const auto trainer = resumed ? Trainer::resume(checkpoint, device) : std::make_unique<Trainer>(options, device);
+  const auto trainer =
+      resumed ? Trainer::resume(folder.checkpoint(), device) : std::make_unique<Trainer>(options, device);
+  if (!resumed) {
+    // From here on the folder is this training's: --resume goes on with it, however early it is interrupted.
+    trainer->save(folder.checkpoint());
+    folder.remove_results();
+  }
   fmt::print("{} parameters on {}; tested on {} pictures that it is not trained on: bicubic {:.2f} dB\n",
              trainer->model().num_parameters(), to_string(device), trainer->validation().size(),
              trainer->bicubic_psnr());
   bool finished = false;
   {
     Progress progress;
-    finished = trainer->run(checkpoint, progress, [] { return interrupted != 0; });
+    finished = trainer->run(folder.checkpoint(), progress, [] { return interrupted != 0; });
   }
   if (!finished) {
     fmt::print("Interrupted after step {}. To go on: super_resolution train --resume --out {}\n", trainer->steps_done(),
                out.string());
-    return kInterrupted;
+    return kSignal + interrupted;
   }
-  save_model(out / "model.safetensors", trainer->model());
-  write_metrics(out / "metrics.json", *trainer);
-  write_curves(out / "curves.png", *trainer);
-  write_comparison(out / "comparison.png", *trainer);
+  save_model(folder.model(), trainer->model());
+  write_metrics(folder.metrics(), *trainer);
+  write_curves(folder.curves(), *trainer);
+  write_comparison(folder.comparison(), *trainer);
   const double psnr = trainer->curve().back().psnr;
   fmt::print("PSNR {:.2f} dB, {:+.2f} dB over bicubic, after {:.0f} seconds. Wrote:\n", psnr,
              psnr - trainer->bicubic_psnr(), trainer->seconds());
-  for (const char* name : {"model.safetensors", "comparison.png", "curves.png", "metrics.json"})
-    fmt::print("  {}\n", (out / name).string());
+  for (const fs::path& path : {folder.model(), folder.comparison(), folder.curves(), folder.metrics()})
+    fmt::print("  {}\n", path.string());
   return 0;
 }
 
@@ -159,6 +167,10 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsage;
   }
+  for (const auto& [setting, value] : {std::pair(settings[0], &options.images), {settings[1], &options.validation}}) {
+    if (setting->count() > 0 && value->empty())
+      throw adjoint::Error(fmt::format("super_resolution: {} must name a folder; got ''", setting->get_name()));
+  }
   if (*training) return train(options, resumed, out);
   if (*enlarging) return enlarge(model, from, to);
   return evaluate(model.empty() ? out + "/model.safetensors" : model, images);
@@ -170,6 +182,10 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return super_resolution::run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fflush(stdout);
+    fmt::print(stderr, "super_resolution: out of memory; use a smaller --batch, --patch or --features\n");
+    return super_resolution::kFailed;
   } catch (const std::exception& error) {
     std::fflush(stdout);
     fmt::print(stderr, "{}\n", error.what());

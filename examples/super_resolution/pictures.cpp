@@ -140,7 +140,9 @@ double psnr(const Tensor& image, const Tensor& reference) {
 LumaPair luma_pair(const Tensor& rgb) { return {luma(halved(rgb)), luma(rgb)}; }
 
 Patches::Patches(const PictureSet& pictures, std::int64_t patch, std::int64_t size) : patch_(patch), size_(size) {
-  if (patch < 1 || size < 1) fail(fmt::format("patch and size must be positive; got {} and {}", patch, size));
+  constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max() / kScale;
+  if (patch < 1 || patch > kLargest || size < 1)
+    fail(fmt::format("patch must be from 1 to {} and size positive; got {} and {}", kLargest, patch, size));
   std::vector<LumaPair> pairs(static_cast<std::size_t>(pictures.size()));
   adjoint::parallel_for(pictures.size(), [&](std::int64_t i) {
     const LumaPair pair = luma_pair(pictures.rgb(i));

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,9 +20,15 @@ namespace {
 constexpr Rgb kInk{0.13F, 0.15F, 0.19F}, kPale{0.88F, 0.89F, 0.91F}, kSoft{0.42F, 0.45F, 0.50F}, kPaper{1, 1, 1};
 constexpr Rgb kBlue{0.10F, 0.40F, 0.80F}, kOrange{0.90F, 0.45F, 0.10F};
 
+struct Range {
+  double low = 0.0, high = 1.0;
+  double extent() const { return high - low; }
+  double part(double value) const { return (value - low) / extent(); }
+};
+
 /// 1, 2 or 5 times a power of ten, so that about `count` of them fill `range`.
-double tick_step(double range, int count) {
-  const double rough = range / count, power = std::pow(10.0, std::floor(std::log10(rough)));
+double tick_step(Range range, int count) {
+  const double rough = range.extent() / count, power = std::pow(10.0, std::floor(std::log10(rough)));
   const double digit = rough / power;
   return power * (digit < 1.5 ? 1 : digit < 3.5 ? 2 : digit < 7.5 ? 5 : 10);
 }
@@ -34,13 +39,17 @@ std::string tick_text(double value, double step) {
   return fmt::format("{:.{}f}", value, decimals);
 }
 
-struct Range {
-  double low = 0.0, high = 1.0;
-  double part(double value) const { return (value - low) / (high - low); }
-};
+/// The multiples of `step` in `range`.
+std::vector<double> ticks(Range range, double step) {
+  std::vector<double> values;
+  for (double i = std::ceil(range.low / step); i * step <= range.high && values.size() < 20; i += 1.0)
+    values.push_back(i * step);
+  return values;
+}
 
+/// With room around, more than the values' own rounding.
 Range padded(double low, double high) {
-  const double room = std::max(0.06 * (high - low), 1e-6 + 1e-3 * std::abs(high));
+  const double room = std::max(0.06 * (high - low), 1e-6 + 1e-3 * std::max(std::abs(low), std::abs(high)));
   return {low - room, high + room};
 }
 
@@ -55,17 +64,17 @@ class Diagram {
             std::lerp(high_.y, low_.y, static_cast<float>(y_.part(y)))};
   }
 
-  /// `y_text` turns a tick's value into its label.
-  void axes(const std::string& title, const std::function<std::string(double)>& y_text, double y_step) {
+  void axes(const std::string& title) {
+    const double y_step = tick_step(y_, 5);
     canvas_.text({low_.x, low_.y - 22}, 13, title, kInk);
-    for (double y = std::ceil(y_.low / y_step) * y_step; y <= y_.high; y += y_step) {
+    for (const double y : ticks(y_, y_step)) {
       const Point p = at(x_.low, y);
       canvas_.polyline({p, {high_.x, p.y}}, 1.0F, kPale);
-      const std::string text = y_text(y);
+      const std::string text = tick_text(y, y_step);
       canvas_.text({low_.x - 10 - Canvas::text_width(10, text), p.y + 5}, 10, text, kSoft);
     }
-    const double x_step = tick_step(x_.high - x_.low, 6);
-    for (double x = std::ceil(x_.low / x_step) * x_step; x <= x_.high; x += x_step) {
+    const double x_step = tick_step(x_, 6);
+    for (const double x : ticks(x_, x_step)) {
       const Point p = at(x, y_.low);
       canvas_.polyline({p, {p.x, p.y + 5}}, 1.0F, kSoft);
       const std::string text = tick_text(x, x_step);
@@ -131,19 +140,15 @@ void write_curves(const std::filesystem::path& path, const Trainer& trainer) {
   const auto psnr_of = [](const CurvePoint& p) { return p.psnr; };
   const auto [loss_low, loss_high] = extremes(loss_of);
   const auto [psnr_low, psnr_high] = extremes(psnr_of);
-  const Range seconds{0.0, curve.back().seconds * 1.02};
+  const Range seconds{0.0, std::max(curve.back().seconds, 1e-3) * 1.02};
   const double bicubic = trainer.bicubic_psnr();
 
   Canvas canvas(460, 1240, kPaper);
   Diagram loss(canvas, {90, 60}, {600, 380}, seconds, padded(loss_low, loss_high));
-  const double loss_step = tick_step(loss_high - loss_low + 1e-6, 5);
-  loss.axes(
-      "training loss (1000 x mean squared error)", [&](double y) { return tick_text(y, loss_step); }, loss_step);
+  loss.axes("training loss (1000 x mean squared error)");
   Diagram quality(canvas, {700, 60}, {1210, 380}, seconds,
                   padded(std::min(psnr_low, bicubic), std::max(psnr_high, bicubic)));
-  const double psnr_step = tick_step(std::max(psnr_high, bicubic) - std::min(psnr_low, bicubic) + 0.01, 5);
-  quality.axes(
-      "PSNR on unseen pictures (dB)", [&](double y) { return tick_text(y, psnr_step); }, psnr_step);
+  quality.axes("PSNR on unseen pictures (dB)");
 
   std::vector<Point> loss_points, psnr_points{quality.at(0.0, bicubic)};
   for (const CurvePoint& p : curve) {

@@ -4,12 +4,13 @@
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/random.h>
 #include <adjoint/core/tape.h>
-#include <adjoint/nn/safetensors.h>
 #include <adjoint/ops/loss/loss.h>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 namespace super_resolution {
@@ -56,14 +57,30 @@ Model seeded_model(const TrainingOptions& options, adjoint::Device device) {
 }
 
 void check(const TrainingOptions& options) {
-  const auto require = [](bool ok, const char* name, const char* rule, auto value) {
-    if (!ok) throw adjoint::Error(fmt::format("super_resolution: {} must be {}; got {}", name, rule, value));
+  const auto within = [](const char* name, auto value, auto low, auto high) {
+    if (!(value >= low && value <= high))
+      throw adjoint::Error(fmt::format("super_resolution: {} must be from {} to {}; got {}", name, low, high, value));
   };
-  require(options.steps >= 1, "--steps", "positive", options.steps);
-  require(options.batch >= 1, "--batch", "positive", options.batch);
-  require(options.patch >= 4, "--patch", "at least 4", options.patch);
-  require(options.lr > 0.0, "--lr", "positive", options.lr);
-  require(options.test_every >= 1, "--test-every", "positive", options.test_every);
+  constexpr std::int64_t kMany = 1'000'000'000;
+  within("--steps", options.steps, std::int64_t{1}, kMany);
+  within("--batch", options.batch, std::int64_t{1}, std::int64_t{1} << 16);
+  within("--patch", options.patch, std::int64_t{4}, std::int64_t{1} << 14);
+  within("--lr", options.lr, 1e-12, 1e12);
+  within("--test-every", options.test_every, std::int64_t{1}, kMany);
+}
+
+// Whole batches, as many as there are between two tests, unless their order would be a long list.
+std::int64_t examples_an_epoch(const TrainingOptions& options) {
+  constexpr std::int64_t kExamples = std::int64_t{1} << 22;
+  return options.batch * std::min(options.test_every, std::max<std::int64_t>(kExamples / options.batch, 1));
+}
+
+// Throws before a checkpoint is written: what the last one holds is better than what diverged.
+void check_finite(const char* name, double value, std::int64_t step) {
+  if (!std::isfinite(value))
+    throw adjoint::Error(
+        fmt::format("super_resolution: training must stay finite; got a {} of {} in step {}; lower --lr", name, value,
+                    step));
 }
 
 NamedTensors with_prefix(const std::string& prefix, NamedTensors tensors) {
@@ -88,7 +105,7 @@ Trainer::Trainer(const TrainingOptions& options, adjoint::Device device, Split s
     : options_(options),
       device_(device),
       split_(std::move(split)),
-      patches_(split_.training, options.patch, options.batch * options.test_every),
+      patches_(split_.training, options.patch, examples_an_epoch(options)),
       tests_(pairs_of(split_.validation)),
       model_(seeded_model(options, device)),
       adam_(model_.parameters(), {.lr = options.lr}),
@@ -106,6 +123,7 @@ double Trainer::step(const adjoint::data::Example& batch) {
     tape.backward(loss);
     loss_value = loss.item<double>();
   }
+  check_finite("loss", loss_value, steps_done() + 1);
   adam_.step();
   adam_.zero_grad();
   schedule_.step();
@@ -115,6 +133,7 @@ double Trainer::step(const adjoint::data::Example& batch) {
 void Trainer::test() {
   double sum = 0.0;
   for (const LumaPair& pair : tests_) sum += measure(model_, pair, device_).adjoint;
+  check_finite("PSNR", sum, steps_done());
   const std::int64_t since = curve_.empty() ? steps_done() : steps_done() - curve_.back().step;
   curve_.push_back({.step = steps_done(),
                     .seconds = seconds_,
@@ -172,28 +191,51 @@ void Trainer::save(const std::filesystem::path& checkpoint) const {
   nn::save_safetensors(checkpoint, tensors, {{kStateKey, state.dump()}});
 }
 
+void Trainer::load(const nn::Safetensors& file, const Json& state) {
+  if (patches_.fingerprint() != state.at("fingerprint").get<std::uint64_t>()) {
+    throw adjoint::Error(fmt::format("the pictures in '{}' are not those that it was trained on", options_.images));
+  }
+  model_.load_state_dict(without_prefix("model.", file.tensors));
+  adam_.load_state_dict(without_prefix("adam.", file.tensors));
+  schedule_.load_state_dict(without_prefix("schedule.", file.tensors));
+  loader_.load_state({state.at("loader").at("epoch"), state.at("loader").at("batch")});
+  const Json& generator = state.at("generator");
+  adjoint::default_generator() = adjoint::Generator(generator.at("seed").get<std::uint64_t>());
+  adjoint::default_generator().seek(generator.at("offset"));
+  seconds_ = state.at("seconds");
+  loss_sum_ = state.at("loss_sum");
+  curve_ = state.at("curve").get<std::vector<CurvePoint>>();
+  // A run tests itself at its last step.
+  std::int64_t last = 0;
+  for (const CurvePoint& point : curve_) {
+    if (point.step <= last) throw adjoint::Error("its curve must go forward");
+    last = point.step;
+  }
+  if (last > steps_done() || (steps_done() >= options_.steps && last != steps_done()))
+    throw adjoint::Error(fmt::format("its curve must not end at step {} of {}", last, steps_done()));
+}
+
 std::unique_ptr<Trainer> Trainer::resume(const std::filesystem::path& checkpoint, adjoint::Device device) {
   const nn::Safetensors file = nn::load_safetensors(checkpoint);
   const auto entry = file.metadata.find(kStateKey);
   if (entry == file.metadata.end()) {
     throw adjoint::Error(fmt::format("super_resolution: '{}' is no checkpoint of this program", checkpoint.string()));
   }
-  const Json state = Json::parse(entry->second);
-  auto trainer = std::make_unique<Trainer>(state.at("options").get<TrainingOptions>(), device);
-  if (trainer->patches_.fingerprint() != state.at("fingerprint").get<std::uint64_t>()) {
-    throw adjoint::Error(fmt::format("super_resolution: the pictures in '{}' are not those that '{}' was trained on",
-                                     trainer->options_.images, checkpoint.string()));
+  const auto fail = [&](const char* why) {
+    throw adjoint::Error(fmt::format("super_resolution: cannot go on from '{}': {}", checkpoint.string(), why));
+  };
+  std::unique_ptr<Trainer> trainer;
+  try {
+    const Json state = Json::parse(entry->second);
+    trainer = std::make_unique<Trainer>(state.at("options").get<TrainingOptions>(), device);
+    trainer->load(file, state);
+  } catch (const adjoint::OutOfMemoryError&) {
+    throw;
+  } catch (const adjoint::Error& error) {
+    fail(error.what());
+  } catch (const Json::exception& error) {
+    fail(error.what());
   }
-  trainer->model_.load_state_dict(without_prefix("model.", file.tensors));
-  trainer->adam_.load_state_dict(without_prefix("adam.", file.tensors));
-  trainer->schedule_.load_state_dict(without_prefix("schedule.", file.tensors));
-  trainer->loader_.load_state({state.at("loader").at("epoch"), state.at("loader").at("batch")});
-  const Json& generator = state.at("generator");
-  adjoint::default_generator() = adjoint::Generator(generator.at("seed").get<std::uint64_t>());
-  adjoint::default_generator().seek(generator.at("offset"));
-  trainer->seconds_ = state.at("seconds");
-  trainer->loss_sum_ = state.at("loss_sum");
-  trainer->curve_ = state.at("curve").get<std::vector<CurvePoint>>();
   return trainer;
 }
 

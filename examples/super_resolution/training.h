@@ -7,6 +7,7 @@
 
 #include <adjoint/core/device.h>
 #include <adjoint/data/loader.h>
+#include <adjoint/nn/safetensors.h>
 #include <adjoint/optim/adam.h>
 #include <adjoint/optim/schedule.h>
 
@@ -52,13 +53,14 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CurvePoint, step, seconds, loss, psnr)
 class Trainer {
  public:
   Trainer(const TrainingOptions& options, adjoint::Device device);
-  /// Goes on from a checkpoint. Throws Error for a file that is none, and where the pictures are not those of that run.
+  /// Goes on from a checkpoint. Throws Error, naming it, for a file that is none or holds what no run writes, and where
+  /// the pictures are not those of that run.
   static std::unique_ptr<Trainer> resume(const std::filesystem::path& checkpoint, adjoint::Device device);
   Trainer(const Trainer&) = delete;  // its parts refer to one another
   Trainer& operator=(const Trainer&) = delete;
 
   /// Steps until the last one, and returns true; or until `interrupted`, asked before every step, and returns false.
-  /// Writes `checkpoint` after every test and where it is interrupted.
+  /// Writes `checkpoint` after every test and where it is interrupted. Throws Error where the loss is no longer finite.
   bool run(const std::filesystem::path& checkpoint, Progress& progress, const std::function<bool()>& interrupted);
 
   const TrainingOptions& options() const { return options_; }
@@ -73,12 +75,13 @@ class Trainer {
   std::int64_t steps_done() const { return schedule_.last_epoch(); }
   /// Of training, all sessions of a resumed run together.
   double seconds() const { return seconds_; }
+  void save(const std::filesystem::path& checkpoint) const;
 
  private:
   Trainer(const TrainingOptions& options, adjoint::Device device, Split split);
   double step(const adjoint::data::Example& batch);
   void test();
-  void save(const std::filesystem::path& checkpoint) const;
+  void load(const adjoint::nn::Safetensors& file, const nlohmann::json& state);
 
   TrainingOptions options_;
   adjoint::Device device_;
