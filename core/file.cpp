@@ -10,11 +10,14 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace adjoint {
 namespace {
+
+constexpr std::string_view kTemporaryPrefix = "adjoint-", kTemporarySuffix = ".tmp";
 
 namespace fs = std::filesystem;
 
@@ -142,10 +145,12 @@ void AtomicFile::create_temporary(unsigned mode) {
   constexpr int kMaxAttempts = 1000;  // names that a process with this number left behind are passed over
   static std::atomic<unsigned> count{0};
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
-    std::string name = fmt::format("adjoint-{}-{}.tmp", ::getpid(), count.fetch_add(1));
+    std::string name = fmt::format("{}{}-{}{}", kTemporaryPrefix, ::getpid(), count.fetch_add(1), kTemporarySuffix);
     file_.reset(::openat(folder_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
     if (file_.is_open()) {
       temporary_ = std::move(name);
+      // Ends with the process: what nobody holds was left behind. Where the file system has no locks, nothing is held.
+      static_cast<void>(::flock(file_.get(), LOCK_EX | LOCK_NB));
       return;
     }
     if (errno != EEXIST) break;
@@ -174,6 +179,17 @@ void AtomicFile::commit() {
   // Some network file systems cannot flush a folder (EINVAL), and one that was opened as a path alone can be flushed
   // nowhere (EBADF); the rename has happened all the same.
   if (::fsync(folder_.get()) != 0 && errno != EINVAL && errno != EBADF) fail_system("cannot flush the folder of");
+}
+
+void AtomicFile::remove_leftovers(const fs::path& folder) {
+  std::error_code unreadable;  // a folder that cannot be listed keeps what it has
+  for (fs::directory_iterator entry(folder, unreadable), end; !unreadable && entry != end;
+       entry.increment(unreadable)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(kTemporaryPrefix) || !name.ends_with(kTemporarySuffix)) continue;
+    const Descriptor file(::open(entry->path().c_str(), O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+    if (file.is_open() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(entry->path().c_str());
+  }
 }
 
 void AtomicFile::fail_system(const char* what) const {

@@ -79,6 +79,9 @@ class ADJOINT_API AtomicFile {
   /// Throws Error where flushing or renaming fails; the old file is then still there.
   void commit();
 
+  /// Removes the temporary files that processes left in `folder` when they were killed; those of writers at work stay.
+  static void remove_leftovers(const std::filesystem::path& folder);
+
  private:
   [[noreturn]] void fail_system(const char* what) const;
   void create_temporary(unsigned mode);

@@ -1,6 +1,7 @@
 #include "run_folder.h"
 
 #include <adjoint/core/error.h>
+#include <adjoint/core/file.h>
 
 #include <fmt/format.h>
 
@@ -10,34 +11,25 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 namespace super_resolution {
-namespace {
 
 namespace fs = std::filesystem;
-
-}  // namespace
 
 RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
   if (path_.empty()) throw adjoint::Error("super_resolution: --out must name a folder; got ''");
   fs::create_directories(path_);
-  const auto fail = [&](const char* what, int error) {
-    throw adjoint::Error(fmt::format("super_resolution: cannot {} the folder '{}': {}", what, path_.string(),
-                                     std::generic_category().message(error)));
-  };
-  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor_ < 0) fail("open", errno);
+  folder_.reset(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder_.is_open())
+    throw adjoint::Error(fmt::format("super_resolution: cannot open the folder '{}': {}", path_.string(),
+                                     std::generic_category().message(errno)));
   // The lock goes with the process, however it ends. Some network file systems have none: there, nothing is held.
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    ::close(descriptor_);
+  if (::flock(folder_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     throw adjoint::Error(
         fmt::format("super_resolution: another training writes to '{}'; name another folder with --out",
                     path_.string()));
-  }
+  adjoint::AtomicFile::remove_leftovers(path_);
 }
-
-RunFolder::~RunFolder() { ::close(descriptor_); }
 
 void RunFolder::remove_results() const {
   for (const fs::path& result : {model(), comparison(), curves(), metrics()}) fs::remove(result);

@@ -1,6 +1,8 @@
 // The folder that a training writes to, and what stands in it.
 #pragma once
 
+#include <adjoint/core/file.h>
+
 #include <filesystem>
 
 namespace super_resolution {
@@ -11,9 +13,6 @@ class RunFolder {
   /// Makes the folder where there is none, and removes what killed trainings left half-written. Throws Error for an
   /// empty path, where it cannot be written to, and where another training holds it.
   explicit RunFolder(std::filesystem::path path);
-  ~RunFolder();
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
 
   std::filesystem::path checkpoint() const { return path_ / "checkpoint.safetensors"; }
   std::filesystem::path model() const { return path_ / "model.safetensors"; }
@@ -26,7 +25,7 @@ class RunFolder {
 
  private:
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  adjoint::Descriptor folder_;  // holds the lock
 };
 
 }  // namespace super_resolution

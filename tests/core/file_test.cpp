@@ -279,6 +279,19 @@ TEST_F(FileTest, WhatAnEarlierProcessLeftIsInNobodysWay) {
   EXPECT_EQ(entries(), 5U);
 }
 
+TEST_F(FileTest, LeftoversGoAndWritersStay) {
+  const fs::path left = folder_ / "adjoint-12-0.tmp", other = folder_ / "mine.tmp", target = folder_ / "target";
+  for (const fs::path& path : {left, other}) std::ofstream(path) << "old";
+  AtomicFile writer("test", target);
+  writer.write("new");
+  AtomicFile::remove_leftovers(folder_);
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_TRUE(fs::exists(other));
+  writer.commit();
+  EXPECT_EQ(text_of(target), "new");
+  AtomicFile::remove_leftovers(folder_ / "none");
+}
+
 TEST_F(FileTest, AnInputFileIsReadInParts) {
   std::ofstream(folder_ / "a") << "0123456789";
   InputFile file("load", folder_ / "a");

@@ -139,6 +139,14 @@ TEST_F(SuperResolutionTool, ANewTrainingReplacesTheOldOneFromItsStart) {
   EXPECT_EQ(state["options"]["seed"], 7);
 }
 
+TEST_F(SuperResolutionTool, WhatAKilledTrainingLeftIsRemoved) {
+  const fs::path out = folder_ / "out", left = out / "adjoint-1-0.tmp";
+  fs::create_directories(out);
+  std::ofstream(left) << "half a checkpoint";
+  ASSERT_EQ(run(quick(out, 6)), 0) << output_;
+  EXPECT_FALSE(fs::exists(left));
+}
+
 TEST_F(SuperResolutionTool, NumbersOutOfRangeAreNamed) {
   const fs::path out = folder_ / "out";
   const std::pair<const char*, const char*> cases[] = {
