@@ -152,6 +152,10 @@ int num_threads() {
   return count;
 }
 
+void detail::prepare_threads() {
+  if (num_threads() > 1) acquire_pool();
+}
+
 void parallel_for(std::int64_t count, const std::function<void(std::int64_t)>& task) {
   if (count <= 1 || inside_task || num_threads() == 1) {
     for (std::int64_t i = 0; i < count; ++i) task(i);

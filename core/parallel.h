@@ -18,6 +18,13 @@ ADJOINT_API int num_threads();
 /// first exception is rethrown here. Called from inside a task, it runs serially.
 ADJOINT_API void parallel_for(std::int64_t count, const std::function<void(std::int64_t)>& task);
 
+namespace detail {
+
+/// Makes the pool's threads where they are not there yet, so that the next parallel_for takes no memory.
+ADJOINT_API void prepare_threads();
+
+}  // namespace detail
+
 /// Cuts [0, count) into ranges of `grain` and runs body(begin, end) on each, in parallel. Serial, and free of any
 /// overhead, where one range holds everything.
 template <class F>
@@ -26,10 +33,11 @@ void parallel_ranges(std::int64_t count, std::int64_t grain, F&& body) {
     if (count > 0) body(std::int64_t{0}, count);
     return;
   }
-  parallel_for((count + grain - 1) / grain, [&](std::int64_t range) {
+  const auto task = [&](std::int64_t range) {
     const std::int64_t begin = range * grain;
     body(begin, begin + grain < count ? begin + grain : count);
-  });
+  };
+  parallel_for((count + grain - 1) / grain, std::ref(task));  // a reference: nothing is allocated
 }
 
 }  // namespace adjoint
