@@ -14,7 +14,13 @@ namespace adjoint::optim {
 /// Most tensors of a parameter's shape that an optimiser keeps for it.
 inline constexpr std::size_t kMaxState = 3;
 
-/// One parameter: addresses of `numel` contiguous elements each.
+/// The dtype of that state, which is the one that updates are computed in (compute_t): an average of squares would
+/// underflow in half precision.
+constexpr DType state_dtype(DType parameter) {
+  return parameter == kFloat16 || parameter == kBFloat16 ? kFloat32 : parameter;
+}
+
+/// One parameter: addresses of `numel` contiguous elements each, state in state_dtype().
 struct Item {
   void* parameter;
   const void* gradient;

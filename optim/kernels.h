@@ -1,4 +1,5 @@
-// The update of a batch under a rule, by device: one pass over memory. Internal to optim.
+// The update of a batch under a rule, by device: one pass over memory. Nothing is allocated, so that what a step has
+// begun it ends. Internal to optim.
 #pragma once
 
 #include <adjoint/optim/batch.h>

@@ -2,6 +2,7 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
+#include <adjoint/core/parallel.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/optim/batch.h>
@@ -48,39 +49,52 @@ void Optimizer::zero_grad() {
   for (Tensor& parameter : parameters_) parameter.set_grad({});
 }
 
-void Optimizer::prepare_state(std::size_t i) {
+std::vector<Tensor> Optimizer::fitting_state(std::size_t i) const {
   const Tensor& parameter = parameters_[i];
-  Slot& slot = slots_[i];
-  if (slot.state.empty()) {
-    std::vector<Tensor> made;
-    for (std::size_t s = 0; s < state_names_.size(); ++s)
-      made.push_back(Tensor::zeros(parameter.shape(), parameter.options()));
-    slot.state = std::move(made);
+  const DType dtype = state_dtype(parameter.dtype());
+  std::vector<Tensor> state = slots_[i].state;
+  state.resize(state_names_.size());
+  for (Tensor& tensor : state) {
+    tensor = tensor.defined() ? tensor.to(dtype).to(parameter.device())
+                              : Tensor::zeros(parameter.shape(), {.dtype = dtype, .device = parameter.device()});
   }
-  for (Tensor& tensor : slot.state) tensor = tensor.to(parameter.dtype()).to(parameter.device());
+  return state;
 }
 
 void Optimizer::step() {
   const PauseTape pause;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].grad().defined()) prepare_state(i);
-  }
-  std::vector<Tensor> gradients;  // copies of those that are not contiguous live as long as the kernels need them
+  // Whatever can fail is done before anything changes; from there on nothing is allocated.
+  struct Change {
+    Tensor& parameter;
+    Slot& slot;
+    Tensor gradient;  // contiguous, for as long as the kernels need it
+    std::vector<Tensor> state;
+  };
+  std::vector<Change> changes;
   std::map<std::tuple<DType, DeviceType, int, std::int64_t>, Batch> batches;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     Tensor& parameter = parameters_[i];
     if (!parameter.grad().defined() || parameter.numel() == 0) continue;
-    Slot& slot = slots_[i];
+    check_writable(name_, parameter);
+    const Change& change =
+        changes.emplace_back(Change{parameter, slots_[i], contiguous_copy(parameter.grad()), fitting_state(i)});
     const Device device = parameter.device();
-    const std::int64_t step = ++slot.step;
-    gradients.push_back(contiguous_copy(parameter.grad()));
-    Item item{parameter.raw_mutable_data(), gradients.back().raw_data(), {}, parameter.numel()};
-    for (std::size_t s = 0; s < slot.state.size(); ++s) item.state[s] = slot.state[s].raw_mutable_data();
+    const std::int64_t step = change.slot.step + 1;
+    Item item{const_cast<void*>(parameter.raw_data()), change.gradient.raw_data(), {}, parameter.numel()};
+    for (std::size_t s = 0; s < change.state.size(); ++s) item.state[s] = const_cast<void*>(change.state[s].raw_data());
     Batch& batch = batches
                        .try_emplace({parameter.dtype(), device.type, device.index, step},
                                     Batch{device, parameter.dtype(), step, {}})
                        .first->second;
     batch.items.push_back(item);
+  }
+  const auto on_cpu = [](const auto& entry) { return entry.second.device.is_cpu(); };
+  if (std::any_of(batches.begin(), batches.end(), on_cpu)) detail::prepare_threads();
+  for (Change& change : changes) {
+    ++change.slot.step;
+    change.slot.state = std::move(change.state);
+    change.parameter.raw_mutable_data();  // counts the write
+    for (Tensor& tensor : change.slot.state) tensor.raw_mutable_data();
   }
   for (const auto& [key, batch] : batches) update(batch);
 }
@@ -102,15 +116,17 @@ Optimizer::Slot Optimizer::load_slot(std::size_t i, std::vector<Tensor> given) c
   ADJOINT_CHECK(given[0].numel() == 1 && given[0].dtype() == kInt64,
                 "load_state_dict ({}): '{}.step' must be one int64; got {} {}", name_, i, given[0].dtype(),
                 given[0].shape());
+  const DType dtype = state_dtype(parameter.dtype());
   Slot slot;
   slot.step = given[0].item<std::int64_t>();
   ADJOINT_CHECK(slot.step >= 1, "load_state_dict ({}): '{}.step' must be at least 1; got {}", name_, i, slot.step);
   for (std::size_t s = 0; s < state_names_.size(); ++s) {
     const Tensor& tensor = given[s + 1];
-    ADJOINT_CHECK(tensor.shape() == parameter.shape() && tensor.dtype() == parameter.dtype(),
-                  "load_state_dict ({}): '{}.{}' must have its parameter's shape and dtype, {} {}; got {} {}", name_, i,
-                  state_names_[s], parameter.dtype(), parameter.shape(), tensor.dtype(), tensor.shape());
-    slot.state.push_back(Tensor::empty(parameter.shape(), parameter.options()));
+    ADJOINT_CHECK(tensor.shape() == parameter.shape() &&
+                      (tensor.dtype() == dtype || state_dtype(tensor.dtype()) == kFloat32),
+                  "load_state_dict ({}): '{}.{}' must be {} {} (a narrower float is converted); got {} {}", name_, i,
+                  state_names_[s], dtype, parameter.shape(), tensor.dtype(), tensor.shape());
+    slot.state.push_back(Tensor::empty(parameter.shape(), {.dtype = dtype, .device = parameter.device()}));
     slot.state.back().copy_(tensor);
   }
   return slot;

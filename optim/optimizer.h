@@ -25,8 +25,10 @@ class ADJOINT_API Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Updates every parameter that has a gradient, in place; not recorded, whatever tape is alive. A parameter's state
-  /// is made on its first update and follows it when it is moved or converted.
+  /// Updates every parameter that has a gradient, in place; not recorded, whatever tape is alive. Computed in float32
+  /// for parameters of half precision, which are rounded once. A parameter's state is made on its first update, float32
+  /// where the parameter is narrower and else of its dtype, and follows it when it is moved or converted. Where memory
+  /// runs out nothing has changed.
   void step();
   /// Forgets the parameters' gradients.
   void zero_grad();
@@ -40,8 +42,8 @@ class ADJOINT_API Optimizer {
   /// that was updated, "i.step" (int64) and the optimiser's own tensors, such as "i.exp_avg", which share elements with
   /// it.
   NamedTensors state_dict() const;
-  /// Copies the state in, onto the parameters' devices. Throws Error, and changes nothing, for names, shapes or dtypes
-  /// that do not fit.
+  /// Copies the state in, onto the parameters' devices. State of a narrower floating-point dtype, such as float16 for a
+  /// float16 parameter, is converted. Throws Error, and changes nothing, for names, shapes or dtypes that do not fit.
   void load_state_dict(const NamedTensors& state);
 
  protected:
@@ -58,7 +60,7 @@ class ADJOINT_API Optimizer {
     std::vector<Tensor> state;  // (state_names_); empty before the first update
   };
 
-  void prepare_state(std::size_t i);
+  std::vector<Tensor> fitting_state(std::size_t i) const;
   Slot load_slot(std::size_t i, std::vector<Tensor> given) const;
 
   const char* name_;

@@ -13,8 +13,8 @@ void update_range(const Rule& rule, const Item& item, std::int64_t begin, std::i
   constexpr int kState = Rule::kState;
   T* __restrict parameter = static_cast<T*>(item.parameter);
   const T* __restrict gradient = static_cast<const T*>(item.gradient);
-  T* const state[kMaxState] = {static_cast<T*>(item.state[0]), static_cast<T*>(item.state[1]),
-                               static_cast<T*>(item.state[2])};
+  C* const state[kMaxState] = {static_cast<C*>(item.state[0]), static_cast<C*>(item.state[1]),
+                               static_cast<C*>(item.state[2])};
   // The compiler cannot see that a parameter, its gradient and its state do not overlap.
 #if defined(__clang__)
 #pragma clang loop vectorize(assume_safety)
@@ -24,9 +24,9 @@ void update_range(const Rule& rule, const Item& item, std::int64_t begin, std::i
   for (std::int64_t i = begin; i < end; ++i) {
     C p = convert<C>(parameter[i]);
     C s[kMaxState];
-    for (int n = 0; n < kState; ++n) s[n] = convert<C>(state[n][i]);
+    for (int n = 0; n < kState; ++n) s[n] = state[n][i];
     rule(p, convert<C>(gradient[i]), s);
-    for (int n = 0; n < kState; ++n) state[n][i] = convert<T>(s[n]);
+    for (int n = 0; n < kState; ++n) state[n][i] = s[n];
     parameter[i] = convert<T>(p);
   }
 }

@@ -25,7 +25,7 @@ template <class Entry>
 struct Table {
   int count = 0;
   std::int32_t first_chunk[kMaxEntries + 1] = {};  // of each entry; one past the last: all chunks
-  Entry entries[kMaxEntries];
+  Entry entries[kMaxEntries] = {};
 
   /// The entry of a block, and the elements [begin, end) of it that are the block's.
   __device__ const Entry& find(std::int64_t& begin, std::int64_t& end) const {
@@ -41,21 +41,28 @@ struct Table {
   }
 };
 
-/// Calls run(table, geometry) for tables that hold all entries in their order.
-template <class Entry, class Run>
-void for_each_table(const std::vector<Entry>& entries, const Run& run) {
-  for (std::size_t begin = 0; begin < entries.size(); begin += kMaxEntries) {
-    Table<Entry> table;
-    table.count = static_cast<int>(std::min<std::size_t>(kMaxEntries, entries.size() - begin));
-    std::int64_t chunks = 0;
-    for (int i = 0; i < table.count; ++i) {
-      table.entries[i] = entries[begin + static_cast<std::size_t>(i)];
-      table.first_chunk[i] = static_cast<std::int32_t>(chunks);
-      chunks += chunks_of(table.entries[i].numel);
-    }
+/// Takes every entry.
+inline constexpr auto kEvery = [](const auto&) { return true; };
+
+/// Calls run(table, geometry) for tables that hold the entries with wanted(entry), in their order. Allocates nothing.
+template <class Entry, class Wanted, class Run>
+void for_each_table(const std::vector<Entry>& entries, const Wanted& wanted, const Run& run) {
+  Table<Entry> table;
+  std::int64_t chunks = 0;
+  const auto flush = [&] {
     table.first_chunk[table.count] = static_cast<std::int32_t>(chunks);
-    run(table, adjoint::cuda::LaunchGeometry{dim3(static_cast<unsigned>(chunks)), dim3(kThreads)});
+    if (table.count > 0) run(table, adjoint::cuda::LaunchGeometry{dim3(static_cast<unsigned>(chunks)), dim3(kThreads)});
+    table.count = 0;
+    chunks = 0;
+  };
+  for (const Entry& entry : entries) {
+    if (!wanted(entry)) continue;
+    table.entries[table.count] = entry;
+    table.first_chunk[table.count++] = static_cast<std::int32_t>(chunks);
+    chunks += chunks_of(entry.numel);
+    if (table.count == kMaxEntries) flush();
   }
+  flush();
 }
 
 }  // namespace adjoint::optim::cuda

@@ -11,12 +11,6 @@ using adjoint::cuda::launch;
 using adjoint::cuda::LaunchGeometry;
 using adjoint::cuda::Workspace;
 
-template <class T>
-struct Entry {
-  T* data;
-  std::int64_t numel;
-};
-
 // The threads' values combined by halves; the result is thread 0's.
 __device__ double combine_block(const Norm& rule, double value) {
   __shared__ double values[kThreads];
@@ -32,13 +26,13 @@ __device__ double combine_block(const Norm& rule, double value) {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    norm_of_chunks(const __grid_constant__ Table<Entry<T>> table, Norm rule, double* parts) {
+    norm_of_chunks(const __grid_constant__ Table<Piece> table, Norm rule, double* parts) {
   std::int64_t begin, end;
-  const Entry<T>& entry = table.find(begin, end);
+  const T* const data = static_cast<const T*>(table.find(begin, end).data);
   double total = 0.0;
 #pragma unroll 4
   for (std::int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
-    total = rule.combine(total, rule.element(convert<double>(entry.data[i])));
+    total = rule.combine(total, rule.element(convert<double>(data[i])));
   }
   total = combine_block(rule, total);
   if (threadIdx.x == 0) parts[blockIdx.x] = total;
@@ -71,35 +65,33 @@ struct Clamp {
 };
 
 template <class T, class F>
-__global__ void __launch_bounds__(kThreads) map_kernel(const __grid_constant__ Table<Entry<T>> table, F f) {
+__global__ void __launch_bounds__(kThreads) map_kernel(const __grid_constant__ Table<Piece> table, F f) {
   std::int64_t begin, end;
-  const Entry<T>& entry = table.find(begin, end);
+  T* const data = static_cast<T*>(table.find(begin, end).data);
 #pragma unroll 4
   for (std::int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
-    entry.data[i] = convert<T>(f(convert<compute_t<T>>(entry.data[i])));
+    data[i] = convert<T>(f(convert<compute_t<T>>(data[i])));
   }
 }
 
-// run.operator()<T>(entries) for each dtype that is there.
+// run.operator()<T>(table, geometry) for the tables of each dtype that is there.
 template <class Run>
-void for_each_dtype(const std::vector<Piece>& pieces, const Run& run) {
+void for_each_table_by_dtype(const std::vector<Piece>& pieces, const Run& run) {
   for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
     visit_floating(dtype, [&]<class T>() {
-      std::vector<Entry<T>> entries;
-      for (const Piece& piece : pieces) {
-        if (piece.dtype == dtype) entries.push_back({static_cast<T*>(piece.data), piece.numel});
-      }
-      run(entries);
+      for_each_table(
+          pieces, [&](const Piece& piece) { return piece.dtype == dtype; },
+          [&](const Table<Piece>& table, const LaunchGeometry& geometry) {
+            run.template operator()<T>(table, geometry);
+          });
     });
   }
 }
 
 template <class F>
 void map(const std::vector<Piece>& pieces, const F& f, int device) {
-  for_each_dtype(pieces, [&]<class T>(const std::vector<Entry<T>>& entries) {
-    for_each_table(entries, [&](const Table<Entry<T>>& table, const LaunchGeometry& geometry) {
-      launch(map_kernel<T, F>, geometry, device, table, f);
-    });
+  for_each_table_by_dtype(pieces, [&]<class T>(const Table<Piece>& table, const LaunchGeometry& geometry) {
+    launch(map_kernel<T, F>, geometry, device, table, f);
   });
 }
 
@@ -112,11 +104,9 @@ void norm(const std::vector<Piece>& pieces, const Norm& rule, double* norm, int 
   const Workspace workspace(static_cast<std::size_t>(chunks) * sizeof(double), device);
   auto* const parts = static_cast<double*>(workspace.data());
   std::int64_t done = 0;
-  for_each_dtype(pieces, [&]<class T>(const std::vector<Entry<T>>& entries) {
-    for_each_table(entries, [&](const Table<Entry<T>>& table, const LaunchGeometry& geometry) {
-      launch(norm_of_chunks<T>, geometry, device, table, rule, parts + done);
-      done += table.first_chunk[table.count];
-    });
+  for_each_table_by_dtype(pieces, [&]<class T>(const Table<Piece>& table, const LaunchGeometry& geometry) {
+    launch(norm_of_chunks<T>, geometry, device, table, rule, parts + done);
+    done += table.first_chunk[table.count];
   });
   launch(norm_of_parts, {dim3(1), dim3(kThreads)}, device, rule, parts, chunks, norm);
 }
