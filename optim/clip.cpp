@@ -2,50 +2,72 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
+#include <adjoint/core/parallel.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/optim/clip_kernels.h>
 
 #include <cmath>
+#include <unordered_set>
 
 namespace adjoint::optim {
 namespace {
 
-// The gradients that there are, as contiguous pieces of one device. Those of other strides are worked on as copies,
-// which go back at the end.
+// The gradients that there are, as contiguous pieces of one device. What other tensors may share, a recorded gradient
+// or one that stands in two places, is not written to: a copy takes its place. Those of other strides are worked on as
+// copies, which go back at the end.
 class Gradients {
  public:
   Gradients(const char* op, const std::vector<Tensor>& parameters) {
+    std::unordered_set<const void*> seen;
     for (const Tensor& parameter : parameters) {
       check_defined(op, "parameter", parameter);
       const Tensor& gradient = parameter.grad();
       if (!gradient.defined()) continue;
-      check_writable(op, gradient);
-      if (gradients_.empty()) device_ = gradient.device();
+      if (entries_.empty()) device_ = gradient.device();
       ADJOINT_CHECK(gradient.device() == device_, "{}: gradients must be on one device; got {} and {}", op, device_,
                     gradient.device());
-      gradients_.push_back(gradient);
+      const TensorImpl& impl = *gradient.impl();
+      const bool shared = impl.recorded() || impl.views_recorded || overlaps_itself(gradient) ||
+                          !seen.insert(gradient.raw_data()).second;
+      if (!shared) check_writable(op, gradient);
+      entries_.push_back({parameter, gradient, {}, shared});
     }
-    for (const Tensor& gradient : gradients_) {
-      packed_.push_back(contiguous_copy(gradient));
-      if (gradient.numel() == 0) continue;
-      pieces_.push_back({packed_.back().raw_mutable_data(), gradient.numel(), gradient.dtype()});
+    for (Entry& entry : entries_) {
+      entry.packed = entry.shared ? entry.gradient.clone() : contiguous_copy(entry.gradient);
+      if (entry.packed.numel() == 0) continue;
+      pieces_.push_back({const_cast<void*>(entry.packed.raw_data()), entry.packed.numel(), entry.packed.dtype()});
     }
   }
 
   Device device() const { return device_; }
   const std::vector<Piece>& pieces() const { return pieces_; }
 
-  void write_back() {
-    for (std::size_t i = 0; i < gradients_.size(); ++i) {
-      if (packed_[i].impl() != gradients_[i].impl()) gradients_[i].copy_(packed_[i]);
+  // write(pieces) is let loose on the elements. Allocates nothing, so that all are written or none.
+  template <class Write>
+  void rewrite(const Write& write) {
+    if (device_.is_cpu()) detail::prepare_threads();
+    for (Entry& entry : entries_) entry.packed.raw_mutable_data();  // counts the write
+    write(pieces_);
+    for (Entry& entry : entries_) {
+      if (entry.shared) {
+        entry.parameter.set_grad(entry.packed);
+      } else if (entry.packed.impl() != entry.gradient.impl()) {
+        copy_into(entry.packed, entry.gradient);
+      }
     }
   }
 
  private:
+  struct Entry {
+    Tensor parameter;
+    Tensor gradient;
+    Tensor packed;
+    bool shared;
+  };
+
   Device device_ = kCPU;
-  std::vector<Tensor> gradients_;
-  std::vector<Tensor> packed_;
+  std::vector<Entry> entries_;
   std::vector<Piece> pieces_;
 };
 
@@ -71,14 +93,12 @@ Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, c
     const double value = norm.item<double>();
     ADJOINT_CHECK(std::isfinite(value), "clip_grad_norm_: the norm of the gradients must be finite; got {}", value);
   }
-  if (device.is_cpu()) {
-    cpu::scale(gradients.pieces(), result, max_norm);
-  } else {
+  gradients.rewrite([&](const std::vector<Piece>& pieces) {
+    if (device.is_cpu()) return cpu::scale(pieces, result, max_norm);
 #if defined(ADJOINT_WITH_CUDA)
-    cuda::scale(gradients.pieces(), result, max_norm, device.index);
+    cuda::scale(pieces, result, max_norm, device.index);
 #endif
-  }
-  gradients.write_back();
+  });
   return norm;
 }
 
@@ -86,14 +106,13 @@ void clip_grad_value_(const std::vector<Tensor>& parameters, double clip_value) 
   ADJOINT_CHECK(clip_value >= 0.0, "clip_grad_value_: clip_value must not be negative; got {}", clip_value);
   const PauseTape pause;
   Gradients gradients("clip_grad_value_", parameters);
-  if (gradients.device().is_cpu()) {
-    cpu::clamp(gradients.pieces(), clip_value);
-  } else {
+  const Device device = gradients.device();
+  gradients.rewrite([&](const std::vector<Piece>& pieces) {
+    if (device.is_cpu()) return cpu::clamp(pieces, clip_value);
 #if defined(ADJOINT_WITH_CUDA)
-    cuda::clamp(gradients.pieces(), clip_value, gradients.device().index);
+    cuda::clamp(pieces, clip_value, device.index);
 #endif
-  }
-  gradients.write_back();
+  });
 }
 
 }  // namespace adjoint::optim

@@ -14,14 +14,18 @@ struct ClipGradNormOptions {
   bool error_if_nonfinite = false;
 };
 
-/// Scales all gradients in place by min(1, max_norm / (norm + 1e-6)), norm being that of all their elements together,
+// Both clip in place. A gradient that a tape recorded (.record), or that several parameters share, is left as it is for
+// whoever else holds it: the parameter gets a clipped copy, which is not recorded. Where they throw, nothing has
+// changed.
+
+/// Scales all gradients by min(1, max_norm / (norm + 1e-6)), norm being that of all their elements together,
 /// as PyTorch does, and returns the norm from before (float64, a scalar on their device). Sums in float64; nothing
 /// waits for the device. Parameters without gradients are passed over. Throws Error for a max_norm that is negative or
 /// NaN, a norm_type that is not positive, and gradients on several devices.
 ADJOINT_API Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm,
                                    const ClipGradNormOptions& options = {});
 
-/// Clamps every element of every gradient to [-clip_value, clip_value], in place; NaN stays. Throws Error for a
+/// Clamps every element of every gradient to [-clip_value, clip_value]; NaN stays. Throws Error for a
 /// clip_value that is negative or NaN.
 ADJOINT_API void clip_grad_value_(const std::vector<Tensor>& parameters, double clip_value);
 

@@ -93,6 +93,78 @@ TEST(ClipGradNorm, BadArgumentsAreErrors) {
   EXPECT_ERROR(clip_grad_value_({p}, -0.5), "clip_grad_value_: clip_value must not be negative; got -0.5");
 }
 
+// x^3's gradient, recorded: 3 x^2. Where the tape ends first, it is gone when the gradient is clipped.
+Tensor cube_with_recorded_gradient(const std::vector<double>& values) {
+  Tensor x = Tensor::from_vector(values, {static_cast<std::int64_t>(values.size())},
+                                 {.dtype = kFloat64, .requires_grad = true});
+  Tape tape;
+  tape.backward((x * x * x).sum(), {.record = true});
+  return x;
+}
+
+TEST(ClipGradNorm, TakesGradientsThatWereMadeWithRecord) {
+  for (const bool by_norm : {true, false}) {
+    Tensor x = cube_with_recorded_gradient({1, 0, -2});  // 3, 0, 12
+    const Tensor held = x.grad();
+    ASSERT_TRUE(held.requires_grad());
+    if (by_norm) {
+      EXPECT_DOUBLE_EQ(clip_grad_norm_({x}, std::sqrt(153.0) / 3).item<double>(), std::sqrt(153.0));
+      EXPECT_NEAR(x.grad().to_vector<double>()[2], 4.0, 1e-6);
+    } else {
+      clip_grad_value_({x}, 5.0);
+      EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{3, 0, 5}));
+    }
+    EXPECT_FALSE(x.grad().requires_grad());
+    EXPECT_EQ(held.to_vector<double>(), (std::vector<double>{3, 0, 12}));
+    Tape tape;  // the next sweep adds to it
+    tape.backward(x.sum());
+    EXPECT_NEAR(x.grad().to_vector<double>()[0], by_norm ? 2.0 : 4.0, 1e-6);
+  }
+}
+
+TEST(ClipGradNorm, LeavesALiveTapesGradientsForTheTape) {
+  Tensor x = Tensor::from_vector<double>({2, -1}, {2}, {.dtype = kFloat64, .requires_grad = true});
+  Tape tape;
+  tape.backward((x * x * x).sum(), {.record = true});  // 12, 3
+  const Tensor gradient = x.grad();
+  clip_grad_value_({x}, 4.0);
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{4, 3}));
+  EXPECT_EQ(tape.gradient(gradient.sum(), {x})[0].to_vector<double>(), (std::vector<double>{12, -6}));
+}
+
+// A recorded sweep gives both addends one gradient, and an expanded one where the gradients are all equal.
+TEST(ClipGradNorm, SharedAndExpandedGradientsAreClippedOnce) {
+  Tensor a = Tensor::from_vector<double>({1, 2}, {2}, {.dtype = kFloat64, .requires_grad = true});
+  Tensor b = Tensor::from_vector<double>({3, 4}, {2}, {.dtype = kFloat64, .requires_grad = true});
+  {
+    Tape tape;
+    const Tensor total = (a + b).sum();
+    tape.backward(total * total, {.record = true});  // 20 everywhere
+  }
+  EXPECT_EQ(clip_grad_norm_({a, b}, 20.0).item<double>(), 40.0);
+  for (const Tensor& p : {a, b}) {
+    for (const double g : p.grad().to_vector<double>()) EXPECT_NEAR(g, 10.0, 1e-5);
+  }
+  const Tensor shared = Tensor::full({2}, 8.0, {.dtype = kFloat64});
+  a.set_grad(shared);
+  b.set_grad(shared);
+  clip_grad_norm_({a, b}, 8.0);
+  for (const Tensor& p : {a, b}) {
+    for (const double g : p.grad().to_vector<double>()) EXPECT_NEAR(g, 4.0, 1e-5);
+  }
+}
+
+TEST(ClipGradNorm, SquaresOfHalvesDoNotOverflow) {
+  for (const DType dtype : {kFloat16, kBFloat16}) {
+    const std::vector<Tensor> parameters{with_gradient(std::vector<double>(100, 32768.0), dtype),
+                                         with_gradient({32768.0 * 8}, kFloat32)};
+    EXPECT_EQ(clip_grad_norm_(parameters, 1e30).item<double>(), 32768.0 * std::sqrt(164.0));
+    EXPECT_DOUBLE_EQ(clip_grad_norm_(parameters, 1e30, {.norm_type = 3.0}).item<double>(), 32768.0 * std::cbrt(612.0));
+    clip_grad_norm_(parameters, 32768.0 * std::sqrt(164.0) / 1024);
+    EXPECT_EQ(parameters[0].grad().to_vector<float>()[99], 32.0F);
+  }
+}
+
 TEST(ClipGradValue, ClampsEveryElement) {
   const std::vector<Tensor> parameters{with_gradient({-3, 0.25, 7}), with_gradient({std::nan(""), 2}, kFloat16)};
   clip_grad_value_(parameters, 1.5);
