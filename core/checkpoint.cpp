@@ -20,18 +20,6 @@ constinit const OpDef<NoAttr> alias_op{
 // A function may give back an input or a leaf as it is, which no operation of its own has put on the tape.
 Tensor recorded(const Tensor& result) { return apply(alias_op, {result}); }
 
-// Draws the same random numbers as the first run did, then carries on where the thread was.
-class ReplayRandom {
- public:
-  explicit ReplayRandom(const Generator& then) : now_(default_generator()) { default_generator() = then; }
-  ~ReplayRandom() { default_generator() = now_; }
-  ReplayRandom(const ReplayRandom&) = delete;
-  ReplayRandom& operator=(const ReplayRandom&) = delete;
-
- private:
-  Generator now_;
-};
-
 std::vector<Tensor> as_leaves(std::span<const Tensor> inputs) {
   std::vector<Tensor> leaves;
   for (const Tensor& input : inputs) {
@@ -49,7 +37,7 @@ class CheckpointNode final : public detail::Node {
   const char* name() const override { return "checkpoint"; }
 
   void backward(const Tensor& grad, const std::vector<bool>& needed, std::vector<Tensor>& grads, bool record) override {
-    const ReplayRandom replay(random_);
+    const GeneratorGuard replay(random_);  // the same random numbers as the first run drew
     if (record) {
       // Recomputed on the sweeping tape itself, so that the gradient is differentiable in its turn.
       std::vector<Tensor> operands;

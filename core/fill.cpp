@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #if defined(ADJOINT_WITH_CUDA)
 #include <adjoint/core/cuda/backend.h>
@@ -35,30 +36,46 @@ void fill_rows(const StridedPlan<1>& plan, T* data, T value) {
 // every device. Others are drawn apart and copied in.
 constexpr std::int64_t kRandomGrain = 8192;
 
-template <class Draw>
-void fill_random(Tensor& tensor, Generator& generator, Draw draw) {
-  if (tensor.numel() == 0) return;
-  const auto blocks =
-      static_cast<std::uint64_t>((tensor.numel() + philox::kNumbersPerBlock - 1) / philox::kNumbersPerBlock);
-  const std::uint64_t offset = generator.reserve(blocks);
-  if (tensor.is_contiguous()) return draw(tensor, offset);
-  Tensor contiguous = make_tensor({tensor.shape(), tensor.dtype()}, tensor.device());
-  draw(contiguous, offset);
-  copy_into(contiguous, tensor);
+// Every number of `values` is finite in `dtype`.
+bool finite_in(DType dtype, std::initializer_list<double> values) {
+  return visit_floating(dtype, [&]<class T>() {
+    return std::all_of(values.begin(), values.end(),
+                       [](double value) { return std::isfinite(convert<double>(convert<T>(value))); });
+  });
 }
 
-template <class Number>
-void fill_random_cpu(Tensor& tensor, std::uint64_t seed, std::uint64_t offset, Number number) {
-  visit_floating(tensor.dtype(), [&]<class T>() {
-    T* data = tensor.mutable_data<T>();
-    const std::int64_t numel = tensor.numel();
-    parallel_ranges((numel + 1) / 2, kRandomGrain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t b = begin; b < end; ++b) {
-        const philox::Block block = philox::generate(seed, offset + static_cast<std::uint64_t>(b));
-        data[2 * b] = number.template operator()<T>(block, 0);
-        if (2 * b + 1 < numel) data[2 * b + 1] = number.template operator()<T>(block, 1);
-      }
-    });
+void check_floating(const char* op, const Tensor& tensor) {
+  ADJOINT_CHECK(is_floating_point(tensor.dtype()), "{}: the dtype must be floating point; got {}; convert with to()",
+                op, tensor.dtype());
+}
+
+// fill(contiguous, position) draws.
+template <class Fill>
+void fill_random(Tensor& tensor, Generator& generator, const Fill& fill) {
+  ADJOINT_CHECK(
+      generator.device_base() == nullptr || tensor.device().is_cuda(),
+      "uniform_: a generator with a device base draws for tensors on that device alone; got a tensor of shape {} on "
+      "{}",
+      tensor.shape(), tensor.device());
+  if (tensor.numel() == 0) return;
+  Tensor contiguous = tensor;
+  if (!tensor.is_contiguous()) contiguous = make_tensor({tensor.shape(), tensor.dtype()}, tensor.device());
+  const auto blocks =
+      static_cast<std::uint64_t>((tensor.numel() + philox::kNumbersPerBlock - 1) / philox::kNumbersPerBlock);
+  fill(contiguous, philox::Position{generator.seed(), generator.reserve(blocks), generator.device_base()});
+  if (contiguous.impl() != tensor.impl()) copy_into(contiguous, tensor);
+}
+
+template <class T, class Number>
+void draw_cpu(Tensor& tensor, const philox::Position& at, const Number& number) {
+  T* data = tensor.mutable_data<T>();
+  const std::int64_t numel = tensor.numel();
+  parallel_ranges((numel + 1) / 2, kRandomGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t b = begin; b < end; ++b) {
+      const philox::Block block = philox::generate(at.seed, at.offset + static_cast<std::uint64_t>(b));
+      data[2 * b] = number(block, 0);
+      if (2 * b + 1 < numel) data[2 * b + 1] = number(block, 1);
+    }
   });
 }
 
@@ -93,32 +110,50 @@ void fill_arange(Tensor& tensor, double start, double step) {
   });
 }
 
-void fill_uniform(Tensor& tensor, double low, double high, Generator& generator) {
-  fill_random(tensor, generator, [&](Tensor& contiguous, std::uint64_t offset) {
+void draw_uniform(Tensor& tensor, double low, double high, Generator& generator) {
+  check_floating("uniform_", tensor);
+  ADJOINT_CHECK(
+      low <= high && std::isfinite(high - low) && finite_in(tensor.dtype(), {low, high}),
+      "uniform_: low must not be above high, and both and their distance must be finite in {}; got low {}, high {}",
+      tensor.dtype(), low, high);
+  fill_random(tensor, generator, [&](Tensor& contiguous, const philox::Position& at) {
 #if defined(ADJOINT_WITH_CUDA)
     if (contiguous.device().is_cuda()) {
       contiguous.raw_mutable_data();
-      return cuda::fill_uniform(contiguous, low, high, generator.seed(), offset);
+      return cuda::fill_uniform(contiguous, low, high, at);
     }
 #endif
-    fill_random_cpu(contiguous, generator.seed(), offset, [&]<class T>(const philox::Block& block, int i) {
-      return philox::to_uniform<T>(philox::uniform(block, i), low, high);
-    });
+    visit_floating(contiguous.dtype(), [&]<class T>() { draw_cpu<T>(contiguous, at, philox::Uniform<T>(low, high)); });
   });
 }
 
-void fill_normal(Tensor& tensor, double mean, double standard_deviation, Generator& generator) {
-  fill_random(tensor, generator, [&](Tensor& contiguous, std::uint64_t offset) {
+void draw_normal(Tensor& tensor, double mean, double standard_deviation, Generator& generator) {
+  check_floating("normal_", tensor);
+  ADJOINT_CHECK(
+      standard_deviation >= 0.0 && finite_in(tensor.dtype(), {mean, standard_deviation}),
+      "normal_: the mean and the standard deviation must be finite in {}, and the latter not negative; got mean {}, "
+      "standard deviation {}",
+      tensor.dtype(), mean, standard_deviation);
+  fill_random(tensor, generator, [&](Tensor& contiguous, const philox::Position& at) {
 #if defined(ADJOINT_WITH_CUDA)
     if (contiguous.device().is_cuda()) {
       contiguous.raw_mutable_data();
-      return cuda::fill_normal(contiguous, mean, standard_deviation, generator.seed(), offset);
+      return cuda::fill_normal(contiguous, mean, standard_deviation, at);
     }
 #endif
-    fill_random_cpu(contiguous, generator.seed(), offset, [&]<class T>(const philox::Block& block, int i) {
-      return convert<T>(std::fma(standard_deviation, philox::normal(block, i), mean));
-    });
+    visit_floating(contiguous.dtype(),
+                   [&]<class T>() { draw_cpu<T>(contiguous, at, philox::Normal<T>(mean, standard_deviation)); });
   });
+}
+
+void fill_uniform(Tensor& tensor, double low, double high, Generator& generator) {
+  check_writable("fill_uniform", tensor);
+  draw_uniform(tensor, low, high, generator);
+}
+
+void fill_normal(Tensor& tensor, double mean, double standard_deviation, Generator& generator) {
+  check_writable("fill_normal", tensor);
+  draw_normal(tensor, mean, standard_deviation, generator);
 }
 
 }  // namespace adjoint

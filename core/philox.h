@@ -2,10 +2,12 @@
 // its bits to numbers, for host and device alike.
 #pragma once
 
+#include <adjoint/core/convert.h>
 #include <adjoint/core/dtype.h>
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 namespace adjoint::philox {
 
@@ -48,19 +50,64 @@ ADJOINT_HD inline double normal(const Block& block, int i) {
   return radius * (i == 0 ? std::cos(angle) : std::sin(angle));
 }
 
-/// low + (high - low) * u in the storage type. u is cut (not rounded) to the type's bits first, so that it stays below
-/// 1; fma is spelt out, so that host and device round once each.
+/// Where a tensor's numbers begin: at block `offset`, or `*base` blocks after it (Generator::set_device_base).
+struct Position {
+  std::uint64_t seed;
+  std::uint64_t offset;
+  const std::uint64_t* base;
+};
+
+/// The number of T next to `value`, above or below it.
 template <class T>
-ADJOINT_HD inline T to_uniform(double u, double low, double high) {
-  constexpr int kBits = sizeof(T) == 8 ? 53 : sizeof(T) == 4 ? 24 : dtype_of<T> == kFloat16 ? 11 : 8;
-  constexpr double kScale = static_cast<double>(std::int64_t{1} << kBits);
-  const double cut = static_cast<double>(static_cast<std::int64_t>(u * kScale)) / kScale;
-  const double value = std::fma(high - low, cut, low);
+T neighbour(T value, bool above) {
   if constexpr (is_reduced_float<T>) {
-    return T(static_cast<float>(value));
+    const bool negative = (value.bits & 0x8000U) != 0, zero = (value.bits & 0x7fffU) == 0;
+    T next;
+    next.bits = static_cast<std::uint16_t>(zero ? (above ? 0x0001U : 0x8001U)
+                                                : value.bits + (negative == above ? 0xffffU : 1U));  // minus or plus 1
+    return next;
   } else {
-    return static_cast<T>(value);
+    constexpr T kInfinity = std::numeric_limits<T>::infinity();
+    return std::nextafter(value, above ? kInfinity : -kInfinity);
   }
 }
+
+/// Uniform on T's numbers from low on and below high: low + (high - low) * u, rounded, and where that leaves the range,
+/// the nearest number inside. Where T has none inside, low, rounded.
+template <class T>
+class Uniform {
+ public:
+  Uniform(double low, double high) : low_(low), range_(high - low), first_(convert<T>(low)), last_(convert<T>(high)) {
+    const T rounded = first_;
+    if (convert<double>(first_) < low) first_ = neighbour(first_, true);
+    if (convert<double>(last_) >= high) last_ = neighbour(last_, false);
+    if (last_ < first_) first_ = last_ = rounded;
+  }
+  /// Number i (0 or 1) of a block. u is cut (not rounded) to T's bits first, which keeps [0, 1) exact; fma is spelt
+  /// out, so that host and device round once each.
+  ADJOINT_HD T operator()(const Block& block, int i) const {
+    constexpr int kBits = sizeof(T) == 8 ? 53 : sizeof(T) == 4 ? 24 : dtype_of<T> == kFloat16 ? 11 : 8;
+    constexpr double kScale = static_cast<double>(std::int64_t{1} << kBits);
+    const double cut = static_cast<double>(static_cast<std::int64_t>(uniform(block, i) * kScale)) / kScale;
+    const T number = convert<T>(std::fma(range_, cut, low_));
+    return number < first_ ? first_ : last_ < number ? last_ : number;
+  }
+
+ private:
+  double low_, range_;
+  T first_, last_;
+};
+
+template <class T>
+class Normal {
+ public:
+  Normal(double mean, double standard_deviation) : mean_(mean), standard_deviation_(standard_deviation) {}
+  ADJOINT_HD T operator()(const Block& block, int i) const {
+    return convert<T>(std::fma(standard_deviation_, normal(block, i), mean_));
+  }
+
+ private:
+  double mean_, standard_deviation_;
+};
 
 }  // namespace adjoint::philox

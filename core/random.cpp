@@ -3,6 +3,10 @@
 #include <adjoint/core/check.h>
 #include <adjoint/core/philox.h>
 
+#include <atomic>
+#include <mutex>
+#include <utility>
+
 namespace adjoint {
 
 std::uint64_t Generator::reserve(std::uint64_t blocks) {
@@ -11,7 +15,18 @@ std::uint64_t Generator::reserve(std::uint64_t blocks) {
   return first;
 }
 
+Generator Generator::fork(std::uint64_t number) const {
+  Generator source(seed_);
+  source.seek(std::uint64_t{1} << 63 | number);  // no stream is drawn that far
+  return Generator(source.next());
+}
+
 std::uint64_t Generator::next() {
+  ADJOINT_CHECK(
+      device_base_ == nullptr,
+      "Generator::next: the position must not lie in a device's memory; got seed {} with a device base; draw from "
+      "another generator",
+      seed_);
   const philox::Block block = philox::generate(seed_, reserve(1));
   return std::uint64_t{block.word[0]} << 32 | block.word[1];
 }
@@ -31,11 +46,51 @@ std::uint64_t Generator::below(std::uint64_t bound) {
   return static_cast<std::uint64_t>(product >> 64);
 }
 
+namespace {
+
+// The process's seed. Threads whose own `time` is another seed anew.
+struct Seed {
+  std::mutex mutex;  // guards the other two
+  std::uint64_t value = 0;
+  std::uint64_t threads = 0;  // that have drawn since it was set, but for the one that set it
+  std::atomic<std::uint64_t> time{1};
+};
+constinit Seed process_seed;
+
+struct ThreadGenerator {
+  Generator generator;
+  std::uint64_t time = 0;
+};
+constinit thread_local ThreadGenerator own;
+constinit thread_local Generator* guarded = nullptr;  // the innermost guard's
+
+// The thread that loads the library counts as the one that set the seed.
+[[maybe_unused]] const bool loader_seeded = (manual_seed(0), true);
+
+}  // namespace
+
 Generator& default_generator() {
-  thread_local Generator generator;
-  return generator;
+  if (guarded != nullptr) return *guarded;
+  if (own.time != process_seed.time.load(std::memory_order_relaxed)) {
+    const std::lock_guard lock(process_seed.mutex);
+    own = {Generator(process_seed.value).fork(process_seed.threads++), process_seed.time};
+  }
+  return own.generator;
 }
 
-void manual_seed(std::uint64_t seed) { default_generator() = Generator(seed); }
+void manual_seed(std::uint64_t seed) {
+  if (guarded != nullptr) {
+    *guarded = Generator(seed);
+    return;
+  }
+  const std::lock_guard lock(process_seed.mutex);
+  process_seed.value = seed;
+  process_seed.threads = 0;
+  own = {Generator(seed), ++process_seed.time};
+}
+
+GeneratorGuard::GeneratorGuard(const Generator& generator)
+    : generator_(generator), outer_(std::exchange(guarded, &generator_)) {}
+GeneratorGuard::~GeneratorGuard() { guarded = outer_; }
 
 }  // namespace adjoint

@@ -1,4 +1,10 @@
 // Random numbers: the counter-based generator Philox4x32-10. The same seed gives the same bits on every device.
+//
+// Every thread draws from a default generator of its own. manual_seed() sets the process's seed, 0 at first: the thread
+// that calls it (at first the one that loads the library) draws from Generator(seed), and each other thread, when it
+// next draws, from Generator(seed).fork(number), where its number says how many threads have drawn before it since the
+// seed was set, the first being 0. Threads that hurry to be first take numbers in the order in which they come; where
+// that must not matter, hold a GeneratorGuard in each of them. A DataLoader does so around Dataset::get().
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -12,7 +18,7 @@ class Tensor;
 /// A position in one stream of 128-bit blocks. Copy it to remember the position.
 class ADJOINT_API Generator {
  public:
-  explicit Generator(std::uint64_t seed = 0) : seed_(seed) {}
+  constexpr explicit Generator(std::uint64_t seed = 0) : seed_(seed) {}
   std::uint64_t seed() const { return seed_; }
   /// Blocks used so far.
   std::uint64_t offset() const { return offset_; }
@@ -25,19 +31,48 @@ class ADJOINT_API Generator {
   double uniform();
   /// Reserves `blocks` blocks and returns the first one's number.
   std::uint64_t reserve(std::uint64_t blocks);
+  /// A generator with another seed, which this one's seed and `number` (below 2^63) decide.
+  Generator fork(std::uint64_t number) const;
+
+  /// Where a CUDA graph is to draw new numbers in every replay: fills of that device's tensors begin *base blocks after
+  /// offset(), and read *base, in the device's memory, as they run. Write the blocks that are used up there before each
+  /// replay. Null, as at first: at offset(). The memory must outlive the fills. With a base, next(), below(), uniform()
+  /// and fills of CPU tensors throw Error.
+  void set_device_base(const std::uint64_t* base) { device_base_ = base; }
+  const std::uint64_t* device_base() const { return device_base_; }
 
  private:
   std::uint64_t seed_;
   std::uint64_t offset_ = 0;
+  const std::uint64_t* device_base_ = nullptr;
 };
 
-/// Seeds this thread's generator, which rand, randn, uniform_, normal_ and the initialisers draw from. Starts at seed
-/// 0.
+/// Seeds every thread's default generator, which rand, randn, uniform_, normal_, Dropout and the initialisers draw
+/// from, as told above. Under a GeneratorGuard it seeds the guard's generator alone.
 ADJOINT_API void manual_seed(std::uint64_t seed);
+/// This thread's. The reference holds until the seed is set anew or a guard begins or ends.
 ADJOINT_API Generator& default_generator();
 
-/// Fill a floating-point tensor in place from `generator`.
+/// While it lives, this thread's default generator is a copy of `generator`; then it goes on where it was. Guards nest.
+class ADJOINT_API GeneratorGuard {
+ public:
+  explicit GeneratorGuard(const Generator& generator);
+  ~GeneratorGuard();
+  GeneratorGuard(const GeneratorGuard&) = delete;
+  GeneratorGuard& operator=(const GeneratorGuard&) = delete;
+
+ private:
+  Generator generator_;
+  Generator* outer_;
+};
+
+// Fill a floating-point tensor in place from `generator`, as Tensor::uniform_ and normal_ do from the default one.
+// Throw Error for a tensor that may not be written (see Tensor), and for numbers that are not finite in its dtype.
+
+/// Numbers of the tensor's dtype from low on and below high: never high itself, however coarse the dtype; low, rounded,
+/// where the dtype has none there, as for low == high. Throws Error for low above high.
 ADJOINT_API void fill_uniform(Tensor& tensor, double low, double high, Generator& generator);
+/// Throws Error for a negative standard deviation.
 ADJOINT_API void fill_normal(Tensor& tensor, double mean, double standard_deviation, Generator& generator);
 
 }  // namespace adjoint

@@ -111,14 +111,14 @@ Tensor Tensor::ones(const Shape& shape, const TensorOptions& options) { return f
 Tensor Tensor::rand(const Shape& shape, const TensorOptions& options) {
   check_floating("rand", options.dtype);
   Tensor tensor = empty(shape, options);
-  fill_uniform(tensor, 0.0, 1.0, default_generator());
+  draw_uniform(tensor, 0.0, 1.0, default_generator());
   return tensor;
 }
 
 Tensor Tensor::randn(const Shape& shape, const TensorOptions& options) {
   check_floating("randn", options.dtype);
   Tensor tensor = empty(shape, options);
-  fill_normal(tensor, 0.0, 1.0, default_generator());
+  draw_normal(tensor, 0.0, 1.0, default_generator());
   return tensor;
 }
 
@@ -325,14 +325,14 @@ Tensor& Tensor::copy_(const Tensor& source) {
 Tensor& Tensor::uniform_(double low, double high) {
   check_writable("uniform_", *this);
   check_floating("uniform_", dtype());
-  fill_uniform(*this, low, high, default_generator());
+  draw_uniform(*this, low, high, default_generator());
   return *this;
 }
 
 Tensor& Tensor::normal_(double mean, double standard_deviation) {
   check_writable("normal_", *this);
   check_floating("normal_", dtype());
-  fill_normal(*this, mean, standard_deviation, default_generator());
+  draw_normal(*this, mean, standard_deviation, default_generator());
   return *this;
 }
 

@@ -9,7 +9,10 @@
 
 namespace adjoint {
 class Tensor;
+namespace philox {
+struct Position;
 }
+}  // namespace adjoint
 
 namespace adjoint::cuda {
 
@@ -32,9 +35,9 @@ void fill(Tensor& dst, double value);
 /// dst[i] = start + i * step, computed in float64 and rounded once. `dst` is contiguous.
 void arange(Tensor& dst, double start, double step);
 
-/// Element i of a contiguous floating-point `dst` is number i % 2 of block offset + i / 2 of philox.h.
-void fill_uniform(Tensor& dst, double low, double high, std::uint64_t seed, std::uint64_t offset);
-void fill_normal(Tensor& dst, double mean, double standard_deviation, std::uint64_t seed, std::uint64_t offset);
+/// Element i of a contiguous floating-point `dst` is number i % 2 of block i / 2 from `at` on (philox.h).
+void fill_uniform(Tensor& dst, double low, double high, const philox::Position& at);
+void fill_normal(Tensor& dst, double mean, double standard_deviation, const philox::Position& at);
 
 /// Waits for the device's current stream.
 void synchronize(Device device);

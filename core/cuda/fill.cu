@@ -28,40 +28,25 @@ struct Sequence {
   __device__ T operator()(std::int64_t i) const { return convert<T>(fma(static_cast<double>(i), step, start)); }
 };
 
-template <class T>
-struct Uniform {
-  double low, high;
-  __device__ T operator()(const philox::Block& block, int i) const {
-    return philox::to_uniform<T>(philox::uniform(block, i), low, high);
-  }
-};
-
-template <class T>
-struct Normal {
-  double mean, standard_deviation;
-  __device__ T operator()(const philox::Block& block, int i) const {
-    return convert<T>(fma(standard_deviation, philox::normal(block, i), mean));
-  }
-};
-
 // A thread draws one block: two neighbouring elements.
 template <class Number, class T>
 __global__ void __launch_bounds__(detail::kElementwiseThreads)
-    draw(Number number, std::uint64_t seed, std::uint64_t offset, std::int64_t numel, T* out) {
+    draw(Number number, philox::Position at, std::int64_t numel, T* out) {
+  const std::uint64_t first = at.base == nullptr ? at.offset : at.offset + *at.base;
   const std::int64_t step = std::int64_t{gridDim.x} * detail::kElementwiseThreads;
   for (std::int64_t b = std::int64_t{blockIdx.x} * detail::kElementwiseThreads + threadIdx.x; 2 * b < numel;
        b += step) {
-    const philox::Block block = philox::generate(seed, offset + static_cast<std::uint64_t>(b));
+    const philox::Block block = philox::generate(at.seed, first + static_cast<std::uint64_t>(b));
     out[2 * b] = number(block, 0);
     if (2 * b + 1 < numel) out[2 * b + 1] = number(block, 1);
   }
 }
 
 template <class T, class Number>
-void fill_random(Tensor& dst, const Number& number, std::uint64_t seed, std::uint64_t offset) {
+void fill_random(Tensor& dst, const philox::Position& at, const Number& number) {
   const int device = dst.device().index;
-  launch(draw<Number, T>, detail::elementwise_geometry((dst.numel() + 1) / 2, device), device, number, seed, offset,
-         dst.numel(), static_cast<T*>(dst.raw_mutable_data()));
+  launch(draw<Number, T>, detail::elementwise_geometry((dst.numel() + 1) / 2, device), device, number, at, dst.numel(),
+         static_cast<T*>(dst.raw_mutable_data()));
 }
 
 }  // namespace
@@ -79,14 +64,12 @@ void arange(Tensor& dst, double start, double step) {
   visit(dst.dtype(), [&]<class T>() { generate<T>(Sequence<T>{start, step}, dst); });
 }
 
-void fill_uniform(Tensor& dst, double low, double high, std::uint64_t seed, std::uint64_t offset) {
-  visit_floating(dst.dtype(), [&]<class T>() { fill_random<T>(dst, Uniform<T>{low, high}, seed, offset); });
+void fill_uniform(Tensor& dst, double low, double high, const philox::Position& at) {
+  visit_floating(dst.dtype(), [&]<class T>() { fill_random<T>(dst, at, philox::Uniform<T>(low, high)); });
 }
 
-void fill_normal(Tensor& dst, double mean, double standard_deviation, std::uint64_t seed, std::uint64_t offset) {
-  visit_floating(dst.dtype(), [&]<class T>() {
-    fill_random<T>(dst, Normal<T>{mean, standard_deviation}, seed, offset);
-  });
+void fill_normal(Tensor& dst, double mean, double standard_deviation, const philox::Position& at) {
+  visit_floating(dst.dtype(), [&]<class T>() { fill_random<T>(dst, at, philox::Normal<T>(mean, standard_deviation)); });
 }
 
 }  // namespace adjoint::cuda

@@ -132,6 +132,18 @@ TEST_F(CoreCuda, UniformsHaveTheCpusBits) {
   expect_same_bits("uniform_", cuda.to(kCPU), cpu);
 }
 
+TEST_F(CoreCuda, UniformsOfCoarseRangesHaveTheCpusBits) {
+  for (const DType dtype : kFloatingDTypes) {
+    for (const auto& [low, high] : {std::pair{50.0, 51.0}, std::pair{-1.0, 0.0}, std::pair{50.1, 50.2}}) {
+      Tensor cpu = Tensor::empty({100001}, {.dtype = dtype}), cuda = Tensor::empty({100001}, {dtype, kCUDA});
+      Generator first(6), second(6);
+      fill_uniform(cpu, low, high, first);
+      fill_uniform(cuda, low, high, second);
+      expect_same_bits(to_string(dtype), cuda.to(kCPU), cpu);
+    }
+  }
+}
+
 TEST_F(CoreCuda, NormalsLieWithinFourUlpOfTheCpus) {
   for (const DType dtype : kFloatingDTypes) {
     manual_seed(12);

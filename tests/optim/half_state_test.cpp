@@ -97,8 +97,10 @@ DType state_dtype_after_a_step(const Tensor& weight) {
 }
 
 TEST(HalfState, StateHasADtypeOfItsOwn) {
-  const std::vector<std::pair<DType, DType>> expected{
-      {kFloat16, kFloat32}, {kBFloat16, kFloat32}, {kFloat32, kFloat32}, {kFloat64, kFloat64}};
+  const std::vector<std::pair<DType, DType>> expected{{kFloat16, kFloat32},
+                                                      {kBFloat16, kFloat32},
+                                                      {kFloat32, kFloat32},
+                                                      {kFloat64, kFloat64}};
   for (const auto& [parameter, state] : expected) {
     EXPECT_EQ(state_dtype_after_a_step(Tensor::ones({2}, {.dtype = parameter, .requires_grad = true})), state)
         << to_string(parameter);
@@ -157,8 +159,8 @@ TEST(HalfState, NarrowerStateIsConvertedAsItIsLoaded) {
                                {"0.step", Tensor::from_vector<std::int64_t>({3}, {}, {.dtype = kInt64})},
                                {"0.momentum_buffer", Tensor::from_vector<float>({0.375F, -2.0F}, {2}, {.dtype = old})}};
       if (old == kFloat64 && dtype != kFloat64) {
-        EXPECT_ERROR(sgd.load_state_dict(state),
-                     "load_state_dict (SGD): '0.momentum_buffer' must be float32 (2,)", "got float64 (2,)");
+        EXPECT_ERROR(sgd.load_state_dict(state), "load_state_dict (SGD): '0.momentum_buffer' must be float32 (2,)",
+                     "got float64 (2,)");
         EXPECT_EQ(sgd.state_dict().size(), 1U);
         EXPECT_EQ(sgd.lr(), 1.0);
         continue;
