@@ -29,8 +29,9 @@ class ADJOINT_API Dataset {
   virtual ~Dataset();
 
   virtual std::int64_t size() const = 0;
-  /// Example `index` in [0, size()). Randomness comes from `generator` alone, which the loader seeds anew for every
-  /// example from its seed, the epoch and the example's number: threads change nothing.
+  /// Example `index` in [0, size()). Randomness comes from `generator`, or from the thread's default generator (rand,
+  /// randn, uniform_, ...). The loader seeds both anew for every example from its seed, the epoch and the example's
+  /// number: threads change nothing.
   virtual Example get(std::int64_t index, Generator& generator) const = 0;
 };
 

@@ -11,6 +11,7 @@
 #include <exception>
 #include <mutex>
 #include <numeric>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -82,6 +83,11 @@ class DataLoader::Epoch {
     const auto useful = std::min<std::int64_t>({options.workers, options.prefetch, batches - first.batch});
     try {
       for (std::int64_t i = 0; i < useful; ++i) threads_.emplace_back([this] { work(); });
+    } catch (const std::system_error& error) {
+      const std::size_t made = threads_.size();
+      stop();
+      fail("DataLoader: every worker must get a thread; got {} of {} ({}); use fewer workers", made, useful,
+           error.what());
     } catch (...) {
       stop();
       throw;
@@ -142,6 +148,7 @@ class DataLoader::Epoch {
     for (std::int64_t i = first; i < last; ++i) {
       const std::int64_t index = order_[static_cast<std::size_t>(i)];
       Generator generator = generator_for(options_.seed, epoch_ + 1, index);
+      const GeneratorGuard guard(generator.fork(0));  // for what get() draws by Tensor::randn and its like
       Example example = dataset_.get(index, generator);
       ADJOINT_CHECK(example.input.defined(), "DataLoader: an example's input must be defined; got none from example {}",
                     index);
@@ -179,7 +186,7 @@ DataLoader::DataLoader(const Dataset& dataset, const DataLoaderOptions& options)
     : dataset_(dataset), options_(options) {
   constexpr std::int64_t kMaxExamples = std::int64_t{1} << kEpochShift;
   const std::int64_t size = dataset.size();
-  ADJOINT_CHECK(size >= 0 && size < kMaxExamples, "DataLoader: the dataset's size must be from 0 to 2^{}; got {}",
+  ADJOINT_CHECK(size >= 0 && size < kMaxExamples, "DataLoader: the dataset's size must be from 0 to 2^{} - 1; got {}",
                 kEpochShift, size);
   ADJOINT_CHECK(options.batch_size >= 1, "DataLoader: batch_size must be positive; got {}", options.batch_size);
   ADJOINT_CHECK(options.workers >= 0 && options.workers <= 1024, "DataLoader: workers must be from 0 to 1024; got {}",

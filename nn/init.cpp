@@ -1,7 +1,7 @@
 #include <adjoint/nn/init.h>
 
 #include <adjoint/core/check.h>
-#include <adjoint/core/tape.h>
+#include <adjoint/core/node.h>
 #include <adjoint/core/tensor_impl.h>
 
 #include <cmath>
@@ -9,6 +9,18 @@
 
 namespace adjoint::nn::init {
 namespace {
+
+// Modules may be made while a tape records, so their leaves are written to; not one whose values the tape has used.
+void check_unused(const char* op, const Tensor& tensor) {
+  check_defined(op, "tensor", tensor);
+  for (Tape* tape = Tape::current(); tape != nullptr; tape = tape->impl().outer()) {
+    ADJOINT_CHECK(
+        tape->impl().find(tensor) < 0,
+        "{}: a live tape must not have used the tensor; got shape {}; initialise it before the tape, or under "
+        "PauseTape",
+        op, tensor.shape());
+  }
+}
 
 struct Fans {
   double in;
@@ -65,6 +77,7 @@ double calculate_gain(Nonlinearity nonlinearity, double a) {
 }
 
 void constant_(Tensor tensor, double value) {
+  check_unused("constant_", tensor);
   const PauseTape pause;
   tensor.fill_(value);
 }
@@ -72,11 +85,13 @@ void zeros_(Tensor tensor) { constant_(std::move(tensor), 0.0); }
 void ones_(Tensor tensor) { constant_(std::move(tensor), 1.0); }
 
 void uniform_(Tensor tensor, double low, double high) {
+  check_unused("uniform_", tensor);
   const PauseTape pause;
   tensor.uniform_(low, high);
 }
 
 void normal_(Tensor tensor, double mean, double standard_deviation) {
+  check_unused("normal_", tensor);
   const PauseTape pause;
   tensor.normal_(mean, standard_deviation);
 }
@@ -102,7 +117,7 @@ void xavier_normal_(Tensor tensor, const XavierOptions& options) {
 }
 
 void bilinear_(Tensor tensor) {
-  check_defined("bilinear_", "tensor", tensor);
+  check_unused("bilinear_", tensor);
   const Shape& shape = tensor.shape();
   ADJOINT_CHECK(shape.size() == 3 || shape.size() == 4,
                 "bilinear_: the tensor must be a convolution's weight, of three or four "

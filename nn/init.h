@@ -1,4 +1,6 @@
-// Initialisers: fill a tensor in place, from the global generator where they draw. Never recorded.
+// Initialisers: fill a tensor in place, from the default generator where they draw. Never recorded: a leaf may be
+// initialised while a tape records, as in a module that is made there. Throw Error for a tensor that such a tape has
+// used already, and for bounds, means and deviations as Tensor::uniform_ and normal_ do.
 //
 // fan_in is size(1) times the taps, fan_out is size(0) times the taps, as PyTorch counts them: for a transposed
 // convolution's weight (in, out / groups, taps) too.

@@ -3,17 +3,37 @@
 #include <adjoint/data/loader.h>
 #include <adjoint/data/transforms.h>
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <limits>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
+
+namespace {
+// Threads that this thread may still make; below 0: any number.
+constinit thread_local int threads_until_failure = -1;
+}  // namespace
+
+// Stands before the system's in this program.
+extern "C" __attribute__((visibility("default"))) int pthread_create(pthread_t* thread,
+                                                                     const pthread_attr_t* attributes,
+                                                                     void* (*start)(void*), void* argument) noexcept {
+  if (threads_until_failure == 0) return EAGAIN;
+  if (threads_until_failure > 0) --threads_until_failure;
+  static const auto real = reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
+  return real(thread, attributes, start, argument);
+}
 
 namespace adjoint::data {
 namespace {
@@ -108,6 +128,67 @@ TEST(DataLoader, WorkersAndPrefetchChangeNothing) {
   for (const Batches& epoch : expected) {
     const std::vector<int> indices = sorted_indices(epoch);
     for (int i = 0; i < 37; ++i) EXPECT_EQ(indices[static_cast<std::size_t>(i)], i);
+  }
+}
+
+/// Example i: what the thread's default generator draws, and one number of the example's own.
+class Drawn final : public Dataset {
+ public:
+  std::int64_t size() const override { return 12; }
+  Example get(std::int64_t index, Generator& generator) const override {
+    if (seeds) manual_seed(static_cast<std::uint64_t>(index));
+    return {Tensor::randn({3}), Tensor::full({}, generator.uniform(), {.dtype = kFloat64})};
+  }
+
+  bool seeds = false;
+};
+
+TEST(DataLoader, TheDefaultGeneratorFollowsSeedEpochAndExample) {
+  const Drawn drawn;
+  std::vector<Batches> expected;
+  for (const int workers : {0, 1, 2, 5}) {
+    manual_seed(static_cast<std::uint64_t>(workers));  // changes nothing
+    DataLoader loader(drawn, {.workers = workers, .seed = 9});
+    const std::vector<Batches> epochs{epoch_of(loader), epoch_of(loader)};
+    if (expected.empty()) expected = epochs;
+    EXPECT_EQ(epochs, expected) << workers << " workers";
+    EXPECT_EQ(default_generator().seed(), static_cast<std::uint64_t>(workers));
+    EXPECT_EQ(default_generator().offset(), 0U);
+  }
+  DataLoader other(drawn, {.seed = 10});
+  std::set<std::vector<float>> all;
+  for (const Batches& epoch : {expected[0], expected[1], epoch_of(other)}) all.insert(epoch.begin(), epoch.end());
+  EXPECT_EQ(all.size(), 36U);
+}
+
+TEST(DataLoader, ADatasetThatSeedsDisturbsNobody) {
+  Drawn drawn;
+  drawn.seeds = true;
+  manual_seed(77);
+  for (const int workers : {0, 3}) {
+    DataLoader loader(drawn, {.workers = workers});
+    const Batches first = epoch_of(loader);
+    EXPECT_EQ(epoch_of(loader), first);  // seeded by the example's number alone
+    EXPECT_NE(first[0], first[1]);
+  }
+  EXPECT_EQ(default_generator().seed(), 77U);
+}
+
+TEST(DataLoader, AWorkerWithoutAThreadIsAnErrorThatJoinsTheOthers) {
+  const Numbers numbers(40);
+  for (const int made : {0, 1, 2}) {
+    DataLoader loader(numbers, {.batch_size = 2, .workers = 3, .seed = 5});
+    threads_until_failure = made;
+    const std::string message = message_of([&] { loader.next(); });
+    threads_until_failure = -1;
+    EXPECT_TRUE(
+        message.starts_with("DataLoader: every worker must get a thread; got " + std::to_string(made) + " of 3 ("))
+        << message;
+    EXPECT_EQ(loader.state(), DataLoaderState{});
+    const int calls = numbers.calls;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_EQ(numbers.calls, calls);  // nobody is at work
+    EXPECT_EQ(epoch_of(loader).size(), 20U);
   }
 }
 
@@ -222,6 +303,13 @@ TEST(DataLoader, ErrorsNameTheRule) {
               loader.load_state({0, 4});
             }),
             "DataLoader: a state must have epoch >= 0 and batch from 0 to 3; got epoch 0, batch 4");
+  for (const std::int64_t size : {std::int64_t{-1}, std::int64_t{1} << 40, std::numeric_limits<std::int64_t>::max()}) {
+    const Numbers sized(size);
+    EXPECT_EQ(message_of([&] { DataLoader{sized}; }),
+              "DataLoader: the dataset's size must be from 0 to 2^40 - 1; got " + std::to_string(size));
+  }
+  const Numbers largest((std::int64_t{1} << 40) - 1);
+  EXPECT_EQ(DataLoader(largest, {.batch_size = 1 << 20}).size(), 1 << 20);
   const Uneven sizes(false), targets(true);
   DataLoader uneven(sizes, {.batch_size = 2});
   EXPECT_EQ(message_of([&] { uneven.next(); }),
