@@ -1,4 +1,7 @@
 // What reductions do with two values, for host and device alike, and the types that they do it in.
+//
+// A rule is what a reduction's stages need: Acc, in which unfinished results are kept, and Out; identity(); combine(a,
+// b) of two Acc; start(), add(acc, x) and close(acc), by which elements become one Acc; finish(acc), an Out.
 #pragma once
 
 #include <adjoint/core/convert.h>
@@ -44,14 +47,110 @@ struct Max {
   }
 };
 
-/// The finished value of one result.
-template <class Out, class A>
-ADJOINT_HD constexpr Out finish(A value, double divisor) {
-  if constexpr (std::is_floating_point_v<A>) {
-    return convert<Out>(divisor == 1.0 ? value : value / static_cast<A>(divisor));
-  } else {
-    return convert<Out>(value);
+/// Op over A, divided.
+template <class Op, class A, class Result>
+struct Total {
+  using Acc = A;
+  using Out = Result;
+  double divisor = 1.0;
+
+  ADJOINT_HD constexpr Acc identity() const { return Op::template identity<A>(); }
+  ADJOINT_HD constexpr Acc combine(Acc a, Acc b) const { return Op::combine(a, b); }
+  template <class T>
+  ADJOINT_HD constexpr Acc add(Acc acc, T x) const {
+    return Op::combine(acc, convert<A>(x));
   }
+  ADJOINT_HD constexpr Acc close(Acc acc) const { return acc; }
+  ADJOINT_HD constexpr Out finish(Acc acc) const {
+    if constexpr (std::is_floating_point_v<A>) {
+      return convert<Out>(divisor == 1.0 ? acc : acc / static_cast<A>(divisor));
+    } else {
+      return convert<Out>(acc);
+    }
+  }
+};
+
+/// What is kept of a set of numbers: how many they are; their mean, mean + rest, whose digits are twice A's; and m2,
+/// the sum of squared distances from it.
+template <class A>
+struct Moments {
+  A count, mean, rest, m2;
+};
+inline constexpr std::int64_t kMomentsFields = 4;
+inline constexpr std::int64_t kMeanField = 1, kRestField = 2;
+
+/// The mean a + b, as a number and what its rounding left (Knuth's 2Sum).
+template <class A>
+ADJOINT_HD constexpr Moments<A> with_mean(A count, A a, A b, A m2) {
+  const A mean = a + b, of_b = mean - a;
+  return {count, mean, (a - (mean - of_b)) + (b - of_b), m2};
 }
+
+/// From sums of (x - pivot) and of (x - pivot)^2. The error of m2 grows with the pivot's distance from the mean: a
+/// pivot that is one of n elements costs n roundings at most.
+template <class A>
+ADJOINT_HD constexpr Moments<A> moments_about(A count, A pivot, A sum, A squares) {
+  const A step = sum / count;
+  const A m2 = squares - sum * step;
+  // Squares that overflow are infinite; what is infinite or NaN itself makes the sum so, and the result NaN.
+  return with_mean(count, pivot, step, m2 >= A{0} ? m2 : m2 < A{0} ? A{0} : squares + (sum - sum));
+}
+
+/// Of two sets together (Chan, Golub, LeVeque: "Updating Formulae and a Pairwise Algorithm for Computing Sample
+/// Variances", 1979).
+template <class A>
+ADJOINT_HD constexpr Moments<A> merge(const Moments<A>& a, const Moments<A>& b) {
+  if (b.count == A{0}) return a;
+  if (a.count == A{0}) return b;
+  const A count = a.count + b.count;
+  const A distance = (b.mean - a.mean) + (b.rest - a.rest);
+  const A step = distance * (b.count / count);
+  return with_mean(count, a.mean, a.rest + step, a.m2 + b.m2 + distance * step * a.count);
+}
+
+/// The moments themselves. While elements are added, `mean` is the first of them, `rest` the sum of distances from it
+/// and m2 that of their squares: for a few tens of elements.
+template <class A>
+struct KeepMoments {
+  using Acc = Moments<A>;
+  using Out = Moments<A>;
+
+  ADJOINT_HD constexpr Acc identity() const { return {}; }
+  ADJOINT_HD constexpr Acc combine(const Acc& a, const Acc& b) const { return merge(a, b); }
+  template <class T>
+  ADJOINT_HD constexpr Acc add(Acc acc, T x) const {
+    const A value = convert<A>(x);
+    if (acc.count == A{0}) acc.mean = value;
+    const A distance = value - acc.mean;
+    return {acc.count + A{1}, acc.mean, acc.rest + distance, acc.m2 + distance * distance};
+  }
+  ADJOINT_HD constexpr Acc add(const Acc& a, const Acc& b) const { return merge(a, b); }
+  ADJOINT_HD constexpr Acc close(const Acc& acc) const {
+    return acc.count == A{0} ? acc : moments_about(acc.count, acc.mean, acc.rest, acc.m2);
+  }
+  ADJOINT_HD constexpr Out finish(const Acc& acc) const { return acc; }
+};
+
+/// m2 over a divisor.
+template <class A, class Result>
+struct Variance : KeepMoments<A> {
+  using Out = Result;
+  double divisor = 1.0;
+
+  explicit Variance(double by) : divisor(by) {}
+  ADJOINT_HD constexpr Out finish(const Moments<A>& acc) const {
+    return convert<Out>(acc.m2 / static_cast<A>(divisor));
+  }
+};
+
+/// Of one element: factor * g * (x - the mean), whose digits are twice A's.
+template <class A, class T>
+struct Centred {
+  A factor;
+
+  ADJOINT_HD T operator()(T x, A mean, A rest, T g) const {
+    return convert<T>(factor * convert<A>(g) * ((convert<A>(x) - mean) - rest));
+  }
+};
 
 }  // namespace adjoint::reduce

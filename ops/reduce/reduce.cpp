@@ -4,7 +4,11 @@
 #include <adjoint/core/check.h>
 #include <adjoint/core/op.h>
 #include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/reduce/kernels.h>
+
+#include <algorithm>
+#include <cmath>
 
 namespace adjoint {
 namespace {
@@ -25,6 +29,8 @@ Shape kept_shape(const ReduceAttr& attr, bool keepdim) {
   return shape;
 }
 
+Tensor scalar(double value, const Tensor& like) { return Tensor::full(Shape{}, value, like.options()); }
+
 std::int64_t reduced_numel(const ReduceAttr& attr) {
   std::int64_t numel = 1;
   for (std::size_t i = 0; i < attr.from.size(); ++i) {
@@ -44,17 +50,57 @@ TensorSpec sum_spec(Operands in, const ReduceAttr& attr) {
 }
 TensorSpec max_spec(Operands in, const ReduceAttr& attr) { return {kept_shape(attr, attr.keepdim), in[0].dtype()}; }
 
-// Equal maxima share the gradient. They are counted in int64, which every dtype's range has room for.
-Tensor max_gradient(const Context& c) {
-  const Tensor is_max = c.in[0] == spread(c.out, c.attr);
+Dims axes_of(const ReduceAttr& attr) {
   Dims axes;
-  for (std::size_t i = 0; i < c.attr.from.size(); ++i) {
-    if (reduces(c.attr, i)) axes.push_back(static_cast<std::int64_t>(i));
+  for (std::size_t i = 0; i < attr.from.size(); ++i) {
+    if (reduces(attr, i)) axes.push_back(static_cast<std::int64_t>(i));
   }
-  if (axes.empty()) return c.grad;
-  const Tensor count = is_max.sum(axes, c.attr.keepdim).to(c.grad.dtype());
-  return where(is_max, spread(c.grad / count, c.attr), Tensor::zeros(Shape{}, c.grad.options()));
+  return axes;
 }
+
+// Every rule computes in float32 where the operand has 16 bits, and rounds its result once. What spreads does so before
+// it is rounded, so that the next order's sum is in float32 too.
+
+Tensor mean_gradient(const Context& c) { return spread(widened(c.grad) / c.attr.divisor, c.attr).to(c.grad.dtype()); }
+
+// Equal maxima share the gradient. Where the maximum is NaN nothing equals it, and every element's gradient is NaN.
+Tensor max_gradient(const Context& c) {
+  const Tensor grad = widened(c.grad);
+  const Tensor is_max = c.in[0] == spread(c.out, c.attr);
+  const Tensor count = is_max.sum(axes_of(c.attr), c.attr.keepdim).to(grad.dtype());
+  const Tensor others = where(c.out == c.out, scalar(0.0, grad), scalar(std::nan(""), grad));
+  return where(is_max, spread(grad / count, c.attr), spread(others, c.attr)).to(c.grad.dtype());
+}
+
+// The derivative of var, 2 / divisor * g * (x - mean): linear in g, and its own adjoint in x.
+Tensor centre(const Tensor& x, const Tensor& g, const ReduceAttr& attr);
+
+Tensor centre_in_gradient(const Context& c) {
+  const Tensor x = widened(c.in[0]);
+  const Tensor distance = centre(x, Tensor::ones(kept_shape(c.attr, c.attr.keepdim), x.options()), c.attr);
+  return (widened(c.grad) * distance).sum(axes_of(c.attr), c.attr.keepdim).to(c.grad.dtype());
+}
+
+constinit const OpDef<ReduceAttr> centre_op{
+    .name = "var",
+    .infer =
+        [](Operands in, const ReduceAttr&) {
+          return TensorSpec{in[0].shape(), in[0].dtype()};
+        },
+    .cpu = cpu::centre,
+    .cuda = ADJOINT_IF_CUDA(cuda::centre),
+    .vjp = {{{.saves = kSaveIn1, .rule = [](const Context& c) { return centre(c.grad, c.in[1], c.attr); }},
+             {.saves = kSaveIn0, .rule = centre_in_gradient}}}};
+
+Tensor centre(const Tensor& x, const Tensor& g, const ReduceAttr& attr) { return apply(centre_op, {x, g}, attr); }
+
+constinit const OpDef<ReduceAttr> var_op{.name = "var",
+                                         .infer = sum_spec,
+                                         .cpu = cpu::var,
+                                         .cuda = ADJOINT_IF_CUDA(cuda::var),
+                                         .vjp = {{{.saves = kSaveIn0, .rule = [](const Context& c) {
+                                                     return centre(c.in[0], c.grad, c.attr);
+                                                   }}}}};
 
 constinit const OpDef<ReduceAttr> sum_op{.name = "sum",
                                          .infer = sum_spec,
@@ -66,9 +112,7 @@ constinit const OpDef<ReduceAttr> mean_op{.name = "mean",
                                           .infer = sum_spec,
                                           .cpu = cpu::reduce_sum,
                                           .cuda = ADJOINT_IF_CUDA(cuda::reduce_sum),
-                                          .vjp = {{{.rule = [](const Context& c) {
-                                            return spread(c.grad / c.attr.divisor, c.attr);
-                                          }}}}};
+                                          .vjp = {{{.rule = mean_gradient}}}};
 
 constinit const OpDef<ReduceAttr> max_op{.name = "max",
                                          .infer = max_spec,
@@ -104,6 +148,19 @@ void check_floating(const char* op, const Tensor& input) {
 
 }  // namespace
 
+std::int64_t result_numel(const ReduceAttr& attr) { return kept_shape(attr, false).numel(); }
+
+Tensor spread_field(const Tensor& tensor, const ReduceAttr& attr, std::int64_t fields, std::int64_t field) {
+  Strides strides = Dims::filled(attr.from.size(), 0);
+  std::int64_t stride = fields;
+  for (std::size_t i = attr.from.size(); i-- > 0;) {
+    if (reduces(attr, i)) continue;
+    strides[i] = stride;
+    stride *= attr.from[i];
+  }
+  return tensor.view_as(attr.from, strides, tensor.storage_offset() + field);
+}
+
 Tensor Tensor::sum() const { return sum({}); }
 Tensor Tensor::mean() const { return mean({}); }
 Tensor Tensor::max() const { return max({}); }
@@ -127,10 +184,10 @@ Tensor Tensor::max(const Dims& axes, bool keepdim) const {
 }
 
 Tensor var(const Tensor& input, const Dims& axes, std::int64_t correction, bool keepdim) {
-  const ReduceAttr attr = attributes("var", input, axes, keepdim);
+  ReduceAttr attr = attributes("var", input, axes, keepdim);
   check_floating("var", input);
-  const auto divisor = static_cast<double>(reduced_numel(attr) - correction);
-  return square(input - input.mean(axes, /*keepdim=*/true)).sum(axes, keepdim) / (divisor > 0.0 ? divisor : 0.0);
+  attr.divisor = std::max(0.0, static_cast<double>(reduced_numel(attr)) - static_cast<double>(correction));
+  return apply(var_op, Operands(&input, 1), attr);
 }
 
 Tensor argmax(const Tensor& input, std::int64_t axis, bool keepdim) {

@@ -35,7 +35,7 @@ void activation_and_bias_gradient(const Activation& activation, const Tensor& gr
   visit_floating(grad.dtype(), [&]<class T>() {
     visit_activation_gradient<compute_t<T>>(activation, [&]<class F>(const F& f) {
       const LinearGradient<F, T> source{f, grad.data<T>(), kept.data<T>(), z.mutable_data<T>()};
-      run_reduce_stages<reduce::Sum, compute_t<T>, T>(source, bias, attr);
+      run_reduce_stages(reduce::Total<reduce::Sum, compute_t<T>, T>{attr.divisor}, source, bias, attr);
     });
   });
 }

@@ -11,7 +11,7 @@
 namespace adjoint::cpu {
 namespace {
 
-constexpr std::int64_t kBlock = 512;  // elements gathered at a time: three buffers of float64 are 12 KB
+constexpr std::int64_t kBlock = 512;  // elements gathered at a time: four buffers of float64 are 16 KB
 
 // Reads the elements of a tensor of any strides in row-major order, from a given one on.
 class Gatherer {
@@ -91,7 +91,7 @@ void run_gathered(std::span<const Operand> operands, std::byte* out, std::int64_
     const Operand& operand = operands[std::min(i, operands.size() - 1)];
     return Gatherer(operand.plan, operand.data, operand.element_bytes, operand.contiguous ? 0 : begin);
   };
-  std::array<Gatherer, kMaxArity> gatherers{gatherer(0), gatherer(1), gatherer(2)};
+  std::array<Gatherer, kMaxArity> gatherers{gatherer(0), gatherer(1), gatherer(2), gatherer(3)};
   for (std::int64_t at = begin; at < end; at += kBlock) {
     const std::int64_t count = std::min(kBlock, end - at);
     const void* in[kMaxArity] = {};

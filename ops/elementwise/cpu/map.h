@@ -21,7 +21,7 @@
 
 namespace adjoint::cpu {
 
-inline constexpr int kMaxArity = 3;
+inline constexpr int kMaxArity = 4;
 
 /// One instantiated loop: `run` reads `n` elements of each operand and writes n results.
 struct SpanLoop {

@@ -19,9 +19,10 @@ struct FirstMax {
 
   __device__ T load(std::int64_t i) const { return data[i]; }
   __device__ Acc identity() const { return {compute_t<T>{}, -1}; }
-  __device__ Acc element(T value, std::int64_t /*i*/, std::int64_t row) const {
-    return {convert<compute_t<T>>(value), row};
+  __device__ Acc add(Acc acc, T value, std::int64_t /*i*/, std::int64_t row) const {
+    return combine(acc, {convert<compute_t<T>>(value), row});
   }
+  __device__ Acc close(Acc acc) const { return acc; }
   __device__ Acc combine(Acc a, Acc b) const {
     if (b.row < 0) return a;
     if (a.row < 0) return b;
@@ -42,15 +43,16 @@ void reduce_sum(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr)
     return fill(out, 0.0 / attr.divisor);  // a mean of nothing is NaN
   }
   visit(in[0].dtype(), [&]<class T>() {
-    using A = reduce::sum_t<T>;
     using Out = std::conditional_t<std::is_integral_v<T>, std::int64_t, T>;
-    run_reduce_stages<reduce::Sum, A, Out>(Elements<T>{in[0].data<T>()}, out, attr);
+    const reduce::Total<reduce::Sum, reduce::sum_t<T>, Out> total{attr.divisor};
+    run_reduce_stages(total, Elements<T>{in[0].data<T>()}, out, attr);
   });
 }
 
 void reduce_max(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr) {
-  visit(in[0].dtype(),
-        [&]<class T>() { run_reduce_stages<reduce::Max, compute_t<T>, T>(Elements<T>{in[0].data<T>()}, out, attr); });
+  visit(in[0].dtype(), [&]<class T>() {
+    run_reduce_stages(reduce::Total<reduce::Max, compute_t<T>, T>{}, Elements<T>{in[0].data<T>()}, out, attr);
+  });
 }
 
 void argmax(std::span<const Tensor> in, Tensor& out, const ArgmaxAttr& attr) {

@@ -9,6 +9,7 @@
 #include <adjoint/ops/reduce/kernels.h>
 
 #include <algorithm>
+#include <type_traits>
 
 namespace adjoint::cuda {
 
@@ -23,21 +24,35 @@ struct Elements {
   __device__ T value(T loaded, std::int64_t /*i*/) const { return loaded; }
 };
 
-template <class Op, class A, class Source, class Out>
-struct Combine {
+/// A rule (combine.h) over a source's elements, which may be unfinished results already; kLast: finishes.
+template <class Rule, class Source, bool kLast>
+struct Reduction {
   using In = typename Source::In;
-  using Acc = A;
-  using Result = Out;
+  using Acc = typename Rule::Acc;
+  using Result = std::conditional_t<kLast, typename Rule::Out, Acc>;
+  Rule rule;
   Source source;
-  double divisor;
 
   __device__ In load(std::int64_t i) const { return source.load(i); }
-  __device__ Acc identity() const { return Op::template identity<A>(); }
-  __device__ Acc element(In loaded, std::int64_t i, std::int64_t /*row*/) const {
-    return convert<A>(source.value(loaded, i));
+  __device__ Acc identity() const { return rule.identity(); }
+  __device__ Acc add(Acc acc, In loaded, std::int64_t i, std::int64_t /*row*/) const {
+    return rule.add(acc, source.value(loaded, i));
   }
-  __device__ Acc combine(Acc a, Acc b) const { return Op::combine(a, b); }
-  __device__ Out finish(Acc value) const { return reduce::finish<Out>(value, divisor); }
+  __device__ Acc close(Acc acc) const {
+    if constexpr (std::is_same_v<In, Acc>) {
+      return acc;
+    } else {
+      return rule.close(acc);
+    }
+  }
+  __device__ Acc combine(Acc a, Acc b) const { return rule.combine(a, b); }
+  __device__ Result finish(Acc acc) const {
+    if constexpr (kLast) {
+      return rule.finish(acc);
+    } else {
+      return acc;
+    }
+  }
 };
 
 // (outer, extent, inner) -> out (outer, chunks, inner). Each item's result is its own: the grid's size changes
@@ -66,13 +81,15 @@ __global__ void __launch_bounds__(kReduceThreads)
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
           const std::int64_t r = row + k * stride;
-          acc[k] = policy.combine(acc[k], policy.element(loaded[k], at + r * stage.inner, r));
+          acc[k] = policy.add(acc[k], loaded[k], at + r * stage.inner, r);
         }
       }
       for (; row < end; row += stride) {
         const std::int64_t i = at + row * stage.inner;
-        acc[0] = policy.combine(acc[0], policy.element(policy.load(i), i, row));
+        acc[0] = policy.add(acc[0], policy.load(i), i, row);
       }
+#pragma unroll
+      for (int k = 0; k < 4; ++k) acc[k] = policy.close(acc[k]);
     }
     sums[thread] = policy.combine(policy.combine(acc[0], acc[1]), policy.combine(acc[2], acc[3]));
     for (int half = tiling.abreast / 2; half > 0; half /= 2) {
@@ -97,30 +114,34 @@ void run_reduce_stage(const Policy& policy, typename Policy::Result* out, const 
   launch(reduce_kernel<Policy>, geometry, device, policy, out, stage, tiling);
 }
 
-/// All stages: from the source through A, in which unfinished results are kept, to Out. attr.from has elements.
-template <class Op, class A, class Out, class Source>
-void run_reduce_stages(const Source& source, Tensor& out, const ReduceAttr& attr) {
+/// All stages: from the source through Rule::Acc, in which unfinished results are kept, to Rule::Out. attr.from has
+/// elements.
+template <class Rule, class Source>
+void run_reduce_stages(const Rule& rule, const Source& source, Tensor& out, const ReduceAttr& attr) {
+  using Acc = typename Rule::Acc;
+  using Unfinished = Elements<Acc>;
   const int device = out.device().index;
-  auto* const result = static_cast<Out*>(out.raw_mutable_data());
+  auto* const result = static_cast<typename Rule::Out*>(out.raw_mutable_data());
   ReduceStages stages(attr.from, attr.axes);
   ReduceStage stage;
   // Axes of one element need no adding up, but the dtype may change.
   if (!stages.next(stage, reduce_chunk_rows)) {
     stage = {.outer = 1, .extent = 1, .inner = attr.from.numel()};
-    return run_reduce_stage(Combine<Op, A, Source, Out>{source, attr.divisor}, result, stage, device);
+    return run_reduce_stage(Reduction<Rule, Source, true>{rule, source}, result, stage, device);
   }
   Tensor unfinished;
   for (bool more = true; more;) {
     const ReduceStage now = stage;
     more = stages.next(stage, reduce_chunk_rows);
     const bool first = !unfinished.defined();
-    const Elements<A> before{first ? nullptr : unfinished.data<A>()};
-    Tensor next = more ? make_tensor({Shape{now.results()}, dtype_of<A>}, out.device()) : Tensor{};
-    A* const partial = more ? next.mutable_data<A>() : nullptr;
-    if (first && more) run_reduce_stage(Combine<Op, A, Source, A>{source, 1.0}, partial, now, device);
-    if (first && !more) run_reduce_stage(Combine<Op, A, Source, Out>{source, attr.divisor}, result, now, device);
-    if (!first && more) run_reduce_stage(Combine<Op, A, Elements<A>, A>{before, 1.0}, partial, now, device);
-    if (!first && !more) run_reduce_stage(Combine<Op, A, Elements<A>, Out>{before, attr.divisor}, result, now, device);
+    const Unfinished before{first ? nullptr : static_cast<const Acc*>(unfinished.raw_data())};
+    const auto bytes = now.results() * static_cast<std::int64_t>(sizeof(Acc));
+    Tensor next = more ? make_tensor({Shape{bytes}, kUInt8}, out.device()) : Tensor{};
+    auto* const partial = more ? static_cast<Acc*>(next.raw_mutable_data()) : nullptr;
+    if (first && more) run_reduce_stage(Reduction<Rule, Source, false>{rule, source}, partial, now, device);
+    if (first && !more) run_reduce_stage(Reduction<Rule, Source, true>{rule, source}, result, now, device);
+    if (!first && more) run_reduce_stage(Reduction<Rule, Unfinished, false>{rule, before}, partial, now, device);
+    if (!first && !more) run_reduce_stage(Reduction<Rule, Unfinished, true>{rule, before}, result, now, device);
     unfinished = next;
   }
 }
