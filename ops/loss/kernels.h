@@ -15,34 +15,34 @@ struct LossAttr {
 
 namespace loss {
 
-/// d^2.
+/// d^2. slope(d, g) is g times the derivative.
 struct Squared {
   template <class T>
   static ADJOINT_HD T value(T d) {
     return d * d;
   }
   template <class T>
-  static ADJOINT_HD T slope(T d) {
-    return d + d;
+  static ADJOINT_HD T slope(T d, T g) {
+    return g * (d + d);
   }
 };
 
-/// |d|. A NaN stays one, in the slope too.
+/// |d|. A NaN stays one, in the slope too; at 0 an infinite g stops.
 struct Absolute {
   template <class T>
   static ADJOINT_HD T value(T d) {
     return d < T(0) ? -d : d;
   }
   template <class T>
-  static ADJOINT_HD T slope(T d) {
-    return d > T(0) ? T(1) : d < T(0) ? T(-1) : d;
+  static ADJOINT_HD T slope(T d, T g) {
+    return d > T(0) ? g : d < T(0) ? -g : d;
   }
 };
 
 }  // namespace loss
 
 // in: a, b, of one shape; out: scale * term(a - b), summed where attr.reduced.
-// in: a, b, g; out: scale * g * slope(a - b), where g is a scalar if attr.reduced. All contiguous.
+// in: a, b, g; out: slope(a - b, scale * g), where g is a scalar if attr.reduced. All contiguous.
 
 namespace cpu {
 template <class Term>

@@ -1,9 +1,10 @@
-// The losses as operators. A loss's gradient is an operator of its own, (a, b, g) -> scale * g * slope(a - b), so that
+// The losses as operators. A loss's gradient is an operator of its own, (a, b, g) -> slope(a - b, scale * g), so that
 // forward and gradient are one pass over memory each; that one is linear in g and, for the square, in a and b.
 #include <adjoint/ops/loss/loss.h>
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/op.h>
+#include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/loss/kernels.h>
 
 namespace adjoint {
@@ -37,12 +38,13 @@ TensorSpec value_spec(Operands in, const LossAttr& attr) {
 }
 TensorSpec slope_spec(Operands in, const LossAttr&) { return {in[0].shape(), in[0].dtype()}; }
 
-// d/da of g * slope(a - b), times the incoming gradient; `sign` is that of a or b inside.
+// d/da of slope(a - b, scale * g), times the incoming gradient; `sign` is that of a or b inside.
 template <class Term>
 Tensor bend(const Context& c, double sign);
 template <>
 Tensor bend<loss::Squared>(const Context& c, double sign) {
-  return c.grad * c.in[2] * (2.0 * sign * c.attr.scale);
+  // The scale first: it is what keeps a mean's gradient in range.
+  return (widened(c.grad) * (widened(c.in[2]) * (2.0 * sign * c.attr.scale))).to(c.grad.dtype());
 }
 template <>
 Tensor bend<loss::Absolute>(const Context& c, double) {
@@ -54,8 +56,10 @@ Tensor slope(const Tensor& a, const Tensor& b, const Tensor& g, const LossAttr& 
 
 template <class Term>
 Tensor slope_in_gradient(const Context& c) {
-  const Tensor product = slope<Term>(c.in[0], c.in[1], c.grad, {.scale = c.attr.scale, .reduced = false});
-  return c.attr.reduced ? product.sum() : product;
+  const LossAttr each{.scale = c.attr.scale, .reduced = false};
+  if (!c.attr.reduced) return slope<Term>(c.in[0], c.in[1], c.grad, each);
+  const Tensor product = slope<Term>(widened(c.in[0]), widened(c.in[1]), widened(c.grad), each);
+  return product.sum().to(c.grad.dtype());
 }
 
 template <class Term>

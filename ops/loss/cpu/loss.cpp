@@ -66,13 +66,15 @@ void loss_slope(std::span<const Tensor> in, Tensor& out, const LossAttr& attr) {
     const T *a = in[0].data<T>(), *b = in[1].data<T>(), *g = in[2].data<T>();
     T* result = out.mutable_data<T>();
     const C scale = static_cast<C>(attr.scale);
-    const auto slope = [&](std::int64_t i) { return Term::slope(convert<C>(a[i]) - convert<C>(b[i])); };
+    const auto slope = [&](std::int64_t i, C factor) {
+      return convert<T>(Term::slope(convert<C>(a[i]) - convert<C>(b[i]), factor));
+    };
     parallel_ranges(out.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
       if (attr.reduced) {
         const C factor = scale * convert<C>(g[0]);
-        for (std::int64_t i = begin; i < end; ++i) result[i] = convert<T>(factor * slope(i));
+        for (std::int64_t i = begin; i < end; ++i) result[i] = slope(i, factor);
       } else {
-        for (std::int64_t i = begin; i < end; ++i) result[i] = convert<T>(scale * convert<C>(g[i]) * slope(i));
+        for (std::int64_t i = begin; i < end; ++i) result[i] = slope(i, scale * convert<C>(g[i]));
       }
     });
   });

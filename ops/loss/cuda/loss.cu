@@ -59,7 +59,7 @@ struct SlopeOfSum {
   compute_t<T> scale;
   __device__ T operator()(T a, T b) const {
     using C = compute_t<T>;
-    return convert<T>(scale * convert<C>(*g) * Term::slope(convert<C>(a) - convert<C>(b)));
+    return convert<T>(Term::slope(convert<C>(a) - convert<C>(b), scale * convert<C>(*g)));
   }
 };
 
@@ -68,7 +68,7 @@ struct Slope {
   compute_t<T> scale;
   __device__ T operator()(T a, T b, T g) const {
     using C = compute_t<T>;
-    return convert<T>(scale * convert<C>(g) * Term::slope(convert<C>(a) - convert<C>(b)));
+    return convert<T>(Term::slope(convert<C>(a) - convert<C>(b), scale * convert<C>(g)));
   }
 };
 

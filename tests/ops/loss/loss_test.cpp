@@ -5,14 +5,18 @@
 #include <adjoint/core/tape.h>
 #include <adjoint/ops/loss/loss.h>
 #include <adjoint/tests/support/errors.h>
+#include <adjoint/tests/support/values.h>
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 namespace adjoint {
 namespace {
+
+using testing::expect_values;
 
 using Loss = Tensor (*)(const Tensor&, const Tensor&, Reduction);
 constexpr Loss kLosses[] = {mse_loss, l1_loss};
@@ -102,6 +106,44 @@ TEST(Loss, LongSumsKeepFloat32sAccuracyWhateverTheThreads) {
   set_num_threads(1);
   EXPECT_EQ(mse_loss(a, b).item<float>(), many);
   set_num_threads(threads);
+}
+
+TEST(Loss, SecondOrderOfHalvesIsRoundedOnce) {
+  // With n = 70000 and a - b = 1 the derivative in a is g * 2 / n. Its own is u * g * 2 / n in a, and the sum of n
+  // terms u * 2 / n in g, each of which float16 rounds by a thousandth.
+  const std::int64_t n = 70000;
+  const Tensor a = Tensor::ones({n}, {.dtype = kFloat16, .requires_grad = true});
+  const Tensor b = Tensor::zeros({n}, {.dtype = kFloat16, .requires_grad = true});
+  const Tensor g = Tensor::full({}, 300, {.dtype = kFloat16, .requires_grad = true});
+  const Tensor u = Tensor::full({n}, 1000, {.dtype = kFloat16});
+  Tape tape;
+  const Tensor first = tape.gradient(mse_loss(a, b), {a}, {.record = true, .grad_output = g})[0];
+  const std::vector<Tensor> second = tape.gradient(first, {a, b, g}, {.grad_output = u});
+  const auto every = [&](double value) { return std::vector<double>(static_cast<std::size_t>(n), value); };
+  expect_values("a", second[0], every(2.0 * 300 * 1000 / 70000));
+  expect_values("b", second[1], every(-2.0 * 300 * 1000 / 70000));
+  expect_values("g", second[2], {2000});
+  const Tensor absolute = tape.gradient(l1_loss(a, b), {a}, {.record = true, .grad_output = g})[0];
+  expect_values("l1 in g", tape.gradient(absolute, {g}, {.grad_output = u})[0], {1000});
+}
+
+TEST(Loss, AnInfiniteGradientStopsWhereAbsoluteOperandsAreEqual) {
+  for (const DType dtype : {kFloat16, kFloat32, kFloat64}) {
+    const double infinity = std::numeric_limits<double>::infinity();
+    const Tensor a = vector({1, 2, 3}, dtype).requires_grad_(), b = vector({1, 1, 5}, dtype);
+    for (const Reduction reduction : kReductions) {
+      Tape tape;
+      const Tensor loss = l1_loss(a, b, reduction);
+      const Tensor seed = Tensor::full(loss.shape(), infinity, {.dtype = dtype, .requires_grad = true});
+      const Tensor first = tape.gradient(loss, {a}, {.record = true, .grad_output = seed})[0];
+      expect_values("first", first, {0, infinity, -infinity});
+      const std::vector<Tensor> second =
+          tape.gradient(first, {a, seed}, {.grad_output = vector({infinity, 1, 1}, dtype)});
+      expect_values("second", second[0], {0, 0, 0});
+      if (reduction == Reduction::kNone) expect_values("second in seed", second[1], {0, 1, -1});
+      if (reduction == Reduction::kSum) expect_values("second in seed", second[1], {0});
+    }
+  }
 }
 
 TEST(Loss, NothingToCompare) {
