@@ -34,6 +34,11 @@ constinit const auto leaky_relu_op =
 
 constinit const OpDef<NoAttr> prelu_gate_op =
     define<PreluGate>(Rule{kSaveIn1, [](const Context& c) { return binary(prelu_gate_op, c.grad, c.in[1]); }});
+// What prelu multiplies by its weight, times g. Both factors pass the gate: neither meets an infinity of the other
+// where x is positive, in any order.
+Tensor prelu_weight_gradient(const Tensor& grad, const Tensor& g, const Tensor& x) {
+  return binary(prelu_gate_op, grad, x) * binary(prelu_gate_op, g, x);
+}
 // (g, x, weight)
 constinit const OpDef<NoAttr> prelu_grad_op =
     define<PreluGrad>(Rule{kSaveIn1 | kSaveIn2,
@@ -41,14 +46,14 @@ constinit const OpDef<NoAttr> prelu_grad_op =
                              return apply(prelu_grad_op, {c.grad, c.in[1], c.in[2]});
                            }},
                       Rule{}, Rule{kSaveIn0 | kSaveIn1, [](const Context& c) {
-                                     return binary(prelu_gate_op, c.grad * c.in[0], c.in[1]);
+                                     return prelu_weight_gradient(c.grad, c.in[0], c.in[1]);
                                    }});
 constinit const auto prelu_op =
     define<Prelu>(Rule{kSaveIn0 | kSaveIn1,
                        [](const Context& c) {
                          return apply(prelu_grad_op, {c.grad, c.in[0], c.in[1]});
                        }},
-                  Rule{kSaveIn0, [](const Context& c) { return c.grad * binary(prelu_gate_op, c.in[0], c.in[0]); }});
+                  Rule{kSaveIn0, [](const Context& c) { return prelu_weight_gradient(c.grad, c.in[0], c.in[0]); }});
 
 // The derivatives y(1 - y) and 1 - y^2 of sigmoid and tanh are written in their results.
 constinit const OpDef<NoAttr> sigmoid_grad_op =

@@ -2,6 +2,7 @@
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
 #include <adjoint/ops/elementwise/define.h>
+#include <adjoint/ops/elementwise/widened.h>
 
 namespace adjoint {
 namespace {
@@ -30,9 +31,9 @@ constinit const auto add_op = define<Add>(Rule{kSaveNone, pass}, Rule{kSaveNone,
 constinit const auto sub_op = define<Sub>(Rule{kSaveNone, pass}, Rule{kSaveNone, negate});
 constinit const auto mul_op = define<Mul>(Rule{kSaveIn1, [](const Context& c) { return c.grad * c.in[1]; }},
                                           Rule{kSaveIn0, [](const Context& c) { return c.grad * c.in[0]; }});
-constinit const auto div_op =
-    define<Div>(Rule{kSaveIn1, [](const Context& c) { return c.grad / c.in[1]; }},
-                Rule{kSaveIn1 | kSaveOut, [](const Context& c) { return -(c.grad * c.out / c.in[1]); }});
+Tensor divisor_gradient(const Context& c) { return -(c.grad * c.out / c.in[1]); }
+constinit const auto div_op = define<Div>(Rule{kSaveIn1, [](const Context& c) { return c.grad / c.in[1]; }},
+                                          Rule{kSaveIn1 | kSaveOut, rounded_once<divisor_gradient, NoAttr>});
 constinit const auto neg_op = define<Neg>(Rule{kSaveNone, negate});
 
 constinit const auto add_scalar_op = define<AddScalar>(ScalarRule{kSaveNone, pass});
@@ -42,8 +43,9 @@ constinit const auto mul_scalar_op =
     define<MulScalar>(ScalarRule{kSaveNone, [](const ScalarContext& c) { return c.grad * c.attr.value; }});
 constinit const auto div_scalar_op =
     define<DivScalar>(ScalarRule{kSaveNone, [](const ScalarContext& c) { return c.grad / c.attr.value; }});
-constinit const auto scalar_div_op = define<ScalarDiv>(
-    ScalarRule{kSaveIn0 | kSaveOut, [](const ScalarContext& c) { return -(c.grad * c.out / c.in[0]); }});
+Tensor reciprocal_gradient(const ScalarContext& c) { return -(c.grad * c.out / c.in[0]); }
+constinit const auto scalar_div_op =
+    define<ScalarDiv>(ScalarRule{kSaveIn0 | kSaveOut, rounded_once<reciprocal_gradient, ScalarAttr>});
 
 // target = F(operands), where the target is operand 0. Kernels write contiguous results only.
 template <template <class> class F>

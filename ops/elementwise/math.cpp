@@ -3,6 +3,7 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/ops/elementwise/define.h>
+#include <adjoint/ops/elementwise/widened.h>
 
 #include <cmath>
 
@@ -62,28 +63,37 @@ constinit const auto maximum_op = define<Maximum>(Rule{kSaveIn0 | kSaveIn1, extr
 constinit const auto minimum_op = define<Minimum>(Rule{kSaveIn0 | kSaveIn1, extremum_gradient<false>},
                                                   Rule{kSaveIn0 | kSaveIn1, extremum_gradient<false>});
 
+Tensor pow_scalar_gradient(const ScalarContext& c) {
+  if (c.attr.value == 0.0) return Tensor::zeros(c.grad.shape(), c.grad.options());
+  return c.grad * (pow(c.in[0], c.attr.value - 1.0) * c.attr.value);
+}
 constinit const auto pow_scalar_op =
-    define<PowScalar>(ScalarRule{kSaveIn0, [](const ScalarContext& c) {
-                                   if (c.attr.value == 0.0) return Tensor::zeros(c.grad.shape(), c.grad.options());
-                                   return c.grad * (pow(c.in[0], c.attr.value - 1.0) * c.attr.value);
-                                 }});
+    define<PowScalar>(ScalarRule{kSaveIn0, rounded_once<pow_scalar_gradient, ScalarAttr>});
 
-// Where the factor would be 0 * infinity it is 0, and the logarithm is kept finite so that no NaN appears in the next
-// order.
+// A gradient is 0 by choice where its formula would be 0 * infinity: there each factor is replaced by one that is
+// finite, and 0 or constant, so that no order finds an infinity to multiply.
+
+Tensor both(const Tensor& a, const Tensor& b) {
+  return where(a, b, Tensor::zeros(Shape{}, {.dtype = kBool, .device = b.device()}));
+}
+Tensor replaced(const Tensor& x, const Tensor& condition, double value) {
+  return where(condition, Tensor::full(Shape{}, value, x.options()), x);
+}
+
 Tensor pow_base_gradient(const Context& c) {
-  const Tensor& exponent = c.in[1];
-  const Tensor factor = exponent * pow(c.in[0], exponent - 1.0);
-  return c.grad * where(exponent == 0.0, Tensor::zeros(Shape{}, exponent.options()), factor);
+  const Tensor &base = c.in[0], &exponent = c.in[1];
+  const Tensor reciprocal = 1.0 / base.detach();
+  const Tensor flat = both(exponent == 0.0, reciprocal - reciprocal != 0.0);  // where that is not finite
+  const Tensor power = pow(replaced(base, flat, 1.0), exponent - 1.0);
+  return replaced(c.grad, flat, 0.0) * (replaced(exponent, flat, 0.0) * power);
 }
 Tensor pow_exponent_gradient(const Context& c) {
-  const Tensor& base = c.in[0];
-  const Tensor flat =
-      where(c.in[1] >= 0.0, base == 0.0, Tensor::zeros(Shape{}, {.dtype = kBool, .device = base.device()}));
-  const Tensor logarithm = log(where(flat, Tensor::ones(Shape{}, base.options()), base));
-  return c.grad * c.out * logarithm;
+  const Tensor flat = both(c.in[1] >= 0.0, c.in[0] == 0.0);
+  const Tensor base = replaced(c.in[0], flat, 1.0);
+  return replaced(c.grad, flat, 0.0) * pow(base, c.in[1]) * log(base);
 }
-constinit const auto pow_op = define<Pow>(Rule{kSaveIn0 | kSaveIn1, pow_base_gradient},
-                                          Rule{kSaveIn0 | kSaveIn1 | kSaveOut, pow_exponent_gradient});
+constinit const auto pow_op = define<Pow>(Rule{kSaveIn0 | kSaveIn1, rounded_once<pow_base_gradient, NoAttr>},
+                                          Rule{kSaveIn0 | kSaveIn1, rounded_once<pow_exponent_gradient, NoAttr>});
 
 }  // namespace
 
