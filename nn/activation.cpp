@@ -1,6 +1,7 @@
 #include <adjoint/nn/activation.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/resample/resample.h>
 
 namespace adjoint::nn {
@@ -34,9 +35,11 @@ Dropout::Dropout(const DropoutOptions& options) : Module("Dropout"), options_(op
 
 Tensor Dropout::operator()(const Tensor& x) const {
   if (!training() || options_.p == 0.0) return x;
-  if (options_.p == 1.0) return x * 0.0;
-  const Tensor kept = (Tensor::rand(x.shape(), {.device = x.device()}) >= options_.p).to(x.dtype());
-  return x * (kept * (1.0 / (1.0 - options_.p)));
+  const bool all = options_.p == 1.0;
+  const Tensor kept = all ? Tensor::zeros(Shape{}, {.dtype = kBool, .device = x.device()})
+                          : Tensor::rand(x.shape(), {.device = x.device()}) >= options_.p;
+  const Tensor chosen = where(kept, x, Tensor::zeros(Shape{}, x.options()));
+  return all ? chosen : (widened(chosen) * (1.0 / (1.0 - options_.p))).to(x.dtype());
 }
 
 }  // namespace adjoint::nn

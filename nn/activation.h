@@ -99,7 +99,8 @@ struct DropoutOptions {
   /// Probability that an element becomes 0.
   double p = 0.5;
 };
-/// In training, zeroes elements at random and scales the others by 1 / (1 - p); else the identity. Draws from the
+/// In training, elements chosen at random become 0, infinities and NaN too, and the others are scaled by 1 / (1 - p);
+/// else the identity. Draws from the
 /// global generator. Throws Error for p outside [0, 1].
 class ADJOINT_API Dropout : public Module {
  public:

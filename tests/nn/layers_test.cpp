@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 namespace adjoint::nn {
@@ -307,6 +308,53 @@ TEST(Dropout, TheGradientPassesWhereTheElementDid) {
   const std::vector<float> kept = values(y);
   tape.backward(y.sum());
   EXPECT_EQ(values(x.grad()), kept);
+}
+
+void expect_selection(const Dropout& drop, Device device) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> infinite(64, kInfinity);
+  for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
+    const TensorOptions options{.dtype = dtype, .device = device, .requires_grad = true};
+    const Tensor x = Tensor::full({64}, kInfinity, options), seed = Tensor::full({64}, -kInfinity, options);
+    Tape tape;
+    const Tensor y = drop(x);
+    const std::vector<float> kept = values(y);
+    EXPECT_TRUE(std::all_of(kept.begin(), kept.end(), [](float v) { return v == 0.0F || v == kInfinity; }));
+    std::vector<float> negated;
+    for (const float value : kept) negated.push_back(value == 0.0F ? 0.0F : -value);
+    const Tensor first = tape.gradient(y, {x}, {.record = true, .grad_output = seed})[0];
+    EXPECT_EQ(values(first), negated);
+    EXPECT_EQ(values(tape.gradient(first, {seed}, {.grad_output = x.detach()})[0]), kept);
+  }
+}
+
+TEST(Dropout, SelectsRatherThanMultiplies) {
+  expect_selection(Dropout({.p = 0.5}), kCPU);
+  expect_selection(Dropout({.p = 1.0}), kCPU);
+  EXPECT_EQ(values(Dropout({.p = 1.0})(Tensor::full({3}, std::nan("")))), std::vector<float>(3, 0.0F));
+}
+
+TEST(Dropout, SelectsRatherThanMultipliesCuda) {
+  if (!cuda_is_available()) GTEST_SKIP() << "needs a CUDA device";
+  expect_selection(Dropout({.p = 0.5}), kCUDA);
+  expect_selection(Dropout({.p = 1.0}), kCUDA);
+}
+
+TEST(Dropout, RoundsHalvesOnce) {
+  // 3 / 0.9 is 3.328125 in bfloat16; 1 / 0.9 rounded there, times 3, is 3.34375.
+  for (const DType dtype : {kFloat16, kBFloat16}) {
+    for (const double value : {3.0, 7.0, 11.0, 1.015625}) {
+      const Tensor x = Tensor::full({64}, value, {.dtype = dtype, .requires_grad = true});
+      const float expected =
+          Tensor::full({1}, static_cast<float>(value) * (1.0F / 0.9F), {.dtype = dtype}).item<float>();
+      Tape tape;
+      const Tensor y = Dropout({.p = 0.1})(x);
+      for (const float of : values(y)) EXPECT_TRUE(of == 0.0F || of == expected) << of << " for " << expected;
+      for (const float of : values(tape.gradient(y, {x}, {.grad_output = x.detach()})[0])) {
+        EXPECT_TRUE(of == 0.0F || of == expected) << of << " for " << expected;
+      }
+    }
+  }
 }
 
 }  // namespace
