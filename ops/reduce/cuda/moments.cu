@@ -1,7 +1,7 @@
 // Means and variances on CUDA.
 #include <adjoint/core/cuda/backend.h>
-#include <adjoint/core/cuda/elementwise.cuh>
 #include <adjoint/ops/reduce/kernels.h>
+#include <adjoint/core/cuda/elementwise.cuh>
 #include <adjoint/ops/reduce/cuda/reduce.cuh>
 
 namespace adjoint::cuda {
@@ -32,8 +32,7 @@ void centre(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr) {
   visit_floating(out.dtype(), [&]<class T>() {
     using A = compute_t<T>;
     const reduce::Centred<A, T> centred{static_cast<A>(2.0 / attr.divisor)};
-    elementwise<T(T, A, A, T)>(centred, out, in[0],
-                               spread_field(of, attr, reduce::kMomentsFields, reduce::kMeanField),
+    elementwise<T(T, A, A, T)>(centred, out, in[0], spread_field(of, attr, reduce::kMomentsFields, reduce::kMeanField),
                                spread_field(of, attr, reduce::kMomentsFields, reduce::kRestField),
                                spread_field(in[1], attr, 1, 0));
   });

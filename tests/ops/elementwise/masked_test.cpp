@@ -117,7 +117,7 @@ TEST(HalfGradients, OfSeveralStepsDoNotOverflowBetweenThem) {
   };
   const Tensor a = list({1000}, kFloat16), b = list({2}, kFloat16).requires_grad_();
   Tape tape;
-  expect_values("a / b", gradient(a / b, b, tape, 200), {-50000});            // 200 * 500 / 2
+  expect_values("a / b", gradient(a / b, b, tape, 200), {-50000});  // 200 * 500 / 2
   expect_values("1000 / b", gradient(1000.0 / b, b, tape, 200), {-50000});
   const Tensor x = list({300}, kFloat16).requires_grad_();
   expect_values("x^2.5", gradient(pow(x, 2.5), x, tape, 0.5), {0.5 * 2.5 * std::pow(300, 1.5)});

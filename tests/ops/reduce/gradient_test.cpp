@@ -92,8 +92,8 @@ TEST(ReduceGradientCuda, AgreesWithTheCPU) {
     Tape tape;
     expect_values("max", tape.gradient(x.max(), {x})[0].to(kCPU), repeated(66000, 1.0 / 66000));
     expect_values("mean", tape.gradient(x.mean(), {x})[0].to(kCPU), repeated(66000, 1.0 / 66000));
-    const Tensor odd = Tensor::from_vector<double>({1, kNaN, 4, 4}, {2, 2}, {.dtype = dtype, .device = kCUDA})
-                           .requires_grad_();
+    const Tensor odd =
+        Tensor::from_vector<double>({1, kNaN, 4, 4}, {2, 2}, {.dtype = dtype, .device = kCUDA}).requires_grad_();
     expect_values("NaN", tape.gradient(odd.max({1}).sum(), {odd})[0].to(kCPU), {kNaN, kNaN, 0.5, 0.5});
   }
 }

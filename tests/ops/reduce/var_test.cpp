@@ -34,7 +34,8 @@ std::vector<double> variances_of_columns(const std::vector<double>& values, std:
     long double mean = 0, squares = 0;
     for (std::size_t r = 0; r < rows; ++r) mean += values[r * columns + c];
     mean /= static_cast<long double>(rows);
-    for (std::size_t r = 0; r < rows; ++r) squares += (values[r * columns + c] - mean) * (values[r * columns + c] - mean);
+    for (std::size_t r = 0; r < rows; ++r)
+      squares += (values[r * columns + c] - mean) * (values[r * columns + c] - mean);
     result.push_back(static_cast<double>(squares / (static_cast<long double>(rows) - correction)));
   }
   return result;
@@ -178,7 +179,8 @@ TEST(Var, SecondOrderIsRoundedOnce) {
   const std::int64_t n = 70000;
   std::vector<double> values(static_cast<std::size_t>(n));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = i % 2 == 0 ? 3 : 1;
-  const Tensor x = list(values, kFloat16).requires_grad_(), g = Tensor::ones({}, {.dtype = kFloat16, .requires_grad = true});
+  const Tensor x = list(values, kFloat16).requires_grad_(),
+               g = Tensor::ones({}, {.dtype = kFloat16, .requires_grad = true});
   Tape tape;
   const Tensor product = var(x, {}, 0) * g;
   const Tensor first = tape.gradient(product, {x}, {.record = true})[0];
@@ -215,8 +217,8 @@ TEST(VarCuda, AgreesWithTheCPU) {
   if (!cuda_is_available()) GTEST_SKIP() << "needs a CUDA device";
   const double tolerance[] = {0x1p-10, 0x1p-7, 2e-6, 1e-14};
   for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
-    for (const Shape& shape : {Shape{1}, Shape{200001}, Shape{3, 7000}, Shape{7000, 3}, Shape{33, 1000}, Shape{7, 400, 5},
-                               Shape{4, 3, 50, 70}, Shape{63}, Shape{2, 65, 1, 129}}) {
+    for (const Shape& shape : {Shape{1}, Shape{200001}, Shape{3, 7000}, Shape{7000, 3}, Shape{33, 1000},
+                               Shape{7, 400, 5}, Shape{4, 3, 50, 70}, Shape{63}, Shape{2, 65, 1, 129}}) {
       std::vector<double> values = reals(shape.numel(), 31);
       for (double& value : values) value = value * 2 + 50;
       const Tensor x = Tensor::from_vector<double>(values, shape, {.dtype = dtype}).requires_grad_();
@@ -240,7 +242,9 @@ TEST(VarCuda, AgreesWithTheCPU) {
       }
     }
   }
-  const auto of = [](const std::vector<double>& values, DType dtype) { return var(list(values, dtype).to(kCUDA)).to(kCPU); };
+  const auto of = [](const std::vector<double>& values, DType dtype) {
+    return var(list(values, dtype).to(kCUDA)).to(kCPU);
+  };
   expect_values("bfloat16", of({512, 516}, kBFloat16), {8});
   expect_values("float32", of({0x1p25, 0x1p25 + 4}, kFloat32), {8});
   expect_values("float64", of({0x1p54, 0x1p54 + 8}, kFloat64), {32});
