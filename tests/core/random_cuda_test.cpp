@@ -1,4 +1,5 @@
-// Random numbers in a CUDA graph: the position is read from device memory, so that every replay draws what a call would.
+// Random numbers in a CUDA graph: the position is read from device memory, so that every replay draws what a call
+// would.
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/core/random.h>

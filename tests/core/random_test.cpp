@@ -59,27 +59,35 @@ TEST(Random, UniformStaysBelowItsEndInEveryDtype) {
   }
 }
 
+struct Range {
+  double low, high;
+};
+struct Moments {
+  double mean, deviation;
+};
+
 // The bits of a block that give the smallest and the largest u.
 constexpr philox::Block kFirst{{0, 0, 0, 0}}, kLast{{~0U, ~0U, ~0U, ~0U}};
 
 TEST(Random, UniformIsHalfOpenForEveryRange) {
-  const std::vector<std::pair<double, double>> ranges{{50, 51},   {-51, -50},   {1000, 1024}, {-1, 0},     {0, 0x1p-20},
-                                                      {0.1, 0.3}, {-0.3, -0.1}, {0.7, 0.9},   {1, 1.0625}, {-1, 3}};
+  const std::vector<Range> ranges{{50, 51},   {-51, -50},   {1000, 1024}, {-1, 0},     {0, 0x1p-20},
+                                  {0.1, 0.3}, {-0.3, -0.1}, {0.7, 0.9},   {1, 1.0625}, {-1, 3}};
   for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
-    for (const auto& [low, high] : ranges) {
+    for (const Range& range : ranges) {
       Tensor tensor = Tensor::empty({4001}, {.dtype = dtype});
-      tensor.uniform_(low, high);
+      tensor.uniform_(range.low, range.high);
       const auto values = tensor.to_vector<double>();
       const auto [least, most] = std::minmax_element(values.begin(), values.end());
-      EXPECT_GE(*least, low) << to_string(dtype) << " " << low << " " << high;
-      EXPECT_LT(*most, high) << to_string(dtype) << " " << low << " " << high;
+      EXPECT_GE(*least, range.low) << to_string(dtype) << " " << range.low << " " << range.high;
+      EXPECT_LT(*most, range.high) << to_string(dtype) << " " << range.low << " " << range.high;
       EXPECT_LT(*least, *most);
       visit_floating(dtype, [&]<class T>() {
-        const philox::Uniform<T> uniform(low, high);
+        const philox::Uniform<T> uniform(range.low, range.high);
         for (const philox::Block& block : {kFirst, kLast}) {
           for (const int i : {0, 1}) {
-            EXPECT_GE(static_cast<double>(uniform(block, i)), low);
-            EXPECT_LT(static_cast<double>(uniform(block, i)), high) << to_string(dtype) << " " << low << " " << high;
+            EXPECT_GE(static_cast<double>(uniform(block, i)), range.low);
+            EXPECT_LT(static_cast<double>(uniform(block, i)), range.high)
+                << to_string(dtype) << " " << range.low << " " << range.high;
           }
         }
       });
@@ -105,22 +113,20 @@ TEST(Random, RangesAndDeviationsThatAreNoneAreErrors) {
   const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
   Tensor tensor = Tensor::full({3}, 7.0);
   Generator generator(1);
-  const std::vector<std::pair<double, double>> ranges{{1, 0},         {nan, 1},      {0, nan},
-                                                      {-infinity, 0}, {0, infinity}, {infinity, infinity},
-                                                      {0, 1e39},      {-1e39, 0}};
-  for (const auto& [low, high] : ranges) {
+  const std::vector<Range> ranges{{1, 0},    {nan, 1},  {0, nan}, {-infinity, 0}, {0, infinity}, {infinity, infinity},
+                                  {0, 1e39}, {-1e39, 0}};
+  for (const Range& range : ranges) {
     EXPECT_ERROR(
-        tensor.uniform_(low, high),
+        tensor.uniform_(range.low, range.high),
         "uniform_: low must not be above high, and both and their distance must be finite in float32; got low ");
-    EXPECT_ERROR(fill_uniform(tensor, low, high, generator), "must be finite in float32");
+    EXPECT_ERROR(fill_uniform(tensor, range.low, range.high, generator), "must be finite in float32");
   }
-  const std::vector<std::pair<double, double>> moments{{0, -1},       {nan, 1},      {0, nan},
-                                                       {infinity, 1}, {0, infinity}, {1e39, 1}};
-  for (const auto& [mean, deviation] : moments) {
+  const std::vector<Moments> moments{{0, -1}, {nan, 1}, {0, nan}, {infinity, 1}, {0, infinity}, {1e39, 1}};
+  for (const Moments& m : moments) {
     EXPECT_ERROR(
-        tensor.normal_(mean, deviation),
+        tensor.normal_(m.mean, m.deviation),
         "normal_: the mean and the standard deviation must be finite in float32, and the latter not negative; got");
-    EXPECT_ERROR(fill_normal(tensor, mean, deviation, generator), "not negative");
+    EXPECT_ERROR(fill_normal(tensor, m.mean, m.deviation, generator), "not negative");
   }
   EXPECT_EQ(tensor.to_vector<float>(), (std::vector<float>{7, 7, 7}));
   EXPECT_EQ(generator.offset(), 0U);
@@ -140,15 +146,18 @@ TEST(Random, FillsWriteOnlyWhereInPlaceOperationsMay) {
   Tensor expanded = row.expand({3, 2});
   Tape tape;
   Tensor result = leaf * 2.0;
-  const std::vector<std::pair<Tensor*, const char*>> cases{
-      {&result, "must not change a recorded tensor"},
-      {&leaf, "must not change a leaf that requires a gradient while a tape records"},
-      {&expanded, "must not share memory"}};
-  for (const auto& [tensor, rule] : cases) {
-    EXPECT_ERROR(tensor->uniform_(0, 1), "uniform_: ", rule);
-    EXPECT_ERROR(tensor->normal_(0, 1), "normal_: ", rule);
-    EXPECT_ERROR(fill_uniform(*tensor, 0, 1, generator), "fill_uniform: ", rule);
-    EXPECT_ERROR(fill_normal(*tensor, 0, 1, generator), "fill_normal: ", rule);
+  struct Case {
+    Tensor& tensor;
+    const char* rule;
+  };
+  const std::vector<Case> cases{{result, "must not change a recorded tensor"},
+                                {leaf, "must not change a leaf that requires a gradient while a tape records"},
+                                {expanded, "must not share memory"}};
+  for (const Case& c : cases) {
+    EXPECT_ERROR(c.tensor.uniform_(0, 1), "uniform_: ", c.rule);
+    EXPECT_ERROR(c.tensor.normal_(0, 1), "normal_: ", c.rule);
+    EXPECT_ERROR(fill_uniform(c.tensor, 0, 1, generator), "fill_uniform: ", c.rule);
+    EXPECT_ERROR(fill_normal(c.tensor, 0, 1, generator), "fill_normal: ", c.rule);
   }
   EXPECT_EQ(generator.offset(), 0U);
   EXPECT_EQ(row.to_vector<float>(), (std::vector<float>{1, 1}));

@@ -18,11 +18,14 @@
 namespace adjoint::nn {
 namespace {
 
-using Initialiser = std::function<void(Tensor)>;
+struct Named {
+  std::string name;
+  std::function<void(Tensor)> initialise;
+};
 
-/// Each initialiser that draws, with its name.
-const std::vector<std::pair<std::string, Initialiser>>& drawing() {
-  static const std::vector<std::pair<std::string, Initialiser>> all{
+/// Each initialiser that draws.
+const std::vector<Named>& drawing() {
+  static const std::vector<Named> all{
       {"uniform_", [](Tensor t) { init::uniform_(std::move(t), -1.0, 1.0); }},
       {"normal_", [](Tensor t) { init::normal_(std::move(t)); }},
       {"kaiming_uniform_", [](Tensor t) { init::kaiming_uniform_(std::move(t)); }},
@@ -39,7 +42,7 @@ TEST(Init, OneElementIsDrawnFromTheWholeDistribution) {
   manual_seed(1);
   const double root3 = std::sqrt(3.0), root6 = std::sqrt(6.0);
   // The bound of a uniform, or the standard deviation of a normal distribution.
-  const std::vector<std::pair<double, bool>> widths{{1, true},     {1, false},    {root6, true}, {std::sqrt(2.0), false},
+  const std::vector<std::pair<double, bool>> widths{{1, true},     {1, false},   {root6, true}, {std::sqrt(2.0), false},
                                                     {root3, true}, {1.0, false}, {1, true}};
   for (std::size_t n = 0; n < drawing().size(); ++n) {
     const auto& [name, initialise] = drawing()[n];
@@ -79,12 +82,12 @@ TEST(Init, NothingIsWrittenThatATapeHasUsed) {
   Tape outer;
   const Tensor result = leaf * leaf;
   Tape tape;  // the innermost has not
-  std::vector<std::pair<std::string, Initialiser>> all = drawing();
-  all.emplace_back("constant_", [](Tensor t) { init::constant_(std::move(t), 1.0); });
-  for (const auto& [name, initialise] : all) {
-    EXPECT_ERROR(initialise(leaf), "_: a live tape must not have used the tensor; got shape (2, 2)") << name;
-    EXPECT_ERROR(initialise(result), "_: a live tape must not have used the tensor") << name;
-    EXPECT_ERROR(initialise(row.expand({2, 2})), "must not share memory") << name;
+  std::vector<Named> all = drawing();
+  all.push_back({"constant_", [](Tensor t) { init::constant_(std::move(t), 1.0); }});
+  for (const Named& n : all) {
+    EXPECT_ERROR(n.initialise(leaf), "_: a live tape must not have used the tensor; got shape (2, 2)") << n.name;
+    EXPECT_ERROR(n.initialise(result), "_: a live tape must not have used the tensor") << n.name;
+    EXPECT_ERROR(n.initialise(row.expand({2, 2})), "must not share memory") << n.name;
   }
   EXPECT_EQ(leaf.to_vector<float>(), (std::vector<float>{3, 3, 3, 3}));
   EXPECT_EQ(row.to_vector<float>(), (std::vector<float>{1, 1}));
