@@ -7,7 +7,8 @@
     adj.set_precision("tf32")
 
 Autograd works to any order: the three operators of the trio are each other's gradients. Tensors of float16, bfloat16,
-float32 and float64, on CUDA and on the CPU; non-contiguous ones are copied first. Calls run on the current stream.
+float32 and float64, on CUDA and on the CPU; non-contiguous and lazily negated ones are copied first. Calls run on the
+current stream.
 """
 
 import ctypes
@@ -69,9 +70,15 @@ _current_stream = getattr(
 )
 
 
+def _plain(tensor):
+    """The tensor with its elements one after another, and as they are in memory, where the library reads them: a view may
+    say that their signs are to be read the other way round (torch.Tensor.is_neg)."""
+    return tensor.resolve_neg().contiguous()
+
+
 def _run(function, geometry, shape, first, second, *bias):
     """Calls one of the library's operators; `bias` is an address or None where the operator takes one."""
-    first, second = first.contiguous(), second.contiguous()
+    first, second = _plain(first), _plain(second)
     out = first.new_empty(shape)
     device = out.get_device()  # -1 for the CPU, as the library has it
     context = _context(device, None if device < 0 else _current_stream(device), out.dtype, _precision)
@@ -190,7 +197,7 @@ class _Conv(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         image, filter = ctx.saved_tensors
-        grad = grad.contiguous()  # once for all that take it
+        grad = _plain(grad)  # once for all that take it
         _, need_image, need_filter = ctx.needs_input_grad
         return (
             None,
@@ -202,7 +209,7 @@ class _Conv(torch.autograd.Function):
 class _ConvTranspose(torch.autograd.Function):
     @staticmethod
     def run(geometry, feature, filter, bias):
-        bias = None if bias is None else bias.contiguous()
+        bias = None if bias is None else _plain(bias)
         address = None if bias is None else bias.data_ptr()
         return _run("adjoint_conv_transpose", geometry, geometry.image_shape, feature, filter, address)
 
@@ -215,7 +222,7 @@ class _ConvTranspose(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         feature, filter = ctx.saved_tensors
-        grad = grad.contiguous()  # once for all that take it
+        grad = _plain(grad)  # once for all that take it
         _, need_feature, need_filter, need_bias = ctx.needs_input_grad
         return (
             None,
@@ -239,7 +246,7 @@ class _ConvWeight(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         image, feature = ctx.saved_tensors
-        grad = grad.contiguous()  # once for all that take it
+        grad = _plain(grad)  # once for all that take it
         _, need_image, need_feature = ctx.needs_input_grad
         return (
             None,

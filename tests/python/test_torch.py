@@ -83,6 +83,56 @@ class FunctionTest(unittest.TestCase):
             torch.testing.assert_close(adj.conv_transpose1d(x[1], w, stride=2), expected[1], rtol=0, atol=0)
             self.assertEqual(adj.conv_transpose1d(x[:0], w).shape, (0, 6, 11))
 
+    def test_lazily_negated_tensors(self):
+        # A view that reads the other sign of what lies in memory: contiguous, every second element, and as PyTorch itself
+        # makes them, of a conjugated complex tensor's imaginary part.
+        def views(t):
+            yield torch._neg_view(t)
+            yield torch._neg_view(torch.stack((t, t + 1), -1))[..., 0]
+            yield torch.complex(t + 2, t).conj().imag
+
+        for device in DEVICES:
+            tensors = [
+                integers(2, 4, 5, 6, dtype=torch.float64, device=device),
+                integers(4, 3, 3, 3, dtype=torch.float64, device=device),
+                integers(6, dtype=torch.float64, device=device),
+            ]
+            seed = integers(2, 6, 7, 8, dtype=torch.float64, device=device)
+            case = dict(groups=2)
+            for place, view in itertools.product(range(4), range(3)):
+                leaves = [t.clone().requires_grad_() for t in tensors]
+                results = []
+                for function in (adj.conv_transpose2d, torch.nn.functional.conv_transpose2d):
+                    inputs, gradient = list(leaves), seed
+                    if place < 3:
+                        inputs[place] = list(views(inputs[place]))[view]
+                        self.assertTrue(inputs[place].is_neg())
+                    else:
+                        gradient = list(views(seed))[view]
+                        self.assertTrue(gradient.is_neg())
+                    with torch.no_grad():
+                        without = function(*inputs, **case)
+                    y = function(*inputs, **case)
+                    first = torch.autograd.grad(y, leaves, gradient, create_graph=True)
+                    second = torch.autograd.grad([torch._neg_view(g).square().sum() for g in first[:2]], leaves[:2])
+                    results.append([without, y, *first, *second])
+                with self.subTest(device=device, place=place, view=view):
+                    for mine, reference in zip(*results):
+                        torch.testing.assert_close(mine, reference, rtol=0, atol=0)
+
+    def test_lazily_negated_parameters_of_a_module(self):
+        for ours, theirs in ((adj.ConvTranspose1d, torch.nn.ConvTranspose1d), (adj.ConvTranspose2d, torch.nn.ConvTranspose2d)):
+            torch.manual_seed(1)
+            mine, reference = ours(2, 3, 3).double(), theirs(2, 3, 3).double()
+            for name in ("weight", "bias"):
+                negated = torch.nn.Parameter(torch._neg_view(getattr(reference, name).detach().clone()))
+                self.assertTrue(negated.is_neg())
+                setattr(mine, name, negated)
+                setattr(reference, name, torch.nn.Parameter(negated.detach().resolve_neg()))
+            x = torch.randn(1, 2, *(5,) * mine._rank, dtype=torch.float64)
+            torch.testing.assert_close(mine(x), reference(x))
+            torch.testing.assert_close(mine(x[0]), reference(x[0]))
+
     def test_only_needed_gradients_are_computed(self):
         x, w = torch.randn(1, 2, 5), torch.randn(2, 3, 3)
         for needed, operator in ((x, "adjoint_conv"), (w, "adjoint_conv_weight")):
