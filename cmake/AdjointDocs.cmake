@@ -1,4 +1,8 @@
-# The target `docs`: the installed headers' documentation as pages, where Doxygen is found. A warning is an error.
+# The target `docs`: the installed headers' documentation as pages, where Doxygen is found. A warning is an error. As a part
+# of another project, whose target of this name it could be, there is none.
+if(NOT PROJECT_IS_TOP_LEVEL)
+  return()
+endif()
 find_package(Doxygen 1.9.4 QUIET)
 if(DOXYGEN_FOUND)
   set(headers ${PROJECT_BINARY_DIR}/docs/include)
