@@ -4,6 +4,7 @@
 #include <adjoint/core/tensor.h>
 #include <adjoint/data/image.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -21,13 +22,37 @@ struct Raster {
   std::int64_t row_bytes() const { return width * channels * (bit_depth / 8); }
 };
 
-/// Throws Error, naming `name`, for more than `max_pixels` pixels.
-void check_pixels(const std::string& name, std::int64_t width, std::int64_t height, std::int64_t max_pixels);
+/// A file in memory, and how it is to be read.
+struct Encoded {
+  std::span<const std::uint8_t> bytes;
+  const std::string& name;  // in errors
+  const ReadImageOptions& options;
+};
 
-Raster decode_png(std::span<const std::uint8_t> bytes, const std::string& name, std::int64_t max_pixels);
-Raster decode_jpeg(std::span<const std::uint8_t> bytes, const std::string& name, std::int64_t max_pixels);
+/// Throws Error where the picture whose extents `raster` tells has more than options.max_pixels pixels.
+void check_pixels(const Encoded& file, const Raster& raster);
+/// Throws Error where reading a picture of these extents, channels and depth, with `codec_bytes` of the codec's own
+/// memory, takes more than options.max_bytes.
+void check_memory(const Encoded& file, const Raster& raster, double codec_bytes);
+/// Throws OutOfMemoryError, even where there is no memory for its message.
+[[noreturn]] void fail_memory(const char* op, const std::string& name);
+
+Raster decode_png(const Encoded& file);
+Raster decode_jpeg(const Encoded& file);
 std::vector<std::uint8_t> encode_png(const Raster& raster, const std::string& name, int compression);
 std::vector<std::uint8_t> encode_jpeg(const Raster& raster, const std::string& name, int quality);
+
+/// The upright picture (C, H, W), of uint8 or float32.
+Tensor to_tensor(const Raster& raster, DType dtype);
+/// A contiguous uint8 or float32 picture on the CPU as samples of 8 or 16 bits; values are clamped to [0, 1] and
+/// rounded, NaN becomes 0.
+Raster to_raster(const Tensor& image, int bit_depth);
+
+/// [0, 1] to 0 ... kTop, rounded; NaN gives 0.
+template <class T, int kTop>
+T quantise(float value) {
+  return value > 0.0F ? static_cast<T>(std::min(value, 1.0F) * static_cast<float>(kTop) + 0.5F) : T{0};
+}
 
 /// The orientation, 1 to 8, in a TIFF block as EXIF embeds it; 1 where there is none or the block is damaged.
 ADJOINT_API int exif_orientation(std::span<const std::uint8_t> tiff);

@@ -2,46 +2,115 @@
 #include <adjoint/data/dataset.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/file.h>
 
 #include <algorithm>
 #include <array>
-#include <fstream>
+#include <cerrno>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace adjoint::data {
 namespace {
 
 namespace fs = std::filesystem;
 
-bool begins_as_image(const fs::path& path) {
-  std::array<char, 8> first{};
-  std::ifstream file(path, std::ios::binary);
-  file.read(first.data(), static_cast<std::streamsize>(first.size()));
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(first.data());
-  return image_format({bytes, static_cast<std::size_t>(file.gcount())}).has_value();
-}
+std::string error_text(int number) { return std::generic_category().message(number); }
+
+/// A folder and everything below it. Folders behind links are looked into last, so that pictures go by their own paths
+/// where they have one below the top; each folder once, by whatever names it is reached.
+class Walk {
+ public:
+  explicit Walk(const fs::path& top) {
+    look_into(top);
+    while (!folders_.empty() || !links_.empty()) {
+      fs::path next;
+      if (folders_.empty()) {
+        next = std::move(links_.extract(links_.begin()).value());
+      } else {
+        next = std::move(folders_.back());
+        folders_.pop_back();
+      }
+      look_into(next);
+    }
+    std::sort(pictures.begin(), pictures.end(),
+              [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
+    std::sort(passed_over.begin(), passed_over.end(),
+              [](const PassedOver& a, const PassedOver& b) { return a.path.native() < b.path.native(); });
+  }
+
+  std::vector<fs::path> pictures;
+  std::vector<PassedOver> passed_over;
+
+ private:
+  void look_into(const fs::path& folder) {
+    struct stat status {};
+    if (::stat(folder.c_str(), &status) != 0) return pass_over(folder, error_text(errno));
+    if (!seen_.emplace(status.st_dev, status.st_ino).second) return;
+    std::error_code error;
+    fs::directory_iterator entry(folder, error);
+    for (; !error && entry != fs::directory_iterator(); entry.increment(error)) look_at(entry->path());
+    if (error) pass_over(folder, error.message());
+  }
+
+  void look_at(const fs::path& path) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) return pass_over(path, error_text(errno));
+    if (S_ISDIR(status.st_mode)) {
+      if (std::error_code error; fs::is_symlink(path, error)) {
+        links_.insert(path);
+      } else {
+        folders_.push_back(path);
+      }
+    } else if (S_ISREG(status.st_mode)) {
+      look_at_file(path);
+    }
+  }
+
+  void look_at_file(const fs::path& path) {
+    // Non-blocking, should a pipe have taken the file's place.
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    std::array<std::uint8_t, 8> first{};
+    const ssize_t count = file.is_open() ? ::read(file.get(), first.data(), first.size()) : -1;
+    if (count < 0) return pass_over(path, error_text(errno));
+    if (image_format({first.data(), static_cast<std::size_t>(count)})) pictures.push_back(path);
+  }
+
+  void pass_over(const fs::path& path, std::string reason) { passed_over.push_back({path, std::move(reason)}); }
+
+  std::set<std::pair<dev_t, ino_t>> seen_;
+  std::vector<fs::path> folders_;
+  std::set<fs::path> links_;
+};
 
 }  // namespace
 
 Dataset::~Dataset() = default;
 
-std::vector<fs::path> list_images(const fs::path& folder) {
-  std::vector<fs::path> paths;
-  try {
-    ADJOINT_CHECK(fs::is_directory(folder), "list_images: '{}' must be a folder", folder.string());
-    for (const auto& entry : fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied)) {
-      if (entry.is_regular_file() && begins_as_image(entry.path())) paths.push_back(entry.path());
-    }
-  } catch (const fs::filesystem_error& error) {
-    fail("list_images: cannot list '{}': {}", folder.string(), error.code().message());
-  }
-  std::sort(paths.begin(), paths.end(), [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
-  return paths;
+std::vector<fs::path> list_images(const fs::path& folder, std::vector<PassedOver>* passed_over) {
+  std::error_code error;
+  ADJOINT_CHECK(fs::is_directory(folder, error), "list_images: '{}' must be a folder", folder.string());
+  fs::directory_iterator(folder, error);
+  ADJOINT_CHECK(!error, "list_images: cannot list '{}': {}", folder.string(), error.message());
+  Walk walk(folder);
+  if (passed_over != nullptr) *passed_over = std::move(walk.passed_over);
+  return std::move(walk.pictures);
 }
 
 ImageFolder::ImageFolder(const fs::path& folder, ImageFolderOptions options)
-    : paths_(list_images(folder)), options_(std::move(options)) {
-  ADJOINT_CHECK(!paths_.empty(), "ImageFolder: '{}' must hold at least one PNG or JPEG file; got none",
-                folder.string());
+    : paths_(list_images(folder, &passed_over_)), options_(std::move(options)) {
+  const auto unread = [&] {
+    return passed_over_.empty()
+               ? std::string()
+               : fmt::format(", and passed over '{}': {}", passed_over_[0].path.string(), passed_over_[0].reason);
+  };
+  ADJOINT_CHECK(!paths_.empty(), "ImageFolder: '{}' must hold at least one PNG or JPEG file; got none{}",
+                folder.string(), unread());
 }
 
 Example ImageFolder::get(std::int64_t index, Generator& generator) const {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace adjoint::data {
@@ -35,9 +36,19 @@ class ADJOINT_API Dataset {
   virtual Example get(std::int64_t index, Generator& generator) const = 0;
 };
 
+/// What could not be looked at, and why.
+struct PassedOver {
+  std::filesystem::path path;
+  std::string reason;
+};
+
 /// Every regular file below `folder` that begins as a PNG or JPEG file does, whatever its name; sorted by path, byte by
-/// byte. Throws Error for what is no folder or cannot be listed.
-ADJOINT_API std::vector<std::filesystem::path> list_images(const std::filesystem::path& folder);
+/// byte. Links are followed; a folder that is reached by several names is looked into once, by its own name where it
+/// has one below `folder`. Folders and files that cannot be read and links that lead nowhere or to themselves are
+/// passed over, and told in `passed_over`, where it is given, sorted likewise. Throws Error for what is no folder or
+/// cannot be listed.
+ADJOINT_API std::vector<std::filesystem::path> list_images(const std::filesystem::path& folder,
+                                                           std::vector<PassedOver>* passed_over = nullptr);
 
 /// Turns a picture (C, H, W) into an example: crops, flips, scales, splits.
 using ImageTransform = std::function<Example(const Tensor& image, Generator& generator)>;
@@ -58,8 +69,11 @@ class ADJOINT_API ImageFolder final : public Dataset {
   std::int64_t size() const override { return static_cast<std::int64_t>(paths_.size()); }
   Example get(std::int64_t index, Generator& generator) const override;
   const std::vector<std::filesystem::path>& paths() const { return paths_; }
+  /// What the folder holds beside them that could not be read.
+  const std::vector<PassedOver>& passed_over() const { return passed_over_; }
 
  private:
+  std::vector<PassedOver> passed_over_;
   std::vector<std::filesystem::path> paths_;
   ImageFolderOptions options_;
 };

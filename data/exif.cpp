@@ -2,6 +2,7 @@
 #include <adjoint/data/codec.h>
 
 #include <cstddef>
+#include <iterator>
 
 namespace adjoint::data {
 namespace {
@@ -24,7 +25,9 @@ struct TiffBytes {
 }  // namespace
 
 int exif_orientation(std::span<const std::uint8_t> tiff) {
-  constexpr std::uint32_t kOrientation = 0x0112, kShort = 3, kMagic = 42;
+  constexpr std::uint32_t kOrientation = 0x0112, kMagic = 42;
+  // Bytes of TIFF's whole numbers, by their type; the standard asks for a SHORT (3), writers store others too.
+  constexpr std::size_t kBytes[] = {0, 1, 0, 2, 4, 0, 1, 0, 2, 4};
   if (tiff.size() < 8 || tiff[0] != tiff[1] || (tiff[0] != 'I' && tiff[0] != 'M')) return 1;
   const TiffBytes in{tiff, tiff[0] == 'M'};
   if (in.at(2, 2) != kMagic) return 1;
@@ -33,8 +36,13 @@ int exif_orientation(std::span<const std::uint8_t> tiff) {
   for (std::uint32_t i = 0; i < entries; ++i) {
     const std::size_t entry = directory + 2 + std::size_t{12} * i;
     if (in.at(entry, 2) != kOrientation) continue;
-    const std::uint32_t value = in.at(entry, 4) == 0 ? 0 : in.at(entry + 8, 2);
-    return in.at(entry + 2, 2) == kShort && value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
+    const std::uint32_t type = in.at(entry + 2, 2);
+    const std::size_t bytes = type < std::size(kBytes) ? kBytes[type] : 0;
+    const std::size_t count = in.at(entry + 4, 4);
+    // More than four bytes of values lie elsewhere.
+    const std::size_t values = bytes * count <= 4 ? entry + 8 : in.at(entry + 8, 4);
+    const std::uint32_t value = count == 0 ? 0 : in.at(values, bytes);
+    return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
   }
   return 1;
 }

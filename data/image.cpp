@@ -1,19 +1,19 @@
-// Pictures as tensors: between a file's interleaved samples and (C, H, W), and between channels and dtypes.
+// Reading and writing pictures, with their bounds and checks; and conversions between channels and dtypes.
 #include <adjoint/data/image.h>
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/file.h>
 #include <adjoint/data/codec.h>
-#include <adjoint/data/transforms.h>
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
-#include <cstring>
 #include <new>
 
 namespace adjoint::data {
 namespace {
+
+// Copied where it is thrown, which asks for no memory.
+const OutOfMemoryError kNoMemory("read_image, write_image: out of memory");
 
 void check_picture(const char* op, const Tensor& image) {
   ADJOINT_CHECK(image.defined(), "{}: the picture must be defined; got an undefined Tensor", op);
@@ -35,103 +35,25 @@ Tensor plain(const Tensor& image) {
   return (host.dtype() == kUInt8 ? host : host.to(kFloat32)).contiguous();
 }
 
-/// Pixel-interleaved samples to planes.
-template <class Src, class Dst, class Convert>
-void deinterleave(const Raster& raster, Dst* out, Convert convert) {
-  const std::int64_t plane = raster.height * raster.width;
-  const auto* in = reinterpret_cast<const Src*>(raster.samples.data());
-  for (std::int64_t c = 0; c < raster.channels; ++c) {
-    for (std::int64_t i = 0; i < plane; ++i) *out++ = convert(in[i * raster.channels + c]);
+/// What `call` gives; its std::bad_alloc as OutOfMemoryError.
+template <class F>
+auto within_memory(const char* op, const std::string& name, F call) {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    fail_memory(op, name);
   }
 }
 
-Tensor to_tensor(const Raster& raster, DType dtype) {
-  Tensor image = Tensor::empty({raster.channels, raster.height, raster.width}, {.dtype = dtype});
-  using U8 = std::uint8_t;
-  using U16 = std::uint16_t;
-  const bool wide = raster.bit_depth == 16;
-  if (dtype == kUInt8) {
-    U8* out = image.mutable_data<U8>();
-    if (wide) {
-      deinterleave<U16>(raster, out, [](U16 v) { return static_cast<U8>((v + 128U) / 257U); });  // 65535 = 255 * 257
-    } else {
-      deinterleave<U8>(raster, out, [](U8 v) { return v; });
-    }
-  } else {
-    auto* out = image.mutable_data<float>();
-    if (wide) {
-      deinterleave<U16>(raster, out, [](U16 v) { return static_cast<float>(v) / 65535.0F; });
-    } else {
-      deinterleave<U8>(raster, out, [](U8 v) { return static_cast<float>(v) / 255.0F; });
-    }
-  }
-  return image;
-}
-
-/// Turns a picture stored with this EXIF orientation upright.
-Tensor upright(const Tensor& image, int orientation) {
-  switch (orientation) {
-    case 2: return flip_horizontal(image);
-    case 3: return flip_horizontal(flip_vertical(image));
-    case 4: return flip_vertical(image);
-    case 5: return transpose_image(image);
-    case 6: return flip_horizontal(transpose_image(image));
-    case 7: return flip_horizontal(flip_vertical(transpose_image(image)));
-    case 8: return flip_vertical(transpose_image(image));
-    default: return image;
-  }
-}
-
-/// [0, 1] to 0 ... kTop, rounded; NaN gives 0.
-template <class T, int kTop>
-T quantise(float value) {
-  return value > 0.0F ? static_cast<T>(std::min(value, 1.0F) * static_cast<float>(kTop) + 0.5F) : T{0};
-}
-
-template <class Src, class Dst, class Convert>
-void interleave(const Tensor& image, Raster& raster, Convert convert) {
-  const std::int64_t plane = raster.height * raster.width;
-  const Src* in = image.data<Src>();
-  auto* out = reinterpret_cast<Dst*>(raster.samples.data());
-  for (std::int64_t c = 0; c < raster.channels; ++c) {
-    for (std::int64_t i = 0; i < plane; ++i) out[i * raster.channels + c] = convert(*in++);
-  }
-}
-
-Raster to_raster(const Tensor& picture, int bit_depth) {
-  const Tensor image = plain(picture);
-  Raster raster;
-  raster.channels = image.size(0);
-  raster.height = image.size(1);
-  raster.width = image.size(2);
-  raster.bit_depth = bit_depth;
-  raster.samples.resize(static_cast<std::size_t>(raster.height * raster.row_bytes()));
-  using U8 = std::uint8_t;
-  using U16 = std::uint16_t;
-  if (image.dtype() == kUInt8) {
-    if (bit_depth == 8) {
-      interleave<U8, U8>(image, raster, [](U8 v) { return v; });
-    } else {
-      interleave<U8, U16>(image, raster, [](U8 v) { return static_cast<U16>(v * 257); });
-    }
-  } else if (bit_depth == 8) {
-    interleave<float, U8>(image, raster, quantise<U8, 255>);
-  } else {
-    interleave<float, U16>(image, raster, quantise<U16, 65535>);
-  }
-  return raster;
-}
-
-std::vector<std::uint8_t> png_bytes(const Tensor& image, const PngOptions& options, const std::string& name) {
+void check_png(const Tensor& image, const PngOptions& options) {
   check_encodable("write_png", image, 0x7fffffff);
   ADJOINT_CHECK(options.bit_depth == 8 || options.bit_depth == 16, "write_png: bit_depth must be 8 or 16; got {}",
                 options.bit_depth);
   ADJOINT_CHECK(options.compression >= 0 && options.compression <= 9,
                 "write_png: compression must be from 0 to 9; got {}", options.compression);
-  return encode_png(to_raster(image, options.bit_depth), name, options.compression);
 }
 
-std::vector<std::uint8_t> jpeg_bytes(const Tensor& image, const JpegOptions& options, const std::string& name) {
+void check_jpeg(const Tensor& image, const JpegOptions& options) {
   constexpr std::int64_t kMaxExtent = 65500;  // libjpeg's own limit
   check_encodable("write_jpeg", image, kMaxExtent);
   ADJOINT_CHECK(image.size(0) == 1 || image.size(0) == 3,
@@ -139,11 +61,24 @@ std::vector<std::uint8_t> jpeg_bytes(const Tensor& image, const JpegOptions& opt
                 image.shape());
   ADJOINT_CHECK(options.quality >= 1 && options.quality <= 100, "write_jpeg: quality must be from 1 to 100; got {}",
                 options.quality);
-  return encode_jpeg(to_raster(image, 8), name, options.quality);
 }
 
-void replace_file(const char* op, const std::filesystem::path& path, const std::vector<std::uint8_t>& bytes) {
+std::vector<std::uint8_t> png_bytes(const Tensor& image, const PngOptions& options, const std::string& name) {
+  return within_memory("write_png", name, [&] {
+    return encode_png(to_raster(plain(image), options.bit_depth), name, options.compression);
+  });
+}
+
+std::vector<std::uint8_t> jpeg_bytes(const Tensor& image, const JpegOptions& options, const std::string& name) {
+  return within_memory("write_jpeg", name,
+                       [&] { return encode_jpeg(to_raster(plain(image), 8), name, options.quality); });
+}
+
+/// The file is opened before there is work that a refused path would waste.
+template <class Encode>
+void replace_file(const char* op, const std::filesystem::path& path, Encode encode) {
   AtomicFile file(op, path);
+  const std::vector<std::uint8_t> bytes = encode(path.string());
   file.write(bytes.data(), bytes.size());
   file.commit();
 }
@@ -188,9 +123,35 @@ Tensor converted(const Tensor& image, std::int64_t channels) {
 
 }  // namespace
 
-void check_pixels(const std::string& name, std::int64_t width, std::int64_t height, std::int64_t max_pixels) {
-  ADJOINT_CHECK(width * height <= max_pixels, "read_image: '{}' must have at most {} pixels; got {} x {} = {}", name,
-                max_pixels, width, height, width * height);
+void check_pixels(const Encoded& file, const Raster& raster) {
+  const auto& [bytes, name, options] = file;
+  ADJOINT_CHECK(raster.width * raster.height <= options.max_pixels,
+                "read_image: '{}' must have at most {} pixels; got {} x {} = {}", name, options.max_pixels,
+                raster.width, raster.height, raster.width * raster.height);
+}
+
+void check_memory(const Encoded& file, const Raster& raster, double codec_bytes) {
+  const auto& [bytes, name, options] = file;
+  const double pixels = static_cast<double>(raster.width) * static_cast<double>(raster.height);
+  const double element = static_cast<double>(element_size(options.dtype));
+  const auto wanted = options.channels == Channels::kAsStored ? 0 : static_cast<std::int64_t>(options.channels);
+  const double samples = pixels * static_cast<double>(raster.channels * raster.bit_depth / 8);
+  const double tensor = pixels * static_cast<double>(raster.channels) * element;
+  const double converted = wanted == raster.channels ? 0 : pixels * static_cast<double>(wanted) * element;
+  const double peak =
+      static_cast<double>(bytes.size()) + std::max({codec_bytes + samples, samples + tensor, tensor + converted});
+  ADJOINT_CHECK(peak <= static_cast<double>(options.max_bytes),
+                "read_image: '{}' must be read in at most {} bytes of memory; got {} x {} pixels of {} channels, which "
+                "take {:.0f}; raise max_bytes",
+                name, options.max_bytes, raster.width, raster.height, raster.channels, peak);
+}
+
+void fail_memory(const char* op, const std::string& name) {
+  try {
+    throw OutOfMemoryError(fmt::format("{}: '{}' needs more memory than there is", op, name));
+  } catch (const std::bad_alloc&) {
+    throw kNoMemory;
+  }
 }
 
 std::optional<ImageFormat> image_format(std::span<const std::uint8_t> bytes) {
@@ -210,32 +171,39 @@ Tensor decode_image(std::span<const std::uint8_t> bytes, const ReadImageOptions&
   const auto format = image_format(bytes);
   ADJOINT_CHECK(format, "read_image: '{}' must be a PNG or JPEG file; got {} bytes of something else", name,
                 bytes.size());
-  try {
-    const Raster raster = *format == ImageFormat::kPNG ? decode_png(bytes, name, options.max_pixels)
-                                                       : decode_jpeg(bytes, name, options.max_pixels);
-    return to_channels(upright(to_tensor(raster, options.dtype), raster.orientation), options.channels);
-  } catch (const std::bad_alloc&) {
-    throw OutOfMemoryError(fmt::format("read_image: '{}' needs more memory than there is", name));
-  }
+  const Encoded file{bytes, name, options};
+  return within_memory("read_image", name, [&] {
+    Tensor image;
+    {
+      const Raster raster = *format == ImageFormat::kPNG ? decode_png(file) : decode_jpeg(file);
+      image = to_tensor(raster, options.dtype);
+    }
+    return to_channels(image, options.channels);
+  });
 }
 
 Tensor read_image(const std::filesystem::path& path, const ReadImageOptions& options) {
-  return decode_image(read_file("read_image", path), options, path.string());
+  const auto max_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(options.max_bytes, 0));
+  return decode_image(read_file("read_image", path, max_bytes), options, path.string());
 }
 
 std::vector<std::uint8_t> encode_png(const Tensor& image, const PngOptions& options) {
+  check_png(image, options);
   return png_bytes(image, options, "image");
 }
 std::vector<std::uint8_t> encode_jpeg(const Tensor& image, const JpegOptions& options) {
+  check_jpeg(image, options);
   return jpeg_bytes(image, options, "image");
 }
 
 void write_png(const std::filesystem::path& path, const Tensor& image, const PngOptions& options) {
-  replace_file("write_png", path, png_bytes(image, options, path.string()));
+  check_png(image, options);
+  replace_file("write_png", path, [&](const std::string& name) { return png_bytes(image, options, name); });
 }
 
 void write_jpeg(const std::filesystem::path& path, const Tensor& image, const JpegOptions& options) {
-  replace_file("write_jpeg", path, jpeg_bytes(image, options, path.string()));
+  check_jpeg(image, options);
+  replace_file("write_jpeg", path, [&](const std::string& name) { return jpeg_bytes(image, options, name); });
 }
 
 void write_image(const std::filesystem::path& path, const Tensor& image) {

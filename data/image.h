@@ -27,6 +27,11 @@ struct ReadImageOptions {
   DType dtype = kUInt8;
   /// A picture of more pixels is an error, found before memory is asked for.
   std::int64_t max_pixels = std::int64_t{1} << 28;
+  /// So is one whose reading would hold more bytes at once: the file, the samples as stored, a progressive JPEG's
+  /// coefficients, the result.
+  std::int64_t max_bytes = std::int64_t{1} << 30;
+  /// Takes what can be read of a damaged file whose beginning says what picture it is; the rest is grey or black.
+  bool damaged = false;
 };
 
 enum class ImageFormat : std::uint8_t { kPNG, kJPEG };
@@ -36,7 +41,10 @@ ADJOINT_API std::optional<ImageFormat> image_format(std::span<const std::uint8_t
 
 /// Reads PNG (1 to 16 bits; grey, palette, RGB, transparency; interlaced) or JPEG (grey, YCbCr, RGB, CMYK, YCCK;
 /// progressive), told apart by content. The EXIF orientation is applied, so row 0 is the top. Throws Error, naming the
-/// path, for what is neither, is damaged or cut short, or exceeds options.max_pixels.
+/// path, for what is neither, exceeds options.max_pixels or options.max_bytes, or is damaged or cut short: where
+/// samples are lost, or found again behind a gap. Text and profiles in PNG files are passed over unread. So are stray
+/// bytes between a JPEG's segments and constant padding behind its data; other oddities that change no sample are
+/// accepted.
 ADJOINT_API Tensor read_image(const std::filesystem::path& path, const ReadImageOptions& options = {});
 /// As read_image, from memory; `name` stands for the path in errors.
 ADJOINT_API Tensor decode_image(std::span<const std::uint8_t> bytes, const ReadImageOptions& options = {},

@@ -12,12 +12,17 @@
 
 #include <jerror.h>
 
+#include <algorithm>
+#include <climits>
 #include <csetjmp>
-#include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 namespace adjoint::data {
 namespace {
+
+using Bytes = std::span<const std::uint8_t>;
 
 // A progressive file may hold any number of scans, each a pass over the whole picture; real ones hold about ten.
 constexpr int kMaxScans = 200;
@@ -26,40 +31,22 @@ struct Errors {
   jpeg_error_mgr base;  // first: libjpeg hands back a pointer to it
   std::jmp_buf jump;
   char message[JMSG_LENGTH_MAX];
+  bool out_of_memory = false;
 };
 
 [[noreturn]] void give_up(j_common_ptr codec) {
   auto* errors = reinterpret_cast<Errors*>(codec->err);
   codec->err->format_message(codec, errors->message);
+  errors->out_of_memory = codec->err->msg_code == JERR_OUT_OF_MEMORY;
   std::longjmp(errors->jump, 1);
 }
 
-// libjpeg warns where data is missing and invents grey for it; here that is an error. Other warnings are harmless.
-void on_message(j_common_ptr codec, int level) {
-  if (level >= 0) return;
-  const int code = codec->err->msg_code;
-  if (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE ||
-      code == JWRN_BOGUS_PROGRESSION) {
-    give_up(codec);
-  }
-}
-
-void on_progress(j_common_ptr codec) {
-  if (codec->is_decompressor == 0) return;
-  if (reinterpret_cast<j_decompress_ptr>(codec)->input_scan_number > kMaxScans) {
-    auto* errors = reinterpret_cast<Errors*>(codec->err);
-    std::snprintf(errors->message, sizeof(errors->message), "more than %d scans", kMaxScans);
-    std::longjmp(errors->jump, 1);
-  }
-}
-
-jpeg_error_mgr* install(Errors& errors) {
+void install(Errors& errors) {
   jpeg_std_error(&errors.base);
   errors.base.error_exit = give_up;
-  errors.base.emit_message = on_message;
+  errors.base.emit_message = [](j_common_ptr, int) {};
   errors.base.output_message = [](j_common_ptr) {};
   std::strcpy(errors.message, "unknown error");
-  return &errors.base;
 }
 
 /// False where libjpeg gave up; its message is then in `errors`.
@@ -70,34 +57,152 @@ template <class F>
   return true;
 }
 
+// ---- Reading.
+
+/// The parts of a file that hold coded samples: from behind each start-of-scan segment to the next marker that is
+/// neither a restart nor a stuffed byte. Markers are found as libjpeg finds them.
+std::vector<Bytes> scans_of(Bytes file) {
+  constexpr std::uint8_t kStartOfImage = 0xd8, kEndOfImage = 0xd9, kStartOfScan = 0xda;
+  std::vector<Bytes> scans;
+  std::size_t at = 0, scan = 0;  // scan: where coded samples began, 0 outside them
+  while (true) {
+    while (at < file.size() && file[at] != 0xff) ++at;
+    const std::size_t found = at;
+    while (at < file.size() && file[at] == 0xff) ++at;
+    const std::uint8_t marker = at < file.size() ? file[at++] : kEndOfImage;
+    const bool restart = marker >= 0xd0 && marker <= 0xd7;
+    if (marker == 0 || restart || marker == kStartOfImage || marker == 0x01) continue;
+    if (scan != 0) scans.push_back(file.subspan(scan, found - scan));
+    scan = 0;
+    if (marker == kEndOfImage) return scans;
+    const std::size_t length = file.size() - at < 2 ? 2 : std::size_t{file[at]} << 8 | file[at + 1];
+    at = std::min(file.size(), at + std::max<std::size_t>(length, 2));
+    if (marker == kStartOfScan) scan = at;
+  }
+}
+
+/// Where libjpeg reads from. It is given little at a time: with much in its buffer, its decoder of Huffman codes takes
+/// codes that are none for zeros.
+struct Source {
+  jpeg_source_mgr base;  // first: libjpeg hands back a pointer to it
+  const std::uint8_t* next;
+  const std::uint8_t* end;
+};
+
+boolean fill(j_decompress_ptr codec) {
+  constexpr std::ptrdiff_t kWindow = 256;  // fewer than 512, which the quick decoder wants for each block
+  static constexpr JOCTET kEnd[] = {0xff, JPEG_EOI};
+  auto* source = reinterpret_cast<Source*>(codec->src);
+  if (source->next == source->end) {
+    WARNMS(codec, JWRN_JPEG_EOF);
+    source->base.next_input_byte = kEnd;
+    source->base.bytes_in_buffer = sizeof(kEnd);
+    return TRUE;
+  }
+  const std::ptrdiff_t count = std::min(kWindow, source->end - source->next);
+  source->base.next_input_byte = source->next;
+  source->base.bytes_in_buffer = static_cast<std::size_t>(count);
+  source->next += count;
+  return TRUE;
+}
+
+void skip(j_decompress_ptr codec, long count) {
+  if (count <= 0) return;
+  auto* source = reinterpret_cast<Source*>(codec->src);
+  const auto buffered = static_cast<long>(std::min<std::size_t>(source->base.bytes_in_buffer, LONG_MAX));
+  const long now = std::min(count, buffered);
+  source->base.next_input_byte += now;
+  source->base.bytes_in_buffer -= static_cast<std::size_t>(now);
+  source->next += std::min<std::ptrdiff_t>(count - now, source->end - source->next);
+}
+
 struct Decompressor {
   Errors errors;
+  Source source;
   jpeg_decompress_struct codec{};
   jpeg_progress_mgr progress{};
+  const std::uint8_t* begin;
+  std::vector<Bytes> scans;
 
-  Decompressor() {
-    codec.err = install(errors);
-    progress.progress_monitor = on_progress;
-  }
+  explicit Decompressor(const Encoded& file);
   ~Decompressor() { jpeg_destroy_decompress(&codec); }
   Decompressor(const Decompressor&) = delete;
   Decompressor& operator=(const Decompressor&) = delete;
+
+  /// The file up to the end of the last scan that libjpeg has read; empty where there is none.
+  Bytes whole_scans() const;
+  /// Whether the `count` bytes before where libjpeg is are coded samples that nothing has read.
+  bool unread_samples(std::ptrdiff_t count) const;
 };
 
-struct Compressor {
-  Errors errors;
-  jpeg_compress_struct codec{};
-  unsigned char* bytes = nullptr;
-  unsigned long size = 0;
-
-  Compressor() { codec.err = install(errors); }
-  ~Compressor() {
-    jpeg_destroy_compress(&codec);
-    std::free(bytes);
+Bytes Decompressor::whole_scans() const {
+  const std::uint8_t* here = source.next - std::min<std::ptrdiff_t>(source.base.bytes_in_buffer, source.next - begin);
+  Bytes whole;
+  for (const Bytes scan : scans) {
+    if (scan.data() + scan.size() <= here) whole = {begin, scan.data() + scan.size()};
   }
-  Compressor(const Compressor&) = delete;
-  Compressor& operator=(const Compressor&) = delete;
-};
+  return whole;
+}
+
+bool Decompressor::unread_samples(std::ptrdiff_t count) const {
+  const std::uint8_t* here = codec.src->next_input_byte;
+  const auto scan = std::find_if(scans.begin(), scans.end(),
+                                 [&](Bytes part) { return part.data() < here && here <= part.data() + part.size(); });
+  if (scan == scans.end()) return false;
+  // Cameras pad: bytes that are all the same hold no samples. A single one may, unless it is zero.
+  const std::uint8_t* first = here - std::min(count, here - scan->data());
+  const std::uint8_t padding = count == 1 ? 0 : *first;
+  return !std::all_of(first, here, [&](std::uint8_t byte) { return byte == padding; });
+}
+
+// Scans may come in any order, and again; what a scan refines must be known up to there.
+bool skips_bits(const jpeg_decompress_struct& codec) {
+  const int component = codec.err->msg_parm.i[0], coefficient = codec.err->msg_parm.i[1];
+  if (codec.Ss > 0 && coefficient == 0) return false;  // AC before DC
+  const int known = codec.coef_bits[component][coefficient];
+  return codec.Ah != 0 && (known < 0 || codec.Ah < known);
+}
+
+// libjpeg warns where samples are lost, and invents others. Its other warnings tell of oddities that change none.
+bool loses_samples(const Decompressor& reader) {
+  switch (reader.codec.err->msg_code) {
+    case JWRN_JPEG_EOF:
+    case JWRN_HIT_MARKER:
+    case JWRN_HUFF_BAD_CODE:
+    case JWRN_ARITH_BAD_CODE:
+    case JWRN_MUST_RESYNC: return true;
+    case JWRN_BOGUS_PROGRESSION: return skips_bits(reader.codec);
+    case JWRN_EXTRANEOUS_DATA: return reader.unread_samples(reader.codec.err->msg_parm.i[0]);
+    default: return false;
+  }
+}
+
+void on_message(j_common_ptr codec, int level) {
+  if (level < 0 && loses_samples(*static_cast<const Decompressor*>(codec->client_data))) give_up(codec);
+}
+
+void on_progress(j_common_ptr codec) {
+  if (reinterpret_cast<j_decompress_ptr>(codec)->input_scan_number > kMaxScans) {
+    auto* errors = reinterpret_cast<Errors*>(codec->err);
+    std::snprintf(errors->message, sizeof(errors->message), "more than %d scans", kMaxScans);
+    std::longjmp(errors->jump, 1);
+  }
+}
+
+Decompressor::Decompressor(const Encoded& file) : begin(file.bytes.data()), scans(scans_of(file.bytes)) {
+  install(errors);
+  if (!file.options.damaged) errors.base.emit_message = on_message;
+  codec.err = &errors.base;
+  codec.client_data = this;
+  progress.progress_monitor = on_progress;
+  source.base.next_input_byte = source.next = file.bytes.data();
+  source.base.bytes_in_buffer = 0;
+  source.end = file.bytes.data() + file.bytes.size();
+  source.base.init_source = source.base.term_source = [](j_decompress_ptr) {};
+  source.base.fill_input_buffer = fill;
+  source.base.skip_input_data = skip;
+  source.base.resync_to_restart = jpeg_resync_to_restart;
+}
 
 int orientation_of(const jpeg_decompress_struct& codec) {
   constexpr std::uint8_t kTag[] = {'E', 'x', 'i', 'f', 0, 0};
@@ -112,14 +217,16 @@ int orientation_of(const jpeg_decompress_struct& codec) {
 
 // Printers' inks to light, without a colour profile: each ink covers its complement, black all three. Adobe's files,
 // which is nearly all there are, store the inks inverted.
-void inks_to_rgb(const std::vector<std::uint8_t>& inks, bool inverted, std::vector<std::uint8_t>& rgb) {
+void inks_to_rgb(std::vector<std::uint8_t>& samples, bool inverted) {
   const int flip = inverted ? 0 : 255;
-  for (std::size_t pixel = 0; pixel < inks.size() / 4; ++pixel) {
-    const int black = flip ^ inks[4 * pixel + 3];
+  const std::size_t pixels = samples.size() / 4;
+  for (std::size_t pixel = 0; pixel < pixels; ++pixel) {
+    const int black = flip ^ samples[4 * pixel + 3];
     for (std::size_t c = 0; c < 3; ++c) {
-      rgb[3 * pixel + c] = static_cast<std::uint8_t>(((flip ^ inks[4 * pixel + c]) * black + 127) / 255);
+      samples[3 * pixel + c] = static_cast<std::uint8_t>(((flip ^ samples[4 * pixel + c]) * black + 127) / 255);
     }
   }
+  samples.resize(3 * pixels);
 }
 
 J_COLOR_SPACE output_space(J_COLOR_SPACE stored) {
@@ -131,46 +238,143 @@ J_COLOR_SPACE output_space(J_COLOR_SPACE stored) {
   }
 }
 
-}  // namespace
+std::size_t blocks_of(const jpeg_decompress_struct& codec) {
+  std::size_t blocks = 0;
+  for (int i = 0; i < codec.num_components; ++i) {
+    blocks += std::size_t{codec.comp_info[i].width_in_blocks} * codec.comp_info[i].height_in_blocks;
+  }
+  return blocks;
+}
 
-Raster decode_jpeg(std::span<const std::uint8_t> bytes, const std::string& name, std::int64_t max_pixels) {
-  Decompressor reader;
+// A block of 8 x 8 samples takes two bits or more, in a progressive file one: no memory is spent on a short file that
+// claims a large picture. Arithmetic codes have no such bound that helps; this one is for flat pictures.
+bool plausible(const Decompressor& reader) {
+  constexpr std::size_t kBlocksPerBit = 1024;
+  std::size_t bits = 0;
+  for (const Bytes scan : reader.scans) bits += 8 * scan.size();
+  const std::size_t blocks = blocks_of(reader.codec);
+  if (reader.codec.arith_code != 0) return blocks <= kBlocksPerBit * bits;
+  return (reader.codec.progressive_mode != 0 ? blocks : 2 * blocks) <= bits;
+}
+
+// Every component has been in a scan, and its mean levels too: libjpeg makes grey of one that has not, silently.
+bool complete(const jpeg_decompress_struct& codec) {
+  for (int i = 0; i < codec.num_components; ++i) {
+    if (codec.comp_info[i].quant_table == nullptr) return false;
+    if (codec.progressive_mode != 0 && codec.coef_bits[i][0] < 0) return false;
+  }
+  return true;
+}
+
+/// The picture; none where libjpeg stopped between scans and `whole`, where it is asked for, got the bytes before that.
+std::optional<Raster> decode(const Encoded& file, Bytes* whole) {
+  Decompressor reader(file);
   jpeg_decompress_struct& codec = reader.codec;
+  const bool damaged = file.options.damaged;
   const auto check = [&](bool ok) {
-    ADJOINT_CHECK(ok, "read_image: '{}' is a damaged JPEG file: {}", name, reader.errors.message);
+    if (reader.errors.out_of_memory) fail_memory("read_image", file.name);
+    ADJOINT_CHECK(ok, "read_image: '{}' is a damaged JPEG file: {}", file.name, reader.errors.message);
   };
 
+  bool buffered = false;
   check(guarded(reader.errors, [&] {
     jpeg_create_decompress(&codec);
     codec.progress = &reader.progress;
-    jpeg_mem_src(&codec, bytes.data(), static_cast<unsigned long>(bytes.size()));
+    codec.src = &reader.source.base;
     jpeg_save_markers(&codec, JPEG_APP0 + 1, 0xffff);
     jpeg_read_header(&codec, TRUE);
     codec.out_color_space = output_space(codec.jpeg_color_space);
+    buffered = jpeg_has_multiple_scans(&codec) != 0;
   }));
-  check_pixels(name, codec.image_width, codec.image_height, max_pixels);
-  check(guarded(reader.errors, [&] { jpeg_start_decompress(&codec); }));
-
   Raster raster;
-  raster.width = codec.output_width;
-  raster.height = codec.output_height;
-  raster.channels = codec.output_components;
+  raster.width = codec.image_width;
+  raster.height = codec.image_height;
+  raster.channels = codec.out_color_space == JCS_GRAYSCALE ? 1 : codec.out_color_space == JCS_CMYK ? 4 : 3;
+  check_pixels(file, raster);
+  ADJOINT_CHECK(damaged || plausible(reader),
+                "read_image: '{}' is a damaged JPEG file: {} bytes cannot hold its {} x {} pixels", file.name,
+                file.bytes.size(), raster.width, raster.height);
+  constexpr double kBlockBytes = 64 * sizeof(JCOEF);
+  check_memory(file, raster, buffered ? kBlockBytes * static_cast<double>(blocks_of(codec)) : 0);
+
+  const bool started = guarded(reader.errors, [&] { jpeg_start_decompress(&codec); });
+  if (!started && whole != nullptr) *whole = reader.whole_scans();
+  if (!started && whole != nullptr && !whole->empty()) return std::nullopt;
+  check(started);
+  ADJOINT_CHECK(damaged || !buffered || complete(codec),
+                "read_image: '{}' is a damaged JPEG file: it lacks samples of a component", file.name);
+  ADJOINT_ASSERT(raster.channels == codec.output_components, "libjpeg's components");
   raster.orientation = orientation_of(codec);
-  raster.samples.resize(static_cast<std::size_t>(raster.height * raster.row_bytes()));
-  check(guarded(reader.errors, [&] {
+  constexpr std::uint8_t kGrey = 128;
+  raster.samples.resize(static_cast<std::size_t>(raster.height * raster.row_bytes()), kGrey);
+  const bool read = guarded(reader.errors, [&] {
     while (codec.output_scanline < codec.output_height) {
       JSAMPROW row = raster.samples.data() + static_cast<std::int64_t>(codec.output_scanline) * raster.row_bytes();
       jpeg_read_scanlines(&codec, &row, 1);
     }
     jpeg_finish_decompress(&codec);
-  }));
+  });
+  check(read || (damaged && !reader.errors.out_of_memory));
   if (raster.channels == 4) {
-    std::vector<std::uint8_t> rgb(raster.samples.size() / 4 * 3);
-    inks_to_rgb(raster.samples, codec.saw_Adobe_marker != 0, rgb);
-    raster.samples = std::move(rgb);
+    inks_to_rgb(raster.samples, codec.saw_Adobe_marker != 0);
     raster.channels = 3;
   }
   return raster;
+}
+
+// ---- Writing.
+
+/// Where libjpeg writes to: its own destination loses track of its memory where it runs out.
+struct Destination {
+  jpeg_destination_mgr base;  // first: libjpeg hands back a pointer to it
+  std::vector<std::uint8_t> bytes;
+  JOCTET buffer[4096];
+
+  // An exception must not cross libjpeg: running out of memory here becomes libjpeg's error.
+  void append(j_compress_ptr codec, std::size_t count) {
+    bool grown = true;
+    try {
+      bytes.insert(bytes.end(), buffer, buffer + count);
+    } catch (...) {
+      grown = false;
+    }
+    if (!grown) ERREXIT1(codec, JERR_OUT_OF_MEMORY, 0);
+    base.next_output_byte = buffer;
+    base.free_in_buffer = sizeof(buffer);
+  }
+};
+
+struct Compressor {
+  Errors errors;
+  jpeg_compress_struct codec{};
+  Destination destination;
+
+  Compressor() {
+    install(errors);
+    codec.err = &errors.base;
+    destination.base.init_destination = [](j_compress_ptr c) { of(c).append(c, 0); };
+    destination.base.empty_output_buffer = [](j_compress_ptr c) -> boolean {
+      of(c).append(c, sizeof(Destination::buffer));
+      return TRUE;
+    };
+    destination.base.term_destination = [](j_compress_ptr c) {
+      of(c).append(c, sizeof(Destination::buffer) - c->dest->free_in_buffer);
+    };
+  }
+  ~Compressor() { jpeg_destroy_compress(&codec); }
+  Compressor(const Compressor&) = delete;
+  Compressor& operator=(const Compressor&) = delete;
+
+ private:
+  static Destination& of(j_compress_ptr c) { return *reinterpret_cast<Destination*>(c->dest); }
+};
+
+}  // namespace
+
+Raster decode_jpeg(const Encoded& file) {
+  Bytes whole;
+  if (auto raster = decode(file, file.options.damaged ? &whole : nullptr)) return std::move(*raster);
+  return *decode({whole, file.name, file.options}, nullptr);
 }
 
 std::vector<std::uint8_t> encode_jpeg(const Raster& raster, const std::string& name, int quality) {
@@ -178,7 +382,7 @@ std::vector<std::uint8_t> encode_jpeg(const Raster& raster, const std::string& n
   jpeg_compress_struct& codec = writer.codec;
   const bool ok = guarded(writer.errors, [&] {
     jpeg_create_compress(&codec);
-    jpeg_mem_dest(&codec, &writer.bytes, &writer.size);
+    codec.dest = &writer.destination.base;
     codec.image_width = static_cast<JDIMENSION>(raster.width);
     codec.image_height = static_cast<JDIMENSION>(raster.height);
     codec.input_components = static_cast<int>(raster.channels);
@@ -196,8 +400,9 @@ std::vector<std::uint8_t> encode_jpeg(const Raster& raster, const std::string& n
     }
     jpeg_finish_compress(&codec);
   });
+  if (writer.errors.out_of_memory) fail_memory("write_jpeg", name);
   ADJOINT_CHECK(ok, "write_jpeg: cannot encode '{}': {}", name, writer.errors.message);
-  return {writer.bytes, writer.bytes + writer.size};
+  return std::move(writer.destination.bytes);
 }
 
 }  // namespace adjoint::data

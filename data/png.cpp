@@ -2,20 +2,29 @@
 //
 // libpng reports errors by longjmp, which must not skip a destructor: everything with one is made before setjmp, and
 // the functions called after it hold plain values alone.
+//
+// A chunk may announce and unpack to far more than a picture needs. The chunks are surveyed first: libpng sees those
+// that samples or orientation depend on, each no longer than the file.
 #include <adjoint/core/check.h>
 #include <adjoint/data/codec.h>
 
 #include <png.h>
 
+#include <algorithm>
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
+#include <new>
+#include <string_view>
 
 namespace adjoint::data {
 namespace {
 
+using Bytes = std::span<const std::uint8_t>;
+
 struct PngErrors {
   char message[160] = "unknown error";
+  bool out_of_memory = false;
 };
 
 [[noreturn]] void on_error(png_structp png, png_const_charp message) {
@@ -26,17 +35,14 @@ struct PngErrors {
 
 void on_warning(png_structp, png_const_charp) {}
 
-struct Source {
-  const std::uint8_t* next;
-  const std::uint8_t* end;
-};
-
-void read_bytes(png_structp png, png_bytep out, std::size_t count) {
-  auto* source = static_cast<Source*>(png_get_io_ptr(png));
-  if (count > static_cast<std::size_t>(source->end - source->next)) png_error(png, "the file ends too early");
-  std::memcpy(out, source->next, count);
-  source->next += count;
+// libpng goes on without what it has no memory for, where it can.
+png_voidp allocate(png_structp png, png_alloc_size_t bytes) {
+  void* data = ::operator new(bytes, std::nothrow);
+  if (data == nullptr) static_cast<PngErrors*>(png_get_mem_ptr(png))->out_of_memory = true;
+  return data;
 }
+
+void release(png_structp, png_voidp data) { ::operator delete(data); }
 
 struct Reader {
   PngErrors errors;
@@ -44,7 +50,7 @@ struct Reader {
   png_infop info = nullptr;
 
   Reader() {
-    png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &errors, on_error, on_warning);
+    png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &errors, on_error, on_warning, &errors, allocate, release);
     if (png != nullptr) info = png_create_info_struct(png);
   }
   ~Reader() { png_destroy_read_struct(&png, &info, nullptr); }
@@ -58,7 +64,7 @@ struct Writer {
   png_infop info = nullptr;
 
   Writer() {
-    png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &errors, on_error, on_warning);
+    png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, &errors, on_error, on_warning, &errors, allocate, release);
     if (png != nullptr) info = png_create_info_struct(png);
   }
   ~Writer() { png_destroy_write_struct(&png, &info); }
@@ -74,18 +80,80 @@ template <class F>
   return true;
 }
 
-// Asks libpng for 8 or 16 bits of grey or RGB, with alpha where the file has transparency of any kind.
-void request_plain_samples(png_structp png, png_infop info) {
-  png_set_expand(png);
-  if (png_get_bit_depth(png, info) == 16) png_set_swap(png);
-  png_set_interlace_handling(png);
-  png_read_update_info(png, info);
+/// The pieces of a file that libpng is to see, and how many bytes of them are compressed samples.
+struct Chunks {
+  std::vector<Bytes> pieces;
+  std::size_t data_bytes = 0;
+};
+
+Chunks survey(const Encoded& file) {
+  constexpr std::size_t kSignature = 8, kFrame = 12;  // length, type and checksum around a chunk's data
+  Chunks chunks{{file.bytes.first(kSignature)}};
+  Bytes rest = file.bytes.subspan(kSignature);
+  while (!rest.empty()) {
+    const bool framed = rest.size() >= kFrame;
+    const std::size_t length =
+        framed ? std::size_t{rest[0]} << 24 | std::size_t{rest[1]} << 16 | std::size_t{rest[2]} << 8 | rest[3] : 0;
+    const std::string_view type(reinterpret_cast<const char*>(rest.data()) + 4, framed ? 4 : 0);
+    const bool whole = framed && length <= rest.size() - kFrame;
+    if (!whole && file.options.damaged && type != "IDAT") break;
+    ADJOINT_CHECK(framed, "read_image: '{}' is a damaged PNG file: the file ends too early", file.name);
+    ADJOINT_CHECK(whole || file.options.damaged,
+                  "read_image: '{}' is a damaged PNG file: the file ends too early: {} bytes are left of {}", file.name,
+                  rest.size() - kFrame, length);
+    const Bytes chunk = rest.first(whole ? length + kFrame : rest.size());
+    rest = rest.subspan(chunk.size());
+    // A small letter begins the chunks that a reader may pass over.
+    if ((static_cast<unsigned char>(type[0]) & 0x20) != 0 && type != "tRNS" && type != "eXIf") continue;
+    if (type == "IDAT") chunks.data_bytes += chunk.size() - kFrame;
+    if (Bytes& last = chunks.pieces.back(); last.data() + last.size() == chunk.data()) {
+      last = {last.data(), last.size() + chunk.size()};
+    } else {
+      chunks.pieces.push_back(chunk);
+    }
+    if (type == "IEND") break;
+  }
+  return chunks;
+}
+
+struct Source {
+  const Bytes* next;
+  const Bytes* end;
+  std::size_t used = 0;  // bytes of *next
+};
+
+void read_bytes(png_structp png, png_bytep out, std::size_t count) {
+  auto* source = static_cast<Source*>(png_get_io_ptr(png));
+  while (count > 0) {
+    if (source->next == source->end) png_error(png, "the file ends too early");
+    const std::size_t part = std::min(count, source->next->size() - source->used);
+    std::memcpy(out, source->next->data() + source->used, part);
+    out += part;
+    count -= part;
+    source->used += part;
+    if (source->used == source->next->size()) {
+      ++source->next;
+      source->used = 0;
+    }
+  }
+}
+
+// What libpng makes of the file: 8 or 16 bits of grey or RGB, with alpha where there is transparency of any kind.
+Raster plain_raster(png_structp png, png_infop info) {
+  const unsigned type = png_get_color_type(png, info);
+  const bool alpha = (type & PNG_COLOR_MASK_ALPHA) != 0 || png_get_valid(png, info, PNG_INFO_tRNS) != 0;
+  Raster raster;
+  raster.width = png_get_image_width(png, info);
+  raster.height = png_get_image_height(png, info);
+  raster.channels = ((type & PNG_COLOR_MASK_COLOR) != 0 ? 3 : 1) + (alpha ? 1 : 0);
+  raster.bit_depth = png_get_bit_depth(png, info) == 16 ? 16 : 8;
+  return raster;
 }
 
 // deflate cannot shrink below 1/1032, so a short file that claims a large picture is damaged: no memory is spent on it.
-bool plausible(std::size_t file_bytes, png_structp png, png_infop info) {
+bool plausible(std::size_t data_bytes, png_structp png, png_infop info) {
   const double packed_row = static_cast<double>(png_get_rowbytes(png, info));
-  return packed_row * png_get_image_height(png, info) <= 1032.0 * static_cast<double>(file_bytes);
+  return packed_row * png_get_image_height(png, info) <= 1032.0 * static_cast<double>(data_bytes);
 }
 
 int orientation_of(png_structp png, png_infop info) {
@@ -97,48 +165,65 @@ int orientation_of(png_structp png, png_infop info) {
 
 }  // namespace
 
-Raster decode_png(std::span<const std::uint8_t> bytes, const std::string& name, std::int64_t max_pixels) {
+Raster decode_png(const Encoded& file) {
+  const Chunks chunks = survey(file);
+  Source source{chunks.pieces.data(), chunks.pieces.data() + chunks.pieces.size()};
   Reader reader;
-  ADJOINT_CHECK(reader.info != nullptr, "read_image: libpng cannot start on '{}'", name);
+  if (reader.info == nullptr) fail_memory("read_image", file.name);
   png_structp png = reader.png;
   png_infop info = reader.info;
-  Source source{bytes.data(), bytes.data() + bytes.size()};
-  png_set_read_fn(png, &source, read_bytes);
-  png_set_user_limits(png, 0x7fffffff, 0x7fffffff);  // max_pixels is the limit
+  const bool damaged = file.options.damaged;
   const auto check = [&](bool ok) {
-    ADJOINT_CHECK(ok, "read_image: '{}' is a damaged PNG file: {}", name, reader.errors.message);
+    if (reader.errors.out_of_memory) fail_memory("read_image", file.name);
+    ADJOINT_CHECK(ok, "read_image: '{}' is a damaged PNG file: {}", file.name, reader.errors.message);
   };
 
-  check(guarded(png, [&] { png_read_info(png, info); }));
-  Raster raster;
-  raster.width = png_get_image_width(png, info);
-  raster.height = png_get_image_height(png, info);
-  check_pixels(name, raster.width, raster.height, max_pixels);
-  ADJOINT_CHECK(plausible(bytes.size(), png, info),
-                "read_image: '{}' is a damaged PNG file: {} bytes cannot hold its {} x {} pixels", name, bytes.size(),
-                raster.width, raster.height);
+  check(guarded(png, [&] {
+    png_set_read_fn(png, &source, read_bytes);
+    png_set_user_limits(png, 0x7fffffff, 0x7fffffff);  // max_pixels is the limit
+    png_set_chunk_malloc_max(png, 0);                  // the survey is
+    if (damaged) {
+      png_set_crc_action(png, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);
+      png_set_option(png, PNG_IGNORE_ADLER32, PNG_OPTION_ON);
+      png_set_compression_buffer_size(png, 1);  // a buffer that the file's end leaves unfilled is lost
+    }
+    png_read_info(png, info);
+  }));
+  Raster raster = plain_raster(png, info);
+  check_pixels(file, raster);
+  ADJOINT_CHECK(damaged || plausible(chunks.data_bytes, png, info),
+                "read_image: '{}' is a damaged PNG file: {} bytes cannot hold its {} x {} pixels", file.name,
+                file.bytes.size(), raster.width, raster.height);
+  constexpr double kRows = 4;  // libpng's own, and its interlaced rows
+  check_memory(file, raster, kRows * static_cast<double>(raster.row_bytes()));
 
-  check(guarded(png, [&] { request_plain_samples(png, info); }));
-  raster.channels = png_get_channels(png, info);
-  raster.bit_depth = png_get_bit_depth(png, info);
+  int passes = 1;
+  check(guarded(png, [&] {
+    png_set_expand(png);
+    if (raster.bit_depth == 16) png_set_swap(png);
+    passes = png_set_interlace_handling(png);
+    png_read_update_info(png, info);
+  }));
   ADJOINT_ASSERT(static_cast<std::int64_t>(png_get_rowbytes(png, info)) == raster.row_bytes(), "libpng's rows");
   raster.samples.resize(static_cast<std::size_t>(raster.height * raster.row_bytes()));
-  std::vector<png_bytep> rows(static_cast<std::size_t>(raster.height));
-  for (std::size_t y = 0; y < rows.size(); ++y) rows[y] = raster.samples.data() + y * raster.row_bytes();
-  check(guarded(png, [&] {
-    png_read_image(png, rows.data());
+  const bool ok = guarded(png, [&] {
+    for (int pass = 0; pass < passes; ++pass) {
+      for (std::int64_t y = 0; y < raster.height; ++y) {
+        png_read_row(png, raster.samples.data() + y * raster.row_bytes(), nullptr);
+      }
+    }
     png_read_end(png, info);
-  }));
+  });
+  check(ok || damaged);
   raster.orientation = orientation_of(png, info);
   return raster;
 }
 
 std::vector<std::uint8_t> encode_png(const Raster& raster, const std::string& name, int compression) {
   Writer writer;
-  ADJOINT_CHECK(writer.info != nullptr, "write_png: libpng cannot start on '{}'", name);
+  if (writer.info == nullptr) fail_memory("write_png", name);
   png_structp png = writer.png;
   png_infop info = writer.info;
-  png_set_user_limits(png, 0x7fffffff, 0x7fffffff);
   constexpr int kColorTypes[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
                                  PNG_COLOR_TYPE_RGB_ALPHA};
   std::vector<std::uint8_t> bytes;
@@ -148,13 +233,17 @@ std::vector<std::uint8_t> encode_png(const Raster& raster, const std::string& na
     bool grown = true;
     try {
       out->insert(out->end(), data, data + count);
-    } catch (const std::bad_alloc&) {
+    } catch (...) {
       grown = false;
     }
-    if (!grown) png_error(p, "out of memory");
+    if (!grown) {
+      static_cast<PngErrors*>(png_get_mem_ptr(p))->out_of_memory = true;
+      png_error(p, "out of memory");
+    }
   };
-  png_set_write_fn(png, &bytes, append, [](png_structp) {});
   const bool ok = guarded(png, [&] {
+    png_set_write_fn(png, &bytes, append, [](png_structp) {});
+    png_set_user_limits(png, 0x7fffffff, 0x7fffffff);
     png_set_IHDR(png, info, static_cast<png_uint_32>(raster.width), static_cast<png_uint_32>(raster.height),
                  raster.bit_depth, kColorTypes[raster.channels - 1], PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
                  PNG_FILTER_TYPE_DEFAULT);
@@ -166,6 +255,7 @@ std::vector<std::uint8_t> encode_png(const Raster& raster, const std::string& na
     }
     png_write_end(png, info);
   });
+  if (writer.errors.out_of_memory) fail_memory("write_png", name);
   ADJOINT_CHECK(ok, "write_png: cannot encode '{}': {}", name, writer.errors.message);
   return bytes;
 }
