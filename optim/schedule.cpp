@@ -16,16 +16,20 @@ Schedule::Schedule(const char* name, Optimizer& optimizer, const Warmup& warmup)
 
 Schedule::~Schedule() = default;
 
-void Schedule::step() {
-  ++last_epoch_;
-  apply();
-}
+void Schedule::step() { move_to(last_epoch_ + 1, base_lr_); }
 
-void Schedule::apply() {
-  const std::int64_t t = last_epoch_ - warmup_.steps;
-  if (t >= 0) return optimizer_.set_lr(rate(base_lr_, t));
-  const double done = static_cast<double>(last_epoch_) / static_cast<double>(warmup_.steps);
-  optimizer_.set_lr(base_lr_ * (warmup_.start_factor + (1.0 - warmup_.start_factor) * done));
+void Schedule::apply() { move_to(last_epoch_, base_lr_); }
+
+void Schedule::move_to(std::int64_t last_epoch, double base_lr) {
+  const std::int64_t t = last_epoch - warmup_.steps;
+  if (t >= 0) {
+    optimizer_.set_lr(rate(base_lr, t));
+  } else {
+    const double done = static_cast<double>(last_epoch) / static_cast<double>(warmup_.steps);
+    optimizer_.set_lr(base_lr * (warmup_.start_factor + (1.0 - warmup_.start_factor) * done));
+  }
+  last_epoch_ = last_epoch;
+  base_lr_ = base_lr;
 }
 
 NamedTensors Schedule::state_dict() const {
@@ -49,9 +53,7 @@ void Schedule::load_state_dict(const NamedTensors& state) {
   ADJOINT_CHECK(last_epoch >= 0 && std::isfinite(base_lr) && base_lr >= 0.0,
                 "load_state_dict ({}): the state must hold last_epoch and base_lr, neither negative; got {} names",
                 name_, state.size());
-  last_epoch_ = last_epoch;
-  base_lr_ = base_lr;
-  apply();
+  move_to(last_epoch, base_lr);
 }
 
 StepLR::StepLR(Optimizer& optimizer, const StepLROptions& options)

@@ -26,7 +26,8 @@ class ADJOINT_API Schedule {
   Schedule(const Schedule&) = delete;
   Schedule& operator=(const Schedule&) = delete;
 
-  /// Counts one step (an epoch, or an update: as the program likes) and sets the learning rate.
+  /// Counts one step (an epoch, or an update: as the program likes) and sets the learning rate. Throws Error, and
+  /// counts nothing, where the rate is not finite.
   void step();
   /// Steps so far.
   std::int64_t last_epoch() const { return last_epoch_; }
@@ -43,6 +44,8 @@ class ADJOINT_API Schedule {
   void apply();
 
  private:
+  void move_to(std::int64_t last_epoch, double base_lr);
+
   const char* name_;
   Optimizer& optimizer_;
   Warmup warmup_;

@@ -315,6 +315,19 @@ TEST(Schedule, ResumesExactlyFromItsState) {
   EXPECT_EQ(second.lr(), first.lr());
 }
 
+TEST(Schedule, ARateThatIsNotFiniteChangesNothing) {
+  SGD sgd({start(kFloat64)}, {.lr = 1.0});
+  StepLR schedule(sgd, {.step_size = 1, .gamma = 1e200});
+  schedule.step();
+  EXPECT_ERROR(schedule.step(), "SGD: lr must be finite and not negative; got inf");
+  EXPECT_ERROR(schedule.load_state_dict({{"last_epoch", Tensor::full({}, 2, {.dtype = kInt64})},
+                                         {"base_lr", Tensor::full({}, 0.5, {.dtype = kFloat64})}}),
+               "lr must be finite");
+  EXPECT_EQ(schedule.last_epoch(), 1);
+  EXPECT_EQ(schedule.state_dict()[1].second.item<double>(), 1.0);
+  EXPECT_EQ(sgd.lr(), 1e200);
+}
+
 TEST(Schedule, BadOptionsAndStatesAreErrors) {
   SGD sgd({start(kFloat64)}, {.lr = 0.4});
   EXPECT_ERROR(StepLR(sgd, {}), "StepLR: step_size must be at least 1; got 0");
