@@ -3,6 +3,7 @@
 
 #include <adjoint/core/error.h>
 #include <adjoint/core/shape.h>
+#include <adjoint/tests/support/fixtures.h>
 
 #include <nlohmann/json.hpp>
 
@@ -40,7 +41,7 @@ inline Bytes from_hex(const std::string& hex) {
 
 inline const std::vector<Fixture>& fixtures() {
   static const std::vector<Fixture> all = [] {
-    std::ifstream file(std::filesystem::path(ADJOINT_FIXTURES) / "images.json");
+    std::ifstream file(adjoint::testing::fixture("images.json"));
     std::vector<Fixture> result;
     for (const auto& entry : nlohmann::json::parse(file)) {
       const auto shape = entry["shape"].get<std::vector<std::int64_t>>();

@@ -27,7 +27,7 @@ Tensor noise(const Shape& shape, std::uint64_t seed = 1) {
   return Tensor::from_vector(values, shape, {.dtype = kUInt8});
 }
 
-class ImageFixtures : public testing::TestWithParam<std::size_t> {};
+class ImageFixtures : public ::testing::TestWithParam<std::size_t> {};
 
 TEST_P(ImageFixtures, DecodesToTheRightSamples) {
   const Fixture& f = fixtures()[GetParam()];
@@ -45,7 +45,7 @@ TEST_P(ImageFixtures, DecodesToTheRightSamples) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, ImageFixtures, testing::Range<std::size_t>(0, fixtures().size()),
+INSTANTIATE_TEST_SUITE_P(Files, ImageFixtures, ::testing::Range<std::size_t>(0, fixtures().size()),
                          [](const auto& param) { return fixtures()[param.param].name; });
 
 TEST(Image, PngKeepsEveryChannelCountAndDepth) {
@@ -95,7 +95,7 @@ TEST(Image, ChannelsConvert) {
 }
 
 TEST(Image, WritesFilesAtomicallyByExtension) {
-  const fs::path folder = fs::path(testing::TempDir()) / "adjoint_image_write";
+  const fs::path folder = fs::path(::testing::TempDir()) / "adjoint_image_write";
   fs::remove_all(folder);
   fs::create_directories(folder);
   const Tensor image = noise({3, 6, 5});

@@ -134,7 +134,7 @@ TEST(Jpeg, BadCodesAreFoundInMemoryAndInFiles) {
   file[middle] = 0xf7;  // 1111 is no DC code, and 1 none of AC
   EXPECT_EQ(error_of(file), "Corrupt JPEG data: bad Huffman code");
   EXPECT_EQ(decode_image(file, {.damaged = true}).shape(), (Shape{1, 512, 512}));
-  const fs::path path = fs::path(testing::TempDir()) / "adjoint_bad_code.jpg";
+  const fs::path path = fs::path(::testing::TempDir()) / "adjoint_bad_code.jpg";
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(file.data()), static_cast<std::streamsize>(file.size()));
   EXPECT_EQ(message_of([&] { read_image(path); }),

@@ -18,11 +18,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class ListImagesTest : public testing::Test {
+class ListImagesTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) /
-              (std::string("adjoint_list_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+    folder_ = fs::path(::testing::TempDir()) /
+              (std::string("adjoint_list_") + ::testing::UnitTest::GetInstance()->current_test_info()->name());
     remove();
     fs::create_directories(folder_);
   }

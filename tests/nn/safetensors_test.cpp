@@ -3,6 +3,7 @@
 #include <adjoint/core/file.h>
 #include <adjoint/nn/safetensors.h>
 #include <adjoint/tests/support/errors.h>
+#include <adjoint/tests/support/fixtures.h>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kReference = fs::path(ADJOINT_FIXTURES) / "reference.safetensors";
+const fs::path kReference = testing::fixture("reference.safetensors");
 
 class SafetensorsTest : public ::testing::Test {
  protected:

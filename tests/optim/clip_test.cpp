@@ -3,6 +3,7 @@
 #include <adjoint/core/tape.h>
 #include <adjoint/optim/clip.h>
 #include <adjoint/tests/support/errors.h>
+#include <adjoint/tests/support/fixtures.h>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -27,7 +28,7 @@ Tensor with_gradient(const std::vector<double>& gradient, DType dtype = kFloat64
 }
 
 TEST(ClipGradNorm, NormsAndGradientsArePyTorchs) {
-  std::ifstream file(ADJOINT_FIXTURES "/optim.json");
+  std::ifstream file(testing::fixture("optim.json"));
   const Json cases = Json::parse(file)["clip"];
   ASSERT_EQ(cases.size(), 8U);
   for (const Json& c : cases) {

@@ -5,6 +5,7 @@
 #include <adjoint/optim/schedule.h>
 #include <adjoint/optim/sgd.h>
 #include <adjoint/tests/support/errors.h>
+#include <adjoint/tests/support/fixtures.h>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -22,7 +23,7 @@ using Json = nlohmann::json;
 
 const Json& fixture() {
   static const Json json = [] {
-    std::ifstream file(ADJOINT_FIXTURES "/optim.json");
+    std::ifstream file(testing::fixture("optim.json"));
     return Json::parse(file);
   }();
   return json;

@@ -3,6 +3,7 @@
 
 #include <adjoint/core/tape.h>
 #include <adjoint/ops/conv/conv.h>
+#include <adjoint/tests/support/fixtures.h>
 #include <adjoint/tests/support/values.h>
 
 #include <gtest/gtest.h>
@@ -16,7 +17,7 @@ namespace {
 using Json = nlohmann::json;
 
 Json load(const char* name) {
-  std::ifstream file(std::string(ADJOINT_FIXTURES) + "/" + name);
+  std::ifstream file(testing::fixture(name));
   EXPECT_TRUE(file.is_open()) << name;
   return Json::parse(file);
 }

@@ -3,6 +3,7 @@
 #include <adjoint/core/tape.h>
 #include <adjoint/ops/resample/resample.h>
 #include <adjoint/tests/support/errors.h>
+#include <adjoint/tests/support/fixtures.h>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -24,7 +25,7 @@ struct Fixture {
 };
 
 std::vector<Fixture> read_fixtures() {
-  std::ifstream file(std::filesystem::path(ADJOINT_FIXTURES) / "interpolate.json");
+  std::ifstream file(testing::fixture("interpolate.json"));
   std::vector<Fixture> result;
   for (const auto& entry : nlohmann::json::parse(file)) {
     const auto size = entry["size"].get<std::vector<std::int64_t>>();

@@ -1,0 +1,12 @@
+// Where committed test data lies.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace adjoint::testing {
+
+/// The path of a file in tests/fixtures.
+std::filesystem::path fixture(const std::string& name);
+
+}  // namespace adjoint::testing
