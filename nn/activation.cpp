@@ -1,6 +1,7 @@
 #include <adjoint/nn/activation.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/resample/resample.h>
 
@@ -15,6 +16,11 @@ PReLU::PReLU(const PReLUOptions& options) : Module("PReLU") {
                 options.num_parameters);
   set_description(fmt::format("num_parameters={}", options.num_parameters));
   weight = register_parameter("weight", Tensor::full({options.num_parameters}, options.init));
+}
+
+Tensor PReLU::operator()(const Tensor& x) const {
+  check_not_moved_from("PReLU");
+  return prelu(x, weight);
 }
 
 Flatten::Flatten(const FlattenOptions& options) : Module("Flatten"), options_(options) {
@@ -34,6 +40,8 @@ Dropout::Dropout(const DropoutOptions& options) : Module("Dropout"), options_(op
 }
 
 Tensor Dropout::operator()(const Tensor& x) const {
+  check_not_moved_from("Dropout");
+  check_defined("Dropout", "x", x);
   if (!training() || options_.p == 0.0) return x;
   const bool all = options_.p == 1.0;
   const Tensor kept = all ? Tensor::zeros(Shape{}, {.dtype = kBool, .device = x.device()})

@@ -46,9 +46,9 @@ struct PReLUOptions {
 class ADJOINT_API PReLU : public Module {
  public:
   explicit PReLU(const PReLUOptions& options = {});
-  Tensor operator()(const Tensor& x) const { return prelu(x, weight); }
+  Tensor operator()(const Tensor& x) const;
 
-  Tensor weight;  // (num_parameters)
+  Parameter weight;  // (num_parameters)
 };
 
 class ADJOINT_API Sigmoid : public Module {

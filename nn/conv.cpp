@@ -96,8 +96,14 @@ std::string describe(const Layout& l) {
 template <class M>
 void make_parameters(M& module, const Layout& layout) {
   module.weight = module.register_parameter("weight", Tensor::empty(layout.weight_shape()));
-  if (layout.bias) module.bias = module.register_parameter("bias", Tensor::empty({layout.out_channels}));
+  const Tensor bias = layout.bias ? Tensor::empty({layout.out_channels}) : Tensor();
+  module.bias = module.register_parameter("bias", bias, {.optional = true});
   init::default_(module.weight, module.bias);
+}
+
+// What stands in for an axis where the call asks for no size of its own.
+std::int64_t padding_of(std::int64_t output_size, std::int64_t output_padding) {
+  return output_size == 0 ? output_padding : 0;
 }
 
 }  // namespace
@@ -113,6 +119,7 @@ Conv1d::Conv1d(std::int64_t in_channels, std::int64_t out_channels, const Conv1d
 Tensor Conv1d::operator()(const Tensor& input) const { return activated(input, {}); }
 
 Tensor Conv1d::activated(const Tensor& input, const Activation& activation) const {
+  check_not_moved_from("Conv1d");
   return conv1d(input, weight, bias,
                 {.stride = options_.stride,
                  .padding = options_.padding,
@@ -132,6 +139,7 @@ Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Conv2d
 Tensor Conv2d::operator()(const Tensor& input) const { return activated(input, {}); }
 
 Tensor Conv2d::activated(const Tensor& input, const Activation& activation) const {
+  check_not_moved_from("Conv2d");
   return conv2d(input, weight, bias,
                 {.stride = options_.stride,
                  .padding = options_.padding,
@@ -154,11 +162,11 @@ Tensor ConvTranspose1d::operator()(const Tensor& input, const OutputSize1d& call
 }
 
 Tensor ConvTranspose1d::activated(const Tensor& input, const Activation& activation, const OutputSize1d& call) const {
-  const bool sized = call.output_size != 0;
+  check_not_moved_from("ConvTranspose1d");
   return conv_transpose1d(input, weight, bias,
                           {.stride = options_.stride,
                            .padding = options_.padding,
-                           .output_padding = sized ? 0 : options_.output_padding,
+                           .output_padding = padding_of(call.output_size, options_.output_padding),
                            .dilation = options_.dilation,
                            .groups = options_.groups,
                            .output_size = call.output_size,
@@ -179,11 +187,12 @@ Tensor ConvTranspose2d::operator()(const Tensor& input, const OutputSize2d& call
 }
 
 Tensor ConvTranspose2d::activated(const Tensor& input, const Activation& activation, const OutputSize2d& call) const {
-  const bool sized = call.output_size != Size2(0);
+  check_not_moved_from("ConvTranspose2d");
+  const Size2 &size = call.output_size, &padding = options_.output_padding;
   return conv_transpose2d(input, weight, bias,
                           {.stride = options_.stride,
                            .padding = options_.padding,
-                           .output_padding = sized ? 0 : options_.output_padding,
+                           .output_padding = {padding_of(size.h, padding.h), padding_of(size.w, padding.w)},
                            .dilation = options_.dilation,
                            .groups = options_.groups,
                            .output_size = call.output_size,

@@ -36,7 +36,8 @@ struct ConvTranspose2dOptions {
 struct OutputSize1d {
   std::int64_t output_size = 0;
 };
-/// The result's height and width for one call, in place of the module's output_padding; 0: none asked for.
+/// The result's height and width for one call, in place of the module's output_padding; 0: none asked for on this axis,
+/// which keeps its output_padding.
 struct OutputSize2d {
   Size2 output_size = 0;
 };
@@ -50,8 +51,8 @@ class ADJOINT_API Conv1d : public Module {
   Tensor activated(const Tensor& input, const Activation& activation) const;
   const Conv1dOptions& options() const { return options_; }
 
-  Tensor weight;  // (out_channels, in_channels / groups, kernel_size)
-  Tensor bias;    // (out_channels); undefined without one
+  Parameter weight;  // (out_channels, in_channels / groups, kernel_size)
+  Parameter bias;    // (out_channels); undefined without one
 
  private:
   Conv1dOptions options_;
@@ -66,8 +67,8 @@ class ADJOINT_API Conv2d : public Module {
   Tensor activated(const Tensor& input, const Activation& activation) const;
   const Conv2dOptions& options() const { return options_; }
 
-  Tensor weight;  // (out_channels, in_channels / groups, kh, kw)
-  Tensor bias;    // (out_channels); undefined without one
+  Parameter weight;  // (out_channels, in_channels / groups, kh, kw)
+  Parameter bias;    // (out_channels); undefined without one
 
  private:
   Conv2dOptions options_;
@@ -83,8 +84,8 @@ class ADJOINT_API ConvTranspose1d : public Module {
   Tensor activated(const Tensor& input, const Activation& activation, const OutputSize1d& call = {}) const;
   const ConvTranspose1dOptions& options() const { return options_; }
 
-  Tensor weight;  // (in_channels, out_channels / groups, kernel_size)
-  Tensor bias;    // (out_channels); undefined without one
+  Parameter weight;  // (in_channels, out_channels / groups, kernel_size)
+  Parameter bias;    // (out_channels); undefined without one
 
  private:
   ConvTranspose1dOptions options_;
@@ -100,8 +101,8 @@ class ADJOINT_API ConvTranspose2d : public Module {
   Tensor activated(const Tensor& input, const Activation& activation, const OutputSize2d& call = {}) const;
   const ConvTranspose2dOptions& options() const { return options_; }
 
-  Tensor weight;  // (in_channels, out_channels / groups, kh, kw)
-  Tensor bias;    // (out_channels); undefined without one
+  Parameter weight;  // (in_channels, out_channels / groups, kh, kw)
+  Parameter bias;    // (out_channels); undefined without one
 
  private:
   ConvTranspose2dOptions options_;

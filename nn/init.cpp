@@ -27,8 +27,13 @@ struct Fans {
   double out;
 };
 
+void check_floating(const char* op, const Tensor& tensor) {
+  check_unused(op, tensor);
+  ADJOINT_CHECK(is_floating_point(tensor.dtype()), "{}: the tensor must be floating point; got {}", op, tensor.dtype());
+}
+
 Fans fans(const char* op, const Tensor& tensor) {
-  check_defined(op, "tensor", tensor);
+  check_floating(op, tensor);
   const Shape& shape = tensor.shape();
   ADJOINT_CHECK(shape.size() >= 2, "{}: the tensor must have at least two axes; got shape {}", op, shape);
   double taps = 1.0;
@@ -36,15 +41,34 @@ Fans fans(const char* op, const Tensor& tensor) {
   return {static_cast<double>(shape[1]) * taps, static_cast<double>(shape[0]) * taps};
 }
 
+double gain_of(const char* op, Nonlinearity nonlinearity, double a) {
+  switch (nonlinearity) {
+    case Nonlinearity::kLinear:
+    case Nonlinearity::kSigmoid: return 1.0;
+    case Nonlinearity::kTanh: return 5.0 / 3.0;
+    case Nonlinearity::kReLU: return std::sqrt(2.0);
+    case Nonlinearity::kLeakyReLU: return std::sqrt(2.0 / (1.0 + a * a));
+    case Nonlinearity::kSELU: return 0.75;
+  }
+  fail("{}: the nonlinearity must be one of the enumeration's; got {}", op, static_cast<int>(nonlinearity));
+}
+
 double kaiming_deviation(const char* op, const Tensor& tensor, const KaimingOptions& options) {
   const Fans fan = fans(op, tensor);
-  return calculate_gain(options.nonlinearity, options.a) /
-         std::sqrt(options.mode == FanMode::kFanIn ? fan.in : fan.out);
+  ADJOINT_CHECK(options.mode == FanMode::kFanIn || options.mode == FanMode::kFanOut,
+                "{}: the mode must be one of the enumeration's; got {}", op, static_cast<int>(options.mode));
+  return gain_of(op, options.nonlinearity, options.a) / std::sqrt(options.mode == FanMode::kFanIn ? fan.in : fan.out);
 }
 
 double xavier_deviation(const char* op, const Tensor& tensor, const XavierOptions& options) {
   const Fans fan = fans(op, tensor);
   return options.gain * std::sqrt(2.0 / (fan.in + fan.out));
+}
+
+void fill(const char* op, Tensor& tensor, double value) {
+  check_unused(op, tensor);
+  const PauseTape pause;
+  tensor.fill_(value);
 }
 
 // A uniform distribution of this standard deviation, around 0.
@@ -64,25 +88,11 @@ std::vector<double> interpolation_taps(std::int64_t size) {
 
 }  // namespace
 
-double calculate_gain(Nonlinearity nonlinearity, double a) {
-  switch (nonlinearity) {
-    case Nonlinearity::kLinear:
-    case Nonlinearity::kSigmoid: return 1.0;
-    case Nonlinearity::kTanh: return 5.0 / 3.0;
-    case Nonlinearity::kReLU: return std::sqrt(2.0);
-    case Nonlinearity::kLeakyReLU: return std::sqrt(2.0 / (1.0 + a * a));
-    case Nonlinearity::kSELU: return 0.75;
-  }
-  fail("calculate_gain: the nonlinearity must be one of the enumeration's; got {}", static_cast<int>(nonlinearity));
-}
+double calculate_gain(Nonlinearity nonlinearity, double a) { return gain_of("calculate_gain", nonlinearity, a); }
 
-void constant_(Tensor tensor, double value) {
-  check_unused("constant_", tensor);
-  const PauseTape pause;
-  tensor.fill_(value);
-}
-void zeros_(Tensor tensor) { constant_(std::move(tensor), 0.0); }
-void ones_(Tensor tensor) { constant_(std::move(tensor), 1.0); }
+void constant_(Tensor tensor, double value) { fill("constant_", tensor, value); }
+void zeros_(Tensor tensor) { fill("zeros_", tensor, 0.0); }
+void ones_(Tensor tensor) { fill("ones_", tensor, 1.0); }
 
 void uniform_(Tensor tensor, double low, double high) {
   check_unused("uniform_", tensor);
@@ -117,7 +127,7 @@ void xavier_normal_(Tensor tensor, const XavierOptions& options) {
 }
 
 void bilinear_(Tensor tensor) {
-  check_unused("bilinear_", tensor);
+  check_floating("bilinear_", tensor);
   const Shape& shape = tensor.shape();
   ADJOINT_CHECK(shape.size() == 3 || shape.size() == 4,
                 "bilinear_: the tensor must be a convolution's weight, of three or four "
@@ -139,9 +149,10 @@ void bilinear_(Tensor tensor) {
 }
 
 void default_(Tensor weight, Tensor bias) {
+  const double fan_in = fans("default_", weight).in;
+  if (bias.defined()) check_floating("default_", bias);
   kaiming_uniform_(weight, {.a = std::sqrt(5.0)});
   if (!bias.defined()) return;
-  const double fan_in = fans("default_", weight).in;
   const double bound = fan_in > 0.0 ? 1.0 / std::sqrt(fan_in) : 0.0;
   uniform_(std::move(bias), -bound, bound);
 }

@@ -19,8 +19,8 @@ class ADJOINT_API Linear : public Module {
   Linear(std::int64_t in_features, std::int64_t out_features, const LinearOptions& options = {});
   Tensor operator()(const Tensor& input) const;
 
-  Tensor weight;  // (out_features, in_features)
-  Tensor bias;    // (out_features); undefined without one
+  Parameter weight;  // (out_features, in_features)
+  Parameter bias;    // (out_features); undefined without one
 };
 
 }  // namespace adjoint::nn

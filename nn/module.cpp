@@ -1,53 +1,72 @@
 #include <adjoint/nn/module.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/copy.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor_impl.h>
+#include <adjoint/nn/registry.h>
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <ostream>
-#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 
 namespace adjoint::nn {
 
+using detail::ChildSlot;
+using detail::TensorSlot;
+using TensorSlots = std::vector<std::shared_ptr<TensorSlot>>;
+
 struct Module::State {
   std::string type;
   std::string description;
   bool training = true;
-  NamedTensors parameters;
-  NamedTensors buffers;
-  std::vector<std::pair<std::string, Module>> children;
+  TensorSlots parameters;
+  TensorSlots buffers;
+  std::vector<std::shared_ptr<ChildSlot>> children;
 
-  bool has(const std::string& name) const {
-    const auto is_it = [&](const auto& entry) { return entry.first == name; };
-    return std::any_of(parameters.begin(), parameters.end(), is_it) ||
-           std::any_of(buffers.begin(), buffers.end(), is_it) || std::any_of(children.begin(), children.end(), is_it);
+  // f(slot) of every slot.
+  template <class F>
+  void for_each_slot(const F& f) const {
+    for (const auto& slot : parameters) f(*slot);
+    for (const auto& slot : buffers) f(*slot);
+    for (const auto& slot : children) f(*slot);
   }
 
   void check_name(const char* op, const std::string& name) const {
     ADJOINT_CHECK(!name.empty() && name.find('.') == std::string::npos,
                   "{}: a name must not be empty or hold a dot; got '{}' in {}", op, name, type);
-    ADJOINT_CHECK(!has(name), "{}: a name must be free; got '{}', which {} already has", op, name, type);
+    for_each_slot([&](const detail::Slot& slot) {
+      ADJOINT_CHECK(slot.name != name, "{}: a name must be free; got '{}', which {} already has", op, name, type);
+    });
   }
 };
 
 namespace {
 
-// The tensors that each module gives, under their paths, each tensor once.
+std::string join(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
+
+// The tensors in the slots that each module gives, under their paths, each tensor once.
 template <class F>
-NamedTensors collect(const std::vector<std::pair<std::string, Module>>& modules, const F& tensors_of) {
+NamedTensors collect(const std::vector<std::pair<std::string, Module>>& modules, const F& slots_of) {
   NamedTensors all;
   std::unordered_set<const TensorImpl*> seen;
   for (const auto& [path, module] : modules) {
-    for (const auto& [name, tensor] : tensors_of(module)) {
-      if (seen.insert(tensor.impl()).second) all.emplace_back(path.empty() ? name : path + "." + name, tensor);
+    for (const auto& slot : slots_of(module)) {
+      if (slot->tensor.defined() && seen.insert(slot->tensor.impl()).second) {
+        all.emplace_back(join(path, slot->name), slot->tensor);
+      }
     }
   }
   return all;
+}
+
+// Whether both are the same elements in the same order.
+bool same_elements(const Tensor& a, const Tensor& b) {
+  return a.impl()->storage == b.impl()->storage && a.storage_offset() == b.storage_offset() && a.dtype() == b.dtype() &&
+         a.shape() == b.shape() && a.strides() == b.strides();
 }
 
 // Makes `tensor` the handle of another tensor's elements. Everyone who shares the handle sees it.
@@ -68,40 +87,72 @@ std::string list(const char* title, const std::vector<std::string>& items) {
 
 Module::Module(std::string type) : state_(std::make_shared<State>()) { state_->type = std::move(type); }
 
-const std::string& Module::type() const { return state_->type; }
-bool Module::training() const { return state_->training; }
-void Module::set_description(std::string text) { state_->description = std::move(text); }
+Module& Module::operator=(const Module& other) {
+  if (state_ != nullptr && state_ != other.state_ && !detail::AllDepart::on()) {
+    std::size_t count = 0;
+    state_->for_each_slot([&](const detail::Slot&) { ++count; });
+    detail::reserve_departures(count);
+    state_->for_each_slot([&](const detail::Slot& slot) { detail::depart(slot, other.state_.get()); });
+  }
+  state_ = other.state_;
+  return *this;
+}
+
+Module& Module::operator=(Module&& other) {
+  if (this == &other) return *this;
+  *this = std::as_const(other);
+  other.state_.reset();
+  return *this;
+}
+
+Module::State& Module::state(const char* op) const {
+  detail::settle();
+  ADJOINT_CHECK(state_ != nullptr,
+                "{}: the module must not have been moved from; got an empty one; assign a module to it first", op);
+  return *state_;
+}
+
+const std::string& Module::type() const { return state("Module::type").type; }
+bool Module::training() const { return state("Module::training").training; }
+void Module::set_description(std::string text) { state("Module::set_description").description = std::move(text); }
 
 // ---- What is inside.
 
-std::vector<std::pair<std::string, Module>> Module::named_children() const { return state_->children; }
+std::vector<std::pair<std::string, Module>> Module::named_children() const {
+  std::vector<std::pair<std::string, Module>> all;
+  for (const auto& slot : state("named_children").children) all.emplace_back(slot->name, slot->module);
+  return all;
+}
 
 std::vector<std::pair<std::string, Module>> Module::named_modules() const {
   std::vector<std::pair<std::string, Module>> all{{"", *this}};
-  for (const auto& [name, child] : state_->children) {
-    for (const auto& [path, module] : child.named_modules()) {
-      all.emplace_back(path.empty() ? name : name + "." + path, module);
+  for (const auto& slot : state("named_modules").children) {
+    for (const auto& [path, module] : slot->module.named_modules()) {
+      all.emplace_back(path.empty() ? slot->name : slot->name + "." + path, module);
     }
   }
   return all;
 }
 
 NamedTensors Module::named_parameters() const {
-  return collect(named_modules(),
-                 [](const Module& module) -> const NamedTensors& { return module.state_->parameters; });
+  check_not_moved_from("named_parameters");
+  return collect(named_modules(), [](const Module& module) -> const TensorSlots& { return module.state_->parameters; });
 }
 
 NamedTensors Module::named_buffers() const {
-  return collect(named_modules(), [](const Module& module) -> const NamedTensors& { return module.state_->buffers; });
+  check_not_moved_from("named_buffers");
+  return collect(named_modules(), [](const Module& module) -> const TensorSlots& { return module.state_->buffers; });
 }
 
 std::vector<Tensor> Module::parameters() const {
+  check_not_moved_from("parameters");
   std::vector<Tensor> all;
   for (const auto& [name, parameter] : named_parameters()) all.push_back(parameter);
   return all;
 }
 
 std::int64_t Module::num_parameters() const {
+  check_not_moved_from("num_parameters");
   std::int64_t count = 0;
   for (const Tensor& parameter : parameters()) count += parameter.numel();
   return count;
@@ -110,38 +161,48 @@ std::int64_t Module::num_parameters() const {
 // ---- State.
 
 NamedTensors Module::state_dict() const {
+  check_not_moved_from("state_dict");
   NamedTensors all;
   for (const auto& [path, module] : named_modules()) {
-    for (const NamedTensors* tensors : {&module.state_->parameters, &module.state_->buffers}) {
-      for (const auto& [name, tensor] : *tensors)
-        all.emplace_back(path.empty() ? name : path + "." + name, tensor.detach());
+    for (const TensorSlots* slots : {&module.state_->parameters, &module.state_->buffers}) {
+      for (const auto& slot : *slots) {
+        if (slot->tensor.defined()) all.emplace_back(join(path, slot->name), slot->tensor.detach());
+      }
     }
   }
   return all;
 }
 
 LoadReport Module::load_state_dict(const NamedTensors& state, const LoadOptions& options) {
+  check_not_moved_from("load_state_dict");
   std::unordered_map<std::string, const Tensor*> given;
   for (const auto& [name, tensor] : state) {
     ADJOINT_CHECK(tensor.defined(), "load_state_dict: every tensor must be defined; got Tensor{{}} as '{}'", name);
     ADJOINT_CHECK(given.emplace(name, &tensor).second, "load_state_dict: names must be unique; got '{}' twice", name);
   }
+  const PauseTape pause;
   LoadReport report;
+  NamedTensors absent;
   std::vector<std::string> mismatched;
-  std::vector<std::pair<Tensor, const Tensor*>> copies;
+  std::vector<std::pair<Tensor, Tensor>> copies;  // to, from
   for (auto& [name, own] : state_dict()) {
     const auto found = given.find(name);
     if (found == given.end()) {
-      report.missing.push_back(name);
+      absent.emplace_back(name, own);
       continue;
     }
     const Tensor& source = *found->second;
-    if (source.shape() != own.shape() || source.dtype() != own.dtype()) {
+    if (source.shape() != own.shape() || (source.dtype() != own.dtype() && !options.convert_dtype)) {
       mismatched.push_back(fmt::format("{} (the module has {} {}, got {} {})", name, own.dtype(), own.shape(),
                                        source.dtype(), source.shape()));
     }
-    copies.emplace_back(own, &source);
+    copies.emplace_back(own, source);
     given.erase(found);
+  }
+  for (const auto& [name, own] : absent) {
+    const bool tied = std::any_of(copies.begin(), copies.end(),
+                                  [&, &own = own](const auto& copy) { return same_elements(own, copy.first); });
+    if (!tied) report.missing.push_back(name);
   }
   for (const auto& [name, tensor] : state) {
     if (given.contains(name)) report.unexpected.push_back(name);
@@ -150,7 +211,20 @@ LoadReport Module::load_state_dict(const NamedTensors& state, const LoadOptions&
   ADJOINT_CHECK(mismatched.empty() && (names_fit || !options.strict),
                 "load_state_dict: names, shapes and dtypes must be the module's ({}){}{}{}", type(),
                 list("missing", report.missing), list("unexpected", report.unexpected), list("mismatched", mismatched));
-  for (auto& [own, source] : copies) own.copy_(*source);
+
+  // Before anything is written, whatever may fail is done, and whatever is about to be overwritten is copied.
+  std::unordered_set<const Storage*> written;
+  for (const auto& [own, source] : copies) {
+    check_writable("load_state_dict", own);
+    written.insert(own.impl()->storage.get());
+  }
+  for (auto& [own, source] : copies) {
+    const bool shared = written.contains(source.impl()->storage.get());
+    source = source.detach().to(own.dtype()).to(own.device());
+    const bool still_shared = shared && written.contains(source.impl()->storage.get());
+    if (still_shared && !same_elements(own, source)) source = source.clone();
+  }
+  for (auto& [own, source] : copies) copy_into(source, own);
   return report;
 }
 
@@ -158,6 +232,7 @@ LoadReport Module::load_state_dict(const NamedTensors& state, const LoadOptions&
 
 template <class F>
 void Module::move_tensors(const char* op, const F& moved) const {
+  check_not_moved_from(op);
   ADJOINT_CHECK(
       Tape::current() == nullptr,
       "{}: a module must not move while a tape records; got a live tape; move it before the tape or under PauseTape",
@@ -186,58 +261,79 @@ void Module::to(DType dtype) {
 }
 
 void Module::train(bool on) {
-  state_->training = on;
-  for (auto& [name, child] : state_->children) child.train(on);
+  State& own = state("Module::train");
+  own.training = on;
+  for (const auto& slot : own.children) slot->module.train(on);
 }
 
 void Module::zero_grad() {
+  check_not_moved_from("Module::zero_grad");
   for (Tensor& parameter : parameters()) parameter.set_grad({});
 }
 
 void Module::requires_grad_(bool value) {
+  check_not_moved_from("Module::requires_grad_");
   for (Tensor& parameter : parameters()) parameter.requires_grad_(value);
 }
 
 // ---- Building.
 
-Tensor Module::register_parameter(const std::string& name, Tensor value) {
-  state_->check_name("register_parameter", name);
-  ADJOINT_CHECK(value.defined(), "register_parameter: a parameter must be defined; got Tensor{{}} as '{}' in {}", name,
-                type());
-  value.requires_grad_();
-  state_->parameters.emplace_back(name, value);
-  return value;
+namespace {
+
+std::shared_ptr<TensorSlot> make_slot(const char* op, const std::string& name, const std::string& owner_type,
+                                      const std::shared_ptr<const void>& owner, bool trained,
+                                      const RegisterOptions& options, Tensor value, TensorSlots& slots) {
+  auto slot = std::make_shared<TensorSlot>();
+  slot->name = name;
+  slot->owner_type = owner_type;
+  slot->owner = owner;
+  slot->trained = trained;
+  slot->optional = options.optional;
+  slots.reserve(slots.size() + 1);
+  slot->put(op, std::move(value));
+  slots.push_back(slot);
+  return slot;
 }
 
-Tensor Module::register_buffer(const std::string& name, Tensor value) {
-  state_->check_name("register_buffer", name);
-  ADJOINT_CHECK(value.defined(), "register_buffer: a buffer must be defined; got Tensor{{}} as '{}' in {}", name,
-                type());
-  ADJOINT_CHECK(!value.requires_grad(),
-                "register_buffer: a buffer must not require a gradient; got '{}' in {}; detach() it, or "
-                "use register_parameter",
-                name, type());
-  state_->buffers.emplace_back(name, value);
-  return value;
+}  // namespace
+
+Parameter Module::register_parameter(const std::string& name, Tensor value, const RegisterOptions& options) {
+  constexpr const char* kOp = "register_parameter";
+  State& own = state(kOp);
+  own.check_name(kOp, name);
+  return Parameter(make_slot(kOp, name, own.type, state_, true, options, std::move(value), own.parameters));
 }
 
-void Module::add_child(const std::string& name, const Module& child) {
-  state_->check_name("register_module", name);
+Buffer Module::register_buffer(const std::string& name, Tensor value, const RegisterOptions& options) {
+  constexpr const char* kOp = "register_buffer";
+  State& own = state(kOp);
+  own.check_name(kOp, name);
+  return Buffer(make_slot(kOp, name, own.type, state_, false, options, std::move(value), own.buffers));
+}
+
+std::shared_ptr<ChildSlot> Module::add_child(const char* op, const std::string& name, const Module& child) {
+  State& own = state(op);
+  child.check_not_moved_from(op);
+  own.check_name(op, name);
   for (const auto& [path, module] : child.named_modules()) {
-    ADJOINT_CHECK(!(module == *this), "register_module: a module must not be put inside itself; got '{}' in {}", name,
-                  type());
+    ADJOINT_CHECK(!(module == *this), "{}: a module must not be put inside itself; got '{}' in {}", op, name, own.type);
   }
-  state_->children.emplace_back(name, child);
+  auto slot = std::make_shared<ChildSlot>();
+  slot->name = name;
+  slot->owner_type = own.type;
+  slot->owner = state_;
+  slot->module = child;
+  own.children.push_back(slot);
+  return slot;
 }
 
 // ---- Printing.
 
 std::string to_string(const Module& module) {
-  const auto& [type, description, children] =
-      std::tie(module.type(), module.state_->description, module.state_->children);
+  const auto& [type, description, training, parameters, buffers, children] = module.state("to_string");
   if (children.empty()) return type + "(" + description + ")";
   std::string body = description.empty() ? "" : "\n" + description;
-  for (const auto& [name, child] : children) body += "\n(" + name + "): " + to_string(child);
+  for (const auto& slot : children) body += "\n(" + slot->name + "): " + to_string(slot->module);
   std::string text = type + "(";
   for (const char c : body) text += c == '\n' ? "\n  " : std::string(1, c);
   return text + "\n)";

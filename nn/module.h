@@ -11,18 +11,29 @@
 //           scale(register_parameter("scale", Tensor::ones({1}))) {}
 //     Tensor operator()(const Tensor& x) const { return x + scale * relu(conv(x)); }
 //
-//     nn::Conv2d conv;
-//     Tensor scale;
+//     nn::Child<nn::Conv2d> conv;
+//     nn::Parameter scale;
 //   };
+//
+// What is registered is the one truth. Parameter, Buffer and Child read what stands in the module's registry, and
+// assigning to one registers anew: after `block.scale = t` or `block.conv = nn::Conv2d(...)` every copy of the block
+// computes with the new one, and parameters() lists it. An optimiser that was made before still holds the old. Members
+// of type Tensor or Conv2d can be made from the same calls; they are handles on what was registered first, and
+// assigning to them registers nothing.
+//
+// A module that was moved from is empty: its members throw Error until a module is assigned to it.
 #pragma once
 
 #include <adjoint/core/named_tensors.h>
 #include <adjoint/core/tensor.h>
+#include <adjoint/nn/child.h>
+#include <adjoint/nn/parameter.h>
 
 #include <cstdint>
 #include <iosfwd>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -31,6 +42,8 @@ namespace adjoint::nn {
 struct LoadOptions {
   /// Names that are missing or unexpected are errors.
   bool strict = true;
+  /// Elements of another dtype are converted to the module's, rather than an error.
+  bool convert_dtype = false;
 };
 
 /// The names that a load with .strict = false passed over.
@@ -39,10 +52,20 @@ struct LoadReport {
   std::vector<std::string> unexpected;  // the other way round
 };
 
+struct RegisterOptions {
+  /// An undefined Tensor may stand there: nothing, under a name that is taken.
+  bool optional = false;
+};
+
 class ADJOINT_API Module {
  public:
   /// `type` is how the module prints.
   explicit Module(std::string type = "Module");
+  Module(const Module&) = default;
+  Module(Module&&) noexcept = default;
+  Module& operator=(const Module& other);
+  Module& operator=(Module&& other);
+  ~Module() = default;
 
   // ---- What is inside. Names are paths: "encoder.0.weight". A tensor registered in two places appears once, under its
   // first name, except in state_dict().
@@ -61,8 +84,9 @@ class ADJOINT_API Module {
   // ---- State. Every parameter and buffer by name, outside every tape; they share elements with the module.
 
   NamedTensors state_dict() const;
-  /// Copies the values in, onto the module's device. Throws one Error that lists every name that is missing,
-  /// unexpected, or has another shape or dtype; nothing has changed then.
+  /// Copies the values in, onto the module's device. They may be the module's own, under other names. One of the names
+  /// of a tensor that is registered in several places is enough. Throws one Error that lists every name that is
+  /// missing, unexpected, or has another shape or dtype; nothing has changed then.
   LoadReport load_state_dict(const NamedTensors& state, const LoadOptions& options = {});
 
   // ---- Whole-tree operations.
@@ -83,15 +107,22 @@ class ADJOINT_API Module {
 
   // ---- Building. Throw Error for a name that is empty, holds a dot or is taken.
 
-  /// Returns `value`, which now requires a gradient. Throws Error unless it is a defined floating-point leaf.
-  Tensor register_parameter(const std::string& name, Tensor value);
-  /// State that is saved and moved, but not trained. Returns `value`.
-  Tensor register_buffer(const std::string& name, Tensor value);
-  /// Returns `child`. Throws Error where that would put the module inside itself.
+  /// The handle on `value`'s slot; the value now requires a gradient. Throws Error unless it is a defined
+  /// floating-point leaf, or undefined where that is an option.
+  Parameter register_parameter(const std::string& name, Tensor value, const RegisterOptions& options = {});
+  /// State that is saved and moved, but not trained.
+  Buffer register_buffer(const std::string& name, Tensor value, const RegisterOptions& options = {});
+  /// The handle on `child`'s slot: a Child<M> (an M, where M is final). Throws Error where that would put the module
+  /// inside itself.
   template <class M>
-  M register_module(const std::string& name, M child) {
-    add_child(name, child);
-    return child;
+  auto register_module(const std::string& name, M child) {
+    using Type = detail::RegisteredType<M>;
+    std::shared_ptr<detail::ChildSlot> slot = add_child("register_module", name, child);
+    if constexpr (std::is_final_v<Type>) {
+      return Type(std::move(child));
+    } else {
+      return Child<Type>(std::move(slot), std::move(child));
+    }
   }
 
   friend bool operator==(const Module& a, const Module& b) { return a.state_ == b.state_; }
@@ -99,16 +130,21 @@ class ADJOINT_API Module {
  protected:
   /// What stands between the parentheses when the module prints.
   void set_description(std::string text);
+  /// Throws Error, naming `op`, where the module was moved from.
+  void check_not_moved_from(const char* op) const { state(op); }
+  /// register_module under the name of another operation.
+  std::shared_ptr<detail::ChildSlot> add_child(const char* op, const std::string& name, const Module& child);
 
  private:
   struct State;
 
-  void add_child(const std::string& name, const Module& child);
+  State& state(const char* op) const;
   template <class F>
   void move_tensors(const char* op, const F& moved) const;
 
   std::shared_ptr<State> state_;
 
+  friend class detail::ChildLink;
   friend ADJOINT_API std::string to_string(const Module& module);
 };
 

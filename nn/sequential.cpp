@@ -45,34 +45,51 @@ void Layer::wrong_type() const {
   fail("Layer::as: the type must be the one that the layer was made from; got another for a {}", type());
 }
 
-Sequential::Sequential() : Module("Sequential"), chain_(std::make_shared<Chain>()) {}
+void Layer::empty_function() { fail("Layer: the function must not be empty; got one without a target"); }
 
-Sequential::Sequential(std::initializer_list<std::pair<std::string, Layer>> layers) : Sequential() {
-  for (const auto& [name, layer] : layers) append(name, layer);
+Sequential::Sequential() : Module("Sequential"), chain_(std::make_shared<Chain>()) {
+  chain_->steps = std::make_shared<const std::vector<Step>>();
 }
 
-void Sequential::append(Layer layer) { append(std::to_string(size()), std::move(layer)); }
+Sequential::Sequential(std::initializer_list<std::pair<std::string, Layer>> layers) : Sequential() {
+  for (const auto& [name, layer] : layers) append("Sequential", name, layer);
+}
 
-void Sequential::append(const std::string& name, Layer layer) {
-  auto& [layers, steps] = *chain_;
-  layers.push_back(register_module(name, std::move(layer)));
-  const Step both = layers.size() > 1 ? fused(layers[layers.size() - 2], layers.back()) : Step{};
+void Sequential::append(Layer layer) {
+  constexpr const char* kOp = "Sequential::append";
+  append(kOp, std::to_string(layers(kOp).size()), std::move(layer));
+}
+
+void Sequential::append(const std::string& name, Layer layer) { append("Sequential::append", name, std::move(layer)); }
+
+void Sequential::append(const char* op, const std::string& name, Layer layer) {
+  check_not_moved_from(op);
+  // A call that is under way goes on with the steps that it began with.
+  auto steps = std::make_shared<std::vector<Step>>(*chain_->steps);
+  const Step both = chain_->layers.empty() ? Step{} : fused(chain_->layers.back(), layer);
   if (both) {
-    steps.back() = both;
+    steps->back() = both;
   } else {
-    steps.emplace_back(layers.back());
+    steps->emplace_back(layer);
   }
+  chain_->layers.reserve(chain_->layers.size() + 1);
+  add_child(op, name, layer);
+  chain_->layers.push_back(std::move(layer));
+  chain_->steps = std::move(steps);
 }
 
 Tensor Sequential::operator()(const Tensor& input) const {
+  check_not_moved_from("Sequential");
+  const std::shared_ptr<const std::vector<Step>> steps = chain_->steps;
   Tensor value = input;
-  for (const Step& step : chain_->steps) value = step(value);
+  for (const Step& step : *steps) value = step(value);
   return value;
 }
 
 const Layer& Sequential::operator[](std::size_t i) const {
-  ADJOINT_CHECK(i < size(), "Sequential: an index must be below the number of layers; got {} of {}", i, size());
-  return chain_->layers[i];
+  const std::vector<Layer>& all = layers("Sequential::operator[]");
+  ADJOINT_CHECK(i < all.size(), "Sequential: an index must be below the number of layers; got {} of {}", i, all.size());
+  return all[i];
 }
 
 }  // namespace adjoint::nn

@@ -27,18 +27,27 @@ namespace adjoint::nn {
 class ADJOINT_API Layer : public Module {
  public:
   template <class M>
-  requires(std::derived_from<M, Module> && !std::same_as<M, Layer> &&
+  requires(std::derived_from<M, Module> && !std::same_as<detail::RegisteredType<M>, Layer> &&
            std::is_invocable_r_v<Tensor, const M&, const Tensor&>) Layer(M module)
-      : Module(module), forward_(Call<M>{std::move(module)}) {}
+      : Module(module), forward_(Call<detail::RegisteredType<M>>{std::move(module)}) {
+    check_not_moved_from("Layer");
+  }
+  /// Throws Error for a function that is empty, such as std::function's default.
   template <class F>
   requires(!std::derived_from<F, Module> && std::is_invocable_r_v<Tensor, const F&, const Tensor&>) Layer(F function)
-      : Module("Function"), forward_(std::move(function)) {}
+      : Module("Function"), forward_(std::move(function)) {
+    if (forward_ == nullptr) empty_function();
+  }
 
-  Tensor operator()(const Tensor& input) const { return forward_(input); }
+  Tensor operator()(const Tensor& input) const {
+    check_not_moved_from("Layer");
+    return forward_(input);
+  }
 
   /// The module under its own type. Throws Error where it is of another.
   template <class M>
   M as() const {
+    check_not_moved_from("Layer::as");
     const M* module = get_if<M>();
     if (module == nullptr) wrong_type();
     return *module;
@@ -57,6 +66,7 @@ class ADJOINT_API Layer : public Module {
     Tensor operator()(const Tensor& input) const { return module(input); }
   };
   [[noreturn]] void wrong_type() const;
+  [[noreturn]] static void empty_function();
 
   std::function<Tensor(const Tensor&)> forward_;
 };
@@ -69,7 +79,7 @@ class ADJOINT_API Sequential : public Module {
   requires(sizeof...(Layers) > 0 && !(sizeof...(Layers) == 1 && (std::derived_from<Layers, Sequential> &&
                                                                  ...))) explicit Sequential(Layers... layers)
       : Sequential() {
-    (append(std::move(layers)), ...);
+    (append("Sequential", std::to_string(size()), std::move(layers)), ...);
   }
   /// Children have names of their own: Sequential({{"conv", nn::Conv2d(...)}, {"act", nn::ReLU()}}).
   explicit Sequential(std::initializer_list<std::pair<std::string, Layer>> layers);
@@ -80,17 +90,25 @@ class ADJOINT_API Sequential : public Module {
 
   Tensor operator()(const Tensor& input) const;
 
-  std::size_t size() const { return chain_->layers.size(); }
+  std::size_t size() const { return layers("Sequential::size").size(); }
   /// Throws Error outside [0, size()).
   const Layer& operator[](std::size_t i) const;
-  auto begin() const { return chain_->layers.cbegin(); }
-  auto end() const { return chain_->layers.cend(); }
+  auto begin() const { return layers("Sequential::begin").cbegin(); }
+  auto end() const { return layers("Sequential::end").cend(); }
 
  private:
+  using Step = std::function<Tensor(const Tensor&)>;
   struct Chain {
     std::vector<Layer> layers;
-    std::vector<std::function<Tensor(const Tensor&)>> steps;  // what runs: a layer, or two as one
+    std::shared_ptr<const std::vector<Step>> steps;  // what runs: a layer, or two as one
   };
+
+  void append(const char* op, const std::string& name, Layer layer);
+  const std::vector<Layer>& layers(const char* op) const {
+    check_not_moved_from(op);
+    return chain_->layers;
+  }
+
   std::shared_ptr<Chain> chain_;  // of all copies
 };
 

@@ -33,8 +33,8 @@ class Model : public adjoint::nn::Module {
 
  private:
   ModelOptions options_;
-  adjoint::nn::Sequential body_;
-  adjoint::nn::ConvTranspose2d up_;
+  adjoint::nn::Child<adjoint::nn::Sequential> body_;
+  adjoint::nn::Child<adjoint::nn::ConvTranspose2d> up_;
 };
 
 /// Bicubic interpolation with a = -0.5, as PIL and MATLAB have it: (..., H, W) -> (..., 2 H, 2 W).

@@ -4,6 +4,7 @@
 
 #include <adjoint/ops/conv/activated.h>
 #include <adjoint/ops/conv/check.h>
+#include <adjoint/ops/elementwise/activate.h>
 
 namespace adjoint {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 Extent2 pair(const Size2& size) { return {size.h, size.w}; }
 
 Tensor run(const ConvCall& call) {
+  check_activation(call.op, call.activation);
   const ConvGeometry geometry = resolve_geometry(call);
   const auto op = call.transposed ? conv_transpose_activated : conv_activated;
   try {

@@ -48,6 +48,9 @@ class Activate {
   functor::LeakyRelu<T> leaky_relu_;
 };
 
+/// Throws Error, naming `op`, for a kind that the enumeration does not have.
+void check_activation(const char* op, const Activation& activation);
+
 /// Whether the derivative follows from the result: not silu's, nor leaky_relu's where its slope is negative.
 constexpr bool differentiates_from_result(const Activation& activation) {
   switch (activation.kind) {

@@ -114,8 +114,15 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
   return binary(prelu_op, x, weight.reshape(per_channel));
 }
 
+void check_activation(const char* op, const Activation& activation) {
+  ADJOINT_CHECK(activation.kind <= ActivationKind::kSiLU,
+                "{}: the activation's kind must be one of the enumeration's; got {}", op,
+                static_cast<int>(activation.kind));
+}
+
 Tensor activate(const Tensor& x, const Activation& activation) {
   check_defined("activate", "x", x);
+  check_activation("activate", activation);
   switch (activation.kind) {
     case ActivationKind::kReLU: return relu(x);
     case ActivationKind::kLeakyReLU: return leaky_relu(x, activation.negative_slope);

@@ -129,6 +129,9 @@ TEST(Tape, UnusedInputsAreErrorsUnlessAllowed) {
   EXPECT_ERROR(tape.gradient(y, {x, unused}), "each input must be on this tape; got input 1 of shape (1,)");
   EXPECT_ERROR(tape.gradient(y, {on_tape}, {.retain = true}),
                "the result must depend on each input; got no dependence on input 0");
+  EXPECT_ERROR(tape.gradient(y, {x, x, unused, unused}, {.retain = true}), "got input 2 of shape (1,)");
+  EXPECT_ERROR(tape.gradient(y, {x, other, on_tape}, {.retain = true}), "no dependence on input 1 of shape (1,)");
+  EXPECT_ERROR(tape.gradient(y, {x, x, x, on_tape}, {.retain = true}), "no dependence on input 3 of shape (1,)");
   const auto gradients = tape.gradient(y, {unused, x, other}, {.allow_unused = true});
   EXPECT_FALSE(gradients[0].defined());
   EXPECT_EQ(values(gradients[1]), (Values{2}));

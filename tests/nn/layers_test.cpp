@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace adjoint::nn {
@@ -66,6 +68,50 @@ TEST(Conv, AnOutputSizeReplacesTheOutputPadding) {
   const ConvTranspose1d line(2, 3, {.kernel_size = 3, .stride = 2, .padding = 1});
   EXPECT_EQ(line(Tensor::randn({1, 2, 5})).shape(), (Shape{1, 3, 9}));
   EXPECT_EQ(line(Tensor::randn({1, 2, 5}), {.output_size = 10}).shape(), (Shape{1, 3, 10}));
+}
+
+TEST(Conv, AnAxisWithoutAnOutputSizeKeepsItsOutputPadding) {
+  const ConvTranspose2d up(2, 3, {.kernel_size = 3, .stride = {2, 3}, .padding = 1, .output_padding = {1, 2}});
+  const Tensor x = Tensor::randn({1, 2, 5, 6});  // without output padding: 9 x 16
+  const auto expected = [&](Size2 padding, Size2 size) {
+    return conv_transpose2d(x, up.weight, up.bias,
+                            {.stride = {2, 3}, .padding = 1, .output_padding = padding, .output_size = size});
+  };
+  struct Case {
+    Size2 asked, padding;
+    Shape shape;
+  };
+  for (const Case& c : {Case{{9, 0}, {0, 2}, {1, 3, 9, 18}}, Case{{10, 0}, {1, 2}, {1, 3, 10, 18}},
+                        Case{{0, 16}, {1, 0}, {1, 3, 10, 16}}, Case{{0, 17}, {1, 1}, {1, 3, 10, 17}},
+                        Case{{0, 0}, {1, 2}, {1, 3, 10, 18}}, Case{{9, 17}, {0, 1}, {1, 3, 9, 17}}}) {
+    const Tensor y = up(x, {.output_size = c.asked});
+    EXPECT_EQ(y.shape(), c.shape);
+    EXPECT_EQ(values(y), values(expected(c.padding, 0)));
+    EXPECT_EQ(values(up.activated(x, Activation::relu(), {.output_size = c.asked})), values(relu(y)));
+  }
+  EXPECT_ERROR(up(x, {.output_size = {11, 0}}), "conv_transpose2d:", "output_size");
+
+  const ConvTranspose1d line(2, 3, {.kernel_size = 3, .stride = 3, .padding = 1, .output_padding = 1});
+  const Tensor v = Tensor::randn({1, 2, 5});  // without output padding: 13
+  for (const auto& [asked, length] : {std::pair{0, 14}, {13, 13}, {14, 14}, {15, 15}}) {
+    EXPECT_EQ(line(v, {.output_size = asked}).size(-1), length);
+    EXPECT_EQ(line.activated(v, Activation::tanh(), {.output_size = asked}).size(-1), length);
+  }
+}
+
+TEST(Conv, ActivationsOutsideTheEnumerationAreErrors) {
+  const Tensor line = Tensor::randn({2, 4, 6}), image = Tensor::randn({2, 4, 5, 6});
+  for (const int kind : {6, 7, 255}) {
+    const Activation none_such{static_cast<ActivationKind>(kind)};
+    const std::string got = "the activation's kind must be one of the enumeration's; got " + std::to_string(kind);
+    EXPECT_ERROR(Conv1d(4, 2, {.kernel_size = 3}).activated(line, none_such), "conv1d: ", got.c_str());
+    EXPECT_ERROR(Conv2d(4, 2, {.kernel_size = 3}).activated(image, none_such), "conv2d: ", got.c_str());
+    EXPECT_ERROR(ConvTranspose1d(4, 2, {.kernel_size = 3}).activated(line, none_such),
+                 "conv_transpose1d: ", got.c_str());
+    EXPECT_ERROR(ConvTranspose2d(4, 2, {.kernel_size = 3}).activated(image, none_such),
+                 "conv_transpose2d: ", got.c_str());
+    EXPECT_ERROR(activate(line, none_such), "activate: ", got.c_str());
+  }
 }
 
 TEST(Conv, GradientsReachTheParameters) {
@@ -231,6 +277,30 @@ TEST(Init, FewerThanTwoAxesHaveNoFan) {
   EXPECT_NO_THROW(init::kaiming_uniform_(Tensor::zeros({3, 0})));
 }
 
+TEST(Init, ErrorsNameTheInitialiser) {
+  const Tensor integers = Tensor::zeros({2, 2}, {.dtype = kInt32}), none;
+  EXPECT_ERROR(init::constant_(none, 1.0), "constant_: tensor must be defined");
+  EXPECT_ERROR(init::zeros_(none), "zeros_: tensor must be defined");
+  EXPECT_ERROR(init::ones_(none), "ones_: tensor must be defined");
+  EXPECT_ERROR(init::default_(none), "default_: tensor must be defined");
+  EXPECT_ERROR(init::default_(integers), "default_: the tensor must be floating point; got int32");
+  EXPECT_ERROR(init::default_(Tensor::zeros({2, 2}), integers), "default_: the tensor must be floating point");
+  EXPECT_ERROR(init::kaiming_uniform_(integers), "kaiming_uniform_: the tensor must be floating point; got int32");
+  EXPECT_ERROR(init::kaiming_normal_(integers), "kaiming_normal_: the tensor must be floating point");
+  EXPECT_ERROR(init::xavier_uniform_(integers), "xavier_uniform_: the tensor must be floating point");
+  EXPECT_ERROR(init::xavier_normal_(integers), "xavier_normal_: the tensor must be floating point");
+  EXPECT_ERROR(init::bilinear_(Tensor::zeros({2, 2, 2}, {.dtype = kInt64})), "bilinear_: the tensor must be floating");
+  const Tensor t = Tensor::zeros({2, 2});
+  const auto mode = static_cast<init::FanMode>(7);
+  EXPECT_ERROR(init::kaiming_uniform_(t, {.mode = mode}), "kaiming_uniform_: the mode must be one of", "got 7");
+  EXPECT_ERROR(init::kaiming_normal_(t, {.mode = mode}), "kaiming_normal_: the mode must be one of", "got 7");
+  const auto nonlinearity = static_cast<init::Nonlinearity>(6);
+  EXPECT_ERROR(init::kaiming_normal_(t, {.nonlinearity = nonlinearity}),
+               "kaiming_normal_: the nonlinearity must be one of the enumeration's; got 6");
+  EXPECT_ERROR(init::calculate_gain(nonlinearity), "calculate_gain: the nonlinearity must be one of");
+  EXPECT_EQ(values(t), (std::vector<float>{0, 0, 0, 0}));
+}
+
 // ---- Linear.
 
 TEST(Linear, IsAnAffineMapOfTheLastAxis) {
@@ -258,6 +328,16 @@ TEST(Linear, StartsFromPyTorchsDistributionAndChecksItsFeatures) {
                "Linear: input's last axis must have in_features; got input (2, 3), weight (200, 300)");
   EXPECT_ERROR(linear(Tensor::zeros({})), "Linear: input's last axis");
   EXPECT_ERROR(linear(Tensor{}), "Linear: input must be defined");
+  EXPECT_ERROR(linear(Tensor::zeros({2, 300}, {.dtype = kFloat64})),
+               "Linear: input and weight must share a dtype; got input float64, weight float32");
+  Linear odd(2, 3);
+  odd.bias = Tensor::zeros({2});
+  EXPECT_ERROR(odd(Tensor::zeros({2})), "Linear: bias must have out_features elements, and weight's dtype and device; ",
+               "got float32 (2,) on cpu, weight float32 (3, 2) on cpu");
+  odd.bias = Tensor::zeros({3}, {.dtype = kFloat64});
+  EXPECT_ERROR(odd(Tensor::zeros({2})), "Linear: bias must have out_features", "got float64 (3,)");
+  odd.weight = Tensor::zeros({3});
+  EXPECT_ERROR(odd(Tensor::zeros({2})), "Linear: weight must have two axes, (out_features, in_features); got (3,)");
   EXPECT_ERROR(Linear(0, 3), "Linear: in_features and out_features must be at least 1; got 0, 3");
 }
 

@@ -1,5 +1,6 @@
 // Module and Sequential: names, state, moves, modes, printing, composition.
 #include <adjoint/core/tape.h>
+#include <adjoint/core/tensor_impl.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/sequential.h>
@@ -8,8 +9,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace adjoint::nn {
@@ -25,9 +28,9 @@ class Residual : public Module {
         calls(register_buffer("calls", Tensor::zeros({}, {.dtype = kInt64}))) {}
   Tensor operator()(const Tensor& x) const { return x + scale * relu(conv(x)); }
 
-  Conv2d conv;
-  Tensor scale;
-  Tensor calls;
+  Child<Conv2d> conv;
+  Parameter scale;
+  Buffer calls;
 };
 
 std::vector<std::string> names(const NamedTensors& tensors) {
@@ -139,6 +142,104 @@ TEST(Module, ConvertsInPlaceForEveryHolder) {
   sgd.step();
   EXPECT_EQ(block.scale.item<double>(), 0.5);
   EXPECT_EQ(block(Tensor::zeros({1, 2, 4, 4}, {.dtype = kFloat64})).dtype(), kFloat64);
+}
+
+TEST(Module, ConvertsParametersThatAreViews) {
+  const Tensor all = Tensor::arange(0, 12);
+  Module module;
+  module.register_parameter("middle", all.narrow(0, 4, 3));
+  module.register_parameter("across", all.reshape({3, 4}).transpose(0, 1).narrow(0, 1, 2));
+  module.register_buffer("last", all.narrow(0, 9, 3));
+  const std::vector<Tensor> held = module.parameters();
+  Tensor(held[0]).set_grad(Tensor::arange(0, 6).narrow(0, 2, 3));
+  for (const DType dtype : {kFloat64, kBFloat16, kFloat32}) {
+    module.to(dtype);
+    EXPECT_EQ(held[0].dtype(), dtype);
+    EXPECT_EQ(held[0].to_vector<double>(), (std::vector<double>{4, 5, 6}));
+    EXPECT_EQ(held[1].shape(), (Shape{2, 3}));
+    EXPECT_EQ(held[1].to_vector<double>(), (std::vector<double>{1, 5, 9, 2, 6, 10}));
+    EXPECT_EQ(module.named_buffers()[0].second.to_vector<double>(), (std::vector<double>{9, 10, 11}));
+    EXPECT_EQ(held[0].grad().to_vector<double>(), (std::vector<double>{2, 3, 4}));
+    const Storage& storage = *held[0].impl()->storage;
+    const auto end = static_cast<std::size_t>((held[0].storage_offset() + 3) * element_size(dtype));
+    EXPECT_LE(end, storage.nbytes());
+    module.zero_grad();
+    Tensor(held[0]).set_grad(Tensor::arange(0, 6, 1, {.dtype = dtype}).narrow(0, 2, 3));
+  }
+}
+
+TEST(Module, LoadsItsOwnTensorsUnderOtherNames) {
+  const auto make = [] {
+    Module module;
+    module.register_parameter("a", Tensor::from_vector<float>({1, 2}, {2}));
+    module.register_parameter("b", Tensor::from_vector<float>({3, 4}, {2}));
+    module.register_parameter("c", Tensor::from_vector<float>({5, 6}, {2}));
+    return module;
+  };
+  const auto all = [](const Module& module) {
+    std::vector<float> values;
+    for (const Tensor& p : module.parameters()) {
+      for (const float v : p.to_vector<float>()) values.push_back(v);
+    }
+    return values;
+  };
+  Module swapped = make();
+  NamedTensors state = swapped.state_dict();
+  std::swap(state[0].second, state[1].second);
+  swapped.load_state_dict(state);
+  EXPECT_EQ(all(swapped), (std::vector<float>{3, 4, 1, 2, 5, 6}));
+  std::rotate(state.begin(), state.begin() + 1, state.end());
+  swapped.load_state_dict({{"a", state[0].second}, {"b", state[1].second}, {"c", state[2].second}});
+  EXPECT_EQ(all(swapped), (std::vector<float>{3, 4, 5, 6, 1, 2}));
+
+  // Views of one another's elements, backwards and forwards, and of a dtype that is converted.
+  for (const bool forwards : {false, true}) {
+    const Tensor line = Tensor::arange(0, 6);
+    Module views;
+    views.register_parameter("a", line.narrow(0, 0, 2));
+    views.register_parameter("b", line.narrow(0, 2, 2));
+    views.register_parameter("c", line.narrow(0, 4, 2));
+    const Tensor source = line.detach();
+    views.load_state_dict({{"a", source.narrow(0, forwards ? 1 : 4, 2)},
+                           {"b", source.narrow(0, forwards ? 3 : 1, 2)},
+                           {"c", source.narrow(0, forwards ? 0 : 3, 2)}});
+    EXPECT_EQ(all(views), forwards ? (std::vector<float>{1, 2, 3, 4, 0, 1}) : (std::vector<float>{4, 5, 1, 2, 3, 4}));
+  }
+  // What overlaps itself is refused before anything is written.
+  Module expanded = make();
+  expanded.register_parameter("d", Tensor::ones({1}).expand({2}));
+  state = expanded.state_dict();
+  for (auto& [name, tensor] : state) tensor = Tensor::full({2}, 9.0);
+  EXPECT_ERROR(expanded.load_state_dict(state), "load_state_dict: elements of the tensor must not share memory");
+  EXPECT_EQ(all(expanded), (std::vector<float>{1, 2, 3, 4, 5, 6, 1, 1}));
+}
+
+TEST(Module, OneNameOfATiedTensorIsEnough) {
+  Module tied;
+  const Tensor weight = Tensor::zeros({2}), other = Tensor::zeros({2});
+  tied.register_parameter("a", weight);
+  tied.register_parameter("b", weight);
+  tied.register_parameter("c", weight.detach());
+  tied.register_parameter("d", other);
+  tied.load_state_dict({{"b", Tensor::full({2}, 1.0)}, {"d", Tensor::full({2}, 2.0)}});
+  EXPECT_EQ(weight.to_vector<float>(), (std::vector<float>{1, 1}));
+  EXPECT_EQ(other.to_vector<float>(), (std::vector<float>{2, 2}));
+  EXPECT_ERROR(tied.load_state_dict({{"d", Tensor::zeros({2})}}), "; missing: a, b, c");
+  EXPECT_EQ(other.to_vector<float>(), (std::vector<float>{2, 2}));
+}
+
+TEST(Module, ConvertsALoadedDTypeOnRequest) {
+  Residual block(2);
+  NamedTensors state = block.state_dict();
+  for (auto& [name, tensor] : state) tensor = Tensor::full(tensor.shape(), 2.0, {.dtype = kFloat64});
+  EXPECT_ERROR(block.load_state_dict(state),
+               "mismatched: scale (the module has float32 (1,), got float64 (1,)), calls");
+  block.load_state_dict(state, {.convert_dtype = true});
+  EXPECT_EQ(block.scale.item<float>(), 2.0F);
+  EXPECT_EQ(block.scale.dtype(), kFloat32);
+  EXPECT_EQ(block.calls.item<std::int64_t>(), 2);
+  state[0].second = Tensor::zeros({2});
+  EXPECT_ERROR(block.load_state_dict(state, {.convert_dtype = true}), "mismatched: scale (the module has float32 (1,)");
 }
 
 TEST(Module, MovesAreErrorsWhereTheyCannotBeMade) {

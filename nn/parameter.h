@@ -1,0 +1,159 @@
+// Parameter: the handle on a slot of a module's registry, in which a parameter or a buffer stands.
+//
+// It reads as the tensor in its slot, whatever was put there last and through whichever handle. Assigning a tensor to
+// it registers that tensor in the other's place: `conv.weight = t` is what conv(x) computes with and what
+// conv.parameters() lists. Copies are handles on the same slot.
+#pragma once
+
+#include <adjoint/core/tensor.h>
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace adjoint {
+
+/// A base through which Tensor's operators are found for what converts to a Tensor.
+struct ConvertsToTensor {};
+
+namespace nn {
+namespace detail {
+struct TensorSlot;
+}
+
+class ADJOINT_API Parameter : ConvertsToTensor {
+ public:
+  /// On no slot: reads as an undefined Tensor. Handles on slots come from Module's register_parameter and
+  /// register_buffer.
+  Parameter() = default;
+  Parameter(const Parameter&) = default;
+  Parameter(Parameter&&) noexcept = default;
+  ~Parameter() = default;
+
+  /// Puts `value` into the slot. Throws Error, with everything as it was, for what registering it would refuse; an
+  /// undefined Tensor empties a slot that was registered as optional. A parameter's value then requires a gradient.
+  template <std::convertible_to<Tensor> T>
+  requires(!std::same_as<T, Parameter>) Parameter& operator=(const T& value) {
+    assign(value);
+    return *this;
+  }
+  /// As above, tying the two; its tensor requires a gradient or not as it did. Where whole modules are assigned, their
+  /// members become handles on the other module's slots instead.
+  Parameter& operator=(const Parameter& other);
+  Parameter& operator=(Parameter&& other);
+
+  /// What stands in the slot.
+  Tensor tensor() const;
+  operator Tensor() const { return tensor(); }  // NOLINT(google-explicit-constructor)
+
+  // ---- Tensor's members, of the tensor in the slot.
+
+  bool defined() const { return tensor().defined(); }
+  Shape shape() const { return tensor().shape(); }
+  Strides strides() const { return tensor().strides(); }
+  std::int64_t storage_offset() const { return tensor().storage_offset(); }
+  DType dtype() const { return tensor().dtype(); }
+  Device device() const { return tensor().device(); }
+  std::int64_t dim() const { return tensor().dim(); }
+  std::int64_t size(std::int64_t axis) const { return tensor().size(axis); }
+  std::int64_t numel() const { return tensor().numel(); }
+  bool is_contiguous() const { return tensor().is_contiguous(); }
+  TensorOptions options() const { return tensor().options(); }
+  TensorImpl* impl() const { return tensor().impl(); }
+
+  template <class T>
+  const T* data() const {
+    return tensor().template data<T>();
+  }
+  template <class T>
+  T* mutable_data() {
+    return tensor().template mutable_data<T>();
+  }
+  const void* raw_data() const { return tensor().raw_data(); }
+  void* raw_mutable_data() { return tensor().raw_mutable_data(); }
+  template <class T>
+  T item() const {
+    return tensor().template item<T>();
+  }
+  template <class T>
+  std::vector<T> to_vector() const {
+    return tensor().template to_vector<T>();
+  }
+
+  Tensor to(Device device) const { return tensor().to(device); }
+  Tensor to(DType dtype) const { return tensor().to(dtype); }
+  Tensor clone() const { return tensor().clone(); }
+  Tensor contiguous() const { return tensor().contiguous(); }
+  Tensor detach() const { return tensor().detach(); }
+
+  bool requires_grad() const { return tensor().requires_grad(); }
+  Tensor grad() const { return tensor().grad(); }
+  void set_grad(const Tensor& gradient) { tensor().set_grad(gradient); }
+  std::uint64_t register_hook(GradientHook hook) const { return tensor().register_hook(std::move(hook)); }
+  void remove_hook(std::uint64_t id) const { tensor().remove_hook(id); }
+
+  Tensor reshape(const Shape& shape) const { return tensor().reshape(shape); }
+  Tensor flatten(std::int64_t first_axis = 0, std::int64_t last_axis = -1) const {
+    return tensor().flatten(first_axis, last_axis);
+  }
+  Tensor permute(const Dims& axes) const { return tensor().permute(axes); }
+  Tensor transpose(std::int64_t a, std::int64_t b) const { return tensor().transpose(a, b); }
+  Tensor narrow(std::int64_t axis, std::int64_t start, std::int64_t length) const {
+    return tensor().narrow(axis, start, length);
+  }
+  Tensor select(std::int64_t axis, std::int64_t index) const { return tensor().select(axis, index); }
+  Tensor squeeze() const { return tensor().squeeze(); }
+  Tensor squeeze(std::int64_t axis) const { return tensor().squeeze(axis); }
+  Tensor unsqueeze(std::int64_t axis) const { return tensor().unsqueeze(axis); }
+  Tensor expand(const Shape& shape) const { return tensor().expand(shape); }
+
+  Tensor sum() const { return tensor().sum(); }
+  Tensor sum(const Dims& axes, bool keepdim = false) const { return tensor().sum(axes, keepdim); }
+  Tensor mean() const { return tensor().mean(); }
+  Tensor mean(const Dims& axes, bool keepdim = false) const { return tensor().mean(axes, keepdim); }
+  Tensor max() const { return tensor().max(); }
+  Tensor max(const Dims& axes, bool keepdim = false) const { return tensor().max(axes, keepdim); }
+
+  Parameter& requires_grad_(bool value = true) { return in_place([&](Tensor& t) { t.requires_grad_(value); }); }
+  Parameter& fill_(double value) {
+    return in_place([&](Tensor& t) { t.fill_(value); });
+  }
+  Parameter& zero_() { return fill_(0.0); }
+  Parameter& copy_(const Tensor& source) {
+    return in_place([&](Tensor& t) { t.copy_(source); });
+  }
+  Parameter& add_(const Tensor& other, double scale = 1.0) {
+    return in_place([&](Tensor& t) { t.add_(other, scale); });
+  }
+  Parameter& mul_(double factor) {
+    return in_place([&](Tensor& t) { t.mul_(factor); });
+  }
+  Parameter& uniform_(double low, double high) {
+    return in_place([&](Tensor& t) { t.uniform_(low, high); });
+  }
+  Parameter& normal_(double mean, double standard_deviation) {
+    return in_place([&](Tensor& t) { t.normal_(mean, standard_deviation); });
+  }
+
+ private:
+  friend class Module;
+  explicit Parameter(std::shared_ptr<detail::TensorSlot> slot) : slot_(std::move(slot)) {}
+
+  void assign(const Tensor& value);
+  template <class F>
+  Parameter& in_place(const F& f) {
+    Tensor handle = tensor();
+    f(handle);
+    return *this;
+  }
+
+  std::shared_ptr<detail::TensorSlot> slot_;
+};
+
+/// The same handle, on a slot for state that is not trained.
+using Buffer = Parameter;
+
+}  // namespace nn
+}  // namespace adjoint

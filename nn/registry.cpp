@@ -1,0 +1,154 @@
+#include <adjoint/nn/registry.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/core/tensor_impl.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace adjoint::nn {
+namespace detail {
+namespace {
+
+thread_local std::vector<std::pair<const Slot*, const void*>> departures;
+thread_local bool all_depart = false;
+
+}  // namespace
+
+void reserve_departures(std::size_t count) { departures.reserve(departures.size() + count); }
+
+void depart(const Slot& slot, const void* to) { departures.emplace_back(&slot, to); }
+
+bool departs(const Slot& slot, const Slot* to) {
+  if (all_depart) return true;
+  const auto found = std::find_if(departures.begin(), departures.end(), [&](const auto& departure) {
+    return departure.first == &slot && (to == nullptr || to->owner.lock().get() == departure.second);
+  });
+  if (found == departures.end()) return false;
+  departures.erase(found);
+  return true;
+}
+
+void settle() {
+  if (!departures.empty()) departures.clear();
+}
+
+AllDepart::AllDepart() : before_(std::exchange(all_depart, true)) {}
+AllDepart::~AllDepart() { all_depart = before_; }
+bool AllDepart::on() { return all_depart; }
+
+void TensorSlot::check(const char* op, const Tensor& value) const {
+  const char* what = trained ? "parameter" : "buffer";
+  if (!value.defined()) {
+    ADJOINT_CHECK(optional, "{}: a {} must be defined; got Tensor{{}} as '{}' in {}", op, what, name, owner_type);
+    return;
+  }
+  if (trained) {
+    ADJOINT_CHECK(is_floating_point(value.dtype()), "{}: a parameter must be floating point; got {} as '{}' in {}", op,
+                  value.dtype(), name, owner_type);
+    ADJOINT_CHECK(!value.impl()->recorded(),
+                  "{}: a parameter must be a leaf; got the result of a recorded operation, of shape {}, as '{}' in {}; "
+                  "detach() it",
+                  op, value.shape(), name, owner_type);
+  } else {
+    ADJOINT_CHECK(!value.requires_grad(),
+                  "{}: a buffer must not require a gradient; got '{}' in {}; detach() it, or register a parameter", op,
+                  name, owner_type);
+  }
+}
+
+void TensorSlot::put(const char* op, Tensor value, bool from_parameter) {
+  check(op, value);
+  if (trained && value.defined() && !from_parameter) value.requires_grad_();
+  std::swap(tensor, value);  // the old one goes once the new one is there
+}
+
+// ---- ChildLink.
+
+ChildLink::ChildLink(std::shared_ptr<ChildSlot> slot, void* child, Follow follow) {
+  enter(std::move(slot), child, follow);
+}
+
+void ChildLink::enter(std::shared_ptr<ChildSlot> slot, void* child, Follow follow) {
+  leave();
+  if (slot == nullptr) return;
+  const std::lock_guard lock(slot->handles);
+  child_ = child;
+  follow_ = follow;
+  next_ = std::exchange(slot->first, this);
+  if (next_ != nullptr) next_->previous_ = this;
+  slot_ = std::move(slot);
+}
+
+void ChildLink::leave() {
+  if (slot_ == nullptr) return;
+  {
+    const std::lock_guard lock(slot_->handles);
+    (previous_ != nullptr ? previous_->next_ : slot_->first) = next_;
+    if (next_ != nullptr) next_->previous_ = previous_;
+  }
+  previous_ = next_ = nullptr;
+  slot_.reset();
+}
+
+bool ChildLink::follows_owner(const std::shared_ptr<ChildSlot>& slot) const {
+  return slot_ == nullptr || departs(*slot_, slot.get());
+}
+
+void ChildLink::assign(const Module& module, const void* typed) {
+  constexpr const char* kOp = "Child::operator=";
+  settle();
+  module.check_not_moved_from(kOp);
+  ADJOINT_CHECK(slot_ != nullptr, "{}: the handle must be on a slot; got one of a {} on none; register_module gives one",
+                kOp, module.type());
+  if (const std::shared_ptr<const void> owner = slot_->owner.lock()) {
+    for (const auto& [path, inside] : module.named_modules()) {
+      ADJOINT_CHECK(inside.state_ != owner, "{}: a module must not be put inside itself; got '{}' in {}", kOp,
+                    slot_->name, slot_->owner_type);
+    }
+  }
+  const std::shared_ptr<ChildSlot> slot = slot_;
+  const AllDepart guard;
+  const std::lock_guard lock(slot->handles);
+  slot->module = module;
+  for (ChildLink* link = slot->first; link != nullptr; link = link->next_) link->follow_(link->child_, typed);
+}
+
+}  // namespace detail
+
+// ---- Parameter.
+
+Tensor Parameter::tensor() const {
+  detail::settle();
+  return slot_ == nullptr ? Tensor() : slot_->tensor;
+}
+
+void Parameter::assign(const Tensor& value) {
+  detail::settle();
+  ADJOINT_CHECK(slot_ != nullptr,
+                "Parameter::operator=: the handle must be on a slot; got one on none; register_parameter and "
+                "register_buffer give one");
+  slot_->put("Parameter::operator=", value);
+}
+
+Parameter& Parameter::operator=(const Parameter& other) {
+  if (slot_ == other.slot_) return *this;
+  if (slot_ == nullptr || detail::departs(*slot_, other.slot_.get())) {
+    slot_ = other.slot_;
+  } else {
+    slot_->put("Parameter::operator=", other.tensor(), other.slot_ != nullptr && other.slot_->trained);
+  }
+  return *this;
+}
+
+Parameter& Parameter::operator=(Parameter&& other) {
+  if (slot_ == other.slot_) return *this;
+  if (slot_ == nullptr || detail::departs(*slot_, other.slot_.get())) {
+    slot_ = std::exchange(other.slot_, nullptr);
+    return *this;
+  }
+  return *this = std::as_const(other);
+}
+
+}  // namespace adjoint::nn

@@ -1,0 +1,574 @@
+// What is registered is the one truth: assigning parameters, child modules and whole modules, through whichever handle.
+#include <adjoint/core/tape.h>
+#include <adjoint/nn/activation.h>
+#include <adjoint/nn/conv.h>
+#include <adjoint/nn/linear.h>
+#include <adjoint/nn/sequential.h>
+#include <adjoint/tests/support/errors.h>
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace outside {
+
+// Operators and functions are found without naming the library's namespace, as they are for a Tensor.
+inline std::vector<float> arithmetic(const adjoint::nn::Conv1d& conv) {
+  const adjoint::Tensor sum = conv.bias + conv.bias * 2.0 - relu(conv.bias) / conv.bias;
+  return sum.to_vector<float>();
+}
+
+}  // namespace outside
+
+namespace adjoint::nn {
+namespace {
+
+std::vector<float> values(const Tensor& tensor) { return tensor.to_vector<float>(); }
+
+std::vector<std::string> names(const NamedTensors& tensors) {
+  std::vector<std::string> all;
+  for (const auto& [name, tensor] : tensors) all.push_back(name);
+  return all;
+}
+
+bool same(const Tensor& a, const Tensor& b) { return a.impl() == b.impl(); }
+
+Conv1d pointwise(double weight) {
+  Conv1d conv(1, 1, {.kernel_size = 1, .bias = false});
+  conv.weight.fill_(weight);
+  return conv;
+}
+
+class Scaled : public Module {
+ public:
+  explicit Scaled(double weight = 1.0)
+      : Module("Scaled"),
+        conv(register_module("conv", pointwise(weight))),
+        scale(register_parameter("scale", Tensor::ones({1}))),
+        shift(register_buffer("shift", Tensor::zeros({1}))) {}
+  Tensor operator()(const Tensor& x) const { return conv(x) * scale + shift; }
+
+  Child<Conv1d> conv;
+  Parameter scale;
+  Buffer shift;
+};
+
+const Tensor kOne = Tensor::ones({1, 1, 1});
+float at_one(const Scaled& module) { return module(kOne).item<float>(); }
+
+// ---- Parameters and buffers.
+
+template <class Layer>
+void expect_assignable(Layer layer, const Tensor& x) {
+  const Layer copy = layer;
+  const Sequential net(layer);
+  const Tensor weight = Tensor::full(layer.weight.shape(), 0.5);
+  const Tensor before = layer(x);
+  layer.weight = weight;
+  EXPECT_TRUE(same(layer.weight, weight));
+  EXPECT_TRUE(same(copy.weight, weight));
+  EXPECT_TRUE(same(layer.parameters()[0], weight));
+  EXPECT_TRUE(same(net.parameters()[0], weight));
+  EXPECT_TRUE(weight.requires_grad());
+  const std::vector<float> after = values(layer(x));
+  EXPECT_NE(after, values(before));
+  EXPECT_EQ(values(copy(x)), after);
+  EXPECT_EQ(values(net(x)), after);
+  Layer loaded = layer;
+  loaded.load_state_dict(layer.state_dict());
+  Tape tape;
+  tape.backward(layer(x).sum());
+  EXPECT_TRUE(weight.grad().defined());
+}
+
+TEST(Registry, AssigningAParameterRegistersItInEveryLayer) {
+  const Tensor line = Tensor::randn({2, 4, 6}), image = Tensor::randn({2, 4, 5, 6});
+  expect_assignable(Conv1d(4, 2, {.kernel_size = 3}), line);
+  expect_assignable(Conv2d(4, 2, {.kernel_size = 3}), image);
+  expect_assignable(ConvTranspose1d(4, 2, {.kernel_size = 3}), line);
+  expect_assignable(ConvTranspose2d(4, 2, {.kernel_size = 3}), image);
+  expect_assignable(Linear(6, 3), line);
+  expect_assignable(PReLU(), line);
+}
+
+TEST(Registry, AnOptionalParameterComesAndGoes) {
+  Conv1d conv(1, 1, {.kernel_size = 1});
+  conv.weight.fill_(2.0);
+  conv.bias = Tensor::full({1}, 3.0);
+  EXPECT_EQ(conv(kOne).item<float>(), 5.0F);
+  for (int i = 0; i < 2; ++i) {
+    if (i == 0) conv.bias = {};
+    if (i == 1) conv.bias = Tensor();
+    EXPECT_FALSE(conv.bias.defined());
+    EXPECT_EQ(names(conv.state_dict()), std::vector<std::string>{"weight"});
+    EXPECT_EQ(conv(kOne).item<float>(), 2.0F);
+    conv.bias = Tensor::full({1}, 4.0);
+    EXPECT_EQ(conv(kOne).item<float>(), 6.0F);
+  }
+  Linear linear(1, 1, {.bias = false});
+  linear.weight.fill_(2.0);
+  linear.bias = Tensor::full({1}, 1.0);
+  EXPECT_EQ(names(linear.named_parameters()), (std::vector<std::string>{"weight", "bias"}));
+  EXPECT_EQ(linear(Tensor::ones({1})).item<float>(), 3.0F);
+}
+
+TEST(Registry, WhatMustNotBeRegisteredIsNotAssigned) {
+  Scaled module;
+  const Tensor scale = module.scale, shift = module.shift;
+  EXPECT_ERROR(module.scale = Tensor(),
+               "Parameter::operator=: a parameter must be defined; got Tensor{} as 'scale' in Scaled");
+  EXPECT_ERROR(module.scale = {}, "Parameter::operator=: a parameter must be defined");
+  EXPECT_ERROR(module.scale = Tensor::ones({1}, {.dtype = kInt64}),
+               "Parameter::operator=: a parameter must be floating point; got int64 as 'scale' in Scaled");
+  EXPECT_ERROR(module.shift = Tensor::ones({1}, {.requires_grad = true}),
+               "Parameter::operator=: a buffer must not require a gradient; got 'shift' in Scaled");
+  EXPECT_ERROR(module.shift = module.scale, "a buffer must not require a gradient");
+  {
+    const Tape tape;
+    EXPECT_ERROR(module.scale = module.scale * 2.0,
+                 "Parameter::operator=: a parameter must be a leaf; got the result of a recorded operation, of shape "
+                 "(1,), as 'scale' in Scaled; detach() it");
+  }
+  EXPECT_TRUE(same(module.scale, scale));
+  EXPECT_TRUE(same(module.shift, shift));
+  Parameter loose;
+  EXPECT_FALSE(loose.defined());
+  EXPECT_ERROR(loose = scale, "Parameter::operator=: the handle must be on a slot; got one on none");
+}
+
+TEST(Registry, ParametersAreTied) {
+  Linear encoder(2, 2, {.bias = false});
+  const Linear other(2, 2, {.bias = false});
+  Linear decoder(2, 2, {.bias = false});
+  encoder.weight.requires_grad_(false);
+  decoder.weight = encoder.weight;
+  EXPECT_TRUE(same(decoder.parameters()[0], encoder.parameters()[0]));
+  EXPECT_FALSE(encoder.weight.requires_grad());
+  const Sequential both(encoder, decoder);
+  EXPECT_EQ(names(both.named_parameters()), std::vector<std::string>{"0.weight"});
+  decoder.weight = other.weight;
+  EXPECT_TRUE(same(decoder.parameters()[0], other.weight));
+  EXPECT_FALSE(same(encoder.weight, other.weight));
+  // A buffer's tensor is one that a parameter may become.
+  Scaled module;
+  module.scale = module.shift;
+  EXPECT_TRUE(module.scale.requires_grad());
+  EXPECT_TRUE(same(module.parameters()[0], module.scale));
+}
+
+TEST(Registry, AHandleStandsForItsTensor) {
+  Conv1d conv(2, 3, {.kernel_size = 1});
+  conv.bias.copy_(Tensor::from_vector<float>({1, -2, 4}, {3}));
+  EXPECT_EQ(outside::arithmetic(conv), (std::vector<float>{2, -6, 11}));
+  const Tensor copied = conv.bias;
+  Parameter handle = conv.bias;
+  conv.bias = Tensor::ones({3});
+  EXPECT_EQ(values(copied), (std::vector<float>{1, -2, 4}));
+  EXPECT_EQ(values(handle), (std::vector<float>{1, 1, 1}));
+  handle = Tensor::zeros({3});
+  EXPECT_EQ(values(conv.parameters()[1]), (std::vector<float>{0, 0, 0}));
+  const std::vector<Tensor> both{conv.weight, conv.bias};
+  EXPECT_EQ(both[0].shape(), (Shape{3, 2, 1}));
+  EXPECT_EQ(conv.weight.size(-1), 1);
+  EXPECT_EQ(conv.weight.numel(), 6);
+  EXPECT_EQ(conv.weight.reshape({2, 3}).shape(), (Shape{2, 3}));
+  EXPECT_EQ(conv.bias.data<float>()[2], 0.0F);
+}
+
+// ---- Child modules.
+
+TEST(Registry, AssigningAChildRegistersIt) {
+  Scaled module(2.0);
+  const Scaled copy = module;
+  const Sequential net(module, ReLU());
+  EXPECT_EQ(at_one(module), 2.0F);
+  module.conv = pointwise(3.0);
+  for (const Scaled& handle : {std::as_const(module), copy}) {
+    EXPECT_EQ(at_one(handle), 3.0F);
+    EXPECT_EQ(handle.conv.weight.item<float>(), 3.0F);
+    EXPECT_TRUE(same(handle.parameters()[1], handle.conv.weight));
+    EXPECT_TRUE(handle.named_children()[0].second == handle.conv);
+  }
+  EXPECT_EQ(net(kOne).item<float>(), 3.0F);
+  EXPECT_TRUE(same(net.parameters()[1], module.conv.weight));
+  EXPECT_EQ(names(module.named_parameters()), (std::vector<std::string>{"scale", "conv.weight"}));
+  // Through a copy that Sequential hands out, and through the new child's own slots.
+  net[0].as<Scaled>().conv = pointwise(4.0);
+  EXPECT_EQ(at_one(module), 4.0F);
+  module.conv.weight = Tensor::full({1, 1, 1}, 5.0);
+  EXPECT_EQ(at_one(copy), 5.0F);
+  EXPECT_EQ(net.parameters()[1].item<float>(), 5.0F);
+}
+
+TEST(Registry, AChildThatIsAssignedMayBeMadeOtherwise) {
+  Scaled module;
+  const Scaled copy = module;
+  module.conv = Conv1d(1, 4, {.kernel_size = 3, .padding = 2});
+  EXPECT_EQ(copy.conv.options().padding, 2);
+  EXPECT_EQ(copy(Tensor::ones({1, 1, 5})).shape(), (Shape{1, 4, 7}));
+  EXPECT_EQ(names(copy.named_parameters()), (std::vector<std::string>{"scale", "conv.weight", "conv.bias"}));
+}
+
+TEST(Registry, ACopyOfAChildUnderItsOwnTypeIsOnTheModuleAlone) {
+  Scaled module(2.0);
+  Conv1d old = module.conv;
+  Child<Conv1d> handle = module.conv;
+  module.conv = pointwise(3.0);
+  EXPECT_EQ(old.weight.item<float>(), 2.0F);
+  EXPECT_EQ(handle.weight.item<float>(), 3.0F);
+  old = pointwise(7.0);
+  EXPECT_EQ(at_one(module), 3.0F);
+  handle = pointwise(8.0);
+  EXPECT_EQ(at_one(module), 8.0F);
+  module.conv = module.conv;
+  module.conv = static_cast<const Conv1d&>(module.conv);
+  EXPECT_EQ(at_one(module), 8.0F);
+}
+
+TEST(Registry, ChildrenAreShared) {
+  Scaled a(2.0), b(3.0);
+  a.conv = b.conv;
+  EXPECT_TRUE(a.conv == b.conv);
+  b.conv.weight = Tensor::full({1, 1, 1}, 4.0);
+  EXPECT_EQ(at_one(a), 4.0F);
+  b.conv = pointwise(5.0);
+  EXPECT_EQ(at_one(a), 4.0F);
+  EXPECT_EQ(at_one(b), 5.0F);
+}
+
+class Nested : public Module {
+ public:
+  explicit Nested(double weight) : Module("Nested"), inner(register_module("inner", Scaled(weight))) {}
+  Tensor operator()(const Tensor& x) const { return inner(x); }
+  Child<Scaled> inner;
+};
+
+TEST(Registry, WhatIsInsideAnAssignedChildFollows) {
+  Nested module(2.0);
+  const Nested copy = module;
+  module.inner = Scaled(3.0);
+  EXPECT_EQ(copy.inner.conv.weight.item<float>(), 3.0F);
+  module.inner.conv = pointwise(4.0);
+  EXPECT_EQ(copy(kOne).item<float>(), 4.0F);
+  copy.parameters()[1].fill_(5.0);
+  EXPECT_EQ(module.inner.conv.weight.item<float>(), 5.0F);
+  EXPECT_EQ(names(copy.named_parameters()), (std::vector<std::string>{"inner.scale", "inner.conv.weight"}));
+}
+
+class Holder : public Module {
+ public:
+  Holder() : Module("Holder"), child(register_module("child", Sequential())) {}
+  Child<Sequential> child;
+};
+
+TEST(Registry, AModuleIsNotAssignedInsideItself) {
+  Holder holder;
+  holder.child = Sequential(ReLU());
+  EXPECT_EQ(holder.child.size(), 1U);
+  const Holder copy = holder;
+  Module wrapper("Wrapper");
+  wrapper.register_module("holder", holder);
+  Sequential inside;
+  inside.register_module("wrapper", wrapper);
+  EXPECT_ERROR(holder.child = inside, "Child::operator=: a module must not be put inside itself; got 'child' in Holder");
+  EXPECT_EQ(copy.child.size(), 1U);
+  const Sequential gone = std::move(inside);
+  EXPECT_ERROR(holder.child = inside, "Child::operator=: the module must not have been moved from");
+  Child<Sequential> loose;
+  EXPECT_ERROR(loose = Sequential(ReLU()), "Child::operator=: the handle must be on a slot; got one of a Sequential on none");
+}
+
+class Late : public Module {
+ public:
+  Late() : Module("Late") {
+    body = register_module("body", Sequential(Scaled(2.0)));
+    gain = register_parameter("gain", Tensor::full({1}, 3.0));
+  }
+  Tensor operator()(const Tensor& x) const { return body(x) * gain; }
+  Child<Sequential> body;
+  Parameter gain;
+};
+
+TEST(Registry, MembersMayBecomeHandlesInTheConstructor) {
+  Late module;
+  EXPECT_EQ(module(kOne).item<float>(), 6.0F);
+  module.body = Sequential(Scaled(5.0));
+  EXPECT_EQ(module(kOne).item<float>(), 15.0F);
+  EXPECT_EQ(names(module.named_parameters()), (std::vector<std::string>{"gain", "body.0.scale", "body.0.conv.weight"}));
+}
+
+// ---- Whole modules.
+
+TEST(Registry, AssigningAModuleMakesItsMembersHandlesOnTheOther) {
+  Scaled a(2.0), b(3.0), c(4.0);
+  const Scaled old = a;
+  a = b;
+  EXPECT_EQ(at_one(a), 3.0F);
+  EXPECT_EQ(at_one(old), 2.0F);
+  EXPECT_EQ(old.parameters()[1].item<float>(), 2.0F);
+  a.scale = Tensor::full({1}, 10.0);
+  a.conv = pointwise(5.0);
+  EXPECT_EQ(at_one(b), 50.0F);
+  EXPECT_EQ(at_one(old), 2.0F);
+  a = std::move(c);
+  EXPECT_EQ(at_one(a), 4.0F);
+  EXPECT_EQ(at_one(b), 50.0F);
+  a.scale = Tensor::full({1}, 7.0);
+  EXPECT_EQ(at_one(a), 28.0F);
+  EXPECT_EQ(a.parameters()[0].item<float>(), 7.0F);
+  c = b;
+  EXPECT_EQ(at_one(c), 50.0F);
+  c.conv = pointwise(1.0);
+  EXPECT_EQ(at_one(b), 10.0F);
+}
+
+TEST(Registry, AMemberAssignedAfterItsModuleRegistersAgain) {
+  Linear a(1, 1, {.bias = false}), b(1, 1, {.bias = false});
+  Linear kept = a;
+  a = b;
+  kept.weight = b.weight;  // right behind, of the same two modules
+  EXPECT_TRUE(same(kept.parameters()[0], b.weight));
+  kept.weight = Tensor::ones({1, 1});
+  EXPECT_FALSE(same(b.weight, kept.weight));
+  EXPECT_TRUE(same(kept.parameters()[0], kept.weight));
+  EXPECT_TRUE(same(a.parameters()[0], b.weight));
+}
+
+TEST(Registry, ModulesAreSwappedAndMoveThroughContainers) {
+  Scaled a(2.0), b(3.0);
+  const Scaled other_a = a, other_b = b;
+  std::swap(a, b);
+  EXPECT_EQ(at_one(a), 3.0F);
+  EXPECT_EQ(at_one(b), 2.0F);
+  EXPECT_EQ(at_one(other_a), 2.0F);
+  a.scale = Tensor::full({1}, 2.0);
+  EXPECT_EQ(at_one(other_b), 6.0F);
+
+  std::vector<Scaled> all;
+  for (int i = 0; i < 6; ++i) all.emplace_back(static_cast<double>(i));
+  const std::vector<Scaled> others = all;
+  all.erase(all.begin() + 1, all.begin() + 3);
+  all.insert(all.begin(), Scaled(9.0));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const float expected[] = {9, 0, 3, 4, 5};
+    EXPECT_EQ(at_one(all[i]), expected[i]);
+    EXPECT_TRUE(same(all[i].parameters()[0], all[i].scale));
+    EXPECT_TRUE(all[i].named_children()[0].second == all[i].conv);
+  }
+  for (std::size_t i = 0; i < others.size(); ++i) EXPECT_EQ(at_one(others[i]), static_cast<float>(i));
+}
+
+class Many : public Module {
+ public:
+  explicit Many(double weight) : Module("Many") {
+    for (const char* name : {"a", "b"}) {
+      convs.push_back(register_module(name, pointwise(weight)));
+      gains.push_back(register_parameter(std::string("gain_") + name, Tensor::ones({1})));
+    }
+  }
+  Tensor operator()(const Tensor& x) const {
+    Tensor y = x;
+    for (std::size_t i = 0; i < convs.size(); ++i) y = convs[i](y) * gains[i];
+    return y;
+  }
+  std::vector<Child<Conv1d>> convs;
+  std::vector<Parameter> gains;
+};
+
+TEST(Registry, HandlesInContainersFollowTheirModule) {
+  Many a(2.0), b(3.0);
+  Many old = a;
+  a = b;
+  EXPECT_EQ(a(kOne).item<float>(), 9.0F);
+  EXPECT_EQ(old(kOne).item<float>(), 4.0F);
+  EXPECT_EQ(old.parameters().size(), 4U);
+  a.convs[1] = pointwise(5.0);
+  a.gains[0] = Tensor::full({1}, 2.0);
+  EXPECT_EQ(b(kOne).item<float>(), 30.0F);
+  EXPECT_EQ(old(kOne).item<float>(), 4.0F);
+  old.gains[1] = b.gains[0];
+  old.convs[0] = b.convs[1];
+  EXPECT_EQ(old(kOne).item<float>(), 20.0F);
+  EXPECT_TRUE(same(old.parameters()[1], b.gains[0]));
+}
+
+// Written before there were handles on slots.
+class Old : public Module {
+ public:
+  explicit Old(std::int64_t channels)
+      : Module("Old"),
+        conv(register_module("conv", Conv2d(channels, channels, {.kernel_size = 3, .padding = 1}))),
+        scale(register_parameter("scale", Tensor::ones({1}))) {
+    count = register_buffer("count", Tensor::zeros({1}));
+    body = register_module("body", Sequential(ReLU()));
+    first = register_module<Linear>("first", Linear(2, 2));
+    if (channels > 1) layers.push_back(register_module("layer", Linear(2, 2)));
+  }
+  Tensor operator()(const Tensor& x) const { return body(x + scale * relu(conv(x))); }
+
+  Conv2d conv;
+  Tensor scale, count;
+  Sequential body;
+  Linear first{1, 1};
+  std::vector<Linear> layers;
+};
+
+TEST(Registry, MembersOfTheTensorsOwnTypeRead) {
+  Old module(2);
+  EXPECT_TRUE(same(module.parameters()[0], module.scale));
+  EXPECT_TRUE(same(module.conv.weight, module.named_children()[0].second.parameters()[0]));
+  module.conv.weight = Tensor::zeros({2, 2, 3, 3});
+  module.conv.bias = Tensor::zeros({2});
+  const Tensor x = Tensor::rand({1, 2, 3, 3});
+  EXPECT_EQ(values(module(x)), values(x));
+  EXPECT_EQ(names(module.named_buffers()), std::vector<std::string>{"count"});
+  EXPECT_EQ(module.named_children().size(), 4U);
+  EXPECT_TRUE(same(module.first.weight, module.named_children()[2].second.parameters()[0]));
+}
+
+class Sealed final : public Module {
+ public:
+  Sealed() : Module("Sealed"), gain(register_parameter("gain", Tensor::ones({1}))) {}
+  Tensor operator()(const Tensor& x) const { return x * gain; }
+  Parameter gain;
+};
+
+TEST(Registry, AFinalTypeIsRegisteredUnderItself) {
+  Module parent;
+  Sealed child = parent.register_module("child", Sealed());
+  child.gain = Tensor::full({1}, 2.0);
+  EXPECT_EQ(parent.parameters()[0].item<float>(), 2.0F);
+}
+
+// ---- Modules that were moved from, Sequential.
+
+TEST(Registry, AModuleThatWasMovedFromIsAnError) {
+  Scaled a;
+  Scaled b = std::move(a);
+  EXPECT_EQ(at_one(b), 1.0F);
+  EXPECT_ERROR(a.parameters(), "parameters: the module must not have been moved from; got an empty one");
+  EXPECT_ERROR(a.named_parameters(), "named_parameters: the module must not");
+  EXPECT_ERROR(a.named_buffers(), "named_buffers: the module must not");
+  EXPECT_ERROR(a.named_children(), "named_children: the module must not");
+  EXPECT_ERROR(a.named_modules(), "named_modules: the module must not");
+  EXPECT_ERROR(a.num_parameters(), "num_parameters: the module must not");
+  EXPECT_ERROR(a.type(), "type: the module must not");
+  EXPECT_ERROR(a.state_dict(), "state_dict: the module must not");
+  EXPECT_ERROR(a.load_state_dict({}), "load_state_dict: the module must not");
+  EXPECT_ERROR(a.to(kCPU), "Module::to: the module must not");
+  EXPECT_ERROR(a.to(kFloat64), "Module::to: the module must not");
+  EXPECT_ERROR(a.train(), "train: the module must not");
+  EXPECT_ERROR(a.eval(), "train: the module must not");
+  EXPECT_ERROR(a.training(), "training: the module must not");
+  EXPECT_ERROR(a.zero_grad(), "zero_grad: the module must not");
+  EXPECT_ERROR(a.requires_grad_(), "requires_grad_: the module must not");
+  EXPECT_ERROR(a.register_parameter("p", Tensor::ones({1})), "register_parameter: the module must not");
+  EXPECT_ERROR(a.register_buffer("p", Tensor::ones({1})), "register_buffer: the module must not");
+  EXPECT_ERROR(a.register_module("p", ReLU()), "register_module: the module must not");
+  EXPECT_ERROR(b.register_module("p", a), "register_module: the module must not have been moved from");
+  EXPECT_ERROR(to_string(a), "to_string: the module must not");
+  EXPECT_FALSE(a == b);
+  EXPECT_FALSE(a.scale.defined());
+  EXPECT_ERROR(a.scale = Tensor::ones({1}), "the handle must be on a slot");
+  a = b;
+  EXPECT_EQ(at_one(a), 1.0F);
+  EXPECT_TRUE(a == b);
+}
+
+template <class L>
+void expect_empty_after_move(L layer, const Tensor& x, const char* name) {
+  const L moved = std::move(layer);
+  EXPECT_NO_THROW(moved(x));
+  const std::string message = std::string(name) + ": the module must not have been moved from";
+  EXPECT_ERROR(layer(x), message.c_str());
+}
+
+TEST(Registry, LayersThatWereMovedFromAreErrors) {
+  const Tensor line = Tensor::randn({2, 4, 6}), image = Tensor::randn({2, 4, 5, 6});
+  expect_empty_after_move(Conv1d(4, 2, {.kernel_size = 3}), line, "Conv1d");
+  expect_empty_after_move(Conv2d(4, 2, {.kernel_size = 3}), image, "Conv2d");
+  expect_empty_after_move(ConvTranspose1d(4, 2, {.kernel_size = 3}), line, "ConvTranspose1d");
+  expect_empty_after_move(ConvTranspose2d(4, 2, {.kernel_size = 3}), image, "ConvTranspose2d");
+  expect_empty_after_move(Linear(6, 3), line, "Linear");
+  expect_empty_after_move(PReLU(), line, "PReLU");
+  expect_empty_after_move(Dropout(), line, "Dropout");
+  expect_empty_after_move(Layer(ReLU()), line, "Layer");
+  expect_empty_after_move(Sequential(ReLU(), Linear(6, 3)), line, "Sequential");
+
+  Sequential net{ReLU()};
+  const Sequential moved = std::move(net);
+  EXPECT_ERROR(net.size(), "Sequential::size: the module must not");
+  EXPECT_ERROR(net[0], "Sequential::operator[]: the module must not");
+  EXPECT_ERROR(net.begin(), "Sequential::begin: the module must not");
+  EXPECT_ERROR(net.end(), "Sequential::end: the module must not");
+  EXPECT_ERROR(net.append(ReLU()), "Sequential::append: the module must not");
+  EXPECT_ERROR(net.append("a", ReLU()), "Sequential::append: the module must not");
+  ReLU relu;
+  const ReLU other = std::move(relu);
+  EXPECT_ERROR(Layer(relu), "Layer: the module must not have been moved from");
+  EXPECT_ERROR(Sequential(relu), "Layer: the module must not have been moved from");
+}
+
+TEST(Registry, AnEmptyFunctionIsNoLayer) {
+  using Function = std::function<Tensor(const Tensor&)>;
+  EXPECT_ERROR(Sequential(Function()), "Layer: the function must not be empty");
+  EXPECT_ERROR(Layer(static_cast<Tensor (*)(const Tensor&)>(nullptr)), "Layer: the function must not be empty");
+  EXPECT_ERROR(Layer(std::function<Tensor(Tensor)>()), "Layer: the function must not be empty");
+  Sequential net{ReLU()};
+  EXPECT_ERROR(net.append(Function()), "Layer: the function must not be empty");
+  EXPECT_ERROR(net.append("name", Function()), "Layer: the function must not be empty");
+  EXPECT_EQ(net.size(), 1U);
+  EXPECT_EQ(net.named_children().size(), 1U);
+}
+
+TEST(Registry, SequentialTakesAChildAsTheModuleThatItIs) {
+  Scaled module(-2.0);
+  Sequential net(module.conv, ReLU());
+  EXPECT_EQ(net[0].as<Conv1d>().weight.item<float>(), -2.0F);
+  EXPECT_EQ(net(kOne).item<float>(), 0.0F);
+  {
+    const Tape tape;
+    net(kOne);
+    EXPECT_EQ(tape.size(), 2U);  // a leaf, one operation: a convolution with its activation
+  }
+  net[0].as<Conv1d>().weight = Tensor::full({1, 1, 1}, 3.0);
+  EXPECT_EQ(net(kOne).item<float>(), 3.0F);
+  EXPECT_EQ(at_one(module), 3.0F);
+  module.conv = pointwise(9.0);
+  EXPECT_EQ(net(kOne).item<float>(), 3.0F);
+  Module parent;
+  EXPECT_TRUE(parent.register_module("conv", module.conv) == module.conv);
+}
+
+TEST(Registry, SequentialMayGrowWhileItRuns) {
+  Sequential net;
+  int left = 50;
+  net.append([&](const Tensor& x) {
+    if (left-- > 0) net.append([](const Tensor& y) { return y + 1.0; });
+    return x;
+  });
+  EXPECT_EQ(net(kOne).item<float>(), 1.0F);
+  EXPECT_EQ(net(kOne).item<float>(), 2.0F);
+  left = 0;
+  EXPECT_EQ(net(kOne).item<float>(), 3.0F);
+}
+
+TEST(Registry, WhatSequentialRefusesLeavesItAsItWas) {
+  Sequential net(Conv1d(1, 1, {.kernel_size = 1}), ReLU());
+  EXPECT_ERROR(net.append("0", ReLU()), "Sequential::append: a name must be free; got '0', which Sequential already has");
+  EXPECT_ERROR(net.append("a.b", ReLU()), "Sequential::append: a name must not be empty or hold a dot; got 'a.b'");
+  EXPECT_ERROR(net.append("", ReLU()), "Sequential::append: a name must not be empty");
+  EXPECT_ERROR(net.append(net), "Sequential::append: a module must not be put inside itself; got '2' in Sequential");
+  EXPECT_ERROR(Sequential({{"a", ReLU()}, {"a", ReLU()}}), "Sequential: a name must be free; got 'a'");
+  EXPECT_ERROR(net[SIZE_MAX], "Sequential: an index must be below the number of layers; got 18446744073709551615 of 2");
+  EXPECT_EQ(net.size(), 2U);
+  EXPECT_EQ(net.named_children().size(), 2U);
+  EXPECT_EQ(Sequential()(kOne).impl(), kOne.impl());
+}
+
+}  // namespace
+}  // namespace adjoint::nn
