@@ -1,10 +1,10 @@
 // Random numbers: the counter-based generator Philox4x32-10. The same seed gives the same bits on every device.
 //
 // Every thread draws from a default generator of its own. manual_seed() sets the process's seed, 0 at first: the thread
-// that calls it (at first the one that loads the library) draws from Generator(seed), and each other thread, when it
-// next draws, from Generator(seed).fork(number), where its number says how many threads have drawn before it since the
-// seed was set, the first being 0. Threads that hurry to be first take numbers in the order in which they come; where
-// that must not matter, hold a GeneratorGuard in each of them. A DataLoader does so around Dataset::get().
+// that calls it (at first the one that loads the library) draws from Generator(seed), and every other thread, new or
+// running, from Generator(seed).fork(number). Its number is its own: the others are numbered from 0 in the order in
+// which they first draw after the seed was set. Where threads hurry, and that order must not matter, hold a
+// GeneratorGuard in each of them. A DataLoader does so around Dataset::get().
 #pragma once
 
 #include <adjoint/core/export.h>
