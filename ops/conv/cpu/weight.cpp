@@ -4,8 +4,9 @@
 //
 // The operand with more channels a group is transposed to channels-last, a chunk of positions at a time, so that its
 // channels fill vectors; the other is read as it lies, a scalar a channel. Each tap sums over just the positions whose
-// image position exists. Chunks are summed in order; where a filter is too small to share out, shares of the chunks are
-// summed apart and then added up in order. All of that depends on shapes and the instruction set, not on threads.
+// image position exists. Chunks, and pieces of long rows, are summed in order; where a filter is too small to share
+// out, shares of the chunks are summed apart and then added up in order. All of that depends on shapes and the
+// instruction set, not on threads.
 
 #include <adjoint/core/parallel.h>
 #include <adjoint/ops/conv/cpu/dispatch.h>
@@ -21,6 +22,8 @@
 
 namespace adjoint::cpu {
 namespace {
+
+constexpr std::int64_t kPieceColumns = 512;
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -146,12 +149,12 @@ class WeightGradient {
     const std::int64_t plane = scalar_extent[0] * scalar_extent[1];
     const Extent2 vector_stride = vectors_from_image_ ? g_.stride : Extent2{1, 1};
     const Extent2 scalar_stride = vectors_from_image_ ? Extent2{1, 1} : g_.stride;
-    const OuterProduct product{.extent = {chunk.n.size(), h.size(), w.size()},
-                               .vector_step = {source.h.size() * source.w.size() * pitch,
-                                               vector_stride[0] * source.w.size() * pitch, vector_stride[1] * pitch},
-                               .scalar_step = {g_.groups * lane_channels_ * plane, scalar_stride[0] * scalar_extent[1],
-                                               scalar_stride[1]},
-                               .lane_step = plane};
+    OuterProduct product{.extent = {chunk.n.size(), h.size(), w.size()},
+                         .vector_step = {source.h.size() * source.w.size() * pitch,
+                                         vector_stride[0] * source.w.size() * pitch, vector_stride[1] * pitch},
+                         .scalar_step = {g_.groups * lane_channels_ * plane, scalar_stride[0] * scalar_extent[1],
+                                         scalar_stride[1]},
+                         .lane_step = plane};
     const std::int64_t vector_h = vectors_from_image_ ? image_h : h.begin,
                        vector_w = vectors_from_image_ ? image_w : w.begin;
     const std::int64_t scalar_h = vectors_from_image_ ? h.begin : image_h,
@@ -161,10 +164,14 @@ class WeightGradient {
     const T* scalars = (vectors_from_image_ ? feature_ : image_) +
                        ((chunk.n.begin * g_.groups + group) * lane_channels_ + first_lane) * plane +
                        scalar_h * scalar_extent[1] + scalar_w;
-    kernel_.outer_product(product, static_cast<int>(pitch / kernel_.lanes), static_cast<int>(lanes), vectors, scalars,
-                          sums(share, group) + (tap * lane_channels_ + first_lane) * strip_begin_.back() +
-                              strip_begin(strip),
-                          strip_begin_.back());
+    T* to = sums(share, group) + (tap * lane_channels_ + first_lane) * strip_begin_.back() + strip_begin(strip);
+    // Long rows in pieces, which are summed apart.
+    for (std::int64_t at = 0; at < w.size(); at += kPieceColumns) {
+      product.extent[2] = std::min(kPieceColumns, w.size() - at);
+      kernel_.outer_product(product, static_cast<int>(pitch / kernel_.lanes), static_cast<int>(lanes),
+                            vectors + at * product.vector_step[2], scalars + at * product.scalar_step[2], to,
+                            strip_begin_.back());
+    }
   }
 
   // Adds up the shares, in order, and puts the filter's axes in their order: a strip of vector channels and taps at a

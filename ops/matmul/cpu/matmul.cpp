@@ -1,8 +1,11 @@
+// Matrix products on the CPU. Sums over the inner axis are cut: blocks of products are summed apart and added up in
+// order within a slice of kSliceInner, and slices are products of their own, which are then added up in pairs.
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
 #include <adjoint/core/fill.h>
 #include <adjoint/core/op.h>
 #include <adjoint/core/parallel.h>
+#include <adjoint/core/strided.h>
 #include <adjoint/ops/conv/kernels.h>
 #include <adjoint/ops/matmul/kernels.h>
 
@@ -18,6 +21,13 @@ namespace {
 // Tiles of the result: one task each, so that what a task computes depends on the shape alone.
 constexpr std::int64_t kTileRows = 256;
 constexpr std::int64_t kTileColumns = 512;
+constexpr std::int64_t kTileDots = 32;
+// A block is no longer than what Eigen sums without cutting it by the size of the machine's caches; a vector's, which
+// Eigen sums in several lanes, is longer, so that memory is read in longer runs.
+constexpr std::int64_t kBlockInner = 384, kVectorBlockBytes = 8192;
+constexpr std::int64_t kSliceInner = std::int64_t{1} << 16;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 template <class T>
 using Strided = Eigen::Map<T, Eigen::Unaligned, Eigen::OuterStride<>>;
@@ -40,22 +50,61 @@ void with_block(const MatrixBatch& batch, std::int64_t index, std::int64_t row, 
   }
 }
 
+// Every slice's product: out (slices, B, M, N), or (B, M, N) where there is one.
 template <class T>
 void multiply(const MatrixBatch& a, const MatrixBatch& b, Tensor& out) {
-  const std::int64_t rows = out.size(1), columns = out.size(2), inner = a.tensor.size(2);
-  const std::int64_t row_tiles = (rows + kTileRows - 1) / kTileRows,
-                     column_tiles = (columns + kTileColumns - 1) / kTileColumns;
+  const std::int64_t batch = a.tensor.size(0), rows = out.size(-2), columns = out.size(-1), inner = a.tensor.size(2);
+  const bool is_vector = rows == 1 || columns == 1;
+  const std::int64_t most = is_vector ? kVectorBlockBytes / std::int64_t{sizeof(T)} : kBlockInner;
+  // Of dot products Eigen computes a few at a time: where they have several blocks, these are read one after the other.
+  const bool are_dots = inner > most && (rows == 1 ? b.transposed : is_vector && !a.transposed);
+  const std::int64_t most_rows = are_dots ? kTileDots : kTileRows, most_columns = are_dots ? kTileDots : kTileColumns;
+  const std::int64_t row_tiles = ceil_div(rows, most_rows), column_tiles = ceil_div(columns, most_columns);
   T* result = out.mutable_data<T>();
-  parallel_for(out.size(0) * row_tiles * column_tiles, [&](std::int64_t task) {
-    const std::int64_t index = task / (row_tiles * column_tiles), tile = task % (row_tiles * column_tiles);
-    const std::int64_t row = tile / column_tiles * kTileRows, column = tile % column_tiles * kTileColumns;
-    const std::int64_t tile_rows = std::min(kTileRows, rows - row),
-                       tile_columns = std::min(kTileColumns, columns - column);
-    Strided<RowMajor<T>> to(result + (index * rows + row) * columns + column, tile_rows, tile_columns,
+  parallel_for(ceil_div(inner, kSliceInner) * batch * row_tiles * column_tiles, [&](std::int64_t task) {
+    const std::int64_t product = task / (row_tiles * column_tiles), tile = task % (row_tiles * column_tiles);
+    const std::int64_t index = product % batch, slice = product / batch * kSliceInner;
+    const std::int64_t row = tile / column_tiles * most_rows, column = tile % column_tiles * most_columns;
+    const std::int64_t tile_rows = std::min(most_rows, rows - row),
+                       tile_columns = std::min(most_columns, columns - column);
+    Strided<RowMajor<T>> to(result + (product * rows + row) * columns + column, tile_rows, tile_columns,
                             Eigen::OuterStride<>(columns));
-    with_block<T>(a, index, row, 0, tile_rows, inner, [&](const auto& left) {
-      with_block<T>(b, index, 0, column, inner, tile_columns, [&](const auto& right) { to.noalias() = left * right; });
-    });
+    const std::int64_t end = std::min(inner, slice + kSliceInner);
+    for (std::int64_t k = slice; k < end; k += most) {
+      const std::int64_t block = std::min(most, end - k);
+      with_block<T>(a, index, row, k, tile_rows, block, [&](const auto& left) {
+        with_block<T>(b, index, k, column, block, tile_columns, [&](const auto& right) {
+          if (k == slice) {
+            to.noalias() = left * right;
+          } else if (is_vector) {
+            // Eigen would add the block's products to the vector a few at a time.
+            T sums[std::max(kTileRows, kTileColumns)];
+            Strided<RowMajor<T>> apart(sums, tile_rows, tile_columns, Eigen::OuterStride<>(tile_columns));
+            apart.noalias() = left * right;
+            to += apart;
+          } else {
+            to.noalias() += left * right;
+          }
+        });
+      });
+    }
+  });
+}
+
+// out = the sum of the slices (slices, ...), which are overwritten.
+template <class T>
+void add_slices(Tensor& slices, Tensor& out) {
+  const std::int64_t count = slices.size(0), numel = out.numel();
+  T *data = slices.mutable_data<T>(), *result = out.mutable_data<T>();
+  parallel_ranges(numel, std::max<std::int64_t>(1, kStridedGrain / count), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t distance = 1; distance < count; distance *= 2) {
+      for (std::int64_t slice = 0; slice + distance < count; slice += 2 * distance) {
+        T* to = data + slice * numel;
+        const T* from = to + distance * numel;
+        for (std::int64_t i = begin; i < end; ++i) to[i] += from[i];
+      }
+    }
+    std::copy(data + begin, data + end, result + begin);
   });
 }
 
@@ -95,10 +144,29 @@ void convolve(const MatrixBatch& a, const MatrixBatch& b, Tensor& out) {
   }
 }
 
+// Of one matrix, `length` rows or columns from `begin` on, which lie densely, copied where they do not.
+MatrixBatch dense_slice(const Tensor& matrix, std::size_t axis, std::int64_t begin, std::int64_t length) {
+  Shape shape = matrix.shape();
+  shape[axis] = length;
+  const std::int64_t offset = matrix.storage_offset() + begin * matrix.strides()[axis];
+  const MatrixBatch slice = as_matrices(matrix.view_as(shape, matrix.strides(), offset));
+  return is_dense(slice) ? slice : as_matrices(contiguous_copy(slice.tensor));
+}
+
 template <class T>
 void multiply_matrices(std::span<const Tensor> in, Tensor& out) {
   const MatrixBatch a = as_matrices(in[0]), b = as_matrices(in[1]);
-  is_convolution(a, b, out) ? convolve(a, b, out) : multiply<T>(a, b, out);
+  const std::int64_t inner = in[0].size(2), count = ceil_div(inner, kSliceInner);
+  const bool convolved = is_convolution(a, b, out);
+  if (count == 1) return convolved ? convolve(a, b, out) : multiply<T>(a, b, out);
+  Tensor slices = make_tensor({{count, out.size(0), out.size(1), out.size(2)}, out.dtype()}, out.device());
+  if (!convolved) multiply<T>(a, b, slices);
+  for (std::int64_t slice = 0; convolved && slice < count; ++slice) {
+    const std::int64_t begin = slice * kSliceInner, length = std::min(kSliceInner, inner - begin);
+    Tensor product = slices.view_as(out.shape(), out.strides(), slice * out.numel());
+    convolve(dense_slice(a.tensor, 2, begin, length), dense_slice(b.tensor, 1, begin, length), product);
+  }
+  add_slices<T>(slices, out);
 }
 
 Tensor converted(const Tensor& tensor, DType dtype) {
