@@ -20,6 +20,27 @@ constinit const OpDef<NoAttr> alias_op{
 // A function may give back an input or a leaf as it is, which no operation of its own has put on the tape.
 Tensor recorded(const Tensor& result) { return apply(alias_op, {result}); }
 
+// f(inputs), which must leave its inputs and the thread's tapes as they are.
+Tensor run(const Function& f, const std::vector<Tensor>& inputs) {
+  const Tape* const tape = Tape::current();
+  std::vector<std::uint32_t> versions;
+  for (const Tensor& input : inputs) versions.push_back(input.impl()->storage->version());
+  Tensor result = f(inputs);
+  check_defined("checkpoint", "the function's result", result);
+  ADJOINT_CHECK(
+      Tape::current() == tape,
+      "checkpoint: the function must end the tapes and pauses that it makes, and no others; got another tape, "
+      "or none, recording after it");
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    ADJOINT_CHECK(
+        inputs[i].impl()->storage->version() == versions[i],
+        "checkpoint: the function must not change its inputs in place, for it runs twice; got input {} of shape "
+        "{} changed; change a clone()",
+        i, inputs[i].shape());
+  }
+  return result;
+}
+
 std::vector<Tensor> as_leaves(std::span<const Tensor> inputs) {
   std::vector<Tensor> leaves;
   for (const Tensor& input : inputs) {
@@ -52,8 +73,8 @@ class CheckpointNode final : public detail::Node {
  private:
   void differentiate(Tape& tape, std::vector<Tensor> operands, const Tensor& grad, const std::vector<bool>& needed,
                      std::vector<Tensor>& grads, bool record) {
-    const Tensor out = recorded(f_(operands));
-    operands.insert(operands.end(), saved + inputs_, saved + size);
+    operands.insert(operands.end(), saved + inputs_, saved + size);  // before f, which may sweep here too
+    const Tensor out = recorded(run(f_, {operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(inputs_)}));
     std::vector<std::int64_t> targets;
     std::vector<std::size_t> owners;
     for (std::size_t i = 0; i < size; ++i) {
@@ -77,16 +98,9 @@ class CheckpointNode final : public detail::Node {
   Generator random_;
 };
 
-}  // namespace
-
-Tensor checkpoint(const Function& f, const std::vector<Tensor>& inputs) {
-  for (const Tensor& input : inputs) check_defined("checkpoint", "input", input);
-  Tape* tape = Tape::current();
-  if (tape == nullptr) return f(inputs);
-  detail::Recording inputs_only(*tape, "checkpoint", inputs.size());
+Tensor record(Tape& tape, const Function& f, const std::vector<Tensor>& inputs, const Generator& random) {
+  detail::Recording inputs_only(tape, "checkpoint", inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) inputs_only.use(i, inputs[i]);
-
-  const Generator random = default_generator();
   Tensor out;
   std::vector<Tensor> operands = inputs;
   {
@@ -94,20 +108,35 @@ Tensor checkpoint(const Function& f, const std::vector<Tensor>& inputs) {
     const PauseTape pause;
     Tape probe;
     const std::vector<Tensor> leaves = as_leaves(inputs);
-    const Tensor result = f(leaves);
-    check_defined("checkpoint", "the function's result", result);
-    out = recorded(result).detach();
+    out = recorded(run(f, leaves)).detach();
     for (const Tensor& leaf : probe.impl().leaves()) {
       const auto same = [&](const Tensor& input) { return input.impl() == leaf.impl(); };
       if (std::none_of(leaves.begin(), leaves.end(), same)) operands.push_back(leaf);
     }
   }
-  detail::Recording recording(*tape, "checkpoint", operands.size());
+  ADJOINT_CHECK(Tape::current() == &tape, "checkpoint: the function must not end the tape that records; got its end");
+  detail::Recording recording(tape, "checkpoint", operands.size());
   for (std::size_t i = 0; i < operands.size(); ++i) recording.use(i, operands[i]);
   if (!recording.needed()) return out;
-  auto* node = tape->impl().make_node<CheckpointNode>(f, inputs.size(), random);
-  recording.commit(node, operands, out, detail::kSaveEveryOperand, false);
+  recording.commit(tape.impl().make_node<CheckpointNode>(f, inputs.size(), random), operands, out,
+                   detail::kSaveEveryOperand, false);
   return out;
+}
+
+}  // namespace
+
+Tensor checkpoint(const Function& f, const std::vector<Tensor>& inputs) {
+  ADJOINT_CHECK(f != nullptr, "checkpoint: f must be a function; got an empty one");
+  for (const Tensor& input : inputs) check_defined("checkpoint", "input", input);
+  Tape* const tape = Tape::current();
+  if (tape == nullptr) return f(inputs);
+  const Generator random = default_generator();
+  try {
+    return record(*tape, f, inputs, random);
+  } catch (...) {
+    default_generator() = random;
+    throw;
+  }
 }
 
 }  // namespace adjoint

@@ -4,7 +4,9 @@
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor_impl.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <memory_resource>
 #include <new>
 #include <span>
@@ -18,7 +20,7 @@ namespace adjoint::detail {
 /// One recorded call: who its operands were, and what their gradients need. Lives in the tape's arena.
 class Node {
  public:
-  virtual ~Node() = default;
+  virtual ~Node() { release(); }
   virtual const char* name() const = 0;
   /// Writes to grads[i], for each operand with needed[i], its gradient from the result's; undefined stands for zero.
   /// Written in operators, which `record` asks to be recorded on the sweeping tape.
@@ -32,7 +34,25 @@ class Node {
   Tensor saved_out;
   std::uint32_t out_version = 0;
   bool released = false;
+
+  /// Lets go of what the gradients needed: there will be no other sweep.
+  void release() {
+    if (saved != nullptr) std::destroy_n(saved, size);
+    saved = nullptr;
+    saved_out = {};
+    released = true;
+  }
 };
+
+struct DestroyInArena {
+  void operator()(Node* node) const { node->~Node(); }
+};
+/// Owns a node that lives in an arena.
+template <class N>
+using NodePtr = std::unique_ptr<N, DestroyInArena>;
+
+/// In place of the id of a leaf that is not on the tape yet.
+inline constexpr std::int64_t kNewLeaf = -2;
 
 /// Every operand, however many: bit i of a save mask is operand i, and bit 30 all from there on.
 inline constexpr std::uint32_t kSaveEveryOperand = 0x7fffffffU;
@@ -44,20 +64,21 @@ struct SweepOptions {
 
 class TapeImpl {
  public:
-  TapeImpl(Tape& owner, Tape* outer);
-  ~TapeImpl();
+  explicit TapeImpl(const Tape& owner);
 
   template <class N, class... Args>
-  N* make_node(Args&&... args) {
-    return new (arena_.allocate(sizeof(N), alignof(N))) N(std::forward<Args>(args)...);
+  NodePtr<N> make_node(Args&&... args) {
+    return NodePtr<N>(new (arena_.allocate(sizeof(N), alignof(N))) N(std::forward<Args>(args)...));
   }
-  /// The id of an operand on this tape, registering a leaf on first sight; -1 where no gradient flows to it.
-  std::int64_t id_of(const char* op, const Tensor& operand);
-  /// Appends `node`, whose operands' ids are `ids`; `out` becomes recorded.
-  void append(Node* node, std::span<const Tensor> in, std::span<const std::int64_t> ids, const Tensor& out,
+  /// The id of an operand on this tape; -1 where no gradient flows to it.
+  std::int64_t id_of(const char* op, const Tensor& operand) const;
+  /// Throws Error in a task of a parallel_for that this tape was not made in.
+  void check_task(const char* op) const;
+  /// Appends `node`, whose operands' ids are `ids`, after the leaves among them that are new; `out` becomes recorded.
+  void append(NodePtr<Node> node, std::span<const Tensor> in, std::span<const std::int64_t> ids, const Tensor& out,
               std::uint32_t save_mask, bool save_out);
 
-  /// d(result)/d(each target), by id; undefined where the result does not depend on it.
+  /// d(result)/d(each target), by id; undefined where the result does not depend on it. The caller holds this alive.
   std::vector<Tensor> sweep(const char* caller, const Tensor& result, const std::vector<std::int64_t>& targets,
                             const GradientOptions& options, const SweepOptions& how);
   /// The id of a tensor that is on this tape; -1 for any other.
@@ -66,7 +87,11 @@ class TapeImpl {
   std::uint64_t add_hook(std::int64_t id, GradientHook hook);
   void remove_hook(std::uint64_t hook_id);
 
-  Tape* outer() const { return outer_; }
+  /// Puts a leaf that requires a gradient on this tape; nothing for any other tensor.
+  void add_leaf(const Tensor& tensor);
+
+  /// The Tape is gone; a sweep that is under way throws.
+  void end() { ended_ = true; }
   std::uint64_t serial() const { return serial_; }
   std::size_t size() const { return entries_.size(); }
   /// Leaves seen so far, in order of first use.
@@ -75,24 +100,28 @@ class TapeImpl {
  private:
   // An operation (node), or a leaf.
   struct Entry {
-    Node* node = nullptr;
+    NodePtr<Node> node;
     Tensor leaf;
   };
+  class Frozen;
 
+  void reserve(std::size_t more);
+  std::int64_t register_leaf(const Tensor& leaf);
+  void trace(const Node& node, std::span<const Tensor> in);
   Tensor seed(const char* caller, const Tensor& result, const GradientOptions& options) const;
   std::vector<bool> reachable(const std::vector<std::int64_t>& targets, std::int64_t last) const;
   std::map<std::uint64_t, GradientHook> hooks_of(std::int64_t id) const;
-  Tensor run_hooks(std::int64_t id, Tensor grad) const;
+  Tensor run_hooks(std::int64_t id, Tensor grad, Frozen& frozen) const;
   std::string describe(std::int64_t id) const;
   void check_saved(const char* caller, std::int64_t id) const;
   void check_nan(std::int64_t id, const Tensor& in, const Tensor& out) const;
-  static void release(Node& node);
 
-  Tape& owner_;
-  Tape* outer_;
+  const Tape& owner_;
   std::uint64_t serial_;
+  const void* task_;  // current_task() where the tape was made
+  bool ended_ = false;
   std::pmr::monotonic_buffer_resource arena_;
-  std::vector<Entry> entries_;
+  std::vector<Entry> entries_;  // goes before the arena that its nodes live in
   std::unordered_map<const TensorImpl*, std::int64_t> leaf_ids_;
   std::unordered_map<std::int64_t, std::map<std::uint64_t, GradientHook>> hooks_;  // of recorded tensors, by id
   std::unordered_map<std::int64_t, std::string> traces_;                           // anomaly mode: what each call was
@@ -109,8 +138,10 @@ class ADJOINT_API Recording {
   /// Operand i has a gradient rule. Throws Error for an operand of an outer, gone or foreign tape.
   void use(std::size_t i, const Tensor& operand);
   bool needed() const { return needed_; }
-  bool needs(std::size_t i) const { return ids()[i] >= 0; }
-  void commit(Node* node, std::span<const Tensor> in, const Tensor& out, std::uint32_t save_mask, bool save_out);
+  bool needs(std::size_t i) const { return ids()[i] != -1; }
+  /// Records the call, or throws and leaves the tape and `out` as they were.
+  void commit(NodePtr<Node> node, std::span<const Tensor> in, const Tensor& out, std::uint32_t save_mask,
+              bool save_out);
 
  private:
   static constexpr std::size_t kInline = 4;
@@ -127,8 +158,25 @@ class ADJOINT_API Recording {
 
 /// The live tape of this thread with this serial number; null where there is none.
 TapeImpl* find_live_tape(std::uint64_t serial);
+/// A tape of this thread has used the tensor, up to the innermost pause.
+ADJOINT_API bool used_by_a_tape(const Tensor& tensor);
 
-/// A view made where nothing records: remembers whether its base was recorded (see TensorImpl::views_recorded).
+/// A view made where nothing records: remembers whether its base was recorded, and whether it would lose its base's
+/// gradient (see TensorImpl).
 ADJOINT_API void mark_view(const Tensor& base, const Tensor& view);
+/// The second half of mark_view, for a copy that may as well have been the tensor itself, as contiguous() gives.
+ADJOINT_API void mark_outside(const Tensor& base, const Tensor& result);
+
+/// A pool thread sees the tape of the thread that it works for, while it does.
+class InheritTape {
+ public:
+  explicit InheritTape(Tape* tape);
+  ~InheritTape();
+  InheritTape(const InheritTape&) = delete;
+  InheritTape& operator=(const InheritTape&) = delete;
+
+ private:
+  bool inherits_;
+};
 
 }  // namespace adjoint::detail

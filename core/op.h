@@ -153,8 +153,8 @@ Tensor apply(const OpDef<Attr>& op, Operands in, const Attr& attr) {
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (recording.needs(i)) saves |= op.rule(i).saves;
   }
-  auto* node = tape->impl().template make_node<detail::OpNode<Attr>>(op, attr);
-  recording.commit(node, in, out, saves & ~static_cast<std::uint32_t>(kSaveOut), (saves & kSaveOut) != 0);
+  recording.commit(tape->impl().template make_node<detail::OpNode<Attr>>(op, attr), in, out,
+                   saves & ~static_cast<std::uint32_t>(kSaveOut), (saves & kSaveOut) != 0);
   return out;
 }
 

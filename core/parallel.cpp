@@ -1,6 +1,7 @@
 #include <adjoint/core/parallel.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/node.h>
 
 #include <pthread.h>
 #include <sched.h>
@@ -13,6 +14,7 @@
 #include <mutex>
 #include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace adjoint {
@@ -46,6 +48,7 @@ struct Job {
 
   const std::int64_t count;
   const std::function<void(std::int64_t)>& task;
+  Tape* const tape = Tape::current();  // the caller's
   std::atomic<std::int64_t> next{0};
   int helpers = 0;  // pool threads inside work(); guarded by the pool's mutex
   std::mutex error_mutex;
@@ -54,6 +57,19 @@ struct Job {
 
 // True on a pool thread, and on any thread inside parallel_for: nested loops run serially.
 thread_local bool inside_task = false;
+
+thread_local const void* task_of = nullptr;  // detail::current_task(): the address of its function
+
+class TaskScope {
+ public:
+  explicit TaskScope(const std::function<void(std::int64_t)>& task) : outer_(std::exchange(task_of, &task)) {}
+  ~TaskScope() { task_of = outer_; }
+  TaskScope(const TaskScope&) = delete;
+  TaskScope& operator=(const TaskScope&) = delete;
+
+ private:
+  const void* outer_;
+};
 
 class Pool {
  public:
@@ -99,7 +115,11 @@ class Pool {
       Job* job = job_;
       ++job->helpers;
       lock.unlock();
-      job->work();
+      {
+        const TaskScope scope(job->task);
+        const detail::InheritTape caller(job->tape);
+        job->work();
+      }
       lock.lock();
       if (--job->helpers == 0) done_.notify_all();
     }
@@ -152,11 +172,14 @@ int num_threads() {
   return count;
 }
 
+const void* detail::current_task() { return task_of; }
+
 void detail::prepare_threads() {
   if (num_threads() > 1) acquire_pool();
 }
 
 void parallel_for(std::int64_t count, const std::function<void(std::int64_t)>& task) {
+  const TaskScope scope(task);
   if (count <= 1 || inside_task || num_threads() == 1) {
     for (std::int64_t i = 0; i < count; ++i) task(i);
     return;

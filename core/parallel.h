@@ -15,11 +15,14 @@ ADJOINT_API void set_num_threads(int count);
 ADJOINT_API int num_threads();
 
 /// Runs task(0) ... task(count - 1), each once, in any order and on any thread, and returns when all are done. The
-/// first exception is rethrown here. Called from inside a task, it runs serially.
+/// first exception is rethrown here. Called from inside a task, it runs serially. A tape that was made outside a task
+/// records nothing inside it: an operator that it would record throws Error there, on every thread; see PauseTape.
 ADJOINT_API void parallel_for(std::int64_t count, const std::function<void(std::int64_t)>& task);
 
 namespace detail {
 
+/// What tells the parallel_for whose task this thread runs, the innermost, from every other; null outside tasks.
+ADJOINT_API const void* current_task();
 /// Makes the pool's threads where they are not there yet, so that the next parallel_for takes no memory.
 ADJOINT_API void prepare_threads();
 

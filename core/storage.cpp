@@ -20,6 +20,7 @@ constexpr std::size_t kAlignment = 64;  // a cache line, and the widest vector r
 constexpr std::size_t kCheckedBytes = std::size_t{1} << 30;
 
 std::atomic<std::size_t> cpu_bytes_held{0};
+std::atomic<AllocationObserver> allocation_observer{nullptr};
 
 std::size_t cpu_bytes_free() {
   std::ifstream meminfo("/proc/meminfo");
@@ -48,21 +49,21 @@ void* allocate_cpu(std::size_t nbytes) {
 }  // namespace
 
 std::shared_ptr<Storage> Storage::allocate(std::size_t nbytes, Device device) {
-  if (device.is_cpu()) {
-    return std::make_shared<Storage>(nbytes == 0 ? nullptr : allocate_cpu(nbytes), nbytes, device);
-  }
-  ADJOINT_CHECK(device.index >= 0 && device.index < cuda_device_count(),
+  ADJOINT_CHECK(device.is_cpu() || (device.index >= 0 && device.index < cuda_device_count()),
                 "empty: the device must exist; got {}, with {} CUDA devices available; use default_device()", device,
                 cuda_device_count());
+  // The owner comes first: memory without one would be lost if there were no room for it.
+  auto storage = std::make_shared<Storage>(nullptr, nbytes, device);
+  if (nbytes == 0) return storage;
+  if (const AllocationObserver observer = allocation_observer.load(std::memory_order_relaxed)) observer(nbytes, device);
+  if (device.is_cpu()) {
+    storage->data_ = allocate_cpu(nbytes);
+    return storage;
+  }
 #if defined(ADJOINT_WITH_CUDA)
-  void* stream = nullptr;
-  void* data = nbytes == 0 ? nullptr : cuda::allocate(nbytes, device.index, &stream);
-  auto storage = std::make_shared<Storage>(data, nbytes, device);
-  storage->stream_ = stream;
-  return storage;
-#else
-  return nullptr;  // unreachable: such a build has no CUDA device
+  storage->data_ = cuda::allocate(nbytes, device.index, &storage->stream_);
 #endif
+  return storage;
 }
 
 std::shared_ptr<Storage> Storage::wrap(void* data, std::size_t nbytes, Device device, std::function<void()> release) {
@@ -71,6 +72,8 @@ std::shared_ptr<Storage> Storage::wrap(void* data, std::size_t nbytes, Device de
   storage->release_ = std::move(release);
   return storage;
 }
+
+void observe_allocations(AllocationObserver observer) { allocation_observer = observer; }
 
 Storage::~Storage() {
   if (release_) release_();

@@ -4,8 +4,12 @@
 //   Tensor loss = mse_loss(net(x), y);
 //   tape.backward(loss);                    // adds to .grad() of every leaf that requires it
 //
-// Nodes stand in execution order, so the sweep needs no sort and no recursion. Tapes nest, innermost first, within a
-// thread; tapes of several threads may share leaves. With no tape alive nothing is recorded.
+// Nodes stand in execution order, so the sweep needs no sort and no recursion. Tapes nest within a thread, and the
+// innermost records; they may end in any order, and on another thread than the one that made them. Tapes of several
+// threads may share leaves. With no tape alive nothing is recorded.
+//
+// Everything here is all or nothing: what throws, for want of memory too, has changed neither the tape nor any .grad(),
+// and may be tried again.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -36,10 +40,29 @@ struct GradientOptions {
   bool allow_unused = false;
 };
 
+class Tape;
+
 namespace detail {
 class Node;
 class Recording;
 class TapeImpl;
+struct ThreadTapes;
+
+/// A tape, or a pause, among those of the thread that made it. May end in any order and on any thread.
+class ADJOINT_API TapeScope {
+ public:
+  /// A pause where `tape` is null.
+  explicit TapeScope(Tape* tape);
+  ~TapeScope();
+  TapeScope(const TapeScope&) = delete;
+  TapeScope& operator=(const TapeScope&) = delete;
+
+ private:
+  friend struct ThreadTapes;
+  Tape* tape_;
+  TapeScope* outer_;
+  ThreadTapes* thread_;  // null once the thread is gone
+};
 }  // namespace detail
 
 class ADJOINT_API Tape {
@@ -49,9 +72,10 @@ class ADJOINT_API Tape {
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
-  /// Adds d(result)/d(leaf) to .grad() of every leaf that requires a gradient. Throws Error for a result that this tape
-  /// did not record, one of several elements without grad_output, values changed in place since they were saved, and a
-  /// second sweep without retain.
+  /// Adds d(result)/d(leaf) to .grad() of every leaf that requires a gradient; the result may be such a leaf itself.
+  /// When it has succeeded it frees what the gradients needed, unless told to retain. Throws Error for a result that
+  /// this tape did not record, one of several elements without grad_output, values changed in place since they were
+  /// saved, a second sweep without retain, and a hook that ends the tape.
   void backward(const Tensor& result, const BackwardOptions& options = {});
   /// d(result)/d(input) for each input, a leaf or any recorded tensor. Never touches .grad().
   std::vector<Tensor> gradient(const Tensor& result, const std::vector<Tensor>& inputs,
@@ -66,24 +90,23 @@ class ADJOINT_API Tape {
   detail::TapeImpl& impl() { return *impl_; }
 
  private:
-  std::unique_ptr<detail::TapeImpl> impl_;
+  std::shared_ptr<detail::TapeImpl> impl_;  // a sweep shares it: a hook may end the tape
+  detail::TapeScope scope_;
 };
 
 /// Hides every tape of this thread while it lives; a tape made inside it records again.
 class ADJOINT_API PauseTape {
  public:
-  PauseTape();
-  ~PauseTape();
-  PauseTape(const PauseTape&) = delete;
-  PauseTape& operator=(const PauseTape&) = delete;
+  PauseTape() : scope_(nullptr) {}
 
  private:
-  Tape* hidden_;
+  detail::TapeScope scope_;
 };
 
 /// f(inputs), keeping the inputs instead of f's intermediate results: the sweep computes f again, from the same random
 /// state. Leaves that f captures get their gradients too; a recorded tensor that f captures is an error: pass it as an
-/// input. Exact for any f whose result depends on its inputs, its leaves and random numbers alone.
+/// input. Exact for any f whose result depends on its inputs, its leaves and random numbers alone. Throws Error for an
+/// empty f, and for one that changes an input in place, which the second run would meet changed.
 ADJOINT_API Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& f,
                               const std::vector<Tensor>& inputs);
 

@@ -46,6 +46,14 @@ std::size_t checked_nbytes(const TensorSpec& spec, std::int64_t numel) {
   return static_cast<std::size_t>(nbytes);
 }
 
+void check_not_frozen(const char* op, const TensorImpl& impl) {
+  ADJOINT_CHECK(
+      !impl.storage->frozen(),
+      "{}: a gradient must not change in place while a sweep still uses it; got shape {}; let the hook return "
+      "a new tensor, or change a clone()",
+      op, impl.shape);
+}
+
 void check_floating(const char* op, DType dtype) {
   ADJOINT_CHECK(is_floating_point(dtype), "{}: the dtype must be floating point; got {}; convert with to()", op, dtype);
 }
@@ -85,6 +93,7 @@ void check_writable(const char* op, const Tensor& tensor) {
       "{}: in-place operations must not change a leaf that requires a gradient while a tape records; got shape {}; "
       "do it before the tape or under PauseTape",
       op, impl.shape);
+  check_not_frozen(op, impl);
   ADJOINT_CHECK(
       !overlaps_itself(tensor),
       "{}: elements of the tensor must not share memory; got an expanded tensor of shape {}; clone() it first", op,
@@ -190,6 +199,7 @@ const void* Tensor::raw_data() const {
 
 void* Tensor::raw_mutable_data() {
   const void* data = raw_data();
+  check_not_frozen("raw_mutable_data", *impl_);
   impl_->storage->bump_version();
   return const_cast<void*>(data);
 }
@@ -205,6 +215,7 @@ const T* Tensor::data() const {
 template <class T>
 T* Tensor::mutable_data() {
   const T* data = this->data<T>();
+  check_not_frozen("mutable_data", *impl_);
   impl_->storage->bump_version();
   return const_cast<T*>(data);
 }

@@ -31,7 +31,8 @@ struct TensorOptions {
   bool requires_grad = false;
 };
 
-/// Sees a gradient as it passes; returns its replacement, or an undefined Tensor to leave it as it is.
+/// Sees a gradient as it passes; returns its replacement, or an undefined Tensor to leave it as it is. Other tensors
+/// may share the gradient: changing it in place throws Error until the sweep is done.
 using GradientHook = std::function<Tensor(const Tensor& gradient)>;
 
 class ADJOINT_API Tensor {
@@ -117,7 +118,8 @@ class ADJOINT_API Tensor {
   const Tensor& grad() const;
   void set_grad(const Tensor& gradient);
   /// Runs in each sweep once this tensor's whole gradient is known. A recorded tensor's hook lives as long as its tape.
-  /// Returns an id for remove_hook.
+  /// Returns an id for remove_hook. Throws Error for an empty hook, for a tensor that requires no gradient, and for one
+  /// whose tape is gone or another thread's.
   std::uint64_t register_hook(GradientHook hook) const;
   void remove_hook(std::uint64_t id) const;
 

@@ -28,6 +28,7 @@ struct TensorImpl {
   bool contiguous = true;
   bool requires_grad = false;   // leaves only
   bool views_recorded = false;  // made from a recorded tensor where nothing recorded; in-place writes would corrupt it
+  bool outside_view = false;    // made from a leaf or a recorded tensor where no tape was: it would get no gradient
   std::uint64_t tape_serial = 0;  // the tape that recorded this tensor; 0: none
   std::int64_t node_id = -1;      // its place on that tape
   std::unique_ptr<LeafState> leaf;
@@ -46,8 +47,8 @@ struct TensorSpec {
 ADJOINT_API Tensor make_tensor(const TensorSpec& spec, Device device);
 /// True where several elements are one in memory, as after expand().
 ADJOINT_API bool overlaps_itself(const Tensor& tensor);
-/// Throws Error, naming `op` and the remedy, where writing into `tensor` would make a recorded gradient wrong, or where
-/// it overlaps itself.
+/// Throws Error, naming `op` and the remedy, where writing into `tensor` would make a recorded gradient or one that a
+/// sweep still reads wrong, or where it overlaps itself.
 ADJOINT_API void check_writable(const char* op, const Tensor& tensor);
 /// Throws Error, naming `op` and the operand, for an undefined tensor.
 ADJOINT_API void check_defined(const char* op, const char* operand, const Tensor& tensor);

@@ -14,6 +14,7 @@
 #include <adjoint/ops/elementwise/activate.h>
 
 #include <array>
+#include <utility>
 
 namespace adjoint {
 namespace {
@@ -113,9 +114,9 @@ Tensor run(const ActivatedOp& op, Operands in, ActivatedConv attr) {
   if (recording.needs(0) || !from_result) saves |= kSaveIn1;
   if (recording.needs(1) || !from_result) saves |= kSaveIn0;
   if (in.size() == 3 && !from_result) saves |= kSaveIn2;
-  auto* const node = tape->impl().make_node<ActivatedNode>(op, attr);
-  recording.commit(node, in, out, saves, from_result);
+  auto node = tape->impl().make_node<ActivatedNode>(op, attr);
   if (!from_result) node->keep(linear);
+  recording.commit(std::move(node), in, out, saves, from_result);
   return out;
 }
 

@@ -61,7 +61,10 @@ Tensor Tensor::clone() const {
 
 Tensor Tensor::contiguous() const {
   check_defined("contiguous", "input", *this);
-  return is_contiguous() ? *this : run_copy(contiguous_op, *this, dtype(), device());
+  if (is_contiguous()) return *this;
+  const Tensor copy = run_copy(contiguous_op, *this, dtype(), device());
+  if (!copy.requires_grad()) detail::mark_outside(*this, copy);
+  return copy;
 }
 
 }  // namespace adjoint

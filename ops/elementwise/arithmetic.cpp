@@ -65,6 +65,7 @@ void update(Tensor& target, Operands operands, const ScalarAttr& attr) {
 
 // `other` seen in `target`'s shape and safe to read while target is written. Nothing here is recorded.
 Tensor update_operand(const Tensor& target, const Tensor& other) {
+  if (other.shape() == target.shape() && other.impl()->storage != target.impl()->storage) return other;
   const PauseTape pause;
   Tensor operand = other;
   if (other.shape() != target.shape()) {

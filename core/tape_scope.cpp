@@ -1,0 +1,116 @@
+// Which tape records on a thread: the innermost of its tapes and pauses. They form a list, and may leave it in any
+// order, and on another thread than the one that they are listed for.
+#include <adjoint/core/node.h>
+#include <adjoint/core/tape.h>
+
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+namespace adjoint {
+namespace {
+
+std::mutex links;                                         // every list; never held while anything else runs
+thread_local std::atomic<Tape*> recording_tape{nullptr};  // read without the lock, as every operator does
+
+}  // namespace
+
+namespace detail {
+
+struct ThreadTapes {
+  ThreadTapes() : recording(&recording_tape) {}
+  ~ThreadTapes() {
+    const std::lock_guard lock(links);
+    for (TapeScope* scope = innermost; scope != nullptr; scope = scope->outer_) scope->thread_ = nullptr;
+    recording->store(nullptr, std::memory_order_relaxed);
+  }
+
+  void decide() {
+    const TapeScope* const scope = innermost;
+    recording->store(scope == nullptr ? inherited : scope->tape_, std::memory_order_relaxed);
+  }
+
+  void add(TapeScope& scope) {
+    const std::lock_guard lock(links);
+    scope.outer_ = innermost.exchange(&scope);
+    decide();
+  }
+
+  static void remove(TapeScope& scope) {
+    const std::lock_guard lock(links);
+    ThreadTapes* const thread = scope.thread_;
+    if (thread == nullptr) return;
+    if (thread->innermost == &scope) {
+      thread->innermost = scope.outer_;
+      return thread->decide();
+    }
+    TapeScope* inner = thread->innermost;
+    while (inner->outer_ != &scope) inner = inner->outer_;
+    inner->outer_ = scope.outer_;
+  }
+
+  bool used(const Tensor& tensor) const {
+    const std::lock_guard lock(links);
+    const TapeScope* scope = innermost;
+    for (; scope != nullptr && scope->tape_ != nullptr; scope = scope->outer_) {
+      if (scope->tape_->impl().find(tensor) >= 0) return true;
+    }
+    return scope == nullptr && inherited != nullptr && inherited->impl().find(tensor) >= 0;
+  }
+
+  TapeImpl* find(std::uint64_t serial) const {
+    const std::lock_guard lock(links);
+    for (const TapeScope* scope = innermost; scope != nullptr; scope = scope->outer_) {
+      if (scope->tape_ != nullptr && scope->tape_->impl().serial() == serial) return &scope->tape_->impl();
+    }
+    return nullptr;
+  }
+
+  // Atomic for InheritTape, which takes no lock: while the list is empty, no other thread can change it.
+  std::atomic<TapeScope*> innermost{nullptr};
+  Tape* inherited = nullptr;  // what records while the list is empty
+  std::atomic<Tape*>* recording;
+
+  void inherit(Tape* tape) {
+    std::unique_lock lock(links, std::defer_lock);
+    if (innermost != nullptr) lock.lock();  // a tape that a task left behind
+    inherited = tape;
+    decide();
+  }
+};
+
+namespace {
+
+thread_local ThreadTapes this_thread;
+
+}  // namespace
+
+TapeScope::TapeScope(Tape* tape) : tape_(tape), outer_(nullptr), thread_(&this_thread) { thread_->add(*this); }
+TapeScope::~TapeScope() { ThreadTapes::remove(*this); }
+
+TapeImpl* find_live_tape(std::uint64_t serial) { return this_thread.find(serial); }
+bool used_by_a_tape(const Tensor& tensor) { return this_thread.used(tensor); }
+
+InheritTape::InheritTape(Tape* tape) : inherits_(tape != nullptr) {
+  if (inherits_) this_thread.inherit(tape);
+}
+InheritTape::~InheritTape() {
+  if (inherits_) this_thread.inherit(nullptr);
+}
+
+void mark_outside(const Tensor& base, const Tensor& result) {
+  const TensorImpl& from = *base.impl();
+  const bool loses_gradient = (from.requires_grad || from.recorded()) && this_thread.innermost == nullptr;
+  if (loses_gradient || from.outside_view) result.impl()->outside_view = true;
+}
+
+void mark_view(const Tensor& base, const Tensor& view) {
+  if (base.impl()->recorded() || base.impl()->views_recorded) view.impl()->views_recorded = true;
+  mark_outside(base, view);
+}
+
+}  // namespace detail
+
+Tape* Tape::current() { return recording_tape.load(std::memory_order_relaxed); }
+
+}  // namespace adjoint

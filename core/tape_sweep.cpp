@@ -1,0 +1,274 @@
+// The reverse sweep: one loop from the result's entry to the first, and the gradients' way into the leaves.
+#include <adjoint/core/check.h>
+#include <adjoint/core/copy.h>
+#include <adjoint/core/node.h>
+#include <adjoint/core/parallel.h>
+#include <adjoint/core/tape.h>
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <optional>
+
+namespace adjoint::detail {
+namespace {
+
+std::mutex leaf_gradients;  // tapes of several threads add to the same leaves
+
+bool exclusively_owned(const Tensor& tensor) {
+  const TensorImpl& impl = *tensor.impl();
+  return tensor.impl_ptr().use_count() == 1 && impl.storage.use_count() == 1 && impl.contiguous && !impl.recorded() &&
+         !impl.views_recorded;
+}
+
+void accumulate(Tensor& sum, Tensor&& term, bool record) {
+  if (!sum.defined()) {
+    sum = std::move(term);
+    return;
+  }
+  ADJOINT_ASSERT(sum.shape() == term.shape(), "gradients of one tensor have shapes {} and {}", sum.shape(),
+                 term.shape());
+  if (!record && exclusively_owned(sum)) {
+    sum.add_(term);
+  } else {
+    sum = sum + term;
+  }
+}
+
+struct LeafGradient {
+  Tensor leaf, grad;
+  Tensor sum = {};        // what becomes the leaf's gradient, or what is copied into it
+  bool in_place = false;  // as PyTorch does, where it can be: handles that a program holds stay current
+};
+
+// What the leaf's gradient will be, where that takes memory.
+void prepare(LeafGradient& added, bool record) {
+  const auto& [leaf, grad, sum, in_place] = added;
+  ADJOINT_ASSERT(leaf.shape() == grad.shape(), "a leaf of shape {} got a gradient of shape {}", leaf.shape(),
+                 grad.shape());
+  const Tensor& before = leaf.grad();
+  if (!before.defined()) {
+    // Leaves share a gradient only where nothing will be added to it in place.
+    added.sum = grad.requires_grad() || exclusively_owned(grad) ? grad : grad.clone();
+    return;
+  }
+  const TensorImpl& impl = *before.impl();
+  added.in_place = !record && !before.requires_grad() && !impl.views_recorded && !overlaps_itself(before);
+  if (added.in_place) {
+    check_writable("backward", before);
+    if (!impl.contiguous) added.sum = before + grad;
+    return;
+  }
+  const bool tape_is_gone = impl.recorded() && find_live_tape(impl.tape_serial) == nullptr;
+  added.sum = (tape_is_gone || impl.views_recorded ? before.detach() : before) + grad;
+}
+
+// To all of them or to none: what can fail comes first.
+void add_to_leaves(std::vector<LeafGradient>& leaf_grads, bool record) {
+  std::vector<Tensor> before;  // goes after the lock, with all that it holds
+  before.reserve(leaf_grads.size());
+  const std::lock_guard lock(leaf_gradients);
+  std::vector<const Storage*> written;
+  for (LeafGradient& added : leaf_grads) {
+    prepare(added, record);
+    if (added.in_place) written.push_back(added.leaf.grad().impl()->storage.get());
+  }
+  if (!written.empty()) {
+    prepare_threads();
+    std::sort(written.begin(), written.end());
+    for (auto& [leaf, grad, sum, in_place] : leaf_grads) {  // none may be what another is added to
+      const bool shared = std::binary_search(written.begin(), written.end(), grad.impl()->storage.get());
+      if (in_place && !sum.defined() && shared) grad = grad.clone();
+    }
+  }
+  for (auto& [leaf, grad, sum, in_place] : leaf_grads) {
+    Tensor own = leaf.grad();
+    if (!in_place) {
+      leaf.set_grad(sum);
+      before.push_back(std::move(own));
+    } else if (sum.defined()) {
+      copy_into(sum, own);
+    } else {
+      own.add_(grad);
+    }
+  }
+}
+
+bool has_nan(const Tensor& tensor) {
+  const std::vector<double> values = tensor.to_vector<double>();
+  return std::any_of(values.begin(), values.end(), [](double value) { return std::isnan(value); });
+}
+
+}  // namespace
+
+// Gradients that a user's function sees, or may hold: others of the sweep may share their elements.
+class TapeImpl::Frozen {
+ public:
+  Frozen() = default;
+  ~Frozen() { thaw(); }
+  Frozen(const Frozen&) = delete;
+  Frozen& operator=(const Frozen&) = delete;
+
+  void add(const Tensor& gradient) {
+    storages_.push_back(gradient.impl()->storage);
+    storages_.back()->freeze();
+  }
+  void thaw() {
+    for (const auto& storage : storages_) storage->thaw();
+    storages_.clear();
+  }
+
+ private:
+  std::vector<std::shared_ptr<Storage>> storages_;
+};
+
+Tensor TapeImpl::seed(const char* caller, const Tensor& result, const GradientOptions& options) const {
+  const Tensor& given = options.grad_output;
+  if (!given.defined()) {
+    ADJOINT_CHECK(result.numel() == 1,
+                  "{}: a result of several elements needs a gradient to start from; got shape {}; pass "
+                  ".grad_output, or reduce the result with sum()",
+                  caller, result.shape());
+    return Tensor::ones(result.shape(), result.options());
+  }
+  ADJOINT_CHECK(
+      given.shape() == result.shape() && given.dtype() == result.dtype() && given.device() == result.device(),
+      "{}: grad_output must have the result's shape, dtype and device; got {} {} on {} for a result of {} {} on {}",
+      caller, given.shape(), given.dtype(), given.device(), result.shape(), result.dtype(), result.device());
+  return given;
+}
+
+std::vector<bool> TapeImpl::reachable(const std::vector<std::int64_t>& targets, std::int64_t last) const {
+  std::vector<bool> reaches(static_cast<std::size_t>(last) + 1, false);
+  for (const std::int64_t target : targets) {
+    if (target <= last) reaches[static_cast<std::size_t>(target)] = true;
+  }
+  for (std::size_t id = 0; id < reaches.size(); ++id) {
+    const Node* node = entries_[id].node.get();
+    for (std::size_t i = 0; node != nullptr && !reaches[id] && i < node->size; ++i) {
+      reaches[id] = node->ids[i] >= 0 && reaches[static_cast<std::size_t>(node->ids[i])];
+    }
+  }
+  return reaches;
+}
+
+Tensor TapeImpl::run_hooks(std::int64_t id, Tensor grad, Frozen& frozen) const {
+  const Tape* const recording = Tape::current();
+  for (const auto& [hook_id, hook] : hooks_of(id)) {
+    frozen.add(grad);
+    Tensor replacement = hook(grad);
+    ADJOINT_CHECK(!ended_ && Tape::current() == recording,
+                  "register_hook: a hook must leave the tape that sweeps alive, and end the tapes and pauses that it "
+                  "makes; got {}; do it after the sweep",
+                  ended_ ? "the tape's end" : "another tape, or none, recording");
+    if (!replacement.defined()) continue;
+    ADJOINT_CHECK(
+        replacement.shape() == grad.shape() && replacement.dtype() == grad.dtype() &&
+            replacement.device() == grad.device(),
+        "register_hook: a hook must return a gradient of the same shape, dtype and device, or none; got {} {} on {} "
+        "for {} {} on {}",
+        replacement.shape(), replacement.dtype(), replacement.device(), grad.shape(), grad.dtype(), grad.device());
+    grad = replacement;
+    frozen.add(grad);
+  }
+  return grad;
+}
+
+std::string TapeImpl::describe(std::int64_t id) const {
+  const auto trace = traces_.find(id);
+  const Node& node = *entries_[static_cast<std::size_t>(id)].node;
+  return fmt::format("{}, call #{} on its tape", trace == traces_.end() ? node.name() : trace->second, id);
+}
+
+void TapeImpl::check_saved(const char* caller, std::int64_t id) const {
+  const Node& node = *entries_[static_cast<std::size_t>(id)].node;
+  ADJOINT_CHECK(!node.released,
+                "{}: a sweep already passed here and freed what the gradient of {} needs; sweep with .retain", caller,
+                describe(id));
+  for (std::size_t i = 0; i < node.size && node.saved != nullptr; ++i) {
+    const Tensor& operand = node.saved[i];
+    ADJOINT_CHECK(
+        !operand.defined() || operand.impl()->storage->version() == node.versions[i],
+        "{}: operand {} of {} was changed in place after it was saved for the gradient; got shape {}; change a clone()",
+        caller, i, describe(id), operand.shape());
+  }
+  const Tensor& out = node.saved_out;
+  ADJOINT_CHECK(
+      !out.defined() || out.impl()->storage->version() == node.out_version,
+      "{}: the result of {} was changed in place after it was saved for the gradient; got shape {}; change a clone()",
+      caller, describe(id), out.shape());
+}
+
+void TapeImpl::check_nan(std::int64_t id, const Tensor& in, const Tensor& out) const {
+  if (!out.defined() || !has_nan(out) || has_nan(in)) return;
+  fail("anomaly: a gradient became NaN in the gradient of {}; got gradient shape {}; look at that call's operands",
+       describe(id), out.shape());
+}
+
+std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, const std::vector<std::int64_t>& targets,
+                                    const GradientOptions& options, const SweepOptions& how) {
+  check_task(caller);
+  const std::int64_t last = find(result);
+  ADJOINT_CHECK(last >= 0,
+                "{}: the result must be recorded on this tape; got shape {}; compute it while the tape is alive, from "
+                "a tensor that requires a gradient",
+                caller, result.shape());
+  ADJOINT_CHECK(!options.record || Tape::current() == &owner_,
+                "{}: .record needs this tape to be the innermost one of its thread, not paused", caller);
+  std::optional<PauseTape> pause;
+  if (!options.record) pause.emplace();
+
+  const std::vector<bool> reaches = how.to_leaves ? std::vector<bool>{} : reachable(targets, last);
+  const auto wanted = [&](std::int64_t id) {
+    return id >= 0 && (how.to_leaves || reaches[static_cast<std::size_t>(id)]);
+  };
+  const std::int64_t first = how.to_leaves || targets.empty() ? 0 : *std::min_element(targets.begin(), targets.end());
+
+  std::vector<Tensor> results(targets.size());
+  // Gradients are added and nodes released at the end: a sweep that throws has changed nothing.
+  std::vector<LeafGradient> leaf_grads;
+  std::vector<Node*> passed;
+  Frozen frozen;
+  if (options.grad_output.defined()) frozen.add(options.grad_output);
+  std::vector<Tensor> grads(static_cast<std::size_t>(last) + 1);
+  grads.back() = seed(caller, result, options);
+  std::vector<Tensor> operand_grads;
+  std::vector<bool> needed;
+  for (std::int64_t id = last; id >= first; --id) {
+    Tensor grad = std::move(grads[static_cast<std::size_t>(id)]);
+    if (!grad.defined() || !wanted(id)) continue;
+    const bool is_target = std::find(targets.begin(), targets.end(), id) != targets.end();
+    // Where the sweep only passes through a checkpoint, hooks wait for the whole gradient.
+    if (!(is_target && how.stop_at_targets)) grad = run_hooks(id, std::move(grad), frozen);
+    for (std::size_t t = 0; is_target && t < targets.size(); ++t) {
+      if (targets[t] == id) results[t] = grad;
+    }
+    Node* const node = entries_[static_cast<std::size_t>(id)].node.get();
+    if (node == nullptr) {
+      if (how.to_leaves) leaf_grads.push_back({entries_[static_cast<std::size_t>(id)].leaf, std::move(grad)});
+      continue;
+    }
+    if (is_target && how.stop_at_targets) continue;
+    needed.assign(node->size, false);
+    for (std::size_t i = 0; i < node->size; ++i) needed[i] = wanted(node->ids[i]);
+    if (std::find(needed.begin(), needed.end(), true) == needed.end()) continue;
+    check_saved(caller, id);
+    operand_grads.assign(node->size, {});
+    node->backward(grad, needed, operand_grads, options.record);
+    ADJOINT_CHECK(!ended_, "{}: the gradient of {} must leave the tape that sweeps alive; got its end", caller,
+                  node->name());
+    for (std::size_t i = 0; i < node->size; ++i) {
+      if (anomaly_mode()) [[unlikely]]
+        check_nan(id, grad, operand_grads[i]);
+      if (!operand_grads[i].defined()) continue;
+      accumulate(grads[static_cast<std::size_t>(node->ids[i])], std::move(operand_grads[i]), options.record);
+    }
+    if (!options.retain && !options.record) passed.push_back(node);
+  }
+  frozen.thaw();
+  add_to_leaves(leaf_grads, options.record);
+  for (Node* const node : passed) node->release();
+  return results;
+}
+
+}  // namespace adjoint::detail
