@@ -43,7 +43,6 @@ class ADJOINT_API ChildLink {
   void leave();
 
  private:
-
   std::shared_ptr<ChildSlot> slot_;
   void* child_ = nullptr;
   Follow follow_ = nullptr;
@@ -57,7 +56,8 @@ template <class M>
 class Child : public M {
  public:
   /// On no slot. Handles on slots come from Module's register_module.
-  Child() requires std::default_initializable<M> = default;
+  Child() requires std::default_initializable<M>
+  = default;
   Child(const Child& other) : M(other), link_(other.link_.slot(), this, follow()) {}
   Child(Child&& other) : M(std::move(static_cast<M&>(other))), link_(other.link_.slot(), this, follow()) {
     other.link_.leave();

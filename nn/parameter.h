@@ -116,7 +116,9 @@ class ADJOINT_API Parameter : ConvertsToTensor {
   Tensor max() const { return tensor().max(); }
   Tensor max(const Dims& axes, bool keepdim = false) const { return tensor().max(axes, keepdim); }
 
-  Parameter& requires_grad_(bool value = true) { return in_place([&](Tensor& t) { t.requires_grad_(value); }); }
+  Parameter& requires_grad_(bool value = true) {
+    return in_place([&](Tensor& t) { t.requires_grad_(value); });
+  }
   Parameter& fill_(double value) {
     return in_place([&](Tensor& t) { t.fill_(value); });
   }

@@ -100,8 +100,9 @@ void ChildLink::assign(const Module& module, const void* typed) {
   constexpr const char* kOp = "Child::operator=";
   settle();
   module.check_not_moved_from(kOp);
-  ADJOINT_CHECK(slot_ != nullptr, "{}: the handle must be on a slot; got one of a {} on none; register_module gives one",
-                kOp, module.type());
+  ADJOINT_CHECK(slot_ != nullptr,
+                "{}: the handle must be on a slot; got one of a {} on none; register_module gives one", kOp,
+                module.type());
   if (const std::shared_ptr<const void> owner = slot_->owner.lock()) {
     for (const auto& [path, inside] : module.named_modules()) {
       ADJOINT_CHECK(inside.state_ != owner, "{}: a module must not be put inside itself; got '{}' in {}", kOp,

@@ -274,12 +274,14 @@ TEST(Registry, AModuleIsNotAssignedInsideItself) {
   wrapper.register_module("holder", holder);
   Sequential inside;
   inside.register_module("wrapper", wrapper);
-  EXPECT_ERROR(holder.child = inside, "Child::operator=: a module must not be put inside itself; got 'child' in Holder");
+  EXPECT_ERROR(holder.child = inside,
+               "Child::operator=: a module must not be put inside itself; got 'child' in Holder");
   EXPECT_EQ(copy.child.size(), 1U);
   const Sequential gone = std::move(inside);
   EXPECT_ERROR(holder.child = inside, "Child::operator=: the module must not have been moved from");
   Child<Sequential> loose;
-  EXPECT_ERROR(loose = Sequential(ReLU()), "Child::operator=: the handle must be on a slot; got one of a Sequential on none");
+  EXPECT_ERROR(loose = Sequential(ReLU()),
+               "Child::operator=: the handle must be on a slot; got one of a Sequential on none");
 }
 
 class Late : public Module {
@@ -559,7 +561,8 @@ TEST(Registry, SequentialMayGrowWhileItRuns) {
 
 TEST(Registry, WhatSequentialRefusesLeavesItAsItWas) {
   Sequential net(Conv1d(1, 1, {.kernel_size = 1}), ReLU());
-  EXPECT_ERROR(net.append("0", ReLU()), "Sequential::append: a name must be free; got '0', which Sequential already has");
+  EXPECT_ERROR(net.append("0", ReLU()),
+               "Sequential::append: a name must be free; got '0', which Sequential already has");
   EXPECT_ERROR(net.append("a.b", ReLU()), "Sequential::append: a name must not be empty or hold a dot; got 'a.b'");
   EXPECT_ERROR(net.append("", ReLU()), "Sequential::append: a name must not be empty");
   EXPECT_ERROR(net.append(net), "Sequential::append: a module must not be put inside itself; got '2' in Sequential");

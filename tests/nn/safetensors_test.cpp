@@ -3,18 +3,23 @@
 #include <adjoint/core/file.h>
 #include <adjoint/nn/safetensors.h>
 #include <adjoint/tests/support/errors.h>
+#include <adjoint/tests/support/failing_new.h>
 #include <adjoint/tests/support/fixtures.h>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include <sys/stat.h>
 
 namespace adjoint::nn {
 namespace {
@@ -153,18 +158,42 @@ std::vector<BadFile> bad_files() {
       {"no JSON", file_of("{\"a\":", ""), "the header must be JSON; got [json.exception.parse_error"},
       {"text after the JSON", file_of("{}x", ""), "the header must be JSON"},
       {"no UTF-8", file_of("{\"\xff\":1}", ""), "the header must be JSON"},
-      {"nested too deep", file_of(std::string("{\"a\":") + std::string(100000, '['), ""),
-       "no deeper than a tensor's shape"},
+      {"nested too deep", file_of(std::string("{\"a\":") + std::string(100000, '['), ""), "and nothing else; got 'a'"},
+      {"objects nested too deep", file_of(entry(R"({"dtype":{"dtype":{}}})"), ""), "the dtype of 'a' must be text"},
+      {"shape nested", file_of(entry(R"({"shape":[[1]]})"), ""), "the shape of 'a' must be made of integers"},
+      {"offsets nested", file_of(entry(R"({"data_offsets":[0,[4]]})"), ""), "must be two unsigned integers"},
+      {"three offsets", file_of(entry(R"({"data_offsets":[0,4,8]})"), ""), "must be two unsigned integers"},
+      {"offsets a number", file_of(entry(R"({"data_offsets":4})"), ""), "must be two unsigned integers"},
+      {"offsets of text", file_of(entry(R"({"data_offsets":["0","4"]})"), ""), "must be two unsigned integers"},
+      {"huge offset", file_of(entry(R"({"data_offsets":[0,18446744073709551616]})"), ""), "two unsigned integers"},
+      {"a list", file_of("{\"a\":[]}", ""), "and nothing else; got 'a'"},
+      {"null", file_of("{\"a\":null}", ""), "and nothing else; got 'a'"},
+      {"true", file_of("{\"a\":true}", ""), "and nothing else; got 'a'"},
+      {"text", file_of("{\"a\":\"b\"}", ""), "and nothing else; got 'a'"},
+      {"zero extent beside huge ones",
+       file_of(entry(R"({"dtype":"F32","shape":[0,2305843009213693952,8],"data_offsets":[0,0]})"), ""),
+       "must span its shape's bytes; got shape (0, 2305843009213693952, 8), [0, 0]"},
+      {"zero extent behind huge ones",
+       file_of(entry(R"({"dtype":"U8","shape":[4294967296,4294967296,0],"data_offsets":[0,0]})"), ""),
+       "must span its shape's bytes"},
+      {"half a byte", file_of(entry(R"({"dtype":"F4","shape":[3],"data_offsets":[0,1]})"), "1"),
+       "must span its shape's bytes; got shape (3,), [0, 1]"},
+      {"other dtype, too short", file_of(entry(R"({"dtype":"I16","shape":[3],"data_offsets":[0,4]})"), four),
+       "must span its shape's bytes"},
+      {"metadata twice", file_of(R"({"__metadata__":{},"__metadata__":{}})", ""), "got '__metadata__' twice"},
+      {"metadata's key twice", file_of(R"({"__metadata__":{"k":"a","k":"b"}})", ""), "got 'k' twice"},
+      {"metadata nested", file_of(R"({"__metadata__":{"k":{}}})", ""), "something else for 'k'"},
+      {"metadata a list", file_of(R"({"__metadata__":[]})", ""), "__metadata__ must be an object"},
       {"name twice", file_of(std::string("{") + one.substr(1, one.size() - 2) + "," + one.substr(1), four),
-       "names must be unique; got 'a'"},
+       "names must be unique; got 'a' twice"},
       {"field twice", file_of(entry(R"({"dtype":"F32","dtype":"F32","shape":[1],"data_offsets":[0,4]})"), four),
        "got 'dtype' twice"},
       {"not an object", file_of(entry("3"), ""), "must have dtype, shape and data_offsets, and nothing else; got 'a'"},
       {"field missing", file_of(entry(R"({"dtype":"F32","shape":[1]})"), four), "got 'a' without"},
       {"field too many", file_of(entry(R"({"dtype":"F32","shape":[1],"data_offsets":[0,4],"x":1})"), four),
        "and nothing else"},
-      {"unknown dtype", file_of(entry(R"({"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]})"), four),
-       "or BOOL; got F8_E4M3"},
+      {"unknown dtype", file_of(entry(R"({"dtype":"F12","shape":[4],"data_offsets":[0,4]})"), four),
+       "the dtype of 'a' must be one of I64, F64, F32, "},
       {"dtype a number", file_of(entry(R"({"dtype":1,"shape":[1],"data_offsets":[0,4]})"), four),
        "the dtype of 'a' must be text"},
       {"shape a number", file_of(entry(R"({"dtype":"F32","shape":1,"data_offsets":[0,4]})"), four),
@@ -221,8 +250,166 @@ TEST_F(SafetensorsTest, TruncatedFilesAreErrors) {
 }
 
 TEST_F(SafetensorsTest, PathsThatAreNoFilesAreErrors) {
-  EXPECT_ERROR(load_safetensors(folder_ / "missing"), "missing': the file must exist and be readable");
-  EXPECT_ERROR(load_safetensors(folder_), "the path must name a regular file");
+  EXPECT_ERROR(load_safetensors(folder_ / "missing"), "load_safetensors: cannot open '", "missing'");
+  EXPECT_ERROR(load_safetensors(folder_), "load_safetensors: '", "must be a regular file; got a folder");
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  EXPECT_ERROR(load_safetensors(folder_ / "pipe"), "pipe' must be a regular file");
+  Module module;
+  EXPECT_ERROR(load_safetensors(folder_ / "pipe", module), "pipe' must be a regular file");
+}
+
+// The header {"__metadata__":{"k":"xxx..."}} with as many x.
+std::string header_of(std::size_t count) { return R"({"__metadata__":{"k":")" + std::string(count, 'x') + R"("}})"; }
+
+TEST_F(SafetensorsTest, TheLargestHeaderIsReadAndWritten) {
+  constexpr std::size_t kLargest = 100'000'000, kAround = 25;
+  const Metadata largest{{"k", std::string(kLargest - kAround, 'x')}};
+  save_safetensors(folder_ / "largest", NamedTensors{}, largest);
+  EXPECT_EQ(fs::file_size(folder_ / "largest"), kLargest + 8);
+  EXPECT_TRUE(load_safetensors(folder_ / "largest").metadata == largest);
+  EXPECT_ERROR(save_safetensors(folder_ / "larger", NamedTensors{}, {{"k", largest.at("k") + "x"}}),
+               "the header must be at most 100000000 bytes; got 100000008");
+}
+
+TEST_F(SafetensorsTest, HeadersMayBeReadInPieces) {
+  // The file is read in pieces of 65,536 bytes: names, escapes and numbers lie across their borders.
+  for (std::size_t length = 65'430; length < 65'540; ++length) {
+    std::string header = header_of(length);
+    header.pop_back();
+    header += R"(,"n\u00e4me\n":{"dtype":"U8","shape":[1,3],"data_offsets":[0,3]}})";
+    const Safetensors file = load_safetensors(write(file_of(header, "\1\2\3")));
+    ASSERT_EQ(file.metadata.at("k").size(), length);
+    ASSERT_EQ(file.tensors.size(), 1U);
+    expect_tensor(file.tensors, "n\xc3\xa4me\n", kUInt8, {1, 3}, {1, 2, 3});
+  }
+}
+
+TEST_F(SafetensorsTest, HeadersOfTooManyEntriesAreErrors) {
+  std::string tensors = "{", metadata = R"({"__metadata__":{)";
+  for (int i = 0; i <= 1'000'000; ++i) {
+    tensors += fmt::format(R"({}"{}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})", i == 0 ? "" : ",", i);
+    metadata += fmt::format(R"({}"{}":"")", i == 0 ? "" : ",", i);
+  }
+  EXPECT_ERROR(load_safetensors(write(file_of(tensors + "}", ""))), "the header must name at most 1000000 tensors");
+  EXPECT_ERROR(load_safetensors(write(file_of(metadata + "}}", ""))), "__metadata__ must hold at most 1000000 entries");
+}
+
+TEST_F(SafetensorsTest, TextIsEscaped) {
+  const Metadata metadata{{"\"\\/\b\f\n\r\t", std::string("\0\x1f\x7f", 3)}, {"\xf0\x9f\x98\x80", ""}};
+  save_safetensors(folder_ / "a", {{"\"a\"\\", Tensor::zeros({1})}}, metadata);
+  const Safetensors file = load_safetensors(folder_ / "a");
+  EXPECT_EQ(file.metadata, metadata);
+  EXPECT_EQ(file.tensors.at(0).first, "\"a\"\\");
+}
+
+// ---- Dtypes that are no tensor's own.
+
+struct Foreign {
+  const char* dtype;
+  std::string bytes;
+  DType becomes;
+  std::vector<double> values;
+};
+
+std::string raw(const auto&... values) {
+  std::string bytes;
+  (bytes.append(reinterpret_cast<const char*>(&values), sizeof(values)), ...);
+  return bytes;
+}
+
+std::vector<Foreign> foreign_dtypes() {
+  return {{"I8", raw(std::int8_t{-128}, std::int8_t{-1}, std::int8_t{127}), kInt32, {-128, -1, 127}},
+          {"I16", raw(std::int16_t{-32768}, std::int16_t{300}), kInt32, {-32768, 300}},
+          {"U16", raw(std::uint16_t{65535}, std::uint16_t{7}), kInt32, {65535, 7}},
+          {"U32", raw(std::uint32_t{4294967295}, std::uint32_t{5}), kInt64, {4294967295, 5}},
+          {"U64", raw(std::uint64_t{1} << 62, std::uint64_t{9}), kInt64, {0x1p62, 9}},
+          {"F8_E4M3", "\x7e\x01\x38\xb8", kFloat32, {448, 0x1p-9, 1, -1}},
+          {"F8_E5M2", "\x7b\x01\x3c\xfc", kFloat32, {57344, 0x1p-16, 1, -INFINITY}},
+          {"F8_E8M0", std::string("\0\x7f\xfe", 3), kFloat32, {0x1p-127, 1, 0x1p127}}};
+}
+
+// A file of "a" and "z", float32, with `foreign` between them.
+std::string file_with(const std::string& dtype, const std::string& bytes, std::size_t count) {
+  const std::size_t end = 4 + bytes.size();
+  const std::string header = fmt::format(
+      R"({{"a":{{"dtype":"F32","shape":[1],"data_offsets":[0,4]}},"m":{{"dtype":"{}","shape":[{}],"data_offsets":[4,{}]}},)"
+      R"("z":{{"dtype":"F32","shape":[],"data_offsets":[{},{}]}}}})",
+      dtype, count, end, end, end + 4);
+  return file_of(header, raw(1.5F) + bytes + raw(2.5F));
+}
+
+TEST_F(SafetensorsTest, ForeignDtypesArePassedOverOrConverted) {
+  for (const Foreign& foreign : foreign_dtypes()) {
+    SCOPED_TRACE(foreign.dtype);
+    const fs::path path = write(file_with(foreign.dtype, foreign.bytes, foreign.values.size()));
+    const Safetensors passed = load_safetensors(path);
+    ASSERT_EQ(passed.tensors.size(), 2U);
+    expect_tensor(passed.tensors, "a", kFloat32, {1}, {1.5});
+    expect_tensor(passed.tensors, "z", kFloat32, {}, {2.5});
+    EXPECT_EQ(passed.skipped, (std::vector<std::pair<std::string, std::string>>{{"m", foreign.dtype}}));
+    const Safetensors converted = load_safetensors(path, {.convert_dtype = true});
+    ASSERT_EQ(converted.tensors.size(), 3U);
+    EXPECT_TRUE(converted.skipped.empty());
+    const auto count = static_cast<std::int64_t>(foreign.values.size());
+    expect_tensor(converted.tensors, "m", foreign.becomes, {count}, foreign.values);
+    expect_tensor(converted.tensors, "z", kFloat32, {}, {2.5});
+  }
+  const std::pair<const char*, int> never[] = {{"C64", 64}, {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4}};
+  for (const auto& [dtype, bits] : never) {
+    const fs::path path = write(file_with(dtype, std::string(static_cast<std::size_t>(bits), '\0'), 8));
+    for (const bool convert : {false, true}) {
+      const Safetensors file = load_safetensors(path, {.convert_dtype = convert});
+      EXPECT_EQ(file.skipped, (std::vector<std::pair<std::string, std::string>>{{"m", dtype}}));
+      expect_tensor(file.tensors, "z", kFloat32, {}, {2.5});
+    }
+  }
+  const fs::path large = write(file_with("U64", raw(std::uint64_t{3}, std::uint64_t{1} << 63), 2));
+  EXPECT_EQ(load_safetensors(large).skipped.size(), 1U);
+  EXPECT_ERROR(load_safetensors(large, {.convert_dtype = true}),
+               "the elements of 'm' must be at most 2^63 - 1 to become int64; got 9223372036854775808");
+}
+
+// By the definition: sign, exponent, fraction.
+double f8(int code, int fraction_bits, int bias) {
+  const int exponent = (code & 0x7f) >> fraction_bits, fraction = code & ((1 << fraction_bits) - 1);
+  const double scale = std::pow(2.0, -fraction_bits);
+  const double magnitude = exponent == 0 ? std::pow(2.0, 1 - bias) * fraction * scale
+                                         : std::pow(2.0, exponent - bias) * (1.0 + fraction * scale);
+  return code >= 0x80 ? -magnitude : magnitude;
+}
+
+TEST_F(SafetensorsTest, EveryF8CodeHasItsValue) {
+  std::string codes;
+  for (int code = 0; code < 256; ++code) codes += static_cast<char>(code);
+  const auto read = [&](const char* dtype) {
+    const Safetensors file = load_safetensors(write(file_with(dtype, codes, 256)), {.convert_dtype = true});
+    return find(file.tensors, "m").to_vector<float>();
+  };
+  const std::vector<float> e4m3 = read("F8_E4M3"), e5m2 = read("F8_E5M2"), e8m0 = read("F8_E8M0");
+  for (int code = 0; code < 256; ++code) {
+    SCOPED_TRACE(code);
+    const auto i = static_cast<std::size_t>(code);
+    const bool negative = code >= 0x80;
+    if ((code & 0x7f) == 0x7f) {
+      EXPECT_TRUE(std::isnan(e4m3[i]));
+    } else {
+      EXPECT_EQ(e4m3[i], f8(code, 3, 7));
+      EXPECT_EQ(std::signbit(e4m3[i]), negative);
+    }
+    if ((code & 0x7f) > 0x7c) {
+      EXPECT_TRUE(std::isnan(e5m2[i]));
+    } else if ((code & 0x7f) == 0x7c) {
+      EXPECT_EQ(e5m2[i], negative ? -INFINITY : INFINITY);
+    } else {
+      EXPECT_EQ(e5m2[i], f8(code, 2, 15));
+      EXPECT_EQ(std::signbit(e5m2[i]), negative);
+    }
+    if (code == 255) {
+      EXPECT_TRUE(std::isnan(e8m0[i]));
+    } else {
+      EXPECT_EQ(e8m0[i], std::pow(2.0, code - 127));
+    }
+  }
 }
 
 class Pair : public Module {
@@ -254,6 +441,110 @@ TEST_F(SafetensorsTest, AFileThatDoesNotFitTheModuleChangesNothing) {
   EXPECT_ERROR(load_safetensors(folder_ / "m", pair), "m' does not fit the module", "(Pair)", "missing: count",
                "unexpected: bias", "mismatched: weight (the module has float32 (2, 3), got float64 (2, 3))");
   EXPECT_EQ(pair.weight.to_vector<float>(), std::vector<float>(6, 1.0F));
+}
+
+TEST_F(SafetensorsTest, AModuleTakesForeignDtypesOnRequest) {
+  Module module;
+  Parameter a = module.register_parameter("a", Tensor::zeros({1}));
+  Parameter z = module.register_parameter("z", Tensor::zeros({}));
+  const fs::path path = write(file_with("F8_E4M3", "\x38\x40", 2));
+  EXPECT_ERROR(load_safetensors(path, module), "does not fit the module: load_state_dict:", "unexpected: m");
+  EXPECT_EQ(a.item<float>(), 0.0F);
+  LoadReport report{.missing = {"old"}, .unexpected = {}};
+  load_safetensors(path, module, {.strict = false}, &report);
+  EXPECT_TRUE(report.missing.empty());
+  EXPECT_EQ(report.unexpected, std::vector<std::string>{"m"});
+  EXPECT_EQ(a.item<float>(), 1.5F);
+  EXPECT_EQ(z.item<float>(), 2.5F);
+
+  Parameter m = module.register_parameter("m", Tensor::zeros({2}, {.dtype = kFloat16}));
+  EXPECT_ERROR(load_safetensors(path, module), "must be of dtypes that tensors have; got m (F8_E4M3); .convert_dtype");
+  load_safetensors(path, module, {.convert_dtype = true});
+  EXPECT_EQ(m.dtype(), kFloat16);
+  EXPECT_EQ(m.to_vector<float>(), (std::vector<float>{1, 2}));
+  // Beside what is wanted, what could not be converted does no harm.
+  m = Tensor::zeros({2});
+  Module other;
+  Parameter other_a = other.register_parameter("a", Tensor::zeros({1}, {.dtype = kFloat64}));
+  const fs::path large = write(file_with("U64", raw(std::uint64_t{1} << 63), 1));
+  load_safetensors(large, other, {.strict = false, .convert_dtype = true}, &report);
+  EXPECT_EQ(report.unexpected, (std::vector<std::string>{"m", "z"}));
+  EXPECT_EQ(other_a.item<double>(), 1.5);
+}
+
+TEST_F(SafetensorsTest, AModuleTakesAFileOfOneOfTwoTiedNames) {
+  Module tied;
+  Parameter a = tied.register_parameter("a", Tensor::zeros({2}));
+  tied.register_parameter("b", a);
+  tied.register_parameter("c", Tensor::zeros({1}));
+  for (const char* name : {"a", "b"}) {
+    save_safetensors(folder_ / "m", {{name, Tensor::full({2}, name[0])}, {"c", Tensor::zeros({1})}});
+    load_safetensors(folder_ / "m", tied);
+    EXPECT_EQ(a.to_vector<float>(), std::vector<float>(2, name[0]));
+  }
+  save_safetensors(folder_ / "m", {{"a", Tensor::zeros({2})}});
+  EXPECT_ERROR(load_safetensors(folder_ / "m", tied), "missing: c");
+}
+
+// ---- Memory that is not there.
+
+// Whatever a call throws where allocations fail must be the library's error.
+template <class F>
+void expect_own_error(const F& call) {
+  try {
+    call();
+  } catch (const OutOfMemoryError&) {
+    throw;
+  } catch (...) {
+    ADD_FAILURE() << "something other than OutOfMemoryError was thrown";
+    throw;
+  }
+}
+
+TEST_F(SafetensorsTest, AFailedAllocationLeavesTheOldFile) {
+  const fs::path path = write("old");
+  const std::vector<std::uint8_t> old = read_file("test", path);
+  const NamedTensors tensors{{"across", Tensor::arange(0, 6).reshape({2, 3}).transpose(0, 1)},
+                             {"a name that is longer than a string's own memory", Tensor::ones({2})}};
+  const Metadata metadata{{"k", "a text that is longer than a string's own memory"}, {"l", ""}};
+  for (const auto failure : {testing::Failure::kOnce, testing::Failure::kForGood}) {
+    write("old");
+    const int failed = testing::for_each_failing_allocation(
+        failure, [&] { expect_own_error([&] { save_safetensors(path, tensors, metadata); }); },
+        [&](int n) {
+          EXPECT_EQ(read_file("test", path), old) << n;
+          EXPECT_EQ(entries(), 1) << n;
+        });
+    EXPECT_GT(failed, 20);
+    EXPECT_EQ(load_safetensors(path).metadata, metadata);
+  }
+}
+
+TEST_F(SafetensorsTest, AFailedAllocationLeavesTheModule) {
+  const fs::path path = write(file_with("F8_E4M3", "\x38\x40", 2));
+  for (const auto failure : {testing::Failure::kOnce, testing::Failure::kForGood}) {
+    Module module;
+    for (const char* name : {"z", "m", "a"}) {
+      const Shape shape = name[0] == 'm' ? Shape{2} : name[0] == 'a' ? Shape{1} : Shape{};
+      module.register_parameter(name, Tensor::full(shape, 7.0, {.dtype = kFloat64}));
+    }
+    const auto values = [&] {
+      std::vector<double> all;
+      for (const Tensor& p : module.parameters()) {
+        for (const double v : p.to_vector<double>()) all.push_back(v);
+      }
+      return all;
+    };
+    const int failed = testing::for_each_failing_allocation(
+        failure, [&] { expect_own_error([&] { load_safetensors(path, module, {.convert_dtype = true}); }); },
+        [&](int n) {
+          EXPECT_EQ(values(), (std::vector<double>{7, 7, 7, 7})) << n;
+        });
+    EXPECT_GT(failed, 20);
+    EXPECT_EQ(values(), (std::vector<double>{2.5, 1, 2, 1.5}));
+    testing::for_each_failing_allocation(
+        failure, [&] { expect_own_error([&] { load_safetensors(path, {.convert_dtype = true}); }); }, [](int) {});
+  }
 }
 
 }  // namespace
