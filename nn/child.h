@@ -66,7 +66,7 @@ class Child : public M {
 
   /// Puts `module` into the slot. Throws Error, with everything as it was, where that would put a module inside itself.
   Child& operator=(const M& module) requires std::is_copy_assignable_v<M> {
-    const M held = module;  // which may be what is replaced
+    const M held = module, before = *this;  // what goes, goes once the slot is at rest
     link_.assign(held, &held);
     return *this;
   }

@@ -1,5 +1,5 @@
-// Dtypes and headers of safetensors files. JSON is parsed event by event, and written text by text: nlohmann's values of
-// many parts allocate as they are destroyed, which ends a process that is out of memory.
+// Dtypes and headers of safetensors files. JSON is parsed event by event, and written text by text: nlohmann's values
+// of many parts allocate as they are destroyed, which ends a process that is out of memory.
 #include <adjoint/nn/safetensors_format.h>
 
 #include <adjoint/core/check.h>
@@ -256,8 +256,7 @@ class Parser : public nlohmann::json_sax<Json> {
 
   bool misplaced() const {
     switch (place_) {
-      case Place::kMetadata:
-        reject("{} must map text to text; got something else for '{}'", kMetadataKey, key_);
+      case Place::kMetadata: reject("{} must map text to text; got something else for '{}'", kMetadataKey, key_);
       case Place::kShape: reject("the shape of '{}' must be made of integers from 0 to 2^63 - 1", name_);
       case Place::kOffsets: wrong_offsets();
       case Place::kTensor:
@@ -286,8 +285,8 @@ class Parser : public nlohmann::json_sax<Json> {
     bool fits = true;
     for (const std::int64_t extent : entry().shape) {
       fits = fits && !__builtin_mul_overflow(bits, static_cast<std::uint64_t>(extent), &bits);
-      fits = fits && !__builtin_mul_overflow(strides, static_cast<std::uint64_t>(std::max<std::int64_t>(extent, 1)),
-                                             &strides);
+      fits = fits &&
+             !__builtin_mul_overflow(strides, static_cast<std::uint64_t>(std::max<std::int64_t>(extent, 1)), &strides);
     }
     check(fits && strides <= INT64_MAX && bits % 8 == 0 && bits / 8 == entry().end - entry().begin,
           "data_offsets of '{}' must span its shape's bytes; got shape {}, [{}, {}]", name_, entry().shape,
@@ -317,14 +316,14 @@ std::string quoted(const std::string& text) {
 }  // namespace
 
 const Format* find_format(std::string_view name) {
-  const auto* const found = std::find_if(std::begin(kFormats), std::end(kFormats),
-                                         [&](const Format& format) { return format.name == name; });
+  const auto* const found =
+      std::find_if(std::begin(kFormats), std::end(kFormats), [&](const Format& format) { return format.name == name; });
   return found == std::end(kFormats) ? nullptr : found;
 }
 
 const Format* find_format(DType dtype) {
-  const auto* const found = std::find_if(std::begin(kFormats), std::end(kFormats),
-                                         [&](const Format& format) { return format.own == dtype; });
+  const auto* const found =
+      std::find_if(std::begin(kFormats), std::end(kFormats), [&](const Format& format) { return format.own == dtype; });
   return found == std::end(kFormats) ? nullptr : found;
 }
 

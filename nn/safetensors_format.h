@@ -49,7 +49,8 @@ struct Header {
 };
 
 /// Parses a header of `length` bytes, which `file` holds next, as it is read; no header is in memory as a whole. Throws
-/// Error, of which `where` is the beginning, for one that breaks the format or does not cover `data_bytes` of data once.
+/// Error, of which `where` is the beginning, for one that breaks the format or does not cover `data_bytes` of data
+/// once.
 Header parse_header(const std::string& where, InputFile& file, std::uint64_t length, std::uint64_t data_bytes);
 
 /// The header of tensors and metadata, unpadded. Throws Error where a text is not UTF-8.

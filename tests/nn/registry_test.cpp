@@ -284,6 +284,18 @@ TEST(Registry, AModuleIsNotAssignedInsideItself) {
                "Child::operator=: the handle must be on a slot; got one of a Sequential on none");
 }
 
+TEST(Registry, AModuleThatIsReplacedMayHoldItsParent) {
+  Holder holder;
+  {
+    // A copy of the parent, and with it a handle on the slot, goes with the module that is replaced.
+    const Holder parent = holder;
+    holder.child = Sequential([parent](const Tensor& x) { return x * static_cast<double>(parent.child.size()); });
+  }
+  EXPECT_EQ(holder.child(kOne).item<float>(), 1.0F);
+  holder.child = Sequential(Identity(), Identity());
+  EXPECT_EQ(holder.child.size(), 2U);
+}
+
 class Late : public Module {
  public:
   Late() : Module("Late") {
