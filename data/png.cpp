@@ -180,8 +180,9 @@ Raster decode_png(const Encoded& file) {
 
   check(guarded(png, [&] {
     png_set_read_fn(png, &source, read_bytes);
-    png_set_user_limits(png, 0x7fffffff, 0x7fffffff);  // max_pixels is the limit
-    png_set_chunk_malloc_max(png, 0);                  // the survey is
+    png_set_user_limits(png, 0x7fffffff, 0x7fffffff);              // max_pixels is the limit
+    png_set_chunk_malloc_max(png, 0);                              // the survey is
+    png_set_crc_action(png, PNG_CRC_DEFAULT, PNG_CRC_ERROR_QUIT);  // transparency is not to be lost silently
     if (damaged) {
       png_set_crc_action(png, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);
       png_set_option(png, PNG_IGNORE_ADLER32, PNG_OPTION_ON);

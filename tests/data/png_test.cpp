@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,18 @@ TEST(Png, TextAndProfilesAreNotLookedAt) {
   Bytes file = plain;
   insert(file, kPngHeaderEnd, png_chunk("ABCD", {1, 2, 3}));
   EXPECT_NE(message_of([&] { decode_image(file); }).find("ABCD: unhandled critical chunk"), std::string::npos);
+}
+
+TEST(Png, DamagedTransparencyIsAnError) {
+  for (const char* name : {"png_palette_4_transparent", "png_grey_8_key", "png_rgb_8_exif6"}) {
+    Bytes file = fixture(name).file;
+    const std::string type = std::string(name).ends_with("exif6") ? "eXIf" : "tRNS";
+    const auto at = std::search(file.begin(), file.end(), type.begin(), type.end());
+    ASSERT_NE(at, file.end());
+    at[4] ^= 1;
+    EXPECT_NE(message_of([&] { decode_image(file); }).find("CRC error"), std::string::npos) << name;
+    EXPECT_EQ(message_of([&] { decode_image(file, {.damaged = true}); }), "no error") << name;
+  }
 }
 
 TEST(Png, BoundsInBytes) {

@@ -1,0 +1,16 @@
+// What a fuzzer asserts: in a build of any kind, and so that libFuzzer keeps the input.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace adjoint::fuzz {
+
+inline void check(bool condition, const std::string& what) {
+  if (condition) return;
+  std::fprintf(stderr, "fuzz: %s\n", what.c_str());
+  std::abort();
+}
+
+}  // namespace adjoint::fuzz

@@ -1,0 +1,40 @@
+#include "check.h"
+
+#include <adjoint/core/error.h>
+#include <adjoint/nn/safetensors.h>
+
+#include <numeric>
+#include <set>
+#include <string>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace adjoint;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const int file = ::memfd_create("file", MFD_CLOEXEC);
+  static const std::string path = "/proc/self/fd/" + std::to_string(file);
+  fuzz::check(::ftruncate(file, 0) == 0 && ::pwrite(file, data, size, 0) == static_cast<ssize_t>(size),
+              "a file in memory");
+  try {
+    const nn::Safetensors result = nn::load_safetensors(path);
+    std::set<std::string> names;
+    std::size_t bytes = 0;
+    for (const auto& [name, tensor] : result.tensors) {
+      fuzz::check(names.insert(name).second, "a name stands once");
+      fuzz::check(tensor.defined(), "a tensor is there");
+      const auto count = static_cast<std::size_t>(tensor.numel() * element_size(tensor.dtype()));
+      const auto* first = static_cast<const std::uint8_t*>(tensor.raw_data());
+      // Every byte is there to be read.
+      fuzz::check(std::accumulate(first, first + count, std::size_t{0}) <= 255 * count, "a byte is at most 255");
+      bytes += count;
+    }
+    fuzz::check(bytes <= 8 * size, "a file holds its tensors");
+  } catch (const OutOfMemoryError& error) {
+    fuzz::check(false, error.what());
+  } catch (const Error& error) {
+    fuzz::check(std::string(error.what()).starts_with("load_safetensors: '"), error.what());
+  }
+  return 0;
+}
