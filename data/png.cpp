@@ -37,9 +37,12 @@ void on_warning(png_structp, png_const_charp) {}
 
 // libpng goes on without what it has no memory for, where it can.
 png_voidp allocate(png_structp png, png_alloc_size_t bytes) {
-  void* data = ::operator new(bytes, std::nothrow);
-  if (data == nullptr) static_cast<PngErrors*>(png_get_mem_ptr(png))->out_of_memory = true;
-  return data;
+  try {
+    return ::operator new(bytes);
+  } catch (const std::bad_alloc&) {
+    static_cast<PngErrors*>(png_get_mem_ptr(png))->out_of_memory = true;
+    return nullptr;
+  }
 }
 
 void release(png_structp, png_voidp data) { ::operator delete(data); }

@@ -1,58 +1,19 @@
 // Memory of the codecs: what a file can make them ask for, and what they do where there is none.
 #include <adjoint/data/image.h>
 #include <adjoint/tests/data/image_files.h>
+#include <adjoint/tests/support/failing_new.h>
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <functional>
-#include <new>
 #include <string>
 
 #include <malloc.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-namespace {
-
-/// What operator new does on this thread while it is watched.
-struct Watch {
-  bool on = false;
-  bool for_good = false;           // once it has failed, it fails always
-  std::int64_t until_failure = 0;  // requests that are met; negative: all
-  bool failed = false;
-};
-thread_local Watch watch;
-
-void* request(std::size_t bytes) {
-  if (watch.on) {
-    if (watch.until_failure == 0) {
-      watch.failed = true;
-      if (!watch.for_good) watch.until_failure = -1;
-      return nullptr;
-    }
-    if (watch.until_failure > 0) --watch.until_failure;
-  }
-  return std::malloc(bytes == 0 ? 1 : bytes);
-}
-
-}  // namespace
-
-// In place of the standard library's, for the whole program; inlined, they would look mismatched to GCC.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  if (void* data = request(bytes)) return data;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void* operator new[](std::size_t bytes) { return operator new(bytes); }
-[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return request(bytes); }
-[[gnu::noinline]] void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return request(bytes); }
-[[gnu::noinline]] void operator delete(void* data) noexcept { std::free(data); }
-[[gnu::noinline]] void operator delete[](void* data) noexcept { std::free(data); }
-[[gnu::noinline]] void operator delete(void* data, std::size_t) noexcept { std::free(data); }
-[[gnu::noinline]] void operator delete[](void* data, std::size_t) noexcept { std::free(data); }
 
 namespace adjoint::data {
 namespace {
@@ -158,27 +119,25 @@ TEST(ImageMemory, LibjpegWithoutMemory) {
 
 /// Fails each request of `call` in turn, once and for good: OutOfMemoryError every time, and then the same result as
 /// without failures. Leaks are AddressSanitizer's to find.
-void fail_each_request(const std::function<std::vector<int>()>& call) {
-  const std::vector<int> expected = call();
-  for (const bool for_good : {false, true}) {
-    std::int64_t requests = 0;
-    for (bool failed = true; failed; ++requests) {
-      std::vector<int> result;
-      watch = {true, for_good, requests, false};
-      try {
-        result = call();
-        failed = false;
-      } catch (const OutOfMemoryError&) {
-      }
-      const bool met = !watch.failed;
-      watch = {};
-      if (!failed) {
-        EXPECT_TRUE(met) << "request " << requests << " failed and nothing said so";
-        EXPECT_EQ(result, expected);
-      }
-      ASSERT_LT(requests, 10'000);
-    }
-    EXPECT_GT(requests, 3);
+template <class Result>
+void fail_each_request(const std::function<Result()>& call, const std::function<void(const Result&)>& check) {
+  for (const auto failure : {testing::Failure::kOnce, testing::Failure::kForGood}) {
+    Result result;
+    bool right_type = true;
+    const int requests = testing::for_each_failing_allocation(
+        failure,
+        [&] {
+          right_type = false;
+          try {
+            result = call();
+          } catch (const OutOfMemoryError&) {
+            right_type = true;
+            throw;
+          }
+        },
+        [&](int n) { ASSERT_TRUE(right_type) << "request " << n; });
+    EXPECT_GE(requests, 3);
+    check(result);
   }
 }
 
@@ -187,22 +146,17 @@ TEST(ImageMemory, EveryFailedRequestIsAnOutOfMemoryError) {
                            "jpeg_rgb_progressive", "jpeg_exif6", "jpeg_cmyk"}) {
     const Bytes& file = fixture(name).file;
     const std::string path = "a path that is longer than what a string holds in itself";
-    fail_each_request([&] {
-      const Tensor image = decode_image(file, {.channels = Channels::kRGB}, path);
-      watch.on = false;
-      return image.to_vector<int>();
-    });
+    const std::vector<int> expected = decode_image(file, {.channels = Channels::kRGB}).to_vector<int>();
+    fail_each_request<Tensor>([&] { return decode_image(file, {.channels = Channels::kRGB}, path); },
+                              [&](const Tensor& image) { EXPECT_EQ(image.to_vector<int>(), expected) << name; });
   }
 }
 
 TEST(ImageMemory, EveryFailedRequestOfAnEncoderIsAnOutOfMemoryError) {
   const Tensor image = decode_image(fixture("jpeg_rgb").file);
-  const auto values = [](const Bytes& bytes) {
-    watch.on = false;
-    return std::vector<int>(bytes.begin(), bytes.end());
-  };
-  fail_each_request([&] { return values(encode_png(image)); });
-  fail_each_request([&] { return values(encode_jpeg(image)); });
+  const Bytes png = encode_png(image), jpeg = encode_jpeg(image);
+  fail_each_request<Bytes>([&] { return encode_png(image); }, [&](const Bytes& file) { EXPECT_EQ(file, png); });
+  fail_each_request<Bytes>([&] { return encode_jpeg(image); }, [&](const Bytes& file) { EXPECT_EQ(file, jpeg); });
 }
 
 }  // namespace

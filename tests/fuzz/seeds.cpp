@@ -34,7 +34,7 @@ void write_all(const fs::path& folder) {
   write(folder / "exif" / "big",
         {'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 4, 0, 0, 0, 2, 0, 0, 0, 22, 0, 0, 0, 6});
   write(folder / "safetensors" / "reference",
-        read_file("fuzz_seeds", fs::path(ADJOINT_FIXTURES) / "reference.safetensors"));
+        read_file("fuzz_seeds", adjoint::testing::fixture("reference.safetensors")));
   const auto header = [&](const char* name, const std::string& json, std::size_t data) {
     std::vector<std::uint8_t> file(8, 0);
     file[0] = static_cast<std::uint8_t>(json.size());
