@@ -304,6 +304,20 @@ const std::vector<ConvCase>& conv_tile_cases() {
        .stride = {1, 2},
        .padding = {1, 1}},
       {.name = "one_channel", .batch = 6, .input = {1, 11}, .kernel = {1, 1}},
+      {.name = "discriminator_end",
+       .in_channels = 1,
+       .out_channels = 512,
+       .input = {6, 7},
+       .kernel = {4, 4},
+       .padding = {1, 1}},
+      {.name = "two_channels_pointwise", .batch = 3, .in_channels = 2, .out_channels = 70, .input = {9, 11}},
+      {.name = "two_channels_strided",
+       .in_channels = 60,
+       .out_channels = 2,
+       .input = {9, 11},
+       .kernel = {4, 4},
+       .stride = {2, 2},
+       .padding = {1, 1}},
   };
   return cases;
 }

@@ -1,4 +1,5 @@
 #include <adjoint/core/cuda/launch_early.h>
+#include <adjoint/ops/conv/cuda/hopper.h>
 #include <adjoint/ops/conv/cuda/sliced.h>
 #include <adjoint/ops/conv/cuda/add_slices.cuh>
 
@@ -8,10 +9,15 @@ namespace {
 template <class T>
 void add(const ConvProblem& problem, const float* partial, int slices) {
   const sliced::Addition<T> addition = sliced::addition_of<T>(problem, partial, slices);
-  const auto blocks = static_cast<unsigned>(sliced::addition_blocks(addition));
-  launch_early(addition.vector == 1 ? sliced::add_slices_kernel<1, T>
-                                    : sliced::add_slices_kernel<sliced::kAddVector, T>,
-               {dim3(blocks), dim3(sliced::kAddThreads)}, 1, problem.device, addition);
+  const auto kernel =
+      addition.vector == 1 ? sliced::add_slices_kernel<1, T> : sliced::add_slices_kernel<sliced::kAddVector, T>;
+  const LaunchGeometry geometry{dim3(static_cast<unsigned>(sliced::addition_blocks(addition))),
+                                dim3(sliced::kAddThreads)};
+  if (runs_wgmma(problem.device)) {
+    launch_early(kernel, geometry, 1, problem.device, addition);
+  } else {
+    launch(kernel, geometry, problem.device, addition);
+  }
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <adjoint/ops/conv/cuda/sliced.h>
 #include <adjoint/ops/conv/cuda/tapwise.h>
 #include <adjoint/ops/conv/cuda/weight.h>
+#include <adjoint/ops/conv/few_results/cuda/few_results.h>
 #include <adjoint/ops/conv/kernels.h>
 #include <adjoint/ops/elementwise/activate.h>
 
@@ -25,18 +26,24 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr const ConvKernel* kConv[] = {&product_conv,     &rearranged_conv, &channelwise_conv, &col2im_conv,
-                                       &packed_conv,      &narrow_conv,     &sliced_conv,      &blocked_conv,
-                                       &correlation_conv, &mma_conv,        &plain_conv};
-constexpr const ConvKernel* kConvTranspose[] = {&product_conv_transpose,     &channelwise_conv_transpose,
-                                                &rearranged_conv_transpose,  &col2im_conv_transpose,
-                                                &packed_conv_transpose,      &narrow_conv_transpose,
-                                                &sliced_conv_transpose,      &blocked_conv_transpose,
-                                                &correlation_conv_transpose, &mma_conv_transpose,
+// `few_results` stands here twice: where it pays, and, named `*_else`, for what only `plain` would take.
+constexpr const ConvKernel* kConv[] = {&few_results_conv, &product_conv,     &rearranged_conv, &channelwise_conv,
+                                       &col2im_conv,      &packed_conv,      &narrow_conv,     &sliced_conv,
+                                       &blocked_conv,     &correlation_conv, &mma_conv,        &few_results_conv_else,
+                                       &plain_conv};
+constexpr const ConvKernel* kConvTranspose[] = {&few_results_conv_transpose, &product_conv_transpose,
+                                                &channelwise_conv_transpose, &rearranged_conv_transpose,
+                                                &col2im_conv_transpose,      &packed_conv_transpose,
+                                                &narrow_conv_transpose,      &sliced_conv_transpose,
+                                                &blocked_conv_transpose,     &correlation_conv_transpose,
+                                                &mma_conv_transpose,         &few_results_conv_transpose_else,
                                                 &plain_conv_transpose};
-constexpr const ConvKernel* kConvWeight[] = {&product_conv_weight,    &blocked_conv_weight,     &tapwise_conv_weight,
-                                             &rearranged_conv_weight, &channelwise_conv_weight, &boxes_conv_weight,
-                                             &wgmma_conv_weight,      &tensor_core_conv_weight, &plain_conv_weight};
+constexpr const ConvKernel* kConvWeight[] = {&few_results_conv_weight, &product_conv_weight,
+                                             &blocked_conv_weight,     &tapwise_conv_weight,
+                                             &rearranged_conv_weight,  &channelwise_conv_weight,
+                                             &boxes_conv_weight,       &wgmma_conv_weight,
+                                             &tensor_core_conv_weight, &few_results_conv_weight_else,
+                                             &plain_conv_weight};
 
 thread_local const char* forced = nullptr;
 

@@ -1,0 +1,91 @@
+// Chooses and calls the kernels for few results a position that are long sums. Their code is in one .cu file a dtype.
+#include <adjoint/ops/conv/few_results/cuda/few_results.h>
+
+#include <adjoint/core/cuda/runtime.h>
+#include <adjoint/ops/conv/cuda/kept_plans.h>
+#include <adjoint/ops/conv/cuda/sliced.h>
+
+#include <cstddef>
+
+namespace adjoint::cuda {
+namespace {
+
+const FewResultsPlan* find_plan(const ConvProblem& problem) {
+  return keep_plan<FewResultsPlan>(problem, [&](FewResultsPlan& plan) {
+    return plan_few_results(problem.geometry, problem.role == ConvRole::kImage, plan);
+  });
+}
+
+const FewWeightPlan* find_weight_plan(const ConvProblem& problem) {
+  return keep_plan<FewWeightPlan>(problem,
+                                  [&](FewWeightPlan& plan) { return plan_few_weight(problem.geometry, plan); });
+}
+
+bool takes(const ConvProblem& problem) { return problem.dtype != kFloat64 && find_plan(problem) != nullptr; }
+bool takes_weight(const ConvProblem& problem) {
+  return problem.dtype != kFloat64 && find_weight_plan(problem) != nullptr;
+}
+
+bool pays(const ConvProblem& problem) { return few_results_pay(*find_plan(problem), element_size(problem.dtype)); }
+bool pays_weight(const ConvProblem& problem) {
+  return few_weight_pays(*find_weight_plan(problem), element_size(problem.dtype));
+}
+
+/// run(partial), with memory for the plan's slices where it has several, which are added up then.
+template <class Plan, class Run>
+void run_slices(const Plan& plan, const ConvProblem& problem, const Run& run) {
+  if (plan.slices == 1) return run(nullptr);
+  const Workspace partial(static_cast<std::size_t>(plan.workspace_bytes()), problem.device);
+  run(static_cast<float*>(partial.data()));
+  add_slices(problem, static_cast<const float*>(partial.data()), plan.slices);
+}
+
+void run(const ConvProblem& problem) {
+  const FewResultsPlan& plan = *find_plan(problem);
+  run_slices(plan, problem, [&](float* partial) {
+    switch (problem.dtype) {
+      case kBFloat16: return run_few_results<kBFloat16>(plan, problem, partial);
+      case kFloat16: return run_few_results<kFloat16>(plan, problem, partial);
+      default: return run_few_results<kFloat32>(plan, problem, partial);
+    }
+  });
+}
+
+void run_weight(const ConvProblem& problem) {
+  const FewWeightPlan& plan = *find_weight_plan(problem);
+  run_slices(plan, problem, [&](float* partial) {
+    switch (problem.dtype) {
+      case kBFloat16: return run_few_weight<kBFloat16>(plan, problem, partial);
+      case kFloat16: return run_few_weight<kFloat16>(plan, problem, partial);
+      default: return run_few_weight<kFloat32>(plan, problem, partial);
+    }
+  });
+}
+
+std::size_t workspace_bytes(const ConvProblem& problem) {
+  return static_cast<std::size_t>(find_plan(problem)->workspace_bytes());
+}
+std::size_t weight_workspace_bytes(const ConvProblem& problem) {
+  return static_cast<std::size_t>(find_weight_plan(problem)->workspace_bytes());
+}
+
+constexpr ConvKernel gather(const char* name, bool (*pays)(const ConvProblem&)) {
+  return {
+      .name = name, .takes = takes, .run = run, .activates = true, .workspace_bytes = workspace_bytes, .pays = pays};
+}
+
+constexpr ConvKernel weight(const char* name, bool (*pays)(const ConvProblem&)) {
+  return {
+      .name = name, .takes = takes_weight, .run = run_weight, .workspace_bytes = weight_workspace_bytes, .pays = pays};
+}
+
+}  // namespace
+
+const ConvKernel few_results_conv = gather("few_results_conv", pays);
+const ConvKernel few_results_conv_transpose = gather("few_results_conv_transpose", pays);
+const ConvKernel few_results_conv_weight = weight("few_results_conv_weight", pays_weight);
+const ConvKernel few_results_conv_else = gather("few_results_conv_else", nullptr);
+const ConvKernel few_results_conv_transpose_else = gather("few_results_conv_transpose_else", nullptr);
+const ConvKernel few_results_conv_weight_else = weight("few_results_conv_weight_else", nullptr);
+
+}  // namespace adjoint::cuda

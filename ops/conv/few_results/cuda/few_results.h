@@ -1,0 +1,25 @@
+// The kernels for few results a position that are long sums: float32 products on the ordinary cores, no tensor cores.
+// NaN and infinity go where they go in the plain kernels.
+#pragma once
+
+#include <adjoint/ops/conv/cuda/dispatch.h>
+#include <adjoint/ops/conv/few_results/few_results_plan.h>
+
+namespace adjoint::cuda {
+
+extern const ConvKernel few_results_conv;
+extern const ConvKernel few_results_conv_transpose;
+extern const ConvKernel few_results_conv_weight;
+/// The same for what no other kernel takes but the plain ones, which are slower wherever results are few.
+extern const ConvKernel few_results_conv_else;
+extern const ConvKernel few_results_conv_transpose_else;
+extern const ConvKernel few_results_conv_weight_else;
+
+/// Enqueue the plan's kernel for the problem on the device's current stream; `partial`: for the slices' sums where
+/// there are several, else null. One translation unit a dtype.
+template <DType kDType>
+void run_few_results(const FewResultsPlan& plan, const ConvProblem& problem, float* partial);
+template <DType kDType>
+void run_few_weight(const FewWeightPlan& plan, const ConvProblem& problem, float* partial);
+
+}  // namespace adjoint::cuda
