@@ -9,7 +9,22 @@ namespace adjoint {
 Error::~Error() = default;
 OutOfMemoryError::~OutOfMemoryError() = default;
 
-void throw_error(const std::string& message) { throw Error(message); }
+constinit thread_local const char* OpScope::op_ = nullptr;
+
+namespace {
+
+// "permute: rule" as "transpose: rule", inside transpose's scope.
+std::string in_scope(const std::string& message) {
+  if (OpScope::op() == nullptr) return message;
+  const std::size_t colon = message.find(": ");
+  return OpScope::op() + (colon == std::string::npos ? ": " + message : message.substr(colon));
+}
+
+}  // namespace
+
+void throw_error(const std::string& message) { throw Error(in_scope(message)); }
+
+void throw_out_of_memory(const std::string& message) { throw OutOfMemoryError(in_scope(message)); }
 
 void assertion_failed(const char* file, int line, const std::string& message) {
   std::fprintf(stderr, "%s:%d: adjoint: broken invariant: %s\n", file, line, message.c_str());

@@ -2,11 +2,14 @@
 //
 //   ADJOINT_CHECK(groups > 0, "{}: groups must be positive; got {}", op, groups);   // a user's mistake: throws Error
 //   ADJOINT_ASSERT(rank == 2, "...");                                               // a broken invariant: aborts
+//
+// A message begins with the name of what was called: an operator that is made of others says so with an OpScope.
 #pragma once
 
 #include <adjoint/core/device.h>
 #include <adjoint/core/dtype.h>
 #include <adjoint/core/error.h>
+#include <adjoint/core/op_scope.h>
 #include <adjoint/core/shape.h>
 
 #include <fmt/format.h>
@@ -17,11 +20,21 @@
 namespace adjoint {
 
 [[noreturn]] ADJOINT_API void throw_error(const std::string& message);
+[[noreturn]] ADJOINT_API void throw_out_of_memory(const std::string& message);
 [[noreturn]] ADJOINT_API void assertion_failed(const char* file, int line, const std::string& message);
 
 template <class... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
   throw_error(fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// Throws Error, naming `op`, unless `value` is one of the enumerators 0 to `last`.
+template <class Enum>
+void check_enumerator(const char* op, const char* type, Enum value, Enum last) {
+  if (static_cast<unsigned>(value) > static_cast<unsigned>(last)) [[unlikely]] {
+    fail("{}: a value of {} must be one of its enumerators, 0 to {}; got {}", op, type, static_cast<int>(last),
+         static_cast<int>(value));
+  }
 }
 
 }  // namespace adjoint

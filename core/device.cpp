@@ -1,13 +1,22 @@
 #include <adjoint/core/device.h>
 
+#include <adjoint/core/check.h>
+
 #if defined(ADJOINT_WITH_CUDA)
 #include <adjoint/core/cuda/backend.h>
 #endif
 
 namespace adjoint {
 
+void Device::no_such_device(DeviceType type, int index) {
+  fail("Device: the type must be kCPU or kCUDA and the index 0 for the CPU, 0 to 127 for CUDA; got type {}, index {}",
+       static_cast<int>(type), index);
+}
+
 std::string to_string(Device device) {
-  return device.is_cpu() ? "cpu" : "cuda:" + std::to_string(static_cast<int>(device.index));
+  if (device.is_cpu()) return device.index == 0 ? "cpu" : fmt::format("cpu:{}", device.index);
+  return device.is_cuda() ? fmt::format("cuda:{}", device.index)
+                          : fmt::format("DeviceType({}):{}", static_cast<int>(device.type), device.index);
 }
 
 int cuda_device_count() {

@@ -10,16 +10,22 @@ namespace adjoint {
 
 enum class DeviceType : std::uint8_t { kCPU, kCUDA };
 
-/// A CPU, or one CUDA device by its index.
+/// The CPU, or one CUDA device by its index.
 struct Device {
   DeviceType type = DeviceType::kCPU;
   std::int8_t index = 0;
 
   constexpr Device() = default;
-  constexpr Device(DeviceType t, int i = 0) : type(t), index(static_cast<std::int8_t>(i)) {}
+  /// Throws Error for an index that no device can have: below 0, above 127, or another than 0 for the CPU.
+  constexpr Device(DeviceType t, int i = 0) : type(t), index(static_cast<std::int8_t>(i)) {
+    if (i < 0 || i > (t == DeviceType::kCUDA ? 127 : 0) || t > DeviceType::kCUDA) no_such_device(t, i);
+  }
   constexpr bool is_cpu() const { return type == DeviceType::kCPU; }
   constexpr bool is_cuda() const { return type == DeviceType::kCUDA; }
   friend constexpr bool operator==(const Device&, const Device&) = default;
+
+ private:
+  [[noreturn]] ADJOINT_API static void no_such_device(DeviceType type, int index);
 };
 
 inline constexpr Device kCPU{DeviceType::kCPU};

@@ -28,9 +28,14 @@ inline constexpr DType kInt64 = DType::kInt64;
 inline constexpr DType kUInt8 = DType::kUInt8;
 inline constexpr DType kBool = DType::kBool;
 
-/// Bytes of one element.
+namespace detail {
+[[noreturn]] ADJOINT_API void no_such_dtype(DType dtype);
+}  // namespace detail
+
+/// Bytes of one element. Throws Error for a value that is none of the enumerators.
 constexpr std::int64_t element_size(DType dtype) {
   constexpr std::int64_t sizes[] = {2, 2, 4, 8, 4, 8, 1, 1};
+  if (dtype > DType::kBool) detail::no_such_dtype(dtype);
   return sizes[static_cast<std::size_t>(dtype)];
 }
 constexpr bool is_floating_point(DType dtype) { return dtype <= DType::kFloat64; }
@@ -167,9 +172,9 @@ decltype(auto) visit(DType dtype, F&& f) {
     case kInt32: return f.template operator()<std::int32_t>();
     case kInt64: return f.template operator()<std::int64_t>();
     case kUInt8: return f.template operator()<std::uint8_t>();
-    case kBool: break;
+    case kBool: return f.template operator()<bool>();
   }
-  return f.template operator()<bool>();
+  detail::no_such_dtype(dtype);
 }
 
 /// visit() over the four floating-point types; the caller has checked is_floating_point(dtype).

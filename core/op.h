@@ -6,6 +6,7 @@
 
 #include <adjoint/core/device.h>
 #include <adjoint/core/node.h>
+#include <adjoint/core/op_scope.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor.h>
 #include <adjoint/core/tensor_impl.h>
@@ -133,6 +134,7 @@ Tensor run(const OpDef<Attr>& op, Operands in, const Attr& attr) {
 /// Runs `op` and, where a tape of this thread is live and an operand is differentiable, records it.
 template <class Attr>
 Tensor apply(const OpDef<Attr>& op, Operands in, const Attr& attr) {
+  const OpScope scope(op.name);
   detail::check_operands(op.name, in);
   Tape* tape = Tape::current();
   if (tape == nullptr) {

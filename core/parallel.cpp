@@ -6,9 +6,12 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <condition_variable>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -21,13 +24,20 @@ namespace adjoint {
 namespace {
 
 int default_num_threads() {
-  if (const char* text = std::getenv("ADJOINT_NUM_THREADS")) {
-    const int count = std::atoi(text);
-    if (count >= 1) return count;
+  const char* text = std::getenv("ADJOINT_NUM_THREADS");
+  if (text != nullptr && *text != '\0') {
+    const char* end = text + std::strlen(text);
+    int count = 0;
+    const auto parsed = std::from_chars(text, end, count);
+    ADJOINT_CHECK(parsed.ec == std::errc{} && parsed.ptr == end && count >= 1 && count <= kMaxThreads,
+                  "num_threads: ADJOINT_NUM_THREADS must be a whole number from 1 to {}; got '{}'; change or unset it",
+                  kMaxThreads, text);
+    return count;
   }
   cpu_set_t cpus;
-  if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) return CPU_COUNT(&cpus);
-  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const bool known = sched_getaffinity(0, sizeof cpus, &cpus) == 0;
+  const auto count = static_cast<int>(known ? CPU_COUNT(&cpus) : std::thread::hardware_concurrency());
+  return std::clamp(count, 1, kMaxThreads);
 }
 
 // One parallel_for: threads take the next task until none is left.
@@ -35,11 +45,12 @@ struct Job {
   Job(std::int64_t n, const std::function<void(std::int64_t)>& f) : count(n), task(f) {}
 
   void work() {
-    for (std::int64_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) {
+    const auto end = static_cast<std::uint64_t>(count);
+    for (std::uint64_t i = next.fetch_add(1); i < end; i = next.fetch_add(1)) {
       try {
-        task(i);
+        task(static_cast<std::int64_t>(i));
       } catch (...) {
-        next = count;
+        next = end;
         const std::lock_guard lock(error_mutex);
         if (!error) error = std::current_exception();
       }
@@ -48,9 +59,10 @@ struct Job {
 
   const std::int64_t count;
   const std::function<void(std::int64_t)>& task;
-  Tape* const tape = Tape::current();  // the caller's
-  std::atomic<std::int64_t> next{0};
-  int helpers = 0;  // pool threads inside work(); guarded by the pool's mutex
+  Tape* const tape = Tape::current();    // the caller's
+  const char* const op = OpScope::op();  // errors on every thread are told in its name
+  std::atomic<std::uint64_t> next{0};    // goes beyond count, by one a thread
+  int helpers = 0;                       // pool threads inside work(); guarded by the pool's mutex
   std::mutex error_mutex;
   std::exception_ptr error;
 };
@@ -74,16 +86,19 @@ class TaskScope {
 class Pool {
  public:
   explicit Pool(int threads) {
-    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { loop(); });
-  }
-  ~Pool() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
+    try {
+      threads_.reserve(static_cast<std::size_t>(threads));
+      for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { loop(); });
+    } catch (const std::exception& error) {
+      const std::size_t started = threads_.size();
+      stop();
+      fail(
+          "parallel_for: the system must start {} threads beside the caller's; got {}, then: {}; ask for fewer with "
+          "set_num_threads() or ADJOINT_NUM_THREADS, or raise the process's limits",
+          threads, started, error.what());
     }
-    wake_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
   }
+  ~Pool() { stop(); }
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
@@ -104,6 +119,15 @@ class Pool {
   }
 
  private:
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
   void loop() {
     inside_task = true;
     std::uint64_t seen = 0;
@@ -118,6 +142,7 @@ class Pool {
       {
         const TaskScope scope(job->task);
         const detail::InheritTape caller(job->tape);
+        const OpScope scope(job->op);
         job->work();
       }
       lock.lock();
@@ -145,21 +170,29 @@ void forget_pool() {
   new (&pool) std::shared_ptr<Pool>;
 }
 
-std::shared_ptr<Pool> acquire_pool() {
+std::shared_ptr<Pool> make_pool(int threads) {
   [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, forget_pool);
+  return std::make_shared<Pool>(threads - 1);
+}
+
+std::shared_ptr<Pool> acquire_pool() {
   const std::lock_guard lock(pool_mutex);
-  if (!pool) pool = std::make_shared<Pool>(num_threads() - 1);
+  if (!pool) pool = make_pool(num_threads());
   return pool;
 }
 
 }  // namespace
 
 void set_num_threads(int count) {
-  ADJOINT_CHECK(count >= 1, "set_num_threads: the number of threads must be at least 1; got {}", count);
+  const OpScope scope("set_num_threads");
+  ADJOINT_CHECK(count >= 1 && count <= kMaxThreads,
+                "set_num_threads: the number of threads must be from 1 to {}; got {}", kMaxThreads, count);
+  std::shared_ptr<Pool> made;  // then the old one, which ends outside the lock, once the job that it runs is done
   const std::lock_guard lock(pool_mutex);
   if (count == thread_count) return;
+  if (count > 1) made = make_pool(count);
   thread_count = count;
-  pool.reset();  // a running job keeps the old pool alive until it is done
+  pool.swap(made);
 }
 
 int num_threads() {
@@ -178,7 +211,11 @@ void detail::prepare_threads() {
   if (num_threads() > 1) acquire_pool();
 }
 
+void detail::bad_grain(std::int64_t grain) { fail("parallel_ranges: the grain must be at least 1; got {}", grain); }
+
 void parallel_for(std::int64_t count, const std::function<void(std::int64_t)>& task) {
+  ADJOINT_CHECK(count >= 0, "parallel_for: the number of tasks must not be negative; got {}", count);
+  ADJOINT_CHECK(task != nullptr, "parallel_for: the task must be a function; got an empty std::function");
   const TaskScope scope(task);
   if (count <= 1 || inside_task || num_threads() == 1) {
     for (std::int64_t i = 0; i < count; ++i) task(i);

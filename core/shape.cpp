@@ -8,12 +8,18 @@ namespace adjoint {
 
 void Dims::too_long() { fail("shape: a tensor has at most {} axes; got more; merge axes with reshape", kMaxRank); }
 
+void Dims::outside(std::size_t at) const {
+  fail("shape: a place in a list of {} values must exist; got place {} of {}", size(), at, *this);
+}
+
 void Dims::insert(std::size_t at, std::int64_t value) {
+  if (at > size_) outside(at);
   push_back(value);
   std::rotate(begin() + at, end() - 1, end());
 }
 
 void Dims::erase(std::size_t at) {
+  if (at >= size_) outside(at);
   std::copy(begin() + at + 1, end(), begin() + at);
   --size_;
 }
@@ -37,12 +43,16 @@ std::string to_string(const Dims& dims) {
 
 Strides contiguous_strides(const Shape& shape) {
   Strides strides = Dims::filled(shape.size(), 1);
-  for (std::size_t axis = shape.size(); axis-- > 1;) {
-    // May wrap around where there are no elements, and then no stride is ever followed.
-    std::int64_t& stride = strides[axis - 1];
-    static_cast<void>(__builtin_mul_overflow(strides[axis], std::max<std::int64_t>(shape[axis], 1), &stride));
+  std::int64_t product = 1;
+  bool overflow = false;
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    strides[axis] = product;
+    // The first axis's product too: a start times a stride, as narrow() has it, must fit.
+    overflow |= __builtin_mul_overflow(product, std::max<std::int64_t>(shape[axis], 1), &product);
   }
-  return strides;
+  if (!overflow) return strides;
+  shape.numel();  // throws unless there are no elements
+  return Dims::filled(shape.size(), 0);
 }
 
 std::size_t resolve_axis(const char* op, std::int64_t axis, std::size_t rank) {

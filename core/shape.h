@@ -16,7 +16,7 @@ namespace adjoint {
 /// The most axes a tensor can have.
 inline constexpr std::size_t kMaxRank = 8;
 
-/// A list of at most kMaxRank integers.
+/// A list of at most kMaxRank integers. Throws Error for a place that it does not have.
 class ADJOINT_API Dims {
  public:
   using value_type = std::int64_t;
@@ -37,18 +37,27 @@ class ADJOINT_API Dims {
 
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  std::int64_t operator[](std::size_t i) const { return values_[i]; }
-  std::int64_t& operator[](std::size_t i) { return values_[i]; }
+  std::int64_t operator[](std::size_t i) const {
+    if (i >= size_) [[unlikely]]
+      outside(i);
+    return values_[i];
+  }
+  std::int64_t& operator[](std::size_t i) {
+    if (i >= size_) [[unlikely]]
+      outside(i);
+    return values_[i];
+  }
   const std::int64_t* begin() const { return values_.data(); }
   const std::int64_t* end() const { return values_.data() + size_; }
   std::int64_t* begin() { return values_.data(); }
   std::int64_t* end() { return values_.data() + size_; }
-  std::int64_t back() const { return values_[size_ - 1U]; }
+  std::int64_t back() const { return (*this)[size_ - std::size_t{1}]; }
 
   void push_back(std::int64_t value) {
     if (size_ == kMaxRank) too_long();
     values_[size_++] = value;
   }
+  /// Before place `at`, which may be size().
   void insert(std::size_t at, std::int64_t value);
   void erase(std::size_t at);
 
@@ -62,6 +71,7 @@ class ADJOINT_API Dims {
 
  private:
   [[noreturn]] static void too_long();
+  [[noreturn]] void outside(std::size_t at) const;
 
   std::array<std::int64_t, kMaxRank> values_{};
   std::uint8_t size_ = 0;
@@ -82,7 +92,8 @@ using Strides = Dims;
 
 /// "(2, 3)"; a single value prints as "(2,)", like PyTorch's and Python's tuples.
 ADJOINT_API std::string to_string(const Dims& dims);
-/// Row-major strides, in elements.
+/// Row-major strides, in elements; an extent of 0 counts as 1. All 0 where there are no elements and a stride would not
+/// fit in 63 bits.
 ADJOINT_API Strides contiguous_strides(const Shape& shape);
 /// The axis in [0, rank) that `axis` in [-rank, rank) names. Throws Error, naming `op`, outside.
 ADJOINT_API std::size_t resolve_axis(const char* op, std::int64_t axis, std::size_t rank);

@@ -37,7 +37,7 @@ void* allocate_cpu(std::size_t nbytes) {
   const bool fits = rounded >= nbytes && (nbytes < kCheckedBytes || nbytes <= cpu_bytes_free());
   if (fits) data = std::aligned_alloc(kAlignment, rounded);
   if (data == nullptr) {
-    throw OutOfMemoryError(
+    throw_out_of_memory(
         fmt::format("empty: out of memory on cpu; asked for {} bytes, holding {}, free {}; release "
                     "tensors or use a smaller batch",
                     nbytes, cpu_bytes_held.load(), cpu_bytes_free()));
@@ -46,12 +46,17 @@ void* allocate_cpu(std::size_t nbytes) {
   return data;
 }
 
+void check_device(Device device) {
+  ADJOINT_CHECK(device.index >= 0 &&
+                    (device.is_cpu() ? device.index == 0 : device.is_cuda() && device.index < cuda_device_count()),
+                "empty: the device must exist; got {}, with {} CUDA devices available; use default_device()", device,
+                cuda_device_count());
+}
+
 }  // namespace
 
 std::shared_ptr<Storage> Storage::allocate(std::size_t nbytes, Device device) {
-  ADJOINT_CHECK(device.is_cpu() || (device.index >= 0 && device.index < cuda_device_count()),
-                "empty: the device must exist; got {}, with {} CUDA devices available; use default_device()", device,
-                cuda_device_count());
+  check_device(device);
   // The owner comes first: memory without one would be lost if there were no room for it.
   auto storage = std::make_shared<Storage>(nullptr, nbytes, device);
   if (nbytes == 0) return storage;
@@ -67,6 +72,7 @@ std::shared_ptr<Storage> Storage::allocate(std::size_t nbytes, Device device) {
 }
 
 std::shared_ptr<Storage> Storage::wrap(void* data, std::size_t nbytes, Device device, std::function<void()> release) {
+  check_device(device);
   auto storage = std::make_shared<Storage>(data, nbytes, device);
   storage->owned_ = false;
   storage->release_ = std::move(release);

@@ -14,15 +14,16 @@
 namespace adjoint {
 namespace {
 
-const TensorImpl& checked(const TensorImpl* impl) {
-  ADJOINT_CHECK(impl != nullptr, "tensor: the tensor must be defined; got Tensor{{}}; give it a value first");
+const TensorImpl& checked(const char* member, const TensorImpl* impl) {
+  if (impl == nullptr) [[unlikely]]
+    fail("{}: the tensor must be defined; got Tensor{{}}; give it a value first", member);
   return *impl;
 }
 
+// Of a shape that has elements.
 bool strides_are_contiguous(const Shape& shape, const Strides& strides) {
   std::int64_t expected = 1;
   for (std::size_t axis = shape.size(); axis-- > 0;) {
-    if (shape[axis] == 0) return true;
     if (shape[axis] != 1 && strides[axis] != expected) return false;
     expected *= shape[axis];
   }
@@ -70,7 +71,7 @@ void check_defined(const char* op, const char* operand, const Tensor& tensor) {
 }
 
 bool overlaps_itself(const Tensor& tensor) {
-  const TensorImpl& impl = checked(tensor.impl());
+  const TensorImpl& impl = checked("overlaps_itself", tensor.impl());
   if (impl.contiguous) return false;
   for (std::size_t axis = 0; axis < impl.shape.size(); ++axis) {
     if (impl.strides[axis] == 0 && impl.shape[axis] > 1) return true;
@@ -79,7 +80,7 @@ bool overlaps_itself(const Tensor& tensor) {
 }
 
 void check_writable(const char* op, const Tensor& tensor) {
-  const TensorImpl& impl = checked(tensor.impl());
+  const TensorImpl& impl = checked(op, tensor.impl());
   ADJOINT_CHECK(!impl.recorded(),
                 "{}: in-place operations must not change a recorded tensor; got shape {}; use the "
                 "operation that returns a new tensor, or detach().clone()",
@@ -103,21 +104,36 @@ void check_writable(const char* op, const Tensor& tensor) {
 // ---- Making tensors.
 
 Tensor Tensor::empty(const Shape& shape, const TensorOptions& options) {
+  const OpScope scope("empty");
   Tensor tensor = make_tensor({shape, options.dtype}, options.device);
   if (options.requires_grad) tensor.requires_grad_();
   return tensor;
 }
 
 Tensor Tensor::full(const Shape& shape, double value, const TensorOptions& options) {
+  const OpScope scope("full");
   Tensor tensor = empty(shape, options);
   fill(tensor, value);
   return tensor;
 }
 
-Tensor Tensor::zeros(const Shape& shape, const TensorOptions& options) { return full(shape, 0.0, options); }
-Tensor Tensor::ones(const Shape& shape, const TensorOptions& options) { return full(shape, 1.0, options); }
+Tensor Tensor::zeros(const Shape& shape, const TensorOptions& options) {
+  const OpScope scope("zeros");
+  return full(shape, 0.0, options);
+}
+
+Tensor Tensor::ones(const Shape& shape, const TensorOptions& options) {
+  const OpScope scope("ones");
+  return full(shape, 1.0, options);
+}
+
+Tensor Tensor::scalar(double value, const TensorOptions& options) {
+  const OpScope scope("scalar");
+  return full(Shape{}, value, options);
+}
 
 Tensor Tensor::rand(const Shape& shape, const TensorOptions& options) {
+  const OpScope scope("rand");
   check_floating("rand", options.dtype);
   Tensor tensor = empty(shape, options);
   draw_uniform(tensor, 0.0, 1.0, default_generator());
@@ -125,6 +141,7 @@ Tensor Tensor::rand(const Shape& shape, const TensorOptions& options) {
 }
 
 Tensor Tensor::randn(const Shape& shape, const TensorOptions& options) {
+  const OpScope scope("randn");
   check_floating("randn", options.dtype);
   Tensor tensor = empty(shape, options);
   draw_normal(tensor, 0.0, 1.0, default_generator());
@@ -132,6 +149,7 @@ Tensor Tensor::randn(const Shape& shape, const TensorOptions& options) {
 }
 
 Tensor Tensor::arange(double start, double end, double step, const TensorOptions& options) {
+  const OpScope scope("arange");
   ADJOINT_CHECK(step != 0.0 && std::isfinite(start) && std::isfinite(end) && std::isfinite(step),
                 "arange: start, end and step must be finite and step not 0; got {}, {}, {}", start, end, step);
   const double count = std::max(0.0, std::ceil((end - start) / step));
@@ -142,6 +160,7 @@ Tensor Tensor::arange(double start, double end, double step, const TensorOptions
 }
 
 Tensor Tensor::eye(std::int64_t n, const TensorOptions& options) {
+  const OpScope scope("eye");
   Tensor tensor = zeros({n, n}, options);
   if (n > 0) {
     Tensor diagonal = tensor.view_as({n}, {n + 1}, 0);
@@ -152,6 +171,7 @@ Tensor Tensor::eye(std::int64_t n, const TensorOptions& options) {
 
 template <class T>
 Tensor Tensor::from_vector(const std::vector<T>& values, const Shape& shape, const TensorOptions& options) {
+  const OpScope scope("from_vector");
   ADJOINT_CHECK(static_cast<std::int64_t>(values.size()) == shape.numel(),
                 "from_vector: the number of values must be the shape's; got {} values, shape {}", values.size(), shape);
   Tensor host = make_tensor({shape, dtype_of<T>}, kCPU);
@@ -166,11 +186,16 @@ Tensor Tensor::from_vector(const std::vector<T>& values, const Shape& shape, con
 }
 
 Tensor Tensor::from_blob(void* data, const Shape& shape, const TensorOptions& options) {
+  const OpScope scope("from_blob");
   const TensorSpec spec{shape, options.dtype};
   const std::int64_t numel = shape.numel();
   const std::size_t nbytes = checked_nbytes(spec, numel);
   ADJOINT_CHECK(data != nullptr || nbytes == 0, "from_blob: data must not be null; got a null pointer, shape {}",
                 shape);
+  ADJOINT_CHECK(reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(element_size(options.dtype)) == 0,
+                "from_blob: data must be aligned to its elements; got an address of remainder {} by {} bytes",
+                reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(element_size(options.dtype)),
+                element_size(options.dtype));
   Tensor tensor = wrap_storage(Storage::wrap(data, nbytes, options.device, {}), spec, numel);
   if (options.requires_grad) tensor.requires_grad_();
   return tensor;
@@ -178,56 +203,72 @@ Tensor Tensor::from_blob(void* data, const Shape& shape, const TensorOptions& op
 
 // ---- What a tensor is.
 
-const Shape& Tensor::shape() const { return checked(impl()).shape; }
-const Strides& Tensor::strides() const { return checked(impl()).strides; }
-std::int64_t Tensor::storage_offset() const { return checked(impl()).offset; }
-DType Tensor::dtype() const { return checked(impl()).dtype; }
-Device Tensor::device() const { return checked(impl()).storage->device(); }
-std::int64_t Tensor::dim() const { return static_cast<std::int64_t>(shape().size()); }
-std::int64_t Tensor::size(std::int64_t axis) const { return shape()[resolve_axis("size", axis, shape().size())]; }
-std::int64_t Tensor::numel() const { return checked(impl()).numel; }
-bool Tensor::is_contiguous() const { return checked(impl()).contiguous; }
-TensorOptions Tensor::options() const { return {.dtype = dtype(), .device = device()}; }
+const Shape& Tensor::shape() const { return checked("shape", impl()).shape; }
+const Strides& Tensor::strides() const { return checked("strides", impl()).strides; }
+std::int64_t Tensor::storage_offset() const { return checked("storage_offset", impl()).offset; }
+DType Tensor::dtype() const { return checked("dtype", impl()).dtype; }
+Device Tensor::device() const { return checked("device", impl()).storage->device(); }
+std::int64_t Tensor::dim() const { return static_cast<std::int64_t>(checked("dim", impl()).shape.size()); }
+std::int64_t Tensor::size(std::int64_t axis) const {
+  const Shape& shape = checked("size", impl()).shape;
+  return shape[resolve_axis("size", axis, shape.size())];
+}
+std::int64_t Tensor::numel() const { return checked("numel", impl()).numel; }
+bool Tensor::is_contiguous() const { return checked("is_contiguous", impl()).contiguous; }
+TensorOptions Tensor::options() const {
+  const TensorImpl& impl = checked("options", this->impl());
+  return {.dtype = impl.dtype, .device = impl.storage->device()};
+}
 
 // ---- Elements.
 
 const void* Tensor::raw_data() const {
-  const TensorImpl& impl = checked(this->impl());
+  const TensorImpl& impl = checked("raw_data", this->impl());
   if (impl.storage->data() == nullptr) return nullptr;
   return static_cast<const std::byte*>(impl.storage->data()) + impl.offset * element_size(impl.dtype);
 }
 
 void* Tensor::raw_mutable_data() {
+  checked("raw_mutable_data", impl());
   const void* data = raw_data();
   check_not_frozen("raw_mutable_data", *impl_);
   impl_->storage->bump_version();
   return const_cast<void*>(data);
 }
 
+namespace {
+
+void check_element_type(const char* member, const TensorImpl* impl, DType dtype) {
+  ADJOINT_CHECK(checked(member, impl).dtype == dtype,
+                "{}: the element type must be the tensor's; got {} for a tensor of {}; use to()", member, dtype,
+                impl->dtype);
+}
+
+}  // namespace
+
 template <class T>
 const T* Tensor::data() const {
-  ADJOINT_CHECK(dtype() == dtype_of<T>,
-                "data: the element type must be the tensor's; got {} for a tensor of {}; use to()", dtype_of<T>,
-                dtype());
+  check_element_type("data", impl(), dtype_of<T>);
   return static_cast<const T*>(raw_data());
 }
 
 template <class T>
 T* Tensor::mutable_data() {
-  const T* data = this->data<T>();
+  check_element_type("mutable_data", impl(), dtype_of<T>);
   check_not_frozen("mutable_data", *impl_);
-  impl_->storage->bump_version();
-  return const_cast<T*>(data);
+  return static_cast<T*>(raw_mutable_data());
 }
 
 template <class T>
 T Tensor::item() const {
+  const OpScope scope("item");
   ADJOINT_CHECK(numel() == 1, "item: the tensor must have one element; got shape {}", shape());
   return to_vector<T>()[0];
 }
 
 template <class T>
 std::vector<T> Tensor::to_vector() const {
+  const OpScope scope("to_vector");
   Tensor host = *this;
   if (dtype() != dtype_of<T> || !device().is_cpu() || !is_contiguous()) {
     host = make_tensor({shape(), dtype_of<T>}, kCPU);
@@ -256,24 +297,27 @@ ADJOINT_INSTANTIATE(bool)
 // ---- Views and differentiation.
 
 Tensor Tensor::view_as(const Shape& shape, const Strides& strides, std::int64_t offset) const {
-  const TensorImpl& base = checked(impl());
+  const TensorImpl& base = checked("view_as", impl());
   auto view = std::make_shared<TensorImpl>();
   view->storage = base.storage;
   view->shape = shape;
   view->strides = strides;
-  view->offset = offset;
   view->numel = shape.numel();
+  view->offset = view->numel == 0 ? 0 : offset;  // so that offsets of views of it cannot add up beyond 63 bits
   view->dtype = base.dtype;
-  view->contiguous = strides_are_contiguous(shape, strides);
+  view->contiguous = view->numel == 0 || strides_are_contiguous(shape, strides);
   return Tensor(std::move(view));
 }
 
-Tensor Tensor::detach() const { return view_as(shape(), strides(), storage_offset()); }
+Tensor Tensor::detach() const {
+  const TensorImpl& impl = checked("detach", this->impl());
+  return view_as(impl.shape, impl.strides, impl.offset);
+}
 
-bool Tensor::requires_grad() const { return checked(impl()).requires_grad || impl_->recorded(); }
+bool Tensor::requires_grad() const { return checked("requires_grad", impl()).requires_grad || impl_->recorded(); }
 
 Tensor& Tensor::requires_grad_(bool value) {
-  checked(impl());
+  checked("requires_grad_", impl());
   if (value) check_floating("requires_grad_", dtype());
   ADJOINT_CHECK(!impl_->recorded(),
                 "requires_grad_: a recorded tensor always requires a gradient; got shape {}; detach() it", shape());
@@ -284,12 +328,12 @@ Tensor& Tensor::requires_grad_(bool value) {
 
 const Tensor& Tensor::grad() const {
   static const Tensor none;
-  const TensorImpl& impl = checked(this->impl());
+  const TensorImpl& impl = checked("grad", this->impl());
   return impl.leaf ? impl.leaf->grad : none;
 }
 
 void Tensor::set_grad(const Tensor& gradient) {
-  checked(impl());
+  checked("set_grad", impl());
   if (gradient.defined()) {
     ADJOINT_CHECK(
         gradient.shape() == shape() && gradient.dtype() == dtype() && gradient.device() == device(),
@@ -306,12 +350,19 @@ void Tensor::set_grad(const Tensor& gradient) {
 // ---- In place.
 
 Tensor& Tensor::fill_(double value) {
+  const OpScope scope("fill_");
   check_writable("fill_", *this);
   fill(*this, value);
   return *this;
 }
 
+Tensor& Tensor::zero_() {
+  const OpScope scope("zero_");
+  return fill_(0.0);
+}
+
 Tensor& Tensor::copy_(const Tensor& source) {
+  const OpScope scope("copy_");
   check_writable("copy_", *this);
   check_defined("copy_", "source", source);
   ADJOINT_CHECK(broadcast_shapes("copy_", shape(), source.shape()) == shape(),
@@ -334,6 +385,7 @@ Tensor& Tensor::copy_(const Tensor& source) {
 }
 
 Tensor& Tensor::uniform_(double low, double high) {
+  const OpScope scope("uniform_");
   check_writable("uniform_", *this);
   check_floating("uniform_", dtype());
   draw_uniform(*this, low, high, default_generator());
@@ -341,6 +393,7 @@ Tensor& Tensor::uniform_(double low, double high) {
 }
 
 Tensor& Tensor::normal_(double mean, double standard_deviation) {
+  const OpScope scope("normal_");
   check_writable("normal_", *this);
   check_floating("normal_", dtype());
   draw_normal(*this, mean, standard_deviation, default_generator());

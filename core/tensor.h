@@ -59,7 +59,7 @@ class ADJOINT_API Tensor {
   template <class T>
   static Tensor from_vector(const std::vector<T>& values, const Shape& shape, const TensorOptions& options = {});
   /// A scalar tensor (shape ()).
-  static Tensor scalar(double value, const TensorOptions& options = {}) { return full(Shape{}, value, options); }
+  static Tensor scalar(double value, const TensorOptions& options = {});
   /// Views memory of the caller's, contiguous and on options.device; it must outlive every view of it.
   static Tensor from_blob(void* data, const Shape& shape, const TensorOptions& options = {});
 
@@ -152,7 +152,7 @@ class ADJOINT_API Tensor {
   // that requires a gradient.
 
   Tensor& fill_(double value);
-  Tensor& zero_() { return fill_(0.0); }
+  Tensor& zero_();
   /// Copies `source`'s elements, broadcast, converted and moved between devices as needed.
   Tensor& copy_(const Tensor& source);
   Tensor& add_(const Tensor& other, double scale = 1.0);

@@ -168,6 +168,7 @@ std::optional<ImageFormat> image_format(std::span<const std::uint8_t> bytes) {
 Tensor decode_image(std::span<const std::uint8_t> bytes, const ReadImageOptions& options, const std::string& name) {
   ADJOINT_CHECK(options.dtype == kUInt8 || options.dtype == kFloat32,
                 "read_image: dtype must be uint8 or float32; got {}", options.dtype);
+  check_enumerator("read_image", "Channels", options.channels, Channels::kRGBA);
   const auto format = image_format(bytes);
   ADJOINT_CHECK(format, "read_image: '{}' must be a PNG or JPEG file; got {} bytes of something else", name,
                 bytes.size());
@@ -236,6 +237,7 @@ Tensor to_uint8(const Tensor& image) {
 }
 
 Tensor to_channels(const Tensor& image, Channels channels) {
+  check_enumerator("to_channels", "Channels", channels, Channels::kRGBA);
   check_picture("to_channels", image);
   const Tensor in = plain(image);
   const auto wanted = static_cast<std::int64_t>(channels);

@@ -56,6 +56,7 @@ Tensor walked(const Tensor& image, const Walk& walk) {
 
 Tensor flipped(const Tensor& image, bool horizontally, bool vertically, bool transposed) {
   const std::int64_t h = image.size(-2), w = image.size(-1);
+  if (image.numel() == 0) return walked(image, transposed ? Walk{w, h, 0, 0, 0} : Walk{h, w, 0, 0, 0});
   const std::int64_t start = (vertically ? (h - 1) * w : 0) + (horizontally ? w - 1 : 0);
   const std::int64_t down = vertically ? -w : w, right = horizontally ? -1 : 1;
   return walked(image, transposed ? Walk{w, h, start, right, down} : Walk{h, w, start, down, right});
@@ -75,7 +76,8 @@ Tensor crop(const Tensor& image, std::int64_t top, std::int64_t left, std::int64
   ADJOINT_CHECK(top >= 0 && left >= 0 && height >= 0 && width >= 0 && height <= h - top && width <= w - left,
                 "crop: the window must be inside the image; got top {}, left {}, height {}, width {} of {}", top, left,
                 height, width, image.shape());
-  return walked(image, {height, width, top * w + left, w, 1});
+  const std::int64_t start = image.numel() == 0 ? 0 : top * w + left;  // else it fits in 63 bits
+  return walked(image, {height, width, start, w, 1});
 }
 
 Tensor flip_horizontal(const Tensor& image) {
@@ -95,10 +97,10 @@ Tensor transpose_image(const Tensor& image) {
 
 Tensor random_crop(const Tensor& image, std::int64_t height, std::int64_t width, Generator& generator) {
   check_image("random_crop", image);
-  const std::int64_t spare_h = image.size(-2) - height, spare_w = image.size(-1) - width;
-  ADJOINT_CHECK(height >= 1 && width >= 1 && spare_h >= 0 && spare_w >= 0,
+  ADJOINT_CHECK(height >= 1 && width >= 1 && height <= image.size(-2) && width <= image.size(-1),
                 "random_crop: the crop must be at least 1 x 1 and fit into the image; got {} x {} of {}", height, width,
                 image.shape());
+  const std::int64_t spare_h = image.size(-2) - height, spare_w = image.size(-1) - width;
   const auto top = static_cast<std::int64_t>(generator.below(static_cast<std::uint64_t>(spare_h + 1)));
   const auto left = static_cast<std::int64_t>(generator.below(static_cast<std::uint64_t>(spare_w + 1)));
   return crop(image, top, left, height, width);

@@ -21,8 +21,9 @@ Optimizer::Optimizer(const char* name, std::vector<Tensor> parameters, double lr
       parameters_(std::move(parameters)),
       state_names_(std::move(state_names)),
       slots_(parameters_.size()) {
-  ADJOINT_ASSERT(state_names_.size() <= kMaxState, "{} keeps {} tensors for each parameter", name_,
-                 state_names_.size());
+  ADJOINT_CHECK(state_names_.size() <= kMaxState,
+                "{}: an optimiser can keep {} tensors for each parameter at most; got {} names", name_, kMaxState,
+                state_names_.size());
   ADJOINT_CHECK(!parameters_.empty(), "{}: there must be a parameter; got an empty list", name_);
   std::unordered_set<const TensorImpl*> seen;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -149,7 +150,10 @@ void Optimizer::load_state_dict(const NamedTensors& state) {
     given.erase(found);
     return tensor;
   };
-  const double lr = take("lr").item<double>();
+  const Tensor lr_given = take("lr");
+  ADJOINT_CHECK(lr_given.numel() == 1, "load_state_dict ({}): 'lr' must be one number; got {} {}", name_,
+                lr_given.dtype(), lr_given.shape());
+  const auto lr = lr_given.item<double>();
   std::vector<Slot> slots(parameters_.size());
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const std::string prefix = std::to_string(i) + ".";

@@ -41,6 +41,9 @@ void Schedule::load_state_dict(const NamedTensors& state) {
   std::int64_t last_epoch = -1;
   double base_lr = -1.0;
   for (const auto& [name, tensor] : state) {
+    ADJOINT_CHECK(tensor.defined() && tensor.numel() == 1,
+                  "load_state_dict ({}): every tensor must be one number; got {} as '{}'", name_,
+                  tensor.defined() ? to_string(tensor.shape()) : "Tensor{}", name);
     if (name == "last_epoch" && tensor.dtype() == kInt64) {
       last_epoch = tensor.item<std::int64_t>();
     } else if (name == "base_lr" && tensor.dtype() == kFloat64) {

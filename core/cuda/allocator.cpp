@@ -70,7 +70,7 @@ class Pool {
     std::size_t free = 0, total = 0;
     ADJOINT_CUDA(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrUsedMemCurrent, &used));
     ADJOINT_CUDA(cudaMemGetInfo(&free, &total));
-    throw OutOfMemoryError(
+    throw_out_of_memory(
         fmt::format("empty: out of memory on cuda:{}; asked for {} bytes, holding {}, free {} of {}; release "
                     "tensors or use a smaller batch",
                     device_, nbytes, used, free, total));

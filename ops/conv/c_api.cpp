@@ -8,14 +8,21 @@
 #include <adjoint/ops/conv/trio.h>
 
 #include <array>
+#include <cstdio>
+#include <exception>
 #include <optional>
-#include <string>
 
 namespace {
 
 using namespace adjoint;
 
-thread_local std::string last_error;
+// A place of its own for each thread, so that a message needs no memory. Longer ones are cut off.
+thread_local std::array<char, 2048> last_error{};
+
+int failed(const char* message) {
+  std::snprintf(last_error.data(), last_error.size(), "%s", message);
+  return -1;
+}
 
 ConvGeometry to_geometry(const adjoint_conv_geometry& g) {
   const auto pair = [](const std::int64_t(&values)[2]) { return Extent2{values[0], values[1]}; };
@@ -32,22 +39,38 @@ ConvGeometry to_geometry(const adjoint_conv_geometry& g) {
           .dilation = pair(g.dilation)};
 }
 
-// Runs `body` as the context says; turns exceptions into return codes.
+void check_context(const char* op, const adjoint_context* context, const adjoint_conv_geometry* geometry) {
+  ADJOINT_CHECK(context != nullptr && geometry != nullptr, "{}: context and geometry must not be null; got {} null", op,
+                context == nullptr && geometry == nullptr ? "both"
+                : context == nullptr                      ? "context"
+                                                          : "geometry");
+  ADJOINT_CHECK(context->dtype >= 0 && context->dtype <= ADJOINT_FLOAT64,
+                "{}: dtype must be one of the ADJOINT_FLOAT constants; got {}", op, context->dtype);
+  ADJOINT_CHECK(context->precision == ADJOINT_PRECISION_FLOAT32 || context->precision == ADJOINT_PRECISION_TF32,
+                "{}: precision must be one of the ADJOINT_PRECISION constants; got {}", op, context->precision);
+  ADJOINT_CHECK(context->device >= -1, "{}: device must be -1 for the CPU or a CUDA device's index; got {}", op,
+                context->device);
+}
+
+// Runs `body` as the context says, under the name `op`; turns exceptions into return codes.
 template <class Body>
-int guarded(const adjoint_context& context, const Body& body) {
+int guarded(const char* op, const adjoint_context* context, const adjoint_conv_geometry* geometry, const Body& body) {
   try {
-    ADJOINT_CHECK(context.dtype >= 0 && context.dtype <= ADJOINT_FLOAT64,
-                  "adjoint_conv: dtype must be one of the ADJOINT_FLOAT constants; got {}", context.dtype);
-    const Device device = context.device < 0 ? kCPU : Device(DeviceType::kCUDA, context.device);
+    const OpScope scope(op);
+    check_context(op, context, geometry);
+    const Device device = context->device < 0 ? kCPU : Device(DeviceType::kCUDA, context->device);
     const PauseTape pause;
-    const PrecisionGuard precision(context.precision == ADJOINT_PRECISION_TF32 ? Precision::kTF32 : Precision::kFull);
+    const PrecisionGuard precision(context->precision == ADJOINT_PRECISION_TF32 ? Precision::kTF32 : Precision::kFull);
     std::optional<StreamGuard> stream;
-    if (device.is_cuda()) stream.emplace(Stream::wrap(static_cast<CUstream_st*>(context.stream), device));
-    body(TensorOptions{.dtype = static_cast<DType>(context.dtype), .device = device});
+    if (device.is_cuda()) stream.emplace(Stream::wrap(static_cast<CUstream_st*>(context->stream), device));
+    const ConvGeometry g = to_geometry(*geometry);
+    check_geometry(op, g);
+    body(g, TensorOptions{.dtype = static_cast<DType>(context->dtype), .device = device});
     return 0;
   } catch (const std::exception& error) {
-    last_error = error.what();
-    return -1;
+    return failed(error.what());
+  } catch (...) {
+    return failed("adjoint: an exception that is no std::exception");
   }
 }
 
@@ -65,6 +88,10 @@ using Kernel = void (*)(std::span<const Tensor>, Tensor&, const ConvGeometry&);
 void run(Kernel kernel, const Tensor& a, const Tensor& b, const void* bias, std::int64_t channels, Tensor out,
          const ConvGeometry& geometry, const TensorOptions& options) {
   if (out.numel() == 0) return;
+  if (geometry.batch == 0) {  // a filter's gradient
+    out.zero_();
+    return;
+  }
   std::array<Tensor, 3> in{a, b, bias == nullptr ? Tensor{} : view(bias, {channels}, options)};
   kernel({in.data(), bias == nullptr ? 2U : 3U}, out, geometry);
 }
@@ -73,9 +100,7 @@ void run(Kernel kernel, const Tensor& a, const Tensor& b, const void* bias, std:
 
 int adjoint_conv(const adjoint_context* context, const adjoint_conv_geometry* geometry, const void* image,
                  const void* filter, const void* bias, void* feature) {
-  return guarded(*context, [&](const TensorOptions& options) {
-    const ConvGeometry g = to_geometry(*geometry);
-    check_geometry("adjoint_conv", g);
+  return guarded("adjoint_conv", context, geometry, [&](const ConvGeometry& g, const TensorOptions& options) {
     run(ADJOINT_KERNEL(conv, options), view(image, image_shape(g), options), view(filter, filter_shape(g), options),
         bias, g.feature_channels, view(feature, feature_shape(g), options), g, options);
   });
@@ -83,9 +108,7 @@ int adjoint_conv(const adjoint_context* context, const adjoint_conv_geometry* ge
 
 int adjoint_conv_transpose(const adjoint_context* context, const adjoint_conv_geometry* geometry, const void* feature,
                            const void* filter, const void* bias, void* image) {
-  return guarded(*context, [&](const TensorOptions& options) {
-    const ConvGeometry g = to_geometry(*geometry);
-    check_geometry("adjoint_conv_transpose", g);
+  return guarded("adjoint_conv_transpose", context, geometry, [&](const ConvGeometry& g, const TensorOptions& options) {
     run(ADJOINT_KERNEL(conv_transpose, options), view(feature, feature_shape(g), options),
         view(filter, filter_shape(g), options), bias, g.image_channels, view(image, image_shape(g), options), g,
         options);
@@ -94,13 +117,11 @@ int adjoint_conv_transpose(const adjoint_context* context, const adjoint_conv_ge
 
 int adjoint_conv_weight(const adjoint_context* context, const adjoint_conv_geometry* geometry, const void* image,
                         const void* feature, void* filter) {
-  return guarded(*context, [&](const TensorOptions& options) {
-    const ConvGeometry g = to_geometry(*geometry);
-    check_geometry("adjoint_conv_weight", g);
+  return guarded("adjoint_conv_weight", context, geometry, [&](const ConvGeometry& g, const TensorOptions& options) {
     run(ADJOINT_KERNEL(conv_weight, options), view(image, image_shape(g), options),
         view(feature, feature_shape(g), options), nullptr, 0, view(filter, filter_shape(g), options), g, options);
   });
 }
 
-const char* adjoint_last_error(void) { return last_error.c_str(); }
+const char* adjoint_last_error(void) { return last_error.data(); }
 const char* adjoint_version(void) { return ADJOINT_VERSION; }

@@ -1,7 +1,9 @@
 /* The convolution trio as a C interface on raw memory, for bindings from other languages. C89 but for stdint.h.
  *
  * Tensors are contiguous. Calls on CUDA devices are enqueued on `stream` and do not wait for it. A call returns 0, or
- * -1 with a message in adjoint_last_error(); nothing was enqueued then. */
+ * -1 with a message in adjoint_last_error(), for any mistake in its arguments that can be told from them: null where
+ * NULL is not allowed, constants and indices that do not exist, a geometry that is no convolution's, or whose steps or
+ * sizes are beyond those of conv.h; nothing was enqueued then. */
 #ifndef ADJOINT_OPS_CONV_C_API_H
 #define ADJOINT_OPS_CONV_C_API_H
 
@@ -48,7 +50,7 @@ ADJOINT_C_API int adjoint_conv_transpose(const adjoint_context* context, const a
 ADJOINT_C_API int adjoint_conv_weight(const adjoint_context* context, const adjoint_conv_geometry* geometry,
                                       const void* image, const void* feature, void* filter);
 
-/* What went wrong in this thread's last call that returned -1. */
+/* What went wrong in this thread's last call that returned -1, in 2047 bytes at most; "" before the first. */
 ADJOINT_C_API const char* adjoint_last_error(void);
 /* "0.1.0" */
 ADJOINT_C_API const char* adjoint_version(void);

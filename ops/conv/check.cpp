@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace adjoint {
@@ -249,8 +250,9 @@ ConvGeometry resolve_geometry(const ConvCall& call) {
 }
 
 void rethrow_out_of_memory(const ConvCall& call, const OutOfMemoryError& error) {
+  const std::string_view message = error.what();  // the call's name, and what there is
   throw OutOfMemoryError(fmt::format("{}: the result must fit in memory; got {}, {}; {}", call.op, operands(call),
-                                     attributes(call), error.what()));
+                                     attributes(call), message.substr(message.find(": ") + 2)));
 }
 
 }  // namespace adjoint

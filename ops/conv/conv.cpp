@@ -2,6 +2,7 @@
 
 #include <adjoint/ops/conv/conv.h>
 
+#include <adjoint/core/op_scope.h>
 #include <adjoint/ops/conv/activated.h>
 #include <adjoint/ops/conv/check.h>
 #include <adjoint/ops/elementwise/activate.h>
@@ -12,6 +13,7 @@ namespace {
 Extent2 pair(const Size2& size) { return {size.h, size.w}; }
 
 Tensor run(const ConvCall& call) {
+  const OpScope scope(call.op);
   check_activation(call.op, call.activation);
   const ConvGeometry geometry = resolve_geometry(call);
   const auto op = call.transposed ? conv_transpose_activated : conv_activated;

@@ -12,8 +12,11 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/op.h>
+#include <adjoint/ops/conv/check.h>
 #include <adjoint/ops/conv/infer.h>
 #include <adjoint/ops/conv/kernels.h>
+
+#include <algorithm>
 
 namespace adjoint {
 namespace {
@@ -43,6 +46,31 @@ TensorSpec infer_conv_weight(Operands in, const ConvGeometry& geometry) {
   check_operand("conv_weight", "image", in[0], image_shape(geometry), in[0].dtype());
   check_operand("conv_weight", "feature", in[1], feature_shape(geometry), in[0].dtype());
   return {filter_shape(geometry), in[0].dtype()};
+}
+
+bool is_step(std::int64_t value, std::int64_t least) { return value >= least && value <= kMaxConvStep; }
+
+// A tensor of this shape, of the smallest dtype, has bytes that fit in 63 bits.
+bool fits(const Shape& shape) {
+  std::int64_t product = element_size(kFloat16);
+  bool overflow = false;
+  for (const std::int64_t extent : shape) overflow |= __builtin_mul_overflow(product, extent, &product);
+  return !overflow;
+}
+
+// Whether the feature's last position, and no other beyond it, lies in the image, as far as output_padding leaves open.
+bool meets(const ConvGeometry& g, std::size_t axis) {
+  std::int64_t reach = 0, span = 0, least = 0;
+  if (__builtin_mul_overflow(g.feature[axis] - 1, g.stride[axis], &reach) ||
+      __builtin_mul_overflow(g.kernel[axis] - 1, g.dilation[axis], &span) ||
+      __builtin_add_overflow(reach, span, &least)) {
+    return false;
+  }
+  // The smallest image that has them all; padding alone may make it negative.
+  if (__builtin_sub_overflow(least, 2 * g.padding[axis] - 1, &least)) return false;
+  const std::int64_t spare = std::max(g.stride[axis], g.dilation[axis]) - 1;
+  std::int64_t most = 0;
+  return least <= g.image[axis] && (__builtin_add_overflow(least, spare, &most) || g.image[axis] <= most);
 }
 
 Tensor bias_gradient(const ConvCtx& c) { return c.attr.rank == 1 ? c.grad.sum({0, 2}) : c.grad.sum({0, 2, 3}); }
@@ -92,21 +120,29 @@ TensorSpec infer_conv_transpose(Operands in, const ConvGeometry& geometry) {
 }
 
 void check_geometry(const char* op, const ConvGeometry& g) {
-  bool valid = (g.rank == 1 || g.rank == 2) && g.batch >= 0 && g.groups >= 1 && g.image_channels % g.groups == 0 &&
-               g.feature_channels % g.groups == 0;
+  bool valid = (g.rank == 1 || g.rank == 2) && g.batch >= 0 && g.groups >= 1 && g.image_channels >= 1 &&
+               g.feature_channels >= 1 && g.image_channels % g.groups == 0 && g.feature_channels % g.groups == 0;
   for (std::size_t axis : {0U, 1U}) {
-    valid = valid && g.image[axis] >= 1 && g.feature[axis] >= 1;
-    valid = valid && g.kernel[axis] >= 1 && g.stride[axis] >= 1 && g.padding[axis] >= 0 && g.dilation[axis] >= 1;
+    valid = valid && g.image[axis] >= 1 && g.feature[axis] >= 1 && g.kernel[axis] >= 1;
+    valid = valid && is_step(g.stride[axis], 1) && is_step(g.padding[axis], 0) && is_step(g.dilation[axis], 1);
     valid = valid && (g.rank == 2 || axis == 1 || (g.image[axis] == 1 && g.feature[axis] == 1 && g.kernel[axis] == 1));
+    valid = valid && meets(g, axis);
   }
+  // An empty batch counts as one sample: kernels multiply a sample's extents.
+  const std::int64_t batch = std::max<std::int64_t>(g.batch, 1);
+  valid = valid && fits({batch, g.image_channels, g.image[0], g.image[1]}) &&
+          fits({batch, g.feature_channels, g.feature[0], g.feature[1]}) &&
+          fits({g.feature_channels, g.image_channels_per_group(), g.kernel[0], g.kernel[1]});
   ADJOINT_CHECK(
       valid,
-      "{}: a geometry's rank is 1 or 2, its groups divide both channels, its extents, kernel, stride and dilation are "
-      "positive and its padding is not negative; got rank {}, groups {}, channels {} and {}, image ({}, {}), feature "
-      "({}, {}), kernel ({}, {}), stride ({}, {}), "
-      "padding ({}, {}), dilation ({}, {}); make it from a call of conv.h",
-      op, g.rank, g.groups, g.image_channels, g.feature_channels, g.image[0], g.image[1], g.feature[0], g.feature[1],
-      g.kernel[0], g.kernel[1], g.stride[0], g.stride[1], g.padding[0], g.padding[1], g.dilation[0], g.dilation[1]);
+      "{}: a geometry's rank is 1 or 2, its groups divide both channels, its channels, extents, kernel, stride and "
+      "dilation are positive and its padding is not negative; stride, padding and dilation are at most 2^40, tensors "
+      "have fewer than 2^62 elements, and the extents of image and feature are a convolution's; got batch {}, rank {}, "
+      "groups {}, channels {} and {}, image ({}, {}), feature ({}, {}), kernel ({}, {}), stride ({}, {}), padding "
+      "({}, {}), dilation ({}, {}); make it from a call of conv.h",
+      op, g.batch, g.rank, g.groups, g.image_channels, g.feature_channels, g.image[0], g.image[1], g.feature[0],
+      g.feature[1], g.kernel[0], g.kernel[1], g.stride[0], g.stride[1], g.padding[0], g.padding[1], g.dilation[0],
+      g.dilation[1]);
 }
 
 Shape image_shape(const ConvGeometry& geometry) {

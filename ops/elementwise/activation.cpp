@@ -102,6 +102,7 @@ Tensor silu(const Tensor& x) { return unary(silu_op, x); }
 Tensor softplus(const Tensor& x) { return unary(softplus_op, x); }
 
 Tensor prelu(const Tensor& x, const Tensor& weight) {
+  const OpScope scope("prelu");
   check_defined("prelu", "x", x);
   check_defined("prelu", "weight", weight);
   const std::int64_t channels = x.dim() < 2 ? 1 : x.shape()[1];
@@ -121,6 +122,7 @@ void check_activation(const char* op, const Activation& activation) {
 }
 
 Tensor activate(const Tensor& x, const Activation& activation) {
+  const OpScope scope("activate");
   check_defined("activate", "x", x);
   check_activation("activate", activation);
   switch (activation.kind) {

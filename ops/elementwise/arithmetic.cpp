@@ -96,6 +96,7 @@ Tensor operator/(double a, const Tensor& b) { return with_scalar(scalar_div_op, 
 Tensor operator-(const Tensor& a) { return unary(neg_op, a); }
 
 Tensor& Tensor::add_(const Tensor& other, double scale) {
+  const OpScope scope("add_");
   check_writable("add_", *this);
   check_defined("add_", "the operand", other);
   const Tensor operands[] = {*this, update_operand(*this, other)};
@@ -104,6 +105,7 @@ Tensor& Tensor::add_(const Tensor& other, double scale) {
 }
 
 Tensor& Tensor::mul_(double factor) {
+  const OpScope scope("mul_");
   check_writable("mul_", *this);
   update<MulScalar>(*this, Operands(this, 1), {factor});
   return *this;

@@ -64,6 +64,7 @@ Tensor binary(const OpDef<NoAttr>& op, const Tensor& a, const Tensor& b) {
   if (a.shape() == b.shape()) return apply(op, {a, b});
   if (a.dtype() != b.dtype()) [[unlikely]]
     mixed_dtypes(op.name, a, b);
+  const OpScope scope(op.name);
   const Shape shape = broadcast_shapes(op.name, a.shape(), b.shape());
   return apply(op, {a.expand(shape), b.expand(shape)});
 }
@@ -72,6 +73,7 @@ Tensor ternary(const OpDef<NoAttr>& op, const Tensor& a, const Tensor& b, const 
   check_defined(op.name, "the first operand", a);
   check_defined(op.name, "the second operand", b);
   check_defined(op.name, "the third operand", c);
+  const OpScope scope(op.name);
   const Shape shape = broadcast_shapes(op.name, broadcast_shapes(op.name, a.shape(), b.shape()), c.shape());
   return apply(op, {a.expand(shape), b.expand(shape), c.expand(shape)});
 }

@@ -116,7 +116,13 @@ Tensor clamp(const Tensor& x, double low, double high) {
   if (!std::isinf(high)) elementwise::check_scalar("clamp", x, high);
   return unary(clamp_op, x, BoundsAttr{low, high});
 }
-Tensor clamp_min(const Tensor& x, double low) { return clamp(x, low, std::numeric_limits<double>::infinity()); }
-Tensor clamp_max(const Tensor& x, double high) { return clamp(x, -std::numeric_limits<double>::infinity(), high); }
+Tensor clamp_min(const Tensor& x, double low) {
+  const OpScope scope("clamp_min");
+  return clamp(x, low, std::numeric_limits<double>::infinity());
+}
+Tensor clamp_max(const Tensor& x, double high) {
+  const OpScope scope("clamp_max");
+  return clamp(x, -std::numeric_limits<double>::infinity(), high);
+}
 
 }  // namespace adjoint

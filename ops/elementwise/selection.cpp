@@ -1,4 +1,5 @@
 // Comparisons and where.
+#include <adjoint/core/op_scope.h>
 #include <adjoint/ops/elementwise/define.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 
@@ -31,14 +32,22 @@ constinit const auto where_op =
     define<Where>(Rule{}, Rule{kSaveIn0, [](const Context& c) { return where(c.in[0], c.grad, zero_like(c.grad)); }},
                   Rule{kSaveIn0, [](const Context& c) { return where(c.in[0], zero_like(c.grad), c.grad); }});
 
+// op(b, a), under a name of its own.
+Tensor swapped(const char* name, const OpDef<NoAttr>& op, const Tensor& a, const Tensor& b) {
+  check_defined(name, "the first operand", a);
+  check_defined(name, "the second operand", b);
+  const OpScope scope(name);
+  return binary(op, b, a);
+}
+
 }  // namespace
 
 Tensor operator==(const Tensor& a, const Tensor& b) { return binary(eq_op, a, b); }
 Tensor operator!=(const Tensor& a, const Tensor& b) { return binary(ne_op, a, b); }
 Tensor operator<(const Tensor& a, const Tensor& b) { return binary(lt_op, a, b); }
 Tensor operator<=(const Tensor& a, const Tensor& b) { return binary(le_op, a, b); }
-Tensor operator>(const Tensor& a, const Tensor& b) { return binary(lt_op, b, a); }
-Tensor operator>=(const Tensor& a, const Tensor& b) { return binary(le_op, b, a); }
+Tensor operator>(const Tensor& a, const Tensor& b) { return swapped("gt", lt_op, a, b); }
+Tensor operator>=(const Tensor& a, const Tensor& b) { return swapped("ge", le_op, a, b); }
 Tensor operator==(const Tensor& a, double b) { return with_scalar(eq_scalar_op, a, b); }
 Tensor operator!=(const Tensor& a, double b) { return with_scalar(ne_scalar_op, a, b); }
 Tensor operator<(const Tensor& a, double b) { return with_scalar(lt_scalar_op, a, b); }

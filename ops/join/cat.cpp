@@ -85,11 +85,18 @@ Tensor cat(const std::vector<Tensor>& tensors, std::int64_t axis) {
   const std::size_t at = resolve_axis("cat", axis, tensors[0].shape().size());
   check_alike("cat", tensors, at);
   auto offsets = std::make_shared<std::vector<std::int64_t>>(1, 0);
-  for (const Tensor& tensor : tensors) offsets->push_back(offsets->back() + tensor.shape()[at]);
+  for (const Tensor& tensor : tensors) {
+    std::int64_t end = 0;
+    ADJOINT_CHECK(!__builtin_add_overflow(offsets->back(), tensor.shape()[at], &end),
+                  "cat: the result's extent must fit in 63 bits; got {} tensors, the first {}", tensors.size(),
+                  tensors[0].shape());
+    offsets->push_back(end);
+  }
   return apply(cat_op, Operands(tensors), CatAttr{static_cast<std::int64_t>(at), std::move(offsets)});
 }
 
 Tensor stack(const std::vector<Tensor>& tensors, std::int64_t axis) {
+  const OpScope scope("stack");
   check_first("stack", tensors);
   const std::size_t rank = tensors[0].shape().size() + 1;
   ADJOINT_CHECK(rank <= kMaxRank, "stack: the result can have {} axes at most; got tensors {}; flatten some axes",

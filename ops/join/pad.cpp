@@ -86,6 +86,7 @@ void check_padding(const Tensor& x, const std::vector<std::int64_t>& padding) {
 }  // namespace
 
 Tensor pad(const Tensor& x, const std::vector<std::int64_t>& padding, double value) {
+  const OpScope scope("pad");
   check_padding(x, padding);
   PadAttr attr{Dims::filled(x.shape().size(), 0), Dims::filled(x.shape().size(), 0), value};
   Tensor result = x;

@@ -90,6 +90,7 @@ template <class Term>
 Tensor run_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
   check_defined(kName<Term>, "input", input);
   check_defined(kName<Term>, "target", target);
+  check_enumerator(kName<Term>, "Reduction", reduction, Reduction::kNone);
   LossAttr attr{.scale = 1.0, .reduced = reduction != Reduction::kNone};
   if (reduction == Reduction::kMean) attr.scale = 1.0 / static_cast<double>(input.numel());
   return apply(value_op<Term>, {input, target}, attr);

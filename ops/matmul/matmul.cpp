@@ -63,7 +63,7 @@ Tensor product(const Tensor& a, const Tensor& b) {
   const std::int64_t rows = a.size(-2), inner = a.size(-1), columns = b.size(-1);
   if (b.dim() == 2) {
     // One tall matrix: a single product, and its gradient needs no sum over the batch.
-    const std::int64_t all_rows = batch_shape(a).numel() * rows;
+    const std::int64_t all_rows = Shape(a.shape().begin(), a.shape().end() - 1).numel();
     const Tensor tall = batched_product(a.reshape({1, all_rows, inner}), b.unsqueeze(0));
     return tall.reshape(with_matrix(batch_shape(a), rows, columns));
   }
@@ -95,6 +95,7 @@ MatrixBatch as_matrices(const Tensor& tensor) {
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
+  const OpScope scope("matmul");
   check_operands(a, b);
   const Tensor result = product(a.dim() == 1 ? a.unsqueeze(0) : a, b.dim() == 1 ? b.unsqueeze(-1) : b);
   const Tensor without_column = b.dim() == 1 ? result.squeeze(-1) : result;

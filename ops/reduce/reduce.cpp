@@ -32,11 +32,11 @@ Shape kept_shape(const ReduceAttr& attr, bool keepdim) {
 Tensor scalar(double value, const Tensor& like) { return Tensor::full(Shape{}, value, like.options()); }
 
 std::int64_t reduced_numel(const ReduceAttr& attr) {
-  std::int64_t numel = 1;
+  Shape extents;
   for (std::size_t i = 0; i < attr.from.size(); ++i) {
-    if (reduces(attr, i)) numel *= attr.from[i];
+    if (reduces(attr, i)) extents.push_back(attr.from[i]);
   }
-  return numel;
+  return extents.numel();
 }
 
 // What stands at a reduced axis for its whole length: the result, or its gradient, in the operand's shape.
@@ -170,6 +170,7 @@ Tensor Tensor::sum(const Dims& axes, bool keepdim) const {
 }
 
 Tensor Tensor::mean(const Dims& axes, bool keepdim) const {
+  const OpScope scope("mean");
   ReduceAttr attr = attributes("mean", *this, axes, keepdim);
   check_floating("mean", *this);
   attr.divisor = static_cast<double>(reduced_numel(attr));
@@ -177,6 +178,7 @@ Tensor Tensor::mean(const Dims& axes, bool keepdim) const {
 }
 
 Tensor Tensor::max(const Dims& axes, bool keepdim) const {
+  const OpScope scope("max");
   const ReduceAttr attr = attributes("max", *this, axes, keepdim);
   ADJOINT_CHECK(reduced_numel(attr) > 0, "max: there must be elements to compare; got input {}, axes {}", shape(),
                 axes);
@@ -184,6 +186,7 @@ Tensor Tensor::max(const Dims& axes, bool keepdim) const {
 }
 
 Tensor var(const Tensor& input, const Dims& axes, std::int64_t correction, bool keepdim) {
+  const OpScope scope("var");
   ReduceAttr attr = attributes("var", input, axes, keepdim);
   check_floating("var", input);
   attr.divisor = std::max(0.0, static_cast<double>(reduced_numel(attr)) - static_cast<double>(correction));
@@ -191,15 +194,14 @@ Tensor var(const Tensor& input, const Dims& axes, std::int64_t correction, bool 
 }
 
 Tensor argmax(const Tensor& input, std::int64_t axis, bool keepdim) {
+  const OpScope scope("argmax");
   const ReduceAttr one = attributes("argmax", input, {axis}, keepdim);
   ADJOINT_CHECK(reduced_numel(one) > 0, "argmax: there must be elements to compare; got input {}, axis {}",
                 input.shape(), axis);
-  ArgmaxAttr attr{1, 1, 1, kept_shape(one, keepdim)};
-  for (std::size_t i = 0; i < one.from.size(); ++i) {
-    const bool after = (one.axes >> i) == 0;
-    (reduces(one, i) ? attr.extent : after ? attr.inner : attr.outer) *= one.from[i];
-  }
-  return apply(argmax_op, Operands(&input, 1), attr);
+  const std::size_t at = resolve_axis("argmax", axis, one.from.size());
+  const Shape outer(one.from.begin(), one.from.begin() + at), inner(one.from.begin() + at + 1, one.from.end());
+  return apply(argmax_op, Operands(&input, 1),
+               ArgmaxAttr{outer.numel(), one.from[at], inner.numel(), kept_shape(one, keepdim)});
 }
 
 }  // namespace adjoint

@@ -78,6 +78,7 @@ void check(const Tensor& input, const InterpolateParams& params) {
   ADJOINT_CHECK(!has_scale ||
                     (params.scale.h > 0.0 && params.scale.w > 0.0 && std::isfinite(params.scale.h + params.scale.w)),
                 "interpolate: scale must be positive and finite; got ({}, {})", params.scale.h, params.scale.w);
+  check_enumerator("interpolate", "Interpolation", params.mode, Interpolation::kBicubic);
   ADJOINT_CHECK(!params.antialias || !params.align_corners,
                 "interpolate: antialias and align_corners exclude each other; got both");
 }
@@ -85,6 +86,7 @@ void check(const Tensor& input, const InterpolateParams& params) {
 }  // namespace
 
 Tensor interpolate(const Tensor& input, const InterpolateParams& params) {
+  const OpScope scope("interpolate");
   check(input, params);
   const ResampleAttr along_width = axis_attr(params, -1, input.size(-1), params.size.w, params.scale.w);
   const ResampleAttr along_height = axis_attr(params, -2, input.size(-2), params.size.h, params.scale.h);

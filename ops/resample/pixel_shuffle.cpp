@@ -9,9 +9,8 @@ namespace {
 
 /// (..., C, H, W) as (N, C, H, W).
 Tensor as_batch(const Tensor& input) {
-  std::int64_t batch = 1;
-  for (std::int64_t axis = 0; axis < input.dim() - 3; ++axis) batch *= input.size(axis);
-  return input.reshape({batch, input.size(-3), input.size(-2), input.size(-1)});
+  const Shape batch(input.shape().begin(), input.shape().end() - 3);
+  return input.reshape({batch.numel(), input.size(-3), input.size(-2), input.size(-1)});
 }
 
 /// `like`'s leading axes, then these three.
@@ -20,6 +19,9 @@ Shape with_image(const Tensor& like, std::int64_t channels, std::int64_t height,
   for (const std::int64_t extent : {channels, height, width}) shape.push_back(extent);
   return shape;
 }
+
+/// a b, checked to fit in 63 bits: without elements, extents may be of any size.
+std::int64_t product(std::int64_t a, std::int64_t b) { return Shape{a, b}.numel(); }
 
 void check(const char* op, const char* factor_name, const Tensor& input, std::int64_t factor) {
   check_defined(op, "input", input);
@@ -32,6 +34,7 @@ void check(const char* op, const char* factor_name, const Tensor& input, std::in
 }  // namespace
 
 Tensor pixel_shuffle(const Tensor& input, std::int64_t upscale_factor) {
+  const OpScope scope("pixel_shuffle");
   const std::int64_t r = upscale_factor;
   check("pixel_shuffle", "upscale_factor", input, r);
   ADJOINT_CHECK(input.size(-3) % (r * r) == 0,
@@ -39,10 +42,13 @@ Tensor pixel_shuffle(const Tensor& input, std::int64_t upscale_factor) {
                 input.shape());
   const Tensor x = as_batch(input);
   const std::int64_t n = x.size(0), c = x.size(1) / (r * r), h = x.size(2), w = x.size(3);
-  return x.reshape({n, c, r, r, h, w}).permute({0, 1, 4, 2, 5, 3}).reshape(with_image(input, c, h * r, w * r));
+  return x.reshape({n, c, r, r, h, w})
+      .permute({0, 1, 4, 2, 5, 3})
+      .reshape(with_image(input, c, product(h, r), product(w, r)));
 }
 
 Tensor pixel_unshuffle(const Tensor& input, std::int64_t downscale_factor) {
+  const OpScope scope("pixel_unshuffle");
   const std::int64_t r = downscale_factor;
   check("pixel_unshuffle", "downscale_factor", input, r);
   ADJOINT_CHECK(input.size(-2) % r == 0 && input.size(-1) % r == 0,
@@ -50,7 +56,7 @@ Tensor pixel_unshuffle(const Tensor& input, std::int64_t downscale_factor) {
                 input.shape());
   const Tensor x = as_batch(input);
   const std::int64_t n = x.size(0), c = x.size(1), h = x.size(2) / r, w = x.size(3) / r;
-  return x.reshape({n, c, h, r, w, r}).permute({0, 1, 3, 5, 2, 4}).reshape(with_image(input, c * r * r, h, w));
+  return x.reshape({n, c, h, r, w, r}).permute({0, 1, 3, 5, 2, 4}).reshape(with_image(input, product(c, r * r), h, w));
 }
 
 }  // namespace adjoint

@@ -23,11 +23,13 @@ constinit const OpDef<RollAttr> roll_op = {
 }  // namespace
 
 Tensor roll(const Tensor& x, std::int64_t shift, std::int64_t axis) {
+  const OpScope scope("roll");
   check_defined("roll", "x", x);
   const std::size_t along = resolve_axis("roll", axis, x.shape().size());
   const std::int64_t extent = x.shape()[along];
   if (extent == 0) return x.clone();
-  const std::int64_t forward = (shift % extent + extent) % extent;  // C++'s remainder has the sign of `shift`
+  const std::int64_t remainder = shift % extent;  // has the sign of `shift`
+  const std::int64_t forward = remainder < 0 ? remainder + extent : remainder;
   return apply(roll_op, {x}, RollAttr{extent, contiguous_strides(x.shape())[along], forward});
 }
 

@@ -30,6 +30,7 @@ constinit const OpDef<ExpandAttr> expand_op{.name = "expand",
 }  // namespace
 
 Tensor Tensor::expand(const Shape& shape) const {
+  const OpScope scope("expand");
   check_defined("expand", "input", *this);
   const Shape& from = this->shape();
   ADJOINT_CHECK(shape.size() >= from.size(),
@@ -49,6 +50,7 @@ Tensor Tensor::expand(const Shape& shape) const {
 }
 
 Tensor sum_to(const Tensor& input, const Shape& shape) {
+  const OpScope scope("sum_to");
   check_defined("sum_to", "input", input);
   const Shape& from = input.shape();
   if (shape == from) return input;

@@ -53,6 +53,7 @@ Tensor Tensor::permute(const Dims& axes) const {
 }
 
 Tensor Tensor::transpose(std::int64_t a, std::int64_t b) const {
+  const OpScope scope("transpose");
   check_defined("transpose", "input", *this);
   const std::size_t first = resolve_axis("transpose", a, shape().size());
   const std::size_t second = resolve_axis("transpose", b, shape().size());

@@ -106,11 +106,13 @@ Tensor reshaped(const Tensor& input, const Shape& shape) {
 }  // namespace
 
 Tensor Tensor::reshape(const Shape& shape) const {
+  const OpScope scope("reshape");
   check_defined("reshape", "input", *this);
   return reshaped(*this, resolve_shape(*this, shape));
 }
 
 Tensor Tensor::flatten(std::int64_t first_axis, std::int64_t last_axis) const {
+  const OpScope scope("flatten");
   check_defined("flatten", "input", *this);
   if (dim() == 0) {
     resolve_axis("flatten", first_axis, 1);
@@ -121,20 +123,15 @@ Tensor Tensor::flatten(std::int64_t first_axis, std::int64_t last_axis) const {
   const std::size_t last = resolve_axis("flatten", last_axis, shape().size());
   ADJOINT_CHECK(first <= last, "flatten: the first axis must not come after the last; got {} and {} of input {}",
                 first_axis, last_axis, this->shape());
-  Shape flat;
-  std::int64_t merged = 1;
-  for (std::size_t i = 0; i < shape().size(); ++i) {
-    if (i < first || i > last) {
-      flat.push_back(shape()[i]);
-      continue;
-    }
-    merged *= shape()[i];
-    if (i == last) flat.push_back(merged);
-  }
+  const std::int64_t* extents = shape().begin();
+  Shape flat(extents, extents + first);
+  flat.push_back(Shape(extents + first, extents + last + 1).numel());
+  for (std::size_t i = last + 1; i < shape().size(); ++i) flat.push_back(extents[i]);
   return reshaped(*this, flat);
 }
 
 Tensor Tensor::squeeze() const {
+  const OpScope scope("squeeze");
   check_defined("squeeze", "input", *this);
   Shape kept;
   for (const std::int64_t extent : shape()) {
@@ -144,6 +141,7 @@ Tensor Tensor::squeeze() const {
 }
 
 Tensor Tensor::squeeze(std::int64_t axis) const {
+  const OpScope scope("squeeze");
   check_defined("squeeze", "input", *this);
   const std::size_t at = resolve_axis("squeeze", axis, shape().size());
   if (shape()[at] != 1) return *this;
@@ -153,6 +151,7 @@ Tensor Tensor::squeeze(std::int64_t axis) const {
 }
 
 Tensor Tensor::unsqueeze(std::int64_t axis) const {
+  const OpScope scope("unsqueeze");
   check_defined("unsqueeze", "input", *this);
   ADJOINT_CHECK(shape().size() < kMaxRank, "unsqueeze: a tensor has at most {} axes; got input {}", kMaxRank, shape());
   Shape longer = shape();

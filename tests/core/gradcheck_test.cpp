@@ -1,11 +1,14 @@
 #include <adjoint/core/gradcheck.h>
 #include <adjoint/core/op.h>
+#include <adjoint/core/tape.h>
 #include <adjoint/core/tensor.h>
+#include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/tests/core/leaf.h>
 #include <adjoint/tests/support/errors.h>
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <vector>
 
 namespace adjoint {
@@ -60,6 +63,81 @@ TEST(Gradcheck, IsExactOnBilinearFunctionsWithALargeStep) {
   EXPECT_TRUE(gradgradcheck(product, {leaf({1, 5}), leaf({3, -4})}, exact));
   EXPECT_THROW(gradcheck([](const std::vector<Tensor>& in) { return in[0] * in[0] * in[0]; }, {leaf({2})}, exact),
                GradcheckError);
+}
+
+using Inputs = std::vector<Tensor>;
+
+TEST(Gradcheck, OptionsAndFunctionsOutOfRangeAreErrors) {
+  const auto square = [](const Inputs& in) { return in[0] * in[0]; };
+  const Inputs inputs{leaf({1, 5})};
+  constexpr double kInf = std::numeric_limits<double>::infinity(), kNaN = std::numeric_limits<double>::quiet_NaN();
+  for (const double eps : {0.0, -1e-6, kInf, kNaN}) {
+    EXPECT_ERROR(gradcheck(square, inputs, {.eps = eps}), "gradcheck: eps must be finite and above 0; got");
+    EXPECT_ERROR(gradgradcheck(square, inputs, {.eps = eps}), "gradgradcheck: eps must be finite and above 0; got");
+  }
+  for (const double tolerance : {-1.0, kInf, kNaN}) {
+    EXPECT_ERROR(gradcheck(square, inputs, {.atol = tolerance}), "gradcheck: atol and rtol must be finite");
+    EXPECT_ERROR(gradgradcheck(square, inputs, {.rtol = tolerance}), "gradgradcheck: atol and rtol must be finite");
+  }
+  EXPECT_ERROR(gradcheck({}, inputs), "gradcheck: f must be a function; got an empty std::function");
+  EXPECT_ERROR(gradgradcheck({}, inputs), "gradgradcheck: f must be a function; got an empty std::function");
+  EXPECT_ERROR(gradcheck(square, inputs, {.eps = 1e-30}), "gradcheck: eps must change each element", "1e-30 beside 1");
+  EXPECT_ERROR(gradcheck(square, {leaf({1, kInf})}), "gradcheck: eps must change each element", "beside inf");
+}
+
+TEST(Gradcheck, ACheckOfNothingIsAnError) {
+  const auto square = [](const Inputs& in) { return in[0] * in[0]; };
+  for (const Tensor& input : {Tensor::ones({2}, {.dtype = kInt64}), Tensor::ones({2}, {.dtype = kBool}),
+                              Tensor::ones({0}, {.dtype = kFloat64})}) {
+    EXPECT_ERROR(gradcheck(square, {input}), "gradcheck: there must be an element of a float64 input to check");
+    EXPECT_ERROR(gradgradcheck(square, {input}), "gradgradcheck: there must be an element of a float64 input to check");
+  }
+  const auto compared = [](const Inputs& in) { return in[0] > 2.0; };
+  EXPECT_ERROR(gradcheck(compared, {leaf({1, 5})}), "gradcheck: f's result must be float64; got bool (2,)");
+  const auto rounded = [](const Inputs& in) { return in[0].to(kInt64); };
+  EXPECT_ERROR(gradgradcheck(rounded, {leaf({1, 5})}), "gradgradcheck: f's result must be float64; got int64 (2,)");
+  EXPECT_ERROR(gradcheck([](const Inputs&) { return Tensor{}; }, {leaf({1})}), "gradcheck: f's result must be defined");
+  EXPECT_ERROR(gradcheck([](const Inputs& in) { return in[0].narrow(0, 0, 0); }, {leaf({1})}),
+               "gradcheck: f's result must have an element to check; got shape (0,)");
+}
+
+TEST(Gradcheck, ResultsThatChangeTheirShapeAreAFailure) {
+  // Where an element is nudged below 2, at a call of a certain number, and from one call to the next.
+  const auto shorter = [](const Inputs& in) { return in[0].narrow(0, 0, in[0].to_vector<double>()[1] < 2.0 ? 1 : 2); };
+  EXPECT_ERROR(gradcheck(shorter, {leaf({1, 2})}), "gradcheck: f's results must have one shape; got (2,), then (1,)");
+  EXPECT_THROW(gradgradcheck(shorter, {leaf({1, 2})}), GradcheckError);
+  for (int until = 1; until < 8; ++until) {
+    int calls = 0;
+    const auto longer = [&](const Inputs& in) { return ++calls > until ? in[0].reshape({1, 2}) : in[0] * 1.0; };
+    EXPECT_ERROR(gradcheck(longer, {leaf({1, 2})}),
+                 "gradcheck: f's results must have one shape; got (2,), then (1, 2)");
+  }
+}
+
+TEST(Gradcheck, GradientsThatAreNotFiniteAreAFailure) {
+  // At 0 the numeric gradient is infinite (1e308 / 2e-6 is beyond the largest double), whatever the analytic one.
+  const auto cliff = [](const Inputs& in) { return where(in[0] > 0.0, in[0] * 0.0 + 1e308, in[0] * 3.0); };
+  EXPECT_ERROR(gradcheck(cliff, {leaf({0})}), "gradcheck: analytic and numeric gradient must be finite; got 3 and inf");
+  EXPECT_ERROR(gradcheck([](const Inputs& in) { return sqrt(in[0]); }, {leaf({0})}), "must be finite; got inf and");
+  const auto infinite = [](const Inputs& in) { return in[0] + std::numeric_limits<double>::infinity(); };
+  EXPECT_ERROR(gradcheck(infinite, {leaf({1})}), "must be finite; got 1 and");
+}
+
+TEST(Gradcheck, AFunctionThatIsNotDeterministicIsAFailure) {
+  int calls = 0;
+  const auto drifting = [&](const Inputs& in) { return in[0] * 2.0 + 1e-9 * ++calls; };  // within the tolerances
+  EXPECT_ERROR(gradcheck(drifting, {leaf({1})}, {.eps = 1.0}), "gradcheck: f must be deterministic",
+               "for element 0 of its result at the same inputs");
+  EXPECT_THROW(gradgradcheck(drifting, {leaf({1})}, {.eps = 1.0}), GradcheckError);
+  // The value stays, the gradient comes and goes: every other recording has none of element 1.
+  int recordings = 0;
+  const Tensor first = Tensor::from_vector<double>({1, 0}, {2}, {.dtype = kFloat64});
+  const auto forgetful = [&](const Inputs& in) {
+    const bool forget = Tape::current() != nullptr && ++recordings % 2 == 0;
+    return forget ? in[0] * first + in[0].detach() * (1.0 - first) : in[0] * first + in[0] * (1.0 - first);
+  };
+  EXPECT_ERROR(gradcheck(forgetful, {leaf({1, 2})}), "gradcheck: f must be deterministic; got 2, then 0",
+               "for element 1 of its gradient at the same inputs");
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace adjoint {
@@ -26,6 +28,30 @@ TEST(Shape, InsertsAndErases) {
   EXPECT_EQ(dims, (Dims{9, 2, 3}));
   dims.insert(3, 7);
   EXPECT_EQ(dims, (Dims{9, 2, 3, 7}));
+}
+
+TEST(Shape, PlacesThatDoNotExistAreErrors) {
+  Dims none, dims{1, 2};
+  EXPECT_ERROR(none.erase(0), "shape: a place in a list of 0 values must exist; got place 0 of ()");
+  EXPECT_ERROR(none.back(), "got place 18446744073709551615 of ()");
+  EXPECT_ERROR(none[0], "got place 0 of ()");
+  EXPECT_ERROR(dims.erase(2), "got place 2 of (1, 2)");
+  EXPECT_ERROR(dims.erase(SIZE_MAX), "got place 18446744073709551615");
+  EXPECT_ERROR(dims.insert(3, 7), "got place 3 of (1, 2)");
+  EXPECT_ERROR(dims[2] = 1, "got place 2 of (1, 2)");
+  EXPECT_ERROR(std::as_const(dims)[8], "got place 8 of (1, 2)");
+  EXPECT_EQ(dims, (Dims{1, 2}));
+  Dims full = Dims::filled(kMaxRank, 1);
+  EXPECT_ERROR(full.insert(0, 1), "at most 8 axes");
+  EXPECT_ERROR(Dims::filled(9, 1), "at most 8 axes");
+}
+
+TEST(Shape, StridesOfWhatHasNoElementsFitIn63Bits) {
+  EXPECT_EQ(contiguous_strides({2, 0, 3}), (Strides{3, 3, 1}));
+  EXPECT_EQ(contiguous_strides({0, 1LL << 61, 3}), (Strides{3LL << 61, 3, 1}));
+  EXPECT_EQ(contiguous_strides({0, 1LL << 61, 8}), (Strides{0, 0, 0}));
+  EXPECT_EQ(contiguous_strides({1LL << 62, 0, 2}), (Strides{0, 0, 0})) << "an offset along the first axis counts";
+  EXPECT_ERROR(contiguous_strides({1LL << 61, 8}), "must fit in 63 bits");
 }
 
 TEST(Shape, PrintsLikeATuple) {

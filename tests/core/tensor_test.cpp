@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+
 #include <cmath>
 #include <sstream>
 
@@ -58,6 +60,23 @@ TEST(Tensor, ZeroSizesWork) {
   EXPECT_EQ(Tensor::zeros({0, 1LL << 61, 4, 4}).numel(), 0) << "UBSan sees the strides";
 }
 
+// Products of such extents do not fit in 63 bits; UBSan sees each that is taken.
+TEST(Tensor, SizesWithoutElementsMayHaveExtentsBeyond63Bits) {
+  constexpr std::int64_t kHuge = 1LL << 61;
+  for (const Shape& shape : {Shape{0, kHuge, 8}, Shape{kHuge, 8, 0}, Shape{kHuge, 0, kHuge, 8}, Shape{0, kHuge, 2},
+                             Shape{0, 2, 2, INT64_MAX}}) {
+    SCOPED_TRACE(to_string(shape));
+    const Tensor x = Tensor::zeros(shape);
+    EXPECT_EQ(x.numel(), 0);
+    EXPECT_TRUE(x.is_contiguous());
+    EXPECT_TRUE(x.to_vector<float>().empty());
+    EXPECT_NE(to_string(x), "");
+    EXPECT_EQ((x + x).shape(), shape);
+    EXPECT_EQ(x.detach().clone().shape(), shape);
+    EXPECT_EQ(Tensor::rand(shape).copy_(x).add_(x).mul_(2).shape(), shape);
+  }
+}
+
 TEST(Tensor, CopyBroadcastsAndHandlesOverlap) {
   Tensor target = Tensor::zeros({2, 3});
   target.copy_(Tensor::from_vector<float>({1, 2, 3}, {3}));
@@ -86,19 +105,83 @@ TEST(Tensor, FromBlobSharesTheCallersMemory) {
 }
 
 TEST(Tensor, MistakesAreErrors) {
-  EXPECT_ERROR(Tensor{}.shape(), "the tensor must be defined");
+  EXPECT_ERROR(Tensor{}.shape(), "shape: the tensor must be defined; got Tensor{}");
   EXPECT_ERROR(Tensor::zeros({2}).item<float>(), "item: the tensor must have one element; got shape (2,)");
   EXPECT_ERROR(Tensor::zeros({2}).data<double>(),
                "data: the element type must be the tensor's; got float64 for a tensor of float32");
   EXPECT_ERROR(Tensor::from_vector<float>({1, 2}, {3}),
                "from_vector: the number of values must be the shape's; got 2 values, shape (3,)");
-  EXPECT_ERROR(Tensor::zeros({-1}), "extents must not be negative; got (-1,)");
+  EXPECT_ERROR(Tensor::zeros({-1}), "zeros: extents must not be negative; got (-1,)");
   EXPECT_ERROR(Tensor::empty({1LL << 61, 2}), "must fit in 63 bits");
   EXPECT_ERROR(Tensor::arange(0, 1, 0), "step not 0");
-  EXPECT_ERROR(Tensor::zeros({2}, {.dtype = kInt64, .requires_grad = true}),
-               "requires_grad_: the dtype must be floating point");
+  EXPECT_ERROR(Tensor::zeros({2}, {.dtype = kInt64, .requires_grad = true}), "zeros: the dtype must be floating point");
   EXPECT_ERROR(Tensor::zeros({2}).set_grad(Tensor::zeros({3})), "set_grad: the gradient must have the tensor's shape");
-  EXPECT_ERROR(Tensor::zeros({2}, {.device = {DeviceType::kCUDA, 99}}), "the device must exist; got cuda:99");
+  EXPECT_ERROR(Tensor::zeros({2}, {.device = {DeviceType::kCUDA, 99}}), "zeros: the device must exist; got cuda:99");
+}
+
+TEST(Tensor, ErrorsNameTheMemberOrTheFactoryThatWasCalled) {
+  Tensor none;
+  const Tensor x = Tensor::ones({2});
+  EXPECT_ERROR(none.strides(), "strides: the tensor must be defined");
+  EXPECT_ERROR(none.storage_offset(), "storage_offset: the tensor must be defined");
+  EXPECT_ERROR(none.dtype(), "dtype: the tensor must be defined");
+  EXPECT_ERROR(none.device(), "device: the tensor must be defined");
+  EXPECT_ERROR(none.dim(), "dim: the tensor must be defined");
+  EXPECT_ERROR(none.size(0), "size: the tensor must be defined");
+  EXPECT_ERROR(none.numel(), "numel: the tensor must be defined");
+  EXPECT_ERROR(none.is_contiguous(), "is_contiguous: the tensor must be defined");
+  EXPECT_ERROR(none.options(), "options: the tensor must be defined");
+  EXPECT_ERROR(none.data<float>(), "data: the tensor must be defined");
+  EXPECT_ERROR(none.mutable_data<float>(), "mutable_data: the tensor must be defined");
+  EXPECT_ERROR(none.raw_data(), "raw_data: the tensor must be defined");
+  EXPECT_ERROR(none.raw_mutable_data(), "raw_mutable_data: the tensor must be defined");
+  EXPECT_ERROR(none.item<float>(), "item: the tensor must be defined");
+  EXPECT_ERROR(none.to_vector<float>(), "to_vector: the tensor must be defined");
+  EXPECT_ERROR(none.detach(), "detach: the tensor must be defined");
+  EXPECT_ERROR(none.requires_grad(), "requires_grad: the tensor must be defined");
+  EXPECT_ERROR(none.requires_grad_(), "requires_grad_: the tensor must be defined");
+  EXPECT_ERROR(none.grad(), "grad: the tensor must be defined");
+  EXPECT_ERROR(none.set_grad(x), "set_grad: the tensor must be defined");
+  EXPECT_ERROR(none.zero_(), "zero_: the tensor must be defined");
+  EXPECT_ERROR(Tensor::eye(-1), "eye: extents must not be negative; got (-1, -1)");
+  EXPECT_ERROR(Tensor::arange(0, 1e15), "arange: out of memory on cpu");
+  EXPECT_ERROR(Tensor::rand({1LL << 61, 4}), "rand: the number of elements must fit in 63 bits");
+  EXPECT_ERROR(Tensor::ones({1LL << 61, 2}), "ones: the number of bytes must fit in 63 bits");
+  EXPECT_ERROR(Tensor::scalar(1, {.dtype = static_cast<DType>(8)}),
+               "scalar: the dtype must be one of DType's enumerators; got DType(8)");
+  EXPECT_ERROR(Tensor::from_blob(nullptr, {-2}), "from_blob: extents must not be negative");
+}
+
+TEST(Tensor, DevicesAndDtypesThatDoNotExistAreErrors) {
+  EXPECT_ERROR(Device(DeviceType::kCPU, 3), "Device: the type must be kCPU or kCUDA", "got type 0, index 3");
+  EXPECT_ERROR(Device(DeviceType::kCUDA, 256), "got type 1, index 256");
+  EXPECT_ERROR(Device(DeviceType::kCUDA, 128), "got type 1, index 128");
+  EXPECT_ERROR(Device(DeviceType::kCUDA, -1), "got type 1, index -1");
+  EXPECT_ERROR(Device(static_cast<DeviceType>(2)), "got type 2, index 0");
+  EXPECT_EQ(to_string(Device(DeviceType::kCUDA, 127)), "cuda:127");
+
+  const Tensor x = Tensor::ones({2});
+  float values[] = {1, 2};
+  Device broken = kCPU;
+  broken.index = 3;
+  EXPECT_ERROR(x.to(broken), "to: the device must exist; got cpu:3");
+  EXPECT_ERROR(Tensor::from_blob(values, {2}, {.device = broken}), "from_blob: the device must exist; got cpu:3");
+  broken.type = static_cast<DeviceType>(7);
+  EXPECT_ERROR(Tensor::empty({2}, {.device = broken}), "empty: the device must exist; got DeviceType(7):3");
+  EXPECT_ERROR(Tensor::from_blob(values, {2}, {.device = Device(DeviceType::kCUDA, 127)}),
+               "from_blob: the device must exist; got cuda:127");
+
+  for (const int value : {8, 99, 255}) {
+    const auto dtype = static_cast<DType>(value);
+    const std::string got = "DType(" + std::to_string(value) + ")";
+    EXPECT_EQ(to_string(dtype), got);
+    EXPECT_ERROR(element_size(dtype), "dtype: the dtype must be one of DType's enumerators", got.c_str());
+    EXPECT_ERROR(x.to(dtype), "to: the dtype must be one of DType's enumerators", got.c_str());
+    EXPECT_ERROR(Tensor::zeros({0}, {.dtype = dtype}), "zeros: the dtype must be", got.c_str());
+    EXPECT_ERROR(Tensor::from_vector<float>({1}, {1}, {.dtype = dtype}), "from_vector: the dtype must be", got.c_str());
+    EXPECT_ERROR(Tensor::from_blob(values, {2}, {.dtype = dtype}), "from_blob: the dtype must be", got.c_str());
+    EXPECT_ERROR(Tensor::randn({2}, {.dtype = dtype}), "randn: the dtype must be floating point", got.c_str());
+  }
 }
 
 TEST(Tensor, OutOfMemorySaysHowMuchAndTheProgramGoesOn) {

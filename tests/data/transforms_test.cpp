@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -98,6 +99,43 @@ TEST(Transforms, ErrorsNameTheRule) {
             "flip_vertical: the image must be defined; got an undefined Tensor");
   EXPECT_EQ(message_of([&] { random_flip_vertical(image, generator, 1.5); }),
             "random_flip_vertical: probability must be from 0 to 1; got 1.5");
+  EXPECT_EQ(message_of([&] { random_dihedral({}, generator); }),
+            "random_dihedral: the image must be defined; got an undefined Tensor");
+  EXPECT_EQ(message_of([&] { random_dihedral(Tensor::zeros({3}), generator); }),
+            "random_dihedral: the image must be (..., H, W); got (3,)");
+  const std::uint64_t before = generator.offset();
+  EXPECT_EQ(message_of([&] { random_dihedral(Tensor::zeros({}), generator); }),
+            "random_dihedral: the image must be (..., H, W); got ()");
+  EXPECT_EQ(generator.offset(), before) << "a call that fails draws nothing";
+}
+
+TEST(Transforms, ExtremesAreErrors) {
+  const Tensor image = counted({1, 4, 5});
+  Generator generator(1);
+  for (const std::int64_t extreme : {INT64_MIN, INT64_MIN + 1, INT64_MAX, std::int64_t{-1}, std::int64_t{1} << 62}) {
+    const auto names = [&](const std::string& op, auto call) {
+      const std::string message = message_of(call);
+      EXPECT_EQ(message.rfind(op + ": the ", 0), 0U) << message;
+    };
+    names("crop", [&] { crop(image, extreme, 0, 1, 1); });
+    names("crop", [&] { crop(image, 0, extreme, 1, 1); });
+    names("crop", [&] { crop(image, 0, 0, extreme, 1); });
+    names("crop", [&] { crop(image, 0, 0, 1, extreme); });
+    names("crop", [&] { crop(image, extreme, extreme, extreme, extreme); });
+    names("random_crop", [&] { random_crop(image, extreme, 1, generator); });
+    names("random_crop", [&] { random_crop(image, 1, extreme, generator); });
+  }
+}
+
+TEST(Transforms, ImagesWithoutElementsMayHaveAnyExtents) {
+  const std::int64_t huge = std::int64_t{1} << 61;
+  const Tensor image = Tensor::zeros({0, huge, 8});
+  Generator generator(1);
+  EXPECT_EQ(flip_horizontal(image).shape(), image.shape());
+  EXPECT_EQ(flip_vertical(image).shape(), image.shape());
+  EXPECT_EQ(transpose_image(image).shape(), (Shape{0, 8, huge}));
+  EXPECT_EQ(crop(image, huge - 1, 7, 1, 1).shape(), (Shape{0, 1, 1}));
+  EXPECT_EQ(random_crop(image, 2, 2, generator).shape(), (Shape{0, 2, 2}));
 }
 
 }  // namespace

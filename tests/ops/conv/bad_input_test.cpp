@@ -335,7 +335,7 @@ TEST_F(ConvBadInput, OutOfMemory) {
   refuses<OutOfMemoryError>(
       call,
       "conv_transpose1d: the result must fit in memory; got input (1, 1, 1048577), weight (1, 1, 1), stride "
-      "1099511627776, padding 0, dilation 1, groups 1, output_padding 0; empty: out of memory on cpu; asked for "
+      "1099511627776, padding 0, dilation 1, groups 1, output_padding 0; out of memory on cpu; asked for "
       "4611686018427387908 bytes, holding ");
   expect_values("the next call", conv_transpose1d(wide({1, 1, 2}), wide({1, 1, 1})), {4, 4});
 }
@@ -349,7 +349,7 @@ TEST_F(ConvBadInputCuda, OutOfMemory) {
                                 {.stride = std::int64_t{1} << 40});
       },
       "conv_transpose1d: the result must fit in memory; got input (1, 1, 1048577), weight (1, 1, 1), stride "
-      "1099511627776, padding 0, dilation 1, groups 1, output_padding 0; empty: out of memory on cuda:0; asked for "
+      "1099511627776, padding 0, dilation 1, groups 1, output_padding 0; out of memory on cuda:0; asked for "
       "4611686018427387908 bytes, holding ");
   expect_values("the next call", conv_transpose1d(wide_cuda({1, 1, 2}), wide_cuda({1, 1, 1})), {4, 4});
 }
@@ -379,9 +379,11 @@ TEST_F(ConvBadInput, TrioOperands) {
   broken.groups = 0;
   refuses(
       [&] { return conv(image, filter, {}, broken); },
-      "conv: a geometry's rank is 1 or 2, its groups divide both channels, its extents, kernel, stride and dilation "
-      "are positive and its padding is not negative; got rank 1, groups 0, channels 3 and 4, image (1, 6), feature (1, "
-      "5), kernel (1, 2), stride (1, 1), padding (0, 0), dilation (1, 1); make it from a call of conv.h");
+      "conv: a geometry's rank is 1 or 2, its groups divide both channels, its channels, extents, kernel, stride and "
+      "dilation are positive and its padding is not negative; stride, padding and dilation are at most 2^40, tensors "
+      "have fewer than 2^62 elements, and the extents of image and feature are a convolution's; got batch 2, rank 1, "
+      "groups 0, channels 3 and 4, image (1, 6), feature (1, 5), kernel (1, 2), stride (1, 1), padding (0, 0), "
+      "dilation (1, 1); make it from a call of conv.h");
   ConvGeometry empty = g;
   empty.feature = {1, 0};
   EXPECT_ERROR(conv_weight(image, Tensor::ones({2, 4, 0}), empty), "conv_weight: ", "extents", "feature (1, 0)");

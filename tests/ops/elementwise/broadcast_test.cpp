@@ -153,8 +153,8 @@ TEST(InPlace, RefusesWhatItCannotDo) {
   EXPECT_ERROR(x.add_(Tensor::ones({4})), "add_: ", "(2, 3)", "(4,)");
   EXPECT_ERROR(x.add_(Tensor::ones({2, 3}, {.dtype = kFloat64})), "add_: operands must share one dtype");
   EXPECT_ERROR(x.add_(Tensor{}), "add_: the operand must be defined");
-  EXPECT_ERROR(x.to(kInt64).mul_(0.5), "mul: a scalar takes the tensor's dtype");
-  EXPECT_ERROR(x.to(kBool).mul_(1.0), "mul: the dtype must be a number's");
+  EXPECT_ERROR(x.to(kInt64).mul_(0.5), "mul_: a scalar takes the tensor's dtype");
+  EXPECT_ERROR(x.to(kBool).mul_(1.0), "mul_: the dtype must be a number's");
   Tensor wide = Tensor::ones({2, 1}).expand({2, 3});
   EXPECT_ERROR(wide.mul_(2.0), "must not share memory; got an expanded tensor of shape (2, 3)");
   expect_values("unchanged", x, std::vector<double>(6, 1.0));

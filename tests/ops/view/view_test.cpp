@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -108,7 +109,11 @@ TEST(Squeeze, DropsAndAddsAxesOfOne) {
   EXPECT_EQ(x.squeeze().unsqueeze(0).shape(), (Shape{1, 4, 3}));
   EXPECT_EQ(x.squeeze().unsqueeze(-1).shape(), (Shape{4, 3, 1}));
   EXPECT_TRUE(shares_storage(x.squeeze().unsqueeze(1), x));
-  EXPECT_ERROR(x.squeeze(4), "squeeze");
+  EXPECT_ERROR(x.squeeze(4), "squeeze: axis must lie in [-4, 4); got 4");
+  EXPECT_ERROR(x.squeeze(-5), "squeeze: axis must lie in [-4, 4); got -5");
+  EXPECT_ERROR(x.squeeze(INT64_MIN), "squeeze: axis must lie in [-4, 4); got -9223372036854775808");
+  EXPECT_ERROR(Tensor::ones({}).squeeze(0), "squeeze: axis must lie in [0, 0); got 0");
+  EXPECT_ERROR(Tensor{}.squeeze(0), "squeeze: input must be defined");
   EXPECT_ERROR(x.unsqueeze(6), "unsqueeze");
   EXPECT_ERROR(Tensor::zeros({1, 1, 1, 1, 1, 1, 1, 1}).unsqueeze(0), "unsqueeze: a tensor has at most 8 axes");
 }

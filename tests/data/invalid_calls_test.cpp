@@ -1,0 +1,40 @@
+// Random calls of the changes of pictures: no crash, and every error names what was called.
+
+#include <adjoint/data/image.h>
+#include <adjoint/data/transforms.h>
+#include <adjoint/tests/support/invalid_calls.h>
+
+#include <gtest/gtest.h>
+
+namespace adjoint::testing {
+namespace {
+
+using A = Arguments&;
+
+TEST(InvalidCalls, OfPictures) {
+  Generator generator(3);
+  const std::vector<Call> table{
+      {"crop", [](A a) { return data::crop(a.tensor(), a.integer(), a.integer(), a.integer(), a.integer()); }},
+      {"flip_horizontal", [](A a) { return data::flip_horizontal(a.tensor()); }},
+      {"flip_vertical", [](A a) { return data::flip_vertical(a.tensor()); }},
+      {"transpose_image", [](A a) { return data::transpose_image(a.tensor()); }},
+      {"random_crop", [&](A a) { return data::random_crop(a.tensor(), a.integer(), a.integer(), generator); }},
+      {"random_flip_horizontal", [&](A a) { return data::random_flip_horizontal(a.tensor(), generator, a.scalar()); }},
+      {"random_flip_vertical", [&](A a) { return data::random_flip_vertical(a.tensor(), generator, a.scalar()); }},
+      {"random_dihedral", [&](A a) { return data::random_dihedral(a.tensor(), generator); }},
+      {"to_float", [](A a) { return data::to_float(a.tensor()); }},
+      {"to_uint8", [](A a) { return data::to_uint8(a.tensor()); }},
+      {"to_channels", [](A a) { return data::to_channels(a.tensor(), a.enumerator<data::Channels>(5)); }},
+      {"write_png",
+       [](A a) {
+         const data::PngOptions options{static_cast<int>(a.integer()), static_cast<int>(a.integer())};
+         data::write_png("/no/such/folder/a.png", a.tensor(), options);
+       }},
+      {"write_jpeg",
+       [](A a) { data::write_jpeg("/no/such/folder/a.jpg", a.tensor(), {static_cast<int>(a.integer())}); }},
+  };
+  expect_errors_that_name_the_call(table, 5000, 29);
+}
+
+}  // namespace
+}  // namespace adjoint::testing

@@ -1,0 +1,66 @@
+// Random calls of the optimisers: no crash, and every error names what was called.
+
+#include <adjoint/optim/adam.h>
+#include <adjoint/optim/clip.h>
+#include <adjoint/optim/schedule.h>
+#include <adjoint/optim/sgd.h>
+#include <adjoint/tests/support/invalid_calls.h>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+
+namespace adjoint::testing {
+namespace {
+
+using A = Arguments&;
+
+NamedTensors state(A a, const std::vector<std::string>& names) {
+  NamedTensors state;
+  for (const std::string& name : names) {
+    if (!a.chance(4)) state.emplace_back(name, a.chance(3) ? a.tensor() : Tensor::scalar(1, {.dtype = kInt64}));
+  }
+  return state;
+}
+
+std::vector<Tensor> with_gradients(A a) {
+  std::vector<Tensor> parameters = a.tensors();
+  for (Tensor& parameter : parameters) {
+    if (a.chance(2) || !parameter.defined()) continue;
+    parameter = parameter.detach().clone();
+    parameter.set_grad(Tensor::ones(parameter.shape(), parameter.options()));
+  }
+  return parameters;
+}
+
+TEST(InvalidCalls, OfOptimisers) {
+  const auto betas = [](A a) { return std::array<double, 2>{a.scalar(), a.scalar()}; };
+  Tensor weight = Tensor::ones({2, 3});
+  optim::SGD sgd({weight}, {.lr = 0.1, .momentum = 0.9});
+  optim::StepLR decay(sgd, {.step_size = 2});
+  const std::vector<Call> table{
+      {"SGD",
+       [](A a) { optim::SGD(a.tensors(), {.lr = a.scalar(), .momentum = a.scalar(), .weight_decay = a.scalar()}); }},
+      {"SGD", [&](A a) { sgd.set_lr(a.scalar()); }},
+      {"Adam", [&](A a) { optim::Adam(a.tensors(), {.lr = a.scalar(), .betas = betas(a), .eps = a.scalar()}); }},
+      {"AdamW", [&](A a) { optim::AdamW(a.tensors(), {.lr = a.scalar(), .betas = betas(a), .eps = a.scalar()}); }},
+      {"load_state_dict (SGD)",
+       [&](A a) {
+         sgd.load_state_dict(state(a, {"lr", "0.step", "0.momentum_buffer"}));
+       }},
+      {"load_state_dict (StepLR)",
+       [&](A a) {
+         decay.load_state_dict(state(a, {"last_epoch", "base_lr"}));
+       }},
+      {"StepLR", [&](A a) { optim::StepLR(sgd, {.step_size = a.integer(), .gamma = a.scalar()}); }},
+      {"CosineAnnealingLR", [&](A a) { optim::CosineAnnealingLR(sgd, {.T_max = a.integer(), .eta_min = a.scalar()}); }},
+      {"clip_grad_norm_",
+       [](A a) { return optim::clip_grad_norm_(with_gradients(a), a.scalar(), {.norm_type = a.scalar()}); }},
+      {"clip_grad_value_", [](A a) { optim::clip_grad_value_(with_gradients(a), a.scalar()); }},
+  };
+  expect_errors_that_name_the_call(table, 5000, 28);
+}
+
+}  // namespace
+}  // namespace adjoint::testing

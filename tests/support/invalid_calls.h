@@ -1,0 +1,53 @@
+// Random calls of the public interface, most of them invalid: each returns, or throws an Error that names what was
+// called. Tables of calls stand beside the tests of each module.
+#pragma once
+
+#include <adjoint/core/tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace adjoint::testing {
+
+/// Draws arguments: mostly small and plausible, often not of a kind that fits, now and then an extreme. Sizes are small
+/// or far beyond any machine's memory, so that no call takes long.
+class Arguments {
+ public:
+  explicit Arguments(std::uint64_t seed);
+
+  bool chance(unsigned one_in) { return random_() % one_in == 0; }
+  std::int64_t integer();
+  double scalar();
+  Dims dims();
+  Shape shape() { return dims(); }
+  /// Of the first `count` values and some that do not exist.
+  template <class Enum>
+  Enum enumerator(unsigned count) {
+    return static_cast<Enum>(chance(4) ? random_() % 256 : random_() % count);
+  }
+  Device device();
+  TensorOptions options();
+  /// One of a fixed set of every rank, dtype and kind; undefined now and then. Not to be written.
+  Tensor tensor();
+  /// A copy of one, for calls that write.
+  Tensor fresh();
+  std::vector<Tensor> tensors();
+
+ private:
+  std::mt19937_64 random_;
+  std::vector<Tensor> tensors_;
+};
+
+struct Call {
+  std::string name;  // as errors must begin
+  std::function<void(Arguments&)> run;
+};
+
+/// Makes `count` calls of random rows of the table. Fails for what is thrown but is no Error, for an Error that begins
+/// with another name, and for a row whose calls never throw.
+void expect_errors_that_name_the_call(const std::vector<Call>& table, int count, std::uint64_t seed);
+
+}  // namespace adjoint::testing
