@@ -1,10 +1,12 @@
 #include <adjoint/core/tensor.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/convert.h>
 #include <adjoint/core/copy.h>
 #include <adjoint/core/fill.h>
 #include <adjoint/core/node.h>
 #include <adjoint/core/random.h>
+#include <adjoint/core/scalar.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor_impl.h>
 
@@ -57,6 +59,28 @@ void check_not_frozen(const char* op, const TensorImpl& impl) {
 
 void check_floating(const char* op, DType dtype) {
   ADJOINT_CHECK(is_floating_point(dtype), "{}: the dtype must be floating point; got {}; convert with to()", op, dtype);
+}
+
+// For messages: every digit of an integer.
+template <class T>
+auto printable(T value) {
+  return convert<std::conditional_t<std::is_integral_v<T>, std::int64_t, double>>(value);
+}
+
+// Values of a caller's are refused as scalars are, where casts of tensors would change them.
+template <class From>
+void check_held(const std::vector<From>& values, DType dtype, const Shape& shape) {
+  visit(dtype, [&]<class To>() {
+    if constexpr (!std::is_same_v<From, To>) {
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const From value = values[i];
+        ADJOINT_CHECK(holds<To>(value),
+                      "from_vector: the dtype must hold every value{}; got {} in place {} for {} {}; use a dtype that "
+                      "holds it, or convert with to()",
+                      is_floating_point(dtype) ? "" : " exactly", printable(value), i, dtype, shape);
+      }
+    }
+  });
 }
 
 }  // namespace
@@ -112,8 +136,9 @@ Tensor Tensor::empty(const Shape& shape, const TensorOptions& options) {
 
 Tensor Tensor::full(const Shape& shape, double value, const TensorOptions& options) {
   const OpScope scope("full");
+  const double fitting = fit_scalar("full", value, options.dtype, shape);
   Tensor tensor = empty(shape, options);
-  fill(tensor, value);
+  fill(tensor, fitting);
   return tensor;
 }
 
@@ -154,7 +179,12 @@ Tensor Tensor::arange(double start, double end, double step, const TensorOptions
                 "arange: start, end and step must be finite and step not 0; got {}, {}, {}", start, end, step);
   const double count = std::max(0.0, std::ceil((end - start) / step));
   ADJOINT_CHECK(count < 0x1p62, "arange: the number of elements must fit in 63 bits; got {}, {}, {}", start, end, step);
-  Tensor tensor = empty({static_cast<std::int64_t>(count)}, options);
+  const Shape shape{static_cast<std::int64_t>(count)};
+  // Where the ends and one step are whole and in range, everything between is.
+  for (const double i : {0.0, 1.0, count - 1.0}) {
+    if (i >= 0.0 && i < count) fit_scalar("arange", std::fma(i, step, start), options.dtype, shape);
+  }
+  Tensor tensor = empty(shape, options);
   fill_arange(tensor, start, step);
   return tensor;
 }
@@ -174,6 +204,7 @@ Tensor Tensor::from_vector(const std::vector<T>& values, const Shape& shape, con
   const OpScope scope("from_vector");
   ADJOINT_CHECK(static_cast<std::int64_t>(values.size()) == shape.numel(),
                 "from_vector: the number of values must be the shape's; got {} values, shape {}", values.size(), shape);
+  check_held(values, options.dtype, shape);
   Tensor host = make_tensor({shape, dtype_of<T>}, kCPU);
   std::copy(values.begin(), values.end(), host.mutable_data<T>());
   Tensor tensor = host;
@@ -263,7 +294,15 @@ template <class T>
 T Tensor::item() const {
   const OpScope scope("item");
   ADJOINT_CHECK(numel() == 1, "item: the tensor must have one element; got shape {}", shape());
-  return to_vector<T>()[0];
+  return visit(dtype(), [&]<class From>() {
+    const From value = to_vector<From>()[0];
+    ADJOINT_CHECK(
+        holds<T>(value),
+        "item: the type asked for must hold the value{}; got {} of {} for {}; ask for another, or convert with "
+        "to()",
+        is_floating_point(dtype_of<T>) ? "" : " exactly", printable(value), dtype(), dtype_of<T>);
+    return convert<T>(value);
+  });
 }
 
 template <class T>
@@ -352,7 +391,7 @@ void Tensor::set_grad(const Tensor& gradient) {
 Tensor& Tensor::fill_(double value) {
   const OpScope scope("fill_");
   check_writable("fill_", *this);
-  fill(*this, value);
+  fill(*this, fit_scalar("fill_", value, dtype(), shape()));
   return *this;
 }
 

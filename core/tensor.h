@@ -46,16 +46,20 @@ class ADJOINT_API Tensor {
   static Tensor empty(const Shape& shape, const TensorOptions& options = {});
   static Tensor zeros(const Shape& shape, const TensorOptions& options = {});
   static Tensor ones(const Shape& shape, const TensorOptions& options = {});
+  /// Every element is `value`, rounded to the dtype. Throws Error where the dtype cannot hold it: an integer dtype
+  /// exactly, bool 0 or 1, a floating-point dtype anything but a finite number that would become infinite.
   static Tensor full(const Shape& shape, double value, const TensorOptions& options = {});
   /// Uniform on [0, 1), from the global generator (manual_seed); the same bits on every device. Floating point only.
   static Tensor rand(const Shape& shape, const TensorOptions& options = {});
   /// Standard normal (Box-Muller), from the global generator; equal within 4 ulp on every device. Floating point only.
   static Tensor randn(const Shape& shape, const TensorOptions& options = {});
-  /// start, start + step, ... below `end` (above it where step is negative). Throws Error where step is 0.
+  /// start, start + step, ... below `end` (above it where step is negative), each rounded once. Throws Error where step
+  /// is 0, and where the dtype cannot hold an element, as full() does.
   static Tensor arange(double start, double end, double step = 1.0, const TensorOptions& options = {});
   /// The (n, n) identity.
   static Tensor eye(std::int64_t n, const TensorOptions& options = {});
-  /// A copy of `values`, converted to options.dtype. Throws Error unless values.size() == shape.numel().
+  /// A copy of `values` in options.dtype. Throws Error unless values.size() == shape.numel(), and where the dtype
+  /// cannot hold a value, as full() does; what to(dtype) makes of it is another matter.
   template <class T>
   static Tensor from_vector(const std::vector<T>& values, const Shape& shape, const TensorOptions& options = {});
   /// A scalar tensor (shape ()).
@@ -90,16 +94,21 @@ class ADJOINT_API Tensor {
   const void* raw_data() const;
   /// mutable_data() without a type.
   void* raw_mutable_data();
-  /// The only element, converted to T; waits for the device. Throws Error unless numel() == 1.
+  /// The only element as a T; waits for the device. Throws Error unless numel() == 1, and where T cannot hold the
+  /// element, as full() does: item<int>() of 2.5 or NaN is an error.
   template <class T>
   T item() const;
-  /// Every element in row-major order, converted to T; waits for the device.
+  /// Every element in row-major order, converted to T as to(DType) converts; waits for the device.
   template <class T>
   std::vector<T> to_vector() const;
 
   // ---- Copies and moves. [differentiable, but for detach]
 
   Tensor to(Device device) const;
+  /// On every device alike. To bool: false where the element equals 0, else true, for NaN too. To a floating-point
+  /// dtype: rounded once; what is too large becomes infinity. From a floating-point dtype to an integer one: cut
+  /// towards 0; beyond the range, the end that is nearer; NaN becomes 0. From an integer dtype to a narrower one:
+  /// modulo 2^bits.
   Tensor to(DType dtype) const;
   /// A contiguous copy.
   Tensor clone() const;
@@ -151,10 +160,12 @@ class ADJOINT_API Tensor {
   // ---- In place. Never recorded: throw Error on a recorded tensor, a view of one, or, while a tape records, a leaf
   // that requires a gradient.
 
+  /// Throws Error where the dtype cannot hold the value, as full() does.
   Tensor& fill_(double value);
   Tensor& zero_();
-  /// Copies `source`'s elements, broadcast, converted and moved between devices as needed.
+  /// Copies `source`'s elements, broadcast, converted as to(DType) does and moved between devices as needed.
   Tensor& copy_(const Tensor& source);
+  /// This tensor + scale * other, rounded once.
   Tensor& add_(const Tensor& other, double scale = 1.0);
   Tensor& mul_(double factor);
   Tensor& uniform_(double low, double high);
@@ -172,7 +183,8 @@ class ADJOINT_API Tensor {
   std::shared_ptr<TensorImpl> impl_;
 };
 
-// ---- Operators. [differentiable] Tensors broadcast; a scalar takes the tensor's dtype.
+// ---- Operators. [differentiable] Tensors broadcast; a scalar is rounded to the tensor's dtype, which must hold it as
+// in full(), once: x < 0.3 is x < Tensor::full({}, 0.3, x.options()).
 
 ADJOINT_API Tensor operator+(const Tensor& a, const Tensor& b);
 ADJOINT_API Tensor operator-(const Tensor& a, const Tensor& b);

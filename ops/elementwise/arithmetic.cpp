@@ -1,6 +1,7 @@
 // +, -, *, /, unary minus, and the in-place updates add_ and mul_.
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
+#include <adjoint/core/scalar.h>
 #include <adjoint/ops/elementwise/define.h>
 #include <adjoint/ops/elementwise/widened.h>
 
@@ -47,13 +48,13 @@ Tensor reciprocal_gradient(const ScalarContext& c) { return -(c.grad * c.out / c
 constinit const auto scalar_div_op =
     define<ScalarDiv>(ScalarRule{kSaveIn0 | kSaveOut, rounded_once<reciprocal_gradient, ScalarAttr>});
 
-// target = F(operands), where the target is operand 0. Kernels write contiguous results only.
+// target = F(operands), where the target is operand 0, with a scalar of `dtype`. Kernels write contiguous results only.
 template <template <class> class F>
-void update(Tensor& target, Operands operands, const ScalarAttr& attr) {
+void update(const char* name, Tensor& target, Operands operands, double scalar, DType dtype) {
   constexpr auto op = define<F>();
-  detail::check_operands(op.name, operands);
-  op.infer(operands, attr);
-  elementwise::check_scalar(op.name, target, attr.value);
+  detail::check_operands(name, operands);
+  op.infer(operands, {scalar});
+  const ScalarAttr attr{fit_scalar(name, scalar, dtype, target.shape())};
   if (target.numel() == 0) return;
   const auto kernel = target.device().is_cpu() ? op.cpu : op.cuda;
   if (kernel == nullptr) detail::no_kernel(op.name, target.device());
@@ -100,14 +101,16 @@ Tensor& Tensor::add_(const Tensor& other, double scale) {
   check_writable("add_", *this);
   check_defined("add_", "the operand", other);
   const Tensor operands[] = {*this, update_operand(*this, other)};
-  update<AddScaled>(*this, operands, {scale});
+  // No operand but a coefficient: it stays in the type that is computed in, as PyTorch's alpha does.
+  const DType computed = element_size(dtype()) == 2 ? kFloat32 : dtype();
+  update<AddScaled>("add_", *this, operands, scale, computed);
   return *this;
 }
 
 Tensor& Tensor::mul_(double factor) {
   const OpScope scope("mul_");
   check_writable("mul_", *this);
-  update<MulScalar>(*this, Operands(this, 1), {factor});
+  update<MulScalar>("mul_", *this, Operands(this, 1), factor, dtype());
   return *this;
 }
 

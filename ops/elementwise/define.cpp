@@ -1,9 +1,7 @@
 #include <adjoint/ops/elementwise/define.h>
 
 #include <adjoint/core/check.h>
-#include <adjoint/core/convert.h>
-
-#include <cmath>
+#include <adjoint/core/scalar.h>
 
 namespace adjoint::elementwise {
 namespace {
@@ -11,17 +9,6 @@ namespace {
 [[noreturn]] void mixed_dtypes(const char* op, const Tensor& a, const Tensor& b) {
   fail("{}: operands must share one dtype; got {} {} and {} {}; convert one with to()", op, a.dtype(), a.shape(),
        b.dtype(), b.shape());
-}
-
-bool representable(double value, DType dtype) {
-  if (is_floating_point(dtype)) return true;
-  if (dtype == kBool) return value == 0.0 || value == 1.0;
-  if (value != std::trunc(value)) return false;  // NaN too
-  switch (dtype) {
-    case kUInt8: return value >= 0.0 && value <= 255.0;
-    case kInt32: return value >= -0x1p31 && value < 0x1p31;
-    default: return value >= -0x1p63 && value < 0x1p63;
-  }
 }
 
 }  // namespace
@@ -44,18 +31,11 @@ void check_dtypes(const char* op, functor::Accepts accepts, bool mask, Operands 
   }
 }
 
-void check_scalar(const char* op, const Tensor& tensor, double value) {
-  check_defined(op, "the tensor", tensor);
-  if (!representable(value, tensor.dtype())) [[unlikely]] {
-    fail(
-        "{}: a scalar takes the tensor's dtype and must fit it exactly; got {} for {} {}; convert the tensor with to()",
-        op, value, tensor.dtype(), tensor.shape());
-  }
-}
-
 Tensor with_scalar(const OpDef<ScalarAttr>& op, const Tensor& x, double value) {
-  check_scalar(op.name, x, value);
-  return apply(op, Operands(&x, 1), ScalarAttr{value});
+  check_defined(op.name, "the tensor", x);
+  const Operands operands(&x, 1);
+  op.infer(operands, {value});  // a dtype that the operator does not take comes before a scalar that the dtype does not
+  return apply(op, operands, ScalarAttr{fit_scalar(op.name, value, x.dtype(), x.shape())});
 }
 
 Tensor binary(const OpDef<NoAttr>& op, const Tensor& a, const Tensor& b) {

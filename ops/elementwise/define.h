@@ -9,8 +9,6 @@ namespace adjoint::elementwise {
 /// Throws Error, naming `op`, where the operands' dtypes differ or are not accepted; with `mask`, operand 0 must be
 /// bool.
 void check_dtypes(const char* op, functor::Accepts accepts, bool mask, Operands in);
-/// Throws Error, naming `op`, where `value` cannot be had exactly in an integer dtype.
-void check_scalar(const char* op, const Tensor& tensor, double value);
 
 template <template <class> class F>
 using AttrOf = typename F<float>::Attr;
@@ -38,7 +36,8 @@ Tensor unary(const OpDef<Attr>& op, const Tensor& x, const Attr& attr) {
   return apply(op, Operands(&x, 1), attr);
 }
 inline Tensor unary(const OpDef<NoAttr>& op, const Tensor& x) { return apply(op, Operands(&x, 1), NoAttr{}); }
-/// With a scalar operand, which must be representable in x's dtype.
+/// With a scalar operand, rounded to x's dtype, which must hold it. Rules take the scalar from the attributes, where it
+/// is rounded already.
 Tensor with_scalar(const OpDef<ScalarAttr>& op, const Tensor& x, double value);
 /// Broadcasts by recording expand() of each operand that needs it.
 Tensor binary(const OpDef<NoAttr>& op, const Tensor& a, const Tensor& b);

@@ -1,7 +1,11 @@
 // Elementwise functions. Tensors broadcast by NumPy's rule; the operands of one call share a dtype and a device.
 //
-// A scalar takes the tensor's dtype; for an integer dtype it must be a whole number in its range. Arithmetic on
-// integers wraps around. float16 and bfloat16 are computed in float32 and rounded once. Every function is
+// A scalar operand is one that stands where a tensor could: of + - * / and mul_, of a comparison, pow's exponent, and
+// clamp's bounds. It is rounded to the tensor's dtype once, so that x op s is x op Tensor::full({}, s, x.options()),
+// bit for bit, and the gradient is that operator's. The dtype must hold it: an integer dtype exactly, a floating-point
+// dtype as anything but a finite number that would become infinite; clamp takes infinity for no bound. Parameters, such
+// as leaky_relu's slope and add_'s scale, are used in the precision that is computed in. Arithmetic on integers wraps
+// around. float16 and bfloat16 are computed in float32 and rounded once. Every function is
 // differentiable, to any order, unless it says otherwise. Throws Error for undefined tensors, dtypes a function does
 // not take, mixed dtypes or devices, and shapes that do not broadcast.
 //

@@ -2,6 +2,7 @@
 #include <adjoint/ops/elementwise/elementwise.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/scalar.h>
 #include <adjoint/ops/elementwise/define.h>
 #include <adjoint/ops/elementwise/widened.h>
 
@@ -105,16 +106,18 @@ Tensor cos(const Tensor& x) { return unary(cos_op, x); }
 Tensor abs(const Tensor& x) { return unary(abs_op, x); }
 Tensor sign(const Tensor& x) { return unary(sign_op, x); }
 Tensor square(const Tensor& x) { return unary(square_op, x); }
-Tensor pow(const Tensor& base, double exponent) { return unary(pow_scalar_op, base, ScalarAttr{exponent}); }
+Tensor pow(const Tensor& base, double exponent) { return with_scalar(pow_scalar_op, base, exponent); }
 Tensor pow(const Tensor& base, const Tensor& exponent) { return binary(pow_op, base, exponent); }
 Tensor minimum(const Tensor& a, const Tensor& b) { return binary(minimum_op, a, b); }
 Tensor maximum(const Tensor& a, const Tensor& b) { return binary(maximum_op, a, b); }
 
 Tensor clamp(const Tensor& x, double low, double high) {
+  check_defined("clamp", "x", x);
   ADJOINT_CHECK(!std::isnan(low) && !std::isnan(high), "clamp: bounds must not be NaN; got {} and {}", low, high);
-  if (!std::isinf(low)) elementwise::check_scalar("clamp", x, low);
-  if (!std::isinf(high)) elementwise::check_scalar("clamp", x, high);
-  return unary(clamp_op, x, BoundsAttr{low, high});
+  const auto fit = [&](double bound) {
+    return std::isinf(bound) ? bound : fit_scalar("clamp", bound, x.dtype(), x.shape());
+  };
+  return unary(clamp_op, x, BoundsAttr{fit(low), fit(high)});
 }
 Tensor clamp_min(const Tensor& x, double low) {
   const OpScope scope("clamp_min");

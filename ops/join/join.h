@@ -18,7 +18,8 @@ ADJOINT_API Tensor stack(const std::vector<Tensor>& tensors, std::int64_t axis =
 
 /// `x` with `value` around it. `padding` holds a pair (before, after) for each axis, the last axis first, as
 /// torch.nn.functional.pad takes it: {left, right, top, bottom}. A negative amount cuts. Differentiable.
-/// Throws Error for half a pair, more pairs than axes, and cuts beyond an axis's extent.
+/// Throws Error for half a pair, more pairs than axes, cuts beyond an axis's extent, and a value that x's dtype cannot
+/// hold, as Tensor::full does.
 ADJOINT_API Tensor pad(const Tensor& x, const std::vector<std::int64_t>& padding, double value = 0.0);
 
 }  // namespace adjoint

@@ -2,6 +2,7 @@
 #include <adjoint/core/copy.h>
 #include <adjoint/core/fill.h>
 #include <adjoint/core/op.h>
+#include <adjoint/core/scalar.h>
 #include <adjoint/ops/join/join.h>
 
 #include <algorithm>
@@ -88,7 +89,8 @@ void check_padding(const Tensor& x, const std::vector<std::int64_t>& padding) {
 Tensor pad(const Tensor& x, const std::vector<std::int64_t>& padding, double value) {
   const OpScope scope("pad");
   check_padding(x, padding);
-  PadAttr attr{Dims::filled(x.shape().size(), 0), Dims::filled(x.shape().size(), 0), value};
+  const double fitting = fit_scalar("pad", value, x.dtype(), x.shape());
+  PadAttr attr{Dims::filled(x.shape().size(), 0), Dims::filled(x.shape().size(), 0), fitting};
   Tensor result = x;
   bool grows = padding.empty();
   for (std::size_t pair = 0; pair < padding.size() / 2; ++pair) {

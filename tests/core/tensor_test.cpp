@@ -36,7 +36,7 @@ TEST(Tensor, EveryPairOfDtypesConverts) {
   const DType dtypes[] = {kFloat16, kBFloat16, kFloat32, kFloat64, kInt32, kInt64, kUInt8, kBool};
   for (const DType from : dtypes) {
     for (const DType to : dtypes) {
-      const Tensor source = Tensor::from_vector<double>({0, 1, 3}, {3}, {.dtype = from});
+      const Tensor source = Tensor::from_vector<double>({0, 1, 3}, {3}).to(from);
       Tensor target = Tensor::empty({3}, {.dtype = to});
       target.copy_(source);
       const double three = from == kBool || to == kBool ? 1.0 : 3.0;

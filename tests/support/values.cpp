@@ -1,5 +1,7 @@
 #include <adjoint/tests/support/values.h>
 
+#include <adjoint/core/convert.h>
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,8 +21,8 @@ std::uint64_t split_mix(std::uint64_t& state) {
 
 double rounded(double value, DType dtype) {
   switch (dtype) {
-    case kFloat16: return float16(static_cast<float>(value));
-    case kBFloat16: return bfloat16(static_cast<float>(value));
+    case kFloat16: return convert<float16>(value);
+    case kBFloat16: return convert<bfloat16>(value);
     case kFloat32: return static_cast<float>(value);
     default: return value;
   }
@@ -70,11 +72,11 @@ Tensor non_contiguous(const std::vector<double>& values, const Shape& shape, con
     reversed.push_back(static_cast<std::int64_t>(axis));
     padded.push_back(shape[axis] + 2);
   }
-  Tensor base = Tensor::full(padded, 7.0, options);
+  Tensor base = Tensor::full(padded, options.dtype == kBool ? 1.0 : 7.0, options);
   Tensor view = base.permute(reversed);
   for (std::size_t axis = 0; axis < shape.size(); ++axis)
     view = view.narrow(static_cast<std::int64_t>(axis), 1, shape[axis]);
-  view.copy_(Tensor::from_vector<double>(values, shape, options));
+  view.copy_(Tensor::from_vector<double>(values, shape, {.dtype = kFloat64}));
   return view;
 }
 

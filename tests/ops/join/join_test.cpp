@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <numeric>
@@ -165,6 +166,8 @@ TEST(JoinBadInput, Cat) {
   EXPECT_ERROR(cat({x, x}, 2), "cat", "2");
   EXPECT_ERROR(cat({x, x.to(kFloat64)}), "one dtype", "float32 in place 0, float64 in place 1");
   EXPECT_ERROR(cat({Tensor::scalar(1)}), "cat: tensors must have an axis at least", "stack");
+  const Tensor endless = Tensor::zeros({1}, {.dtype = kUInt8}).expand({std::int64_t{1} << 62});
+  EXPECT_ERROR(cat({endless, endless}), "cat: the result's extents must fit in 63 bits", "(4611686018427387904,)");
   if (cuda_is_available()) {
     EXPECT_ERROR(cat({x, x.to(kCUDA)}), "one device", "cpu in place 0, cuda:0 in place 1");
   }
@@ -188,6 +191,21 @@ TEST(JoinBadInput, Pad) {
   constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
   EXPECT_ERROR(pad(x, {kLargest, kLargest}), "pad: the result's extents must fit in 63 bits");
   EXPECT_ERROR(pad(x, {-kLargest, -kLargest}), "cuts must leave");
+}
+
+TEST_P(Join, PadTakesWhatTheDTypeHolds) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  expect_values("rounded once", pad(Tensor::zeros({1}, on(kBFloat16)), {1, 0}, 0.3) == 0.3, {1, 0});
+  expect_values("infinite", pad(Tensor::zeros({1}, on(kFloat16)), {1, 1}, -kInf), {-kInf, 0, -kInf});
+  expect_values("bool", pad(Tensor::zeros({1}, on(kBool)), {0, 1}, 1), {0, 1});
+  const auto ones = [&](DType dtype) { return Tensor::ones({2}, on(dtype)); };
+  EXPECT_ERROR(pad(ones(kUInt8), {1, 1}, -1), "pad: a scalar takes the tensor's dtype", "got -1 for uint8 (2,)");
+  EXPECT_ERROR(pad(ones(kUInt8), {1, 1}, 255.5), "pad: a scalar takes", "got 255.5 for uint8");
+  EXPECT_ERROR(pad(ones(kInt32), {1, 1}, kInf), "pad: a scalar takes", "got inf for int32");
+  EXPECT_ERROR(pad(ones(kInt64), {1, 1}, std::nan("")), "pad: a scalar takes", "got nan for int64");
+  EXPECT_ERROR(pad(ones(kFloat16), {1, 1}, 1e6), "pad: a scalar takes", "got 1e+06 for float16");
+  EXPECT_ERROR(pad(ones(kBool), {1, 1}, 2), "pad: a scalar takes", "got 2 for bool");
+  EXPECT_ERROR(pad(ones(kUInt8), {}, 256), "pad: a scalar takes", "got 256 for uint8");
 }
 
 }  // namespace

@@ -256,7 +256,7 @@ TEST(ReduceCuda, AgreesWithTheCPU) {
       std::vector<double> values = integers(shape.numel(), dtype == kFloat16 ? 1 : 3, 23);
       if (dtype == kUInt8 || dtype == kBool)
         std::transform(values.begin(), values.end(), values.begin(), [](double v) { return std::abs(v); });
-      const Tensor x = Tensor::from_vector<double>(values, shape, {.dtype = dtype});
+      const Tensor x = Tensor::from_vector<double>(values, shape).to(dtype);
       const Tensor there = x.to(kCUDA);
       for (std::uint32_t mask = 1; mask < (1U << shape.size()); ++mask) {
         const std::string what = to_string(dtype) + " " + to_string(shape) + " axes " + to_string(axes_of(mask));
