@@ -88,8 +88,8 @@ Tensor cat(const std::vector<Tensor>& tensors, std::int64_t axis) {
   for (const Tensor& tensor : tensors) {
     std::int64_t end = 0;
     ADJOINT_CHECK(!__builtin_add_overflow(offsets->back(), tensor.shape()[at], &end),
-                  "cat: the result's extent must fit in 63 bits; got {} tensors, the first {}", tensors.size(),
-                  tensors[0].shape());
+                  "cat: the result's extents must fit in 63 bits; got {} tensors like {} along axis {}", tensors.size(),
+                  tensor.shape(), at);
     offsets->push_back(end);
   }
   return apply(cat_op, Operands(tensors), CatAttr{static_cast<std::int64_t>(at), std::move(offsets)});

@@ -61,17 +61,19 @@ Shape with_matrix(Shape batch, std::int64_t rows, std::int64_t columns) {
 // Both operands have two axes or more.
 Tensor product(const Tensor& a, const Tensor& b) {
   const std::int64_t rows = a.size(-2), inner = a.size(-1), columns = b.size(-1);
+  const Shape batch = b.dim() == 2 ? batch_shape(a) : broadcast_shapes("matmul", batch_shape(a), batch_shape(b));
+  const Shape result = with_matrix(batch, rows, columns);
+  static_cast<void>(result.numel());  // throws before an operand is copied for a result that cannot be
   if (b.dim() == 2) {
     // One tall matrix: a single product, and its gradient needs no sum over the batch.
     const std::int64_t all_rows = Shape(a.shape().begin(), a.shape().end() - 1).numel();
     const Tensor tall = batched_product(a.reshape({1, all_rows, inner}), b.unsqueeze(0));
-    return tall.reshape(with_matrix(batch_shape(a), rows, columns));
+    return tall.reshape(result);
   }
-  const Shape batch = broadcast_shapes("matmul", batch_shape(a), batch_shape(b));
   const std::int64_t count = batch.numel();
   const Tensor all_a = a.expand(with_matrix(batch, rows, inner)).reshape({count, rows, inner});
   const Tensor all_b = b.expand(with_matrix(batch, inner, columns)).reshape({count, inner, columns});
-  return batched_product(all_a, all_b).reshape(with_matrix(batch, rows, columns));
+  return batched_product(all_a, all_b).reshape(result);
 }
 
 }  // namespace

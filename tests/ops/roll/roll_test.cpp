@@ -62,12 +62,15 @@ TEST(Roll, SaysWhatIsWrong) {
   EXPECT_ERROR(roll(Tensor::ones({2, 3}), 1, 2), "roll: ", "2");
   EXPECT_ERROR(roll(Tensor::scalar(1), 1, 0), "roll: ");
   EXPECT_ERROR(roll(Tensor{}, 1, 0), "roll: ", "x");
+  const Tensor endless = Tensor::zeros({1}, {.dtype = kUInt8}).expand({(std::int64_t{1} << 62) + 5});
+  EXPECT_THROW(roll(endless, -1, 0), OutOfMemoryError);
+  EXPECT_THROW(roll(endless, std::int64_t{1} << 62, 0), OutOfMemoryError);
 }
 
 TEST(Roll, AgreesOnCuda) {
   if (!cuda_is_available()) GTEST_SKIP() << "needs a CUDA GPU";
   for (const DType dtype : kEveryDType) {
-    const Tensor x = Tensor::from_vector(testing::integers(105, 9, 3), {3, 5, 7}, {.dtype = dtype});
+    const Tensor x = Tensor::from_vector(testing::integers(105, 9, 3), {3, 5, 7}).to(dtype);
     for (const std::int64_t axis : {0, 1, 2}) {
       expect_same_bits("cuda", roll(x.to(kCUDA), -2, axis).to(kCPU), roll(x, -2, axis));
     }
