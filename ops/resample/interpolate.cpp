@@ -1,10 +1,13 @@
-// interpolate: one linear operator along the width, one along the height, and their transposes as gradients.
+// interpolate: one linear operator along the width, one along the height, and their transposes as gradients. An axis
+// whose extent stays is left alone.
 #include <adjoint/ops/resample/resample.h>
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/op.h>
+#include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/resample/kernels.h>
 
+#include <array>
 #include <cmath>
 
 namespace adjoint {
@@ -83,6 +86,19 @@ void check(const Tensor& input, const InterpolateParams& params) {
                 "interpolate: antialias and align_corners exclude each other; got both");
 }
 
+/// The result's shape. Throws Error where its bytes, in `computed`, do not fit in 63 bits.
+Shape result_shape(const Tensor& input, DType computed, std::int64_t height, std::int64_t width) {
+  Shape shape = input.shape();
+  shape[shape.size() - 2] = height;
+  shape[shape.size() - 1] = width;
+  std::int64_t bytes = input.numel() == 0 ? 0 : element_size(computed);
+  bool overflows = false;
+  for (const std::int64_t extent : shape) overflows |= __builtin_mul_overflow(bytes, extent, &bytes);
+  ADJOINT_CHECK(!overflows, "interpolate: the result's bytes must fit in 63 bits; got input {}, size ({}, {})",
+                input.shape(), height, width);
+  return shape;
+}
+
 }  // namespace
 
 Tensor interpolate(const Tensor& input, const InterpolateParams& params) {
@@ -90,10 +106,24 @@ Tensor interpolate(const Tensor& input, const InterpolateParams& params) {
   check(input, params);
   const ResampleAttr along_width = axis_attr(params, -1, input.size(-1), params.size.w, params.scale.w);
   const ResampleAttr along_height = axis_attr(params, -2, input.size(-2), params.size.h, params.scale.h);
-  // Through float32, so that what lies between the two axes is not rounded to 16 bits.
   const bool reduced = element_size(input.dtype()) == 2;
-  const Tensor result = resample(resample(reduced ? input.to(kFloat32) : input, along_width), along_height);
-  return reduced ? result.to(input.dtype()) : result;
+  const DType computed = reduced ? kFloat32 : input.dtype();
+  const Shape shape = result_shape(input, computed, along_height.out_extent, along_width.out_extent);
+  const auto stays = [](const ResampleAttr& attr) { return attr.out_extent == attr.in_extent; };
+  if (stays(along_width) && stays(along_height)) return input.clone();
+  // Memory that the result does not get is known before the first axis is resampled.
+  if (!stays(along_width) && !stays(along_height)) static_cast<void>(make_tensor({shape, computed}, input.device()));
+  // Through float32, so that what lies between the two axes is not rounded to 16 bits; in the order that keeps it no
+  // larger than the larger of input and result.
+  const bool lower = along_height.out_extent < along_height.in_extent;
+  const bool wider = along_width.out_extent > along_width.in_extent;
+  Tensor image = reduced ? input.to(kFloat32) : input;
+  const std::array order =
+      lower && wider ? std::array{along_height, along_width} : std::array{along_width, along_height};
+  for (const ResampleAttr& attr : order) {
+    if (!stays(attr)) image = resample(image, attr);
+  }
+  return reduced ? image.to(input.dtype()) : image;
 }
 
 }  // namespace adjoint

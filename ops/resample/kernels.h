@@ -1,4 +1,5 @@
-// Resampling along one axis by device. Operands are contiguous, float32 or float64; `out` is written whole.
+// Resampling along one axis by device. Operands are contiguous, float32 or float64; `out` is written whole. Tables are
+// made a block of outputs at a time, so that they stay small.
 #pragma once
 
 #include <adjoint/core/tensor.h>

@@ -36,13 +36,15 @@ struct InterpolateParams {
 
 /// input (..., H, W), floating point -> (..., H', W'), at least two axes; separable, differentiable to any order.
 /// Positions follow PyTorch: pixel centres are at half-integers. Taps beyond an edge repeat the edge's pixel; with
-/// antialias they are left out and the rest made to sum to 1. Throws Error unless exactly one of size and scale is
-/// given and positive, for an empty image (a batch of 0 is fine), and for antialias with align_corners, which have no
-/// common meaning.
+/// antialias they are left out and the rest made to sum to 1. An axis whose extent does not change is copied, whatever
+/// the scale. Between the axes stands one image no larger than the larger of input and result; for 16-bit dtypes it and
+/// a copy of one of those are float32.
+/// Throws Error unless exactly one of size and scale is given and positive, for an empty image (a batch of 0 is fine),
+/// for a result of more bytes than 63 bits count, and for antialias with align_corners, which have no common meaning.
 ADJOINT_API Tensor interpolate(const Tensor& input, const InterpolateParams& params);
 
 /// input (..., C r^2, H, W) -> (..., C, H r, W r): output pixel (y, x) of channel c is channel c r^2 + (y % r) r + x %
-/// r. Any dtype. Differentiable.
+/// r. Any dtype. Differentiable. Throws Error where channels are no multiple of r^2.
 ADJOINT_API Tensor pixel_shuffle(const Tensor& input, std::int64_t upscale_factor);
 /// The inverse: input (..., C, H r, W r) -> (..., C r^2, H, W).
 ADJOINT_API Tensor pixel_unshuffle(const Tensor& input, std::int64_t downscale_factor);

@@ -4,13 +4,17 @@
 #include <adjoint/ops/resample/resample.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/fixtures.h>
+#include <adjoint/tests/support/values.h>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -174,6 +178,166 @@ TEST(Interpolate, HalfPrecisionRoundsOnce) {
   }
 }
 
+// An axis whose extent stays is copied: what is not finite stays where it is, forward and backward.
+void expect_copied_axis(const TensorOptions& options) {
+  constexpr double kInf = std::numeric_limits<double>::infinity(), kNaN = std::numeric_limits<double>::quiet_NaN();
+  for (const bool turned : {false, true}) {
+    for (const bool bicubic : {false, true}) {
+      for (const int variant : {0, 1, 2, 3}) {
+        SCOPED_TRACE(to_string(options.dtype) + (turned ? " turned" : "") + (bicubic ? " bicubic " : " bilinear ") +
+                     std::to_string(variant));
+        // (4, 3) -> (4, 7): rows 0 and 2 hold what is not finite, rows 1 and 3 stay constant.
+        const std::vector<double> values = {kInf, kInf, kInf, 2, 2, 2, kNaN, kNaN, kNaN, -1, -1, -1};
+        Tensor x = Tensor::from_vector(values, {4, 3}, options);
+        InterpolateParams params{.mode = bicubic ? Interpolation::kBicubic : Interpolation::kBilinear,
+                                 .align_corners = variant == 1,
+                                 .antialias = variant == 2};
+        if (turned) x = x.transpose(0, 1).clone();
+        if (variant == 3) {
+          params.scale = turned ? Scale2{2.5, 1.2} : Scale2{1.2, 2.5};  // 4 times 1.2, rounded down, is 4
+        } else {
+          params.size = turned ? Size2{7, 4} : Size2{4, 7};
+        }
+        x.requires_grad_();
+        Tape tape;
+        const Tensor y = interpolate(x, params);
+        const Tensor rows = turned ? y.transpose(0, 1) : y;
+        ASSERT_EQ(rows.shape(), (Shape{4, 7}));
+        for (const std::int64_t row : {1, 3}) {
+          expect_near(rows.select(0, row), std::vector<double>(7, row == 1 ? 2.0 : -1.0), 1e-6);
+        }
+        // The gradient of row 0 is infinite, and zero elsewhere stays zero.
+        Tensor g = Tensor::zeros({4, 7}, options);
+        g.select(0, 0).fill_(kInf);
+        if (turned) g = g.transpose(0, 1).clone();
+        const Tensor dx = tape.gradient(y, {x}, {.grad_output = g})[0];
+        const Tensor lines = turned ? dx.transpose(0, 1) : dx;
+        for (const std::int64_t row : {1, 2, 3}) expect_near(lines.select(0, row), {0, 0, 0}, 0.0);
+      }
+    }
+  }
+}
+
+TEST(Interpolate, AnAxisThatKeepsItsExtentIsCopied) {
+  for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) expect_copied_axis({.dtype = dtype});
+}
+TEST(InterpolateCuda, AnAxisThatKeepsItsExtentIsCopied) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
+    expect_copied_axis({.dtype = dtype, .device = kCUDA});
+  }
+}
+
+TEST(Interpolate, AnImageThatKeepsItsSizeIsACopyOfItsOwn) {
+  const double kInf = std::numeric_limits<double>::infinity();
+  Tensor x = Tensor::from_vector<double>({1, -kInf, 0.1, kInf, -0.0, 7}, {2, 3});
+  const Tensor before = x.clone();
+  for (const InterpolateParams& params : {InterpolateParams{.size = {2, 3}}, InterpolateParams{.scale = 1.25}}) {
+    const Tensor y = interpolate(x, params);
+    x.fill_(0.0);
+    testing::expect_same_bits("copy", y, before);
+    x.copy_(before);
+  }
+}
+
+// Blocks of outputs begin anew inside these lines; the oracle takes each output from a short piece of the input.
+void expect_long_lines(const TensorOptions& options) {
+  constexpr std::int64_t kIn = 100'000, kOut = 300'000;
+  std::vector<double> values(kIn), seeds(kOut);
+  for (std::int64_t i = 0; i < kIn; ++i) values[static_cast<std::size_t>(i)] = static_cast<double>(i % 17 - 8);
+  for (std::int64_t o = 0; o < kOut; ++o) seeds[static_cast<std::size_t>(o)] = static_cast<double>(o % 7 - 3);
+  // Three outputs an input: at i - 1/3, i and i + 1/3.
+  std::vector<double> expected(kOut), gradient(kIn, 0.0);
+  for (std::int64_t o = 0; o < kOut; ++o) {
+    const std::int64_t i = o / 3, j = std::clamp<std::int64_t>(i + o % 3 - 1, 0, kIn - 1);
+    const double near = o % 3 == 1 ? 1.0 : 2.0 / 3.0;
+    const auto at = [](std::int64_t k) { return static_cast<std::size_t>(k); };
+    expected[at(o)] = near * values[at(i)] + (1.0 - near) * values[at(j)];
+    gradient[at(i)] += near * seeds[at(o)];
+    gradient[at(j)] += (1.0 - near) * seeds[at(o)];
+  }
+  for (const bool turned : {false, true}) {
+    const Shape shape = turned ? Shape{kIn, 1} : Shape{1, kIn};
+    Tensor x = Tensor::from_vector(values, shape, options);
+    x.requires_grad_();
+    Tape tape;
+    const Tensor y = interpolate(x, {.size = turned ? Size2{kOut, 1} : Size2{1, kOut}});
+    expect_near(y, expected, 1e-9);
+    const Tensor g = Tensor::from_vector(seeds, y.shape(), options);
+    expect_near(tape.gradient(y, {x}, {.grad_output = g})[0], gradient, 1e-9);
+  }
+  // One output of many inputs is their mean, and its gradient is shared; many outputs of one input are that.
+  Tensor x = Tensor::from_vector(values, {1, kIn}, options), one = Tensor::full({1, 1}, 3.0, options);
+  x.requires_grad_();
+  one.requires_grad_();
+  Tape tape;
+  const Tensor mean = interpolate(x, {.size = 1, .antialias = true});
+  EXPECT_NEAR(mean.item<double>(),
+              interpolate(x.detach().reshape({kIn, 1}), {.size = 1, .antialias = true}).item<double>(), 1e-9);
+  const Tensor spread = tape.gradient(mean, {x})[0];
+  EXPECT_NEAR(spread.sum().item<double>(), 1.0, 1e-9);
+  const Tensor many = interpolate(one, {.size = {1, kOut}});
+  expect_near(many, std::vector<double>(kOut, 3.0), 1e-12);
+  EXPECT_NEAR(tape.gradient(many.sum(), {one})[0].item<double>(), static_cast<double>(kOut), 1e-4);
+}
+
+TEST(Interpolate, LongLinesAreResampledInBlocks) { expect_long_lines({.dtype = kFloat64}); }
+TEST(InterpolateCuda, LongLinesAreResampledInBlocks) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  expect_long_lines({.dtype = kFloat64, .device = kCUDA});
+}
+
+// Bytes of resident memory beyond those at the start, at the most; 0 where the kernel does not say.
+template <class F>
+std::int64_t peak_bytes(F&& f) {
+  const auto kibibytes = [](const std::string& key) {
+    std::ifstream status("/proc/self/status");
+    std::string line;
+    while (std::getline(status, line)) {
+      if (line.rfind(key, 0) == 0) return std::stoll(line.substr(key.size()));
+    }
+    return 0LL;
+  };
+  if (!(std::ofstream("/proc/self/clear_refs") << "5" << std::flush)) return 0;
+  const std::int64_t before = kibibytes("VmRSS:");
+  f();
+  return (kibibytes("VmHWM:") - before) * 1024;
+}
+
+TEST(Interpolate, TakesAFewTimesTheResultsMemory) {
+  constexpr std::int64_t kBytes = 32 << 20;
+  for (const bool bicubic : {false, true}) {
+    for (const Size2 size : {Size2{1, kBytes / 4}, Size2{kBytes / 4, 1}, Size2{2, kBytes / 8}}) {
+      const Tensor x = Tensor::ones({1, 1});
+      const std::int64_t peak = peak_bytes([&] {
+        const InterpolateParams params{.size = size,
+                                       .mode = bicubic ? Interpolation::kBicubic : Interpolation::kBilinear};
+        EXPECT_EQ(interpolate(x, params).numel(), kBytes / 4);
+      });
+      EXPECT_LT(peak, 3 * kBytes) << "to (" << size.h << ", " << size.w << ")";
+    }
+  }
+  // A wide, low image of a tall, narrow one: neither order of the axes is free, and one of them takes 16 GB.
+  EXPECT_EQ(interpolate(Tensor::ones({1 << 16, 1}), {.size = {1, 1 << 16}}).numel(), 1 << 16);
+}
+
+TEST(Interpolate, AResultBeyondMemoryIsRefusedFirst) {
+  const Tensor x = Tensor::ones({1, 1, 3, 3});
+  const std::int64_t big = std::int64_t{1} << 31;
+  EXPECT_ERROR(
+      interpolate(x, {.size = {big, big}}),
+      "interpolate: the result's bytes must fit in 63 bits; got input (1, 1, 3, 3), size (2147483648, 2147483648)");
+  EXPECT_ERROR(interpolate(x, {.scale = 0x1p30}), "interpolate: the result's bytes must fit in 63 bits");
+  const Tensor h = Tensor::ones({3, 3}, {.dtype = kBFloat16});
+  EXPECT_ERROR(interpolate(h, {.size = {big, big / 2}}), "interpolate: the result's bytes must fit in 63 bits");
+  const std::int64_t peak = peak_bytes([&] {
+    EXPECT_THROW(interpolate(x, {.size = {std::int64_t{1} << 26, std::int64_t{1} << 24}}), OutOfMemoryError);
+    EXPECT_THROW(interpolate(x, {.size = {std::int64_t{1} << 24, std::int64_t{1} << 26}}), OutOfMemoryError);
+  });
+  EXPECT_LT(peak, 16 << 20);
+  EXPECT_EQ(interpolate(Tensor::ones({0, 3, 3}), {.size = 5}).shape(), (Shape{0, 5, 5}));
+}
+
 TEST(Interpolate, ErrorsNameTheRule) {
   const Tensor x = Tensor::zeros({1, 4, 5});
   EXPECT_ERROR(interpolate(x, {}),
@@ -222,6 +386,11 @@ TEST(PixelShuffle, Gradients) {
 }
 
 TEST(PixelShuffle, ErrorsNameTheRule) {
+  const std::int64_t large = std::int64_t{1} << 40;
+  EXPECT_ERROR(pixel_shuffle(Tensor::zeros({0, large, 1}), 1 << 30),
+               "pixel_shuffle: the result's extents must fit in 63 bits; got input (0, 1099511627776, 1)");
+  EXPECT_ERROR(pixel_unshuffle(Tensor::zeros({large, 0, 0}), 1 << 20),
+               "pixel_unshuffle: the result's extents must fit in 63 bits; got input (1099511627776, 0, 0)");
   EXPECT_ERROR(pixel_shuffle(Tensor::zeros({3, 2, 2}), 2),
                "pixel_shuffle: channels must be a multiple of upscale_factor^2 = 4; got input (3, 2, 2)");
   EXPECT_ERROR(pixel_shuffle(Tensor::zeros({4, 2, 2}), 0),
