@@ -142,7 +142,7 @@ class Pool {
       {
         const TaskScope scope(job->task);
         const detail::InheritTape caller(job->tape);
-        const OpScope scope(job->op);
+        const OpScope op(job->op);
         job->work();
       }
       lock.lock();
