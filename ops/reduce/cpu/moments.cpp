@@ -5,6 +5,8 @@
 #include <adjoint/ops/reduce/cpu/stages.h>
 #include <adjoint/ops/reduce/kernels.h>
 
+#include <utility>
+
 namespace adjoint::cpu {
 namespace {
 
@@ -18,7 +20,8 @@ struct Distances {
 template <class A, class T>
 void sum_distances(const T* data, const Chunk& chunk, Distances<A>& distances) {
   const std::int64_t abreast = chunk.abreast, columns = chunk.columns, lanes = abreast * columns;
-  auto& [pivots, sums] = distances;
+  A* const pivots = distances.pivot;
+  auto& sums = distances.sums;
   A block[2][kMaxLanes];
   for (std::int64_t l = columns; l < lanes; ++l) pivots[l] = pivots[l - columns];
   for (auto& of : sums) std::fill(of, of + lanes, A{0});
@@ -48,18 +51,47 @@ void sum_distances(const T* data, const Chunk& chunk, Distances<A>& distances) {
   }
 }
 
+// The same of one short row, as in sum_short_row.
+template <class A, class T>
+std::pair<A, A> sum_row_distances(const T* data, std::int64_t extent, A pivot) {
+  A sums[kRowLanes] = {}, squares[kRowLanes] = {};
+  const auto add = [&](std::int64_t l, T x) {
+    const A distance = convert<A>(x) - pivot;
+    sums[l] += distance;
+    squares[l] += distance * distance;
+  };
+  std::int64_t i = 0;
+  for (; i + kRowLanes <= extent; i += kRowLanes) {
+#pragma GCC unroll 1
+    for (std::int64_t l = 0; l < kRowLanes; ++l) add(l, data[i + l]);
+  }
+  for (std::int64_t l = 0; i < extent; ++i, ++l) add(l, data[i]);
+  for (std::int64_t half = kRowLanes / 2; half > 0; half /= 2) {
+    for (std::int64_t l = 0; l < half; ++l) {
+      sums[l] += sums[half + l];
+      squares[l] += squares[half + l];
+    }
+  }
+  return {sums[0], squares[0]};
+}
+
 template <class A, class T>
 void moments_of_chunk(const T* data, const Chunk& chunk, reduce::Moments<A>* moments) {
-  Chunk lanes = chunk;
-  // Rows of a few elements have lanes too.
-  if (chunk.inner == 1 && chunk.abreast == 1) lanes.abreast = chunk.rows >= 16 ? 8 : 1;
   const A rows = static_cast<A>(chunk.rows);
+  if (chunk.inner == 1 && chunk.rows < kShortRow) {
+    const A first = convert<A>(data[0]);
+    const A mean = first + sum_row_distances(data, chunk.rows, first).first / rows;
+    const auto [sum, squares] = sum_row_distances(data, chunk.rows, mean);
+    moments[0] = reduce::moments_about(rows, mean, sum, squares);
+    return;
+  }
   Distances<A> distances;
-  auto& [pivot, sums] = distances;
+  A* const pivot = distances.pivot;
+  const auto& sums = distances.sums;
   for (std::int64_t l = 0; l < chunk.columns; ++l) pivot[l] = convert<A>(data[l]);
-  sum_distances(data, lanes, distances);
+  sum_distances(data, chunk, distances);
   for (std::int64_t l = 0; l < chunk.columns; ++l) pivot[l] += sums[0][l] / rows;
-  sum_distances(data, lanes, distances);
+  sum_distances(data, chunk, distances);
   for (std::int64_t l = 0; l < chunk.columns; ++l) {
     moments[l] = reduce::moments_about(rows, pivot[l], sums[0][l], sums[1][l]);
   }

@@ -21,6 +21,7 @@ inline constexpr std::int64_t kMaxLanes = 256;  // columns that one task handles
 inline constexpr std::int64_t kBlockSteps = 32;
 inline constexpr std::int64_t kShortExtent = 64;  // below, rows stand alone: folding costs more than it saves
 inline constexpr std::int64_t kShortRow = 512;    // below, a row has lanes of its own
+inline constexpr std::int64_t kRowLanes = 8;
 inline constexpr std::int64_t kTaskElements = 32768;
 
 /// Rows side by side.
@@ -62,7 +63,6 @@ void sum_lanes(const Rule& rule, const T* data, std::int64_t steps, std::int64_t
 // A short row, in a few lanes of its own.
 template <class Rule, class T>
 typename Rule::Acc sum_short_row(const Rule& rule, const T* data, std::int64_t extent) {
-  constexpr std::int64_t kRowLanes = 8;
   typename Rule::Acc sums[kRowLanes];
   std::fill(sums, sums + kRowLanes, rule.identity());
   std::int64_t i = 0;
