@@ -25,25 +25,23 @@ struct ThreadTapes {
     recording->store(nullptr, std::memory_order_relaxed);
   }
 
-  void decide() {
-    const TapeScope* const scope = innermost;
+  // What records is stored first: see inherit().
+  void set_innermost(TapeScope* scope) {
     recording->store(scope == nullptr ? inherited : scope->tape_, std::memory_order_relaxed);
+    innermost = scope;
   }
 
   void add(TapeScope& scope) {
     const std::lock_guard lock(links);
-    scope.outer_ = innermost.exchange(&scope);
-    decide();
+    scope.outer_ = innermost;
+    set_innermost(&scope);
   }
 
   static void remove(TapeScope& scope) {
     const std::lock_guard lock(links);
     ThreadTapes* const thread = scope.thread_;
     if (thread == nullptr) return;
-    if (thread->innermost == &scope) {
-      thread->innermost = scope.outer_;
-      return thread->decide();
-    }
+    if (thread->innermost == &scope) return thread->set_innermost(scope.outer_);
     TapeScope* inner = thread->innermost;
     while (inner->outer_ != &scope) inner = inner->outer_;
     inner->outer_ = scope.outer_;
@@ -66,16 +64,20 @@ struct ThreadTapes {
     return nullptr;
   }
 
-  // Atomic for InheritTape, which takes no lock: while the list is empty, no other thread can change it.
+  // Atomic for inherit(), which takes no lock while the list is empty: no other thread can change it then.
   std::atomic<TapeScope*> innermost{nullptr};
   Tape* inherited = nullptr;  // what records while the list is empty
   std::atomic<Tape*>* recording;
 
   void inherit(Tape* tape) {
-    std::unique_lock lock(links, std::defer_lock);
-    if (innermost != nullptr) lock.lock();  // a tape that a task left behind
+    if (innermost == nullptr) {
+      inherited = tape;
+      recording->store(tape, std::memory_order_relaxed);
+      return;
+    }
+    const std::lock_guard lock(links);  // a task left a tape behind
     inherited = tape;
-    decide();
+    set_innermost(innermost);
   }
 };
 

@@ -3,6 +3,7 @@
 #include <adjoint/core/copy.h>
 #include <adjoint/core/node.h>
 #include <adjoint/core/parallel.h>
+#include <adjoint/core/strided.h>
 #include <adjoint/core/tape.h>
 
 #include <algorithm>
@@ -37,7 +38,7 @@ void accumulate(Tensor& sum, Tensor&& term, bool record) {
 
 struct LeafGradient {
   Tensor leaf, grad;
-  Tensor sum = {};        // what becomes the leaf's gradient, or what is copied into it
+  Tensor sum = {};        // what becomes the leaf's gradient; in place, room for what is copied into it
   bool in_place = false;  // as PyTorch does, where it can be: handles that a program holds stay current
 };
 
@@ -46,6 +47,10 @@ void prepare(LeafGradient& added, bool record) {
   const auto& [leaf, grad, sum, in_place] = added;
   ADJOINT_ASSERT(leaf.shape() == grad.shape(), "a leaf of shape {} got a gradient of shape {}", leaf.shape(),
                  grad.shape());
+  ADJOINT_CHECK(leaf.dtype() == grad.dtype() && leaf.device() == grad.device(),
+                "backward: a leaf must keep its dtype and device from its use to the sweep; got a gradient of {} on {} "
+                "for {} {} on {}; convert or move it before it is used",
+                grad.dtype(), grad.device(), leaf.shape(), leaf.dtype(), leaf.device());
   const Tensor& before = leaf.grad();
   if (!before.defined()) {
     // Leaves share a gradient only where nothing will be added to it in place.
@@ -56,7 +61,7 @@ void prepare(LeafGradient& added, bool record) {
   added.in_place = !record && !before.requires_grad() && !impl.views_recorded && !overlaps_itself(before);
   if (added.in_place) {
     check_writable("backward", before);
-    if (!impl.contiguous) added.sum = before + grad;
+    if (!impl.contiguous) added.sum = make_tensor({impl.shape, impl.dtype}, before.device());
     return;
   }
   const bool tape_is_gone = impl.recorded() && find_live_tape(impl.tape_serial) == nullptr;
@@ -69,24 +74,27 @@ void add_to_leaves(std::vector<LeafGradient>& leaf_grads, bool record) {
   before.reserve(leaf_grads.size());
   const std::lock_guard lock(leaf_gradients);
   std::vector<const Storage*> written;
+  std::int64_t longest = 0;
   for (LeafGradient& added : leaf_grads) {
     prepare(added, record);
-    if (added.in_place) written.push_back(added.leaf.grad().impl()->storage.get());
+    if (!added.in_place) continue;
+    written.push_back(added.leaf.grad().impl()->storage.get());
+    longest = std::max(longest, added.grad.numel());
   }
-  if (!written.empty()) {
-    prepare_threads();
-    std::sort(written.begin(), written.end());
-    for (auto& [leaf, grad, sum, in_place] : leaf_grads) {  // none may be what another is added to
-      const bool shared = std::binary_search(written.begin(), written.end(), grad.impl()->storage.get());
-      if (in_place && !sum.defined() && shared) grad = grad.clone();
-    }
+  if (longest > kStridedGrain) prepare_threads();
+  std::sort(written.begin(), written.end());
+  for (auto& [leaf, grad, sum, in_place] : leaf_grads) {  // none may be what another is added to
+    const bool shared = std::binary_search(written.begin(), written.end(), grad.impl()->storage.get());
+    if (in_place && shared) grad = grad.clone();
   }
   for (auto& [leaf, grad, sum, in_place] : leaf_grads) {
     Tensor own = leaf.grad();
     if (!in_place) {
       leaf.set_grad(sum);
       before.push_back(std::move(own));
-    } else if (sum.defined()) {
+    } else if (sum.defined()) {  // kernels write contiguous results only
+      copy_into(own, sum);
+      sum.add_(grad);
       copy_into(sum, own);
     } else {
       own.add_(grad);

@@ -42,7 +42,7 @@ TEST(Hooks, ThatChangeTheirGradientInPlaceAreErrors) {
   const Tensor ones = Tensor::ones({2}, {.dtype = kFloat64});
   expect_refused([](Tensor g) { g.mul_(2.0); }, "mul_");
   expect_refused([&](Tensor g) { g.add_(ones); }, "add_");
-  expect_refused([](Tensor g) { g.zero_(); }, "fill_");
+  expect_refused([](Tensor g) { g.zero_(); }, "zero_");
   expect_refused([&](Tensor g) { g.copy_(ones); }, "copy_");
   expect_refused([](Tensor g) { g.uniform_(0, 1); }, "uniform_");
   expect_refused([](Tensor g) { g.normal_(0, 1); }, "normal_");

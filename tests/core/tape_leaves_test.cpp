@@ -2,6 +2,7 @@
 #include <adjoint/core/op.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/view/view.h>
 #include <adjoint/tests/core/leaf.h>
@@ -124,7 +125,7 @@ TEST(Leaves, ViewsFromBeforeTheTapeAreErrors) {
     EXPECT_EQ((before * 2.0).numel(), before.numel()) << "usable where nothing records";
     Tape tape;
     EXPECT_ERROR(before * 2.0, "mul", rule, "detach()");
-    EXPECT_ERROR(before.unsqueeze(0), "reshape", rule);
+    EXPECT_ERROR(before.unsqueeze(0), "unsqueeze", rule);
     EXPECT_ERROR(checkpoint([](const std::vector<Tensor>& in) { return in[0] * 2.0; }, {before}), "checkpoint", rule);
     EXPECT_ERROR(checkpoint([&](const std::vector<Tensor>&) { return before * 2.0; }, {x}), "mul", rule);
     EXPECT_EQ(tape.size(), 0U);
@@ -186,6 +187,33 @@ TEST(Leaves, AddToGradientsOfAnyStrideInPlace) {
   Tape tape;
   tape.backward((x * x.detach()).sum());
   EXPECT_EQ(values(whole), (Values{0, 1, 3, 0, 0, 2, 4, 0}));
+}
+
+TEST(Leaves, ThatShareOneGradientBothAddToIt) {
+  for (const bool transposed : {false, true}) {
+    Tensor x = leaf({1, 2, 3, 4}).detach().reshape({2, 2}).clone().requires_grad_(),
+           y = x.detach().clone().requires_grad_();
+    Tensor shared = Tensor::zeros({2, 2}, {.dtype = kFloat64});
+    if (transposed) shared = shared.transpose(0, 1);
+    x.set_grad(shared);
+    y.set_grad(shared);
+    Tape tape;
+    tape.backward((x * x.detach() + y * 10.0).sum());
+    EXPECT_EQ(values(shared), (Values{11, 12, 13, 14}));
+  }
+}
+
+TEST(Leaves, ThatWereConvertedSinceTheirUseAreErrors) {
+  Tensor x = leaf({1, 2}), y = leaf({3, 4});
+  x.set_grad(leaf({5, 6}).detach());
+  Tape tape;
+  const Tensor z = (x + y).sum();
+  const Tensor other = y.detach().to(kFloat32);
+  y.impl()->storage = other.impl()->storage;  // as Module::to() does
+  y.impl()->dtype = kFloat32;
+  EXPECT_ERROR(tape.backward(z), "backward: a leaf must keep its dtype and device", "float64", "float32");
+  EXPECT_EQ(values(x.grad()), (Values{5, 6}));
+  EXPECT_FALSE(y.grad().defined());
 }
 
 // The address of each gradient that the rule of `term` has given, the latest last; `kept` holds on to the tensors.
