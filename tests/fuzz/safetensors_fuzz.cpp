@@ -12,13 +12,11 @@
 
 using namespace adjoint;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const int file = ::memfd_create("file", MFD_CLOEXEC);
-  static const std::string path = "/proc/self/fd/" + std::to_string(file);
-  fuzz::check(::ftruncate(file, 0) == 0 && ::pwrite(file, data, size, 0) == static_cast<ssize_t>(size),
-              "a file in memory");
+namespace {
+
+void load(const std::string& path, std::size_t size, bool convert) {
   try {
-    const nn::Safetensors result = nn::load_safetensors(path);
+    const nn::Safetensors result = nn::load_safetensors(path, {.convert_dtype = convert});
     std::set<std::string> names;
     std::size_t bytes = 0;
     for (const auto& [name, tensor] : result.tensors) {
@@ -36,5 +34,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const Error& error) {
     fuzz::check(std::string(error.what()).starts_with("load_safetensors: '"), error.what());
   }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const int file = ::memfd_create("file", MFD_CLOEXEC);
+  static const std::string path = "/proc/self/fd/" + std::to_string(file);
+  fuzz::check(::ftruncate(file, 0) == 0 && ::pwrite(file, data, size, 0) == static_cast<ssize_t>(size),
+              "a file in memory");
+  for (const bool convert : {false, true}) load(path, size, convert);
   return 0;
 }
