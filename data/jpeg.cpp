@@ -25,7 +25,8 @@ namespace {
 using Bytes = std::span<const std::uint8_t>;
 
 // A progressive file may hold any number of scans, each a pass over the whole picture; real ones hold about ten.
-constexpr int kMaxScans = 200;
+// At this many a file of 500 kB that is nothing but passes keeps a processor busy for seconds.
+constexpr int kMaxScans = 64;
 
 struct Errors {
   jpeg_error_mgr base;  // first: libjpeg hands back a pointer to it

@@ -166,6 +166,15 @@ TEST(Jpeg, ScansInAnOddOrderLoseNothing) {
   EXPECT_EQ(pixels(refined_twice), expected);
 }
 
+TEST(Jpeg, ScansAreBounded) {
+  const Bytes& file = fixture("jpeg_rgb_progressive").file;
+  JpegParts parts(file);
+  while (parts.scans.size() < 64) parts.scans.insert(parts.scans.begin(), parts.scans[0]);
+  EXPECT_EQ(pixels(parts.file()), pixels(file));
+  parts.scans.insert(parts.scans.begin(), parts.scans[0]);
+  EXPECT_EQ(error_of(parts.file()), "more than 64 scans");
+}
+
 TEST(Jpeg, ScansThatAreMissingLoseSamples) {
   const Bytes& file = fixture("jpeg_rgb_progressive").file;
   const auto without = [&](std::ptrdiff_t scan) {
