@@ -147,11 +147,13 @@ void draw_normal(Tensor& tensor, double mean, double standard_deviation, Generat
 }
 
 void fill_uniform(Tensor& tensor, double low, double high, Generator& generator) {
+  const OpScope scope("fill_uniform");
   check_writable("fill_uniform", tensor);
   draw_uniform(tensor, low, high, generator);
 }
 
 void fill_normal(Tensor& tensor, double mean, double standard_deviation, Generator& generator) {
+  const OpScope scope("fill_normal");
   check_writable("fill_normal", tensor);
   draw_normal(tensor, mean, standard_deviation, generator);
 }

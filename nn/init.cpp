@@ -104,26 +104,31 @@ void normal_(Tensor tensor, double mean, double standard_deviation) {
 }
 
 void kaiming_uniform_(Tensor tensor, const KaimingOptions& options) {
+  const OpScope scope("kaiming_uniform_");
   const double deviation = kaiming_deviation("kaiming_uniform_", tensor, options);
   if (tensor.numel() > 0) uniform_of_deviation(tensor, deviation);
 }
 
 void kaiming_normal_(Tensor tensor, const KaimingOptions& options) {
+  const OpScope scope("kaiming_normal_");
   const double deviation = kaiming_deviation("kaiming_normal_", tensor, options);
   if (tensor.numel() > 0) normal_(tensor, 0.0, deviation);
 }
 
 void xavier_uniform_(Tensor tensor, const XavierOptions& options) {
+  const OpScope scope("xavier_uniform_");
   const double deviation = xavier_deviation("xavier_uniform_", tensor, options);
   if (tensor.numel() > 0) uniform_of_deviation(tensor, deviation);
 }
 
 void xavier_normal_(Tensor tensor, const XavierOptions& options) {
+  const OpScope scope("xavier_normal_");
   const double deviation = xavier_deviation("xavier_normal_", tensor, options);
   if (tensor.numel() > 0) normal_(tensor, 0.0, deviation);
 }
 
 void bilinear_(Tensor tensor) {
+  const OpScope scope("bilinear_");
   check_floating("bilinear_", tensor);
   const Shape& shape = tensor.shape();
   ADJOINT_CHECK(shape.size() == 3 || shape.size() == 4,
@@ -146,8 +151,13 @@ void bilinear_(Tensor tensor) {
 }
 
 void default_(Tensor weight, Tensor bias) {
+  const OpScope scope("default_");
   const double fan_in = fans("default_", weight).in;
-  if (bias.defined()) check_floating("default_", bias);
+  if (bias.defined()) {
+    check_floating("default_", bias);
+    const PauseTape pause;
+    check_writable("default_", bias);
+  }
   kaiming_uniform_(weight, {.a = std::sqrt(5.0)});
   if (!bias.defined()) return;
   const double bound = fan_in > 0.0 ? 1.0 / std::sqrt(fan_in) : 0.0;

@@ -91,6 +91,10 @@ TEST(Init, NothingIsWrittenThatATapeHasUsed) {
   }
   EXPECT_EQ(leaf.to_vector<float>(), (std::vector<float>{3, 3, 3, 3}));
   EXPECT_EQ(row.to_vector<float>(), (std::vector<float>{1, 1}));
+  const Tensor weight = Tensor::ones({1, 2});  // nor is a weight whose bias must not be
+  EXPECT_ERROR(init::default_(weight, leaf), "default_: a live tape must not have used the tensor");
+  EXPECT_ERROR(init::default_(weight, row.narrow(1, 0, 1).expand({2, 2})), "default_: ", "must not share memory");
+  EXPECT_EQ(weight.to_vector<float>(), (std::vector<float>{1, 1}));
   const PauseTape pause;
   EXPECT_ERROR(init::uniform_(result), "uniform_: in-place operations must not change a recorded tensor");
   EXPECT_NO_THROW(init::uniform_(leaf));
@@ -113,11 +117,11 @@ TEST(Init, RangesAndDeviationsThatAreNoneAreErrors) {
   EXPECT_ERROR(init::normal_(t, 0.0, -1.0), "normal_: ", "got mean 0, standard deviation -1");
   EXPECT_ERROR(init::normal_(t, nan, 1.0), "got mean nan");
   EXPECT_ERROR(init::normal_(t, 0.0, infinity), "standard deviation inf");
-  EXPECT_ERROR(init::xavier_uniform_(t, {.gain = -1.0}), "low must not be above high");
-  EXPECT_ERROR(init::xavier_normal_(t, {.gain = -1.0}), "not negative");
+  EXPECT_ERROR(init::xavier_uniform_(t, {.gain = -1.0}), "xavier_uniform_: low must not be above high");
+  EXPECT_ERROR(init::xavier_normal_(t, {.gain = -1.0}), "xavier_normal_: the mean and", "not negative");
   EXPECT_ERROR(init::xavier_uniform_(t, {.gain = infinity}), "must be finite in float32");
-  EXPECT_ERROR(init::kaiming_uniform_(t, {.a = nan}), "must be finite in float32");
-  EXPECT_ERROR(init::kaiming_normal_(t, {.a = nan}), "must be finite in float32");
+  EXPECT_ERROR(init::kaiming_uniform_(t, {.a = nan}), "kaiming_uniform_: ", "must be finite in float32");
+  EXPECT_ERROR(init::kaiming_normal_(t, {.a = nan}), "kaiming_normal_: ", "must be finite in float32");
   EXPECT_EQ(t.to_vector<float>(), (std::vector<float>{7, 7, 7, 7}));
 }
 
