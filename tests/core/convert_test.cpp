@@ -282,7 +282,7 @@ TEST_P(Scalars, AreRoundedOnceOrRefused) {
       SCOPED_TRACE(value);
       EXPECT_ERROR(Tensor::full({2}, value, options), "full: a scalar takes the tensor's dtype",
                    (got + " (2,)").c_str());
-      EXPECT_ERROR(Tensor::scalar(value, options), "full: a scalar takes the tensor's dtype", (got + " ()").c_str());
+      EXPECT_ERROR(Tensor::scalar(value, options), "scalar: a scalar takes the tensor's dtype", (got + " ()").c_str());
       EXPECT_ERROR(x.fill_(value), "fill_: a scalar takes the tensor's dtype", (got + " (2, 3)").c_str());
       EXPECT_ERROR(Tensor::from_vector<double>({1, value}, {2}, options),
                    "from_vector: the dtype must hold every value", "in place 1", (got + " (2,)").c_str());
