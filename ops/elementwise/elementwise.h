@@ -5,9 +5,9 @@
 // bit for bit, and the gradient is that operator's. The dtype must hold it: an integer dtype exactly, a floating-point
 // dtype as anything but a finite number that would become infinite; clamp takes infinity for no bound. Parameters, such
 // as leaky_relu's slope and add_'s scale, are used in the precision that is computed in. Arithmetic on integers wraps
-// around. float16 and bfloat16 are computed in float32 and rounded once. Every function is
-// differentiable, to any order, unless it says otherwise. Throws Error for undefined tensors, dtypes a function does
-// not take, mixed dtypes or devices, and shapes that do not broadcast.
+// around. float16 and bfloat16 are computed in float32 and rounded once. Every function is differentiable, to any
+// order, unless it says otherwise. Throws Error for undefined tensors, dtypes a function does not take, mixed dtypes or
+// devices, and shapes that do not broadcast.
 //
 // +, -, *, / and the comparisons are operators of Tensor (core/tensor.h).
 #pragma once

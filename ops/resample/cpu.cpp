@@ -1,6 +1,5 @@
-// Resampling on the CPU: the runs and weights of a block of outputs are tabulated, then every line's part of it is a
-// few weighted sums. A table does not grow with the result: it holds one output's weights at least, and a block's at
-// most.
+// Resampling on the CPU: a block of the band's runs and weights is tabulated, then every line's part of it is a few
+// weighted sums. Tables do not grow with the result: they hold one output's weights at least, and a block's at most.
 #include <adjoint/core/check.h>
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/tensor_impl.h>
@@ -19,133 +18,143 @@ std::int64_t grain_of(std::int64_t work) {
   return std::max<std::int64_t>(1, kTaskWork / std::max<std::int64_t>(1, work));
 }
 
-/// Rows [first, first + rows) of the banded matrix (outputs, inputs): row first + r has weights(r)[t] at column
-/// runs[r].start + t.
+/// Rows [first, first + rows) of a banded matrix: row first + r has weights[offset[r] + t] at column start[r] + t, t in
+/// [0, taps[r]).
 template <class T>
-class Table {
- public:
-  explicit Table(const ResampleAttr& attr)
-      : taps(band::max_taps(attr)), capacity_(std::clamp<std::int64_t>(kTableWeights / taps, 1, attr.out_extent)) {
-    runs.resize(static_cast<std::size_t>(capacity_));
-    storage_ = make_tensor({Shape{capacity_ * taps}, dtype_of<T>}, kCPU);
-    weights_ = storage_.template mutable_data<T>();
+struct Band {
+  std::int64_t first = 0, rows = 0, most_taps = 1;
+  std::vector<std::int64_t> start, taps, offset;
+  Tensor storage;  // a tensor's memory, so that it is asked for as tensors' is
+  T* weights = nullptr;
+
+  void reserve(std::int64_t most_rows, std::int64_t most_weights) {
+    for (auto* column : {&start, &taps, &offset}) column->resize(static_cast<std::size_t>(most_rows));
+    storage = make_tensor({Shape{most_weights}, dtype_of<T>}, kCPU);
+    weights = storage.mutable_data<T>();
   }
-
-  void tabulate(const ResampleAttr& attr, std::int64_t from) {
-    first = from;
-    rows = std::min(capacity_, attr.out_extent - from);
-    parallel_ranges(rows, grain_of(8 * taps), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) {
-        runs[static_cast<std::size_t>(r)] = band::run_of(attr, first + r);
-        band::weights_of(attr, first + r, weights_ + r * taps);
-      }
-    });
+  void set_row(std::int64_t r, band::Run run, std::int64_t at) {
+    const auto i = static_cast<std::size_t>(r);
+    start[i] = run.start;
+    taps[i] = run.end - run.start;
+    offset[i] = at;
   }
-  const band::Run& run(std::int64_t r) const { return runs[static_cast<std::size_t>(r)]; }
-  const T* weights(std::int64_t r) const { return weights_ + r * taps; }
-
-  std::int64_t first = 0, rows = 0, taps;
-  std::vector<band::Run> runs;
-
- private:
-  std::int64_t capacity_;
-  Tensor storage_;  // a tensor's, so that it is asked for as tensors are
-  T* weights_;
+  std::int64_t end(std::int64_t r) const {
+    return start[static_cast<std::size_t>(r)] + taps[static_cast<std::size_t>(r)];
+  }
 };
 
-/// A tensor seen as (outer, extent, inner) around the axis that is resampled.
-struct Lines {
-  Lines(const Tensor& tensor, int axis)
-      : extent(tensor.size(axis)), inner(axis == -1 ? 1 : tensor.size(-1)), outer(tensor.numel() / (extent * inner)) {}
-  std::int64_t extent, inner, outer;
-};
-
-/// Cuts [begin, end) of outer x length items into f(place in outer, begin, end), the latter in [0, length).
-template <class F>
-void for_each_part(std::int64_t begin, std::int64_t end, std::int64_t length, F&& f) {
-  while (begin < end) {
-    const std::int64_t place = begin / length, at = begin % length, stop = std::min(length, at + end - begin);
-    f(place, at, stop);
-    begin += stop - at;
-  }
-}
-
+/// The matrix (outputs, inputs) from output `first` on.
 template <class T>
-void add_multiple(T weight, const T* from, T* to, std::int64_t count) {
-  for (std::int64_t x = 0; x < count; ++x) to[x] += weight * from[x];
-}
-
-/// The table's rows of every line: weighted sums of `in`.
-template <class T>
-void forward_block(const Table<T>& table, const Lines& lines, std::int64_t in_extent, const T* in, T* out) {
-  const std::int64_t inner = lines.inner;
-  parallel_ranges(lines.outer * table.rows, grain_of(inner * table.taps), [&](std::int64_t begin, std::int64_t end) {
-    for_each_part(begin, end, table.rows, [&](std::int64_t line, std::int64_t low, std::int64_t high) {
-      const T* from = in + line * in_extent * inner;
-      T* to = out + (line * lines.extent + table.first + low) * inner;
-      for (std::int64_t r = low; r < high; ++r, to += inner) {
-        const band::Run& run = table.run(r);
-        const T* weights = table.weights(r);
-        if (inner == 1) {
-          T sum = T(0);
-          for (std::int64_t i = run.start; i < run.end; ++i) sum += weights[i - run.start] * from[i];
-          *to = sum;
-        } else {
-          std::fill_n(to, inner, T(0));
-          for (std::int64_t i = run.start; i < run.end; ++i)
-            add_multiple(weights[i - run.start], from + i * inner, to, inner);
-        }
-      }
-    });
+void tabulate_outputs(const ResampleAttr& attr, std::int64_t first, Band<T>& band) {
+  band.first = first;
+  band.most_taps = band::max_taps(attr);
+  band.rows = std::min(static_cast<std::int64_t>(band.start.size()), attr.out_extent - first);
+  parallel_ranges(band.rows, grain_of(8 * band.most_taps), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      band.set_row(r, band::run_of(attr, first + r), r * band.most_taps);
+      band::weights_of(attr, first + r, band.weights + r * band.most_taps);
+    }
   });
 }
 
-/// What the table's rows add to every line of `out`: to each input the weighted sum of the outputs that use it. The
-/// first block's sums begin at 0.
+/// The transpose of `outputs` from input `first` on; its first column is output outputs.first.
 template <class T>
-void adjoint_block(const Table<T>& table, const Lines& lines, std::int64_t out_extent, const T* in, T* out) {
-  const std::int64_t inner = lines.inner;
-  const std::int64_t start = table.first == 0 ? 0 : table.run(0).start;
-  const std::int64_t end_of_run = table.first == 0 ? lines.extent : table.run(table.rows - 1).end;
-  const std::int64_t length = end_of_run - start;
-  const std::int64_t users = table.rows * table.taps / length + 1;  // of one input, more or less
-  parallel_ranges(lines.outer * length, grain_of(inner * users), [&](std::int64_t begin, std::int64_t end) {
-    for_each_part(begin, end, length, [&](std::int64_t line, std::int64_t low, std::int64_t high) {
-      const T* from = in + (line * out_extent + table.first) * inner;
-      T* to = out + (line * lines.extent + start + low) * inner;
-      const auto unused = [&](const band::Run& run) { return run.end <= start + low; };
-      std::int64_t first =
-          std::partition_point(table.runs.begin(), table.runs.begin() + table.rows, unused) - table.runs.begin();
-      std::int64_t last = first;
-      for (std::int64_t i = start + low; i < start + high; ++i, to += inner) {
-        while (first < table.rows && table.run(first).end <= i) ++first;
-        while (last < table.rows && table.run(last).start <= i) ++last;
-        const auto weight = [&](std::int64_t r) { return table.weights(r)[i - table.run(r).start]; };
-        if (inner == 1) {
-          T sum = table.first == 0 ? T(0) : *to;
-          for (std::int64_t r = first; r < last; ++r) sum += weight(r) * from[r];
-          *to = sum;
-        } else {
-          if (table.first == 0) std::fill_n(to, inner, T(0));
-          for (std::int64_t r = first; r < last; ++r) add_multiple(weight(r), from + r * inner, to, inner);
-        }
+void tabulate_inputs(const Band<T>& outputs, std::int64_t first, std::int64_t end, Band<T>& band) {
+  band.first = first;
+  band.most_taps = 1;
+  band.rows = std::min(static_cast<std::int64_t>(band.start.size()), end - first);
+  band::Run users;  // rows of `outputs`
+  std::int64_t filled = 0;
+  for (std::int64_t r = 0; r < band.rows; ++r) {
+    const std::int64_t input = first + r;
+    while (users.start < outputs.rows && outputs.end(users.start) <= input) ++users.start;
+    users.end = std::max(users.end, users.start);
+    while (users.end < outputs.rows && outputs.start[static_cast<std::size_t>(users.end)] <= input) ++users.end;
+    band.set_row(r, users, filled);
+    band.most_taps = std::max(band.most_taps, users.end - users.start);
+    for (auto o = static_cast<std::size_t>(users.start); o < static_cast<std::size_t>(users.end); ++o) {
+      band.weights[filled++] = outputs.weights[outputs.offset[o] + input - outputs.start[o]];
+    }
+  }
+}
+
+/// Rows [begin, end) of the band along one line; its elements are next to one another.
+template <class T>
+void apply_along_row(const Band<T>& band, const T* in, T* out, std::int64_t begin, std::int64_t end, bool add) {
+  for (std::int64_t r = begin; r < end; ++r) {
+    const T* weights = band.weights + band.offset[static_cast<std::size_t>(r)];
+    const T* from = in + band.start[static_cast<std::size_t>(r)];
+    const std::int64_t taps = band.taps[static_cast<std::size_t>(r)];
+    T sum = add ? out[r] : T(0);
+    for (std::int64_t t = 0; t < taps; ++t) sum += weights[t] * from[t];
+    out[r] = sum;
+  }
+}
+
+/// Row `r` of the band where lines run across: a weighted sum of whole rows of the plane.
+template <class T>
+void apply_across_rows(const Band<T>& band, const T* plane, T* out, std::int64_t r, std::int64_t width, bool add) {
+  const T* weights = band.weights + band.offset[static_cast<std::size_t>(r)];
+  const T* from = plane + band.start[static_cast<std::size_t>(r)] * width;
+  const std::int64_t taps = band.taps[static_cast<std::size_t>(r)];
+  if (!add) std::fill_n(out, width, T(0));
+  for (std::int64_t t = 0; t < taps; ++t, from += width) {
+    const T weight = weights[t];
+    for (std::int64_t x = 0; x < width; ++x) out[x] += weight * from[x];
+  }
+}
+
+/// A tensor seen as planes of (extent, width) along the axis; lines along the width are planes of width 1.
+template <class T>
+struct Planes {
+  T* data;
+  std::int64_t extent, width;
+};
+
+/// The band's rows of every plane of `out`; its first column is position `column` of `in`'s. With `add`, to what `out`
+/// holds.
+template <class T>
+void apply_band(const Band<T>& band, std::int64_t planes, Planes<const T> in, std::int64_t column, Planes<T> out,
+                bool add) {
+  const std::int64_t width = out.width;
+  parallel_ranges(planes * band.rows, grain_of(width * band.most_taps), [&](std::int64_t begin, std::int64_t end) {
+    while (begin < end) {
+      const std::int64_t plane = begin / band.rows, first = begin % band.rows;
+      const std::int64_t last = std::min(band.rows, first + end - begin);
+      const T* from = in.data + (plane * in.extent + column) * width;
+      T* to = out.data + (plane * out.extent + band.first) * width;
+      if (width == 1) {
+        apply_along_row(band, from, to, first, last, add);
+      } else {
+        for (std::int64_t r = first; r < last; ++r) apply_across_rows(band, from, to + r * width, r, width, add);
       }
-    });
+      begin += last - first;
+    }
   });
 }
 
 template <class T>
 void run(bool transposed, const Tensor& in, Tensor& out, const ResampleAttr& attr) {
-  Table<T> table(attr);
-  const Lines lines(out, attr.axis);
-  const T* from = in.data<T>();
-  T* to = out.mutable_data<T>();
-  for (std::int64_t first = 0; first < attr.out_extent; first += table.rows) {
-    table.tabulate(attr, first);
-    if (transposed) {
-      adjoint_block(table, lines, attr.out_extent, from, to);
-    } else {
-      forward_block(table, lines, attr.in_extent, from, to);
+  const std::int64_t width = attr.axis == -1 ? 1 : in.size(-1), planes = out.numel() / (out.size(attr.axis) * width);
+  const Planes<const T> from{in.data<T>(), in.size(attr.axis), width};
+  const Planes<T> to{out.mutable_data<T>(), out.size(attr.axis), width};
+  const std::int64_t taps = band::max_taps(attr);
+  const std::int64_t most_rows = std::clamp<std::int64_t>(kTableWeights / taps, 1, attr.out_extent);
+  Band<T> outputs, inputs;
+  outputs.reserve(most_rows, most_rows * taps);
+  if (transposed) inputs.reserve(std::min(kTableWeights, attr.in_extent), most_rows * taps);
+  for (std::int64_t o = 0; o < attr.out_extent; o += outputs.rows) {
+    tabulate_outputs(attr, o, outputs);
+    if (!transposed) {
+      apply_band(outputs, planes, from, 0, to, false);
+      continue;
+    }
+    // The first block of outputs begins every sum, also those of no terms; the others add to the inputs that they use.
+    const std::int64_t begin = o == 0 ? 0 : outputs.start[0];
+    const std::int64_t end = o == 0 ? attr.in_extent : outputs.end(outputs.rows - 1);
+    for (std::int64_t i = begin; i < end; i += inputs.rows) {
+      tabulate_inputs(outputs, i, end, inputs);
+      apply_band(inputs, planes, from, o, to, o > 0);
     }
   }
 }
