@@ -61,7 +61,8 @@ template <class F>
 // ---- Reading.
 
 /// The parts of a file that hold coded samples: from behind each start-of-scan segment to the next marker that is
-/// neither a restart nor a stuffed byte. Markers are found as libjpeg finds them.
+/// neither a restart nor a stuffed byte. Markers are found as libjpeg finds them; what follows more scans than are read
+/// is left out.
 std::vector<Bytes> scans_of(Bytes file) {
   constexpr std::uint8_t kStartOfImage = 0xd8, kEndOfImage = 0xd9, kStartOfScan = 0xda;
   std::vector<Bytes> scans;
@@ -75,7 +76,7 @@ std::vector<Bytes> scans_of(Bytes file) {
     if (marker == 0 || restart || marker == kStartOfImage || marker == 0x01) continue;
     if (scan != 0) scans.push_back(file.subspan(scan, found - scan));
     scan = 0;
-    if (marker == kEndOfImage) return scans;
+    if (marker == kEndOfImage || scans.size() > kMaxScans) return scans;
     const std::size_t length = file.size() - at < 2 ? 2 : std::size_t{file[at]} << 8 | file[at + 1];
     at = std::min(file.size(), at + std::max<std::size_t>(length, 2));
     if (marker == kStartOfScan) scan = at;

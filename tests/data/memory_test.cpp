@@ -75,6 +75,9 @@ TEST(ImageMemory, AFileIsGivenNoMoreThanItCanHold) {
   const Bytes progressive = enlarged(fixture("jpeg_rgb_progressive").file, 0xc2);
   const Bytes head(progressive.begin(), progressive.begin() + 283);
   const Bytes baseline = enlarged(fixture("jpeg_rgb").file, 0xc0);
+  Bytes scans = fixture("jpeg_rgb").file;
+  for (int i = 0; i < 4'000'000; ++i) append(scans, {0xff, 0xda, 0, 2});
+  scans.erase(scans.begin() + 609, scans.begin() + 925);  // the sound scan and the end behind it
   const ReadImageOptions options{.max_pixels = std::int64_t{1} << 40, .max_bytes = std::int64_t{1} << 40};
   const auto said = [&](const Bytes& file) {
     return in_small_process(kLittle, [&] { return message_of([&] { decode_image(file, options, "a"); }); });
@@ -83,6 +86,7 @@ TEST(ImageMemory, AFileIsGivenNoMoreThanItCanHold) {
   EXPECT_EQ(said(profile), "no error");
   EXPECT_EQ(said(wide), "read_image: 'a' is a damaged PNG file: 145 bytes cannot hold its 2147483647 x 1 pixels");
   EXPECT_EQ(said(head), "read_image: 'a' is a damaged JPEG file: 283 bytes cannot hold its 16384 x 16384 pixels");
+  EXPECT_EQ(said(scans), "read_image: 'a' is a damaged JPEG file: Bogus marker length");
   EXPECT_EQ(said(baseline), "read_image: 'a' is a damaged JPEG file: 925 bytes cannot hold its 16384 x 16384 pixels");
 }
 
