@@ -72,7 +72,7 @@ TEST(Checkpoint, KeepsInputsInsteadOfIntermediateResults) {
   const Tensor x = leaf({1, 2});
   std::weak_ptr<TensorImpl> inside;
   Tape tape;
-  const Tensor y = checkpoint(
+  Tensor y = checkpoint(
       [&](const std::vector<Tensor>& in) {
         const Tensor squared = in[0] * in[0];
         inside = squared.impl_ptr();
@@ -81,6 +81,9 @@ TEST(Checkpoint, KeepsInputsInsteadOfIntermediateResults) {
       {x});
   EXPECT_TRUE(inside.expired());
   EXPECT_EQ(tape.size(), 2U);
+  const std::weak_ptr<TensorImpl> result = y.impl_ptr();
+  y = {};
+  EXPECT_TRUE(result.expired()) << "nobody's gradient needs it";
 }
 
 TEST(Checkpoint, DrawsTheSameRandomNumbersAgain) {

@@ -204,6 +204,8 @@ TEST(CheckpointFunction, MustBeThereAndLeaveInputsAndTapesAlone) {
   EXPECT_ERROR(checkpoint([](const Inputs&) { return Tensor{}; }, {x}), "the function's result must be defined");
   EXPECT_ERROR(checkpoint([](const Inputs& in) { return Tensor(in[1]).mul_(2.0), in[0] * in[1]; }, {x, constant}),
                "checkpoint: the function must not change its inputs in place", "input 1");
+  EXPECT_ERROR(checkpoint([](const Inputs& in) { return Tensor(in[0]).mul_(2.0), in[0] * in[1]; }, {constant, x}),
+               "checkpoint: the function must not change its inputs in place", "input 0");
   std::unique_ptr<Tape> left;
   EXPECT_ERROR(checkpoint([&](const Inputs& in) { return left = std::make_unique<Tape>(), in[0]; }, {x}),
                "checkpoint: the function must end the tapes and pauses that it makes");
