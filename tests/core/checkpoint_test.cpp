@@ -68,6 +68,19 @@ TEST(Checkpoint, OfAFunctionThatGivesBackWhatItGot) {
   EXPECT_ERROR(checkpoint([&](const std::vector<Tensor>&) { return recorded; }, {w}), "outer live tape", "checkpoint");
 }
 
+TEST(Checkpoint, OfAFunctionWhoseResultDependsOnNothing) {
+  Tensor x = leaf({1, 2});
+  const Tensor constant = leaf({3, 4}).detach();
+  for (const bool record : {false, true}) {
+    Tape tape;
+    const Tensor y = checkpoint([&](const std::vector<Tensor>&) { return constant; }, {x});
+    EXPECT_EQ(values(y), (Values{3, 4}));
+    x.set_grad({});
+    tape.backward((y + x).sum(), {.record = record});
+    EXPECT_EQ(values(x.grad()), (Values{1, 1}));
+  }
+}
+
 TEST(Checkpoint, KeepsInputsInsteadOfIntermediateResults) {
   const Tensor x = leaf({1, 2});
   std::weak_ptr<TensorImpl> inside;

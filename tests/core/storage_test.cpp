@@ -1,11 +1,13 @@
 // Memory of the CPU's tensors, as the error of a request that cannot be met tells it.
 #include <adjoint/core/error.h>
+#include <adjoint/core/storage.h>
 #include <adjoint/core/tensor.h>
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <fstream>
+#include <memory>
 #include <string>
 
 namespace adjoint {
@@ -59,6 +61,17 @@ TEST(Storage, OfOthersIsNeitherHeldNorGivenBack) {
     EXPECT_EQ(tell().holding, before.holding);
   }
   EXPECT_EQ(tell().holding, before.holding);
+}
+
+TEST(Storage, OfOthersTellsThemOnceWhenTheLastHandleGoes) {
+  float elements[4] = {1, 2, 3, 4};
+  int told = 0;
+  auto storage = Storage::wrap(elements, sizeof elements, kCPU, [&] { ++told; });
+  std::shared_ptr<Storage> other = storage;
+  storage.reset();
+  EXPECT_EQ(told, 0);
+  other.reset();
+  EXPECT_EQ(told, 1);
 }
 
 TEST(Storage, IsFromTheMachineWhereAGibibyteAndMoreIsThere) {

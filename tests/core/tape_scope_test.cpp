@@ -172,6 +172,36 @@ TEST_P(ParallelTape, TasksSeeNoTapeOnceTheCallerHasNone) {
   });
 }
 
+TEST_P(ParallelTape, ATapeThatATaskLeavesBehindIsItsThreadsUntilItEnds) {
+  const std::int64_t threads = GetParam();
+  std::vector<std::unique_ptr<Tape>> left(static_cast<std::size_t>(threads));
+  std::vector<std::thread::id> makers(left.size());
+  const auto on_every_thread = [&](const auto& task) {  // each waits for all
+    std::atomic<std::int64_t> arrived{0};
+    parallel_for(threads, [&](std::int64_t i) {
+      for (++arrived; arrived < threads;) std::this_thread::yield();
+      task(static_cast<std::size_t>(i));
+    });
+  };
+  on_every_thread([&](std::size_t i) {
+    left[i] = std::make_unique<Tape>();
+    makers[i] = std::this_thread::get_id();
+  });
+  const std::thread::id caller = std::this_thread::get_id();
+  std::optional<Tape> outer(std::in_place);
+  on_every_thread([&](std::size_t) {
+    // The caller's own thread made its tape last, the others have but the one that they made in a task.
+    const Tape* expected = &*outer;
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      if (makers[i] == std::this_thread::get_id() && makers[i] != caller) expected = left[i].get();
+    }
+    EXPECT_EQ(Tape::current(), expected);
+  });
+  outer.reset();
+  left.clear();  // on other threads' behalf
+  on_every_thread([](std::size_t) { EXPECT_EQ(Tape::current(), nullptr); });
+}
+
 INSTANTIATE_TEST_SUITE_P(Threads, ParallelTape, ::testing::Values(1, 2, 5));
 
 }  // namespace

@@ -296,6 +296,9 @@ TEST(InPlace, AMovedVersionIsAnErrorAtTheSweep) {
   const Tensor y = (x * constant).sum();
   constant.mutable_data<double>()[0] = 9.0;
   EXPECT_ERROR(tape.backward(y), "operand 1 of mul, call #", "was changed in place after it was saved", "clone()");
+  const Tensor z = constant * x;
+  constant.mutable_data<double>()[1] = 9.0;
+  EXPECT_ERROR(tape.backward(z.sum()), "operand 0 of mul, call #", "was changed in place after it was saved");
   EXPECT_FALSE(x.grad().defined());
 }
 
