@@ -31,7 +31,7 @@ using DifferentiableFunction = std::function<Tensor(const std::vector<Tensor>&)>
 /// Compares the full Jacobian of f with finite differences, for every input that requires a gradient (all of them,
 /// where none was marked). Inputs to check are float64, as f's result is, and are not changed. Returns true; throws
 /// GradcheckError at the first mismatch, and where f's results for the same inputs differ, or their shapes for others;
-/// Error where there is no element to check, for other dtypes, and for options out of range.
+/// Error where there is no input to check, for other dtypes, and for options out of range.
 ADJOINT_API bool gradcheck(const DifferentiableFunction& f, std::vector<Tensor> inputs, GradcheckOptions options = {});
 /// The same for the gradient of f as a function of the inputs and of a random incoming gradient: second order.
 ADJOINT_API bool gradgradcheck(const DifferentiableFunction& f, std::vector<Tensor> inputs,

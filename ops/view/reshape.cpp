@@ -25,15 +25,20 @@ Shape resolve_shape(const Tensor& input, const Shape& requested) {
   Shape shape = requested;
   std::int64_t known = 1;
   std::optional<std::size_t> inferred;
-  bool overflow = false;
+  bool overflow = false, zero = false;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     ADJOINT_CHECK(shape[i] >= -1, "reshape: extents must be at least 0, or -1 for the one to infer; got {}", requested);
     if (shape[i] == -1) {
       ADJOINT_CHECK(!inferred, "reshape: at most one extent may be -1; got {}; give all but one of them", requested);
       inferred = i;
     } else {
+      zero |= shape[i] == 0;
       overflow |= __builtin_mul_overflow(known, shape[i], &known);
     }
+  }
+  if (zero) {
+    known = 0;
+    overflow = false;
   }
   const std::int64_t numel = input.numel();
   if (inferred) {

@@ -87,18 +87,16 @@ TEST(Gradcheck, OptionsAndFunctionsOutOfRangeAreErrors) {
 
 TEST(Gradcheck, ACheckOfNothingIsAnError) {
   const auto square = [](const Inputs& in) { return in[0] * in[0]; };
-  for (const Tensor& input : {Tensor::ones({2}, {.dtype = kInt64}), Tensor::ones({2}, {.dtype = kBool}),
-                              Tensor::ones({0}, {.dtype = kFloat64})}) {
-    EXPECT_ERROR(gradcheck(square, {input}), "gradcheck: there must be an element of a float64 input to check");
-    EXPECT_ERROR(gradgradcheck(square, {input}), "gradgradcheck: there must be an element of a float64 input to check");
+  for (const DType dtype : {kInt32, kInt64, kUInt8, kBool}) {
+    const Tensor input = Tensor::ones({2}, {.dtype = dtype});
+    EXPECT_ERROR(gradcheck(square, {input}), "gradcheck: there must be a float64 input to check; got 1 inputs");
+    EXPECT_ERROR(gradgradcheck(square, {input, input}), "gradgradcheck: there must be a float64 input", "got 2 inputs");
   }
   const auto compared = [](const Inputs& in) { return in[0] > 2.0; };
   EXPECT_ERROR(gradcheck(compared, {leaf({1, 5})}), "gradcheck: f's result must be float64; got bool (2,)");
   const auto rounded = [](const Inputs& in) { return in[0].to(kInt64); };
   EXPECT_ERROR(gradgradcheck(rounded, {leaf({1, 5})}), "gradgradcheck: f's result must be float64; got int64 (2,)");
   EXPECT_ERROR(gradcheck([](const Inputs&) { return Tensor{}; }, {leaf({1})}), "gradcheck: f's result must be defined");
-  EXPECT_ERROR(gradcheck([](const Inputs& in) { return in[0].narrow(0, 0, 0); }, {leaf({1})}),
-               "gradcheck: f's result must have an element to check; got shape (0,)");
 }
 
 TEST(Gradcheck, ResultsThatChangeTheirShapeAreAFailure) {

@@ -271,5 +271,40 @@ TEST_P(ViewGradient, MatchesFiniteDifferences) {
 INSTANTIATE_TEST_SUITE_P(All, ViewGradient, ::testing::ValuesIn(kViews),
                          [](const auto& test) { return test.param.name; });
 
+// Their strides are products beyond 63 bits, as are extents that would be merged; UBSan sees each that is taken.
+TEST(View, OfWhatHasNoElementsMayHaveExtentsBeyond63Bits) {
+  constexpr std::int64_t kHuge = std::int64_t{1} << 61;
+  const Tensor x = Tensor::zeros({0, kHuge, 8});
+  EXPECT_EQ(x.permute({2, 0, 1}).shape(), (Shape{8, 0, kHuge}));
+  EXPECT_EQ(x.transpose(0, 1).contiguous().shape(), (Shape{kHuge, 0, 8}));
+  EXPECT_EQ(x.reshape({kHuge, 0, 8, kHuge}).shape(), (Shape{kHuge, 0, 8, kHuge}));
+  EXPECT_EQ(x.reshape({kHuge, 8, 0}).shape(), (Shape{kHuge, 8, 0}));
+  EXPECT_ERROR(Tensor::ones({2}).reshape({kHuge, 8, 0}), "reshape: the number of elements must stay the same");
+  EXPECT_EQ(x.unsqueeze(1).squeeze(1).shape(), x.shape());
+  EXPECT_EQ(x.flatten(0, 1).shape(), (Shape{0, 8}));
+  EXPECT_ERROR(x.flatten(1, 2), "flatten: the number of elements must fit in 63 bits; got (2305843009213693952, 8)");
+  EXPECT_ERROR(x.reshape({0, -1}), "reshape: -1 is ambiguous");
+  EXPECT_EQ(x.narrow(1, kHuge - 1, 1).select(2, -1).shape(), (Shape{0, 1}));
+  EXPECT_EQ(x.narrow(1, kHuge - 1, 1).narrow(2, 8, 0).storage_offset(), 0);
+  EXPECT_ERROR(x.select(0, 0), "select: the index must lie in [-0, 0); got 0");
+  const Tensor wide = Tensor::zeros({0, 1, 1, 1}).expand({0, kHuge, kHuge, 8});
+  EXPECT_EQ(wide.permute({3, 2, 1, 0}).clone().shape(), (Shape{8, kHuge, kHuge, 0}));
+  EXPECT_EQ(sum_to(wide, {1, 1, 1, 1}).to_vector<float>(), (std::vector<float>{0}));
+  EXPECT_ERROR(Tensor::zeros({1, 1}).expand({kHuge, 8}), "expand: the number of elements must fit in 63 bits");
+
+  EXPECT_EQ(embed(x, 1, 0, INT64_MAX).shape(), (Shape{0, INT64_MAX, 8}));
+  EXPECT_EQ(roll(x, INT64_MIN, 1).shape(), x.shape());
+  EXPECT_EQ(roll(Tensor::zeros({INT64_MAX, 0}), INT64_MAX - 1, 0).shape(), (Shape{INT64_MAX, 0}));
+  EXPECT_EQ(pad(x, {1, 1, kHuge, kHuge}).shape(), (Shape{0, 3 * kHuge, 10}));
+  EXPECT_ERROR(pad(x, {0, 0, INT64_MAX, 0}), "pad: the result's extents must fit in 63 bits");
+  EXPECT_EQ(cat({x, x}, 1).shape(), (Shape{0, 2 * kHuge, 8}));
+  EXPECT_ERROR(cat({x, x, x, x}, 1), "cat: the result's extents must fit in 63 bits; got 4 tensors");
+  EXPECT_ERROR(matmul(Tensor::zeros({kHuge, 8, 0}), Tensor::zeros({0, 3})), "matmul: the number of elements must fit");
+  EXPECT_EQ(argmax(x, 2).shape(), (Shape{0, kHuge}));
+  EXPECT_ERROR(x.transpose(0, 2).mean({0, 1}), "mean: the number of elements must fit in 63 bits");
+  EXPECT_ERROR(pixel_shuffle(Tensor::zeros({0, 16, kHuge, 2}), 4), "pixel_shuffle: the result's extents must fit");
+  EXPECT_ERROR(pixel_unshuffle(Tensor::zeros({0, kHuge, 4, 4}), 2), "pixel_unshuffle: the result's extents must fit");
+}
+
 }  // namespace
 }  // namespace adjoint
