@@ -12,6 +12,7 @@ LeakyReLU::LeakyReLU(const LeakyReLUOptions& options) : Module("LeakyReLU"), opt
 }
 
 PReLU::PReLU(const PReLUOptions& options) : Module("PReLU") {
+  const OpScope scope("PReLU");
   ADJOINT_CHECK(options.num_parameters >= 1, "PReLU: num_parameters must be at least 1; got {}",
                 options.num_parameters);
   set_description(fmt::format("num_parameters={}", options.num_parameters));
@@ -40,6 +41,7 @@ Dropout::Dropout(const DropoutOptions& options) : Module("Dropout"), options_(op
 }
 
 Tensor Dropout::operator()(const Tensor& x) const {
+  const OpScope scope("Dropout");
   check_not_moved_from("Dropout");
   check_defined("Dropout", "x", x);
   if (!training() || options_.p == 0.0) return x;

@@ -95,6 +95,7 @@ std::string describe(const Layout& l) {
 
 template <class M>
 void make_parameters(M& module, const Layout& layout) {
+  const OpScope scope(layout.type);
   module.weight = module.register_parameter("weight", Tensor::empty(layout.weight_shape()));
   const Tensor bias = layout.bias ? Tensor::empty({layout.out_channels}) : Tensor();
   module.bias = module.register_parameter("bias", bias, {.optional = true});

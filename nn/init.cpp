@@ -63,6 +63,7 @@ double xavier_deviation(const char* op, const Tensor& tensor, const XavierOption
 }
 
 void fill(const char* op, Tensor& tensor, double value) {
+  const OpScope scope(op);
   check_unused(op, tensor);
   const PauseTape pause;
   tensor.fill_(value);

@@ -10,6 +10,7 @@ namespace adjoint::nn {
 Linear::Linear(std::int64_t in_features, std::int64_t out_features, const LinearOptions& options) : Module("Linear") {
   ADJOINT_CHECK(in_features >= 1 && out_features >= 1,
                 "Linear: in_features and out_features must be at least 1; got {}, {}", in_features, out_features);
+  const OpScope scope("Linear");
   set_description(fmt::format("in_features={}, out_features={}, bias={}", in_features, out_features,
                               options.bias ? "True" : "False"));
   weight = register_parameter("weight", Tensor::empty({out_features, in_features}));
@@ -18,6 +19,7 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, const Linear
 }
 
 Tensor Linear::operator()(const Tensor& input) const {
+  const OpScope scope("Linear");
   check_not_moved_from("Linear");
   const Tensor w = weight, b = bias;
   check_defined("Linear", "input", input);

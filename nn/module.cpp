@@ -232,6 +232,7 @@ LoadReport Module::load_state_dict(const NamedTensors& state, const LoadOptions&
 
 template <class F>
 void Module::move_tensors(const char* op, const F& moved) const {
+  const OpScope scope(op);
   check_not_moved_from(op);
   ADJOINT_CHECK(
       Tape::current() == nullptr,

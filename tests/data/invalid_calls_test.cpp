@@ -1,6 +1,8 @@
-// Random calls of the changes of pictures: no crash, and every error names what was called.
+// Random calls of pictures' changes and of loaders: no crash, and every error names what was called.
 
+#include <adjoint/data/dataset.h>
 #include <adjoint/data/image.h>
+#include <adjoint/data/loader.h>
 #include <adjoint/data/transforms.h>
 #include <adjoint/tests/support/invalid_calls.h>
 
@@ -11,8 +13,15 @@ namespace {
 
 using A = Arguments&;
 
-TEST(InvalidCalls, OfPictures) {
+class Nothing final : public data::Dataset {
+ public:
+  std::int64_t size() const override { return 7; }
+  data::Example get(std::int64_t, Generator&) const override { return {}; }
+};
+
+TEST(InvalidCalls, OfPicturesAndLoaders) {
   Generator generator(3);
+  const Nothing examples;
   const std::vector<Call> table{
       {"crop", [](A a) { return data::crop(a.tensor(), a.integer(), a.integer(), a.integer(), a.integer()); }},
       {"flip_horizontal", [](A a) { return data::flip_horizontal(a.tensor()); }},
@@ -22,6 +31,14 @@ TEST(InvalidCalls, OfPictures) {
       {"random_flip_horizontal", [&](A a) { return data::random_flip_horizontal(a.tensor(), generator, a.scalar()); }},
       {"random_flip_vertical", [&](A a) { return data::random_flip_vertical(a.tensor(), generator, a.scalar()); }},
       {"random_dihedral", [&](A a) { return data::random_dihedral(a.tensor(), generator); }},
+      {"DataLoader",
+       [&](A a) {
+         data::DataLoader(examples, {.batch_size = a.integer(),
+                                     .workers = static_cast<int>(a.integer()),
+                                     .prefetch = a.integer(),
+                                     .device = a.device()});
+       }},
+      {"DataLoader", [&](A a) { data::DataLoader(examples).load_state({.epoch = a.integer(), .batch = a.integer()}); }},
       {"to_float", [](A a) { return data::to_float(a.tensor()); }},
       {"to_uint8", [](A a) { return data::to_uint8(a.tensor()); }},
       {"to_channels", [](A a) { return data::to_channels(a.tensor(), a.enumerator<data::Channels>(5)); }},
