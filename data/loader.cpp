@@ -143,7 +143,7 @@ class DataLoader::Epoch {
   Example make(std::int64_t number) const {
     const PauseTape pause;  // with no workers, the asking thread may be recording
     const std::int64_t first = number * options_.batch_size;
-    const std::int64_t last = std::min(first + options_.batch_size, static_cast<std::int64_t>(order_.size()));
+    const std::int64_t last = first + std::min(options_.batch_size, static_cast<std::int64_t>(order_.size()) - first);
     std::vector<Tensor> inputs, targets;
     for (std::int64_t i = first; i < last; ++i) {
       const std::int64_t index = order_[static_cast<std::size_t>(i)];
@@ -193,7 +193,8 @@ DataLoader::DataLoader(const Dataset& dataset, const DataLoaderOptions& options)
                 options.workers);
   ADJOINT_CHECK(options.prefetch >= 1 && options.prefetch <= 65536,
                 "DataLoader: prefetch must be from 1 to 65536; got {}", options.prefetch);
-  batches_ = options.drop_last ? size / options.batch_size : (size + options.batch_size - 1) / options.batch_size;
+  batches_ = size / options.batch_size;
+  if (!options.drop_last && size % options.batch_size != 0) ++batches_;
 }
 
 DataLoader::~DataLoader() = default;
@@ -213,6 +214,7 @@ std::optional<Example> DataLoader::next() {
     Example batch = epoch_->take();
     if (!options_.device.is_cpu()) {
       const PauseTape pause;
+      const OpScope scope("DataLoader");
       batch.input = batch.input.to(options_.device);
       if (batch.target.defined()) batch.target = batch.target.to(options_.device);
     }

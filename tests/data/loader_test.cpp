@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -109,6 +110,32 @@ TEST(DataLoader, AnEmptyDatasetHasNoBatches) {
   DataLoader loader(numbers, {.batch_size = 2});
   EXPECT_TRUE(epoch_of(loader).empty());
   EXPECT_EQ(loader.state(), (DataLoaderState{1, 0}));
+}
+
+TEST(DataLoader, ABatchMayBeLargerThanAnyDataset) {
+  const Numbers dataset(3);
+  for (const std::int64_t size : {std::int64_t{4}, INT64_MAX - 1, INT64_MAX}) {
+    for (const int workers : {0, 2}) {
+      DataLoader loader(dataset, {.batch_size = size, .workers = workers});
+      EXPECT_EQ(loader.size(), 1);
+      const Batches batches = epoch_of(loader);
+      ASSERT_EQ(batches.size(), 1U);
+      EXPECT_EQ(sorted_indices(batches), (std::vector<int>{0, 1, 2}));
+    }
+    EXPECT_EQ(DataLoader(dataset, {.batch_size = size, .drop_last = true}).size(), 0);
+  }
+}
+
+TEST(DataLoader, ADeviceThatDoesNotExistIsItsError) {
+  const Numbers dataset(3);
+  DataLoader loader(dataset, {.workers = 0, .device = Device(DeviceType::kCUDA, 127)});
+  try {
+    loader.next();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what()).starts_with("DataLoader: the device must exist; got cuda:127"))
+        << error.what();
+  }
 }
 
 TEST(DataLoader, WorkersAndPrefetchChangeNothing) {
