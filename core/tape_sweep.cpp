@@ -53,8 +53,9 @@ void prepare(LeafGradient& added, bool record) {
                 grad.dtype(), grad.device(), leaf.shape(), leaf.dtype(), leaf.device());
   const Tensor& before = leaf.grad();
   if (!before.defined()) {
-    // Leaves share a gradient only where nothing will be added to it in place.
-    added.sum = grad.requires_grad() || exclusively_owned(grad) ? grad : grad.clone();
+    // Leaves share a gradient only where nothing will be written to it in place. A leaf, which .grad_output may be,
+    // will, and would hold itself for ever.
+    added.sum = grad.impl()->recorded() || exclusively_owned(grad) ? grad : grad.clone();
     return;
   }
   const TensorImpl& impl = *before.impl();

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -200,6 +201,25 @@ TEST(Leaves, ThatShareOneGradientBothAddToIt) {
     Tape tape;
     tape.backward((x * x.detach() + y * 10.0).sum());
     EXPECT_EQ(values(shared), (Values{11, 12, 13, 14}));
+  }
+}
+
+TEST(Leaves, ThatAreTheGradientToStartFromAreCopied) {
+  for (const bool record : {false, true}) {
+    SCOPED_TRACE(record);
+    Tensor x = leaf({1, 2}), y = leaf({3, 4});
+    {
+      Tape tape;
+      tape.backward(x + y, {.record = record, .grad_output = x});
+      EXPECT_EQ(x.grad().requires_grad(), record);
+      EXPECT_EQ(y.grad().requires_grad(), record);
+    }
+    x.fill_(7);
+    EXPECT_EQ(values(x.grad()), (Values{1, 2}));
+    EXPECT_EQ(values(y.grad()), (Values{1, 2}));
+    const std::weak_ptr<TensorImpl> alive = x.impl_ptr();
+    x = {};
+    EXPECT_TRUE(alive.expired()) << "its gradient should not hold it";
   }
 }
 

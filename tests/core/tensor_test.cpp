@@ -116,6 +116,9 @@ TEST(Tensor, MistakesAreErrors) {
   EXPECT_ERROR(Tensor::arange(0, 1, 0), "step not 0");
   EXPECT_ERROR(Tensor::zeros({2}, {.dtype = kInt64, .requires_grad = true}), "zeros: the dtype must be floating point");
   EXPECT_ERROR(Tensor::zeros({2}).set_grad(Tensor::zeros({3})), "set_grad: the gradient must have the tensor's shape");
+  Tensor own = Tensor::zeros({2});
+  EXPECT_ERROR(own.set_grad(own), "set_grad: a tensor must not be its own gradient");
+  own.set_grad(own.detach());
   EXPECT_ERROR(Tensor::zeros({2}, {.device = {DeviceType::kCUDA, 99}}), "zeros: the device must exist; got cuda:99");
 }
 
