@@ -53,8 +53,8 @@ class ADJOINT_API Tensor {
   static Tensor rand(const Shape& shape, const TensorOptions& options = {});
   /// Standard normal (Box-Muller), from the global generator; equal within 4 ulp on every device. Floating point only.
   static Tensor randn(const Shape& shape, const TensorOptions& options = {});
-  /// start, start + step, ... below `end` (above it where step is negative), each rounded once. Throws Error where step
-  /// is 0, and where the dtype cannot hold an element, as full() does.
+  /// start, start + step, ... below `end` (above it where step is negative): float64s, rounded to the dtype. Throws
+  /// Error where step is 0, and where the dtype cannot hold an element, as full() does.
   static Tensor arange(double start, double end, double step = 1.0, const TensorOptions& options = {});
   /// The (n, n) identity.
   static Tensor eye(std::int64_t n, const TensorOptions& options = {});
