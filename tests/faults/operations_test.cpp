@@ -80,7 +80,7 @@ const std::vector<Operation>& operations() {
        }},
       {"checkpoint",
        [](const Inputs& in) {
-         const auto f = [w = in[1]](const Inputs& x) { return x[0] * w + Tensor::rand(x[0].shape()); };
+         const auto f = [w = in[1]](const Inputs& x) { return x[0] * w + Tensor::rand(x[0].shape(), x[0].options()); };
          return checkpoint(f, {in[2]});
        },
        true},
