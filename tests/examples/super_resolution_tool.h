@@ -73,8 +73,10 @@ class SuperResolutionTool : public SuperResolution {
     read_output();
     return WEXITSTATUS(status);
   }
-  static std::string quick(const fs::path& out, int steps, const std::string& more = "") {
-    return "train --batch 2 --patch 8 --features 4 --layers 1 --test-every 3 --steps " + std::to_string(steps) +
+  /// Arguments of a training on small pictures.
+  std::string quick(const fs::path& out, int steps, const std::string& more = "") const {
+    return "train --images '" + write_pictures().string() +
+           "' --batch 2 --patch 8 --features 4 --layers 1 --test-every 3 --steps " + std::to_string(steps) +
            " --out '" + out.string() + "' " + more;
   }
 
