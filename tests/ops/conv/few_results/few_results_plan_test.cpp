@@ -197,6 +197,46 @@ TEST(FewResultsPlan, PaysForLongSumsOfFewResults) {
   }
 }
 
+/// The largest batch up to which the weight gradient pays; at most 300.
+std::int64_t batches_that_pay(std::int64_t in_channels, std::int64_t out_channels, std::int64_t extent,
+                              std::int64_t kernel, std::int64_t stride, std::int64_t padding, std::int64_t bytes) {
+  constexpr std::int64_t kMost = 300;
+  for (std::int64_t batch = 1; batch <= kMost; ++batch) {
+    const ConvCase c{.batch = batch,
+                     .in_channels = in_channels,
+                     .out_channels = out_channels,
+                     .input = {extent, extent},
+                     .kernel = {kernel, kernel},
+                     .stride = {stride, stride},
+                     .padding = {padding, padding}};
+    if (!weight_pays(c, bytes)) return batch - 1;
+  }
+  return kMost;
+}
+
+// What was chosen when the model was fitted. Rows whose bytes are no multiple of 16, of either operand, cost others
+// more.
+TEST(FewResultsPlan, WeightGradientsAreLeftToOthersFromABatchOn) {
+  struct Case {
+    const char* name;
+    std::int64_t extent, kernel, stride, padding;
+    std::int64_t one_in[2], one_out[2];  // of 2 and 4 bytes an element
+  };
+  for (const Case& c : {
+           Case{"both aligned", 16, 4, 2, 1, {10, 11}, {16, 16}},
+           Case{"the feature alone unaligned, in halves", 4, 4, 2, 1, {300, 190}, {256, 256}},
+           Case{"the image alone unaligned, in halves", 8, 4, 1, 0, {300, 106}, {64, 64}},
+           Case{"both unaligned", 15, 4, 2, 1, {204, 30}, {18, 18}},
+       }) {
+    SCOPED_TRACE(c.name);
+    for (const int wide : {0, 1}) {
+      const std::int64_t bytes = 2 << wide;
+      EXPECT_EQ(batches_that_pay(1, 256, c.extent, c.kernel, c.stride, c.padding, bytes), c.one_in[wide]) << bytes;
+      EXPECT_EQ(batches_that_pay(256, 1, c.extent, c.kernel, c.stride, c.padding, bytes), c.one_out[wide]) << bytes;
+    }
+  }
+}
+
 TEST(FewResultsPlan, LeavesManyProductsAndDepthwiseLayersToOthers) {
   for (const std::int64_t bytes : {2, 4}) {
     SCOPED_TRACE(bytes);
