@@ -46,6 +46,10 @@ TEST(Gradcheck, NamesInputElementAndBothValues) {
   EXPECT_TRUE(gradcheck(square, {leaf({1, 5})}));
   EXPECT_ERROR(gradgradcheck(square, {leaf({1, 5})}),
                "gradgradcheck: analytic and numeric gradient differ; got 0 and ");
+  const auto later = [](const std::vector<Tensor>& in) { return in[0] + in[1] + apply(hidden_op, {in[2]}); };
+  EXPECT_TRUE(gradcheck(later, {leaf({1, 5}), leaf({2, 6}), leaf({3, 7})}));
+  EXPECT_ERROR(gradgradcheck(later, {leaf({1, 5}), leaf({2, 6}), leaf({3, 7})}),
+               "gradgradcheck: analytic and numeric gradient differ; got 0 and ", "of input 2 of shape (2,)");
   EXPECT_ERROR(gradcheck(f, {Tensor::ones({1}), Tensor::ones({1})}),
                "inputs to check must be float64; got float32 as input 0");
 }
