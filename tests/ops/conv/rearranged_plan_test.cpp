@@ -92,6 +92,43 @@ TEST(RearrangedPlan, OddRowsOfHalvesArePaddedForConvWeight) {
   EXPECT_FALSE(plan_conv_weight_order(odd, 1, false, plan)) << "floats are words";
 }
 
+// To whole vectors; below a line of 128 bytes to a part of one; to a whole line where that is at most twice as long, or
+// four times where rows are no vector.
+TEST(RearrangedPlan, ShortRowsArePaddedToPartsOfALine) {
+  struct Case {
+    Extent2 feature, halves, words;
+  };
+  for (const Case& c : {
+           Case{{7, 5}, {8, 8}, {7, 8}},
+           Case{{5, 4}, {8, 8}, {8, 4}},
+           Case{{2, 3}, {2, 8}, {2, 4}},
+           Case{{4, 8}, {8, 8}, {4, 8}},
+           Case{{3, 6}, {8, 8}, {4, 8}},
+           Case{{3, 20}, {3, 32}, {3, 32}},
+           Case{{20, 5}, {20, 8}, {20, 8}},
+           Case{{1, 5}, {1, 8}, {1, 8}},
+           Case{{1, 30}, {1, 32}, {1, 32}},
+           Case{{1, 33}, {1, 64}, {1, 36}},
+           Case{{1, 40}, {1, 64}, {1, 40}},
+           Case{{4, 777}, {4, 784}, {4, 780}},
+       }) {
+    // One tap pads the image alike; three leave it at whole vectors.
+    for (const std::int64_t taps : {1, 3}) {
+      const ConvGeometry g = make_geometry(2, 6, 5, 1, c.feature, {1, taps}, {1, 1}, {0, taps / 2}, {1, 1}, {0, 0});
+      for (const std::int64_t bytes : {2, 4}) {
+        const Extent2 to = bytes == 2 ? c.halves : c.words;
+        const std::int64_t vector = 16 / bytes, vectors = (c.feature[1] + vector - 1) / vector * vector;
+        RearrangedPlan plan{.geometry = g};
+        const bool moves = pad_rows(g, bytes, plan);
+        EXPECT_EQ(plan.geometry.feature, to) << c.feature[0] << " x " << c.feature[1] << ", " << bytes;
+        EXPECT_EQ(plan.geometry.image, taps == 1 ? to : (Extent2{c.feature[0], vectors}));
+        EXPECT_EQ(moves, to != c.feature || vectors != c.feature[1]);
+        EXPECT_EQ(plan.feature.planes != 0, to != c.feature);
+      }
+    }
+  }
+}
+
 // What threads would sort, or a copy put in another order, the copy engine brings as it is, though rows of 80 become
 // 128.
 TEST(RearrangedPlan, HalvesWithAStrideComeInBoxesThoughTheyArePadded) {
