@@ -1,6 +1,7 @@
-// What the planners of CUDA kernels make of the layers that the benchmarks run (tests/fixtures/conv_plans.tsv): times in
-// their models, memory, tiles and verdicts, each a number of four digits. A planner that is changed on purpose
-// changes the table: with ADJOINT_WRITE_PLANS=FILE in the environment the test writes it anew, and git shows what moved.
+// What the planners of CUDA kernels make of the layers that the benchmarks run (tests/fixtures/conv_plans.tsv): times
+// in their models, memory, tiles and verdicts, each a number of four digits. A planner that is changed on purpose
+// changes the table: with ADJOINT_WRITE_PLANS=FILE in the environment the test writes it anew, and git shows what
+// moved.
 #include <adjoint/core/parallel.h>
 #include <adjoint/ops/conv/blocked_weight_plan.h>
 #include <adjoint/ops/conv/channelwise_plan.h>
@@ -155,7 +156,8 @@ std::string describe_product(const ProductPlan& p) {
 }
 
 void add_products(Cells& cells, const ConvGeometry& g) {
-  for (const auto& [name, of] : {std::pair("conv", ProductOf::kFeature), {"conv_transpose", ProductOf::kImage},
+  for (const auto& [name, of] : {std::pair("conv", ProductOf::kFeature),
+                                 {"conv_transpose", ProductOf::kImage},
                                  {"conv_weight", ProductOf::kFilter}}) {
     for (const std::int64_t bytes : {2, 4}) {
       add<ProductPlan>(
@@ -185,9 +187,7 @@ void add_weights(Cells& cells, const ConvGeometry& g) {
         describe);
     add<WeightPlan>(
         cells, name("boxes"), [&](WeightPlan& p) { return plan_boxed_weight(g, a.unit, a.split, p); },
-        [&](const WeightPlan& p) {
-          return describe(p) + (has_copied && boxes_pay(p, copied) ? " 1" : " 0");
-        });
+        [&](const WeightPlan& p) { return describe(p) + (has_copied && boxes_pay(p, copied) ? " 1" : " 0"); });
     add<RearrangedPlan>(
         cells, name("order"), [&](RearrangedPlan& p) { return plan_conv_weight_order(g, a.unit, a.split, p); },
         [&](const RearrangedPlan& p) {
@@ -213,9 +213,7 @@ void add_weights(Cells& cells, const ConvGeometry& g) {
   }
   add<BlockedWeightPlan>(
       cells, "conv_weight half blocked", [&](BlockedWeightPlan& p) { return plan_blocked_weight(g, p); },
-      [&](const BlockedWeightPlan& p) {
-        return numbers({blocked_weight_pays(g, p) ? 1.0 : 0.0});
-      });
+      [&](const BlockedWeightPlan& p) { return numbers({blocked_weight_pays(g, p) ? 1.0 : 0.0}); });
 }
 
 Cells plans_of(const ConvGeometry& g) {
