@@ -2,8 +2,8 @@
 // table of files that break the format.
 #include <adjoint/core/file.h>
 #include <adjoint/nn/safetensors.h>
+#include <adjoint/tests/nn/safetensors_files.h>
 #include <adjoint/tests/support/errors.h>
-#include <adjoint/tests/support/failing_new.h>
 #include <adjoint/tests/support/fixtures.h>
 
 #include <fmt/format.h>
@@ -24,36 +24,7 @@
 namespace adjoint::nn {
 namespace {
 
-namespace fs = std::filesystem;
-
 const fs::path kReference = testing::fixture("reference.safetensors");
-
-class SafetensorsTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = fs::path(::testing::TempDir()) /
-              (std::string("adjoint_safetensors_") + ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  fs::path write(const std::string& bytes) const {
-    const fs::path path = folder_ / "written.safetensors";
-    std::ofstream(path, std::ios::binary) << bytes;
-    return path;
-  }
-  std::ptrdiff_t entries() const { return std::distance(fs::directory_iterator(folder_), fs::directory_iterator()); }
-
-  fs::path folder_;
-};
-
-std::string file_of(const std::string& header, const std::string& data, std::uint64_t length) {
-  std::string bytes(sizeof(length), '\0');
-  std::memcpy(bytes.data(), &length, sizeof(length));
-  return bytes + header + data;
-}
-std::string file_of(const std::string& header, const std::string& data) { return file_of(header, data, header.size()); }
 
 const Tensor& find(const NamedTensors& tensors, const std::string& name) {
   for (const auto& [key, tensor] : tensors) {
@@ -311,12 +282,6 @@ struct Foreign {
   std::vector<double> values;
 };
 
-std::string raw(const auto&... values) {
-  std::string bytes;
-  (bytes.append(reinterpret_cast<const char*>(&values), sizeof(values)), ...);
-  return bytes;
-}
-
 std::vector<Foreign> foreign_dtypes() {
   return {{"I8", raw(std::int8_t{-128}, std::int8_t{-1}, std::int8_t{127}), kInt32, {-128, -1, 127}},
           {"I16", raw(std::int16_t{-32768}, std::int16_t{300}), kInt32, {-32768, 300}},
@@ -326,16 +291,6 @@ std::vector<Foreign> foreign_dtypes() {
           {"F8_E4M3", "\x7e\x01\x38\xb8", kFloat32, {448, 0x1p-9, 1, -1}},
           {"F8_E5M2", "\x7b\x01\x3c\xfc", kFloat32, {57344, 0x1p-16, 1, -INFINITY}},
           {"F8_E8M0", std::string("\0\x7f\xfe", 3), kFloat32, {0x1p-127, 1, 0x1p127}}};
-}
-
-// A file of "a" and "z", float32, with `foreign` between them.
-std::string file_with(const std::string& dtype, const std::string& bytes, std::size_t count) {
-  const std::size_t end = 4 + bytes.size();
-  const std::string header = fmt::format(
-      R"({{"a":{{"dtype":"F32","shape":[1],"data_offsets":[0,4]}},"m":{{"dtype":"{}","shape":[{}],"data_offsets":[4,{}]}},)"
-      R"("z":{{"dtype":"F32","shape":[],"data_offsets":[{},{}]}}}})",
-      dtype, count, end, end, end + 4);
-  return file_of(header, raw(1.5F) + bytes + raw(2.5F));
 }
 
 TEST_F(SafetensorsTest, ForeignDtypesArePassedOverOrConverted) {
@@ -409,141 +364,6 @@ TEST_F(SafetensorsTest, EveryF8CodeHasItsValue) {
     } else {
       EXPECT_EQ(e8m0[i], std::pow(2.0, code - 127));
     }
-  }
-}
-
-class Pair : public Module {
- public:
-  Pair() : Module("Pair") {
-    weight = register_parameter("weight", Tensor::zeros({2, 3}));
-    count = register_buffer("count", Tensor::zeros({1}, {.dtype = kInt64}));
-  }
-  Tensor weight, count;
-};
-
-TEST_F(SafetensorsTest, AModuleComesBackAsItWas) {
-  Pair pair;
-  pair.weight.fill_(2.5);
-  pair.count.fill_(7);
-  save_safetensors(folder_ / "m", pair, {{"epoch", "3"}});
-  Pair other;
-  EXPECT_EQ(load_safetensors(folder_ / "m", other), (Metadata{{"epoch", "3"}}));
-  EXPECT_EQ(other.weight.to_vector<float>(), std::vector<float>(6, 2.5F));
-  EXPECT_EQ(other.count.item<std::int64_t>(), 7);
-  EXPECT_TRUE(other.weight.requires_grad());
-}
-
-TEST_F(SafetensorsTest, AFileThatDoesNotFitTheModuleChangesNothing) {
-  Pair pair;
-  pair.weight.fill_(1.0);
-  save_safetensors(folder_ / "m",
-                   {{"weight", Tensor::zeros({2, 3}, {.dtype = kFloat64})}, {"bias", Tensor::zeros({2})}});
-  EXPECT_ERROR(load_safetensors(folder_ / "m", pair), "m' does not fit the module", "(Pair)", "missing: count",
-               "unexpected: bias", "mismatched: weight (the module has float32 (2, 3), got float64 (2, 3))");
-  EXPECT_EQ(pair.weight.to_vector<float>(), std::vector<float>(6, 1.0F));
-}
-
-TEST_F(SafetensorsTest, AModuleTakesForeignDtypesOnRequest) {
-  Module module;
-  Parameter a = module.register_parameter("a", Tensor::zeros({1}));
-  Parameter z = module.register_parameter("z", Tensor::zeros({}));
-  const fs::path path = write(file_with("F8_E4M3", "\x38\x40", 2));
-  EXPECT_ERROR(load_safetensors(path, module), "does not fit the module: load_state_dict:", "unexpected: m");
-  EXPECT_EQ(a.item<float>(), 0.0F);
-  LoadReport report{.missing = {"old"}, .unexpected = {}};
-  load_safetensors(path, module, {.strict = false}, &report);
-  EXPECT_TRUE(report.missing.empty());
-  EXPECT_EQ(report.unexpected, std::vector<std::string>{"m"});
-  EXPECT_EQ(a.item<float>(), 1.5F);
-  EXPECT_EQ(z.item<float>(), 2.5F);
-
-  Parameter m = module.register_parameter("m", Tensor::zeros({2}, {.dtype = kFloat16}));
-  EXPECT_ERROR(load_safetensors(path, module), "must be of dtypes that tensors have; got m (F8_E4M3); .convert_dtype");
-  load_safetensors(path, module, {.convert_dtype = true});
-  EXPECT_EQ(m.dtype(), kFloat16);
-  EXPECT_EQ(m.to_vector<float>(), (std::vector<float>{1, 2}));
-  // Beside what is wanted, what could not be converted does no harm.
-  m = Tensor::zeros({2});
-  Module other;
-  Parameter other_a = other.register_parameter("a", Tensor::zeros({1}, {.dtype = kFloat64}));
-  const fs::path large = write(file_with("U64", raw(std::uint64_t{1} << 63), 1));
-  load_safetensors(large, other, {.strict = false, .convert_dtype = true}, &report);
-  EXPECT_EQ(report.unexpected, (std::vector<std::string>{"m", "z"}));
-  EXPECT_EQ(other_a.item<double>(), 1.5);
-}
-
-TEST_F(SafetensorsTest, AModuleTakesAFileOfOneOfTwoTiedNames) {
-  Module tied;
-  Parameter a = tied.register_parameter("a", Tensor::zeros({2}));
-  tied.register_parameter("b", a);
-  tied.register_parameter("c", Tensor::zeros({1}));
-  for (const char* name : {"a", "b"}) {
-    save_safetensors(folder_ / "m", {{name, Tensor::full({2}, name[0])}, {"c", Tensor::zeros({1})}});
-    load_safetensors(folder_ / "m", tied);
-    EXPECT_EQ(a.to_vector<float>(), std::vector<float>(2, name[0]));
-  }
-  save_safetensors(folder_ / "m", {{"a", Tensor::zeros({2})}});
-  EXPECT_ERROR(load_safetensors(folder_ / "m", tied), "missing: c");
-}
-
-// ---- Memory that is not there.
-
-// Whatever a call throws where allocations fail must be the library's error.
-template <class F>
-void expect_own_error(const F& call) {
-  try {
-    call();
-  } catch (const OutOfMemoryError&) {
-    throw;
-  } catch (...) {
-    ADD_FAILURE() << "something other than OutOfMemoryError was thrown";
-    throw;
-  }
-}
-
-TEST_F(SafetensorsTest, AFailedAllocationLeavesTheOldFile) {
-  const fs::path path = write("old");
-  const std::vector<std::uint8_t> old = read_file("test", path);
-  const NamedTensors tensors{{"across", Tensor::arange(0, 6).reshape({2, 3}).transpose(0, 1)},
-                             {"a name that is longer than a string's own memory", Tensor::ones({2})}};
-  const Metadata metadata{{"k", "a text that is longer than a string's own memory"}, {"l", ""}};
-  for (const auto failure : {testing::Failure::kOnce, testing::Failure::kForGood}) {
-    write("old");
-    const int failed = testing::for_each_failing_allocation(
-        failure, [&] { expect_own_error([&] { save_safetensors(path, tensors, metadata); }); },
-        [&](int n) {
-          EXPECT_EQ(read_file("test", path), old) << n;
-          EXPECT_EQ(entries(), 1) << n;
-        });
-    EXPECT_GT(failed, 20);
-    EXPECT_EQ(load_safetensors(path).metadata, metadata);
-  }
-}
-
-TEST_F(SafetensorsTest, AFailedAllocationLeavesTheModule) {
-  const fs::path path = write(file_with("F8_E4M3", "\x38\x40", 2));
-  for (const auto failure : {testing::Failure::kOnce, testing::Failure::kForGood}) {
-    Module module;
-    for (const char* name : {"z", "m", "a"}) {
-      const Shape shape = name[0] == 'm' ? Shape{2} : name[0] == 'a' ? Shape{1} : Shape{};
-      module.register_parameter(name, Tensor::full(shape, 7.0, {.dtype = kFloat64}));
-    }
-    const auto values = [&] {
-      std::vector<double> all;
-      for (const Tensor& p : module.parameters()) {
-        for (const double v : p.to_vector<double>()) all.push_back(v);
-      }
-      return all;
-    };
-    const int failed = testing::for_each_failing_allocation(
-        failure, [&] { expect_own_error([&] { load_safetensors(path, module, {.convert_dtype = true}); }); },
-        [&](int n) {
-          EXPECT_EQ(values(), (std::vector<double>{7, 7, 7, 7})) << n;
-        });
-    EXPECT_GT(failed, 20);
-    EXPECT_EQ(values(), (std::vector<double>{2.5, 1, 2, 1.5}));
-    testing::for_each_failing_allocation(
-        failure, [&] { expect_own_error([&] { load_safetensors(path, {.convert_dtype = true}); }); }, [](int) {});
   }
 }
 
