@@ -40,7 +40,9 @@ inline std::string file_of(const std::string& header, const std::string& data, s
   std::memcpy(bytes.data(), &length, sizeof(length));
   return bytes + header + data;
 }
-inline std::string file_of(const std::string& header, const std::string& data) { return file_of(header, data, header.size()); }
+inline std::string file_of(const std::string& header, const std::string& data) {
+  return file_of(header, data, header.size());
+}
 
 std::string raw(const auto&... values) {
   std::string bytes;

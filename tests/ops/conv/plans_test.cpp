@@ -115,23 +115,28 @@ void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
     add<NarrowPlan>(
         cells, name("narrow"), [&](NarrowPlan& p) { return plan_narrow(g, transposed, a.bytes, p); },
         [&](const NarrowPlan& p) {
-          return numbers({narrow_clocks(p, a.unit), narrow_pays(p, a.unit, a.split) ? 1.0 : 0.0});
+          return numbers({narrow_clocks(p, a.unit), static_cast<double>(p.smem_bytes()),
+                          narrow_pays(p, a.unit, a.split) ? 1.0 : 0.0});
         });
     add<PackedPlan>(
         cells, name("packed"), [&](PackedPlan& p) { return plan_packed(g, transposed, a.bytes, a.split, p); },
         [&](const PackedPlan& p) {
-          return numbers({packed_clocks(p), packed_pays(p) ? 1.0 : 0.0});
+          return numbers({packed_clocks(p), static_cast<double>(p.smem_bytes()), packed_pays(p) ? 1.0 : 0.0});
         });
     add<ChannelwisePlan>(
         cells, name("channelwise"), [&](ChannelwisePlan& p) { return plan_channelwise(g, transposed, a.bytes, p); },
         [&](const ChannelwisePlan& p) {
-          return numbers({channelwise_pays(p, a.unit, a.split, true) ? 1.0 : 0.0,
+          return numbers({static_cast<double>(p.smem_bytes()), static_cast<double>(p.tiles()),
+                          static_cast<double>(p.taps_h), static_cast<double>(p.taps_w),
+                          channelwise_pays(p, a.unit, a.split, true) ? 1.0 : 0.0,
                           channelwise_pays(p, a.unit, a.split, false) ? 1.0 : 0.0});
         });
     if (a.unit == 1) {
       add<Col2imPlan>(
           cells, name("col2im"), [&](Col2imPlan& p) { return plan_col2im(g, transposed, a.split, p); },
-          [&](const Col2imPlan& p) { return numbers({col2im_clocks(p)}); });
+          [&](const Col2imPlan& p) {
+            return numbers({col2im_clocks(p), static_cast<double>(p.smem_bytes())});
+          });
     }
     add<RearrangedPlan>(
         cells, name("order"), [&](RearrangedPlan& p) { return plan_conv_order(g, transposed, a.unit, a.split, p); },
@@ -169,7 +174,9 @@ void add_products(Cells& cells, const ConvGeometry& g) {
 
 void add_weights(Cells& cells, const ConvGeometry& g) {
   const auto describe = [](const WeightPlan& p) {
-    return numbers({static_cast<double>(weight_smem_bytes(p)), static_cast<double>(weight_workspace_bytes(p))});
+    return numbers({static_cast<double>(weight_smem_bytes(p)), static_cast<double>(weight_workspace_bytes(p)),
+                    static_cast<double>(p.stages), static_cast<double>(p.stages_per_split),
+                    static_cast<double>(p.block_channels)});
   };
   for (const Arithmetic& a : kArithmetics) {
     const auto name = [&](const char* kernel) { return fmt::format("conv_weight {} {}", a.name, kernel); };
@@ -204,16 +211,27 @@ void add_weights(Cells& cells, const ConvGeometry& g) {
         [&](const TapwisePlan& p) {
           return numbers({tapwise_clocks(p), tapwise_pays(g, p) ? 1.0 : 0.0});
         });
+    add<ChannelwiseWeightPlan>(
+        cells, fmt::format("conv_weight {} channelwise", arithmetic),
+        [&](ChannelwiseWeightPlan& p) { return plan_channelwise_weight(g, bytes, p); },
+        [&](const ChannelwiseWeightPlan& p) {
+          return numbers({static_cast<double>(p.smem_bytes()), static_cast<double>(p.workspace_bytes()),
+                          static_cast<double>(p.tiles_per_split), static_cast<double>(p.walk.tiles())});
+        });
     add<FewWeightPlan>(
         cells, fmt::format("conv_weight {} few_results", arithmetic),
         [&](FewWeightPlan& p) { return plan_few_weight(g, p); },
         [&](const FewWeightPlan& p) {
-          return numbers({few_weight_clocks(p, bytes), few_weight_pays(p, bytes) ? 1.0 : 0.0});
+          return numbers({few_weight_clocks(p, bytes), static_cast<double>(p.workspace_bytes()),
+                          few_weight_pays(p, bytes) ? 1.0 : 0.0});
         });
   }
   add<BlockedWeightPlan>(
       cells, "conv_weight half blocked", [&](BlockedWeightPlan& p) { return plan_blocked_weight(g, p); },
-      [&](const BlockedWeightPlan& p) { return numbers({blocked_weight_pays(g, p) ? 1.0 : 0.0}); });
+      [&](const BlockedWeightPlan& p) {
+        return numbers({static_cast<double>(p.tiles()), static_cast<double>(p.smem_bytes()),
+                        static_cast<double>(p.sums_bytes()), blocked_weight_pays(g, p) ? 1.0 : 0.0});
+      });
 }
 
 Cells plans_of(const ConvGeometry& g) {
