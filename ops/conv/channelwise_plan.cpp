@@ -180,7 +180,6 @@ bool choose_lanes(ChannelwisePlan& p, const StageBytes& bytes) {
   while (!try_tile(p, narrow(lanes), 1, 1, bytes.most)) {
     if (p.along_row != 0 ? lanes <= granule : lanes <= 4) return false;
     lanes = p.along_row != 0 ? lanes / 2 / granule * granule : ceil_div(lanes, 2);
-    if (lanes == 0) return false;
   }
   return true;
 }

@@ -33,7 +33,7 @@ bool stack_offsets(PackedPlan& p, std::int32_t stack) {
   if (p.group_results() * stack > kPackedResults) return false;
   p.stack = stack;
   p.step_w = stack * p.stack_step;
-  p.paired = stack == 2 && p.stack_step == 1 && 2 * p.group_results() <= kPackedResults;
+  p.paired = stack == 2 && p.stack_step == 1;
   for (; p.w.offsets < filled; ++p.w.offsets) {
     p.w.offset[p.w.offsets] = p.w.offset[p.w.offsets - 1] + p.stack_step;
     for (auto& taps : p.w.tap) taps[p.w.offsets] = -1;
