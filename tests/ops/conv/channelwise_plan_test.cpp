@@ -204,5 +204,18 @@ TEST(ChannelwisePlan, LeavesLongStridesToOthers) {
       cuda::plan_channelwise(geometry({.input = {40, 40}, .kernel = {20, 20}, .stride = {17, 17}}), true, 4, plan));
 }
 
+// Of 2^28 elements.
+TEST(ChannelwisePlan, LeavesLargePlanesToOthers) {
+  constexpr std::int64_t kSide = 1 << 14;
+  ChannelwisePlan plan;
+  const auto takes = [&](const Extent2& feature, std::int64_t kernel) {
+    return cuda::plan_channelwise(geometry({.input = feature, .kernel = {kernel, kernel}}), false, 4, plan);
+  };
+  EXPECT_TRUE(takes({kSide - 2, kSide - 3}, 3));
+  EXPECT_FALSE(takes({kSide - 2, kSide - 2}, 3)) << "the image alone";
+  EXPECT_TRUE(takes({kSide, kSide - 1}, 1));
+  EXPECT_FALSE(takes({kSide, kSide}, 1));
+}
+
 }  // namespace
 }  // namespace adjoint::testing

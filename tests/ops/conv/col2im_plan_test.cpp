@@ -163,6 +163,21 @@ TEST(Col2imPlan, RefusesWhatTheKernelDoesNotTake) {
   // Rows of results that shared memory does not hold in as many column tiles as are tried, and more bytes than 32 bits.
   const ConvCase wide{.input = {1, 180'000'000}, .kernel = {3, 3}, .padding = {1, 1}};
   EXPECT_FALSE(cuda::plan_col2im(geometry(wide), false, false, p));
+  // Tiles of two positions each, of 128 results a channel: 2^24, and 2^31.
+  const auto tiles_of = [&](std::int64_t batch) {
+    const ConvCase c{.batch = batch, .in_channels = 8, .out_channels = 128, .input = {1, 4096}, .stride = {8, 16}};
+    return cuda::plan_col2im(geometry(c), true, false, p) ? p.batch * p.row_tiles * p.column_tiles : 0;
+  };
+  EXPECT_EQ(tiles_of(1 << 13), 1 << 24);
+  EXPECT_EQ(tiles_of(1 << 20), 0);
+}
+
+TEST(Col2imPlan, TakesTheMostTapsOfAnAxis) {
+  for (const bool transposed : {false, true}) {
+    Col2imPlan p;
+    EXPECT_TRUE(cuda::plan_col2im(geometry({.input = {8, 40}, .kernel = {1, 32}}), transposed, false, p));
+    EXPECT_TRUE(cuda::plan_col2im(geometry({.input = {40, 8}, .kernel = {32, 1}}), transposed, false, p));
+  }
 }
 
 }  // namespace

@@ -372,6 +372,25 @@ TEST(CorrelationPlan, PassesUnderLittleSharedMemory) {
   }
 }
 
+TEST(CorrelationPlan, LeavesFarTapsAndManyTilesToOthers) {
+  const auto takes = [](const ConvGeometry& g) {
+    CorrelationPlan plan;
+    return plan_correlation(g, false, 1, false, kCorrelationLimits, plan);
+  };
+  constexpr std::int64_t kFar = std::int64_t{1} << 27;
+  const auto far = [&](std::int64_t dilation) {
+    return takes(make_geometry(1, 8, 8, 1, {1, 8}, {1, 2}, {1, 1}, {0, 0}, {1, dilation}, {0, 0}));
+  };
+  EXPECT_TRUE(far(kFar - 1));
+  EXPECT_FALSE(far(kFar));
+  // Two tiles of columns a group, of which the grid that packs the filter takes 65,535.
+  const auto many = [&](std::int64_t groups) {
+    return takes(make_geometry(1, groups, 300 * groups, groups, {1, 64}, {1, 2}, {1, 1}, {0, 0}, {1, 1}, {0, 0}));
+  };
+  EXPECT_TRUE(many(32767));
+  EXPECT_FALSE(many(32768));
+}
+
 TEST(CorrelationPlan, RandomGeometries) {
   std::mt19937 random(11);
   const auto draw = [&](std::int64_t low, std::int64_t high) {

@@ -141,6 +141,48 @@ TEST(RearrangedPlan, HalvesWithAStrideComeInBoxesThoughTheyArePadded) {
   EXPECT_FALSE(plan_conv_weight_order(g, 2, false, plan));
 }
 
+TEST(RearrangedPlan, OnlyStridesBecomeChannels) {
+  const auto takes = [](const Extent2& stride, const Extent2& dilation) {
+    RearrangedPlan plan;
+    return plan_strides_as_channels(make_geometry(2, 3, 5, 1, {9, 9}, {3, 3}, stride, {0, 0}, dilation, {0, 0}), false,
+                                    2, plan);
+  };
+  EXPECT_FALSE(takes({1, 1}, {1, 1}));
+  EXPECT_TRUE(takes({2, 1}, {1, 1}));
+  EXPECT_TRUE(takes({2, 1}, {1, 2})) << "an axis of stride 1 may have a dilation";
+  EXPECT_FALSE(takes({2, 1}, {2, 1}));
+}
+
+// Several planes a tile only where they are taken apart by vectors.
+TEST(RearrangedPlan, TilesOfResultsOrOfSingleElementsHaveOnePlane) {
+  const auto tile_planes = [](std::int64_t width, bool image_is_result) {
+    const ConvGeometry g = make_geometry(4096, 1, 5, 1, {width, width}, {2, 2}, {2, 2}, {0, 0}, {1, 1}, {0, 0});
+    RearrangedPlan plan;
+    EXPECT_TRUE(plan_strides_as_channels(g, image_is_result, 2, plan));
+    EXPECT_EQ(plan.image.vector, width % 8 == 0 ? 8 : 1);
+    EXPECT_TRUE(plan.image.has_whole_planes());
+    return plan.image.tile_planes;
+  };
+  EXPECT_EQ(tile_planes(16, false), 4);
+  EXPECT_EQ(tile_planes(16, true), 1);
+  EXPECT_EQ(tile_planes(15, false), 1);
+}
+
+// Planes of one row: positions are rows then, and keep their stride and dilation; samples are columns.
+TEST(RearrangedPlan, SamplesOfRowsAreColumns) {
+  RearrangedPlan plan;
+  ASSERT_TRUE(
+      plan_batch_as_columns(make_geometry(7, 3, 5, 1, {1, 17}, {1, 3}, {1, 4}, {0, 1}, {1, 2}, {0, 0}), 2, plan));
+  const ConvGeometry& g = plan.geometry;
+  EXPECT_EQ(g.batch, 1);
+  EXPECT_EQ(g.image, (Extent2{67, 8}));
+  EXPECT_EQ(g.feature, (Extent2{17, 8}));
+  EXPECT_EQ(g.kernel, (Extent2{3, 1}));
+  EXPECT_EQ(g.stride, (Extent2{4, 1}));
+  EXPECT_EQ(g.padding, (Extent2{1, 0}));
+  EXPECT_EQ(g.dilation, (Extent2{2, 1}));
+}
+
 /// How often the tiles move each element: [channel][position][sample].
 std::vector<int> times_moved(const SamplesLast& s) {
   std::vector<int> times(static_cast<std::size_t>(s.numel()));

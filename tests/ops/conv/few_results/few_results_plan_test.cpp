@@ -137,6 +137,9 @@ TEST(FewResultsPlan, LeavesManyResultsLongStridesAndLargeProblemsToOthers) {
   EXPECT_EQ(takes(c), std::tuple(false, false, false));
   c = {.in_channels = 1, .out_channels = 1, .input = {1 << 15, 1 << 15}};
   EXPECT_EQ(takes(c), std::tuple(false, false, false));
+  // One pixel a sample, of 256 places that a stride has: 32 bits would count 256 in all.
+  c = {.batch = (1 << 24) + 1, .stride = {16, 16}};
+  EXPECT_EQ(takes(c), std::tuple(true, false, true));
 }
 
 /// The ends of discriminators, as conv_transpose states them: conv makes one channel of `out_channels`.
