@@ -1,6 +1,7 @@
 // From a ConvGeometry to the plans that compute conv and conv_transpose. Internal to ops/conv/cpu.
 #pragma once
 
+#include <adjoint/core/export.h>
 #include <adjoint/ops/conv/cpu/kernels.h>
 #include <adjoint/ops/conv/geometry.h>
 
@@ -34,8 +35,8 @@ struct PlanLimits {
 };
 
 /// feature from image.
-std::vector<OwnedGatherPlan> conv_plans(const ConvGeometry& geometry, const PlanLimits& limits);
+ADJOINT_API std::vector<OwnedGatherPlan> conv_plans(const ConvGeometry& geometry, const PlanLimits& limits);
 /// image from feature.
-std::vector<OwnedGatherPlan> conv_transpose_plans(const ConvGeometry& geometry, const PlanLimits& limits);
+ADJOINT_API std::vector<OwnedGatherPlan> conv_transpose_plans(const ConvGeometry& geometry, const PlanLimits& limits);
 
 }  // namespace adjoint::cpu
