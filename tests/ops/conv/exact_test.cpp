@@ -94,6 +94,15 @@ TEST_P(ConvExact, FrontEndsEqualTheOracle) {
   }
 }
 
+// The CPU splits the rows that taps read by column: here they fill more scratch memory than other work has left.
+TEST(ConvWeight, TapsFarApartReadManyRows) {
+  const ConvProblem p = integer_problem(
+      geometry({.batch = 1, .input = {9, 200}, .kernel = {5, 3}, .stride = {1, 2}, .dilation = {200, 1}}));
+  const TensorOptions options{.dtype = kFloat64};
+  expect_values("conv_weight", conv_weight(p.image_tensor(options), p.feature_tensor(options), p.geometry),
+                oracle::conv_weight(p.geometry, p.image, p.feature));
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, ConvExact, ::testing::ValuesIn(conv_cases()), ConvCaseName());
 
 }  // namespace
