@@ -1,5 +1,6 @@
 #include <adjoint/core/error.h>
 #include <adjoint/data/transforms.h>
+#include <adjoint/tests/support/absent_device.h>
 
 #include <gtest/gtest.h>
 
@@ -72,8 +73,10 @@ TEST(Transforms, FlipsFollowTheirProbability) {
   int flipped = 0;
   for (int i = 0; i < 1000; ++i) flipped += random_flip_horizontal(image, generator, 0.25).to_vector<int>()[0];
   EXPECT_NEAR(flipped, 250, 60);
-  EXPECT_EQ(random_flip_vertical(counted({1, 2, 1}), generator, 1.0).to_vector<int>(), (Values{1, 0}));
-  EXPECT_EQ(random_flip_vertical(counted({1, 2, 1}), generator, 0.0).to_vector<int>(), (Values{0, 1}));
+  const Tensor square = counted({1, 2, 2});
+  EXPECT_EQ(random_flip_horizontal(square, generator, 1.0).to_vector<int>(), (Values{1, 0, 3, 2}));
+  EXPECT_EQ(random_flip_vertical(square, generator, 1.0).to_vector<int>(), (Values{2, 3, 0, 1}));
+  EXPECT_EQ(random_flip_vertical(square, generator, 0.0).to_vector<int>(), (Values{0, 1, 2, 3}));
 }
 
 TEST(Transforms, TheSameSeedRepeats) {
@@ -99,6 +102,10 @@ TEST(Transforms, ErrorsNameTheRule) {
             "flip_vertical: the image must be defined; got an undefined Tensor");
   EXPECT_EQ(message_of([&] { random_flip_vertical(image, generator, 1.5); }),
             "random_flip_vertical: probability must be from 0 to 1; got 1.5");
+  EXPECT_EQ(message_of([&] {
+              crop(testing::on_absent_device({1, 4, 5}), 0, 0, 1, 1);
+            }),
+            "crop: the image must be on the CPU; got cuda:0");
   EXPECT_EQ(message_of([&] { random_dihedral({}, generator); }),
             "random_dihedral: the image must be defined; got an undefined Tensor");
   EXPECT_EQ(message_of([&] { random_dihedral(Tensor::zeros({3}), generator); }),

@@ -1,5 +1,6 @@
 // Broadcasting, refusals and in-place updates.
 #include <adjoint/adjoint.h>
+#include <adjoint/tests/support/absent_device.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>
 
@@ -15,6 +16,7 @@ namespace {
 using testing::expect_values;
 using testing::integers;
 using testing::non_contiguous;
+using testing::on_absent_device;
 
 struct BroadcastCase {
   Shape a, b, result;
@@ -85,6 +87,7 @@ TEST(ElementwiseErrors, NameTheOperatorTheRuleAndTheValues) {
   EXPECT_ERROR(f + i, "add: operands must share one dtype; got float32 (2, 3) and int64 (2, 3)", "to()");
   EXPECT_ERROR(f * i.narrow(0, 0, 1), "mul: operands must share one dtype; got float32 (2, 3) and int64 (1, 3)");
   EXPECT_ERROR(f - Tensor::ones({4}), "sub: ", "(2, 3)", "(4,)");
+  EXPECT_ERROR(f * on_absent_device({2, 3}), "mul: operands must be on one device; got cpu and cuda:0", "to()");
   EXPECT_ERROR(i / i, "div: the dtype must be floating point; got int64 (2, 3); convert with to(kFloat32)");
   EXPECT_ERROR(i / 2.0, "div: the dtype must be floating point; got int64");
   EXPECT_ERROR(exp(i), "exp: the dtype must be floating point; got int64 (2, 3)");

@@ -1,0 +1,12 @@
+// Operands of a device that this machine need not have.
+#pragma once
+
+#include <adjoint/core/shape.h>
+#include <adjoint/core/tensor.h>
+
+namespace adjoint::testing {
+
+/// A tensor that says it is on cuda:0 and has no memory: for checks that come before anything reads it.
+Tensor on_absent_device(const Shape& shape);
+
+}  // namespace adjoint::testing
