@@ -227,6 +227,12 @@ TEST(Image, ExifBlocksOfAnyShapeAreSurvived) {
   changed = block;
   changed[14] = 0;  // no value
   EXPECT_EQ(exif_orientation(changed), 1);
+  for (const auto& [first, second] : {std::pair{'I', 'M'}, {'M', 'I'}, {'X', 'X'}}) {  // no byte order
+    changed = block;
+    changed[0] = static_cast<std::uint8_t>(first);
+    changed[1] = static_cast<std::uint8_t>(second);
+    EXPECT_EQ(exif_orientation(changed), 1) << first << second;
+  }
 }
 
 TEST(Image, ExifOrientationOfEveryWholeNumber) {

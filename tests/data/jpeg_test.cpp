@@ -267,6 +267,16 @@ TEST(Jpeg, TheSmallestFilesOfAPictureAreRead) {
   EXPECT_EQ(pixels(file), std::vector<int>(512 * 512, 128));
 }
 
+TEST(Jpeg, AProgressiveScanHoldsABlockABitAtMost) {
+  const auto error_of_row = [](std::uint8_t blocks) {  // of a scan of two bytes, whose code nothing defines
+    Bytes file{0xff, 0xd8, 0xff, 0xc2, 0, 11, 8, 0, 8, 0, static_cast<std::uint8_t>(8 * blocks), 1, 1, 0x11, 0};
+    append(file, {0xff, 0xda, 0, 8, 1, 1, 0, 0, 0, 0, 0, 0, 0xff, 0xd9});
+    return error_of(file);
+  };
+  EXPECT_EQ(error_of_row(16).find("cannot hold"), std::string::npos) << error_of_row(16);
+  EXPECT_EQ(error_of_row(17), "29 bytes cannot hold its 136 x 8 pixels");
+}
+
 TEST(Jpeg, BoundsInBytes) {
   const auto takes = [](const std::string& name, ReadImageOptions options, std::int64_t bytes) {
     const Bytes& file = fixture(name).file;
