@@ -1,6 +1,7 @@
 // Adjoint: tensors, a tape that differentiates, and transposed convolution. Includes every public header.
 #pragma once
 
+#include <adjoint/core/custom.h>
 #include <adjoint/core/device.h>
 #include <adjoint/core/dtype.h>
 #include <adjoint/core/error.h>

@@ -57,16 +57,16 @@ class CheckpointNode final : public detail::Node {
       : f_(std::move(f)), inputs_(inputs), random_(random) {}
   const char* name() const override { return "checkpoint"; }
 
-  void backward(const Tensor& grad, const std::vector<bool>& needed, std::vector<Tensor>& grads, bool record) override {
+  void backward(Operands grads, const std::vector<bool>& needed, std::vector<Tensor>& operand_grads) override {
     const GeneratorGuard replay(random_);  // the same random numbers as the first run drew
-    if (record) {
+    if (Tape* const sweeping = Tape::current()) {
       // Recomputed on the sweeping tape itself, so that the gradient is differentiable in its turn.
       std::vector<Tensor> operands;
       for (std::size_t i = 0; i < inputs_; ++i) operands.push_back(recorded(saved[i]));
-      differentiate(*Tape::current(), operands, grad, needed, grads, true);
+      differentiate(*sweeping, operands, grads[0], needed, operand_grads, true);
     } else {
       Tape tape;
-      differentiate(tape, as_leaves({saved, inputs_}), grad, needed, grads, false);
+      differentiate(tape, as_leaves({saved, inputs_}), grads[0], needed, operand_grads, false);
     }
   }
 
@@ -118,8 +118,8 @@ Tensor record(Tape& tape, const Function& f, const std::vector<Tensor>& inputs, 
   detail::Recording recording(tape, "checkpoint", operands.size());
   for (std::size_t i = 0; i < operands.size(); ++i) recording.use(i, operands[i]);
   if (!recording.needed()) return out;
-  recording.commit(tape.impl().make_node<CheckpointNode>(f, inputs.size(), random), operands, out,
-                   detail::kSaveEveryOperand, false);
+  recording.commit(tape.impl().make_node<CheckpointNode>(f, inputs.size(), random), operands, Operands(&out, 1), 1,
+                   detail::kSaveEveryOperand);
   return out;
 }
 

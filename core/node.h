@@ -17,29 +17,30 @@
 
 namespace adjoint::detail {
 
-/// One recorded call: who its operands were, and what their gradients need. Lives in the tape's arena.
+/// One recorded call: who its operands were, and what their gradients need. Lives in the tape's arena. Its results have
+/// ids that follow each other, and it stands at the first.
 class Node {
  public:
   virtual ~Node() { release(); }
   virtual const char* name() const = 0;
-  /// Writes to grads[i], for each operand with needed[i], its gradient from the result's; undefined stands for zero.
-  /// Written in operators, which `record` asks to be recorded on the sweeping tape.
-  virtual void backward(const Tensor& grad, const std::vector<bool>& needed, std::vector<Tensor>& grads,
-                        bool record) = 0;
+  /// Writes to operand_grads[i], for each operand with needed[i], its gradient from the results' gradients `grads`, of
+  /// which one is defined at least; undefined stands for zero in both. Written in operators, which are recorded where
+  /// the sweep is: Tape::current() tells.
+  virtual void backward(std::span<const Tensor> grads, const std::vector<bool>& needed,
+                        std::vector<Tensor>& operand_grads) = 0;
 
-  std::size_t size = 0;               // operands
+  std::size_t size = 0;  // operands
+  std::size_t results = 1;
+  std::size_t outputs = 1;            // results, and behind them what only the gradient needs
   std::int64_t* ids = nullptr;        // (size): the operand's id, -1 where no gradient flows
-  Tensor* saved = nullptr;            // (size): operands that rules need
-  std::uint32_t* versions = nullptr;  // (size): their storages' versions when they were saved
-  Tensor saved_out;
-  std::uint32_t out_version = 0;
+  Tensor* saved = nullptr;            // (size + outputs): what rules need of operands and outputs
+  std::uint32_t* versions = nullptr;  // (size + outputs): their storages' versions when they were saved
   bool released = false;
 
   /// Lets go of what the gradients needed: there will be no other sweep.
   void release() {
-    if (saved != nullptr) std::destroy_n(saved, size);
+    if (saved != nullptr) std::destroy_n(saved, size + outputs);
     saved = nullptr;
-    saved_out = {};
     released = true;
   }
 };
@@ -54,8 +55,11 @@ using NodePtr = std::unique_ptr<N, DestroyInArena>;
 /// In place of the id of a leaf that is not on the tape yet.
 inline constexpr std::int64_t kNewLeaf = -2;
 
-/// Every operand, however many: bit i of a save mask is operand i, and bit 30 all from there on.
-inline constexpr std::uint32_t kSaveEveryOperand = 0x7fffffffU;
+/// A save mask's bit i is operand i, the last of these all from there on; results come behind, likewise. What only the
+/// gradient needs is saved always.
+inline constexpr unsigned kSavedOperandBits = 24;
+inline constexpr std::uint32_t kSaveEveryOperand = (1U << kSavedOperandBits) - 1U;
+inline constexpr std::uint32_t kSaveEveryResult = ~kSaveEveryOperand;
 
 struct SweepOptions {
   bool to_leaves = false;        // accumulate into every leaf's .grad()
@@ -74,9 +78,10 @@ class TapeImpl {
   std::int64_t id_of(const char* op, const Tensor& operand) const;
   /// Throws Error in a task of a parallel_for that this tape was not made in.
   void check_task(const char* op) const;
-  /// Appends `node`, whose operands' ids are `ids`, after the leaves among them that are new; `out` becomes recorded.
-  void append(NodePtr<Node> node, std::span<const Tensor> in, std::span<const std::int64_t> ids, const Tensor& out,
-              std::uint32_t save_mask, bool save_out);
+  /// Appends `node`, whose operands' ids are `ids`, after the leaves among them that are new. The first `results` of
+  /// `outs` become recorded, where their dtype is floating point; what stands behind them only the gradient needs.
+  void append(NodePtr<Node> node, std::span<const Tensor> in, std::span<const std::int64_t> ids,
+              std::span<const Tensor> outs, std::size_t results, std::uint32_t save_mask);
 
   /// d(result)/d(each target), by id; undefined where the result does not depend on it. The caller holds this alive.
   std::vector<Tensor> sweep(const char* caller, const Tensor& result, const std::vector<std::int64_t>& targets,
@@ -98,7 +103,7 @@ class TapeImpl {
   std::vector<Tensor> leaves() const;
 
  private:
-  // An operation (node), or a leaf.
+  // An operation (node), a leaf, or neither: a result behind its operation's first.
   struct Entry {
     NodePtr<Node> node;
     Tensor leaf;
@@ -114,7 +119,7 @@ class TapeImpl {
   Tensor run_hooks(std::int64_t id, Tensor grad, Frozen& frozen) const;
   std::string describe(std::int64_t id) const;
   void check_saved(const char* caller, std::int64_t id) const;
-  void check_nan(std::int64_t id, const Tensor& in, const Tensor& out) const;
+  void check_nan(std::int64_t id, std::span<const Tensor> in, const Tensor& out) const;
 
   const Tape& owner_;
   std::uint64_t serial_;
@@ -139,9 +144,9 @@ class ADJOINT_API Recording {
   void use(std::size_t i, const Tensor& operand);
   bool needed() const { return needed_; }
   bool needs(std::size_t i) const { return ids()[i] != -1; }
-  /// Records the call, or throws and leaves the tape and `out` as they were.
-  void commit(NodePtr<Node> node, std::span<const Tensor> in, const Tensor& out, std::uint32_t save_mask,
-              bool save_out);
+  /// Records the call, as TapeImpl::append does, or throws and leaves the tape and `outs` as they were.
+  void commit(NodePtr<Node> node, std::span<const Tensor> in, std::span<const Tensor> outs, std::size_t results,
+              std::uint32_t save_mask);
 
  private:
   static constexpr std::size_t kInline = 4;

@@ -1,9 +1,10 @@
 // OpDef: everything that an operator is, in one place; apply(): the one way to run one.
 //
-// An operator is a constinit table of function pointers: what its result looks like, how each device computes it, and
-// one gradient rule per operand, written in other operators, so that gradients are differentiable again.
+// An operator is a constinit table of function pointers: what its results look like, how each device computes them, and
+// its gradients, a rule an operand or one for all, written in other operators, so that they are differentiable again.
 #pragma once
 
+#include <adjoint/core/copy.h>
 #include <adjoint/core/device.h>
 #include <adjoint/core/node.h>
 #include <adjoint/core/op_scope.h>
@@ -11,10 +12,14 @@
 #include <adjoint/core/tensor.h>
 #include <adjoint/core/tensor_impl.h>
 
+#include <algorithm>
 #include <array>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <utility>
 #include <vector>
 
 #if defined(ADJOINT_WITH_CUDA)
@@ -26,28 +31,39 @@
 namespace adjoint {
 
 using Operands = std::span<const Tensor>;
+using Results = std::span<Tensor>;
 
 /// Attributes of an operator that has none.
 struct NoAttr {};
 
-/// What a gradient rule may read. `in[i]` and `out` are defined only where the rule's `saves` names them.
+inline constexpr std::size_t kMaxRules = 4;
+inline constexpr std::size_t kMaxResults = 4;
+inline constexpr std::size_t kMaxOutputs = 8;  // results, and behind them what is kept for the gradient alone
+
+/// What a gradient rule may read. Operands and results are defined only where `saves` names them.
 template <class Attr>
 struct Ctx {
   Operands in;
-  const Tensor& out;
-  const Tensor& grad;  // the gradient of the result
+  Operands outs;   // the results, then what was kept
+  Operands grads;  // the results' gradients; an undefined one stands for zero
   const Attr& attr;
-  std::size_t index;  // which operand's gradient is asked for
+  std::size_t index;   // which operand's gradient is asked for
+  const Tensor& out;   // the first result
+  const Tensor& grad;  // and its gradient
+
+  Ctx(Operands in_, Operands outs_, Operands grads_, const Attr& attr_, std::size_t index_)
+      : in(in_), outs(outs_), grads(grads_), attr(attr_), index(index_), out(outs.front()), grad(grads.front()) {}
 };
 
-/// What a rule needs kept from the forward call.
+/// What a rule needs kept from the forward call: operands, results. From operand 23 on they are kept together.
 enum Save : std::uint32_t {
   kSaveNone = 0,
   kSaveIn0 = 1,
   kSaveIn1 = 2,
   kSaveIn2 = 4,
   kSaveIn3 = 8,
-  kSaveOut = 1U << 31
+  kSaveOut = 1U << detail::kSavedOperandBits,
+  kSaveOut1 = 2U << detail::kSavedOperandBits,
 };
 constexpr Save operator|(Save a, Save b) {
   return static_cast<Save>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
@@ -60,32 +76,106 @@ struct Vjp {
   Tensor (*rule)(const Ctx<Attr>&) = nullptr;
 };
 
-inline constexpr std::size_t kMaxRules = 4;
+/// Whose gradients somebody needs; from operand 31 on for all of them together.
+struct Needs {
+  std::uint32_t bits = 0;
+  bool operator[](std::size_t operand) const { return (bits >> std::min<std::size_t>(operand, 31) & 1U) != 0; }
+  void add(std::size_t operand) { bits |= 1U << std::min<std::size_t>(operand, 31); }
+};
+
+/// The gradients of all operands, where they share work: writes grads[i] for every operand that is needed.
+template <class Attr>
+struct JointVjp {
+  Save (*saves)(const Attr& attr, Needs needs) = nullptr;
+  void (*rule)(const Ctx<Attr>&, Needs needs, Results grads) = nullptr;
+};
+
+/// What a call will give.
+struct Specs {
+  std::array<TensorSpec, kMaxOutputs> specs;
+  std::size_t results = 1;
+  std::size_t kept = 0;
+};
+
+/// Checks the operands and says what a call will give: one result, or Specs.
+template <class Attr>
+struct Infer {
+  using One = TensorSpec (*)(Operands in, const Attr& attr);
+  using Many = Specs (*)(Operands in, const Attr& attr);
+  One one = nullptr;
+  Many many = nullptr;
+
+  constexpr Infer() = default;
+  template <std::convertible_to<One> F>
+  constexpr Infer(F f) : one(f) {}  // NOLINT(google-explicit-constructor)
+  template <std::convertible_to<Many> F>
+  constexpr Infer(F f) : many(f) {}  // NOLINT(google-explicit-constructor)
+};
+
+/// Computes one result, or results and what is kept behind them, which is undefined where no gradient will need it.
+template <class Attr>
+struct Kernel {
+  using One = void (*)(Operands in, Tensor& out, const Attr& attr);
+  using Many = void (*)(Operands in, Results out, const Attr& attr);
+  One one = nullptr;
+  Many many = nullptr;
+
+  constexpr Kernel() = default;
+  constexpr Kernel(std::nullptr_t) {}  // NOLINT(google-explicit-constructor)
+  template <std::convertible_to<One> F>
+  constexpr Kernel(F f) : one(f) {}  // NOLINT(google-explicit-constructor)
+  template <std::convertible_to<Many> F>
+  constexpr Kernel(F f) : many(f) {}  // NOLINT(google-explicit-constructor)
+
+  bool exists() const { return one != nullptr || many != nullptr; }
+  void operator()(Operands in, Results out, const Attr& attr) const {
+    many != nullptr ? many(in, out, attr) : one(in, out[0], attr);
+  }
+};
+
+/// What mixed precision computes an operator in: the widest of its operands' dtypes, 16 bits, or float32 (kFull).
+enum class MixedPrecision : std::uint8_t { kWidest, kLow, kFull };
+
+/// What a call moves and computes.
+struct Cost {
+  double bytes = 0.0;
+  double flop = 0.0;
+};
 
 template <class Attr = NoAttr>
 struct OpDef {
-  using Kernel = void (*)(Operands in, Tensor& out, const Attr& attr);
-
   const char* name;
-  /// Checks the operands (they are defined and on one device) and says what the result will be.
-  TensorSpec (*infer)(Operands in, const Attr& attr) = nullptr;
-  Kernel cpu = nullptr;
-  Kernel cuda = nullptr;
+  /// The operands are defined, but for optional ones, and on one device.
+  Infer<Attr> infer = {};
+  Kernel<Attr> cpu = {};
+  Kernel<Attr> cuda = {};
   /// In place of infer and kernels: makes the result as a view of operand 0.
   Tensor (*view)(const Tensor& in, const Attr& attr) = nullptr;
   /// Kernels that read any strides. Others get contiguous operands, copied where they are not.
   bool strided = false;
-  /// Any number of operands, all under rule 0 (which may save the result, not the operands).
+  /// Any number of operands, all under rule 0 (which may save results, not the operands).
   bool variadic = false;
+  /// Bit i: operand i may be undefined. Operand 0 may not.
+  std::uint32_t optional = 0;
+  MixedPrecision mixed_precision = MixedPrecision::kWidest;
+  /// Null: operands and results are moved once, and nothing is computed.
+  Cost (*cost)(Operands in, Operands out, const Attr& attr) = nullptr;
+  /// One rule an operand, or one for all of them.
   std::array<Vjp<Attr>, kMaxRules> vjp = {};
+  JointVjp<Attr> joint_vjp = {};
 
   const Vjp<Attr>& rule(std::size_t operand) const { return vjp[variadic ? 0 : operand]; }
+  bool differentiable_in(std::size_t operand) const {
+    return joint_vjp.rule != nullptr || rule(operand).rule != nullptr;
+  }
 };
 
 namespace detail {
 
-/// Throws Error for undefined operands or several devices.
-ADJOINT_API void check_operands(const char* op, Operands in);
+/// Throws Error for undefined operands that are not optional, and for several devices.
+ADJOINT_API void check_operands(const char* op, Operands in, std::uint32_t optional);
+/// Throws Error where what an operator gives is not the target's.
+ADJOINT_API void check_target(const char* op, const Tensor& target, const TensorSpec& spec);
 [[noreturn]] ADJOINT_API void no_kernel(const char* op, Device device);
 /// Contiguous versions of the operands (undefined ones pass through).
 ADJOINT_API void make_contiguous(Operands in, std::span<Tensor> out);
@@ -95,9 +185,19 @@ class OpNode final : public Node {
  public:
   OpNode(const OpDef<Attr>& op, const Attr& attr) : op_(&op), attr_(attr) {}
   const char* name() const override { return op_->name; }
-  void backward(const Tensor& grad, const std::vector<bool>& needed, std::vector<Tensor>& grads, bool) override {
+  void backward(Operands grads, const std::vector<bool>& needed, std::vector<Tensor>& operand_grads) override {
+    const Tensor nothing[1] = {};
+    const Operands in = saved == nullptr ? Operands{} : Operands{saved, size};
+    const Operands outs = saved == nullptr ? Operands{nothing} : Operands{saved + size, outputs};
+    if (op_->joint_vjp.rule != nullptr) {
+      Needs needs;
+      for (std::size_t i = 0; i < size; ++i) {
+        if (needed[i]) needs.add(i);
+      }
+      return op_->joint_vjp.rule({in, outs, grads, attr_, 0}, needs, operand_grads);
+    }
     for (std::size_t i = 0; i < size; ++i) {
-      if (needed[i]) grads[i] = op_->rule(i).rule({{saved, saved == nullptr ? 0 : size}, saved_out, grad, attr_, i});
+      if (needed[i]) operand_grads[i] = op_->rule(i).rule({in, outs, grads, attr_, i});
     }
   }
 
@@ -106,15 +206,22 @@ class OpNode final : public Node {
   [[no_unique_address]] Attr attr_;
 };
 
+/// A call's results, and behind them what it keeps.
+struct Outputs {
+  std::array<Tensor, kMaxOutputs> tensors;
+  std::size_t results = 1;
+  std::size_t kept = 0;
+
+  Results all() { return {tensors.data(), results + kept}; }
+};
+
+/// Every kernel of every operator runs here.
 template <class Attr>
-Tensor run(const OpDef<Attr>& op, Operands in, const Attr& attr) {
-  if (op.view != nullptr) return op.view(in[0], attr);
+void compute(const OpDef<Attr>& op, Operands in, Results out, const Attr& attr) {
   const Device device = in[0].device();
-  const TensorSpec spec = op.infer(in, attr);
-  Tensor out = make_tensor(spec, spec.device.value_or(device));
-  const auto kernel = device.is_cpu() ? op.cpu : op.cuda;
-  if (kernel == nullptr) no_kernel(op.name, device);
-  if (out.numel() == 0) return out;
+  const Kernel<Attr>& kernel = device.is_cpu() ? op.cpu : op.cuda;
+  if (!kernel.exists()) no_kernel(op.name, device);
+  if (std::all_of(out.begin(), out.end(), [](const Tensor& t) { return !t.defined() || t.numel() == 0; })) return;
   if (op.strided) {
     kernel(in, out, attr);
   } else if (in.size() <= kMaxRules) {
@@ -126,44 +233,107 @@ Tensor run(const OpDef<Attr>& op, Operands in, const Attr& attr) {
     make_contiguous(in, packed);
     kernel(packed, out, attr);
   }
+}
+
+template <class Attr>
+Outputs run(const OpDef<Attr>& op, Operands in, const Attr& attr, bool keep) {
+  Outputs out;
+  if (op.view != nullptr) {
+    out.tensors[0] = op.view(in[0], attr);
+    return out;
+  }
+  const Device device = in[0].device();
+  if (op.infer.many == nullptr) {
+    const TensorSpec spec = op.infer.one(in, attr);
+    out.tensors[0] = make_tensor(spec, spec.device.value_or(device));
+  } else {
+    const Specs specs = op.infer.many(in, attr);
+    out.results = specs.results;
+    out.kept = specs.kept;
+    for (std::size_t i = 0; i < specs.results + (keep ? specs.kept : 0); ++i) {
+      out.tensors[i] = make_tensor(specs.specs[i], specs.specs[i].device.value_or(device));
+    }
+  }
+  compute(op, in, out.all(), attr);
+  return out;
+}
+
+/// Every recorded or recordable call of every operator passes here.
+template <class Attr>
+Outputs call(const OpDef<Attr>& op, Operands in, const Attr& attr) {
+  const OpScope scope(op.name);
+  check_operands(op.name, in, op.optional);
+  Tape* tape = Tape::current();
+  if (tape == nullptr) {
+    Outputs out = run(op, in, attr, false);
+    if (op.view != nullptr) mark_view(in[0], out.tensors[0]);
+    return out;
+  }
+  Recording recording(*tape, op.name, in.size());
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (in[i].defined() && op.differentiable_in(i)) recording.use(i, in[i]);
+  }
+  Outputs out = run(op, in, attr, recording.needed());
+  if (!recording.needed()) {
+    if (op.view != nullptr) mark_view(in[0], out.tensors[0]);
+    return out;
+  }
+  std::uint32_t saves = kSaveNone;
+  if (op.joint_vjp.rule != nullptr) {
+    Needs needs;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      if (recording.needs(i)) needs.add(i);
+    }
+    saves = op.joint_vjp.saves(attr, needs);
+  } else {
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      if (recording.needs(i)) saves |= op.rule(i).saves;
+    }
+  }
+  recording.commit(tape->impl().template make_node<OpNode<Attr>>(op, attr), in, out.all(), out.results, saves);
   return out;
 }
 
 }  // namespace detail
 
-/// Runs `op` and, where a tape of this thread is live and an operand is differentiable, records it.
+/// Runs `op` and, where a tape of this thread is live and an operand is differentiable, records it. Of several results
+/// the first.
 template <class Attr>
 Tensor apply(const OpDef<Attr>& op, Operands in, const Attr& attr) {
-  const OpScope scope(op.name);
-  detail::check_operands(op.name, in);
-  Tape* tape = Tape::current();
-  if (tape == nullptr) {
-    Tensor out = detail::run(op, in, attr);
-    if (op.view != nullptr) detail::mark_view(in[0], out);
-    return out;
-  }
-  detail::Recording recording(*tape, op.name, in.size());
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    if (op.rule(i).rule != nullptr) recording.use(i, in[i]);
-  }
-  Tensor out = detail::run(op, in, attr);
-  if (!recording.needed()) {
-    if (op.view != nullptr) detail::mark_view(in[0], out);
-    return out;
-  }
-  std::uint32_t saves = kSaveNone;
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    if (recording.needs(i)) saves |= op.rule(i).saves;
-  }
-  recording.commit(tape->impl().template make_node<detail::OpNode<Attr>>(op, attr), in, out,
-                   saves & ~static_cast<std::uint32_t>(kSaveOut), (saves & kSaveOut) != 0);
-  return out;
+  return std::move(detail::call(op, in, attr).tensors[0]);
 }
-
 template <class Attr>
 Tensor apply(const OpDef<Attr>& op, std::initializer_list<Tensor> in, const Attr& attr) {
   return apply(op, Operands(in.begin(), in.size()), attr);
 }
 inline Tensor apply(const OpDef<NoAttr>& op, std::initializer_list<Tensor> in) { return apply(op, in, NoAttr{}); }
+
+/// As apply(), with all results.
+template <class Attr>
+std::array<Tensor, kMaxResults> apply_all(const OpDef<Attr>& op, Operands in, const Attr& attr) {
+  detail::Outputs out = detail::call(op, in, attr);
+  std::array<Tensor, kMaxResults> results;
+  std::move(out.tensors.begin(), out.tensors.begin() + static_cast<std::ptrdiff_t>(out.results), results.begin());
+  return results;
+}
+template <class Attr>
+std::array<Tensor, kMaxResults> apply_all(const OpDef<Attr>& op, std::initializer_list<Tensor> in, const Attr& attr) {
+  return apply_all(op, Operands(in.begin(), in.size()), attr);
+}
+
+/// target = op(in), in place and never recorded, for an operator of one result; operands may be the target itself.
+/// Throws Error, naming `op`, where the target must not be written and where the result would not be of its shape and
+/// dtype.
+template <class Attr>
+void apply_into(const OpDef<Attr>& op, Tensor& target, Operands in, const Attr& attr) {
+  const OpScope scope(op.name);
+  check_writable(op.name, target);
+  detail::check_operands(op.name, in, op.optional);
+  detail::check_target(op.name, target, op.infer.one(in, attr));
+  if (target.is_contiguous()) return detail::compute(op, in, Results(&target, 1), attr);
+  Tensor result = make_tensor({target.shape(), target.dtype()}, target.device());
+  detail::compute(op, in, Results(&result, 1), attr);
+  copy_into(result, target);
+}
 
 }  // namespace adjoint

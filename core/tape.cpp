@@ -80,19 +80,19 @@ void TapeImpl::add_leaf(const Tensor& tensor) {
 
 // What can fail comes first, and is undone if it does.
 void TapeImpl::append(NodePtr<Node> node, std::span<const Tensor> in, std::span<const std::int64_t> ids,
-                      const Tensor& out, std::uint32_t save_mask, bool save_out) {
-  const std::size_t before = entries_.size();
+                      std::span<const Tensor> outs, std::size_t results, std::uint32_t save_mask) {
+  const std::size_t before = entries_.size(), savable = in.size() + outs.size();
   auto* const own_ids =
       static_cast<std::int64_t*>(arena_.allocate(in.size() * sizeof(std::int64_t), alignof(std::int64_t)));
   Tensor* saved = nullptr;
-  if (save_mask != 0) {
-    saved = static_cast<Tensor*>(arena_.allocate(in.size() * sizeof(Tensor), alignof(Tensor)));
+  if (save_mask != 0 || outs.size() > results) {
+    saved = static_cast<Tensor*>(arena_.allocate(savable * sizeof(Tensor), alignof(Tensor)));
     node->versions =
-        static_cast<std::uint32_t*>(arena_.allocate(in.size() * sizeof(std::uint32_t), alignof(std::uint32_t)));
+        static_cast<std::uint32_t*>(arena_.allocate(savable * sizeof(std::uint32_t), alignof(std::uint32_t)));
   }
   try {
     for (std::size_t i = 0; i < in.size(); ++i) own_ids[i] = ids[i] == kNewLeaf ? register_leaf(in[i]) : ids[i];
-    reserve(1);
+    reserve(results);
     if (anomaly_mode()) [[unlikely]]
       trace(*node, in);
   } catch (...) {
@@ -101,25 +101,35 @@ void TapeImpl::append(NodePtr<Node> node, std::span<const Tensor> in, std::span<
   }
 
   node->size = in.size();
+  node->results = results;
+  node->outputs = outs.size();
   node->ids = own_ids;
+  const auto save = [&](std::size_t at, const Tensor& tensor, bool needed) {
+    needed = needed && tensor.defined();
+    new (&saved[at]) Tensor(needed ? tensor : Tensor{});
+    node->versions[at] = needed ? tensor.impl()->storage->version() : 0;
+  };
   for (std::size_t i = 0; saved != nullptr && i < in.size(); ++i) {
-    const bool save = (save_mask >> std::min<std::size_t>(i, 30) & 1U) != 0;
-    new (&saved[i]) Tensor(save ? in[i] : Tensor{});
-    node->versions[i] = save ? in[i].impl()->storage->version() : 0;
+    save(i, in[i], (save_mask >> std::min<std::size_t>(i, kSavedOperandBits - 1) & 1U) != 0);
+  }
+  for (std::size_t i = 0; saved != nullptr && i < outs.size(); ++i) {
+    save(in.size() + i, outs[i],
+         i >= results || (save_mask >> std::min<std::size_t>(kSavedOperandBits + i, 31) & 1U) != 0);
   }
   node->saved = saved;
-  if (save_out) {
-    node->saved_out = out;
-    node->out_version = out.impl()->storage->version();
+  for (std::size_t i = 0; i < results; ++i) {
+    if (is_floating_point(outs[i].dtype())) {
+      outs[i].impl()->tape_serial = serial_;
+      outs[i].impl()->node_id = static_cast<std::int64_t>(entries_.size());
+    }
+    entries_.push_back({i == 0 ? std::move(node) : nullptr, {}});
   }
-  out.impl()->tape_serial = serial_;
-  out.impl()->node_id = static_cast<std::int64_t>(entries_.size());
-  entries_.push_back({std::move(node), {}});
 }
 
 void TapeImpl::trace(const Node& node, std::span<const Tensor> in) {
   std::string operands;
   for (const Tensor& operand : in) {
+    if (!operand.defined()) continue;
     operands += fmt::format("{}{} {}", operands.empty() ? "" : ", ", operand.shape(), operand.dtype());
   }
   traces_[static_cast<std::int64_t>(entries_.size())] = fmt::format("{}({})", node.name(), operands);
@@ -128,7 +138,7 @@ void TapeImpl::trace(const Node& node, std::span<const Tensor> in) {
 std::vector<Tensor> TapeImpl::leaves() const {
   std::vector<Tensor> leaves;
   for (const Entry& entry : entries_) {
-    if (entry.node == nullptr) leaves.push_back(entry.leaf);
+    if (entry.leaf.defined()) leaves.push_back(entry.leaf);
   }
   return leaves;
 }
@@ -146,7 +156,7 @@ void TapeImpl::remove_hook(std::uint64_t hook_id) {
 // A copy: a hook may remove itself, or add others.
 std::map<std::uint64_t, GradientHook> TapeImpl::hooks_of(std::int64_t id) const {
   const Entry& entry = entries_[static_cast<std::size_t>(id)];
-  if (entry.node == nullptr) {
+  if (entry.leaf.defined()) {
     const std::lock_guard lock(leaf_hooks);
     return entry.leaf.impl()->leaf->hooks;
   }
@@ -167,9 +177,9 @@ void Recording::use(std::size_t i, const Tensor& operand) {
   needed_ = true;
 }
 
-void Recording::commit(NodePtr<Node> node, std::span<const Tensor> in, const Tensor& out, std::uint32_t save_mask,
-                       bool save_out) {
-  tape_.append(std::move(node), in, {ids(), size_}, out, save_mask, save_out);
+void Recording::commit(NodePtr<Node> node, std::span<const Tensor> in, std::span<const Tensor> outs,
+                       std::size_t results, std::uint32_t save_mask) {
+  tape_.append(std::move(node), in, {ids(), size_}, outs, results, save_mask);
 }
 
 }  // namespace detail

@@ -154,9 +154,12 @@ std::vector<bool> TapeImpl::reachable(const std::vector<std::int64_t>& targets, 
   }
   for (std::size_t id = 0; id < reaches.size(); ++id) {
     const Node* node = entries_[id].node.get();
-    for (std::size_t i = 0; node != nullptr && !reaches[id] && i < node->size; ++i) {
-      reaches[id] = node->ids[i] >= 0 && reaches[static_cast<std::size_t>(node->ids[i])];
-    }
+    if (node == nullptr) continue;
+    const bool through = std::any_of(node->ids, node->ids + node->size, [&](std::int64_t operand) {
+      return operand >= 0 && reaches[static_cast<std::size_t>(operand)];
+    });
+    const std::size_t end = std::min(id + node->results, reaches.size());
+    for (std::size_t result = id; through && result < end; ++result) reaches[result] = true;
   }
   return reaches;
 }
@@ -194,22 +197,18 @@ void TapeImpl::check_saved(const char* caller, std::int64_t id) const {
   ADJOINT_CHECK(!node.released,
                 "{}: a sweep already passed here and freed what the gradient of {} needs; sweep with .retain", caller,
                 describe(id));
-  for (std::size_t i = 0; i < node.size && node.saved != nullptr; ++i) {
-    const Tensor& operand = node.saved[i];
+  for (std::size_t i = 0; i < node.size + node.outputs && node.saved != nullptr; ++i) {
+    const Tensor& tensor = node.saved[i];
     ADJOINT_CHECK(
-        !operand.defined() || operand.impl()->storage->version() == node.versions[i],
-        "{}: operand {} of {} was changed in place after it was saved for the gradient; got shape {}; change a clone()",
-        caller, i, describe(id), operand.shape());
+        !tensor.defined() || tensor.impl()->storage->version() == node.versions[i],
+        "{}: {} of {} was changed in place after it was saved for the gradient; got shape {}; change a clone()", caller,
+        i < node.size ? fmt::format("operand {}", i) : "the result", describe(id), tensor.shape());
   }
-  const Tensor& out = node.saved_out;
-  ADJOINT_CHECK(
-      !out.defined() || out.impl()->storage->version() == node.out_version,
-      "{}: the result of {} was changed in place after it was saved for the gradient; got shape {}; change a clone()",
-      caller, describe(id), out.shape());
 }
 
-void TapeImpl::check_nan(std::int64_t id, const Tensor& in, const Tensor& out) const {
-  if (!out.defined() || !has_nan(out) || has_nan(in)) return;
+void TapeImpl::check_nan(std::int64_t id, std::span<const Tensor> in, const Tensor& out) const {
+  const auto is_nan = [](const Tensor& tensor) { return tensor.defined() && has_nan(tensor); };
+  if (!is_nan(out) || std::any_of(in.begin(), in.end(), is_nan)) return;
   fail("anomaly: a gradient became NaN in the gradient of {}; got gradient shape {}; look at that call's operands",
        describe(id), out.shape());
 }
@@ -241,35 +240,46 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
   if (options.grad_output.defined()) frozen.add(options.grad_output);
   std::vector<Tensor> grads(static_cast<std::size_t>(last) + 1);
   grads.back() = seed(caller, result, options);
-  std::vector<Tensor> operand_grads;
+  std::vector<Tensor> result_grads, operand_grads;
   std::vector<bool> needed;
   for (std::int64_t id = last; id >= first; --id) {
-    Tensor grad = std::move(grads[static_cast<std::size_t>(id)]);
-    if (!grad.defined() || !wanted(id)) continue;
+    const Entry& entry = entries_[static_cast<std::size_t>(id)];
+    Node* const node = entry.node.get();
+    Tensor& grad = grads[static_cast<std::size_t>(id)];
     const bool is_target = std::find(targets.begin(), targets.end(), id) != targets.end();
-    // Where the sweep only passes through a checkpoint, hooks wait for the whole gradient.
-    if (!(is_target && how.stop_at_targets)) grad = run_hooks(id, std::move(grad), frozen);
-    for (std::size_t t = 0; is_target && t < targets.size(); ++t) {
-      if (targets[t] == id) results[t] = grad;
+    if (grad.defined() && wanted(id)) {
+      // Where the sweep only passes through a checkpoint, hooks wait for the whole gradient.
+      if (!(is_target && how.stop_at_targets)) grad = run_hooks(id, std::move(grad), frozen);
+      for (std::size_t t = 0; is_target && t < targets.size(); ++t) {
+        if (targets[t] == id) results[t] = grad;
+      }
+      if (entry.leaf.defined() && how.to_leaves) leaf_grads.push_back({entry.leaf, std::move(grad)});
     }
-    Node* const node = entries_[static_cast<std::size_t>(id)].node.get();
+    if (is_target && how.stop_at_targets) grad = {};
     if (node == nullptr) {
-      if (how.to_leaves) leaf_grads.push_back({entries_[static_cast<std::size_t>(id)].leaf, std::move(grad)});
-      continue;
+      if (entry.leaf.defined()) grad = {};
+      continue;  // a result behind its operation's first waits for it
     }
-    if (is_target && how.stop_at_targets) continue;
+    result_grads.assign(node->results, {});
+    for (std::size_t i = 0; i < node->results && id + static_cast<std::int64_t>(i) <= last; ++i) {
+      result_grads[i] = std::move(grads[static_cast<std::size_t>(id) + i]);
+    }
     needed.assign(node->size, false);
     for (std::size_t i = 0; i < node->size; ++i) needed[i] = wanted(node->ids[i]);
-    if (std::find(needed.begin(), needed.end(), true) == needed.end()) continue;
+    const auto is_defined = [](const Tensor& tensor) { return tensor.defined(); };
+    if (std::none_of(result_grads.begin(), result_grads.end(), is_defined) ||
+        std::find(needed.begin(), needed.end(), true) == needed.end()) {
+      continue;
+    }
     check_saved(caller, id);
     operand_grads.assign(node->size, {});
-    node->backward(grad, needed, operand_grads, options.record);
+    node->backward(result_grads, needed, operand_grads);
     ADJOINT_CHECK(!ended_, "{}: the gradient of {} must leave the tape that sweeps alive; got its end", caller,
                   node->name());
     for (std::size_t i = 0; i < node->size; ++i) {
+      if (!needed[i] || !operand_grads[i].defined()) continue;
       if (anomaly_mode()) [[unlikely]]
-        check_nan(id, grad, operand_grads[i]);
-      if (!operand_grads[i].defined()) continue;
+        check_nan(id, result_grads, operand_grads[i]);
       accumulate(grads[static_cast<std::size_t>(node->ids[i])], std::move(operand_grads[i]), options.record);
     }
     if (!options.retain && !options.record) passed.push_back(node);

@@ -353,6 +353,19 @@ Tensor Tensor::detach() const {
   return view_as(impl.shape, impl.strides, impl.offset);
 }
 
+// A factory checks the rest.
+#define ADJOINT_LIKE(name, ...)         \
+  const OpScope scope(#name "_like");   \
+  check_defined(#name "_like", "x", x); \
+  return Tensor::name(x.shape(), __VA_ARGS__ x.options())
+
+Tensor zeros_like(const Tensor& x) { ADJOINT_LIKE(zeros, ); }
+Tensor ones_like(const Tensor& x) { ADJOINT_LIKE(ones, ); }
+Tensor empty_like(const Tensor& x) { ADJOINT_LIKE(empty, ); }
+Tensor rand_like(const Tensor& x) { ADJOINT_LIKE(rand, ); }
+Tensor randn_like(const Tensor& x) { ADJOINT_LIKE(randn, ); }
+Tensor full_like(const Tensor& x, double value) { ADJOINT_LIKE(full, value, ); }
+
 bool Tensor::requires_grad() const { return checked("requires_grad", impl()).requires_grad || impl_->recorded(); }
 
 Tensor& Tensor::requires_grad_(bool value) {

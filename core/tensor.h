@@ -183,6 +183,14 @@ class ADJOINT_API Tensor {
   std::shared_ptr<TensorImpl> impl_;
 };
 
+/// Of x's shape, dtype and device.
+ADJOINT_API Tensor zeros_like(const Tensor& x);
+ADJOINT_API Tensor ones_like(const Tensor& x);
+ADJOINT_API Tensor full_like(const Tensor& x, double value);
+ADJOINT_API Tensor empty_like(const Tensor& x);
+ADJOINT_API Tensor rand_like(const Tensor& x);
+ADJOINT_API Tensor randn_like(const Tensor& x);
+
 // ---- Operators. [differentiable] Tensors broadcast; a scalar is rounded to the tensor's dtype, which must hold it as
 // in full(), once: x < 0.3 is x < Tensor::full({}, 0.3, x.options()).
 

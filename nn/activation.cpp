@@ -7,8 +7,28 @@
 
 namespace adjoint::nn {
 
-LeakyReLU::LeakyReLU(const LeakyReLUOptions& options) : Module("LeakyReLU"), options_(options) {
-  set_description(fmt::format("negative_slope={}", options.negative_slope));
+ActivationModule::ActivationModule(const char* type, const Activation& activation, const std::string& description)
+    : Module(type), activation_(activation) {
+  if (!description.empty()) set_description(description);
+}
+
+std::string detail::describe_parameter(const char* name, double value) { return fmt::format("{}={}", name, value); }
+
+GLU::GLU(const GLUOptions& options) : Module("GLU"), options_(options) {
+  set_description(fmt::format("dim={}", options.dim));
+}
+
+Snake::Snake(const SnakeOptions& options) : Module("Snake") {
+  const OpScope scope("Snake");
+  ADJOINT_CHECK(options.num_parameters >= 1, "Snake: num_parameters must be at least 1; got {}",
+                options.num_parameters);
+  set_description(fmt::format("num_parameters={}", options.num_parameters));
+  alpha = register_parameter("alpha", Tensor::full({options.num_parameters}, options.init));
+}
+
+Tensor Snake::operator()(const Tensor& x) const {
+  check_not_moved_from("Snake");
+  return snake(x, alpha);
 }
 
 PReLU::PReLU(const PReLUOptions& options) : Module("PReLU") {

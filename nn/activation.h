@@ -1,5 +1,5 @@
-// Activations, and other layers that only reshape or mask, as modules. Behind a convolution in a Sequential, those with
-// an activation() become part of it.
+// Activations, and other layers that only reshape or mask, as modules. Behind a convolution in a Sequential, those of
+// the table (ops/elementwise/activation.h), here in its order, become part of it where convolutions fuse them.
 #pragma once
 
 #include <adjoint/nn/module.h>
@@ -7,6 +7,7 @@
 #include <adjoint/ops/elementwise/elementwise.h>
 
 #include <cstdint>
+#include <string>
 
 namespace adjoint::nn {
 
@@ -16,25 +17,54 @@ class ADJOINT_API Identity : public Module {
   Tensor operator()(const Tensor& x) const { return x; }
 };
 
-class ADJOINT_API ReLU : public Module {
+/// What the table's modules have in common: nn::ReLU(), nn::LeakyReLU({.negative_slope = 0.2}), nn::Hardtanh({.min_val
+/// = 0.0, .max_val = 4.0}); parameters have the names and defaults of the functions.
+class ADJOINT_API ActivationModule : public Module {
  public:
-  ReLU() : Module("ReLU") {}
-  Tensor operator()(const Tensor& x) const { return relu(x); }
-  Activation activation() const { return Activation::relu(); }
-};
+  Tensor operator()(const Tensor& x) const { return activate(x, activation_); }
+  const Activation& activation() const { return activation_; }
 
-struct LeakyReLUOptions {
-  double negative_slope = 0.01;
-};
-class ADJOINT_API LeakyReLU : public Module {
- public:
-  explicit LeakyReLU(const LeakyReLUOptions& options = {});
-  Tensor operator()(const Tensor& x) const { return leaky_relu(x, options_.negative_slope); }
-  Activation activation() const { return Activation::leaky_relu(options_.negative_slope); }
+ protected:
+  ActivationModule(const char* type, const Activation& activation, const std::string& description = {});
 
  private:
-  LeakyReLUOptions options_;
+  Activation activation_;
 };
+
+namespace detail {
+/// "negative_slope=0.01"
+ADJOINT_API std::string describe_parameter(const char* name, double value);
+}  // namespace detail
+
+#define ADJOINT_MODULE0(Name, function, fused)                  \
+  class ADJOINT_API Name : public ActivationModule {            \
+   public:                                                      \
+    Name() : ActivationModule(#Name, Activation::function()) {} \
+  };
+#define ADJOINT_MODULE1(Name, function, fused, a, a_default)                                                     \
+  struct Name##Options {                                                                                         \
+    double a = a_default;                                                                                        \
+  };                                                                                                             \
+  class ADJOINT_API Name : public ActivationModule {                                                             \
+   public:                                                                                                       \
+    explicit Name(const Name##Options& options = {})                                                             \
+        : ActivationModule(#Name, Activation::function(options.a), detail::describe_parameter(#a, options.a)) {} \
+  };
+#define ADJOINT_MODULE2(Name, function, fused, a, a_default, b, b_default)    \
+  struct Name##Options {                                                      \
+    double a = a_default, b = b_default;                                      \
+  };                                                                          \
+  class ADJOINT_API Name : public ActivationModule {                          \
+   public:                                                                    \
+    explicit Name(const Name##Options& options = {})                          \
+        : ActivationModule(#Name, Activation::function(options.a, options.b), \
+                           detail::describe_parameter(#a, options.a) + ", " + \
+                               detail::describe_parameter(#b, options.b)) {}  \
+  };
+ADJOINT_ACTIVATIONS(ADJOINT_MODULE0, ADJOINT_MODULE1, ADJOINT_MODULE2)
+#undef ADJOINT_MODULE0
+#undef ADJOINT_MODULE1
+#undef ADJOINT_MODULE2
 
 struct PReLUOptions {
   /// 1, or one slope for each channel (the input's axis 1).
@@ -51,25 +81,32 @@ class ADJOINT_API PReLU : public Module {
   Parameter weight;  // (num_parameters)
 };
 
-class ADJOINT_API Sigmoid : public Module {
+struct GLUOptions {
+  std::int64_t dim = -1;
+};
+/// glu along axis `dim`.
+class ADJOINT_API GLU : public Module {
  public:
-  Sigmoid() : Module("Sigmoid") {}
-  Tensor operator()(const Tensor& x) const { return sigmoid(x); }
-  Activation activation() const { return Activation::sigmoid(); }
+  explicit GLU(const GLUOptions& options = {});
+  Tensor operator()(const Tensor& x) const { return glu(x, options_.dim); }
+
+ private:
+  GLUOptions options_;
 };
 
-class ADJOINT_API Tanh : public Module {
- public:
-  Tanh() : Module("Tanh") {}
-  Tensor operator()(const Tensor& x) const { return tanh(x); }
-  Activation activation() const { return Activation::tanh(); }
+struct SnakeOptions {
+  /// 1, or one parameter for each channel (the input's axis 1).
+  std::int64_t num_parameters = 1;
+  /// The parameters at first.
+  double init = 1.0;
 };
-
-class ADJOINT_API SiLU : public Module {
+/// Throws Error for num_parameters below 1.
+class ADJOINT_API Snake : public Module {
  public:
-  SiLU() : Module("SiLU") {}
-  Tensor operator()(const Tensor& x) const { return silu(x); }
-  Activation activation() const { return Activation::silu(); }
+  explicit Snake(const SnakeOptions& options = {});
+  Tensor operator()(const Tensor& x) const;
+
+  Parameter alpha;  // (num_parameters)
 };
 
 struct FlattenOptions {

@@ -9,17 +9,6 @@ namespace {
 
 using Step = std::function<Tensor(const Tensor&)>;
 
-// The types themselves alone: what derives from them may compute something else.
-template <class... Activations>
-Activation activation_of(const Layer& layer) {
-  Activation found;
-  const auto look = [&]<class M>() {
-    if (const M* module = layer.get_if<M>()) found = module->activation();
-  };
-  (look.template operator()<Activations>(), ...);
-  return found;
-}
-
 template <class... Convolutions>
 Step step_of(const Layer& layer, const Activation& activation) {
   Step step;
@@ -32,9 +21,14 @@ Step step_of(const Layer& layer, const Activation& activation) {
   return step;
 }
 
-// Both layers as one operator; empty where they are not such a pair.
+// Both layers as one operator; empty where they are not such a pair. The types themselves alone: what derives from them
+// may compute something else.
 Step fused(const Layer& first, const Layer& second) {
-  const Activation activation = activation_of<ReLU, LeakyReLU, Tanh, Sigmoid, SiLU>(second);
+  Activation activation;
+#define ADJOINT_LOOK(Name, ...) \
+  if (const Name* module = second.get_if<Name>()) activation = module->activation();
+  ADJOINT_ACTIVATIONS(ADJOINT_LOOK, ADJOINT_LOOK, ADJOINT_LOOK)
+#undef ADJOINT_LOOK
   if (activation.is_none()) return {};
   return step_of<Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d>(first, activation);
 }

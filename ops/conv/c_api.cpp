@@ -78,22 +78,19 @@ Tensor view(const void* data, const Shape& shape, const TensorOptions& options) 
   return Tensor::from_blob(const_cast<void*>(data), shape, options);
 }
 
-using Kernel = void (*)(std::span<const Tensor>, Tensor&, const ConvGeometry&);
 #if defined(ADJOINT_WITH_CUDA)
 #define ADJOINT_KERNEL(name, options) ((options).device.is_cuda() ? cuda::name : cpu::name)
 #else
 #define ADJOINT_KERNEL(name, options) cpu::name
 #endif
 
+using Kernel = void (*)(std::span<const Tensor>, std::span<Tensor>, const ConvAttr&);
+
 void run(Kernel kernel, const Tensor& a, const Tensor& b, const void* bias, std::int64_t channels, Tensor out,
          const ConvGeometry& geometry, const TensorOptions& options) {
   if (out.numel() == 0) return;
-  if (geometry.batch == 0) {  // a filter's gradient
-    out.zero_();
-    return;
-  }
-  std::array<Tensor, 3> in{a, b, bias == nullptr ? Tensor{} : view(bias, {channels}, options)};
-  kernel({in.data(), bias == nullptr ? 2U : 3U}, out, geometry);
+  const std::array<Tensor, 3> in{a, b, bias == nullptr ? Tensor{} : view(bias, {channels}, options)};
+  kernel(in, {&out, 1}, {geometry});
 }
 
 }  // namespace
@@ -118,8 +115,14 @@ int adjoint_conv_transpose(const adjoint_context* context, const adjoint_conv_ge
 int adjoint_conv_weight(const adjoint_context* context, const adjoint_conv_geometry* geometry, const void* image,
                         const void* feature, void* filter) {
   return guarded("adjoint_conv_weight", context, geometry, [&](const ConvGeometry& g, const TensorOptions& options) {
-    run(ADJOINT_KERNEL(conv_weight, options), view(image, image_shape(g), options),
-        view(feature, feature_shape(g), options), nullptr, 0, view(filter, filter_shape(g), options), g, options);
+    Tensor out = view(filter, filter_shape(g), options);
+    if (out.numel() == 0) return;
+    if (g.batch == 0) {
+      out.zero_();
+      return;
+    }
+    const std::array<Tensor, 2> in{view(image, image_shape(g), options), view(feature, feature_shape(g), options)};
+    ADJOINT_KERNEL(conv_weight, options)(in, out, g);
   });
 }
 

@@ -3,8 +3,8 @@
 #include <adjoint/ops/conv/conv.h>
 
 #include <adjoint/core/op_scope.h>
-#include <adjoint/ops/conv/activated.h>
 #include <adjoint/ops/conv/check.h>
+#include <adjoint/ops/conv/trio.h>
 #include <adjoint/ops/elementwise/activate.h>
 
 namespace adjoint {
@@ -16,7 +16,7 @@ Tensor run(const ConvCall& call) {
   const OpScope scope(call.op);
   check_activation(call.op, call.activation);
   const ConvGeometry geometry = resolve_geometry(call);
-  const auto op = call.transposed ? conv_transpose_activated : conv_activated;
+  const auto op = call.transposed ? conv_transpose : conv;
   try {
     if (call.batched()) return op(call.input, call.weight, call.bias, geometry, call.activation);
     return op(call.input.unsqueeze(0), call.weight, call.bias, geometry, call.activation).squeeze(0);

@@ -6,22 +6,24 @@
 //   conv_transpose(y, w)       conv(g, w)                 conv_weight(g, y)
 //   conv_weight(x, y)          conv_transpose(y, g)       conv(x, g)
 //
-// A bias, the optional third operand of the first two, gets the sum of g over all axes but the channels'.
+// A bias, the optional third operand of the first two, gets the sum of g over all axes but the channels'. Behind the
+// first two stands an activation, which may be none.
 
 #include <adjoint/ops/conv/trio.h>
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/op.h>
 #include <adjoint/ops/conv/check.h>
-#include <adjoint/ops/conv/infer.h>
 #include <adjoint/ops/conv/kernels.h>
+#include <adjoint/ops/elementwise/activate.h>
 
 #include <algorithm>
 
 namespace adjoint {
 namespace {
 
-using ConvCtx = Ctx<ConvGeometry>;
+using ConvCtx = Ctx<ConvAttr>;
+using WeightCtx = Ctx<ConvGeometry>;
 
 Shape shape_of(const ConvGeometry& geometry, std::int64_t first, std::int64_t second, const Extent2& extents) {
   return geometry.rank == 1 ? Shape{first, second, extents[1]} : Shape{first, second, extents[0], extents[1]};
@@ -38,7 +40,23 @@ void check_operand(const char* op, const char* name, const Tensor& operand, cons
 }
 
 void check_bias(const char* op, Operands in, std::int64_t channels) {
-  if (in.size() == 3) check_operand(op, "bias", in[2], {channels}, in[0].dtype());
+  if (in[2].defined()) check_operand(op, "bias", in[2], {channels}, in[0].dtype());
+}
+
+TensorSpec infer_conv(Operands in, const ConvGeometry& geometry) {
+  check_geometry("conv", geometry);
+  check_operand("conv", "image", in[0], image_shape(geometry), in[0].dtype());
+  check_operand("conv", "filter", in[1], filter_shape(geometry), in[0].dtype());
+  check_bias("conv", in, geometry.feature_channels);
+  return {feature_shape(geometry), in[0].dtype()};
+}
+
+TensorSpec infer_conv_transpose(Operands in, const ConvGeometry& geometry) {
+  check_geometry("conv_transpose", geometry);
+  check_operand("conv_transpose", "feature", in[0], feature_shape(geometry), in[0].dtype());
+  check_operand("conv_transpose", "filter", in[1], filter_shape(geometry), in[0].dtype());
+  check_bias("conv_transpose", in, geometry.image_channels);
+  return {image_shape(geometry), in[0].dtype()};
 }
 
 TensorSpec infer_conv_weight(Operands in, const ConvGeometry& geometry) {
@@ -73,51 +91,113 @@ bool meets(const ConvGeometry& g, std::size_t axis) {
   return least <= g.image[axis] && (__builtin_add_overflow(least, spare, &most) || g.image[axis] <= most);
 }
 
-Tensor bias_gradient(const ConvCtx& c) { return c.attr.rank == 1 ? c.grad.sum({0, 2}) : c.grad.sum({0, 2, 3}); }
+// Two of the three tensors are read and the third is written; where groups' channels meet, every tap of every feature
+// position is a product and a sum.
+Cost cost(Operands in, const ConvGeometry& g) {
+  const auto elements = [](const Shape& shape) { return static_cast<double>(shape.numel()); };
+  const double moved = elements(image_shape(g)) + elements(feature_shape(g)) + elements(filter_shape(g));
+  return {moved * static_cast<double>(element_size(in[0].dtype())),
+          2.0 * elements(feature_shape(g)) * static_cast<double>(g.image_channels_per_group() * g.taps())};
+}
 
-constinit const OpDef<ConvGeometry> conv_op{
+// ---- The gradients of conv and conv_transpose. With z the sums and the bias, y = f(z) the result and g its gradient,
+// the gradient in z is dz = g * f'(z), and the trio's rules take it from there. f' is written in y, which is kept;
+// where it does not follow from y, the forward call writes z beside it, and z is kept instead.
+
+constinit const OpDef<ActivationAttr> linear_gradients_op{
+    .name = "activation_and_bias_gradient",
+    .infer = [](Operands in, const ActivationAttr&) -> Specs {
+      return {.specs = {{{in[0].shape(), in[0].dtype()}, {{in[0].shape()[1]}, in[0].dtype()}}}, .results = 2};
+    },
+    .cpu = cpu::activation_and_bias_gradient,
+    .cuda = ADJOINT_IF_CUDA(cuda::activation_and_bias_gradient)};
+
+struct LinearGradients {
+  Tensor z, bias;  // bias: undefined where nobody needs it
+};
+
+using Linear = Tensor (*)(const Tensor&, const Tensor&, const Tensor&, const ConvGeometry&, const Activation&);
+
+// `linear` is the operator itself.
+LinearGradients linear_gradients(const ConvCtx& c, bool with_bias, Linear linear) {
+  const ConvGeometry& g = c.attr.geometry;
+  const Activation& activation = c.attr.activation;
+  const bool records = Tape::current() != nullptr;
+  const auto bias_gradient = [&](const Tensor& dz) {
+    return !with_bias ? Tensor{} : g.rank == 1 ? dz.sum({0, 2}) : dz.sum({0, 2, 3});
+  };
+  if (activation.is_none()) return {c.grad, bias_gradient(c.grad)};
+  const bool from_result = differentiates_from_result(activation);
+  Tensor kept = c.outs[from_result ? 0 : 1];
+  if (with_bias && !records && c.grad.numel() > 0) {  // one pass over memory for both
+    const auto gradients = apply_all(linear_gradients_op, {c.grad, kept}, ActivationAttr{activation});
+    return {gradients[0], gradients[1]};
+  }
+  // A kept z has no place on the tape: where the sweep is recorded, it is computed again, with the same bits.
+  if (records && !from_result) kept = linear(c.in[0], c.in[1], c.in[2], g, {});
+  const Tensor dz = activation_gradient(activation, c.grad, kept);
+  return {dz, bias_gradient(dz)};
+}
+
+Save saves(const ConvAttr& attr, Needs needs) {
+  if (!differentiates_from_result(attr.activation)) return kSaveIn0 | kSaveIn1 | kSaveIn2;
+  return (needs[0] ? kSaveIn1 : kSaveNone) | (needs[1] ? kSaveIn0 : kSaveNone) |
+         (attr.activation.is_none() ? kSaveNone : kSaveOut);
+}
+
+Specs with_linear(const TensorSpec& result, const Activation& activation) {
+  return {.specs = {result, result}, .kept = differentiates_from_result(activation) ? 0U : 1U};
+}
+
+void conv_gradients(const ConvCtx& c, Needs needs, Results grads) {
+  const LinearGradients d = linear_gradients(c, needs[2], conv);
+  if (needs[0]) grads[0] = conv_transpose(d.z, c.in[1], {}, c.attr.geometry);
+  if (needs[1]) grads[1] = conv_weight(c.in[0], d.z, c.attr.geometry);
+  grads[2] = d.bias;
+}
+
+void conv_transpose_gradients(const ConvCtx& c, Needs needs, Results grads) {
+  const LinearGradients d = linear_gradients(c, needs[2], conv_transpose);
+  if (needs[0]) grads[0] = conv(d.z, c.in[1], {}, c.attr.geometry);
+  if (needs[1]) grads[1] = conv_weight(d.z, c.in[0], c.attr.geometry);
+  grads[2] = d.bias;
+}
+
+constexpr std::uint32_t kBias = 1U << 2;
+
+constinit const OpDef<ConvAttr> conv_op{
     .name = "conv",
-    .infer = infer_conv,
+    .infer = [](Operands in,
+                const ConvAttr& attr) { return with_linear(infer_conv(in, attr.geometry), attr.activation); },
     .cpu = cpu::conv,
     .cuda = ADJOINT_IF_CUDA(cuda::conv),
-    .vjp = {{{kSaveIn1, [](const ConvCtx& c) { return conv_transpose(c.grad, c.in[1], {}, c.attr); }},
-             {kSaveIn0, [](const ConvCtx& c) { return conv_weight(c.in[0], c.grad, c.attr); }},
-             {kSaveNone, bias_gradient}}}};
+    .optional = kBias,
+    .mixed_precision = MixedPrecision::kLow,
+    .cost = [](Operands in, Operands, const ConvAttr& attr) { return cost(in, attr.geometry); },
+    .joint_vjp = {saves, conv_gradients}};
 
-constinit const OpDef<ConvGeometry> conv_transpose_op{
+constinit const OpDef<ConvAttr> conv_transpose_op{
     .name = "conv_transpose",
-    .infer = infer_conv_transpose,
+    .infer = [](Operands in,
+                const ConvAttr& attr) { return with_linear(infer_conv_transpose(in, attr.geometry), attr.activation); },
     .cpu = cpu::conv_transpose,
     .cuda = ADJOINT_IF_CUDA(cuda::conv_transpose),
-    .vjp = {{{kSaveIn1, [](const ConvCtx& c) { return conv(c.grad, c.in[1], {}, c.attr); }},
-             {kSaveIn0, [](const ConvCtx& c) { return conv_weight(c.grad, c.in[0], c.attr); }},
-             {kSaveNone, bias_gradient}}}};
+    .optional = kBias,
+    .mixed_precision = MixedPrecision::kLow,
+    .cost = [](Operands in, Operands, const ConvAttr& attr) { return cost(in, attr.geometry); },
+    .joint_vjp = {saves, conv_transpose_gradients}};
 
 constinit const OpDef<ConvGeometry> conv_weight_op{
     .name = "conv_weight",
     .infer = infer_conv_weight,
     .cpu = cpu::conv_weight,
     .cuda = ADJOINT_IF_CUDA(cuda::conv_weight),
-    .vjp = {{{kSaveIn1, [](const ConvCtx& c) { return conv_transpose(c.in[1], c.grad, {}, c.attr); }},
-             {kSaveIn0, [](const ConvCtx& c) { return conv(c.in[0], c.grad, {}, c.attr); }}}}};
+    .mixed_precision = MixedPrecision::kLow,
+    .cost = [](Operands in, Operands, const ConvGeometry& geometry) { return cost(in, geometry); },
+    .vjp = {{{kSaveIn1, [](const WeightCtx& c) { return conv_transpose(c.in[1], c.grad, {}, c.attr); }},
+             {kSaveIn0, [](const WeightCtx& c) { return conv(c.in[0], c.grad, {}, c.attr); }}}}};
 
 }  // namespace
-
-TensorSpec infer_conv(Operands in, const ConvGeometry& geometry) {
-  check_geometry("conv", geometry);
-  check_operand("conv", "image", in[0], image_shape(geometry), in[0].dtype());
-  check_operand("conv", "filter", in[1], filter_shape(geometry), in[0].dtype());
-  check_bias("conv", in, geometry.feature_channels);
-  return {feature_shape(geometry), in[0].dtype()};
-}
-
-TensorSpec infer_conv_transpose(Operands in, const ConvGeometry& geometry) {
-  check_geometry("conv_transpose", geometry);
-  check_operand("conv_transpose", "feature", in[0], feature_shape(geometry), in[0].dtype());
-  check_operand("conv_transpose", "filter", in[1], filter_shape(geometry), in[0].dtype());
-  check_bias("conv_transpose", in, geometry.image_channels);
-  return {image_shape(geometry), in[0].dtype()};
-}
 
 void check_geometry(const char* op, const ConvGeometry& g) {
   bool valid = (g.rank == 1 || g.rank == 2) && g.batch >= 0 && g.groups >= 1 && g.image_channels >= 1 &&
@@ -155,12 +235,23 @@ Shape filter_shape(const ConvGeometry& geometry) {
   return shape_of(geometry, geometry.feature_channels, geometry.image_channels_per_group(), geometry.kernel);
 }
 
-Tensor conv(const Tensor& image, const Tensor& filter, const Tensor& bias, const ConvGeometry& geometry) {
-  return bias.defined() ? apply(conv_op, {image, filter, bias}, geometry) : apply(conv_op, {image, filter}, geometry);
+namespace {
+
+Tensor run(const OpDef<ConvAttr>& op, const Tensor& input, const Tensor& filter, const Tensor& bias,
+           const ConvGeometry& geometry, const Activation& activation) {
+  if (fuses_into_convolution(activation)) return apply(op, {input, filter, bias}, {geometry, activation});
+  return activate(apply(op, {input, filter, bias}, {geometry}), activation);
 }
-Tensor conv_transpose(const Tensor& feature, const Tensor& filter, const Tensor& bias, const ConvGeometry& geometry) {
-  return bias.defined() ? apply(conv_transpose_op, {feature, filter, bias}, geometry)
-                        : apply(conv_transpose_op, {feature, filter}, geometry);
+
+}  // namespace
+
+Tensor conv(const Tensor& image, const Tensor& filter, const Tensor& bias, const ConvGeometry& geometry,
+            const Activation& activation) {
+  return run(conv_op, image, filter, bias, geometry, activation);
+}
+Tensor conv_transpose(const Tensor& feature, const Tensor& filter, const Tensor& bias, const ConvGeometry& geometry,
+                      const Activation& activation) {
+  return run(conv_transpose_op, feature, filter, bias, geometry, activation);
 }
 Tensor conv_weight(const Tensor& image, const Tensor& feature, const ConvGeometry& geometry) {
   return apply(conv_weight_op, {image, feature}, geometry);

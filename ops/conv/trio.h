@@ -4,6 +4,7 @@
 
 #include <adjoint/core/tensor.h>
 #include <adjoint/ops/conv/geometry.h>
+#include <adjoint/ops/elementwise/activation.h>
 
 namespace adjoint {
 
@@ -17,11 +18,17 @@ ADJOINT_API Shape filter_shape(const ConvGeometry& geometry);
 /// Throws Error, naming `op`, for a geometry that describes no problem.
 ADJOINT_API void check_geometry(const char* op, const ConvGeometry& geometry);
 
-/// feature = sum over taps of image * filter, plus `bias` (Cf) where it is defined.
-ADJOINT_API Tensor conv(const Tensor& image, const Tensor& filter, const Tensor& bias, const ConvGeometry& geometry);
-/// image = sum over taps of feature * filter, plus `bias` (Ci) where it is defined.
+// An activation of sum and bias gives the bits of activate() in float32 and float64. In float16 and bfloat16
+// convolutions that fuse it (fuses_into_convolution) activate the sums before they are rounded: one rounding fewer. For
+// the gradient the result is kept, in place of what the activation reads; where the derivative does not follow from it,
+// both are computed in one pass, and the latter is kept.
+
+/// feature = activation of (sum over taps of image * filter, plus `bias` (Cf) where it is defined).
+ADJOINT_API Tensor conv(const Tensor& image, const Tensor& filter, const Tensor& bias, const ConvGeometry& geometry,
+                        const Activation& activation = {});
+/// image = activation of (sum over taps of feature * filter, plus `bias` (Ci) where it is defined).
 ADJOINT_API Tensor conv_transpose(const Tensor& feature, const Tensor& filter, const Tensor& bias,
-                                  const ConvGeometry& geometry);
+                                  const ConvGeometry& geometry, const Activation& activation = {});
 /// filter = sum over batch and positions of image * feature.
 ADJOINT_API Tensor conv_weight(const Tensor& image, const Tensor& feature, const ConvGeometry& geometry);
 

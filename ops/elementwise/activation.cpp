@@ -1,4 +1,4 @@
-// relu, leaky_relu, prelu, sigmoid, tanh, silu, softplus; and those that an Activation names.
+// The activations of the table, and those whose parameters are tensors: prelu, snake, glu.
 #include <adjoint/ops/elementwise/elementwise.h>
 
 #include <adjoint/core/check.h>
@@ -11,29 +11,30 @@ namespace {
 using namespace functor;
 using elementwise::binary;
 using elementwise::define;
-using elementwise::unary;
 
 using Context = Ctx<NoAttr>;
-using ScalarContext = Ctx<ScalarAttr>;
 using Rule = Vjp<NoAttr>;
-using ScalarRule = Vjp<ScalarAttr>;
 
-constinit const OpDef<NoAttr> relu_grad_op =
-    define<ReluGrad>(Rule{kSaveIn1, [](const Context& c) { return binary(relu_grad_op, c.grad, c.in[1]); }});
-constinit const auto relu_op =
-    define<Relu>(Rule{kSaveOut, [](const Context& c) { return binary(relu_grad_op, c.grad, c.out); }});
+// f(F): F is the unary operator of the activation's kind, which is not none.
+template <class Visitor>
+auto visit_activation(const Activation& activation, Visitor&& f) {
+  switch (activation.kind) {
+#define ADJOINT_CASE(Name, ...) \
+  case ActivationKind::k##Name: return f.template operator()<functor::Name>();
+    ADJOINT_ACTIVATIONS(ADJOINT_CASE, ADJOINT_CASE, ADJOINT_CASE)
+#undef ADJOINT_CASE
+    default: break;
+  }
+  return f.template operator()<functor::ReLU>();
+}
 
-constinit const OpDef<ScalarAttr> leaky_relu_grad_op =
-    define<LeakyReluGrad>(ScalarRule{kSaveIn1, [](const ScalarContext& c) {
-                                       return apply(leaky_relu_grad_op, {c.grad, c.in[1]}, c.attr);
-                                     }});
-constinit const auto leaky_relu_op =
-    define<LeakyRelu>(ScalarRule{kSaveIn0, [](const ScalarContext& c) {
-                                   return apply(leaky_relu_grad_op, {c.grad, c.in[0]}, c.attr);
-                                 }});
+template <template <class> class F>
+constexpr elementwise::AttrOf<F> attr_of(const Activation& activation) {
+  return functor_attr<F<float>>(activation);
+}
 
 constinit const OpDef<NoAttr> prelu_gate_op =
-    define<PreluGate>(Rule{kSaveIn1, [](const Context& c) { return binary(prelu_gate_op, c.grad, c.in[1]); }});
+    define<PReLUGate>(Rule{kSaveIn1, [](const Context& c) { return binary(prelu_gate_op, c.grad, c.in[1]); }});
 // What prelu multiplies by its weight, times g. Both factors pass the gate: neither meets an infinity of the other
 // where x is positive, in any order.
 Tensor prelu_weight_gradient(const Tensor& grad, const Tensor& g, const Tensor& x) {
@@ -41,7 +42,7 @@ Tensor prelu_weight_gradient(const Tensor& grad, const Tensor& g, const Tensor& 
 }
 // (g, x, weight)
 constinit const OpDef<NoAttr> prelu_grad_op =
-    define<PreluGrad>(Rule{kSaveIn1 | kSaveIn2,
+    define<PReLUGrad>(Rule{kSaveIn1 | kSaveIn2,
                            [](const Context& c) {
                              return apply(prelu_grad_op, {c.grad, c.in[1], c.in[2]});
                            }},
@@ -49,115 +50,110 @@ constinit const OpDef<NoAttr> prelu_grad_op =
                                      return prelu_weight_gradient(c.grad, c.in[0], c.in[1]);
                                    }});
 constinit const auto prelu_op =
-    define<Prelu>(Rule{kSaveIn0 | kSaveIn1,
+    define<PReLU>(Rule{kSaveIn0 | kSaveIn1,
                        [](const Context& c) {
                          return apply(prelu_grad_op, {c.grad, c.in[0], c.in[1]});
                        }},
                   Rule{kSaveIn0, [](const Context& c) { return prelu_weight_gradient(c.grad, c.in[0], c.in[0]); }});
 
-// The derivatives y(1 - y) and 1 - y^2 of sigmoid and tanh are written in their results.
-constinit const OpDef<NoAttr> sigmoid_grad_op =
-    define<SigmoidGrad>(Rule{kSaveIn1, [](const Context& c) { return binary(sigmoid_grad_op, c.grad, c.in[1]); }},
-                        Rule{kSaveIn0 | kSaveIn1,
-                             [](const Context& c) { return c.grad * c.in[0] * (1.0 - c.in[1] * 2.0); }});
-constinit const auto sigmoid_op =
-    define<Sigmoid>(Rule{kSaveOut, [](const Context& c) { return binary(sigmoid_grad_op, c.grad, c.out); }});
-
-constinit const OpDef<NoAttr> tanh_grad_op =
-    define<TanhGrad>(Rule{kSaveIn1, [](const Context& c) { return binary(tanh_grad_op, c.grad, c.in[1]); }},
-                     Rule{kSaveIn0 | kSaveIn1, [](const Context& c) { return c.grad * c.in[0] * c.in[1] * -2.0; }});
-constinit const auto tanh_op =
-    define<Tanh>(Rule{kSaveOut, [](const Context& c) { return binary(tanh_grad_op, c.grad, c.out); }});
-
-// silu' = s (1 + x (1 - s)) and silu'' = s (1 - s) (2 + x (1 - 2 s)), with s = sigmoid(x).
-Tensor silu_second_derivative(const Tensor& x) {
-  const Tensor s = sigmoid(x);
-  return s * (1.0 - s) * (x * (1.0 - s * 2.0) + 2.0);
+// One pass, or where the sweep is recorded, the same formula in operators.
+template <template <class> class Gradient>
+Tensor snake_gradient(const Context& c) {
+  static constinit const auto op = define<Gradient>();
+  if (Tape::current() == nullptr) return apply(op, {c.grad, c.in[0], c.in[1]});
+  return Gradient<double>{}(widened(c.grad), widened(c.in[0]), widened(c.in[1])).to(c.grad.dtype());
 }
-constinit const OpDef<NoAttr> silu_grad_op =
-    define<SiluGrad>(Rule{kSaveIn1, [](const Context& c) { return binary(silu_grad_op, c.grad, c.in[1]); }},
-                     Rule{kSaveIn0 | kSaveIn1,
-                          [](const Context& c) { return c.grad * c.in[0] * silu_second_derivative(c.in[1]); }});
-constinit const auto silu_op =
-    define<Silu>(Rule{kSaveIn0, [](const Context& c) { return binary(silu_grad_op, c.grad, c.in[0]); }});
+constinit const auto snake_op = define<Snake>(Rule{kSaveIn0 | kSaveIn1, snake_gradient<SnakeGradX>},
+                                              Rule{kSaveIn0 | kSaveIn1, snake_gradient<SnakeGradA>});
 
-constinit const auto softplus_op =
-    define<Softplus>(Rule{kSaveIn0, [](const Context& c) { return c.grad * sigmoid(c.in[0]); }});
-
-template <template <class> class F>
-void map_in_place(Tensor& x, const elementwise::AttrOf<F>& attr) {
-  const auto map = x.device().is_cpu() ? cpu::map<F> : ADJOINT_IF_CUDA(cuda::map<F>);
-  map(Operands(&x, 1), x, attr);
+// `parameter`, with one element or one for each of x's axis 1, in a shape that broadcasts with x.
+Tensor along_channels(const char* op, const char* name, const Tensor& parameter, const Tensor& x) {
+  check_defined(op, "x", x);
+  check_defined(op, name, parameter);
+  const std::int64_t channels = x.dim() < 2 ? 1 : x.shape()[1];
+  ADJOINT_CHECK(parameter.dim() == 1 && (parameter.numel() == 1 || parameter.numel() == channels),
+                "{}: {} must have one element, or one for each element of x's axis 1; got x {}, {} {}", op, name,
+                x.shape(), name, parameter.shape());
+  Shape shape = Dims::filled(x.shape().size(), 1);
+  if (parameter.numel() != 1 && x.dim() >= 2) shape[1] = channels;
+  return parameter.reshape(shape);
 }
 
 }  // namespace
 
-Tensor relu(const Tensor& x) { return unary(relu_op, x); }
-Tensor leaky_relu(const Tensor& x, double negative_slope) {
-  return unary(leaky_relu_op, x, ScalarAttr{negative_slope});
-}
-Tensor sigmoid(const Tensor& x) { return unary(sigmoid_op, x); }
-Tensor tanh(const Tensor& x) { return unary(tanh_op, x); }
-Tensor silu(const Tensor& x) { return unary(silu_op, x); }
-Tensor softplus(const Tensor& x) { return unary(softplus_op, x); }
+#define ADJOINT_FUNCTION0(Name, function, fused) \
+  Tensor function(const Tensor& x) { return elementwise::unary(elementwise::Unary<functor::Name>::op, x); }
+#define ADJOINT_FUNCTION1(Name, function, fused, a, ...)                      \
+  Tensor function(const Tensor& x, double a) {                                \
+    return elementwise::unary(elementwise::Unary<functor::Name>::op, x, {a}); \
+  }
+#define ADJOINT_FUNCTION2(Name, function, fused, a, a_default, b, b_default)             \
+  Tensor function(const Tensor& x, double a, double b) {                                 \
+    return elementwise::unary(elementwise::Unary<functor::Name>::op, x, PairAttr{a, b}); \
+  }
+ADJOINT_ACTIVATIONS(ADJOINT_FUNCTION0, ADJOINT_FUNCTION1, ADJOINT_FUNCTION2)
 
 Tensor prelu(const Tensor& x, const Tensor& weight) {
   const OpScope scope("prelu");
-  check_defined("prelu", "x", x);
-  check_defined("prelu", "weight", weight);
-  const std::int64_t channels = x.dim() < 2 ? 1 : x.shape()[1];
-  ADJOINT_CHECK(weight.dim() == 1 && (weight.numel() == 1 || weight.numel() == channels),
-                "prelu: weight must have one element, or one for each element of x's axis 1; got x {}, weight {}",
-                x.shape(), weight.shape());
-  if (weight.numel() == 1 || x.dim() < 2) return binary(prelu_op, x, weight.reshape(Dims::filled(x.shape().size(), 1)));
-  Shape per_channel = Dims::filled(x.shape().size(), 1);
-  per_channel[1] = channels;
-  return binary(prelu_op, x, weight.reshape(per_channel));
+  return binary(prelu_op, x, along_channels("prelu", "weight", weight, x));
+}
+
+Tensor snake(const Tensor& x, const Tensor& a) {
+  const OpScope scope("snake");
+  return binary(snake_op, x, along_channels("snake", "a", a, x));
+}
+
+Tensor glu(const Tensor& x, std::int64_t axis) {
+  const OpScope scope("glu");
+  check_defined("glu", "x", x);
+  const auto at = static_cast<std::int64_t>(resolve_axis("glu", axis, x.shape().size()));
+  ADJOINT_CHECK(x.size(at) % 2 == 0, "glu: the axis must have an even extent; got {} of axis {} of x {}", x.size(at),
+                at, x.shape());
+  const std::int64_t half = x.size(at) / 2;
+  return x.narrow(at, 0, half) * sigmoid(x.narrow(at, half, half));
 }
 
 void check_activation(const char* op, const Activation& activation) {
-  ADJOINT_CHECK(activation.kind <= ActivationKind::kSiLU,
+  ADJOINT_CHECK(activation.kind < ActivationKind::kEnd,
                 "{}: the activation's kind must be one of the enumeration's; got {}", op,
                 static_cast<int>(activation.kind));
+}
+
+bool fuses_into_convolution(const Activation& activation) {
+#define ADJOINT_FUSED(Name, function, fused, ...) || (ActivationKind::k##Name == activation.kind && fused)
+  return activation.is_none() ADJOINT_ACTIVATIONS(ADJOINT_FUSED, ADJOINT_FUSED, ADJOINT_FUSED);
+#undef ADJOINT_FUSED
 }
 
 Tensor activate(const Tensor& x, const Activation& activation) {
   const OpScope scope("activate");
   check_defined("activate", "x", x);
   check_activation("activate", activation);
-  switch (activation.kind) {
-    case ActivationKind::kReLU: return relu(x);
-    case ActivationKind::kLeakyReLU: return leaky_relu(x, activation.negative_slope);
-    case ActivationKind::kTanh: return tanh(x);
-    case ActivationKind::kSigmoid: return sigmoid(x);
-    case ActivationKind::kSiLU: return silu(x);
-    case ActivationKind::kNone: break;
-  }
-  return x;
+  if (activation.is_none()) return x;
+  return visit_activation(activation, [&]<template <class> class F>() {
+    return elementwise::unary(elementwise::Unary<F>::op, x, attr_of<F>(activation));
+  });
 }
 
 void activate_in_place(Tensor& x, const Activation& activation) {
-  switch (activation.kind) {
-    case ActivationKind::kReLU: return map_in_place<Relu>(x, {});
-    case ActivationKind::kLeakyReLU: return map_in_place<LeakyRelu>(x, {activation.negative_slope});
-    case ActivationKind::kTanh: return map_in_place<Tanh>(x, {});
-    case ActivationKind::kSigmoid: return map_in_place<Sigmoid>(x, {});
-    case ActivationKind::kSiLU: return map_in_place<Silu>(x, {});
-    case ActivationKind::kNone: return;
-  }
+  if (activation.is_none()) return;
+  visit_activation(activation, [&]<template <class> class F>() {
+    apply_into(elementwise::Unary<F>::op, x, Operands(&x, 1), attr_of<F>(activation));
+  });
 }
 
 Tensor activation_gradient(const Activation& activation, const Tensor& grad, const Tensor& kept) {
-  switch (activation.kind) {
-    case ActivationKind::kReLU: return binary(relu_grad_op, grad, kept);
-    case ActivationKind::kLeakyReLU:
-      return apply(leaky_relu_grad_op, {grad, kept}, ScalarAttr{activation.negative_slope});
-    case ActivationKind::kTanh: return binary(tanh_grad_op, grad, kept);
-    case ActivationKind::kSigmoid: return binary(sigmoid_grad_op, grad, kept);
-    case ActivationKind::kSiLU: return binary(silu_grad_op, grad, kept);
-    case ActivationKind::kNone: break;
-  }
-  return grad;
+  if (activation.is_none()) return grad;
+  return visit_activation(activation, [&]<template <class> class F>() {
+    return elementwise::Unary<F>::gradient(grad, kept, attr_of<F>(activation));
+  });
+}
+
+void activation_gradient_into(Tensor& out, const Activation& activation, const Tensor& grad, const Tensor& kept) {
+  const std::array<Tensor, 2> operands{grad, kept};
+  visit_activation(activation, [&]<template <class> class F>() {
+    apply_into(elementwise::Unary<F>::gradient_op, out, operands, attr_of<F>(activation));
+  });
 }
 
 }  // namespace adjoint

@@ -48,21 +48,7 @@ Tensor reciprocal_gradient(const ScalarContext& c) { return -(c.grad * c.out / c
 constinit const auto scalar_div_op =
     define<ScalarDiv>(ScalarRule{kSaveIn0 | kSaveOut, rounded_once<reciprocal_gradient, ScalarAttr>});
 
-// target = F(operands), where the target is operand 0, with a scalar of `dtype`. Kernels write contiguous results only.
-template <template <class> class F>
-void update(const char* name, Tensor& target, Operands operands, double scalar, DType dtype) {
-  constexpr auto op = define<F>();
-  detail::check_operands(name, operands);
-  op.infer(operands, {scalar});
-  const ScalarAttr attr{fit_scalar(name, scalar, dtype, target.shape())};
-  if (target.numel() == 0) return;
-  const auto kernel = target.device().is_cpu() ? op.cpu : op.cuda;
-  if (kernel == nullptr) detail::no_kernel(op.name, target.device());
-  if (target.is_contiguous()) return kernel(operands, target, attr);
-  Tensor result = make_tensor({target.shape(), target.dtype()}, target.device());
-  kernel(operands, result, attr);
-  copy_into(result, target);
-}
+constinit const auto add_scaled_op = define<AddScaled>();
 
 // `other` seen in `target`'s shape and safe to read while target is written. Nothing here is recorded.
 Tensor update_operand(const Tensor& target, const Tensor& other) {
@@ -78,6 +64,12 @@ Tensor update_operand(const Tensor& target, const Tensor& other) {
   const bool shared = operand.impl()->storage == target.impl()->storage;
   const bool same = operand.storage_offset() == target.storage_offset() && operand.strides() == target.strides();
   return shared && !same ? operand.clone() : operand;
+}
+
+// target = op(operands) with a scalar of `dtype`.
+void update(const OpDef<ScalarAttr>& op, Tensor& target, Operands operands, double scalar, DType dtype) {
+  op.infer.one(operands, {scalar});  // a dtype that the operator does not take comes before a scalar
+  apply_into(op, target, operands, {fit_scalar(op.name, scalar, dtype, target.shape())});
 }
 
 }  // namespace
@@ -103,14 +95,14 @@ Tensor& Tensor::add_(const Tensor& other, double scale) {
   const Tensor operands[] = {*this, update_operand(*this, other)};
   // No operand but a coefficient: it stays in the type that is computed in, as PyTorch's alpha does.
   const DType computed = element_size(dtype()) == 2 ? kFloat32 : dtype();
-  update<AddScaled>("add_", *this, operands, scale, computed);
+  update(add_scaled_op, *this, operands, scale, computed);
   return *this;
 }
 
 Tensor& Tensor::mul_(double factor) {
   const OpScope scope("mul_");
   check_writable("mul_", *this);
-  update<MulScalar>("mul_", *this, Operands(this, 1), factor, dtype());
+  update(mul_scalar_op, *this, Operands(this, 1), factor, dtype());
   return *this;
 }
 

@@ -34,8 +34,14 @@ void check_dtypes(const char* op, functor::Accepts accepts, bool mask, Operands 
 Tensor with_scalar(const OpDef<ScalarAttr>& op, const Tensor& x, double value) {
   check_defined(op.name, "the tensor", x);
   const Operands operands(&x, 1);
-  op.infer(operands, {value});  // a dtype that the operator does not take comes before a scalar that the dtype does not
+  op.infer.one(operands,
+               {value});  // a dtype that the operator does not take comes before a scalar that the dtype does not
   return apply(op, operands, ScalarAttr{fit_scalar(op.name, value, x.dtype(), x.shape())});
+}
+
+Tensor scalar_like(const char* op, double value, const Tensor& x) {
+  check_defined(op, "the tensor", x);
+  return Tensor::full(Shape{}, fit_scalar(op, value, x.dtype(), x.shape()), x.options());
 }
 
 Tensor binary(const OpDef<NoAttr>& op, const Tensor& a, const Tensor& b) {

@@ -20,9 +20,9 @@ struct NoAttr;  // op.h
 struct ScalarAttr {
   double value;
 };
-struct BoundsAttr {
-  double low;
-  double high;
+struct PairAttr {
+  double first;
+  double second;
 };
 
 }  // namespace adjoint
@@ -43,7 +43,42 @@ struct Signature {
 };
 
 using enum Accepts;
-using scalar::select;
+
+// A formula in these and in + - * / is one for numbers, and for tensors, whose functions of the same names it finds.
+using scalar::abs, scalar::acos, scalar::asin, scalar::atan, scalar::clamp_max, scalar::cos, scalar::cosh, scalar::erf,
+    scalar::exp, scalar::expm1, scalar::log, scalar::log1p, scalar::log2, scalar::select, scalar::sigmoid, scalar::sin,
+    scalar::sinh, scalar::sqrt, scalar::tan, scalar::tanh, scalar::where, scalar::zeros_like;
+
+/// What the derivative of a function of one operand is written in.
+enum class Kept : std::uint8_t { kOperand, kResult };
+
+/// A differentiable function of one operand. Beside operator() it has
+///
+///   template <class V> V gradient(const V& g, const V& kept) const;
+///
+/// the gradient in the operand from the result's, as a formula for numbers and for tensors: kernels compute it in one
+/// pass, and where a sweep is recorded, operators do, so that it differentiates again. kPiecewiseLinear: the derivative
+/// is constant almost everywhere; the gradient is then its own derivative in g and has none in `kept`, and is one pass
+/// in any order.
+template <class A = NoAttr, Kept kKeeps = Kept::kOperand, bool kIsPiecewiseLinear = false,
+          Accepts kTypes = Accepts::kFloating>
+struct Unary : Signature<1, kTypes, A> {
+  static constexpr Kept kKept = kKeeps;
+  static constexpr bool kPiecewiseLinear = kIsPiecewiseLinear;
+};
+
+/// (g, kept) -> F's gradient.
+template <template <class> class F>
+struct GradientOf {
+  template <class T>
+  struct Functor : Signature<2, Accepts::kFloating, typename F<T>::Attr> {
+    static constexpr const char* kName = F<T>::kName;
+    F<T> f;
+    Functor() = default;
+    explicit Functor(const typename F<T>::Attr& attr) : f(attr) {}
+    ADJOINT_HD T operator()(T g, T kept) const { return f.gradient(g, kept); }
+  };
+};
 
 /// The type that functor F works in for elements of type T.
 template <template <class> class F, class T>
@@ -82,6 +117,16 @@ ADJOINT_HD constexpr T mul(T a, T b) {
     return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) * static_cast<std::make_unsigned_t<T>>(b));
   } else {
     return a * b;
+  }
+}
+
+/// Integers are.
+template <class T>
+ADJOINT_HD constexpr bool is_finite(T x) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return x - x == T{0};
+  } else {
+    return true;
   }
 }
 

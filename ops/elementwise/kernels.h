@@ -2,8 +2,10 @@
 #pragma once
 
 #include <adjoint/core/tensor.h>
-#include <adjoint/ops/elementwise/functors.h>
-#include <adjoint/ops/elementwise/gradient_functors.h>
+#include <adjoint/ops/elementwise/activation.h>
+#include <adjoint/ops/elementwise/activation_functors.h>
+#include <adjoint/ops/elementwise/arithmetic_functors.h>
+#include <adjoint/ops/elementwise/math_functors.h>
 #include <adjoint/ops/elementwise/selection_functors.h>
 
 #include <span>
@@ -19,21 +21,29 @@ template <template <class> class F>
 void map(std::span<const Tensor> in, Tensor& out, const typename F<float>::Attr& attr);
 }  // namespace adjoint::cuda
 
-// One list a source file, so that they compile side by side.
+// One list a source file, so that they compile side by side. Those of differentiable functions of one operand are
+// tables of functors and the functions that they are.
 // clang-format off
 #define ADJOINT_ARITHMETIC_FUNCTORS(X) \
   X(Add) X(Sub) X(Mul) X(Div) X(Neg) X(AddScaled) X(AddScalar) X(SubScalar) X(ScalarSub) X(MulScalar) X(DivScalar) \
-  X(ScalarDiv) X(Abs) X(Sign) X(Square) X(Clamp) X(Relu)
-#define ADJOINT_MATH_FUNCTORS(X) \
-  X(Exp) X(Log) X(Sqrt) X(Sin) X(Cos) X(PowScalar) X(Pow) X(LeakyRelu) X(Prelu) X(Sigmoid) X(Tanh) X(Silu) \
-  X(Softplus)
-#define ADJOINT_GRADIENT_FUNCTORS(X) \
-  X(AbsGrad) X(ReluGrad) X(LeakyReluGrad) X(ClampGrad) X(PreluGrad) X(PreluGate) X(MaximumGrad) X(SigmoidGrad) \
-  X(TanhGrad) X(SiluGrad)
+  X(ScalarDiv)
+#define ADJOINT_UNARY_MATH_FUNCTIONS(X) \
+  X(Exp, exp) X(Expm1, expm1) X(Log, log) X(Log1p, log1p) X(Log2, log2) X(Sqrt, sqrt) X(Rsqrt, rsqrt) \
+  X(Reciprocal, reciprocal) X(Square, square) X(Sin, sin) X(Cos, cos) X(Tan, tan) X(Asin, asin) X(Acos, acos) \
+  X(Atan, atan) X(Sinh, sinh) X(Cosh, cosh) X(Erf, erf) X(Abs, abs)
+#define ADJOINT_STEP_FUNCTIONS(X) X(Sign, sign) X(Floor, floor) X(Ceil, ceil) X(Trunc, trunc) X(Round, round)
+#define ADJOINT_MATH_FUNCTORS(X) X(PowScalar) X(Pow) X(Atan2) X(Fmod) X(Remainder) X(Lerp) X(MaximumGrad)
+#define ADJOINT_PARAMETRIC_FUNCTORS(X) X(PReLU) X(PReLUGrad) X(PReLUGate) X(Snake) X(SnakeGradX) X(SnakeGradA)
 #define ADJOINT_SELECTION_FUNCTORS(X) \
   X(Equal) X(NotEqual) X(Less) X(LessEqual) X(EqualScalar) X(NotEqualScalar) X(LessScalar) X(LessEqualScalar) \
   X(GreaterScalar) X(GreaterEqualScalar) X(Minimum) X(Maximum) X(Where)
+#define ADJOINT_LOGIC_FUNCTORS(X) \
+  X(LogicalAnd) X(LogicalOr) X(LogicalXor) X(LogicalNot) X(IsNan) X(IsInf) X(IsFinite)
 // clang-format on
 
-#define ADJOINT_INSTANTIATE_MAP(F) \
+#define ADJOINT_INSTANTIATE_MAP(F, ...) \
   template void map<functor::F>(std::span<const Tensor>, Tensor&, const functor::F<float>::Attr&);
+/// With the gradient.
+#define ADJOINT_INSTANTIATE_UNARY(F, ...) \
+  ADJOINT_INSTANTIATE_MAP(F)              \
+  ADJOINT_INSTANTIATE_MAP(GradientOf<functor::F>::Functor)

@@ -1,4 +1,4 @@
-// exp, log, sqrt, sin, cos, abs, sign, square, pow, clamp, minimum, maximum.
+// Mathematics of one operand, from its tables, and of several, with their rules.
 #include <adjoint/ops/elementwise/elementwise.h>
 
 #include <adjoint/core/check.h>
@@ -14,38 +14,14 @@ namespace {
 using namespace functor;
 using elementwise::binary;
 using elementwise::define;
+using elementwise::ternary;
 using elementwise::unary;
 using elementwise::with_scalar;
 
 using Context = Ctx<NoAttr>;
 using ScalarContext = Ctx<ScalarAttr>;
-using BoundsContext = Ctx<BoundsAttr>;
 using Rule = Vjp<NoAttr>;
 using ScalarRule = Vjp<ScalarAttr>;
-using BoundsRule = Vjp<BoundsAttr>;
-
-constinit const auto exp_op = define<Exp>(Rule{kSaveOut, [](const Context& c) { return c.grad * c.out; }});
-constinit const auto log_op = define<Log>(Rule{kSaveIn0, [](const Context& c) { return c.grad / c.in[0]; }});
-constinit const auto sqrt_op = define<Sqrt>(Rule{kSaveOut, [](const Context& c) { return c.grad * 0.5 / c.out; }});
-constinit const auto sin_op = define<Sin>(Rule{kSaveIn0, [](const Context& c) { return c.grad * cos(c.in[0]); }});
-constinit const auto cos_op = define<Cos>(Rule{kSaveIn0, [](const Context& c) { return -(c.grad * sin(c.in[0])); }});
-constinit const auto square_op =
-    define<Square>(Rule{kSaveIn0, [](const Context& c) { return c.grad * c.in[0] * 2.0; }});
-constinit const auto sign_op =
-    define<Sign>(Rule{kSaveNone, [](const Context& c) { return Tensor::zeros(c.grad.shape(), c.grad.options()); }});
-
-constinit const OpDef<NoAttr> abs_grad_op =
-    define<AbsGrad>(Rule{kSaveIn1, [](const Context& c) { return binary(abs_grad_op, c.grad, c.in[1]); }});
-constinit const auto abs_op =
-    define<Abs>(Rule{kSaveIn0, [](const Context& c) { return binary(abs_grad_op, c.grad, c.in[0]); }});
-
-constinit const OpDef<BoundsAttr> clamp_grad_op =
-    define<ClampGrad>(BoundsRule{kSaveIn1, [](const BoundsContext& c) {
-                                   return apply(clamp_grad_op, {c.grad, c.in[1]}, c.attr);
-                                 }});
-constinit const auto clamp_op = define<Clamp>(BoundsRule{kSaveIn0, [](const BoundsContext& c) {
-                                                           return apply(clamp_grad_op, {c.grad, c.in[0]}, c.attr);
-                                                         }});
 
 constinit const OpDef<NoAttr> maximum_grad_op =
     define<MaximumGrad>(Rule{kSaveIn1 | kSaveIn2, [](const Context& c) {
@@ -96,20 +72,57 @@ Tensor pow_exponent_gradient(const Context& c) {
 constinit const auto pow_op = define<Pow>(Rule{kSaveIn0 | kSaveIn1, rounded_once<pow_base_gradient, NoAttr>},
                                           Rule{kSaveIn0 | kSaveIn1, rounded_once<pow_exponent_gradient, NoAttr>});
 
+Tensor atan2_y_gradient(const Context& c) { return c.grad * (c.in[1] / (square(c.in[0]) + square(c.in[1]))); }
+Tensor atan2_x_gradient(const Context& c) { return -(c.grad * (c.in[0] / (square(c.in[0]) + square(c.in[1])))); }
+constinit const auto atan2_op = define<Atan2>(Rule{kSaveIn0 | kSaveIn1, rounded_once<atan2_y_gradient, NoAttr>},
+                                              Rule{kSaveIn0 | kSaveIn1, rounded_once<atan2_x_gradient, NoAttr>});
+
+Tensor pass(const Context& c) { return c.grad; }
+Tensor fmod_divisor_gradient(const Context& c) { return -(c.grad * trunc(c.in[0] / c.in[1])); }
+constinit const auto fmod_op =
+    define<Fmod>(Rule{kSaveNone, pass}, Rule{kSaveIn0 | kSaveIn1, rounded_once<fmod_divisor_gradient, NoAttr>});
+Tensor remainder_divisor_gradient(const Context& c) { return -(c.grad * floor(c.in[0] / c.in[1])); }
+constinit const auto remainder_op =
+    define<Remainder>(Rule{kSaveNone, pass},
+                      Rule{kSaveIn0 | kSaveIn1, rounded_once<remainder_divisor_gradient, NoAttr>});
+
+Tensor lerp_start_gradient(const Context& c) { return c.grad * (1.0 - c.in[2]); }
+Tensor lerp_weight_gradient(const Context& c) { return c.grad * (c.in[1] - c.in[0]); }
+constinit const auto lerp_op = define<Lerp>(Rule{kSaveIn2, rounded_once<lerp_start_gradient, NoAttr>},
+                                            Rule{kSaveIn2, [](const Context& c) { return c.grad * c.in[2]; }},
+                                            Rule{kSaveIn0 | kSaveIn1, rounded_once<lerp_weight_gradient, NoAttr>});
+
 }  // namespace
 
-Tensor exp(const Tensor& x) { return unary(exp_op, x); }
-Tensor log(const Tensor& x) { return unary(log_op, x); }
-Tensor sqrt(const Tensor& x) { return unary(sqrt_op, x); }
-Tensor sin(const Tensor& x) { return unary(sin_op, x); }
-Tensor cos(const Tensor& x) { return unary(cos_op, x); }
-Tensor abs(const Tensor& x) { return unary(abs_op, x); }
-Tensor sign(const Tensor& x) { return unary(sign_op, x); }
-Tensor square(const Tensor& x) { return unary(square_op, x); }
+#define ADJOINT_FUNCTION(F, name) \
+  Tensor name(const Tensor& x) { return unary(elementwise::Unary<functor::F>::op, x); }
+ADJOINT_UNARY_MATH_FUNCTIONS(ADJOINT_FUNCTION)
+#undef ADJOINT_FUNCTION
+#define ADJOINT_FUNCTION(F, name)                                                                    \
+  Tensor name(const Tensor& x) {                                                                     \
+    static constinit const auto op = define<F>(Rule{kSaveNone, elementwise::zero_gradient<NoAttr>}); \
+    return unary(op, x);                                                                             \
+  }
+ADJOINT_STEP_FUNCTIONS(ADJOINT_FUNCTION)
+#undef ADJOINT_FUNCTION
+
 Tensor pow(const Tensor& base, double exponent) { return with_scalar(pow_scalar_op, base, exponent); }
 Tensor pow(const Tensor& base, const Tensor& exponent) { return binary(pow_op, base, exponent); }
 Tensor minimum(const Tensor& a, const Tensor& b) { return binary(minimum_op, a, b); }
 Tensor maximum(const Tensor& a, const Tensor& b) { return binary(maximum_op, a, b); }
+Tensor atan2(const Tensor& y, const Tensor& x) { return binary(atan2_op, y, x); }
+Tensor fmod(const Tensor& a, const Tensor& b) { return binary(fmod_op, a, b); }
+Tensor fmod(const Tensor& a, double b) { return binary(fmod_op, a, elementwise::scalar_like("fmod", b, a)); }
+Tensor remainder(const Tensor& a, const Tensor& b) { return binary(remainder_op, a, b); }
+Tensor remainder(const Tensor& a, double b) {
+  return binary(remainder_op, a, elementwise::scalar_like("remainder", b, a));
+}
+Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight) {
+  return ternary(lerp_op, start, end, weight);
+}
+Tensor lerp(const Tensor& start, const Tensor& end, double weight) {
+  return ternary(lerp_op, start, end, elementwise::scalar_like("lerp", weight, start));
+}
 
 Tensor clamp(const Tensor& x, double low, double high) {
   check_defined("clamp", "x", x);
@@ -117,7 +130,7 @@ Tensor clamp(const Tensor& x, double low, double high) {
   const auto fit = [&](double bound) {
     return std::isinf(bound) ? bound : fit_scalar("clamp", bound, x.dtype(), x.shape());
   };
-  return unary(clamp_op, x, BoundsAttr{fit(low), fit(high)});
+  return unary(elementwise::Unary<Clamp>::op, x, PairAttr{fit(low), fit(high)});
 }
 Tensor clamp_min(const Tensor& x, double low) {
   const OpScope scope("clamp_min");

@@ -1,4 +1,4 @@
-// Comparisons and where.
+// Comparisons, logic, tests, and where.
 #include <adjoint/core/op_scope.h>
 #include <adjoint/ops/elementwise/define.h>
 #include <adjoint/ops/elementwise/elementwise.h>
@@ -9,11 +9,22 @@ namespace {
 using namespace functor;
 using elementwise::binary;
 using elementwise::define;
+using elementwise::scalar_like;
 using elementwise::ternary;
+using elementwise::unary;
 using elementwise::with_scalar;
 
 using Context = Ctx<NoAttr>;
 using Rule = Vjp<NoAttr>;
+
+double largest_finite(DType dtype) {
+  switch (dtype) {
+    case kFloat16: return 65504.0;
+    case kBFloat16: return 0x1.fep127;
+    case kFloat32: return std::numeric_limits<float>::max();
+    default: return std::numeric_limits<double>::max();
+  }
+}
 
 constinit const auto eq_op = define<Equal>();
 constinit const auto ne_op = define<NotEqual>();
@@ -26,11 +37,17 @@ constinit const auto le_scalar_op = define<LessEqualScalar>();
 constinit const auto gt_scalar_op = define<GreaterScalar>();
 constinit const auto ge_scalar_op = define<GreaterEqualScalar>();
 
-Tensor zero_like(const Tensor& tensor) { return Tensor::zeros(Shape{}, tensor.options()); }
+constinit const auto logical_and_op = define<LogicalAnd>();
+constinit const auto logical_or_op = define<LogicalOr>();
+constinit const auto logical_xor_op = define<LogicalXor>();
+constinit const auto logical_not_op = define<LogicalNot>();
+constinit const auto isnan_op = define<IsNan>();
+constinit const auto isinf_op = define<IsInf>();
+constinit const auto isfinite_op = define<IsFinite>();
 
 constinit const auto where_op =
-    define<Where>(Rule{}, Rule{kSaveIn0, [](const Context& c) { return where(c.in[0], c.grad, zero_like(c.grad)); }},
-                  Rule{kSaveIn0, [](const Context& c) { return where(c.in[0], zero_like(c.grad), c.grad); }});
+    define<Where>(Rule{}, Rule{kSaveIn0, [](const Context& c) { return where(c.in[0], c.grad, 0.0); }},
+                  Rule{kSaveIn0, [](const Context& c) { return where(c.in[0], 0.0, c.grad); }});
 
 // op(b, a), under a name of its own.
 Tensor swapped(const char* name, const OpDef<NoAttr>& op, const Tensor& a, const Tensor& b) {
@@ -55,6 +72,44 @@ Tensor operator<=(const Tensor& a, double b) { return with_scalar(le_scalar_op, 
 Tensor operator>(const Tensor& a, double b) { return with_scalar(gt_scalar_op, a, b); }
 Tensor operator>=(const Tensor& a, double b) { return with_scalar(ge_scalar_op, a, b); }
 
+Tensor logical_and(const Tensor& a, const Tensor& b) { return binary(logical_and_op, a, b); }
+Tensor logical_or(const Tensor& a, const Tensor& b) { return binary(logical_or_op, a, b); }
+Tensor logical_xor(const Tensor& a, const Tensor& b) { return binary(logical_xor_op, a, b); }
+Tensor logical_not(const Tensor& x) { return unary(logical_not_op, x); }
+Tensor isnan(const Tensor& x) { return unary(isnan_op, x); }
+Tensor isinf(const Tensor& x) { return unary(isinf_op, x); }
+Tensor isfinite(const Tensor& x) { return unary(isfinite_op, x); }
+
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) { return ternary(where_op, condition, a, b); }
+Tensor where(const Tensor& condition, const Tensor& a, double b) {
+  return where(condition, a, scalar_like("where", b, a));
+}
+Tensor where(const Tensor& condition, double a, const Tensor& b) {
+  return where(condition, scalar_like("where", a, b), b);
+}
+Tensor where(const Tensor& condition, double a, double b) {
+  check_defined("where", "the condition", condition);
+  const TensorOptions options{.device = condition.device()};
+  const OpScope scope("where");
+  return where(condition, Tensor::full(Shape{}, a, options), Tensor::full(Shape{}, b, options));
+}
+
+Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
+  const OpScope scope("masked_fill");
+  check_defined("masked_fill", "x", x);
+  check_defined("masked_fill", "mask", mask);
+  return where(mask, value, x);
+}
+
+Tensor nan_to_num(const Tensor& x, const NanToNumOptions& options) {
+  const OpScope scope("nan_to_num");
+  check_defined("nan_to_num", "x", x);
+  if (!is_floating_point(x.dtype())) return x.clone();
+  const double largest = largest_finite(x.dtype());
+  const Tensor numbers = where(isnan(x), options.nan, x);
+  const Tensor below =
+      where(numbers == std::numeric_limits<double>::infinity(), options.posinf.value_or(largest), numbers);
+  return where(below == -std::numeric_limits<double>::infinity(), options.neginf.value_or(-largest), below);
+}
 
 }  // namespace adjoint

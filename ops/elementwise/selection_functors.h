@@ -1,4 +1,4 @@
-// Comparisons and where, one element at a time.
+// Comparisons, logic, tests and where, one element at a time.
 #pragma once
 
 #include <adjoint/ops/elementwise/functor.h>
@@ -59,6 +59,43 @@ template <class T>
 struct GreaterEqualScalar : CompareScalar<T, LessEqual, true> {
   static constexpr const char* kName = "ge";
   using CompareScalar<T, LessEqual, true>::CompareScalar;
+};
+
+template <class T>
+struct LogicalAnd : Signature<2, kEverything, NoAttr, true> {
+  static constexpr const char* kName = "logical_and";
+  ADJOINT_HD bool operator()(T a, T b) const { return a != T{} && b != T{}; }
+};
+template <class T>
+struct LogicalOr : Signature<2, kEverything, NoAttr, true> {
+  static constexpr const char* kName = "logical_or";
+  ADJOINT_HD bool operator()(T a, T b) const { return a != T{} || b != T{}; }
+};
+template <class T>
+struct LogicalXor : Signature<2, kEverything, NoAttr, true> {
+  static constexpr const char* kName = "logical_xor";
+  ADJOINT_HD bool operator()(T a, T b) const { return (a != T{}) != (b != T{}); }
+};
+template <class T>
+struct LogicalNot : Signature<1, kEverything, NoAttr, true> {
+  static constexpr const char* kName = "logical_not";
+  ADJOINT_HD bool operator()(T x) const { return x == T{}; }
+};
+
+template <class T>
+struct IsNan : Signature<1, kEverything, NoAttr, true> {
+  static constexpr const char* kName = "isnan";
+  ADJOINT_HD bool operator()(T x) const { return x != x; }
+};
+template <class T>
+struct IsInf : Signature<1, kEverything, NoAttr, true> {
+  static constexpr const char* kName = "isinf";
+  ADJOINT_HD bool operator()(T x) const { return x == x && !is_finite(x); }
+};
+template <class T>
+struct IsFinite : Signature<1, kEverything, NoAttr, true> {
+  static constexpr const char* kName = "isfinite";
+  ADJOINT_HD bool operator()(T x) const { return is_finite(x); }
 };
 
 template <class T>

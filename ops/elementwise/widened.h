@@ -21,7 +21,7 @@ Tensor rounded_once(const Ctx<Attr>& c) {
   std::array<Tensor, kMaxRules> in;
   std::transform(c.in.begin(), c.in.end(), in.begin(), widened);
   const Tensor out = widened(c.out), grad = widened(c.grad);
-  return rule(Ctx<Attr>{{in.data(), c.in.size()}, out, grad, c.attr, c.index}).to(c.grad.dtype());
+  return rule(Ctx<Attr>({in.data(), c.in.size()}, {&out, 1}, {&grad, 1}, c.attr, c.index)).to(c.grad.dtype());
 }
 
 }  // namespace adjoint

@@ -101,7 +101,8 @@ TEST(Conv, AnAxisWithoutAnOutputSizeKeepsItsOutputPadding) {
 
 TEST(Conv, ActivationsOutsideTheEnumerationAreErrors) {
   const Tensor line = Tensor::randn({2, 4, 6}), image = Tensor::randn({2, 4, 5, 6});
-  for (const int kind : {6, 7, 255}) {
+  constexpr int kEnd = static_cast<int>(ActivationKind::kEnd);
+  for (const int kind : {kEnd, kEnd + 1, 255}) {
     const Activation none_such{static_cast<ActivationKind>(kind)};
     const std::string got = "the activation's kind must be one of the enumeration's; got " + std::to_string(kind);
     EXPECT_ERROR(Conv1d(4, 2, {.kernel_size = 3}).activated(line, none_such), "conv1d: ", got.c_str());

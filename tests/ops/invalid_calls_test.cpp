@@ -35,7 +35,9 @@ Extent2 extent2(A a) { return {a.integer(), a.integer()}; }
 std::size_t place(A a) { return static_cast<std::size_t>(a.integer()); }
 
 Activation activation(A a) {
-  return a.chance(2) ? Activation{} : Activation{a.enumerator<ActivationKind>(6), a.scalar()};
+  return a.chance(2) ? Activation{}
+                     : Activation{a.enumerator<ActivationKind>(static_cast<unsigned>(ActivationKind::kEnd)),
+                                  {a.scalar(), a.scalar()}};
 }
 
 TEST(InvalidCalls, OfShapesDevicesAndFactories) {
@@ -191,14 +193,74 @@ TEST(InvalidCalls, OfElementwiseOperators) {
       {"clamp", [](A a) { return clamp(a.tensor(), a.scalar(), a.scalar()); }},
       {"clamp_min", [](A a) { return clamp_min(a.tensor(), a.scalar()); }},
       {"clamp_max", [](A a) { return clamp_max(a.tensor(), a.scalar()); }},
+      {"atan2", [](A a) { return atan2(a.tensor(), a.tensor()); }},
+      {"fmod", [](A a) { return fmod(a.tensor(), a.tensor()); }},
+      {"fmod", [](A a) { return fmod(a.tensor(), a.scalar()); }},
+      {"remainder", [](A a) { return remainder(a.tensor(), a.tensor()); }},
+      {"remainder", [](A a) { return remainder(a.tensor(), a.scalar()); }},
+      {"lerp", [](A a) { return lerp(a.tensor(), a.tensor(), a.tensor()); }},
+      {"lerp", [](A a) { return lerp(a.tensor(), a.tensor(), a.scalar()); }},
+      {"where", [](A a) { return where(a.tensor(), a.tensor(), a.scalar()); }},
+      {"where", [](A a) { return where(a.tensor(), a.scalar(), a.tensor()); }},
+      {"where", [](A a) { return where(a.tensor(), a.scalar(), a.scalar()); }},
+      {"masked_fill", [](A a) { return masked_fill(a.tensor(), a.tensor(), a.scalar()); }},
+      {"nan_to_num",
+       [](A a) {
+         return nan_to_num(a.tensor(), {a.scalar(), a.scalar(), a.scalar()});
+       }},
+      {"logical_and", [](A a) { return logical_and(a.tensor(), a.tensor()); }},
+      {"logical_or", [](A a) { return logical_or(a.tensor(), a.tensor()); }},
+      {"logical_xor", [](A a) { return logical_xor(a.tensor(), a.tensor()); }},
       {"leaky_relu", [](A a) { return leaky_relu(a.tensor(), a.scalar()); }},
+      {"elu", [](A a) { return elu(a.tensor(), a.scalar()); }},
+      {"hardtanh", [](A a) { return hardtanh(a.tensor(), a.scalar(), a.scalar()); }},
+      {"softplus", [](A a) { return softplus(a.tensor(), a.scalar(), a.scalar()); }},
+      {"snake", [](A a) { return snake(a.tensor(), a.tensor()); }},
+      {"glu", [](A a) { return glu(a.tensor(), a.integer()); }},
       {"prelu", [](A a) { return prelu(a.tensor(), a.tensor()); }},
       {"activate", [](A a) { return activate(a.tensor(), activation(a)); }},
   };
-  const std::pair<const char*, Tensor (*)(const Tensor&)> unary[] = {
-      {"exp", exp},           {"log", log},       {"sqrt", sqrt}, {"sin", sin},         {"cos", cos},
-      {"abs", abs},           {"sign", sign},     {"relu", relu}, {"sigmoid", sigmoid}, {"silu", silu},
-      {"softplus", softplus}, {"square", square}, {"tanh", tanh}};
+  const std::pair<const char*, Tensor (*)(const Tensor&)> unary[] = {{"exp", exp},
+                                                                     {"expm1", expm1},
+                                                                     {"log", log},
+                                                                     {"log1p", log1p},
+                                                                     {"log2", log2},
+                                                                     {"sqrt", sqrt},
+                                                                     {"rsqrt", rsqrt},
+                                                                     {"reciprocal", reciprocal},
+                                                                     {"sin", sin},
+                                                                     {"cos", cos},
+                                                                     {"tan", tan},
+                                                                     {"asin", asin},
+                                                                     {"acos", acos},
+                                                                     {"atan", atan},
+                                                                     {"sinh", sinh},
+                                                                     {"cosh", cosh},
+                                                                     {"tanh", tanh},
+                                                                     {"erf", erf},
+                                                                     {"abs", abs},
+                                                                     {"sign", sign},
+                                                                     {"square", square},
+                                                                     {"floor", floor},
+                                                                     {"ceil", ceil},
+                                                                     {"trunc", trunc},
+                                                                     {"round", round},
+                                                                     {"relu", relu},
+                                                                     {"relu6", relu6},
+                                                                     {"sigmoid", sigmoid},
+                                                                     {"silu", silu},
+                                                                     {"selu", selu},
+                                                                     {"gelu", gelu},
+                                                                     {"gelu_tanh", gelu_tanh},
+                                                                     {"logsigmoid", logsigmoid},
+                                                                     {"softsign", softsign},
+                                                                     {"mish", mish},
+                                                                     {"hardsigmoid", hardsigmoid},
+                                                                     {"hardswish", hardswish},
+                                                                     {"logical_not", logical_not},
+                                                                     {"isnan", isnan},
+                                                                     {"isinf", isinf},
+                                                                     {"isfinite", isfinite}};
   for (const auto& [name, function] : unary) {
     table.push_back({name, [function = function](A a) { return function(a.tensor()); }});
   }

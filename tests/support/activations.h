@@ -1,4 +1,4 @@
-// Every activation that a convolution can be given, for tests over all of them.
+// Every activation that convolutions fuse, for tests over all of them.
 #pragma once
 
 #include <adjoint/ops/elementwise/activation.h>

@@ -9,6 +9,7 @@
 #include <adjoint/ops/conv/cpu/widen.h>
 #include <adjoint/ops/conv/kernels.h>
 #include <adjoint/ops/elementwise/activate.h>
+#include <adjoint/ops/reduce/kernels.h>
 
 #include <algorithm>
 #include <array>
@@ -194,7 +195,7 @@ void run(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry, 
     }
   }
   const T* source = in[0].data<T>();
-  const T* bias = in.size() == 3 ? in[2].data<T>() : nullptr;
+  const T* bias = in[2].defined() ? in[2].data<T>() : nullptr;
   T* result = out.mutable_data<T>();
   parallel_for(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t i) {
     const Task& task = tasks[static_cast<std::size_t>(i)];
@@ -213,38 +214,34 @@ void run(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry, 
 }
 
 // The activation is a pass of its own, over sums that are not yet rounded to 16 bits.
-template <class T>
-void run_activated(std::span<const Tensor> in, Tensor& out, const ActivatedConv& attr, PlanMaker make_plans,
+void run_activated(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr, PlanMaker make_plans,
                    const FilterLayout& layout) {
-  run<T>(in, out, attr.geometry, make_plans, layout);
-  if (attr.linear != nullptr) copy_into(out, *attr.linear);
-  activate_in_place(out, attr.activation);
+  in_compute_type(in, out[0], [&]<class T>(std::span<const Tensor> operands, Tensor& result) {
+    run<T>(operands, result, attr.geometry, make_plans, layout);
+    if (out.size() > 1 && out[1].defined()) copy_into(result, out[1]);
+    activate_in_place(result, attr.activation);
+  });
 }
 
 }  // namespace
 
-void conv(std::span<const Tensor> in, Tensor& out, const ConvGeometry& g) { conv_activated(in, out, {g, {}}); }
-
-void conv_activated(std::span<const Tensor> in, Tensor& out, const ActivatedConv& attr) {
+void conv(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr) {
   const ConvGeometry& g = attr.geometry;
   const std::int64_t filters = g.image_channels_per_group() * g.taps();
-  const FilterLayout layout{g.feature_channels_per_group() * filters, filters, g.taps()};
-  in_compute_type(in, out, [&]<class T>(std::span<const Tensor> operands, Tensor& result) {
-    run_activated<T>(operands, result, attr, conv_plans, layout);
-  });
+  run_activated(in, out, attr, conv_plans, {g.feature_channels_per_group() * filters, filters, g.taps()});
 }
 
-void conv_transpose(std::span<const Tensor> in, Tensor& out, const ConvGeometry& g) {
-  conv_transpose_activated(in, out, {g, {}});
-}
-
-void conv_transpose_activated(std::span<const Tensor> in, Tensor& out, const ActivatedConv& attr) {
+void conv_transpose(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr) {
   const ConvGeometry& g = attr.geometry;
   const std::int64_t filters = g.image_channels_per_group() * g.taps();
-  const FilterLayout layout{g.feature_channels_per_group() * filters, g.taps(), filters};
-  in_compute_type(in, out, [&]<class T>(std::span<const Tensor> operands, Tensor& result) {
-    run_activated<T>(operands, result, attr, conv_transpose_plans, layout);
-  });
+  run_activated(in, out, attr, conv_transpose_plans, {g.feature_channels_per_group() * filters, g.taps(), filters});
+}
+
+void activation_and_bias_gradient(std::span<const Tensor> in, std::span<Tensor> out, const ActivationAttr& attr) {
+  activation_gradient_into(out[0], attr.activation, in[0], in[1]);
+  constexpr std::uint32_t kChannels = 1U << 1;
+  const Shape& shape = out[0].shape();
+  reduce_sum(out.first(1), out[1], {shape, ((1U << shape.size()) - 1U) & ~kChannels, false, 1.0});
 }
 
 }  // namespace adjoint::cpu

@@ -10,13 +10,17 @@
 namespace adjoint::cpu {
 
 /// body.template operator()<T>(operands, result) with T = float or double, and a 16-bit float's operands and result as
-/// float32.
+/// float32. Undefined operands stay so.
 template <class Body>
 void in_compute_type(std::span<const Tensor> in, Tensor& out, Body&& body) {
   if (out.dtype() == kFloat64) return body.template operator()<double>(in, out);
   if (out.dtype() == kFloat32) return body.template operator()<float>(in, out);
   std::vector<Tensor> wide;
   for (const Tensor& operand : in) {
+    if (!operand.defined()) {
+      wide.emplace_back();
+      continue;
+    }
     wide.push_back(make_tensor({operand.shape(), kFloat32}, operand.device()));
     copy_into(operand, wide.back());
   }

@@ -28,14 +28,14 @@ struct LinearGradient {
 
 }  // namespace
 
-void activation_and_bias_gradient(const Activation& activation, const Tensor& grad, const Tensor& kept, Tensor& z,
-                                  Tensor& bias) {
+void activation_and_bias_gradient(std::span<const Tensor> in, std::span<Tensor> out, const ActivationAttr& attr) {
+  const Tensor &grad = in[0], &kept = in[1];
   constexpr std::uint32_t kChannels = 1U << 1;
-  const ReduceAttr attr{grad.shape(), ((1U << grad.shape().size()) - 1U) & ~kChannels, false, 1.0};
+  const ReduceAttr sums{grad.shape(), ((1U << grad.shape().size()) - 1U) & ~kChannels, false, 1.0};
   visit_floating(grad.dtype(), [&]<class T>() {
-    visit_activation_gradient<compute_t<T>>(activation, [&]<class F>(const F& f) {
-      const LinearGradient<F, T> source{f, grad.data<T>(), kept.data<T>(), z.mutable_data<T>()};
-      run_reduce_stages(reduce::Total<reduce::Sum, compute_t<T>, T>{attr.divisor}, source, bias, attr);
+    visit_activation_gradient<compute_t<T>>(attr.activation, [&]<class F>(const F& f) {
+      const LinearGradient<F, T> source{f, grad.data<T>(), kept.data<T>(), out[0].mutable_data<T>()};
+      run_reduce_stages(reduce::Total<reduce::Sum, compute_t<T>, T>{sums.divisor}, source, out[1], sums);
     });
   });
 }

@@ -65,7 +65,10 @@ bool is_a_name(std::string_view name) {
   return false;
 }
 
-void run(ConvRole role, std::span<const Tensor> in, Tensor& out, const ActivatedConv& attr) {
+// outs: the result, and where sum and bias go as they are, if anywhere.
+void run(ConvRole role, std::span<const Tensor> in, std::span<Tensor> outs, const ConvAttr& attr) {
+  Tensor& out = outs[0];
+  Tensor* const linear = outs.size() > 1 && outs[1].defined() ? &outs[1] : nullptr;
   const bool has_bias = in.size() > 2 && in[2].defined();
   // A kernel that is forced was chosen for the geometry as it is.
   const ConvGeometry geometry =
@@ -80,11 +83,11 @@ void run(ConvRole role, std::span<const Tensor> in, Tensor& out, const Activated
                             .bias = has_bias ? in[2].raw_data() : nullptr,
                             .out = out.raw_mutable_data(),
                             .activation = attr.activation,
-                            .linear = attr.linear == nullptr ? nullptr : attr.linear->raw_mutable_data()};
+                            .linear = linear == nullptr ? nullptr : linear->raw_mutable_data()};
   const ConvKernel& kernel = select_conv_kernel(problem);
   kernel.run(problem);
   if (kernel.activates) return;
-  if (attr.linear != nullptr) copy_into(out, *attr.linear);
+  if (linear != nullptr) copy_into(out, *linear);
   activate_in_place(out, attr.activation);
 }
 
@@ -123,24 +126,16 @@ ForceConvKernel::ForceConvKernel(const char* name) : before_(forced) {
 
 ForceConvKernel::~ForceConvKernel() { forced = before_; }
 
-void conv(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry) {
-  run(ConvRole::kFeature, in, out, {geometry, {}});
-}
-
-void conv_activated(std::span<const Tensor> in, Tensor& out, const ActivatedConv& attr) {
+void conv(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr) {
   run(ConvRole::kFeature, in, out, attr);
 }
 
-void conv_transpose(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry) {
-  run(ConvRole::kImage, in, out, {geometry, {}});
-}
-
-void conv_transpose_activated(std::span<const Tensor> in, Tensor& out, const ActivatedConv& attr) {
+void conv_transpose(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr) {
   run(ConvRole::kImage, in, out, attr);
 }
 
 void conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry) {
-  run(ConvRole::kFilter, in, out, {geometry, {}});
+  run(ConvRole::kFilter, in, {&out, 1}, {geometry});
 }
 
 }  // namespace adjoint::cuda

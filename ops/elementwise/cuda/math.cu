@@ -2,5 +2,6 @@
 #include <adjoint/ops/elementwise/cuda/map.cuh>
 
 namespace adjoint::cuda {
-ADJOINT_MATH_FUNCTORS(ADJOINT_INSTANTIATE_MAP)
+ADJOINT_UNARY_MATH_FUNCTIONS(ADJOINT_INSTANTIATE_UNARY)
+ADJOINT_INSTANTIATE_UNARY(Clamp)
 }  // namespace adjoint::cuda

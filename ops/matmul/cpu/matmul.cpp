@@ -136,11 +136,11 @@ void convolve(const MatrixBatch& a, const MatrixBatch& b, Tensor& out) {
     conv_weight(operands, out, g);
   } else if (a.transposed) {
     std::swap(g.image_channels, g.feature_channels);
-    const Tensor operands[] = {dense(b, {1, inner, columns}), dense(a, {inner, rows, 1})};
-    conv_transpose(operands, out, g);
+    const Tensor operands[] = {dense(b, {1, inner, columns}), dense(a, {inner, rows, 1}), {}};
+    conv_transpose(operands, {&out, 1}, {g});
   } else {
-    const Tensor operands[] = {dense(b, {1, inner, columns}), dense(a, {rows, inner, 1})};
-    conv(operands, out, g);
+    const Tensor operands[] = {dense(b, {1, inner, columns}), dense(a, {rows, inner, 1}), {}};
+    conv(operands, {&out, 1}, {g});
   }
 }
 

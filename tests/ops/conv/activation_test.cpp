@@ -2,7 +2,6 @@
 
 #include <adjoint/core/gradcheck.h>
 #include <adjoint/core/tape.h>
-#include <adjoint/ops/conv/activated.h>
 #include <adjoint/ops/conv/conv.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/support/activations.h>
@@ -41,11 +40,11 @@ TEST_P(ConvActivation, HasTheBitsOfTheTwoCalls) {
       const Tensor image = p.image_tensor(options), filter = p.filter_tensor(options);
       const Tensor feature = p.feature_tensor(options);
       const Tensor image_bias = p.image_bias_tensor(options), feature_bias = p.feature_bias_tensor(options);
-      expect_same_bits("conv", conv_activated(image, filter, feature_bias, g, activation()),
+      expect_same_bits("conv", conv(image, filter, feature_bias, g, activation()),
                        activate(conv(image, filter, feature_bias, g), activation()));
-      expect_same_bits("conv_transpose", conv_transpose_activated(feature, filter, image_bias, g, activation()),
+      expect_same_bits("conv_transpose", conv_transpose(feature, filter, image_bias, g, activation()),
                        activate(conv_transpose(feature, filter, image_bias, g), activation()));
-      expect_same_bits("without bias", conv_transpose_activated(feature, filter, {}, g, activation()),
+      expect_same_bits("without bias", conv_transpose(feature, filter, {}, g, activation()),
                        activate(conv_transpose(feature, filter, {}, g), activation()));
     }
   });
@@ -57,13 +56,13 @@ TEST_P(ConvActivation, RoundsHalfPrecisionOnce) {
       const TensorOptions options{.dtype = dtype};
       const Tensor feature = p.feature_tensor(options), filter = p.filter_tensor(options);
       const Tensor bias = p.image_bias_tensor(options);
-      const Tensor wide = conv_transpose_activated(feature.to(kFloat32), filter.to(kFloat32), bias.to(kFloat32),
-                                                   p.geometry, activation());
-      expect_same_bits("conv_transpose", conv_transpose_activated(feature, filter, bias, p.geometry, activation()),
+      const Tensor wide =
+          conv_transpose(feature.to(kFloat32), filter.to(kFloat32), bias.to(kFloat32), p.geometry, activation());
+      expect_same_bits("conv_transpose", conv_transpose(feature, filter, bias, p.geometry, activation()),
                        wide.to(dtype));
       const Tape tape;
       const Tensor leaf = p.filter_tensor({.dtype = dtype, .requires_grad = true});
-      expect_same_bits("recorded", conv_transpose_activated(feature, leaf, bias, p.geometry, activation()).detach(),
+      expect_same_bits("recorded", conv_transpose(feature, leaf, bias, p.geometry, activation()).detach(),
                        wide.to(dtype));
     }
   });
@@ -105,11 +104,10 @@ TEST_P(ConvActivation, GradientsHaveTheBitsOfTheTwoCalls) {
   for_each_case([&](const ConvProblem& p) {
     const TensorOptions leaf{.requires_grad = true};
     const Tensor image = p.image_tensor(leaf), filter = p.filter_tensor(leaf), feature = p.feature_tensor(leaf);
-    expect_same_gradients(conv_activated, conv_then, {image, filter, p.feature_bias_tensor(leaf)}, p.geometry,
+    expect_same_gradients(conv, conv_then, {image, filter, p.feature_bias_tensor(leaf)}, p.geometry, activation());
+    expect_same_gradients(conv_transpose, conv_transpose_then, {feature, filter, p.image_bias_tensor(leaf)}, p.geometry,
                           activation());
-    expect_same_gradients(conv_transpose_activated, conv_transpose_then, {feature, filter, p.image_bias_tensor(leaf)},
-                          p.geometry, activation());
-    expect_same_gradients(conv_transpose_activated, conv_transpose_then, {feature, filter}, p.geometry, activation());
+    expect_same_gradients(conv_transpose, conv_transpose_then, {feature, filter}, p.geometry, activation());
   });
 }
 
@@ -121,7 +119,7 @@ TEST_P(ConvActivation, FirstAndSecondOrder) {
     const ConvProblem p = real_problem(geometry(c));
     const std::vector<Tensor> inputs{p.feature_tensor(kDouble), p.filter_tensor(kDouble), p.image_bias_tensor(kDouble)};
     const auto f = [&](const std::vector<Tensor>& in) {
-      return conv_transpose_activated(in[0], in[1], in[2], p.geometry, activation());
+      return conv_transpose(in[0], in[1], in[2], p.geometry, activation());
     };
     EXPECT_TRUE(gradcheck(f, inputs));
     EXPECT_TRUE(gradgradcheck(f, inputs));
@@ -144,8 +142,8 @@ TEST_P(ConvActivation, OtherOrdersAndCheckpointsAgreeWithTheTwoCalls) {
     return tape.gradient((second * second).sum(), {w})[0].detach();
   };
   const std::vector<double> expected = third(conv_transpose_then, false).to_vector<double>();
-  expect_near("third order", third(conv_transpose_activated, false), expected, 1e-11);
-  expect_near("in a checkpoint", third(conv_transpose_activated, true), expected, 1e-11);
+  expect_near("third order", third(conv_transpose, false), expected, 1e-11);
+  expect_near("in a checkpoint", third(conv_transpose, true), expected, 1e-11);
 }
 
 TEST_P(ConvActivation, FrontEndsTakeIt) {
@@ -205,7 +203,7 @@ TEST(ConvActivationTape, ChangedOperandsAndResultsAreErrors) {
     const Tensor y = r.call(Activation::tanh());
     const PauseTape pause;
     r.w.fill_(1.0);
-    EXPECT_ERROR(tape.backward(y, {.grad_output = Tensor::ones(y.shape())}), "operand 1 of conv_transpose_activated");
+    EXPECT_ERROR(tape.backward(y, {.grad_output = Tensor::ones(y.shape())}), "operand 1 of conv_transpose");
   }
   Tape tape;
   Tensor y = conv_transpose1d(r.x.detach(), r.w.detach(), r.b, {.activation = Activation::sigmoid()});
@@ -213,7 +211,7 @@ TEST(ConvActivationTape, ChangedOperandsAndResultsAreErrors) {
   tape.backward(y, {.retain = true, .grad_output = Tensor::ones(y.shape())});
   Tensor storage = y.detach();
   storage.fill_(0.0);
-  EXPECT_ERROR(tape.backward(y, {.grad_output = Tensor::ones(y.shape())}), "the result of conv_transpose_activated");
+  EXPECT_ERROR(tape.backward(y, {.grad_output = Tensor::ones(y.shape())}), "the result of conv_transpose");
 }
 
 TEST(ConvActivationTape, OnlyTheNeededGradientsAreComputedAndHooksSeeThem) {
@@ -238,6 +236,21 @@ TEST(ConvActivationTape, OnlyTheNeededGradientsAreComputedAndHooksSeeThem) {
   EXPECT_FALSE(r.x.grad().defined());
   const Tensor expected = (y.detach() > 0.0).to(kFloat32).sum({0, 2}) * 2.0;
   expect_values("bias", r.b.grad(), expected.to_vector<double>());
+}
+
+TEST(ConvActivationTape, OthersAreAPassBehind) {
+  const Recorded r;
+  const auto run = [&](const Activation& activation, bool together) {
+    Tape tape;
+    const Tensor y = together ? r.call(activation) : activate(r.call({}), activation);
+    std::vector<Tensor> all = tape.gradient(y.sum(), {r.x, r.w, r.b});
+    all.push_back(y.detach());
+    return all;
+  };
+  for (const Activation& activation : {Activation::gelu(), Activation::hardtanh(-0.5, 2.0), Activation::elu(0.5)}) {
+    const std::vector<Tensor> got = run(activation, true), expected = run(activation, false);
+    for (std::size_t i = 0; i < got.size(); ++i) expect_same_bits(std::to_string(i), got[i], expected[i]);
+  }
 }
 
 TEST(ConvActivationTape, AnExpandedGradientIsReadAsItIs) {

@@ -121,7 +121,10 @@ TEST_P(Elementwise, GradientsMatchFiniteDifferences) {
 
 TEST_P(Elementwise, PutsNaNWhereAnOperandIs) {
   const ElementwiseCase& c = GetParam();
-  if (!c.differentiable || c.name == "sign" || c.name == "pow_0" || c.name == "where") return;
+  if (!c.differentiable || c.name == "sign" || c.name == "pow_0" || c.name.starts_with("where") ||
+      c.name == "masked_fill") {
+    return;
+  }
   for (int n = 0; n < c.arity; ++n) {
     std::vector<Tensor> in(static_cast<std::size_t>(c.arity), Tensor::ones({3}));
     in[static_cast<std::size_t>(n)] = Tensor::from_vector<double>({1.0, kNaN, 1.0}, {3});

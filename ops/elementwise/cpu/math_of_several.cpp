@@ -2,5 +2,5 @@
 #include <adjoint/ops/elementwise/kernels.h>
 
 namespace adjoint::cpu {
-ADJOINT_GRADIENT_FUNCTORS(ADJOINT_INSTANTIATE_MAP)
+ADJOINT_MATH_FUNCTORS(ADJOINT_INSTANTIATE_MAP)
 }  // namespace adjoint::cpu

@@ -1,0 +1,236 @@
+// Activations, one element at a time: those of the table in activation.h, and prelu and snake, whose parameters are
+// tensors.
+#pragma once
+
+#include <adjoint/ops/elementwise/functor.h>
+
+#include <cmath>
+#include <numbers>
+
+namespace adjoint::functor {
+
+template <class T>
+struct ReLU : Unary<NoAttr, Kept::kResult, true, kNumbers> {
+  static constexpr const char* kName = "relu";
+  ADJOINT_HD T operator()(T x) const { return x <= T{0} ? T{0} : x; }  // NaN stays
+  /// 0 rather than 0 * g, so that an infinite gradient stops here too.
+  ADJOINT_HD T gradient(T g, T y) const { return y <= T{0} ? T{0} : g; }
+};
+template <class T>
+struct LeakyReLU : Unary<ScalarAttr, Kept::kOperand, true> {
+  static constexpr const char* kName = "leaky_relu";
+  T slope;
+  explicit LeakyReLU(const ScalarAttr& attr) : slope(static_cast<T>(attr.value)) {}
+  ADJOINT_HD T operator()(T x) const { return select(x > T{0}, x, x * slope); }
+  ADJOINT_HD T gradient(T g, T x) const { return select(x > T{0}, g, g * slope); }
+};
+template <class T>
+struct Tanh : Unary<NoAttr, Kept::kResult> {
+  static constexpr const char* kName = "tanh";
+  ADJOINT_HD T operator()(T x) const { return tanh(x); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& y) const {
+    return g * (1 - y * y);
+  }
+};
+template <class T>
+struct Sigmoid : Unary<NoAttr, Kept::kResult> {
+  static constexpr const char* kName = "sigmoid";
+  ADJOINT_HD T operator()(T x) const { return sigmoid(x); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& y) const {
+    return g * (1 - y) * y;
+  }
+};
+template <class T>
+struct SiLU : Unary<> {
+  static constexpr const char* kName = "silu";
+  ADJOINT_HD T operator()(T x) const { return x / (T{1} + exp(-x)); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& x) const {
+    const V s = sigmoid(x);
+    return g * s * (x * (1 - s) + 1);
+  }
+};
+
+template <class T>
+struct ReLU6 : Unary<NoAttr, Kept::kOperand, true> {
+  static constexpr const char* kName = "relu6";
+  ADJOINT_HD T operator()(T x) const { return x < T{0} ? T{0} : x > T{6} ? T{6} : x; }
+  ADJOINT_HD T gradient(T g, T x) const { return x <= T{0} || x >= T{6} ? T{0} : g; }
+};
+template <class T>
+struct Hardtanh : Unary<PairAttr, Kept::kOperand, true> {
+  static constexpr const char* kName = "hardtanh";
+  T low, high;
+  explicit Hardtanh(const PairAttr& attr) : low(static_cast<T>(attr.first)), high(static_cast<T>(attr.second)) {}
+  ADJOINT_HD T operator()(T x) const { return x < low ? low : x > high ? high : x; }
+  ADJOINT_HD T gradient(T g, T x) const { return x <= low || x >= high ? T{0} : g; }
+};
+template <class T>
+struct ELU : Unary<ScalarAttr> {
+  static constexpr const char* kName = "elu";
+  T alpha;
+  explicit ELU(const ScalarAttr& attr) : alpha(static_cast<T>(attr.value)) {}
+  ADJOINT_HD T operator()(T x) const { return x > T{0} ? x : alpha * expm1(x); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& x) const {
+    return where(x > 0, g, g * alpha * exp(clamp_max(x, 0)));  // what is not chosen stays finite
+  }
+};
+/// Klambauer, Unterthiner, Mayr, Hochreiter: "Self-normalizing neural networks", 2017, whose constants these are.
+template <class T>
+struct SELU : Unary<> {
+  static constexpr const char* kName = "selu";
+  static constexpr double kScale = 1.0507009873554804934193349852946, kAlpha = 1.6732632423543772848170429916717;
+  ADJOINT_HD T operator()(T x) const { return x > T{0} ? T(kScale) * x : T(kScale * kAlpha) * expm1(x); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& x) const {
+    return where(x > 0, g * T(kScale), g * T(kScale * kAlpha) * exp(clamp_max(x, 0)));
+  }
+};
+/// x P(X <= x) of a standard normal X (Hendrycks, Gimpel: "Gaussian error linear units", 2016).
+template <class T>
+struct GELU : Unary<> {
+  static constexpr const char* kName = "gelu";
+  static constexpr T kRootHalf = std::numbers::sqrt2_v<T> / 2;
+  static constexpr T kDensity = std::numbers::inv_sqrtpi_v<T> * std::numbers::sqrt2_v<T> / 2;  // at 0
+  ADJOINT_HD T operator()(T x) const { return x * (T(0.5) * (T{1} + erf(x * kRootHalf))); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& x) const {
+    return g * ((erf(x * kRootHalf) + 1) / 2 + x * exp(x * x / -2) * kDensity);
+  }
+};
+/// The same with the normal distribution's approximation by tanh, from the same article.
+template <class T>
+struct GELUTanh : Unary<> {
+  static constexpr const char* kName = "gelu_tanh";
+  static constexpr T kScale = std::numbers::inv_sqrtpi_v<T> * std::numbers::sqrt2_v<T>;  // sqrt(2 / pi)
+  static constexpr T kCubic = T(0.044715);
+  template <class V>
+  ADJOINT_HD static V bend(const V& x) {
+    return tanh((x + x * x * x * kCubic) * kScale);
+  }
+  ADJOINT_HD T operator()(T x) const { return x * (T{1} + bend(x)) / T{2}; }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& x) const {
+    const V t = bend(x);
+    return g * ((t + 1 + x * (1 - t * t) * (x * x * (3 * kCubic) + 1) * kScale) / 2);
+  }
+};
+template <class T>
+struct Softplus : Unary<PairAttr> {
+  static constexpr const char* kName = "softplus";
+  T beta, threshold;
+  explicit Softplus(const PairAttr& attr) : beta(static_cast<T>(attr.first)), threshold(static_cast<T>(attr.second)) {}
+  ADJOINT_HD T operator()(T x) const {
+    const T scaled = x * beta;
+    if (scaled > threshold) return x;
+    return ((scaled < T{0} ? T{0} : scaled) + log1p(exp(-abs(scaled)))) / beta;
+  }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& x) const {
+    return where(x * beta > threshold, g, g * sigmoid(x * beta));
+  }
+};
+template <class T>
+struct LogSigmoid : Unary<> {
+  static constexpr const char* kName = "logsigmoid";
+  ADJOINT_HD T operator()(T x) const { return (x < T{0} ? x : T{0}) - log1p(exp(-abs(x))); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& x) const {
+    return g * sigmoid(-x);
+  }
+};
+template <class T>
+struct Softsign : Unary<> {
+  static constexpr const char* kName = "softsign";
+  ADJOINT_HD T operator()(T x) const { return x / (T{1} + abs(x)); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& x) const {
+    const V distance = abs(x) + 1;
+    return g / (distance * distance);
+  }
+};
+/// x tanh(softplus(x)) (Misra: "Mish: a self regularized non-monotonic activation function", 2019). With e = exp(x),
+/// tanh(log(1 + e)) = (e^2 + 2 e) / (e^2 + 2 e + 2), which neither overflows nor cancels where it is written in
+/// exp(-|x|).
+template <class T>
+struct Mish : Unary<> {
+  static constexpr const char* kName = "mish";
+  template <class V>
+  ADJOINT_HD static V bend(const V& x) {
+    const V e = exp(-abs(x));
+    return where(x > 0, (e * 2 + 1) / (e * 2 + 1 + e * e * 2), e * (e + 2) / (e * (e + 2) + 2));
+  }
+  ADJOINT_HD T operator()(T x) const { return x * bend(x); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& x) const {
+    const V t = bend(x);
+    return g * (t + x * (1 - t * t) * sigmoid(x));
+  }
+};
+template <class T>
+struct Hardsigmoid : Unary<NoAttr, Kept::kOperand, true> {
+  static constexpr const char* kName = "hardsigmoid";
+  ADJOINT_HD T operator()(T x) const { return x < T{-3} ? T{0} : x > T{3} ? T{1} : (x + T{3}) / T{6}; }
+  ADJOINT_HD T gradient(T g, T x) const { return x <= T{-3} || x >= T{3} ? T{0} : g / T{6}; }
+};
+/// x hardsigmoid(x) (Howard et al.: "Searching for MobileNetV3", 2019).
+template <class T>
+struct Hardswish : Unary<> {
+  static constexpr const char* kName = "hardswish";
+  ADJOINT_HD T operator()(T x) const { return x < T{-3} ? T{0} : x > T{3} ? x : x * (x + T{3}) / T{6}; }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& x) const {
+    return where(x < -3, zeros_like(g), where(x > 3, g, g * ((x * 2 + 3) / 6)));
+  }
+};
+
+// ---- With parameters that are tensors.
+
+template <class T>
+struct PReLU : Signature<2, kFloating> {
+  static constexpr const char* kName = "prelu";
+  ADJOINT_HD T operator()(T x, T weight) const { return select(x > T{0}, x, x * weight); }
+};
+/// g is the result's gradient.
+template <class T>
+struct PReLUGrad : Signature<3, kFloating> {
+  static constexpr const char* kName = "prelu_grad";
+  ADJOINT_HD T operator()(T g, T x, T weight) const { return select(x > T{0}, g, g * weight); }
+};
+/// g where prelu multiplies by its weight.
+template <class T>
+struct PReLUGate : Signature<2, kFloating> {
+  static constexpr const char* kName = "prelu_gate";
+  ADJOINT_HD T operator()(T g, T x) const { return x > T{0} ? T{0} : g; }
+};
+template <class T>
+struct Snake : Signature<2, kFloating> {
+  static constexpr const char* kName = "snake";
+  ADJOINT_HD T operator()(T x, T a) const {
+    const T s = sin(a * x);
+    return x + s * s / a;
+  }
+};
+/// (g, x, a) -> snake's gradients, as formulas for numbers and for tensors.
+template <class T>
+struct SnakeGradX : Signature<3, kFloating> {
+  static constexpr const char* kName = "snake";
+  template <class V>
+  ADJOINT_HD V operator()(const V& g, const V& x, const V& a) const {
+    return g * (sin(a * x * 2) + 1);
+  }
+};
+template <class T>
+struct SnakeGradA : Signature<3, kFloating> {
+  static constexpr const char* kName = "snake";
+  template <class V>
+  ADJOINT_HD V operator()(const V& g, const V& x, const V& a) const {
+    const V s = sin(a * x);
+    return g * ((x * sin(a * x * 2) - s * s / a) / a);
+  }
+};
+
+}  // namespace adjoint::functor

@@ -1,0 +1,94 @@
+// Arithmetic, one element at a time.
+#pragma once
+
+#include <adjoint/ops/elementwise/functor.h>
+
+#include <type_traits>
+
+namespace adjoint::functor {
+
+template <class T>
+struct Add : Signature<2, kNumbers> {
+  static constexpr const char* kName = "add";
+  ADJOINT_HD T operator()(T a, T b) const { return add(a, b); }
+};
+template <class T>
+struct Sub : Signature<2, kNumbers> {
+  static constexpr const char* kName = "sub";
+  ADJOINT_HD T operator()(T a, T b) const { return sub(a, b); }
+};
+template <class T>
+struct Mul : Signature<2, kNumbers> {
+  static constexpr const char* kName = "mul";
+  ADJOINT_HD T operator()(T a, T b) const { return mul(a, b); }
+};
+template <class T>
+struct Div : Signature<2, kFloating> {
+  static constexpr const char* kName = "div";
+  ADJOINT_HD T operator()(T a, T b) const { return a / b; }
+};
+template <class T>
+struct Neg : Signature<1, kNumbers> {
+  static constexpr const char* kName = "neg";
+  // Not 0 - x, which is +0 for x = +0.
+  ADJOINT_HD T operator()(T x) const {
+    if constexpr (std::is_integral_v<T>) {
+      return sub(T{0}, x);
+    } else {
+      return -x;
+    }
+  }
+};
+/// a + value * b: the in-place update.
+template <class T>
+struct AddScaled : Signature<2, kNumbers, ScalarAttr> {
+  static constexpr const char* kName = "add_";
+  T value;
+  explicit AddScaled(const ScalarAttr& attr) : value(static_cast<T>(attr.value)) {}
+  ADJOINT_HD T operator()(T a, T b) const { return add(a, mul(value, b)); }
+};
+
+template <class T>
+struct AddScalar : Signature<1, kNumbers, ScalarAttr> {
+  static constexpr const char* kName = "add";
+  T value;
+  explicit AddScalar(const ScalarAttr& attr) : value(static_cast<T>(attr.value)) {}
+  ADJOINT_HD T operator()(T x) const { return add(x, value); }
+};
+template <class T>
+struct SubScalar : Signature<1, kNumbers, ScalarAttr> {
+  static constexpr const char* kName = "sub";
+  T value;
+  explicit SubScalar(const ScalarAttr& attr) : value(static_cast<T>(attr.value)) {}
+  ADJOINT_HD T operator()(T x) const { return sub(x, value); }
+};
+template <class T>
+struct ScalarSub : Signature<1, kNumbers, ScalarAttr> {
+  static constexpr const char* kName = "sub";
+  T value;
+  explicit ScalarSub(const ScalarAttr& attr) : value(static_cast<T>(attr.value)) {}
+  ADJOINT_HD T operator()(T x) const { return sub(value, x); }
+};
+template <class T>
+struct MulScalar : Signature<1, kNumbers, ScalarAttr> {
+  static constexpr const char* kName = "mul";
+  T value;
+  explicit MulScalar(const ScalarAttr& attr) : value(static_cast<T>(attr.value)) {}
+  ADJOINT_HD T operator()(T x) const { return mul(x, value); }
+};
+template <class T>
+struct DivScalar : Signature<1, kFloating, ScalarAttr> {
+  static constexpr const char* kName = "div";
+  T value;
+  explicit DivScalar(const ScalarAttr& attr) : value(static_cast<T>(attr.value)) {}
+  ADJOINT_HD T operator()(T x) const { return x / value; }
+};
+template <class T>
+struct ScalarDiv : Signature<1, kFloating, ScalarAttr> {
+  static constexpr const char* kName = "div";
+  T value;
+  explicit ScalarDiv(const ScalarAttr& attr) : value(static_cast<T>(attr.value)) {}
+  ADJOINT_HD T operator()(T x) const { return value / x; }
+};
+
+}  // namespace adjoint::functor

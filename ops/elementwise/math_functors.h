@@ -1,0 +1,326 @@
+// Mathematics, one element at a time.
+#pragma once
+
+#include <adjoint/ops/elementwise/functor.h>
+
+#include <cmath>
+#include <numbers>
+#include <type_traits>
+
+namespace adjoint::functor {
+
+// ---- Functions of one operand, with their derivatives.
+
+template <class T>
+struct Exp : Unary<NoAttr, Kept::kResult> {
+  static constexpr const char* kName = "exp";
+  ADJOINT_HD T operator()(T x) const { return exp(x); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& y) const {
+    return g * y;
+  }
+};
+template <class T>
+struct Expm1 : Unary<NoAttr, Kept::kResult> {
+  static constexpr const char* kName = "expm1";
+  ADJOINT_HD T operator()(T x) const { return expm1(x); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& y) const {
+    return g * (y + 1);
+  }
+};
+template <class T>
+struct Log : Unary<> {
+  static constexpr const char* kName = "log";
+  ADJOINT_HD T operator()(T x) const { return log(x); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& x) const {
+    return g / x;
+  }
+};
+template <class T>
+struct Log1p : Unary<> {
+  static constexpr const char* kName = "log1p";
+  ADJOINT_HD T operator()(T x) const { return log1p(x); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& x) const {
+    return g / (x + 1);
+  }
+};
+template <class T>
+struct Log2 : Unary<> {
+  static constexpr const char* kName = "log2";
+  ADJOINT_HD T operator()(T x) const { return log2(x); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& x) const {
+    return g / (x * std::numbers::ln2_v<T>);
+  }
+};
+template <class T>
+struct Sqrt : Unary<NoAttr, Kept::kResult> {
+  static constexpr const char* kName = "sqrt";
+  ADJOINT_HD T operator()(T x) const { return sqrt(x); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& y) const {
+    return g / 2 / y;
+  }
+};
+template <class T>
+struct Rsqrt : Unary<NoAttr, Kept::kResult> {
+  static constexpr const char* kName = "rsqrt";
+  ADJOINT_HD T operator()(T x) const { return T{1} / sqrt(x); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& y) const {
+    return g * (y * y * y / -2);
+  }
+};
+template <class T>
+struct Reciprocal : Unary<NoAttr, Kept::kResult> {
+  static constexpr const char* kName = "reciprocal";
+  ADJOINT_HD T operator()(T x) const { return T{1} / x; }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& y) const {
+    return -(g * y * y);
+  }
+};
+template <class T>
+struct Square : Unary<NoAttr, Kept::kOperand, false, kNumbers> {
+  static constexpr const char* kName = "square";
+  ADJOINT_HD T operator()(T x) const { return mul(x, x); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& x) const {
+    return g * x * 2;
+  }
+};
+template <class T>
+struct Sin : Unary<> {
+  static constexpr const char* kName = "sin";
+  ADJOINT_HD T operator()(T x) const { return sin(x); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& x) const {
+    return g * cos(x);
+  }
+};
+template <class T>
+struct Cos : Unary<> {
+  static constexpr const char* kName = "cos";
+  ADJOINT_HD T operator()(T x) const { return cos(x); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& x) const {
+    return -(g * sin(x));
+  }
+};
+template <class T>
+struct Tan : Unary<NoAttr, Kept::kResult> {
+  static constexpr const char* kName = "tan";
+  ADJOINT_HD T operator()(T x) const { return tan(x); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& y) const {
+    return g * (y * y + 1);
+  }
+};
+template <class T>
+struct Asin : Unary<> {
+  static constexpr const char* kName = "asin";
+  ADJOINT_HD T operator()(T x) const { return asin(x); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& x) const {
+    return g / sqrt((1 - x) * (x + 1));
+  }
+};
+template <class T>
+struct Acos : Unary<> {
+  static constexpr const char* kName = "acos";
+  ADJOINT_HD T operator()(T x) const { return acos(x); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& x) const {
+    return -(g / sqrt((1 - x) * (x + 1)));
+  }
+};
+template <class T>
+struct Atan : Unary<> {
+  static constexpr const char* kName = "atan";
+  ADJOINT_HD T operator()(T x) const { return atan(x); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& x) const {
+    return g / (x * x + 1);
+  }
+};
+template <class T>
+struct Sinh : Unary<> {
+  static constexpr const char* kName = "sinh";
+  ADJOINT_HD T operator()(T x) const { return sinh(x); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& x) const {
+    return g * cosh(x);
+  }
+};
+template <class T>
+struct Cosh : Unary<> {
+  static constexpr const char* kName = "cosh";
+  ADJOINT_HD T operator()(T x) const { return cosh(x); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& x) const {
+    return g * sinh(x);
+  }
+};
+template <class T>
+struct Erf : Unary<> {
+  static constexpr const char* kName = "erf";
+  ADJOINT_HD T operator()(T x) const { return erf(x); }
+  template <class V>
+  ADJOINT_HD V gradient(const V& g, const V& x) const {
+    return g * (exp(-(x * x)) * (2 * std::numbers::inv_sqrtpi_v<T>));
+  }
+};
+template <class T>
+struct Abs : Unary<NoAttr, Kept::kOperand, true, kNumbers> {
+  static constexpr const char* kName = "abs";
+  ADJOINT_HD T operator()(T x) const {
+    if constexpr (std::is_unsigned_v<T>) {
+      return x;
+    } else if constexpr (std::is_integral_v<T>) {
+      return x < 0 ? sub(T{0}, x) : x;
+    } else {
+      return abs(x);
+    }
+  }
+  ADJOINT_HD T gradient(T g, T x) const { return x > T{0} ? g : x < T{0} ? -g : T{0}; }
+};
+template <class T>
+struct Clamp : Unary<PairAttr, Kept::kOperand, true, kNumbers> {
+  static constexpr const char* kName = "clamp";
+  T low, high;
+  explicit Clamp(const PairAttr& attr) : low(bound<T>(attr.first)), high(bound<T>(attr.second)) {}
+  ADJOINT_HD T operator()(T x) const {
+    const T raised = x < low ? low : x;
+    return raised > high ? high : raised;
+  }
+  ADJOINT_HD T gradient(T g, T x) const { return x >= low && x <= high ? g : T{0}; }
+};
+
+// ---- Functions whose derivative is 0 almost everywhere.
+
+template <class T>
+struct Sign : Signature<1, kNumbers> {
+  static constexpr const char* kName = "sign";
+  ADJOINT_HD T operator()(T x) const {
+    if constexpr (std::is_unsigned_v<T>) {
+      return x > T{0} ? T{1} : T{0};
+    } else {
+      return static_cast<T>(static_cast<int>(x > T{0}) - static_cast<int>(x < T{0}));
+    }
+  }
+};
+template <class T>
+struct Floor : Signature<1, kNumbers> {
+  static constexpr const char* kName = "floor";
+  ADJOINT_HD T operator()(T x) const {
+    if constexpr (std::is_integral_v<T>) {
+      return x;
+    } else {
+      return std::floor(x);
+    }
+  }
+};
+template <class T>
+struct Ceil : Signature<1, kNumbers> {
+  static constexpr const char* kName = "ceil";
+  ADJOINT_HD T operator()(T x) const {
+    if constexpr (std::is_integral_v<T>) {
+      return x;
+    } else {
+      return std::ceil(x);
+    }
+  }
+};
+template <class T>
+struct Trunc : Signature<1, kNumbers> {
+  static constexpr const char* kName = "trunc";
+  ADJOINT_HD T operator()(T x) const {
+    if constexpr (std::is_integral_v<T>) {
+      return x;
+    } else {
+      return std::trunc(x);
+    }
+  }
+};
+template <class T>
+struct Round : Signature<1, kNumbers> {
+  static constexpr const char* kName = "round";
+  ADJOINT_HD T operator()(T x) const {
+    if constexpr (std::is_integral_v<T>) {
+      return x;
+    } else {
+      return std::rint(x);  // in the mode that threads start in: to nearest, ties to even
+    }
+  }
+};
+
+// ---- Functions of several operands.
+
+template <class T>
+struct PowScalar : Signature<1, kFloating, ScalarAttr> {
+  static constexpr const char* kName = "pow";
+  T exponent;
+  explicit PowScalar(const ScalarAttr& attr) : exponent(static_cast<T>(attr.value)) {}
+  ADJOINT_HD T operator()(T x) const { return exponent == T{2} ? x * x : std::pow(x, exponent); }
+};
+template <class T>
+struct Pow : Signature<2, kFloating> {
+  static constexpr const char* kName = "pow";
+  ADJOINT_HD T operator()(T x, T exponent) const { return std::pow(x, exponent); }
+};
+template <class T>
+struct Atan2 : Signature<2, kFloating> {
+  static constexpr const char* kName = "atan2";
+  ADJOINT_HD T operator()(T y, T x) const { return std::atan2(y, x); }
+};
+/// a - trunc(a / b) * b, exactly: the sign is a's. Of integers 0 where b is 0.
+template <class T>
+struct Fmod : Signature<2, kNumbers> {
+  static constexpr const char* kName = "fmod";
+  ADJOINT_HD T operator()(T a, T b) const {
+    if constexpr (std::is_integral_v<T>) {
+      if (b == T{0} || (std::is_signed_v<T> && b == static_cast<T>(-1))) return T{0};  // the least value / -1 overflows
+      return static_cast<T>(a % b);
+    } else {
+      return std::fmod(a, b);
+    }
+  }
+};
+/// a - floor(a / b) * b: the sign is b's.
+template <class T>
+struct Remainder : Signature<2, kNumbers> {
+  static constexpr const char* kName = "remainder";
+  ADJOINT_HD T operator()(T a, T b) const {
+    const T rest = Fmod<T>{}(a, b);
+    return rest != T{0} && (rest < T{0}) != (b < T{0}) ? add(rest, b) : rest;
+  }
+};
+template <class T>
+struct Lerp : Signature<3, kFloating> {
+  static constexpr const char* kName = "lerp";
+  // From the end that is nearer, so that both ends are exact.
+  ADJOINT_HD T operator()(T start, T end, T weight) const {
+    return abs(weight) < T(0.5) ? start + weight * (end - start) : end - (end - start) * (T{1} - weight);
+  }
+};
+template <class T>
+struct Minimum : Signature<2, kEverything> {
+  static constexpr const char* kName = "minimum";
+  ADJOINT_HD T operator()(T a, T b) const { return a < b || a != a ? a : b; }
+};
+template <class T>
+struct Maximum : Signature<2, kEverything> {
+  static constexpr const char* kName = "maximum";
+  ADJOINT_HD T operator()(T a, T b) const { return a > b || a != a ? a : b; }
+};
+/// The gradient of the first operand of maximum(a, b), which is also the second's of minimum(a, b) and so on.
+template <class T>
+struct MaximumGrad : Signature<3, kFloating> {
+  static constexpr const char* kName = "maximum_grad";
+  ADJOINT_HD T operator()(T g, T a, T b) const { return a < b ? T{0} : a == b ? g / T{2} : g; }
+};
+
+}  // namespace adjoint::functor
