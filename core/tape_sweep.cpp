@@ -243,8 +243,9 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
   std::vector<Tensor> result_grads, operand_grads;
   std::vector<bool> needed;
   for (std::int64_t id = last; id >= first; --id) {
-    const Entry& entry = entries_[static_cast<std::size_t>(id)];
-    Node* const node = entry.node.get();
+    // Not by reference: hooks, and rules of a recorded sweep, append entries.
+    Node* const node = entries_[static_cast<std::size_t>(id)].node.get();
+    const Tensor leaf = entries_[static_cast<std::size_t>(id)].leaf;
     Tensor& grad = grads[static_cast<std::size_t>(id)];
     const bool is_target = std::find(targets.begin(), targets.end(), id) != targets.end();
     if (grad.defined() && wanted(id)) {
@@ -253,11 +254,11 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
       for (std::size_t t = 0; is_target && t < targets.size(); ++t) {
         if (targets[t] == id) results[t] = grad;
       }
-      if (entry.leaf.defined() && how.to_leaves) leaf_grads.push_back({entry.leaf, std::move(grad)});
+      if (leaf.defined() && how.to_leaves) leaf_grads.push_back({leaf, std::move(grad)});
     }
     if (is_target && how.stop_at_targets) grad = {};
     if (node == nullptr) {
-      if (entry.leaf.defined()) grad = {};
+      if (leaf.defined()) grad = {};
       continue;  // a result behind its operation's first waits for it
     }
     result_grads.assign(node->results, {});

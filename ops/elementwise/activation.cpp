@@ -15,7 +15,7 @@ using elementwise::define;
 using Context = Ctx<NoAttr>;
 using Rule = Vjp<NoAttr>;
 
-// f(F): F is the unary operator of the activation's kind, which is not none.
+// f.operator()<F>(): F is the functor of the activation's kind, which is one of the table's.
 template <class Visitor>
 auto visit_activation(const Activation& activation, Visitor&& f) {
   switch (activation.kind) {
@@ -23,9 +23,9 @@ auto visit_activation(const Activation& activation, Visitor&& f) {
   case ActivationKind::k##Name: return f.template operator()<functor::Name>();
     ADJOINT_ACTIVATIONS(ADJOINT_CASE, ADJOINT_CASE, ADJOINT_CASE)
 #undef ADJOINT_CASE
-    default: break;
+    default:
+      fail("activate: the activation's kind must be one of the table's; got {}", static_cast<int>(activation.kind));
   }
-  return f.template operator()<functor::ReLU>();
 }
 
 template <template <class> class F>
@@ -82,16 +82,19 @@ Tensor along_channels(const char* op, const char* name, const Tensor& parameter,
 }  // namespace
 
 #define ADJOINT_FUNCTION0(Name, function, fused) \
-  Tensor function(const Tensor& x) { return elementwise::unary(elementwise::Unary<functor::Name>::op, x); }
-#define ADJOINT_FUNCTION1(Name, function, fused, a, ...)                      \
-  Tensor function(const Tensor& x, double a) {                                \
-    return elementwise::unary(elementwise::Unary<functor::Name>::op, x, {a}); \
+  Tensor function(const Tensor& x) { return elementwise::unary(elementwise::UnaryOp<functor::Name>::op, x); }
+#define ADJOINT_FUNCTION1(Name, function, fused, a, ...)                        \
+  Tensor function(const Tensor& x, double a) {                                  \
+    return elementwise::unary(elementwise::UnaryOp<functor::Name>::op, x, {a}); \
   }
-#define ADJOINT_FUNCTION2(Name, function, fused, a, a_default, b, b_default)             \
-  Tensor function(const Tensor& x, double a, double b) {                                 \
-    return elementwise::unary(elementwise::Unary<functor::Name>::op, x, PairAttr{a, b}); \
+#define ADJOINT_FUNCTION2(Name, function, fused, a, a_default, b, b_default)               \
+  Tensor function(const Tensor& x, double a, double b) {                                   \
+    return elementwise::unary(elementwise::UnaryOp<functor::Name>::op, x, PairAttr{a, b}); \
   }
 ADJOINT_ACTIVATIONS(ADJOINT_FUNCTION0, ADJOINT_FUNCTION1, ADJOINT_FUNCTION2)
+#undef ADJOINT_FUNCTION0
+#undef ADJOINT_FUNCTION1
+#undef ADJOINT_FUNCTION2
 
 Tensor prelu(const Tensor& x, const Tensor& weight) {
   const OpScope scope("prelu");
@@ -131,28 +134,28 @@ Tensor activate(const Tensor& x, const Activation& activation) {
   check_activation("activate", activation);
   if (activation.is_none()) return x;
   return visit_activation(activation, [&]<template <class> class F>() {
-    return elementwise::unary(elementwise::Unary<F>::op, x, attr_of<F>(activation));
+    return elementwise::unary(elementwise::UnaryOp<F>::op, x, attr_of<F>(activation));
   });
 }
 
 void activate_in_place(Tensor& x, const Activation& activation) {
   if (activation.is_none()) return;
   visit_activation(activation, [&]<template <class> class F>() {
-    apply_into(elementwise::Unary<F>::op, x, Operands(&x, 1), attr_of<F>(activation));
+    apply_into(elementwise::UnaryOp<F>::op, x, Operands(&x, 1), attr_of<F>(activation));
   });
 }
 
 Tensor activation_gradient(const Activation& activation, const Tensor& grad, const Tensor& kept) {
   if (activation.is_none()) return grad;
   return visit_activation(activation, [&]<template <class> class F>() {
-    return elementwise::Unary<F>::gradient(grad, kept, attr_of<F>(activation));
+    return elementwise::UnaryOp<F>::gradient(grad, kept, attr_of<F>(activation));
   });
 }
 
 void activation_gradient_into(Tensor& out, const Activation& activation, const Tensor& grad, const Tensor& kept) {
   const std::array<Tensor, 2> operands{grad, kept};
   visit_activation(activation, [&]<template <class> class F>() {
-    apply_into(elementwise::Unary<F>::gradient_op, out, operands, attr_of<F>(activation));
+    apply_into(elementwise::UnaryOp<F>::gradient_op, out, operands, attr_of<F>(activation));
   });
 }
 

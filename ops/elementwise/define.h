@@ -34,7 +34,7 @@ constexpr OpDef<AttrOf<F>> define(Rules... rules) {
 
 /// A differentiable function of one operand, made of its functor alone.
 template <template <class> class F>
-struct Unary {
+struct UnaryOp {
   using Attr = AttrOf<F>;
 
   static const OpDef<Attr> op;
@@ -55,9 +55,9 @@ struct Unary {
   static Tensor linear_rule(const Ctx<Attr>& c) { return gradient(c.grad, c.in[1], c.attr); }
 };
 template <template <class> class F>
-constinit const OpDef<AttrOf<F>> Unary<F>::op = define<F>(Vjp<AttrOf<F>>{kFromResult ? kSaveOut : kSaveIn0, rule});
+constinit const OpDef<AttrOf<F>> UnaryOp<F>::op = define<F>(Vjp<AttrOf<F>>{kFromResult ? kSaveOut : kSaveIn0, rule});
 template <template <class> class F>
-constinit const OpDef<AttrOf<F>> Unary<F>::gradient_op = define<functor::GradientOf<F>::template Functor>(
+constinit const OpDef<AttrOf<F>> UnaryOp<F>::gradient_op = define<functor::GradientOf<F>::template Functor>(
     F<float>::kPiecewiseLinear ? Vjp<AttrOf<F>>{kSaveIn1, linear_rule} : Vjp<AttrOf<F>>{});
 
 /// For an operator whose derivative is 0 almost everywhere.

@@ -95,7 +95,7 @@ constinit const auto lerp_op = define<Lerp>(Rule{kSaveIn2, rounded_once<lerp_sta
 }  // namespace
 
 #define ADJOINT_FUNCTION(F, name) \
-  Tensor name(const Tensor& x) { return unary(elementwise::Unary<functor::F>::op, x); }
+  Tensor name(const Tensor& x) { return unary(elementwise::UnaryOp<functor::F>::op, x); }
 ADJOINT_UNARY_MATH_FUNCTIONS(ADJOINT_FUNCTION)
 #undef ADJOINT_FUNCTION
 #define ADJOINT_FUNCTION(F, name)                                                                    \
@@ -130,7 +130,7 @@ Tensor clamp(const Tensor& x, double low, double high) {
   const auto fit = [&](double bound) {
     return std::isinf(bound) ? bound : fit_scalar("clamp", bound, x.dtype(), x.shape());
   };
-  return unary(elementwise::Unary<Clamp>::op, x, PairAttr{fit(low), fit(high)});
+  return unary(elementwise::UnaryOp<Clamp>::op, x, PairAttr{fit(low), fit(high)});
 }
 Tensor clamp_min(const Tensor& x, double low) {
   const OpScope scope("clamp_min");
