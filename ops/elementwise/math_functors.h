@@ -295,7 +295,11 @@ struct Remainder : Signature<2, kNumbers> {
   static constexpr const char* kName = "remainder";
   ADJOINT_HD T operator()(T a, T b) const {
     const T rest = Fmod<T>{}(a, b);
-    return rest != T{0} && (rest < T{0}) != (b < T{0}) ? add(rest, b) : rest;
+    if constexpr (std::is_unsigned_v<T>) {
+      return rest;
+    } else {
+      return rest != T{0} && (rest < T{0}) != (b < T{0}) ? add(rest, b) : rest;
+    }
   }
 };
 template <class T>
