@@ -23,21 +23,18 @@ Tensor recorded(const Tensor& result) { return apply(alias_op, {result}); }
 // f(inputs), which must leave its inputs and the thread's tapes as they are.
 Tensor run(const Function& f, const std::vector<Tensor>& inputs) {
   const Tape* const tape = Tape::current();
-  std::vector<std::uint32_t> versions;
-  for (const Tensor& input : inputs) versions.push_back(input.impl()->storage->version());
+  const detail::Versions versions(inputs);
   Tensor result = f(inputs);
   check_defined("checkpoint", "the function's result", result);
   ADJOINT_CHECK(
       Tape::current() == tape,
       "checkpoint: the function must end the tapes and pauses that it makes, and no others; got another tape, "
       "or none, recording after it");
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    ADJOINT_CHECK(
-        inputs[i].impl()->storage->version() == versions[i],
-        "checkpoint: the function must not change its inputs in place, for it runs twice; got input {} of shape "
-        "{} changed; change a clone()",
-        i, inputs[i].shape());
-  }
+  const std::size_t changed = versions.first_changed();
+  ADJOINT_CHECK(changed == inputs.size(),
+                "checkpoint: the function must not change its inputs in place, for it runs twice; got input {} of "
+                "shape {} changed; change a clone()",
+                changed, inputs[changed].shape());
   return result;
 }
 

@@ -5,7 +5,6 @@
 #include <adjoint/core/tape.h>
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 namespace adjoint {
@@ -46,19 +45,17 @@ class CustomNode final : public detail::Node {
 
 // forward(inputs), unrecorded, as tensors of the operator's own.
 std::vector<Tensor> run(const std::string& name, const std::vector<Tensor>& inputs, const CustomForward& forward) {
-  std::vector<std::uint32_t> versions;
-  for (const Tensor& input : inputs) versions.push_back(input.defined() ? input.impl()->storage->version() : 0);
+  const detail::Versions versions(inputs);
   std::vector<Tensor> results;
   {
     const PauseTape pause;
     results = forward(inputs);
     ADJOINT_CHECK(Tape::current() == nullptr, "{}: forward must end the tapes that it makes; got one recording", name);
   }
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    ADJOINT_CHECK(!inputs[i].defined() || inputs[i].impl()->storage->version() == versions[i],
-                  "{}: forward must not change its inputs in place; got input {} of shape {} changed; change a clone()",
-                  name, i, inputs[i].shape());
-  }
+  const std::size_t changed = versions.first_changed();
+  ADJOINT_CHECK(changed == inputs.size(),
+                "{}: forward must not change its inputs in place; got input {} of shape {} changed; change a clone()",
+                name, changed, inputs[changed].shape());
   for (std::size_t i = 0; i < results.size(); ++i) {
     ADJOINT_CHECK(results[i].defined(), "{}: forward's results must be defined; got Tensor{{}} as result {}", name, i);
     results[i] = results[i].detach();  // it may be an input, or what somebody else has recorded

@@ -52,6 +52,17 @@ struct DestroyInArena {
 template <class N>
 using NodePtr = std::unique_ptr<N, DestroyInArena>;
 
+/// Tells which of several tensors, which may be undefined, has been written to since.
+class ADJOINT_API Versions {
+ public:
+  explicit Versions(std::span<const Tensor> tensors);
+  /// The index of the first; how many there are where none has.
+  std::size_t first_changed() const;
+
+ private:
+  std::vector<std::pair<std::shared_ptr<Storage>, std::uint32_t>> before_;
+};
+
 /// In place of the id of a leaf that is not on the tape yet.
 inline constexpr std::int64_t kNewLeaf = -2;
 

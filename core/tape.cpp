@@ -20,6 +20,21 @@ std::mutex leaf_hooks;  // tapes of several threads read a leaf's hooks while pr
 
 namespace detail {
 
+Versions::Versions(std::span<const Tensor> tensors) {
+  before_.reserve(tensors.size());
+  for (const Tensor& tensor : tensors) {
+    const auto storage = tensor.defined() ? tensor.impl()->storage : nullptr;
+    before_.emplace_back(storage, storage == nullptr ? 0 : storage->version());
+  }
+}
+
+std::size_t Versions::first_changed() const {
+  const auto changed = [](const auto& entry) {
+    return entry.first != nullptr && entry.first->version() != entry.second;
+  };
+  return static_cast<std::size_t>(std::find_if(before_.begin(), before_.end(), changed) - before_.begin());
+}
+
 TapeImpl::TapeImpl(const Tape& owner) : owner_(owner), serial_(next_serial.fetch_add(1)), task_(current_task()) {}
 
 std::int64_t TapeImpl::find(const Tensor& tensor) const {

@@ -11,7 +11,6 @@
 #include <adjoint/core/tensor_impl.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace adjoint {
 namespace {
@@ -57,10 +56,6 @@ void check_not_frozen(const char* op, const TensorImpl& impl) {
       op, impl.shape);
 }
 
-void check_floating(const char* op, DType dtype) {
-  ADJOINT_CHECK(is_floating_point(dtype), "{}: the dtype must be floating point; got {}; convert with to()", op, dtype);
-}
-
 // For messages: every digit of an integer.
 template <class T>
 auto printable(T value) {
@@ -84,6 +79,10 @@ void check_held(const std::vector<From>& values, DType dtype, const Shape& shape
 }
 
 }  // namespace
+
+void check_floating(const char* op, DType dtype) {
+  ADJOINT_CHECK(is_floating_point(dtype), "{}: the dtype must be floating point; got {}; convert with to()", op, dtype);
+}
 
 Tensor make_tensor(const TensorSpec& spec, Device device) {
   const std::int64_t numel = spec.shape.numel();
@@ -125,79 +124,7 @@ void check_writable(const char* op, const Tensor& tensor) {
       impl.shape);
 }
 
-// ---- Making tensors.
-
-Tensor Tensor::empty(const Shape& shape, const TensorOptions& options) {
-  const OpScope scope("empty");
-  Tensor tensor = make_tensor({shape, options.dtype}, options.device);
-  if (options.requires_grad) tensor.requires_grad_();
-  return tensor;
-}
-
-Tensor Tensor::full(const Shape& shape, double value, const TensorOptions& options) {
-  const OpScope scope("full");
-  const double fitting = fit_scalar("full", value, options.dtype, shape);
-  Tensor tensor = empty(shape, options);
-  fill(tensor, fitting);
-  return tensor;
-}
-
-Tensor Tensor::zeros(const Shape& shape, const TensorOptions& options) {
-  const OpScope scope("zeros");
-  return full(shape, 0.0, options);
-}
-
-Tensor Tensor::ones(const Shape& shape, const TensorOptions& options) {
-  const OpScope scope("ones");
-  return full(shape, 1.0, options);
-}
-
-Tensor Tensor::scalar(double value, const TensorOptions& options) {
-  const OpScope scope("scalar");
-  return full(Shape{}, value, options);
-}
-
-Tensor Tensor::rand(const Shape& shape, const TensorOptions& options) {
-  const OpScope scope("rand");
-  check_floating("rand", options.dtype);
-  Tensor tensor = empty(shape, options);
-  draw_uniform(tensor, 0.0, 1.0, default_generator());
-  return tensor;
-}
-
-Tensor Tensor::randn(const Shape& shape, const TensorOptions& options) {
-  const OpScope scope("randn");
-  check_floating("randn", options.dtype);
-  Tensor tensor = empty(shape, options);
-  draw_normal(tensor, 0.0, 1.0, default_generator());
-  return tensor;
-}
-
-Tensor Tensor::arange(double start, double end, double step, const TensorOptions& options) {
-  const OpScope scope("arange");
-  ADJOINT_CHECK(step != 0.0 && std::isfinite(start) && std::isfinite(end) && std::isfinite(step),
-                "arange: start, end and step must be finite and step not 0; got {}, {}, {}", start, end, step);
-  const double count = std::max(0.0, std::ceil((end - start) / step));
-  ADJOINT_CHECK(count < 0x1p62, "arange: the number of elements must fit in 63 bits; got {}, {}, {}", start, end, step);
-  const Shape shape{static_cast<std::int64_t>(count)};
-  // Where the ends and one step are whole and in range, everything between is.
-  for (const double i : {0.0, 1.0, count - 1.0}) {
-    if (i >= 0.0 && i < count) fit_scalar("arange", std::fma(i, step, start), options.dtype, shape);
-  }
-  Tensor tensor = empty(shape, options);
-  fill_arange(tensor, start, step);
-  return tensor;
-}
-
-Tensor Tensor::eye(std::int64_t n, const TensorOptions& options) {
-  const OpScope scope("eye");
-  Tensor tensor = zeros({n, n}, options);
-  if (n > 0) {
-    Tensor diagonal = tensor.view_as({n}, {n + 1}, 0);
-    fill(diagonal, 1.0);
-  }
-  return tensor;
-}
+// ---- Tensors of a caller's values.
 
 template <class T>
 Tensor Tensor::from_vector(const std::vector<T>& values, const Shape& shape, const TensorOptions& options) {
@@ -352,19 +279,6 @@ Tensor Tensor::detach() const {
   const TensorImpl& impl = checked("detach", this->impl());
   return view_as(impl.shape, impl.strides, impl.offset);
 }
-
-// A factory checks the rest.
-#define ADJOINT_LIKE(name, ...)         \
-  const OpScope scope(#name "_like");   \
-  check_defined(#name "_like", "x", x); \
-  return Tensor::name(x.shape(), __VA_ARGS__ x.options())
-
-Tensor zeros_like(const Tensor& x) { ADJOINT_LIKE(zeros, ); }
-Tensor ones_like(const Tensor& x) { ADJOINT_LIKE(ones, ); }
-Tensor empty_like(const Tensor& x) { ADJOINT_LIKE(empty, ); }
-Tensor rand_like(const Tensor& x) { ADJOINT_LIKE(rand, ); }
-Tensor randn_like(const Tensor& x) { ADJOINT_LIKE(randn, ); }
-Tensor full_like(const Tensor& x, double value) { ADJOINT_LIKE(full, value, ); }
 
 bool Tensor::requires_grad() const { return checked("requires_grad", impl()).requires_grad || impl_->recorded(); }
 

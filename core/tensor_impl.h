@@ -50,6 +50,8 @@ ADJOINT_API bool overlaps_itself(const Tensor& tensor);
 /// Throws Error, naming `op` and the remedy, where writing into `tensor` would make a recorded gradient or one that a
 /// sweep still reads wrong, or where it overlaps itself.
 ADJOINT_API void check_writable(const char* op, const Tensor& tensor);
+/// Throws Error, naming `op`, for a dtype that is not floating point.
+ADJOINT_API void check_floating(const char* op, DType dtype);
 /// Throws Error, naming `op` and the operand, for an undefined tensor.
 ADJOINT_API void check_defined(const char* op, const char* operand, const Tensor& tensor);
 

@@ -6,6 +6,15 @@
 #include <adjoint/ops/resample/resample.h>
 
 namespace adjoint::nn {
+namespace {
+
+Tensor per_channel(const char* type, std::int64_t num_parameters, double init) {
+  const OpScope scope(type);
+  ADJOINT_CHECK(num_parameters >= 1, "{}: num_parameters must be at least 1; got {}", type, num_parameters);
+  return Tensor::full({num_parameters}, init);
+}
+
+}  // namespace
 
 ActivationModule::ActivationModule(const char* type, const Activation& activation, const std::string& description)
     : Module(type), activation_(activation) {
@@ -19,11 +28,8 @@ GLU::GLU(const GLUOptions& options) : Module("GLU"), options_(options) {
 }
 
 Snake::Snake(const SnakeOptions& options) : Module("Snake") {
-  const OpScope scope("Snake");
-  ADJOINT_CHECK(options.num_parameters >= 1, "Snake: num_parameters must be at least 1; got {}",
-                options.num_parameters);
+  alpha = register_parameter("alpha", per_channel("Snake", options.num_parameters, options.init));
   set_description(fmt::format("num_parameters={}", options.num_parameters));
-  alpha = register_parameter("alpha", Tensor::full({options.num_parameters}, options.init));
 }
 
 Tensor Snake::operator()(const Tensor& x) const {
@@ -32,11 +38,8 @@ Tensor Snake::operator()(const Tensor& x) const {
 }
 
 PReLU::PReLU(const PReLUOptions& options) : Module("PReLU") {
-  const OpScope scope("PReLU");
-  ADJOINT_CHECK(options.num_parameters >= 1, "PReLU: num_parameters must be at least 1; got {}",
-                options.num_parameters);
+  weight = register_parameter("weight", per_channel("PReLU", options.num_parameters, options.init));
   set_description(fmt::format("num_parameters={}", options.num_parameters));
-  weight = register_parameter("weight", Tensor::full({options.num_parameters}, options.init));
 }
 
 Tensor PReLU::operator()(const Tensor& x) const {
