@@ -205,16 +205,13 @@ bool gradgradcheck(const DifferentiableFunction& f, std::vector<Tensor> inputs, 
     // d<f(x), v>/dx_i as a function of all x and of v.
     const CheckedFunction gradient("gradgradcheck", [&checked, i, count](const std::vector<Tensor>& x) {
       const std::vector<Tensor> arguments(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(count));
-      if (Tape* outer = Tape::current()) {
-        const Tensor y = checked(arguments).clone();
-        if (!y.requires_grad()) return Tensor::zeros(x[i].shape(), x[i].options());
-        const Tensor g = outer->gradient(y, {x[i]}, {.record = true, .grad_output = x[count], .allow_unused = true})[0];
-        return g.defined() ? g : Tensor::zeros(x[i].shape(), x[i].options());
-      }
-      Tape tape;
+      // Recorded with and without an outer tape: a gradient computed in one pass may have other bits than its
+      // operators.
+      std::optional<Tape> own_tape;
+      Tape& tape = Tape::current() != nullptr ? *Tape::current() : own_tape.emplace();
       const Tensor y = checked(arguments).clone();
       if (!y.requires_grad()) return Tensor::zeros(x[i].shape(), x[i].options());
-      const Tensor g = tape.gradient(y, {x[i]}, {.grad_output = x[count], .allow_unused = true})[0];
+      const Tensor g = tape.gradient(y, {x[i]}, {.record = true, .grad_output = x[count], .allow_unused = true})[0];
       return g.defined() ? g : Tensor::zeros(x[i].shape(), x[i].options());
     });
     check("gradgradcheck", gradient, own, options);

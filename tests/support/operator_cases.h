@@ -1,0 +1,63 @@
+// The registry of operators: a row for each public function of ops/, by which operators_test.cpp checks values and
+// gradients against PyTorch's, finite differences, every dtype, strides, empty operands, CUDA and bad input.
+//
+// Inputs and expected values stand in tests/fixtures/operators/<family>.json, which make_operators.py writes from
+// <family>.py; rows stand in operators/<family>.cpp and find them by name. scripts/operators holds both against the
+// headers and writes docs/operators.md.
+#pragma once
+
+#include <adjoint/core/tensor.h>
+#include <adjoint/tests/support/elementwise_cases.h>
+
+#include <initializer_list>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace adjoint::testing {
+
+struct OperatorCase {
+  /// The fixture's: the function's name, or "function/variant".
+  std::string name;
+  /// The results of one call, on inputs of the fixture's shapes.
+  std::vector<Tensor> (*call)(const std::vector<Tensor>& in);
+  /// Dtypes that inputs may have where the fixture has float64; its int64 and bool inputs stay what they are.
+  Takes takes = Takes::kFloating;
+  /// Whether results that are floating point have gradients, to the second order.
+  bool differentiable = true;
+  /// By which float64 results may differ from PyTorch's, relative to 1 + |value|; other dtypes have their own.
+  double tolerance = 1e-12;
+  /// How many roundings the result of a 16-bit or float32 input may be off by.
+  double roundings = 4;
+};
+
+/// What a function must refuse, with the parts of its message.
+struct BadCall {
+  std::string name;  // the function's
+  void (*call)();
+  std::vector<const char*> says;
+};
+
+/// One set of inputs, PyTorch's results for them, and the gradients of the sum of results times weights.
+struct OperatorExample {
+  std::vector<Tensor> inputs, results, weights, gradients;  // an undefined gradient: there is none
+  bool edge = false;                                        // infinities, NaN, ties, kinks: no finite differences
+};
+
+struct OperatorFamily {
+  std::string name;  // the fixture's file
+  std::vector<OperatorCase> cases;
+  std::vector<BadCall> bad_calls;
+};
+
+/// A family a file of operators/.
+OperatorFamily reduce_operators();
+
+const std::vector<OperatorFamily>& operator_families();
+/// All families' cases in one list, by which tests are named.
+const std::vector<OperatorCase>& operator_cases();
+std::vector<OperatorExample> operator_examples(const OperatorCase& c);
+
+std::ostream& operator<<(std::ostream& out, const OperatorCase& c);
+
+}  // namespace adjoint::testing
