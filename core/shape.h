@@ -28,8 +28,8 @@ class ADJOINT_API Dims {
   Dims(const std::vector<std::int64_t>& values) : Dims(values.begin(), values.end()) {}
   /// A list of one: x.sum(1) is x.sum({1}), Tensor::zeros(3) has the shape (3,).
   template <std::integral T>
-    requires(!std::same_as<T, bool>)
-  Dims(T value) : values_{static_cast<std::int64_t>(value)}, size_(1) {}  // NOLINT(google-explicit-constructor)
+  requires(!std::same_as<T, bool>) Dims(T value)
+      : values_{static_cast<std::int64_t>(value)}, size_(1) {}  // NOLINT(google-explicit-constructor)
   template <std::input_iterator It>
   Dims(It first, It last) {
     for (; first != last; ++first) push_back(static_cast<std::int64_t>(*first));

@@ -1,5 +1,6 @@
 #include <adjoint/core/shape.h>
 #include <adjoint/core/strided.h>
+#include <adjoint/core/tensor.h>
 #include <adjoint/tests/support/errors.h>
 
 #include <gtest/gtest.h>
@@ -18,6 +19,15 @@ TEST(Shape, CountsElementsAndChecksTheProduct) {
   EXPECT_ERROR((Shape{1LL << 32, 1LL << 32}.numel()), "must fit in 63 bits", "(4294967296, 4294967296)");
   EXPECT_ERROR((Shape{2, -1}.numel()), "must not be negative", "(2, -1)");
   EXPECT_ERROR(Shape(std::vector<std::int64_t>(9, 1)), "at most 8 axes");
+}
+
+TEST(Shape, AnIntegerIsAListOfOne) {
+  const Shape shape = 3;
+  EXPECT_EQ(shape, Shape{3});
+  EXPECT_EQ(Tensor::zeros(0).shape(), Shape{0});
+  EXPECT_EQ(Tensor::ones({2, 3}).sum(1).shape(), Shape{2});
+  EXPECT_EQ(Tensor::ones({2, 3}).sum({}).shape(), Shape{});
+  static_assert(!std::is_convertible_v<bool, Dims>);
 }
 
 TEST(Shape, InsertsAndErases) {
