@@ -53,7 +53,7 @@ Adam::Adam(std::vector<Tensor> parameters, const AdamOptions& options)
   check("Adam", options);
 }
 
-void Adam::update(const Batch& batch) {
+void Adam::update_batch(const Batch& batch) {
   AdamAttr attr = attributes(options_, lr(), batch.step);
   attr.weight_decay = options_.weight_decay;
   run(batch, attr, options_.amsgrad);
@@ -64,7 +64,7 @@ AdamW::AdamW(std::vector<Tensor> parameters, const AdamWOptions& options)
   check("AdamW", options);
 }
 
-void AdamW::update(const Batch& batch) {
+void AdamW::update_batch(const Batch& batch) {
   AdamAttr attr = attributes(options_, lr(), batch.step);
   attr.shrink = 1.0 - lr() * options_.weight_decay;
   run(batch, attr, options_.amsgrad);

@@ -38,7 +38,7 @@ class ADJOINT_API Adam : public Optimizer {
   explicit Adam(std::vector<Tensor> parameters, const AdamOptions& options = {});
 
  protected:
-  void update(const Batch& batch) override;
+  void update_batch(const Batch& batch) override;
 
  private:
   AdamOptions options_;
@@ -51,7 +51,7 @@ class ADJOINT_API AdamW : public Optimizer {
   explicit AdamW(std::vector<Tensor> parameters, const AdamWOptions& options = {});
 
  protected:
-  void update(const Batch& batch) override;
+  void update_batch(const Batch& batch) override;
 
  private:
   AdamWOptions options_;

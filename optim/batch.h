@@ -3,6 +3,7 @@
 
 #include <adjoint/core/device.h>
 #include <adjoint/core/dtype.h>
+#include <adjoint/core/tensor.h>
 
 #include <array>
 #include <cstddef>
@@ -20,8 +21,11 @@ constexpr DType state_dtype(DType parameter) {
   return parameter == kFloat16 || parameter == kBFloat16 ? kFloat32 : parameter;
 }
 
-/// One parameter: addresses of `numel` contiguous elements each, state in state_dtype().
+/// One parameter and its tensors: addresses of `numel` contiguous elements each, state in state_dtype().
 struct Item {
+  Tensor* tensor;
+  const Tensor* gradient_tensor;
+  std::vector<Tensor>* state_tensors;
   void* parameter;
   const void* gradient;
   std::array<void*, kMaxState> state;

@@ -16,8 +16,8 @@
 
 namespace adjoint::optim {
 
-Optimizer::Optimizer(const char* name, std::vector<Tensor> parameters, double lr, std::vector<std::string> state_names)
-    : name_(name),
+Optimizer::Optimizer(std::string name, std::vector<Tensor> parameters, double lr, std::vector<std::string> state_names)
+    : name_(std::move(name)),
       parameters_(std::move(parameters)),
       state_names_(std::move(state_names)),
       slots_(parameters_.size()) {
@@ -76,12 +76,20 @@ void Optimizer::step() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     Tensor& parameter = parameters_[i];
     if (!parameter.grad().defined() || parameter.numel() == 0) continue;
-    check_writable(name_, parameter);
-    const Change& change =
-        changes.emplace_back(Change{parameter, slots_[i], contiguous_copy(parameter.grad()), fitting_state(i)});
+    check_writable(name_.c_str(), parameter);
+    changes.push_back({parameter, slots_[i], contiguous_copy(parameter.grad()), fitting_state(i)});
+  }
+  for (Change& change : changes) {
+    Tensor& parameter = change.parameter;
     const Device device = parameter.device();
     const std::int64_t step = change.slot.step + 1;
-    Item item{const_cast<void*>(parameter.raw_data()), change.gradient.raw_data(), {}, parameter.numel()};
+    Item item{.tensor = &parameter,
+              .gradient_tensor = &change.gradient,
+              .state_tensors = &change.slot.state,
+              .parameter = const_cast<void*>(parameter.raw_data()),
+              .gradient = change.gradient.raw_data(),
+              .state = {},
+              .numel = parameter.numel()};
     for (std::size_t s = 0; s < change.state.size(); ++s) item.state[s] = const_cast<void*>(change.state[s].raw_data());
     Batch& batch = batches
                        .try_emplace({parameter.dtype(), device.type, device.index, step},
@@ -97,7 +105,17 @@ void Optimizer::step() {
     change.parameter.raw_mutable_data();  // counts the write
     for (Tensor& tensor : change.slot.state) tensor.raw_mutable_data();
   }
-  for (const auto& [key, batch] : batches) update(batch);
+  for (const auto& [key, batch] : batches) update_batch(batch);
+}
+
+void Optimizer::update(const ParameterUpdate&) {
+  throw Error(fmt::format("{}: the optimiser must override update(); got a class that does not", name_));
+}
+
+void Optimizer::update_batch(const Batch& batch) {
+  for (const Item& item : batch.items) {
+    update({*item.tensor, *item.gradient_tensor, *item.state_tensors, batch.step});
+  }
 }
 
 NamedTensors Optimizer::state_dict() const {

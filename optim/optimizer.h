@@ -5,6 +5,20 @@
 //   tape.backward(loss);
 //   adam.step();
 //   adam.zero_grad();
+//
+// An optimiser of one's own says what happens to one parameter:
+//
+//   class SignSGD : public optim::Optimizer {
+//    public:
+//     SignSGD(std::vector<Tensor> parameters, double lr)
+//         : Optimizer("SignSGD", std::move(parameters), lr, {"momentum"}) {}
+//
+//    protected:
+//     void update(const optim::ParameterUpdate& u) override {
+//       u.state[0].mul_(0.9).add_(u.gradient.to(u.state[0].dtype()));
+//       u.parameter.add_(sign(u.state[0]).to(u.parameter.dtype()), -lr());
+//     }
+//   };
 #pragma once
 
 #include <adjoint/core/named_tensors.h>
@@ -12,6 +26,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,11 +34,21 @@ namespace adjoint::optim {
 
 struct Batch;
 
+/// One parameter's update, on its own device and outside every tape.
+struct ParameterUpdate {
+  Tensor& parameter;        // to be changed in place
+  const Tensor& gradient;   // contiguous, of the parameter's shape and dtype
+  std::span<Tensor> state;  // a tensor for each of the optimiser's state names, to be changed in place
+  std::int64_t step;        // this update's number, from 1
+};
+
 class ADJOINT_API Optimizer {
  public:
   virtual ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
+  Optimizer(Optimizer&&) noexcept = default;
+  Optimizer& operator=(Optimizer&&) noexcept = default;
 
   /// Updates every parameter that has a gradient, in place; not recorded, whatever tape is alive. Computed in float32
   /// for parameters of half precision, which are rounded once. A parameter's state is made on its first update, float32
@@ -49,10 +74,13 @@ class ADJOINT_API Optimizer {
  protected:
   /// `name` is for errors; `state_names` (at most 3) are the tensors of a parameter's shape that the optimiser keeps
   /// for it, zeros at first. Throws Error unless the parameters are distinct, contiguous floating-point leaves.
-  Optimizer(const char* name, std::vector<Tensor> parameters, double lr, std::vector<std::string> state_names);
+  Optimizer(std::string name, std::vector<Tensor> parameters, double lr, std::vector<std::string> state_names);
 
-  /// Updates parameters and state in place.
-  virtual void update(const Batch& batch) = 0;
+  /// What a derived class overrides. step() calls it once for each parameter that has a gradient, in any order. What it
+  /// throws leaves step(), and parameters that were updated before stay so. Throws Error where it is not overridden.
+  virtual void update(const ParameterUpdate& update);
+  /// For the library's own: many parameters at once.
+  virtual void update_batch(const Batch& batch);
 
  private:
   struct Slot {
@@ -63,7 +91,7 @@ class ADJOINT_API Optimizer {
   std::vector<Tensor> fitting_state(std::size_t i) const;
   Slot load_slot(std::size_t i, std::vector<Tensor> given) const;
 
-  const char* name_;
+  std::string name_;
   std::vector<Tensor> parameters_;
   double lr_ = 0.0;
   std::vector<std::string> state_names_;

@@ -22,7 +22,7 @@ SGD::SGD(std::vector<Tensor> parameters, const SGDOptions& options)
                 options.momentum, options.dampening);
 }
 
-void SGD::update(const Batch& batch) {
+void SGD::update_batch(const Batch& batch) {
   const SGDAttr attr{lr(),           options_.momentum, options_.dampening, options_.weight_decay, options_.nesterov,
                      batch.step == 1};
   if (options_.momentum == 0.0) {

@@ -22,7 +22,7 @@ class ADJOINT_API SGD : public Optimizer {
   explicit SGD(std::vector<Tensor> parameters, const SGDOptions& options = {});
 
  protected:
-  void update(const Batch& batch) override;
+  void update_batch(const Batch& batch) override;
 
  private:
   SGDOptions options_;
