@@ -8,7 +8,7 @@ set_target_properties(adjoint PROPERTIES
 target_compile_features(adjoint PUBLIC cxx_std_20)
 target_link_libraries(adjoint PRIVATE fmt::fmt Threads::Threads)
 if(ADJOINT_WITH_CUDA)
-  target_link_libraries(adjoint PRIVATE CUDA::cudart_static CUDA::cublas)
+  target_link_libraries(adjoint PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cufft)
 endif()
 if(BUILD_SHARED_LIBS)
   if(NOT ADJOINT_SANITIZE)  # a sanitizer's run time comes with the program

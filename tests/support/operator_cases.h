@@ -52,6 +52,7 @@ struct OperatorFamily {
 
 /// A family a file of operators/.
 OperatorFamily reduce_operators();
+OperatorFamily signal_operators();
 
 const std::vector<OperatorFamily>& operator_families();
 /// All families' cases in one list, by which tests are named.
