@@ -1,7 +1,8 @@
 // Tensors of constants, of random numbers, and like others.
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/factories.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/convert.h>
 #include <adjoint/core/fill.h>
 #include <adjoint/core/random.h>
 #include <adjoint/core/scalar.h>
@@ -9,6 +10,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 namespace adjoint {
 
@@ -82,6 +85,63 @@ Tensor Tensor::eye(std::int64_t n, const TensorOptions& options) {
     fill(diagonal, 1.0);
   }
   return tensor;
+}
+
+Tensor linspace(double start, double end, std::int64_t steps, const TensorOptions& options) {
+  const OpScope scope("linspace");
+  ADJOINT_CHECK(steps >= 0 && std::isfinite(end - start),
+                "linspace: steps must not be negative, and the ends and their distance must be finite; got {} steps "
+                "from {} to {}",
+                steps, start, end);
+  const Shape shape{steps};
+  for (const double value : {start, end}) fit_scalar("linspace", value, options.dtype, shape);
+  const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0.0;
+  if (steps > 2) fit_scalar("linspace", start + step, options.dtype, shape);
+  Tensor tensor = Tensor::empty(shape, options);
+  fill_arange(tensor, start, step);
+  if (steps > 1) {  // exactly, whatever the steps before add up to
+    Tensor last = tensor.view_as({1}, {1}, steps - 1);
+    fill(last, end);
+  }
+  return tensor;
+}
+
+namespace {
+
+void check_holds(const char* op, std::int64_t value, DType dtype) {
+  const bool held = dtype != kBool && visit(dtype, [value]<class T>() { return holds<T>(value); });
+  ADJOINT_CHECK(held, "{}: the dtype must be a number's that can hold every element; got {} for {}", op, dtype, value);
+}
+
+}  // namespace
+
+Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, const TensorOptions& options) {
+  const OpScope scope("randint");
+  ADJOINT_CHECK(low < high, "randint: low must be below high; got {} and {} for shape {}", low, high, shape);
+  check_holds("randint", low, options.dtype);
+  check_holds("randint", high - 1, options.dtype);
+  Tensor tensor = Tensor::empty(shape, options);
+  draw_integers(tensor, low, high, default_generator());
+  return tensor;
+}
+
+Tensor randint(std::int64_t high, const Shape& shape, const TensorOptions& options) {
+  return randint(0, high, shape, options);
+}
+
+Tensor randperm(std::int64_t n, const TensorOptions& options) {
+  const OpScope scope("randperm");
+  ADJOINT_CHECK(n >= 0, "randperm: n must not be negative; got {}", n);
+  check_holds("randperm", std::max<std::int64_t>(n - 1, 0), options.dtype);
+  Tensor numbers = Tensor::arange(0.0, static_cast<double>(n), 1.0, {.dtype = kInt64});
+  auto* const data = numbers.mutable_data<std::int64_t>();
+  Generator& generator = default_generator();
+  for (std::int64_t i = n - 1; i > 0; --i) {
+    std::swap(data[i], data[static_cast<std::int64_t>(generator.below(static_cast<std::uint64_t>(i) + 1))]);
+  }
+  Tensor result = numbers.to(options.dtype).to(options.device);
+  if (options.requires_grad) result.requires_grad_();
+  return result;
 }
 
 // A factory checks the rest.

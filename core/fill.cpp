@@ -146,6 +146,18 @@ void draw_normal(Tensor& tensor, double mean, double standard_deviation, Generat
   });
 }
 
+void draw_integers(Tensor& tensor, std::int64_t low, std::int64_t high, Generator& generator) {
+  fill_random(tensor, generator, [&](Tensor& contiguous, const philox::Position& at) {
+#if defined(ADJOINT_WITH_CUDA)
+    if (contiguous.device().is_cuda()) {
+      contiguous.raw_mutable_data();
+      return cuda::fill_integers(contiguous, low, high, at);
+    }
+#endif
+    visit(contiguous.dtype(), [&]<class T>() { draw_cpu<T>(contiguous, at, philox::Integers<T>(low, high)); });
+  });
+}
+
 void fill_uniform(Tensor& tensor, double low, double high, Generator& generator) {
   const OpScope scope("fill_uniform");
   check_writable("fill_uniform", tensor);

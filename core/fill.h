@@ -3,6 +3,8 @@
 
 #include <adjoint/core/tensor.h>
 
+#include <cstdint>
+
 namespace adjoint {
 
 void fill(Tensor& tensor, double value);
@@ -10,6 +12,8 @@ void fill(Tensor& tensor, double value);
 void fill_arange(Tensor& tensor, double start, double step);
 /// As fill_uniform and fill_normal (random.h).
 void draw_uniform(Tensor& tensor, double low, double high, Generator& generator);
+/// Integers of [low, high), low < high, which the tensor's dtype can hold.
+void draw_integers(Tensor& tensor, std::int64_t low, std::int64_t high, Generator& generator);
 void draw_normal(Tensor& tensor, double mean, double standard_deviation, Generator& generator);
 
 }  // namespace adjoint

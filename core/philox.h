@@ -98,6 +98,27 @@ class Uniform {
   T first_, last_;
 };
 
+/// Uniform on the integers of [low, high): the upper half of 64 bits times their number.
+template <class T>
+class Integers {
+ public:
+  Integers(std::int64_t low, std::int64_t high)
+      : low_(static_cast<std::uint64_t>(low)), count_(static_cast<std::uint64_t>(high) - low_) {}
+  ADJOINT_HD T operator()(const Block& block, int i) const {
+    const std::uint64_t bits = std::uint64_t{block.word[2 * i]} << 32 | block.word[2 * i + 1];
+#if defined(__CUDA_ARCH__)
+    const std::uint64_t part = __umul64hi(bits, count_);
+#else
+    __extension__ using Wide = unsigned __int128;
+    const auto part = static_cast<std::uint64_t>(Wide{bits} * count_ >> 64);
+#endif
+    return convert<T>(static_cast<std::int64_t>(low_ + part));
+  }
+
+ private:
+  std::uint64_t low_, count_;
+};
+
 template <class T>
 class Normal {
  public:

@@ -37,6 +37,8 @@ void arange(Tensor& dst, double start, double step);
 
 /// Element i of a contiguous floating-point `dst` is number i % 2 of block i / 2 from `at` on (philox.h).
 void fill_uniform(Tensor& dst, double low, double high, const philox::Position& at);
+/// Of any dtype.
+void fill_integers(Tensor& dst, std::int64_t low, std::int64_t high, const philox::Position& at);
 void fill_normal(Tensor& dst, double mean, double standard_deviation, const philox::Position& at);
 
 /// Waits for the device's current stream.

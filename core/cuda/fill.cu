@@ -68,6 +68,10 @@ void fill_uniform(Tensor& dst, double low, double high, const philox::Position& 
   visit_floating(dst.dtype(), [&]<class T>() { fill_random<T>(dst, at, philox::Uniform<T>(low, high)); });
 }
 
+void fill_integers(Tensor& dst, std::int64_t low, std::int64_t high, const philox::Position& at) {
+  visit(dst.dtype(), [&]<class T>() { fill_random<T>(dst, at, philox::Integers<T>(low, high)); });
+}
+
 void fill_normal(Tensor& dst, double mean, double standard_deviation, const philox::Position& at) {
   visit_floating(dst.dtype(), [&]<class T>() { fill_random<T>(dst, at, philox::Normal<T>(mean, standard_deviation)); });
 }

@@ -1,25 +1,30 @@
-// narrow and select, and embed, which is their adjoint.
+// slice, narrow and select, and embed, which is their adjoint.
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
 #include <adjoint/core/op.h>
 #include <adjoint/core/tensor.h>
 #include <adjoint/ops/view/view.h>
 
+#include <algorithm>
+
 namespace adjoint {
 namespace {
 
-// [start, start + length) of an axis that has `extent` elements.
+// `length` elements of an axis that has `extent`, from `start` on, `step` apart.
 struct RangeAttr {
   std::size_t axis;
   std::int64_t start;
   std::int64_t length;
   std::int64_t extent;
+  std::int64_t step = 1;
 };
 
 Tensor range_view(const Tensor& in, const RangeAttr& attr) {
   Shape shape = in.shape();
+  Strides strides = in.strides();
   shape[attr.axis] = attr.length;
-  return in.view_as(shape, in.strides(), in.storage_offset() + attr.start * in.strides()[attr.axis]);
+  if (attr.step != 1) strides[attr.axis] *= attr.step;
+  return in.view_as(shape, strides, in.storage_offset() + attr.start * in.strides()[attr.axis]);
 }
 
 Tensor select_view(const Tensor& in, const RangeAttr& attr) {
@@ -36,12 +41,12 @@ void embed_kernel(Operands in, Tensor& out, const RangeAttr& attr) {
   copy_into(in[0], inside);
 }
 
-constinit const OpDef<RangeAttr> narrow_op{.name = "narrow",
-                                           .view = range_view,
-                                           .vjp = {{{.rule = [](const Ctx<RangeAttr>& c) {
-                                             return embed(c.grad, static_cast<std::int64_t>(c.attr.axis), c.attr.start,
-                                                          c.attr.extent);
-                                           }}}}};
+Tensor embed_gradient(const Ctx<RangeAttr>& c) {
+  return embed(c.grad, static_cast<std::int64_t>(c.attr.axis), c.attr.start, c.attr.extent, c.attr.step);
+}
+
+constinit const OpDef<RangeAttr> narrow_op{.name = "narrow", .view = range_view, .vjp = {{{.rule = embed_gradient}}}};
+constinit const OpDef<RangeAttr> slice_op{.name = "slice", .view = range_view, .vjp = {{{.rule = embed_gradient}}}};
 
 constinit const OpDef<RangeAttr> select_op{.name = "select",
                                            .view = select_view,
@@ -61,8 +66,7 @@ constinit const OpDef<RangeAttr> embed_op{.name = "embed",
                                           .cuda = ADJOINT_IF_CUDA(embed_kernel),
                                           .strided = true,
                                           .vjp = {{{.rule = [](const Ctx<RangeAttr>& c) {
-                                            return c.grad.narrow(static_cast<std::int64_t>(c.attr.axis), c.attr.start,
-                                                                 c.attr.length);
+                                            return apply(slice_op, {c.grad}, c.attr);
                                           }}}}};
 
 }  // namespace
@@ -87,14 +91,36 @@ Tensor Tensor::select(std::int64_t axis, std::int64_t index) const {
   return apply(select_op, Operands(this, 1), {at, index < 0 ? index + extent : index, 1, extent});
 }
 
-Tensor embed(const Tensor& input, std::int64_t axis, std::int64_t start, std::int64_t extent) {
+Tensor slice(const Tensor& x, std::int64_t axis, std::optional<std::int64_t> start, std::optional<std::int64_t> end,
+             std::int64_t step) {
+  check_defined("slice", "x", x);
+  const std::size_t at = resolve_axis("slice", axis, x.shape().size());
+  ADJOINT_CHECK(step >= 1, "slice: step must be at least 1; got {} on axis {} of x {}; use flip to go backwards", step,
+                axis, x.shape());
+  const std::int64_t extent = x.shape()[at];
+  const auto place = [extent](std::int64_t i) {
+    return i < 0 ? std::max<std::int64_t>(i + extent, 0) : std::min(i, extent);
+  };
+  const std::int64_t first = place(start.value_or(0));
+  const std::int64_t span = std::max<std::int64_t>(place(end.value_or(extent)) - first, 0);
+  if (span == extent && step == 1) return x;
+  const std::int64_t length = span == 0 ? 0 : (span - 1) / step + 1;
+  return apply(slice_op, {x}, {at, first, length, extent, length < 2 ? 1 : step});
+}
+
+Tensor embed(const Tensor& input, std::int64_t axis, std::int64_t start, std::int64_t extent, std::int64_t step) {
   check_defined("embed", "input", input);
   const std::size_t at = resolve_axis("embed", axis, input.shape().size());
   const std::int64_t length = input.shape()[at];
-  ADJOINT_CHECK(start >= 0 && extent >= length && start <= extent - length,
-                "embed: the input must fit inside the extent; got start {}, extent {} for axis {} of input {}", start,
-                extent, axis, input.shape());
-  return apply(embed_op, Operands(&input, 1), {at, start, length, extent});
+  ADJOINT_CHECK(step >= 1, "embed: step must be at least 1; got {} for axis {} of input {}", step, axis, input.shape());
+  std::int64_t reach = 0;
+  const bool overflows = length > 0 && __builtin_mul_overflow(length - 1, step, &reach);
+  const std::int64_t span = length > 0 ? reach + 1 : 0;
+  ADJOINT_CHECK(
+      !overflows && start >= 0 && span >= 0 && extent >= span && start <= extent - span,
+      "embed: the input must fit inside the extent; got start {}, extent {} for axis {} of input {}, {} apart", start,
+      extent, axis, input.shape(), step);
+  return apply(embed_op, Operands(&input, 1), {at, start, length, extent, step});
 }
 
 }  // namespace adjoint

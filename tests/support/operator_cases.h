@@ -53,6 +53,7 @@ struct OperatorFamily {
 /// A family a file of operators/.
 OperatorFamily reduce_operators();
 OperatorFamily signal_operators();
+OperatorFamily view_operators();
 
 const std::vector<OperatorFamily>& operator_families();
 /// All families' cases in one list, by which tests are named.

@@ -1,0 +1,116 @@
+// repeat, flip and movedim.
+#include <adjoint/core/check.h>
+#include <adjoint/core/copy.h>
+#include <adjoint/core/op.h>
+#include <adjoint/core/tensor_impl.h>
+#include <adjoint/ops/view/view.h>
+
+namespace adjoint {
+namespace {
+
+struct FlipAttr {
+  unsigned axes;  // bit i: axis i
+};
+
+// For either device: a copy from a view that runs backwards.
+void flip_kernel(Operands in, Tensor& out, const FlipAttr& attr) {
+  Strides strides = in[0].strides();
+  std::int64_t offset = in[0].storage_offset();
+  for (std::size_t axis = 0; axis < strides.size(); ++axis) {
+    if ((attr.axes >> axis & 1U) == 0) continue;
+    offset += (out.shape()[axis] - 1) * strides[axis];
+    strides[axis] = -strides[axis];
+  }
+  copy_into(in[0].view_as(out.shape(), strides, offset), out);
+}
+
+constinit const OpDef<FlipAttr> flip_op{.name = "flip",
+                                        .infer =
+                                            [](Operands in, const FlipAttr&) {
+                                              return TensorSpec{in[0].shape(), in[0].dtype()};
+                                            },
+                                        .cpu = flip_kernel,
+                                        .cuda = ADJOINT_IF_CUDA(flip_kernel),
+                                        .strided = true,
+                                        .vjp = {{{.rule = [](const Ctx<FlipAttr>& c) {
+                                          return apply(flip_op, {c.grad}, c.attr);
+                                        }}}}};
+
+unsigned set_of_axes(const char* op, const Dims& axes, const Shape& shape) {
+  unsigned set = 0;
+  for (const std::int64_t axis : axes) {
+    const unsigned bit = 1U << resolve_axis(op, axis, shape.size());
+    ADJOINT_CHECK((set & bit) == 0, "{}: axes must differ; got {} for x {}", op, axes, shape);
+    set |= bit;
+  }
+  return set;
+}
+
+}  // namespace
+
+Tensor flip(const Tensor& x, const Dims& axes) {
+  const OpScope scope("flip");
+  check_defined("flip", "x", x);
+  return apply(flip_op, {x}, {set_of_axes("flip", axes, x.shape())});
+}
+
+Tensor movedim(const Tensor& x, const Dims& source, const Dims& destination) {
+  const OpScope scope("movedim");
+  check_defined("movedim", "x", x);
+  ADJOINT_CHECK(source.size() == destination.size(),
+                "movedim: source and destination must name as many axes; got {} and {} for x {}", source, destination,
+                x.shape());
+  const std::size_t rank = x.shape().size();
+  const unsigned moved = set_of_axes("movedim", source, x.shape());
+  set_of_axes("movedim", destination, x.shape());
+  Dims axes = Dims::filled(rank, -1);
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    axes[resolve_axis("movedim", destination[i], rank)] =
+        static_cast<std::int64_t>(resolve_axis("movedim", source[i], rank));
+  }
+  std::size_t next = 0;
+  for (std::int64_t& axis : axes) {
+    if (axis >= 0) continue;
+    while ((moved >> next & 1U) != 0) ++next;
+    axis = static_cast<std::int64_t>(next++);
+  }
+  return x.permute(axes);
+}
+
+Tensor repeat(const Tensor& x, const Dims& repeats) {
+  const OpScope scope("repeat");
+  check_defined("repeat", "x", x);
+  ADJOINT_CHECK(repeats.size() >= x.shape().size(),
+                "repeat: there must be a number for each of x's axes at least; got {} for x {}", repeats, x.shape());
+  Shape from = Dims::filled(repeats.size() - x.shape().size(), 1);
+  for (const std::int64_t extent : x.shape()) from.push_back(extent);
+  Shape to = from;
+  for (std::size_t axis = 0; axis < to.size(); ++axis) {
+    ADJOINT_CHECK(repeats[axis] >= 0 && !__builtin_mul_overflow(from[axis], repeats[axis], &to[axis]),
+                  "repeat: repeats must not be negative, and extents must fit in 63 bits; got {} for x {}", repeats,
+                  x.shape());
+  }
+  // An axis (extent) is seen as (1, extent), expanded, and merged again: all at once where there are axes enough.
+  Tensor result = x.reshape(from);
+  if (2 * from.size() <= kMaxRank) {
+    Shape apart, expanded;
+    for (std::size_t axis = 0; axis < from.size(); ++axis) {
+      apart.push_back(1);
+      expanded.push_back(repeats[axis]);
+      apart.push_back(from[axis]);
+      expanded.push_back(from[axis]);
+    }
+    result = result.reshape(apart).expand(expanded).reshape(to);
+  } else {
+    for (std::size_t axis = 0; axis < from.size(); ++axis) {
+      if (repeats[axis] == 1) continue;
+      const std::int64_t outer = Shape(from.begin(), from.begin() + axis).numel();
+      const std::int64_t inner = Shape(from.begin() + axis, from.end()).numel();
+      from[axis] = to[axis];
+      result = result.reshape({outer, 1, inner}).expand({outer, repeats[axis], inner}).reshape(from);
+    }
+  }
+  return result.impl()->storage == x.impl()->storage ? result.clone() : result;
+}
+
+}  // namespace adjoint

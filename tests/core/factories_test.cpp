@@ -1,0 +1,89 @@
+// linspace, randint and randperm: values, ranges, the generator's bits, refusals.
+#include <adjoint/core/device.h>
+#include <adjoint/core/factories.h>
+#include <adjoint/core/random.h>
+#include <adjoint/tests/support/errors.h>
+#include <adjoint/tests/support/values.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+namespace adjoint {
+namespace {
+
+using testing::expect_same_bits;
+using testing::expect_values;
+
+TEST(Factories, LinspaceEndsExactly) {
+  expect_values("five", linspace(0, 1, 5), {0, 0.25, 0.5, 0.75, 1});
+  expect_values("down", linspace(3, -3, 3, {.dtype = kInt32}), {3, 0, -3});
+  expect_values("one", linspace(3, 10, 1), {3});
+  EXPECT_EQ(linspace(0, 1, 0).shape(), Shape({0}));
+  const std::vector<double> tenths = linspace(0, 0.7, 8, {.dtype = kFloat64}).to_vector<double>();
+  EXPECT_EQ(tenths.back(), 0.7);
+  EXPECT_TRUE(std::is_sorted(tenths.begin(), tenths.end()));
+  EXPECT_ERROR(linspace(0, 1, -1), "linspace: ", "-1");
+  EXPECT_ERROR(linspace(0, std::numeric_limits<double>::infinity(), 2), "linspace: ", "finite");
+  EXPECT_ERROR(linspace(0, 1, 3, {.dtype = kInt32}), "linspace: ", "0.5");
+}
+
+TEST(Factories, RandintDrawsEveryNumberOfItsRange) {
+  const GeneratorGuard guard(Generator(3));
+  const Tensor x = randint(-2, 3, {5000});
+  EXPECT_EQ(x.dtype(), kInt64);
+  std::vector<int> counts(5, 0);
+  for (const auto value : x.to_vector<std::int64_t>()) {
+    ASSERT_GE(value, -2);
+    ASSERT_LT(value, 3);
+    ++counts[static_cast<std::size_t>(value + 2)];
+  }
+  for (const int count : counts) EXPECT_NEAR(count, 1000, 150);
+  expect_values("one", randint(1, {4}, {.dtype = kFloat16}), {0, 0, 0, 0});
+  constexpr auto kLeast = std::numeric_limits<std::int64_t>::min(), kMost = std::numeric_limits<std::int64_t>::max();
+  const std::vector<std::int64_t> wide = randint(kLeast, kMost, {64}).to_vector<std::int64_t>();
+  EXPECT_TRUE(std::any_of(wide.begin(), wide.end(), [](std::int64_t v) { return v < 0; }));
+  EXPECT_TRUE(std::any_of(wide.begin(), wide.end(), [](std::int64_t v) { return v > kMost / 2; }));
+  EXPECT_ERROR(randint(3, 3, {2}), "randint: low must be below high; got 3 and 3");
+  EXPECT_ERROR(randint(0, 257, {2}, {.dtype = kUInt8}), "randint: ", "uint8", "256");
+  EXPECT_ERROR(randint(0, 2, {2}, {.dtype = kBool}), "randint: ", "bool");
+}
+
+TEST(Factories, TheSameSeedGivesTheSameIntegers) {
+  const auto draw = [](DType dtype) {
+    const GeneratorGuard guard(Generator(7));
+    return randint(0, 100, {1000}, {.dtype = dtype});
+  };
+  expect_same_bits("again", draw(kInt64), draw(kInt64));
+  expect_same_bits("in another dtype", draw(kInt32).to(kInt64), draw(kInt64));
+}
+
+TEST(Factories, RandpermHasEveryNumberOnce) {
+  const GeneratorGuard guard(Generator(5));
+  const Tensor x = randperm(1000);
+  std::vector<std::int64_t> sorted = x.to_vector<std::int64_t>();
+  EXPECT_FALSE(std::is_sorted(sorted.begin(), sorted.end()));
+  std::sort(sorted.begin(), sorted.end());
+  for (std::int64_t i = 0; i < 1000; ++i) EXPECT_EQ(sorted[static_cast<std::size_t>(i)], i);
+  EXPECT_EQ(randperm(0).shape(), Shape({0}));
+  EXPECT_EQ(randperm(3, {.dtype = kUInt8}).dtype(), kUInt8);
+  EXPECT_ERROR(randperm(-1), "randperm: n must not be negative; got -1");
+  EXPECT_ERROR(randperm(258, {.dtype = kUInt8}), "randperm: ", "257");
+}
+
+TEST(Factories, AgreeOnCuda) {
+  if (!cuda_is_available()) GTEST_SKIP() << "needs a CUDA GPU";
+  for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64, kInt32, kInt64, kUInt8}) {
+    const auto draw = [dtype](Device device) {
+      const GeneratorGuard guard(Generator(9));
+      return randint(0, 100, {1001}, {.dtype = dtype, .device = device}).to(kCPU);
+    };
+    expect_same_bits("randint", draw(kCUDA), draw(kCPU));
+  }
+  expect_same_bits("linspace", linspace(-1, 2, 7, {.device = kCUDA}).to(kCPU), linspace(-1, 2, 7));
+}
+
+}  // namespace
+}  // namespace adjoint

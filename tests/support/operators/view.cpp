@@ -1,0 +1,112 @@
+// Functions that only rearrange elements.
+#include <adjoint/ops/view/view.h>
+#include <adjoint/tests/support/operator_cases.h>
+
+namespace adjoint::testing {
+
+using In = const std::vector<Tensor>&;
+using Out = std::vector<Tensor>;
+
+OperatorFamily view_operators() {
+  constexpr auto kAny = Takes::kEverything;
+  return {.name = "view",
+          .cases =
+              {
+                  {.name = "slice", .call = [](In in) -> Out { return {slice(in[0], 1, 1, 7, 3)}; }, .takes = kAny},
+                  {.name = "slice/backwards",
+                   .call = [](In in) -> Out { return {slice(in[0], 0, -5, -1)}; },
+                   .takes = kAny},
+                  {.name = "split", .call = [](In in) { return split(in[0], 2, -1); }, .takes = kAny},
+                  {.name = "split/sizes",
+                   .call =
+                       [](In in) {
+                         return split(in[0], {1, 0, 3}, 0);
+                       },
+                   .takes = kAny},
+                  {.name = "chunk", .call = [](In in) { return chunk(in[0], 3, 1); }, .takes = kAny},
+                  {.name = "unbind", .call = [](In in) { return unbind(in[0], 1); }, .takes = kAny},
+                  {.name = "repeat",
+                   .call = [](In in) -> Out {
+                     return {repeat(in[0], {2, 1, 3})};
+                   },
+                   .takes = kAny},
+                  {.name = "repeat/expands",
+                   .call = [](In in) -> Out {
+                     return {repeat(in[0], {4, 1})};
+                   },
+                   .takes = kAny},
+                  {.name = "repeat/many_axes",
+                   .call = [](In in) -> Out {
+                     return {repeat(in[0], {2, 1, 2, 1, 3})};
+                   },
+                   .takes = kAny},
+                  {.name = "flip",
+                   .call = [](In in) -> Out {
+                     return {flip(in[0], {0, -1})};
+                   },
+                   .takes = kAny},
+                  {.name = "movedim",
+                   .call = [](In in) -> Out {
+                     return {movedim(in[0], {0, -1}, {2, 0})};
+                   },
+                   .takes = kAny},
+                  {.name = "embed",
+                   .call = [](In in) -> Out { return {embed(in[0], 0, 1, 2 * in[0].size(0) + 2, 2)}; },
+                   .takes = kAny},
+                  {.name = "sum_to",
+                   .call = [](In in) -> Out {
+                     return {sum_to(in[0], {3, 1})};
+                   }},
+              },
+          .bad_calls = {
+              {"slice", [] { slice(Tensor::ones({3}), 0, {}, {}, -1); }, {"step must be at least 1; got -1", "(3,)"}},
+              {"split", [] { split(Tensor::ones({3}), 0); }, {"split_size", "0"}},
+              {"split",
+               [] {
+                 split(Tensor::ones({3}), {1, 1}, 0);
+               },
+               {"add up", "2", "(3,)"}},
+              {"split",
+               [] {
+                 split(Tensor::ones({3}), {4, -1}, 0);
+               },
+               {"add up"}},
+              {"chunk", [] { chunk(Tensor::ones({3}), 0); }, {"chunks must be at least 1; got 0"}},
+              {"unbind", [] { unbind(Tensor::scalar(1)); }, {"axis"}},
+              {"repeat",
+               [] {
+                 repeat(Tensor::ones({2, 3}), {2});
+               },
+               {"(2,)", "(2, 3)"}},
+              {"repeat",
+               [] {
+                 repeat(Tensor::ones({2, 3}), {2, -1});
+               },
+               {"negative", "-1"}},
+              {"flip",
+               [] {
+                 flip(Tensor::ones({2, 3}), {1, -1});
+               },
+               {"differ", "(1, -1)"}},
+              {"movedim",
+               [] {
+                 movedim(Tensor::ones({2, 3}), {0, 1}, {0});
+               },
+               {"as many"}},
+              {"movedim",
+               [] {
+                 movedim(Tensor::ones({2, 3}), {0, 0}, {0, 1});
+               },
+               {"differ"}},
+              {"embed", [] { embed(Tensor::ones({3}), 0, 0, 4, 2); }, {"fit", "2 apart"}},
+              {"embed", [] { embed(Tensor::ones({3}), 0, 0, 4, 0); }, {"step must be at least 1; got 0"}},
+              {"embed", [] { embed(Tensor::ones({3}), 0, 0, INT64_MAX, INT64_MAX); }, {"fit"}},
+              {"sum_to",
+               [] {
+                 sum_to(Tensor::ones({2, 3}), {2});
+               },
+               {"broadcast", "(2,)"}},
+          }};
+}
+
+}  // namespace adjoint::testing
