@@ -1,6 +1,7 @@
 #include <adjoint/core/gradcheck.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/cpu_backend.h>
 #include <adjoint/core/random.h>
 #include <adjoint/core/tape.h>
 
@@ -8,7 +9,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <optional>
 #include <utility>
 
 namespace adjoint {
@@ -17,7 +17,7 @@ GradcheckError::~GradcheckError() = default;
 
 namespace {
 
-using Jacobian = std::vector<std::vector<double>>;  // (outputs, inputs)
+using Jacobian = std::vector<std::vector<double>>;  // (elements of all results, inputs)
 
 // Contiguous copies of the caller's own, so that elements can be nudged; those to be checked are leaves.
 std::vector<Tensor> own_inputs(const char* op, const std::vector<Tensor>& inputs) {
@@ -31,42 +31,100 @@ std::vector<Tensor> own_inputs(const char* op, const std::vector<Tensor>& inputs
     Tensor copy = Tensor::empty(inputs[i].shape(), inputs[i].options());
     copy.copy_(inputs[i]);
     if (any_marked ? marked(inputs[i]) : is_floating_point(copy.dtype())) {
-      ADJOINT_CHECK(copy.dtype() == kFloat64,
-                    "{}: inputs to check must be float64; got {} as input {}; convert with to()", op, copy.dtype(), i);
       copy.requires_grad_();
       any = true;
     }
     own.push_back(copy);
   }
-  ADJOINT_CHECK(any, "{}: there must be a float64 input to check; got {} inputs of other dtypes; convert one with to()",
+  ADJOINT_CHECK(any,
+                "{}: there must be a floating-point input to check; got {} inputs of other dtypes; convert one with "
+                "to()",
                 op, inputs.size());
   return own;
 }
 
-// f, held to what a check needs of it: every result is float64 and of the first one's shape.
+// What finite differences are taken of: the same values in float64, on the CPU.
+std::vector<Tensor> references(const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> all;
+  for (const Tensor& input : inputs) {
+    const Tensor here = input.detach().to(kCPU);
+    all.push_back((is_floating_point(here.dtype()) ? here.to(kFloat64) : here).clone());
+    if (input.requires_grad()) all.back().requires_grad_();
+  }
+  return all;
+}
+
+// f, held to what a check needs of it: results of one number and shapes, of which some are floating point.
 class CheckedFunction {
  public:
   CheckedFunction(const char* op, DifferentiableFunction f) : op_(op), f_(std::move(f)) {
-    ADJOINT_CHECK(f_ != nullptr, "{}: f must be a function; got an empty std::function", op_);
+    ADJOINT_CHECK(f_, "{}: f must be a function; got an empty std::function", op_);
   }
 
-  Tensor operator()(const std::vector<Tensor>& inputs) const {
-    const Tensor out = f_(inputs);
-    ADJOINT_CHECK(out.defined(), "{}: f's result must be defined; got Tensor{{}}", op_);
-    ADJOINT_CHECK(out.dtype() == kFloat64, "{}: f's result must be float64; got {} {}", op_, out.dtype(), out.shape());
-    if (!shape_) shape_ = out.shape();
-    if (out.shape() != *shape_) {
-      throw GradcheckError(
-          fmt::format("{}: f's results must have one shape; got {}, then {}", op_, *shape_, out.shape()));
+  // The results that are floating point.
+  std::vector<Tensor> operator()(const std::vector<Tensor>& inputs) const {
+    std::vector<Tensor> results;
+    std::vector<Shape> shapes;
+    std::string others;
+    for (const Tensor& out : f_(inputs)) {
+      ADJOINT_CHECK(out.defined(), "{}: f's result must be defined; got Tensor{{}}", op_);
+      if (is_floating_point(out.dtype())) {
+        results.push_back(out);
+        shapes.push_back(out.shape());
+      } else {
+        others += fmt::format(" {} {}", out.dtype(), out.shape());
+      }
     }
-    return out;
+    ADJOINT_CHECK(!results.empty(), "{}: f's result must be floating point; got{}", op_,
+                  others.empty() ? " none" : others);
+    if (!shapes_) shapes_ = shapes;
+    if (shapes.size() != shapes_->size()) {
+      throw GradcheckError(fmt::format("{}: f must have as many results each time; got {}, then {}", op_,
+                                       shapes_->size(), shapes.size()));
+    }
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      if (shapes[i] == (*shapes_)[i]) continue;
+      throw GradcheckError(
+          fmt::format("{}: f's results must have one shape; got {}, then {}", op_, (*shapes_)[i], shapes[i]));
+    }
+    return results;
+  }
+
+  // f of the float64 copies, through code of its own.
+  std::vector<Tensor> of_reference(const std::vector<Tensor>& inputs) const {
+    const CpuBackendGuard guard(CpuBackend::kEigen);
+    const char* remedy = "f must work on float64 copies of its inputs on the CPU; pass what it captured as inputs";
+    std::vector<Tensor> results;
+    try {
+      results = (*this)(inputs);
+    } catch (const GradcheckError&) {
+      throw;
+    } catch (const OutOfMemoryError&) {
+      throw;
+    } catch (const Error& error) {
+      throw Error(fmt::format("{}: {}; got: {}", op_, remedy, error.what()));
+    }
+    for (const Tensor& result : results) {
+      ADJOINT_CHECK(result.dtype() == kFloat64 && result.device().is_cpu(), "{}: {}; got a result of {} on {}", op_,
+                    remedy, result.dtype(), result.device());
+    }
+    return results;
   }
 
  private:
   const char* op_;
   DifferentiableFunction f_;
-  mutable std::optional<Shape> shape_;
+  mutable std::optional<std::vector<Shape>> shapes_;
 };
+
+std::vector<double> values(const std::vector<Tensor>& results) {
+  std::vector<double> all;
+  for (const Tensor& result : results) {
+    const std::vector<double> some = result.to_vector<double>();
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
 
 // Two results, or gradients, of f at the same inputs.
 void check_same(const char* op, const char* what, const std::vector<double>& first, const std::vector<double>& second) {
@@ -82,13 +140,15 @@ void check_same(const char* op, const char* what, const std::vector<double>& fir
 // f(inputs), recorded, also where f gives back one of its inputs.
 class Recorded {
  public:
-  Recorded(const CheckedFunction& f, const std::vector<Tensor>& inputs) : out(f(inputs).clone()) {}
+  Recorded(const CheckedFunction& f, const std::vector<Tensor>& inputs) : out(f(inputs)) {
+    for (Tensor& result : out) result = result.clone();
+  }
 
-  // The gradient of <out, seed>.
-  std::vector<double> gradient(const Tensor& input, const Tensor& seed) {
+  // The gradient of <out[which], seed>.
+  std::vector<double> gradient(std::size_t which, const Tensor& input, const Tensor& seed) {
     Tensor grad;
-    if (out.requires_grad()) {
-      grad = tape_.gradient(out, {input}, {.retain = true, .grad_output = seed, .allow_unused = true})[0];
+    if (out[which].requires_grad()) {
+      grad = tape_.gradient(out[which], {input}, {.retain = true, .grad_output = seed, .allow_unused = true})[0];
     }
     return grad.defined() ? grad.to_vector<double>()
                           : std::vector<double>(static_cast<std::size_t>(input.numel()), 0.0);
@@ -99,24 +159,29 @@ class Recorded {
   Tape tape_;
 
  public:
-  const Tensor out;
+  std::vector<Tensor> out;
 };
 
 Jacobian analytic_jacobian(const char* op, const CheckedFunction& f, const std::vector<Tensor>& inputs,
                            const Tensor& input, const std::vector<double>& at_inputs) {
   Recorded recorded(f, inputs);
-  const Tensor& out = recorded.out;
-  check_same(op, "result", at_inputs, out.to_vector<double>());
+  check_same(op, "result", at_inputs, values(recorded.out));
+  Recorded again(f, inputs);
   Jacobian jacobian;
-  for (std::int64_t row = 0; row < out.numel(); ++row) {
-    Tensor seed = Tensor::zeros(out.shape(), out.options());
-    seed.view_as({1}, {1}, row).fill_(1.0);
-    jacobian.push_back(recorded.gradient(input, seed));
+  for (std::size_t which = 0; which < recorded.out.size(); ++which) {
+    const Tensor& out = recorded.out[which];
+    for (std::int64_t row = 0; row < out.numel(); ++row) {
+      Tensor seed = Tensor::zeros(out.shape(), out.options());
+      seed.view_as({1}, {1}, row).fill_(1.0);
+      jacobian.push_back(recorded.gradient(which, input, seed));
+    }
+    // Another recording must give the same gradient: one sum with different weights tells.
+    const Tensor weights = Tensor::arange(1, static_cast<double>(out.numel()) + 1, 1, {.dtype = kFloat64})
+                               .reshape(out.shape())
+                               .to(out.dtype())
+                               .to(out.device());
+    check_same(op, "gradient", recorded.gradient(which, input, weights), again.gradient(which, input, weights));
   }
-  // Another recording must give the same gradient: one sum with different weights tells.
-  const Tensor weights = Tensor::arange(1, static_cast<double>(out.numel()) + 1, 1, out.options()).reshape(out.shape());
-  const std::vector<double> first = recorded.gradient(input, weights);
-  check_same(op, "gradient", first, Recorded(f, inputs).gradient(input, weights));
   return jacobian;
 }
 
@@ -130,7 +195,7 @@ Jacobian numeric_jacobian(const char* op, const CheckedFunction& f, const std::v
                   value);
     const auto at = [&](double x) {
       element.fill_(x);
-      return f(inputs).to_vector<double>();
+      return values(f.of_reference(inputs));
     };
     const std::vector<double> above = at(high), below = at(low);
     element.fill_(value);
@@ -141,31 +206,54 @@ Jacobian numeric_jacobian(const char* op, const CheckedFunction& f, const std::v
   return jacobian;
 }
 
+struct Tolerances {
+  double atol, rtol;
+};
+
+// Of the narrowest dtype among those that are checked.
+Tolerances tolerances(const GradcheckOptions& options, const std::vector<Tensor>& inputs) {
+  Tolerances all{1e-5, 1e-3};
+  for (const Tensor& input : inputs) {
+    Tolerances own{};
+    switch (input.dtype()) {
+      case kFloat32: own = {1e-4, 1e-3}; break;
+      case kFloat16: own = {1e-2, 1e-2}; break;
+      case kBFloat16: own = {5e-2, 5e-2}; break;
+      default: break;
+    }
+    all = {std::max(all.atol, own.atol), std::max(all.rtol, own.rtol)};
+  }
+  return {options.atol.value_or(all.atol), options.rtol.value_or(all.rtol)};
+}
+
 void compare(const char* op, std::size_t index, const Tensor& input, const Jacobian& analytic, const Jacobian& numeric,
-             const GradcheckOptions& options) {
+             const Tolerances& within, double eps) {
   for (std::size_t row = 0; row < numeric.size(); ++row) {
     for (std::size_t column = 0; column < numeric[row].size(); ++column) {
       const double a = analytic[row][column], n = numeric[row][column];
       const bool finite = std::isfinite(a) && std::isfinite(n);
-      if (finite && std::abs(a - n) <= options.atol + options.rtol * std::abs(n)) continue;
+      if (finite && std::abs(a - n) <= within.atol + within.rtol * std::abs(n)) continue;
       throw GradcheckError(
           fmt::format("{}: analytic and numeric gradient {}; got {:.17g} and {:.17g} for result element {} by "
                       "element {} of input {} of shape {} (atol {}, rtol {}, eps {})",
-                      op, finite ? "differ" : "must be finite", a, n, row, column, index, input.shape(), options.atol,
-                      options.rtol, options.eps));
+                      op, finite ? "differ" : "must be finite", a, n, row, column, index, input.shape(), within.atol,
+                      within.rtol, eps));
     }
   }
 }
 
 bool check(const char* op, const CheckedFunction& f, const std::vector<Tensor>& inputs,
            const GradcheckOptions& options) {
-  const std::vector<double> at_inputs = f(inputs).to_vector<double>();
+  const std::vector<double> at_inputs = values(f(inputs));
+  const std::vector<Tensor> copies = references(inputs);
+  const std::vector<double> at_copies = values(f.of_reference(copies));
+  const Tolerances within = tolerances(options, inputs);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].requires_grad()) continue;
     const Jacobian analytic = analytic_jacobian(op, f, inputs, inputs[i], at_inputs);
-    const Jacobian numeric = numeric_jacobian(op, f, inputs, inputs[i], at_inputs.size(), options.eps);
-    check_same(op, "result", at_inputs, f(inputs).to_vector<double>());
-    compare(op, i, inputs[i], analytic, numeric, options);
+    const Jacobian numeric = numeric_jacobian(op, f, copies, copies[i], at_inputs.size(), options.eps);
+    check_same(op, "result", at_copies, values(f.of_reference(copies)));
+    compare(op, i, inputs[i], analytic, numeric, within, options.eps);
   }
   return true;
 }
@@ -173,9 +261,39 @@ bool check(const char* op, const CheckedFunction& f, const std::vector<Tensor>& 
 void check_options(const char* op, const GradcheckOptions& options) {
   ADJOINT_CHECK(std::isfinite(options.eps) && options.eps > 0.0, "{}: eps must be finite and above 0; got {}", op,
                 options.eps);
-  ADJOINT_CHECK(std::isfinite(options.atol) && options.atol >= 0.0 && std::isfinite(options.rtol) &&
-                    options.rtol >= 0.0,
-                "{}: atol and rtol must be finite and not negative; got {} and {}", op, options.atol, options.rtol);
+  const double atol = options.atol.value_or(0.0), rtol = options.rtol.value_or(0.0);
+  ADJOINT_CHECK(std::isfinite(atol) && atol >= 0.0 && std::isfinite(rtol) && rtol >= 0.0,
+                "{}: atol and rtol must be finite and not negative; got {} and {}", op, atol, rtol);
+}
+
+// d(sum over k of <f_k(x), v_k>) / dx[index], where `arguments` are all x and then all v. Recorded with and without an
+// outer tape: a gradient that one kernel computes may have other bits than its operators.
+Tensor gradient_of(const CheckedFunction& f, const std::vector<Tensor>& arguments, std::size_t count,
+                   std::size_t index) {
+  const std::vector<Tensor> x(arguments.begin(), arguments.begin() + static_cast<std::ptrdiff_t>(count));
+  std::optional<Tape> own_tape;
+  Tape& tape = Tape::current() != nullptr ? *Tape::current() : own_tape.emplace();
+  Tensor total;
+  const std::vector<Tensor> results = f(x);
+  for (std::size_t k = 0; k < results.size(); ++k) {
+    const Tensor y = results[k].clone();
+    if (!y.requires_grad()) continue;
+    const Tensor g =
+        tape.gradient(y, {x[index]}, {.record = true, .grad_output = arguments[count + k], .allow_unused = true})[0];
+    if (g.defined()) total = total.defined() ? total + g : g;
+  }
+  return total.defined() ? total : Tensor::zeros(x[index].shape(), x[index].options());
+}
+
+double sum_of(const Tensor& x) { return x.to(kFloat64).sum().item<double>(); }
+
+double unit(DType dtype) {
+  switch (dtype) {
+    case kFloat16: return 0x1p-10;
+    case kBFloat16: return 0x1p-7;
+    case kFloat32: return 0x1p-23;
+    default: return 0x1p-52;
+  }
 }
 
 }  // namespace
@@ -193,29 +311,60 @@ bool gradgradcheck(const DifferentiableFunction& f, std::vector<Tensor> inputs, 
   const CheckedFunction checked("gradgradcheck", f);
   std::vector<Tensor> own = own_inputs("gradgradcheck", inputs);
   const std::size_t count = own.size();
-  const Tensor out = checked(own);
-  check_same("gradgradcheck", "result", out.to_vector<double>(), checked(own).to_vector<double>());
-  Tensor incoming = Tensor::empty(out.shape(), out.options());
+  const std::vector<Tensor> results = checked(own);
+  check_same("gradgradcheck", "result", values(results), values(checked(own)));
   Generator generator(0x61646a6f696e74);  // any fixed seed: a failure repeats
-  fill_uniform(incoming, -1.0, 1.0, generator);
-  own.push_back(incoming.requires_grad_());
-
+  for (const Tensor& result : results) {
+    Tensor incoming = Tensor::empty(result.shape(), result.options());
+    fill_uniform(incoming, -1.0, 1.0, generator);
+    own.push_back(incoming.requires_grad_());
+  }
   for (std::size_t i = 0; i < count; ++i) {
     if (!own[i].requires_grad()) continue;
-    // d<f(x), v>/dx_i as a function of all x and of v.
-    const CheckedFunction gradient("gradgradcheck", [&checked, i, count](const std::vector<Tensor>& x) {
-      const std::vector<Tensor> arguments(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(count));
-      // Recorded with and without an outer tape: a gradient computed in one pass may have other bits than its
-      // operators.
-      std::optional<Tape> own_tape;
-      Tape& tape = Tape::current() != nullptr ? *Tape::current() : own_tape.emplace();
-      const Tensor y = checked(arguments).clone();
-      if (!y.requires_grad()) return Tensor::zeros(x[i].shape(), x[i].options());
-      const Tensor g = tape.gradient(y, {x[i]}, {.record = true, .grad_output = x[count], .allow_unused = true})[0];
-      return g.defined() ? g : Tensor::zeros(x[i].shape(), x[i].options());
+    const CheckedFunction gradient("gradgradcheck", [&checked, i, count](const std::vector<Tensor>& arguments) {
+      return gradient_of(checked, arguments, count, i);
     });
     check("gradgradcheck", gradient, own, options);
   }
+  return true;
+}
+
+bool check_adjoint(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, std::optional<double> tolerance) {
+  const PauseTape pause;
+  ADJOINT_CHECK(f, "check_adjoint: f must be a function; got an empty std::function");
+  ADJOINT_CHECK(x.defined() && is_floating_point(x.dtype()), "check_adjoint: x must be floating point; got {}",
+                x.defined() ? to_string(x.dtype()) : "Tensor{}");
+  const Tensor leaf = x.detach().clone().requires_grad_();
+  Tape tape;
+  const Tensor result = f(leaf).clone();
+  ADJOINT_CHECK(is_floating_point(result.dtype()), "check_adjoint: f's result must be floating point; got {}",
+                result.dtype());
+  Generator generator(0x61646a6f696e74);
+  Tensor y = Tensor::empty(result.shape(), result.options()), v = Tensor::empty(x.shape(), x.options());
+  fill_uniform(y, -1.0, 1.0, generator);
+  fill_uniform(v, -1.0, 1.0, generator);
+  Tensor back;
+  if (result.requires_grad()) back = tape.gradient(result, {leaf}, {.grad_output = y, .allow_unused = true})[0];
+  if (!back.defined()) back = Tensor::zeros(x.shape(), x.options());
+  const PauseTape unrecorded;
+  const double within = tolerance.value_or(64.0 * std::max(unit(x.dtype()), unit(result.dtype())));
+  const auto compare_sums = [&](const char* what, double a, double b, double scale) {
+    if (std::abs(a - b) <= within * scale) return;
+    throw GradcheckError(
+        fmt::format("check_adjoint: {}; got {:.17g} and {:.17g} (tolerance {} of {})", what, a, b, within, scale));
+  };
+  const auto wide = [](const Tensor& t) { return t.detach().to(kFloat64); };
+  const auto size = [](const Tensor& products) {  // of both signs
+    double all = 0.0;
+    for (const double product : products.to_vector<double>()) all += std::abs(product);
+    return all;
+  };
+  const Tensor forward = wide(result) * wide(y), backward = wide(leaf) * wide(back);
+  compare_sums("<f(x), y> must be <x, A(y)>", sum_of(forward), sum_of(backward),
+               std::max(size(forward), size(backward)));
+  const Tensor both = wide(f(leaf.detach() + v)) * wide(y), other = wide(f(v)) * wide(y);
+  compare_sums("f(x + v) must be f(x) + f(v)", sum_of(both), sum_of(forward) + sum_of(other),
+               size(both) + size(forward) + size(other));
   return true;
 }
 

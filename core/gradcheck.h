@@ -1,11 +1,19 @@
-// Checks of analytic gradients against central finite differences, in float64.
+// Checks of analytic gradients against central finite differences.
+//
+// Analytic gradients come from the device and dtype of the inputs; finite differences from the same function on float64
+// copies of the inputs on the CPU, where convolutions run through Eigen (core/cpu_backend.h). So a CUDA kernel's
+// gradients are checked by values that share no code with it.
 #pragma once
 
 #include <adjoint/core/error.h>
 #include <adjoint/core/export.h>
 #include <adjoint/core/tensor.h>
 
+#include <concepts>
 #include <functional>
+#include <optional>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace adjoint {
@@ -21,20 +29,56 @@ class ADJOINT_API GradcheckError : public Error {
 struct GradcheckOptions {
   /// Step of the central difference (f(x + eps) - f(x - eps)) / (2 eps). Above 0, and large enough to change x.
   double eps = 1e-6;
-  /// Passes where both are finite and |analytic - numeric| <= atol + rtol * |numeric|. Finite, not negative.
-  double atol = 1e-5;
-  double rtol = 1e-3;
+  /// Passes where both are finite and |analytic - numeric| <= atol + rtol * |numeric|. Finite, not negative. Where
+  /// they are not given, they follow from the inputs' dtypes: 1e-5 and 1e-3 for float64, 1e-4 and 1e-3 for float32,
+  /// 1e-2 for float16, 5e-2 for bfloat16.
+  std::optional<double> atol, rtol;
 };
 
-using DifferentiableFunction = std::function<Tensor(const std::vector<Tensor>&)>;
+/// Takes tensors and gives one Tensor or several.
+class DifferentiableFunction {
+ public:
+  using Inputs = std::vector<Tensor>;
+  using Results = std::vector<Tensor>;
 
-/// Compares the full Jacobian of f with finite differences, for every input that requires a gradient (all of them,
-/// where none was marked). Inputs to check are float64, as f's result is, and are not changed. Returns true; throws
-/// GradcheckError at the first mismatch, and where f's results for the same inputs differ, or their shapes for others;
-/// Error where there is no input to check, for other dtypes, and for options out of range.
+  DifferentiableFunction() = default;
+  template <class F>
+  requires(!std::same_as<std::remove_cvref_t<F>, DifferentiableFunction> &&
+           (std::is_invocable_r_v<Tensor, F&, const Inputs&> || std::is_invocable_r_v<Results, F&, const Inputs&>))
+      DifferentiableFunction(F f) {  // NOLINT(google-explicit-constructor)
+    if constexpr (requires { f == nullptr; }) {
+      if (f == nullptr) return;
+    }
+    if constexpr (std::is_invocable_r_v<Results, F&, const Inputs&>) {
+      f_ = std::move(f);
+    } else {
+      f_ = [one = std::move(f)](const Inputs& in) mutable { return Results{one(in)}; };
+    }
+  }
+
+  explicit operator bool() const { return f_ != nullptr; }
+  Results operator()(const Inputs& in) const { return f_(in); }
+
+ private:
+  std::function<Results(const Inputs&)> f_;
+};
+
+/// Compares the full Jacobian of f with finite differences, for every input that requires a gradient (where none was
+/// marked, for all that are floating point) and every result that is floating point. Inputs are not changed. Returns
+/// true; throws GradcheckError at the first mismatch, and where f's results for the same inputs differ, or their number
+/// or shapes for others; Error where there is no input to check, where no result is floating point, where f does not
+/// work on the copies because it holds tensors of another device or dtype (pass them as inputs), and for options out
+/// of range.
 ADJOINT_API bool gradcheck(const DifferentiableFunction& f, std::vector<Tensor> inputs, GradcheckOptions options = {});
 /// The same for the gradient of f as a function of the inputs and of a random incoming gradient: second order.
 ADJOINT_API bool gradgradcheck(const DifferentiableFunction& f, std::vector<Tensor> inputs,
                                GradcheckOptions options = {});
+
+/// Checks that f is linear and that its recorded gradient is its adjoint A: f(x + v) = f(x) + f(v) and
+/// <f(x), y> = <x, A(y)>, for random v and y, within `tolerance` of the sum of absolute products (where it is not
+/// given, 64 roundings of the narrower dtype). Any device, dtype and size. Returns true; throws GradcheckError, with
+/// both values, where it is not so, and Error unless x and f's result are floating point.
+ADJOINT_API bool check_adjoint(const std::function<Tensor(const Tensor&)>& f, const Tensor& x,
+                               std::optional<double> tolerance = {});
 
 }  // namespace adjoint

@@ -4,12 +4,9 @@
 // summed by one task in a fixed order.
 
 #include <adjoint/core/parallel.h>
+#include <adjoint/ops/conv/cpu/backend.h>
 #include <adjoint/ops/conv/cpu/dispatch.h>
 #include <adjoint/ops/conv/cpu/gather_plan.h>
-#include <adjoint/ops/conv/cpu/widen.h>
-#include <adjoint/ops/conv/kernels.h>
-#include <adjoint/ops/elementwise/activate.h>
-#include <adjoint/ops/reduce/kernels.h>
 
 #include <algorithm>
 #include <array>
@@ -213,35 +210,23 @@ void run(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry, 
   });
 }
 
-// The activation is a pass of its own, over sums that are not yet rounded to 16 bits.
-void run_activated(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr, PlanMaker make_plans,
-                   const FilterLayout& layout) {
-  in_compute_type(in, out[0], [&]<class T>(std::span<const Tensor> operands, Tensor& result) {
-    run<T>(operands, result, attr.geometry, make_plans, layout);
-    if (out.size() > 1 && out[1].defined()) copy_into(result, out[1]);
-    activate_in_place(result, attr.activation);
-  });
-}
-
 }  // namespace
 
-void conv(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr) {
-  const ConvGeometry& g = attr.geometry;
+template <class T>
+void vector_conv(std::span<const Tensor> in, Tensor& out, const ConvGeometry& g) {
   const std::int64_t filters = g.image_channels_per_group() * g.taps();
-  run_activated(in, out, attr, conv_plans, {g.feature_channels_per_group() * filters, filters, g.taps()});
+  run<T>(in, out, g, conv_plans, {g.feature_channels_per_group() * filters, filters, g.taps()});
 }
 
-void conv_transpose(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr) {
-  const ConvGeometry& g = attr.geometry;
+template <class T>
+void vector_conv_transpose(std::span<const Tensor> in, Tensor& out, const ConvGeometry& g) {
   const std::int64_t filters = g.image_channels_per_group() * g.taps();
-  run_activated(in, out, attr, conv_transpose_plans, {g.feature_channels_per_group() * filters, g.taps(), filters});
+  run<T>(in, out, g, conv_transpose_plans, {g.feature_channels_per_group() * filters, g.taps(), filters});
 }
 
-void activation_and_bias_gradient(std::span<const Tensor> in, std::span<Tensor> out, const ActivationAttr& attr) {
-  activation_gradient_into(out[0], attr.activation, in[0], in[1]);
-  constexpr std::uint32_t kChannels = 1U << 1;
-  const Shape& shape = out[0].shape();
-  reduce_sum(out.first(1), out[1], {shape, ((1U << shape.size()) - 1U) & ~kChannels, false, 1.0});
-}
+template void vector_conv<float>(std::span<const Tensor>, Tensor&, const ConvGeometry&);
+template void vector_conv<double>(std::span<const Tensor>, Tensor&, const ConvGeometry&);
+template void vector_conv_transpose<float>(std::span<const Tensor>, Tensor&, const ConvGeometry&);
+template void vector_conv_transpose<double>(std::span<const Tensor>, Tensor&, const ConvGeometry&);
 
 }  // namespace adjoint::cpu

@@ -9,11 +9,10 @@
 // instruction set, not on threads.
 
 #include <adjoint/core/parallel.h>
+#include <adjoint/ops/conv/cpu/backend.h>
 #include <adjoint/ops/conv/cpu/dispatch.h>
 #include <adjoint/ops/conv/cpu/weight_chunks.h>
 #include <adjoint/ops/conv/cpu/weight_narrow.h>
-#include <adjoint/ops/conv/cpu/widen.h>
-#include <adjoint/ops/conv/kernels.h>
 
 #include <algorithm>
 #include <array>
@@ -224,14 +223,16 @@ class WeightGradient {
 
 }  // namespace
 
-void conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& g) {
-  in_compute_type(in, out, [&]<class T>(std::span<const Tensor> operands, Tensor& result) {
-    if (is_narrow<T>(g)) {
-      narrow_weight<T>(operands[0], operands[1], result, g);
-    } else {
-      WeightGradient<T>(operands[0], operands[1], g).run(result);
-    }
-  });
+template <class T>
+void vector_conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& g) {
+  if (is_narrow<T>(g)) {
+    narrow_weight<T>(in[0], in[1], out, g);
+  } else {
+    WeightGradient<T>(in[0], in[1], g).run(out);
+  }
 }
+
+template void vector_conv_weight<float>(std::span<const Tensor>, Tensor&, const ConvGeometry&);
+template void vector_conv_weight<double>(std::span<const Tensor>, Tensor&, const ConvGeometry&);
 
 }  // namespace adjoint::cpu

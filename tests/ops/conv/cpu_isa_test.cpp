@@ -1,5 +1,6 @@
-// Every instruction set that this CPU has, not only the best: exact on small integers, for every case.
+// Every instruction set that this CPU has, not only the best, and Eigen: exact on small integers, for every case.
 
+#include <adjoint/core/cpu_backend.h>
 #include <adjoint/core/cpu_isa.h>
 #include <adjoint/tests/support/conv_trio.h>
 
@@ -17,6 +18,7 @@ class ConvCpuIsa : public ::testing::TestWithParam<ConvCase> {
 };
 
 TEST_P(ConvCpuIsa, EveryOneEqualsTheOracle) {
+  if (cpu_backend() != CpuBackend::kVector) GTEST_SKIP() << "the vector loops are x86-64's";
   const ConvProblem p = integer_problem(geometry(GetParam()));
   const TrioValues expected = oracle_trio(p);
   for (const CpuIsa isa : {CpuIsa::kBaseline, CpuIsa::kAvx2, CpuIsa::kAvx512}) {
@@ -26,6 +28,16 @@ TEST_P(ConvCpuIsa, EveryOneEqualsTheOracle) {
       SCOPED_TRACE(to_string(dtype) + ", instruction set " + std::to_string(static_cast<int>(isa)));
       expect_trio_values(run_trio(p, {.dtype = dtype}), expected);
     }
+  }
+}
+
+TEST_P(ConvCpuIsa, EigenEqualsTheOracle) {
+  const ConvProblem p = integer_problem(geometry(GetParam()));
+  const TrioValues expected = oracle_trio(p);
+  const CpuBackendGuard guard(CpuBackend::kEigen);
+  for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
+    SCOPED_TRACE(to_string(dtype));
+    expect_trio_values(run_trio(p, {.dtype = dtype}), expected);
   }
 }
 

@@ -1,6 +1,7 @@
 // First and second derivatives of the trio and its front ends. The trio is bilinear, so central differences are exact
 // for any step: eps = 1 on integers leaves no room for a wrong gradient.
 
+#include <adjoint/core/device.h>
 #include <adjoint/core/gradcheck.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/ops/conv/trio.h>
@@ -38,6 +39,31 @@ TEST_P(ConvGradient, FirstAndSecondOrder) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, ConvGradient, ::testing::ValuesIn(small_conv_cases()), ConvCaseName());
+
+// CUDA's kernels by finite differences through Eigen on the CPU, which share no code with them.
+TEST(ConvGradientCuda, EveryDTypeAgainstFiniteDifferencesOnTheCpu) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  for (std::size_t i = 2; i < small_conv_cases().size(); i += 9) {
+    const ConvCase& c = small_conv_cases()[i];
+    SCOPED_TRACE(c);
+    const ConvProblem p = integer_problem(geometry(c));
+    for (const DType dtype : {kFloat64, kFloat32, kFloat16, kBFloat16}) {
+      SCOPED_TRACE(to_string(dtype));
+      const TensorOptions options{.dtype = dtype, .device = kCUDA};
+      const Tensor image = p.image_tensor(options), filter = p.filter_tensor(options),
+                   feature = p.feature_tensor(options);
+      const auto check = [](const DifferentiableFunction& f, const std::vector<Tensor>& inputs) {
+        EXPECT_TRUE(gradcheck(f, inputs, {.eps = 1.0}));
+        EXPECT_TRUE(gradgradcheck(f, inputs, {.eps = 1.0}));
+      };
+      check([&](const std::vector<Tensor>& in) { return conv(in[0], in[1], in[2], p.geometry); },
+            {image, filter, p.feature_bias_tensor(options)});
+      check([&](const std::vector<Tensor>& in) { return call_conv_transpose(c, in[0], in[1], in[2]); },
+            {feature, filter, p.image_bias_tensor(options)});
+      check([&](const std::vector<Tensor>& in) { return conv_weight(in[0], in[1], p.geometry); }, {image, feature});
+    }
+  }
+}
 
 // ---- What a call keeps and computes.
 

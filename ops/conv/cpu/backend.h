@@ -1,0 +1,31 @@
+// The trio as each CPU backend computes it, in float32 and float64: operands are contiguous and have the geometry's
+// shapes, a bias, the third operand of the first two, may be undefined, and results are written whole.
+#pragma once
+
+#include <adjoint/core/tensor.h>
+#include <adjoint/ops/conv/geometry.h>
+
+#include <span>
+
+namespace adjoint::cpu {
+
+using TrioKernel = void (*)(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry);
+
+template <class T>
+struct Backend {
+  TrioKernel conv, conv_transpose, conv_weight;
+};
+
+/// gather.cpp and weight.cpp: x86-64 alone.
+template <class T>
+void vector_conv(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry);
+template <class T>
+void vector_conv_transpose(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry);
+template <class T>
+void vector_conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry);
+
+/// eigen.cpp.
+extern const Backend<float> eigen_float;
+extern const Backend<double> eigen_double;
+
+}  // namespace adjoint::cpu

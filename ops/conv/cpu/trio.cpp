@@ -1,0 +1,59 @@
+// The trio on the CPU: which backend computes, in which dtype, and the activation behind it.
+#include <adjoint/core/cpu_backend.h>
+#include <adjoint/ops/conv/cpu/backend.h>
+#include <adjoint/ops/conv/cpu/widen.h>
+#include <adjoint/ops/conv/kernels.h>
+#include <adjoint/ops/elementwise/activate.h>
+#include <adjoint/ops/reduce/kernels.h>
+
+namespace adjoint::cpu {
+namespace {
+
+template <class T>
+const Backend<T>& backend() {
+#if defined(__x86_64__)
+  static constexpr Backend<T> kVector{vector_conv<T>, vector_conv_transpose<T>, vector_conv_weight<T>};
+  if (cpu_backend() == CpuBackend::kVector) return kVector;
+#endif
+  if constexpr (std::is_same_v<T, float>) {
+    return eigen_float;
+  } else {
+    return eigen_double;
+  }
+}
+
+// The activation is a pass of its own, over sums that are not yet rounded to 16 bits. `kernel(backend)` is what
+// computes them.
+template <class Kernel>
+void run_activated(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr, Kernel&& kernel) {
+  in_compute_type(in, out[0], [&]<class T>(std::span<const Tensor> operands, Tensor& result) {
+    kernel(backend<T>())(operands, result, attr.geometry);
+    if (out.size() > 1 && out[1].defined()) copy_into(result, out[1]);
+    activate_in_place(result, attr.activation);
+  });
+}
+
+}  // namespace
+
+void conv(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr) {
+  run_activated(in, out, attr, [](const auto& backend) { return backend.conv; });
+}
+
+void conv_transpose(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr) {
+  run_activated(in, out, attr, [](const auto& backend) { return backend.conv_transpose; });
+}
+
+void conv_weight(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry) {
+  in_compute_type(in, out, [&]<class T>(std::span<const Tensor> operands, Tensor& result) {
+    backend<T>().conv_weight(operands, result, geometry);
+  });
+}
+
+void activation_and_bias_gradient(std::span<const Tensor> in, std::span<Tensor> out, const ActivationAttr& attr) {
+  activation_gradient_into(out[0], attr.activation, in[0], in[1]);
+  constexpr std::uint32_t kChannels = 1U << 1;
+  const Shape& shape = out[0].shape();
+  reduce_sum(out.first(1), out[1], {shape, ((1U << shape.size()) - 1U) & ~kChannels, false, 1.0});
+}
+
+}  // namespace adjoint::cpu
