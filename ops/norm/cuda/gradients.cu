@@ -1,0 +1,259 @@
+// The gradients of normalisation on CUDA.
+#include <adjoint/core/copy.h>
+#include <adjoint/core/cuda/backend.h>
+#include <adjoint/ops/norm/cuda/rows.cuh>
+
+namespace adjoint::cuda {
+namespace {
+
+using namespace norm;
+
+template <class A>
+struct Sums {
+  A plain, normal;
+};
+
+template <class A>
+struct AddSums {
+  using Acc = Sums<A>;
+  using Out = Sums<A>;
+  ADJOINT_HD Acc identity() const { return {A{0}, A{0}}; }
+  ADJOINT_HD Acc combine(Acc a, Acc b) const { return {a.plain + b.plain, a.normal + b.normal}; }
+  ADJOINT_HD Acc add(Acc a, Acc b) const { return combine(a, b); }
+  ADJOINT_HD Acc close(Acc acc) const { return acc; }
+  ADJOINT_HD Out finish(Acc acc) const { return acc; }
+};
+
+// What a thread needs of a span for gradients.
+template <class T>
+struct GradientSpan {
+  using A = compute_t<T>;
+  static constexpr int kV = kPack<T>;
+  A normal[kV], dz[kV], weight[kV];
+
+  __device__ GradientSpan(const Norm<T>& norm, const T* grad, const Span& span, std::int64_t row, std::int64_t first,
+                          const Statistics<A>& statistics, A rstd) {
+    norm.load(norm.x, span, normal);
+    norm.load(grad, span, dz);
+    norm.load_channels(norm.weight, A{1}, span, row, first, weight);
+#pragma unroll
+    for (int v = 0; v < kV; ++v) normal[v] = norm.normal(normal[v], statistics, rstd);
+    if (norm.slope.is_none()) return;
+    A z[kV], more[kV];
+    norm.load_channels(norm.bias, A{0}, span, row, first, more);
+#pragma unroll
+    for (int v = 0; v < kV; ++v) z[v] = normal[v] * weight[v] + more[v];
+    if (norm.residual != nullptr) {
+      norm.load(norm.residual, span, more);
+#pragma unroll
+      for (int v = 0; v < kV; ++v) z[v] += more[v];
+    }
+    norm.slope(dz, z);
+  }
+};
+
+// Of a piece, each element times its weight where `weighted`.
+template <class T>
+__device__ Sums<compute_t<T>> sums_of(const Norm<T>& norm, const T* grad, const Place& place, const Pieces& pieces,
+                                      bool weighted) {
+  using A = compute_t<T>;
+  const std::int64_t first = place.row * pieces.length;
+  const Statistics<A> statistics = norm.of(place.row);
+  const A rstd = norm.rstd(statistics);
+  Sums<A> sums{A{0}, A{0}};
+  for_each_span<kPack<T>>(first + place.begin, first + place.end, place.lane, pieces.lanes, [&](const Span& span) {
+    const GradientSpan<T> g(norm, grad, span, place.row, first, statistics, rstd);
+#pragma unroll
+    for (int v = 0; v < kPack<T>; ++v) {
+      if (v < span.low || v >= span.high) continue;
+      const A dz = weighted ? g.dz[v] * g.weight[v] : g.dz[v];
+      sums.plain += dz;
+      sums.normal += dz * g.normal[v];
+    }
+  });
+  return sums;
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    norm_sums(const __grid_constant__ Norm<T> norm, const __grid_constant__ Pieces pieces, const T* grad, bool weighted,
+              Sums<compute_t<T>>* out) {
+  using S = Sums<compute_t<T>>;
+  __shared__ S shared[kThreads];
+  const Place place(pieces);
+  S sums{};
+  if (place.active) sums = sums_of(norm, grad, place, pieces, weighted);
+  sums = combine_lanes(sums, shared, pieces.lanes, [](S a, S b) { return AddSums<compute_t<T>>{}.combine(a, b); });
+  if (place.active && place.lane == 0) out[place.piece] = sums;
+}
+
+// kFinds: pieces are rows, whose sums are found first. Else `sums` are those of the elements that share statistics,
+// each times its weight, or where they are across samples, to be multiplied by it; null where statistics were given.
+// count: of the elements that share statistics. dx and dresidual: null where nobody needs it.
+template <class T, bool kFinds>
+__global__ void __launch_bounds__(kThreads)
+    norm_write_gradients(const __grid_constant__ Norm<T> norm, const __grid_constant__ Pieces pieces, const T* grad,
+                         const Sums<compute_t<T>>* sums, compute_t<T> count, T* dx, T* dresidual) {
+  using A = compute_t<T>;
+  using S = Sums<A>;
+  constexpr int kV = kPack<T>;
+  const Place place(pieces);
+  S means{A{0}, A{0}};
+  if constexpr (kFinds) {
+    __shared__ S shared[kThreads];
+    if (place.active) means = sums_of(norm, grad, place, pieces, true);
+    means = combine_lanes(means, shared, pieces.lanes, [](S a, S b) { return AddSums<A>{}.combine(a, b); });
+  }
+  if (!place.active) return;
+  if (!kFinds && sums != nullptr) {
+    means = sums[norm.across ? place.row % norm.groups : place.row];
+    if (norm.across && norm.weight != nullptr) {
+      const A weight = convert<A>(norm.weight[place.row % norm.groups]);
+      means = {means.plain * weight, means.normal * weight};
+    }
+  }
+  means = {norm.centred ? means.plain / count : A{0}, means.normal / count};
+  const std::int64_t first = place.row * pieces.length;
+  const Statistics<A> statistics = norm.of(place.row);
+  const A rstd = norm.rstd(statistics);
+  for_each_span<kV>(first + place.begin, first + place.end, place.lane, pieces.lanes, [&](const Span& span) {
+    GradientSpan<T> g(norm, grad, span, place.row, first, statistics, rstd);
+    if (dresidual != nullptr) norm.store(dresidual, span, g.dz);
+    if (dx == nullptr) return;
+#pragma unroll
+    for (int v = 0; v < kV; ++v) {
+      g.dz[v] = rstd * (g.dz[v] * g.weight[v] - means.plain - g.normal[v] * means.normal);
+    }
+    norm.store(dx, span, g.dz);
+  });
+}
+
+// Of one element each, for the reductions' kernel.
+template <class T>
+struct GradientElements {
+  using A = compute_t<T>;
+  struct In {
+    T x, grad, residual;
+  };
+  Norm<T> norm;
+  const T* grad;
+
+  __device__ In load(std::int64_t i) const {
+    return {norm.x[i], grad[i], norm.residual == nullptr ? T{} : norm.residual[i]};
+  }
+  __device__ Sums<A> value(In in, std::int64_t i) const {
+    const std::int64_t run = quotient(i, norm.inner), row = quotient(run, norm.depth);
+    const std::int64_t group = row - quotient(row, norm.groups) * norm.groups;
+    const std::int64_t channel = group * norm.depth + (run - row * norm.depth);
+    const Statistics<A> s = norm.statistics[norm.across ? group : row];
+    const A normal = norm.normal(convert<A>(in.x), s, norm.rstd(s));
+    A dz[1] = {convert<A>(in.grad)};
+    if (!norm.slope.is_none()) {
+      const A weight = norm.weight == nullptr ? A{1} : convert<A>(norm.weight[channel]);
+      const A bias = norm.bias == nullptr ? A{0} : convert<A>(norm.bias[channel]);
+      const A z[1] = {normal * weight + bias + convert<A>(in.residual)};
+      norm.slope(dz, z);
+    }
+    return {dz[0], dz[0] * normal};
+  }
+
+ private:
+  __device__ static std::int64_t quotient(std::int64_t a, std::int64_t b) {
+    constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
+    return a <= kMost && b <= kMost ? static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b) : a / b;
+  }
+};
+
+// Sums of (channels, chunks) of a row, times the channel's weight.
+template <class T>
+struct WeightedSums {
+  using A = compute_t<T>;
+  using In = Sums<A>;
+  const Sums<A>* data;
+  const T* weight;
+  std::int64_t chunks, channels;
+
+  __device__ In load(std::int64_t i) const { return data[i]; }
+  __device__ Sums<A> value(In in, std::int64_t i) const {
+    if (weight == nullptr) return in;
+    const A by = convert<A>(weight[i / chunks % channels]);
+    return {in.plain * by, in.normal * by};
+  }
+};
+
+template <class T>
+void run_gradients(std::span<const Tensor> in, std::span<Tensor> out, const NormAttr& attr) {
+  using A = compute_t<T>;
+  using S = Sums<A>;
+  const Tensor& x = in[1];
+  const int device = x.device().index;
+  const std::int64_t rows = attr.rows(), length = attr.row_length(), channels = attr.channels();
+  const T* const grad = in[0].data<T>();
+  T *const dx = mutable_or_null<T>(out[0]), *const dresidual = mutable_or_null<T>(out[3]);
+  const auto norm = norm_of<T>(in.subspan(1), attr, static_cast<const Statistics<A>*>(in[5].raw_data()),
+                               aligned(in[0]) && aligned(out[0]) && aligned(out[3]));
+  const bool shared = dx != nullptr && !attr.given, one_block = !attr.across && length <= kLongestRow;
+  const bool of_channels = out[1].numel() > 0 || out[2].numel() > 0 || (shared && attr.across);
+  const bool of_rows = shared && !attr.across && !one_block, long_runs = attr.inner >= kShortRun;
+
+  // A run is one channel of a sample.
+  Tensor run_sums, channel_sums, row_sums;
+  const Pieces runs = pieces_of<T>(attr.samples * channels, attr.inner, kChunk);
+  if (long_runs && (of_channels || of_rows)) {
+    run_sums = make_array<S>(runs.count, x);
+    Norm<T> by_run = norm;
+    by_run.groups = channels;
+    by_run.depth = 1;
+    by_run.share = attr.depth;
+    launch(norm_sums<T>, geometry_of(runs), device, by_run, runs, grad, false, array<S>(run_sums));
+  }
+  if (of_channels) {
+    channel_sums = make_tensor({{channels, 2}, dtype_of<A>}, x.device());
+    if (long_runs) {
+      run_reduce_stages(AddSums<A>{}, Elements<S>{array<S>(run_sums)}, channel_sums,
+                        reduction({attr.samples, channels, runs.chunks}, 0b101));
+    } else {
+      run_reduce_stages(AddSums<A>{}, GradientElements<T>{norm, grad}, channel_sums,
+                        reduction({attr.samples, channels, attr.inner}, 0b101));
+    }
+    for (const int i : {1, 2}) {
+      if (out[i].numel() > 0) copy_into(channel_sums.select(1, 2 - i), out[i]);
+    }
+  }
+  if (dx == nullptr && dresidual == nullptr) return;
+  if (shared && one_block) {
+    const Pieces pieces = pieces_of<T>(rows, length, length);
+    return launch(norm_write_gradients<T, true>, geometry_of(pieces), device, norm, pieces, grad, nullptr,
+                  static_cast<A>(length), dx, dresidual);
+  }
+  const Pieces pieces = pieces_of<T>(rows, length, kChunk);
+  if (of_rows) {
+    row_sums = make_array<S>(rows, x);
+    if (long_runs) {
+      run_reduce_stages(AddSums<A>{}, WeightedSums<T>{array<S>(run_sums), norm.weight, runs.chunks, channels}, row_sums,
+                        reduction({rows, attr.depth * runs.chunks}, 0b10));
+    } else {
+      Tensor parts = make_array<S>(pieces.count, x);
+      launch(norm_sums<T>, geometry_of(pieces), device, norm, pieces, grad, true, array<S>(parts));
+      run_reduce_stages(AddSums<A>{}, Elements<S>{array<S>(parts)}, row_sums, reduction({rows, pieces.chunks}, 0b10));
+    }
+  }
+  const std::int64_t count = attr.across ? attr.samples * attr.inner : length;
+  const S* const sums = !shared ? nullptr : array<S>(attr.across ? channel_sums : row_sums);
+  launch(norm_write_gradients<T, false>, geometry_of(pieces), device, norm, pieces, grad, sums, static_cast<A>(count),
+         dx, dresidual);
+}
+
+}  // namespace
+
+void normalize_gradients(std::span<const Tensor> in, std::span<Tensor> out, const NormAttr& attr) {
+  if (in[1].numel() == 0) {
+    for (Tensor& each : out) {
+      if (each.numel() > 0) fill(each, 0.0);
+    }
+    return;
+  }
+  visit_floating(in[1].dtype(), [&]<class T>() { run_gradients<T>(in, out, attr); });
+}
+
+}  // namespace adjoint::cuda

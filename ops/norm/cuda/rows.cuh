@@ -1,0 +1,242 @@
+// What the kernels of normalisation share: how rows become pieces of work, and what a thread reads of one. For .cu
+// files.
+//
+// A row that is short enough is one group of threads': it reads the row for its statistics, or for the sums that x's
+// gradient needs, and again, from a cache, for what it writes. Rows that share statistics, and long ones, are cut into
+// chunks: a kernel leaves sums of each, small reductions add them up, and a second kernel writes. Channels of few
+// neighbouring elements are summed by the reductions' own kernel. All of that follows from shapes alone.
+#pragma once
+
+#include <adjoint/core/cuda/launch.h>
+#include <adjoint/core/cuda/pack.h>
+#include <adjoint/core/tensor_impl.h>
+#include <adjoint/ops/norm/kernels.h>
+#include <adjoint/ops/reduce/cuda/reduce.cuh>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <limits>
+
+namespace adjoint::cuda::norm {
+
+inline constexpr int kThreads = 256;
+inline constexpr std::int64_t kLongestRow = 32768;  // that one block handles
+inline constexpr std::int64_t kChunk = 8192;
+inline constexpr std::int64_t kShortRun = 32;  // below, the reductions' kernel sums neighbouring channels side by side
+inline constexpr int kPacksPerThread = 4;      // wanted
+
+template <class T>
+inline constexpr int kPack = static_cast<int>(16 / sizeof(T));
+
+// Some elements of a row: `chunk` of them, from a chunk's number times that on.
+struct Pieces {
+  int lanes = 1;  // threads side by side on one piece: a power of two
+  std::int64_t length = 1, chunk = 1, chunks = 1, count = 1;
+
+  std::int64_t blocks() const { return (count + kThreads / lanes - 1) / (kThreads / lanes); }
+};
+
+template <class T>
+Pieces pieces_of(std::int64_t rows, std::int64_t length, std::int64_t chunk) {
+  Pieces pieces;
+  pieces.length = length;
+  pieces.chunk = std::min(length, chunk);
+  pieces.chunks = (length + pieces.chunk - 1) / pieces.chunk;
+  pieces.count = rows * pieces.chunks;
+  constexpr std::int64_t kPerThread = kPacksPerThread * kPack<T>;
+  const auto wanted = static_cast<std::uint64_t>((pieces.chunk + kPerThread - 1) / kPerThread);
+  pieces.lanes = static_cast<int>(std::min<std::uint64_t>(std::bit_ceil(wanted), kThreads));
+  return pieces;
+}
+
+// What a thread has to do with a piece.
+struct Place {
+  std::int64_t piece, row, begin, end;  // begin and end: in the row
+  int lane;
+  bool active;
+
+  __device__ explicit Place(const Pieces& pieces) {
+    const int thread = static_cast<int>(threadIdx.x);
+    lane = thread % pieces.lanes;
+    piece = std::int64_t{blockIdx.x} * (kThreads / pieces.lanes) + thread / pieces.lanes;
+    active = piece < pieces.count;
+    row = piece / pieces.chunks;
+    begin = (piece - row * pieces.chunks) * pieces.chunk;
+    end = min(pieces.length, begin + pieces.chunk);
+  }
+};
+
+// By halves, each lane's value into all lanes. Every thread of the block comes here.
+template <class V, class Combine>
+__device__ V combine_lanes(V value, V* shared, int lanes, const Combine& combine) {
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % lanes;
+  shared[thread] = value;
+  for (int half = lanes / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (lane < half) shared[thread] = combine(shared[thread], shared[thread + half]);
+  }
+  __syncthreads();
+  return shared[thread - lane];
+}
+
+// Elements that move at once: those of a piece among kPack of them from `at`, an element of the tensor, on.
+struct Span {
+  std::int64_t at;
+  int low, high;
+};
+
+template <class T>
+struct Norm {
+  using A = compute_t<T>;
+  static constexpr int kV = kPack<T>;
+
+  const T *x, *weight, *bias, *residual;
+  const Statistics<A>* statistics;
+  std::int64_t groups, depth, inner;
+  std::int64_t share;  // neighbouring rows of the same statistics
+  bool across, centred, aligned;
+  A eps;
+  Activate<A> activate;
+  ActivationSlope<A> slope;
+
+  __device__ void load(const T* from, const Span& span, A (&to)[kV]) const {
+    if (aligned && span.low == 0 && span.high == kV) {
+      const auto pack = *reinterpret_cast<const Pack<T, kV>*>(from + span.at);
+#pragma unroll
+      for (int v = 0; v < kV; ++v) to[v] = convert<A>(pack.values[v]);
+      return;
+    }
+#pragma unroll
+    for (int v = 0; v < kV; ++v) to[v] = v >= span.low && v < span.high ? convert<A>(from[span.at + v]) : A{0};
+  }
+  __device__ void store(T* to, const Span& span, const A (&from)[kV]) const {
+    if (aligned && span.low == 0 && span.high == kV) {
+      Pack<T, kV> pack;
+#pragma unroll
+      for (int v = 0; v < kV; ++v) pack.values[v] = convert<T>(from[v]);
+      *reinterpret_cast<Pack<T, kV>*>(to + span.at) = pack;
+      return;
+    }
+#pragma unroll
+    for (int v = 0; v < kV; ++v) {
+      if (v >= span.low && v < span.high) to[span.at + v] = convert<T>(from[v]);
+    }
+  }
+  // Of channels, for elements of `row`, whose first is the tensor's element `first`.
+  __device__ void load_channels(const T* from, A none, const Span& span, std::int64_t row, std::int64_t first,
+                                A (&to)[kV]) const {
+    if (from == nullptr) {
+#pragma unroll
+      for (int v = 0; v < kV; ++v) to[v] = none;
+      return;
+    }
+    const std::int64_t channel = row % groups * depth;
+    if (depth == 1) {
+      const A value = convert<A>(from[channel]);
+#pragma unroll
+      for (int v = 0; v < kV; ++v) to[v] = value;
+    } else if (inner == 1) {
+      const std::int64_t at = channel + span.at - first;
+      load_aligned(from, at, span, to);
+    } else {
+      const std::int64_t at = span.at + span.low - first;  // in the row
+      std::int64_t d = at <= std::numeric_limits<std::uint32_t>::max() && inner <= std::numeric_limits<int>::max()
+                           ? static_cast<std::uint32_t>(at) / static_cast<std::uint32_t>(inner)
+                           : at / inner;
+      std::int64_t l = at - d * inner;
+      A value = convert<A>(from[channel + d]);
+#pragma unroll
+      for (int v = 0; v < kV; ++v) {
+        if (v < span.low || v >= span.high) continue;
+        if (l == inner) {
+          l = 0;
+          value = convert<A>(from[channel + ++d]);
+        }
+        to[v] = value;
+        ++l;
+      }
+    }
+  }
+  __device__ const Statistics<A>& of(std::int64_t row) const { return statistics[across ? row % groups : row / share]; }
+  __device__ A rstd(const Statistics<A>& s) const { return A{1} / sqrt(s.variance + eps); }
+  __device__ static A normal(A value, const Statistics<A>& s, A rstd) { return ((value - s.mean) - s.rest) * rstd; }
+
+ private:
+  __device__ void load_aligned(const T* from, std::int64_t at, const Span& span, A (&to)[kV]) const {
+    const T* const begin = from + at;
+    if (span.low == 0 && span.high == kV && reinterpret_cast<std::uintptr_t>(begin) % 16 == 0) {
+      const auto pack = *reinterpret_cast<const Pack<T, kV>*>(begin);
+#pragma unroll
+      for (int v = 0; v < kV; ++v) to[v] = convert<A>(pack.values[v]);
+      return;
+    }
+#pragma unroll
+    for (int v = 0; v < kV; ++v) to[v] = v >= span.low && v < span.high ? convert<A>(begin[v]) : A{0};
+  }
+};
+
+// f(span) for what this lane has of elements begin to end of the tensor. Spans begin at multiples of kV elements.
+template <int kV, class F>
+__device__ void for_each_span(std::int64_t begin, std::int64_t end, int lane, int lanes, const F& f) {
+  const std::int64_t last = (end + kV - 1) / kV;
+  for (std::int64_t p = begin / kV + lane; p < last; p += lanes) {
+    const std::int64_t at = p * kV;
+    f(Span{at, static_cast<int>(max(begin - at, std::int64_t{0})), static_cast<int>(min(end - at, std::int64_t{kV}))});
+  }
+}
+
+// ---- On the host.
+
+template <class T>
+const T* data_or_null(const Tensor& tensor) {
+  return tensor.defined() ? tensor.data<T>() : nullptr;
+}
+template <class T>
+T* mutable_or_null(Tensor& tensor) {
+  return tensor.numel() > 0 ? tensor.mutable_data<T>() : nullptr;
+}
+
+inline bool aligned(const Tensor& tensor) {
+  return !tensor.defined() || reinterpret_cast<std::uintptr_t>(tensor.raw_data()) % 16 == 0;
+}
+
+// in: x, weight, bias, residual.
+template <class T>
+Norm<T> norm_of(std::span<const Tensor> in, const NormAttr& attr, const Statistics<compute_t<T>>* statistics,
+                bool others_aligned) {
+  using A = compute_t<T>;
+  return {in[0].data<T>(),
+          data_or_null<T>(in[1]),
+          data_or_null<T>(in[2]),
+          data_or_null<T>(in[3]),
+          statistics,
+          attr.groups,
+          attr.depth,
+          attr.inner,
+          1,
+          attr.across,
+          attr.centred,
+          aligned(in[0]) && aligned(in[3]) && others_aligned,
+          static_cast<A>(attr.eps),
+          Activate<A>(attr.activation),
+          ActivationSlope<A>(attr.activation)};
+}
+
+inline LaunchGeometry geometry_of(const Pieces& pieces) {
+  return {dim3(static_cast<unsigned>(pieces.blocks())), dim3(kThreads)};
+}
+
+// `count` of V, on x's device.
+template <class V>
+Tensor make_array(std::int64_t count, const Tensor& x) {
+  return make_tensor({Shape{count * static_cast<std::int64_t>(sizeof(V))}, kUInt8}, x.device());
+}
+template <class V>
+V* array(Tensor& tensor) {
+  return static_cast<V*>(tensor.raw_mutable_data());
+}
+
+inline ReduceAttr reduction(const Shape& from, std::uint32_t axes) { return {from, axes, false, 1.0}; }
+
+}  // namespace adjoint::cuda::norm

@@ -1,0 +1,89 @@
+// Normalisation by device. x is seen as (samples, groups, depth, inner): channels are groups * depth, with one weight
+// and bias each, and statistics are those of (depth, inner), or across the samples too. A row is (depth, inner) of one
+// sample and group: it lies in memory in order.
+#pragma once
+
+#include <adjoint/core/tensor.h>
+#include <adjoint/ops/elementwise/activate.h>
+
+#include <cstdint>
+#include <span>
+
+namespace adjoint {
+
+struct NormAttr {
+  std::int64_t samples = 1, groups = 1, depth = 1, inner = 1;
+  bool across = false;  // the samples; depth is 1 then
+  bool centred = true;  // else the mean counts as 0
+  bool given = false;   // statistics are an operand
+  double eps = 0.0;
+  Activation activation = {};  // one that convolutions fuse
+
+  std::int64_t rows() const { return samples * groups; }
+  std::int64_t row_length() const { return depth * inner; }
+  std::int64_t channels() const { return groups * depth; }
+  std::int64_t statistics() const { return across ? groups : rows(); }
+};
+
+/// Of the elements that share one: their mean, mean + rest, whose digits are twice A's, and their variance.
+template <class A>
+struct Statistics {
+  A mean, rest, variance;
+};
+inline constexpr std::int64_t kStatisticsFields = 3;
+
+/// In place: g times the activation's derivative at z, for arrays. T: the type that it is computed in.
+template <class T>
+class ActivationSlope {
+ public:
+  explicit ActivationSlope(const Activation& activation)
+      : kind_(activation.kind), leaky_relu_(ScalarAttr{activation.parameters[0]}) {}
+
+  ADJOINT_HD bool is_none() const { return kind_ == ActivationKind::kNone; }
+  template <int kCount>
+  ADJOINT_HD void operator()(T (&g)[kCount], const T (&z)[kCount]) const {
+    switch (kind_) {
+      case ActivationKind::kReLU: return each(functor::ReLU<T>{}, g, z);
+      case ActivationKind::kLeakyReLU: return each(leaky_relu_, g, z);
+      case ActivationKind::kTanh: return each(functor::Tanh<T>{}, g, z);
+      case ActivationKind::kSigmoid: return each(functor::Sigmoid<T>{}, g, z);
+      case ActivationKind::kSiLU: return each(functor::SiLU<T>{}, g, z);
+      default: return;
+    }
+  }
+
+ private:
+  template <class F, int kCount>
+  ADJOINT_HD static void each(const F& f, T (&g)[kCount], const T (&z)[kCount]) {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+    for (int i = 0; i < kCount; ++i) {
+      if constexpr (F::kKept == functor::Kept::kResult) {
+        g[i] = f.gradient(g[i], f(z[i]));
+      } else {
+        g[i] = f.gradient(g[i], z[i]);
+      }
+    }
+  }
+
+  ActivationKind kind_;
+  functor::LeakyReLU<T> leaky_relu_;
+};
+
+}  // namespace adjoint
+
+// in: x, weight, bias, residual, statistics, the last four undefined where there are none. out: y, and the statistics
+// (groups that have one, kStatisticsFields) where they are not given.
+//
+// The gradients' in: y's gradient, and the same five. out: x's, weight's, bias's and residual's, each without elements
+// where nobody needs it.
+namespace adjoint::cpu {
+void normalize(std::span<const Tensor> in, std::span<Tensor> out, const NormAttr& attr);
+void normalize_gradients(std::span<const Tensor> in, std::span<Tensor> out, const NormAttr& attr);
+}  // namespace adjoint::cpu
+
+namespace adjoint::cuda {
+void normalize(std::span<const Tensor> in, std::span<Tensor> out, const NormAttr& attr);
+void normalize_gradients(std::span<const Tensor> in, std::span<Tensor> out, const NormAttr& attr);
+}  // namespace adjoint::cuda

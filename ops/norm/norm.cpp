@@ -1,0 +1,195 @@
+// batch_norm, layer_norm, group_norm, instance_norm, rms_norm: what each of them normalises over.
+#include <adjoint/ops/norm/norm.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/core/copy.h>
+#include <adjoint/core/op.h>
+#include <adjoint/core/tensor_impl.h>
+#include <adjoint/ops/norm/normalize.h>
+
+namespace adjoint {
+namespace {
+
+// What every one of them is called with.
+struct Call {
+  const char* op;
+  Tensor input, weight, bias;
+  const NormFusion& behind;
+};
+
+void check_parameter(const Call& c, const char* name, const Tensor& parameter, const Shape& shape) {
+  if (!parameter.defined()) return;
+  ADJOINT_CHECK(parameter.shape() == shape && parameter.dtype() == c.input.dtype(),
+                "{}: {} must have shape {} and input's dtype; got {} {}, input {} {}", c.op, name, shape,
+                parameter.dtype(), parameter.shape(), c.input.dtype(), c.input.shape());
+}
+
+void check_input(const Call& c) {
+  check_defined(c.op, "input", c.input);
+  check_floating(c.op, c.input.dtype());
+  check_activation(c.op, c.behind.activation);
+  check_parameter(c, "residual", c.behind.residual, c.input.shape());
+}
+
+// The channels are axis 1.
+void check_channels(const Call& c) {
+  check_input(c);
+  ADJOINT_CHECK(c.input.dim() >= 2, "{}: input must have two axes or more, (N, C, ...); got {}", c.op, c.input.shape());
+  for (const auto& [name, parameter] : {std::pair{"weight", &c.weight}, {"bias", &c.bias}}) {
+    check_parameter(c, name, *parameter, {c.input.size(1)});
+  }
+}
+
+std::int64_t inner_of(const Tensor& input) { return Shape(input.shape().begin() + 2, input.shape().end()).numel(); }
+
+Normalized run(const Call& c, NormAttr attr, const Tensor& statistics = {}) {
+  const auto flat = [&](const Tensor& t) { return !t.defined() || t.dim() == 1 ? t : t.reshape({attr.channels()}); };
+  attr.activation = c.behind.activation;
+  return normalize(c.input, flat(c.weight), flat(c.bias), c.behind.residual, statistics, attr);
+}
+
+struct Running {
+  const Tensor& mean;
+  const Tensor& variance;
+};
+
+void check_running(const Call& c, const Running& running, bool required) {
+  ADJOINT_CHECK(running.mean.defined() == running.variance.defined(),
+                "{}: running_mean and running_var must come together; got one of them", c.op);
+  ADJOINT_CHECK(!required || running.mean.defined(),
+                "{}: without the batch's own statistics running_mean and running_var must be defined", c.op);
+  if (!running.mean.defined()) return;
+  const Shape shape{c.input.size(1)};
+  for (const auto& [name, of] : {std::pair{"running_mean", &running.mean}, {"running_var", &running.variance}}) {
+    ADJOINT_CHECK(of->shape() == shape && is_floating_point(of->dtype()) && of->device() == c.input.device(),
+                  "{}: {} must be floating point, of shape {} and on input's device; got {} {} on {}, input {} on {}",
+                  c.op, name, shape, of->dtype(), of->shape(), of->device(), c.input.shape(), c.input.device());
+  }
+}
+
+// Running statistics in the form of a batch's.
+Tensor given_statistics(const Tensor& x, const Running& running) {
+  const PauseTape pause;
+  Tensor statistics =
+      make_tensor({{x.size(1), kStatisticsFields}, x.dtype() == kFloat64 ? kFloat64 : kFloat32}, x.device());
+  statistics.zero_();
+  Tensor mean = statistics.select(1, 0), variance = statistics.select(1, 2);
+  mean.copy_(running.mean.detach());
+  variance.copy_(running.variance.detach());
+  return statistics;
+}
+
+// (1 - momentum) running + momentum * batch; `count` elements share each of the statistics (samples, C, fields).
+void follow(const Running& running, const Tensor& statistics, double count, double momentum) {
+  const PauseTape pause;
+  const auto move = [&](Tensor to, std::int64_t field, double scale) {
+    const Tensor batch = statistics.select(2, field).mean({0});
+    to.mul_(1.0 - momentum).add_(batch.to(to.dtype()), momentum * scale);
+  };
+  move(running.mean, 0, 1.0);
+  move(running.variance, 2, count / (count - 1.0));
+}
+
+Tensor over_last_axes(const Call& c, const Shape& normalized, NormAttr attr) {
+  check_input(c);
+  const Shape& shape = c.input.shape();
+  const bool fits = normalized.size() >= 1 && normalized.size() <= shape.size() &&
+                    Shape(shape.end() - normalized.size(), shape.end()) == normalized;
+  ADJOINT_CHECK(fits, "{}: normalized_shape must be the extents of input's last axes; got {}, input {}", c.op,
+                normalized, shape);
+  check_parameter(c, "weight", c.weight, normalized);
+  check_parameter(c, "bias", c.bias, normalized);
+  attr.samples = Shape(shape.begin(), shape.end() - normalized.size()).numel();
+  attr.depth = normalized.numel();
+  return run(c, attr).y;
+}
+
+double epsilon(DType dtype) {
+  switch (dtype) {
+    case kFloat16: return 0x1p-10;
+    case kBFloat16: return 0x1p-7;
+    case kFloat32: return 0x1p-23;
+    default: return 0x1p-52;
+  }
+}
+
+}  // namespace
+
+Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
+                  const Tensor& bias, bool training, double momentum, double eps, const NormFusion& behind) {
+  const OpScope scope("batch_norm");
+  const Call call{"batch_norm", input, weight, bias, behind};
+  const Running running{running_mean, running_var};
+  check_channels(call);
+  check_running(call, running, !training);
+  NormAttr attr{.samples = input.size(0),
+                .groups = input.size(1),
+                .inner = inner_of(input),
+                .across = true,
+                .given = !training,
+                .eps = eps};
+  if (!training) return run(call, attr, given_statistics(input, running)).y;
+  const std::int64_t count = attr.samples * attr.inner;
+  ADJOINT_CHECK(count != 1, "batch_norm: in training there must be more than 1 value for each channel; got input {}",
+                input.shape());
+  const Normalized result = run(call, attr);
+  if (running_mean.defined() && count > 0)
+    follow(running, result.statistics.unsqueeze(0), static_cast<double>(count), momentum);
+  return result.y;
+}
+
+Tensor layer_norm(const Tensor& input, const Shape& normalized_shape, const Tensor& weight, const Tensor& bias,
+                  double eps, const NormFusion& behind) {
+  const OpScope scope("layer_norm");
+  return over_last_axes({"layer_norm", input, weight, bias, behind}, normalized_shape, {.eps = eps});
+}
+
+Tensor group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps,
+                  const NormFusion& behind) {
+  const OpScope scope("group_norm");
+  const Call call{"group_norm", input, weight, bias, behind};
+  check_channels(call);
+  ADJOINT_CHECK(num_groups >= 1 && input.size(1) % num_groups == 0,
+                "group_norm: num_groups must divide the channels; got {} groups, input {}", num_groups, input.shape());
+  const NormAttr attr{.samples = input.size(0),
+                      .groups = num_groups,
+                      .depth = input.size(1) / num_groups,
+                      .inner = inner_of(input),
+                      .eps = eps};
+  return run(call, attr).y;
+}
+
+Tensor instance_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
+                     const Tensor& bias, bool use_input_stats, double momentum, double eps, const NormFusion& behind) {
+  const OpScope scope("instance_norm");
+  const Call call{"instance_norm", input, weight, bias, behind};
+  const Running running{running_mean, running_var};
+  check_channels(call);
+  check_running(call, running, !use_input_stats);
+  NormAttr attr{.samples = input.size(0),
+                .groups = input.size(1),
+                .inner = inner_of(input),
+                .across = !use_input_stats,
+                .given = !use_input_stats,
+                .eps = eps};
+  if (!use_input_stats) return run(call, attr, given_statistics(input, running)).y;
+  ADJOINT_CHECK(attr.inner != 1,
+                "instance_norm: there must be more than 1 value for each channel of a sample; got input {}",
+                input.shape());
+  const Normalized result = run(call, attr);
+  if (running_mean.defined() && input.numel() > 0) {
+    follow(running, result.statistics.reshape({attr.samples, attr.groups, kStatisticsFields}),
+           static_cast<double>(attr.inner), momentum);
+  }
+  return result.y;
+}
+
+Tensor rms_norm(const Tensor& input, const Shape& normalized_shape, const Tensor& weight, std::optional<double> eps,
+                const NormFusion& behind) {
+  const OpScope scope("rms_norm");
+  check_defined("rms_norm", "input", input);
+  return over_last_axes({"rms_norm", input, weight, {}, behind}, normalized_shape,
+                        {.centred = false, .eps = eps.value_or(epsilon(input.dtype()))});
+}
+
+}  // namespace adjoint

@@ -1,0 +1,19 @@
+// The operator behind every normalisation. For operators; programs use norm.h.
+#pragma once
+
+#include <adjoint/ops/norm/kernels.h>
+
+namespace adjoint {
+
+struct Normalized {
+  Tensor y;
+  Tensor statistics;  // not recorded; undefined where they were given
+};
+
+/// attr tells how x is seen. weight and bias (attr.channels()), residual of x's shape, each of x's dtype or undefined;
+/// statistics (attr.statistics(), kStatisticsFields), in what x is computed in, where attr.given. attr.activation may
+/// be any. The caller answers for all of that.
+Normalized normalize(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual,
+                     const Tensor& statistics, NormAttr attr);
+
+}  // namespace adjoint
