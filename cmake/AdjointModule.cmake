@@ -1,5 +1,6 @@
 # <name>_avx2.cpp and <name>_avx512.cpp are compiled for that instruction set and chosen at run time (core/cpu_isa.h), beside
-# <name>_baseline.cpp; all three fuse multiplications and additions where the machine can.
+# <name>_baseline.cpp; all three fuse multiplications and additions where the machine can. Other processors than x86-64 have
+# the last alone.
 function(adjoint_instruction_sets)
   set(baseline -ffp-contract=fast)
   set(avx2 ${baseline} -mavx2 -mfma)
@@ -25,6 +26,9 @@ function(adjoint_module name)
        ${PROJECT_SOURCE_DIR}/${name}/*.cpp ${PROJECT_SOURCE_DIR}/${name}/*.cu)
   if(NOT ADJOINT_WITH_CUDA)
     list(FILTER sources EXCLUDE REGEX "/cuda/|\\.cu$")
+  endif()
+  if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(FILTER sources EXCLUDE REGEX "_avx(2|512)\\.cpp$")
   endif()
   adjoint_instruction_sets(${sources})
 

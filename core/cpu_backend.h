@@ -8,7 +8,7 @@
 namespace adjoint {
 
 enum class CpuBackend : std::uint8_t {
-  kVector,  ///< Loops for the instruction sets of x86-64: fast. The default there.
+  kVector,  ///< Loops that are compiled for each instruction set of x86-64: fast. The default there.
   kEigen,   ///< Products of strided maps (ops/conv/cpu/eigen.cpp): short, on any processor. The default elsewhere.
 };
 
@@ -18,7 +18,7 @@ ADJOINT_API CpuBackend cpu_backend();
 /// Sets the backend of this thread while it lives.
 class ADJOINT_API CpuBackendGuard {
  public:
-  /// Throws Error for kVector on a processor that is no x86-64.
+  /// Throws Error for a value that is none of these.
   explicit CpuBackendGuard(CpuBackend backend);
   ~CpuBackendGuard();
   CpuBackendGuard(const CpuBackendGuard&) = delete;

@@ -16,7 +16,7 @@ struct Backend {
   TrioKernel conv, conv_transpose, conv_weight;
 };
 
-/// gather.cpp and weight.cpp: x86-64 alone.
+/// gather.cpp and weight.cpp.
 template <class T>
 void vector_conv(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry);
 template <class T>

@@ -22,11 +22,14 @@ const Kernels<T>& kernels() {
       return f64;
     }
   };
+#if defined(__x86_64__)
   switch (cpu_isa()) {
     case CpuIsa::kAvx512: return pick(avx512::float_kernels, avx512::double_kernels);
     case CpuIsa::kAvx2: return pick(avx2::float_kernels, avx2::double_kernels);
-    default: return pick(baseline::float_kernels, baseline::double_kernels);
+    default: break;
   }
+#endif
+  return pick(baseline::float_kernels, baseline::double_kernels);
 }
 
 /// Uninitialised memory, aligned to a cache line. Throws OutOfMemoryError.

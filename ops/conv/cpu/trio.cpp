@@ -11,10 +11,8 @@ namespace {
 
 template <class T>
 const Backend<T>& backend() {
-#if defined(__x86_64__)
   static constexpr Backend<T> kVector{vector_conv<T>, vector_conv_transpose<T>, vector_conv_weight<T>};
   if (cpu_backend() == CpuBackend::kVector) return kVector;
-#endif
   if constexpr (std::is_same_v<T, float>) {
     return eigen_float;
   } else {

@@ -18,7 +18,7 @@ class ConvCpuIsa : public ::testing::TestWithParam<ConvCase> {
 };
 
 TEST_P(ConvCpuIsa, EveryOneEqualsTheOracle) {
-  if (cpu_backend() != CpuBackend::kVector) GTEST_SKIP() << "the vector loops are x86-64's";
+  const CpuBackendGuard loops(CpuBackend::kVector);
   const ConvProblem p = integer_problem(geometry(GetParam()));
   const TrioValues expected = oracle_trio(p);
   for (const CpuIsa isa : {CpuIsa::kBaseline, CpuIsa::kAvx2, CpuIsa::kAvx512}) {
