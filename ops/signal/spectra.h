@@ -1,0 +1,18 @@
+// What spectrograms and losses share: spectra a frame after the other, and their magnitudes. Internal.
+#pragma once
+
+#include <adjoint/ops/signal/stft.h>
+
+namespace adjoint {
+
+/// x (..., L), float32 or float64 -> (..., frames, n_fft / 2 + 1, 2), contiguous: the one-sided stft before its axes
+/// change places. Throws Error, naming `op`, as stft does.
+Tensor spectra(const char* op, const Tensor& x, std::int64_t n_fft, const StftOptions& options);
+
+/// Squared magnitudes: (..., 2) -> (...).
+Tensor squared_magnitudes(const Tensor& spectra);
+
+/// The square root, whose gradient is 0 at 0.
+Tensor root(const Tensor& x);
+
+}  // namespace adjoint

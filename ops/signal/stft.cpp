@@ -1,0 +1,158 @@
+#include <adjoint/ops/signal/stft.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/core/tape.h>
+#include <adjoint/core/tensor_impl.h>
+#include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/elementwise/widened.h>
+#include <adjoint/ops/join/join.h>
+#include <adjoint/ops/signal/fft.h>
+#include <adjoint/ops/signal/frame.h>
+#include <adjoint/ops/signal/spectra.h>
+#include <adjoint/ops/signal/window.h>
+#include <adjoint/ops/view/view.h>
+
+#include <algorithm>
+
+namespace adjoint {
+namespace {
+
+constexpr double kLeastSquares = 1e-11;  // PyTorch's
+
+// stft's and istft's options, 0 resolved; `window` (n_fft) is undefined where it is ones throughout.
+struct Frames {
+  std::int64_t n_fft, hop, win_length;
+  Tensor window;
+};
+
+template <class Options>
+Frames resolve(const char* op, std::int64_t n_fft, const Options& o, const Tensor& x) {
+  ADJOINT_CHECK(n_fft >= 1, "{}: n_fft must be at least 1; got {}", op, n_fft);
+  Frames f{n_fft, o.hop_length == 0 ? n_fft / 4 : o.hop_length, o.win_length == 0 ? n_fft : o.win_length, {}};
+  ADJOINT_CHECK(f.hop >= 1, "{}: hop_length must be at least 1; got {} (n_fft {})", op, f.hop, n_fft);
+  ADJOINT_CHECK(f.win_length >= 1 && f.win_length <= n_fft, "{}: win_length must lie in [1, n_fft]; got {}, n_fft {}",
+                op, f.win_length, n_fft);
+  const TensorOptions as{.dtype = x.dtype(), .device = x.device()};
+  if (o.window.defined()) {
+    ADJOINT_CHECK(o.window.shape() == Shape({f.win_length}) && is_floating_point(o.window.dtype()),
+                  "{}: window must have the shape (win_length,) and be floating point; got {} of {}, win_length {}", op,
+                  o.window.shape(), o.window.dtype(), f.win_length);
+    f.window = o.window.to(as.dtype);
+  } else if (f.win_length < n_fft) {
+    f.window = Tensor::ones({f.win_length}, as);
+  }
+  if (f.win_length < n_fft) {
+    const std::int64_t before = (n_fft - f.win_length) / 2;
+    f.window = pad(f.window, {before, n_fft - f.win_length - before});
+  }
+  return f;
+}
+
+// x with `amount` elements around each end that mirror what stands inside, the ends apart.
+Tensor mirrored(const char* op, const Tensor& x, std::int64_t amount) {
+  const std::int64_t length = x.size(-1);
+  ADJOINT_CHECK(amount < length, "{}: with center, x must be longer than n_fft / 2; got x {}, n_fft / 2 = {}", op,
+                x.shape(), amount);
+  if (amount == 0) return x;
+  return cat({flip(x.narrow(-1, 1, amount), {-1}), x, flip(x.narrow(-1, length - 1 - amount, amount), {-1})}, -1);
+}
+
+void check_floating(const char* op, const Tensor& x) {
+  check_defined(op, "x", x);
+  ADJOINT_CHECK(is_floating_point(x.dtype()), "{}: x must be floating point; got {}; convert with to()", op, x.dtype());
+}
+
+// All n bins from the first n / 2 + 1: those behind are conjugates, in reverse.
+Tensor both_sides(const Tensor& half, std::int64_t n) {
+  const Tensor shared = flip(half.narrow(-2, 1, (n + 1) / 2 - 1), {-2});
+  return cat({half, stack({shared.select(-1, 0), -shared.select(-1, 1)}, -1)}, -2);
+}
+
+FFTNorm norm_of(bool normalized) { return normalized ? FFTNorm::kOrtho : FFTNorm::kBackward; }
+
+}  // namespace
+
+Tensor spectra(const char* op, const Tensor& x, std::int64_t n_fft, const StftOptions& options) {
+  ADJOINT_CHECK(x.dim() >= 1 && x.dim() + 2 <= static_cast<std::int64_t>(kMaxRank),
+                "{}: x must have 1 to {} axes; got {}", op, kMaxRank - 2, x.shape());
+  const Frames f = resolve(op, n_fft, options, x);
+  const Tensor signal = options.center ? mirrored(op, x, n_fft / 2) : x;
+  ADJOINT_CHECK(signal.size(-1) >= n_fft, "{}: a frame of n_fft elements must fit into x; got n_fft {}, x {}", op,
+                n_fft, x.shape());
+  const Tensor frames = frame(signal, n_fft, f.hop);
+  return rfft(f.window.defined() ? frames * f.window : frames, n_fft, norm_of(options.normalized));
+}
+
+Tensor squared_magnitudes(const Tensor& spectra) { return square(spectra).sum({-1}); }
+
+Tensor root(const Tensor& x) {
+  const Tensor positive = x > 0.0;
+  return where(positive, sqrt(where(positive, x, 1.0)), 0.0);
+}
+
+Tensor stft(const Tensor& x, std::int64_t n_fft, const StftOptions& options) {
+  const OpScope scope("stft");
+  check_floating("stft", x);
+  const Tensor half = spectra("stft", widened(x), n_fft, options);
+  const Tensor bins = options.onesided ? half : both_sides(half, n_fft);
+  return bins.to(x.dtype()).transpose(-3, -2);
+}
+
+Tensor istft(const Tensor& x, std::int64_t n_fft, const IstftOptions& options) {
+  const OpScope scope("istft");
+  check_floating("istft", x);
+  const Tensor wide = widened(x);
+  const Frames f = resolve("istft", n_fft, options, wide);
+  const std::int64_t bins = options.onesided ? n_fft / 2 + 1 : n_fft;
+  ADJOINT_CHECK(x.dim() >= 3 && x.size(-1) == 2 && x.size(-2) >= 1 && x.size(-3) == bins,
+                "istft: x must have the shape (..., {}, frames, 2), with a frame at least, n_fft being {} and onesided "
+                "{}; got {}",
+                bins, n_fft, options.onesided, x.shape());
+  ADJOINT_CHECK(f.hop <= f.win_length, "istft: hop_length must be at most win_length; got {}, {}", f.hop, f.win_length);
+  ADJOINT_CHECK(options.length >= 0, "istft: length must not be negative; got {}", options.length);
+  const std::int64_t count = x.size(-2), reached = n_fft + (count - 1) * f.hop, start = options.center ? n_fft / 2 : 0;
+  const std::int64_t end = options.length > 0 ? start + options.length : reached - start;
+  const std::int64_t known = std::min(end, reached) - start;
+  ADJOINT_CHECK(known > 0, "istft: frames must reach the result; got x {}, n_fft {}, hop_length {}, center {}",
+                x.shape(), n_fft, f.hop, options.center);
+  const Tensor half = wide.transpose(-3, -2).narrow(-2, 0, n_fft / 2 + 1);
+  const Tensor frames = irfft(half, n_fft, norm_of(options.normalized));
+  const Tensor sum = overlap_add(f.window.defined() ? frames * f.window : frames, f.hop).narrow(-1, start, known);
+  const Tensor window =
+      f.window.defined() ? f.window : Tensor::ones({n_fft}, {.dtype = wide.dtype(), .device = wide.device()});
+  const Tensor squares = overlap_add(square(window).expand({count, n_fft}), f.hop).narrow(0, start, known);
+  const double least = [&] {
+    const PauseTape pause;
+    return -(-squares).max().item<double>();
+  }();
+  ADJOINT_CHECK(!(least < kLeastSquares),
+                "istft: the squares of windows that overlap must add up to {} at least everywhere; got {}; use another "
+                "window, a shorter hop_length, or center",
+                kLeastSquares, least);
+  const Tensor signal = sum / squares;
+  return (end > reached ? embed(signal, -1, 0, end - start) : signal).to(x.dtype());
+}
+
+Tensor spectrogram(const Tensor& x, std::int64_t n_fft, const SpectrogramOptions& o) {
+  const OpScope scope("spectrogram");
+  check_floating("spectrogram", x);
+  ADJOINT_CHECK(o.power > 0.0, "spectrogram: power must be positive; got {}", o.power);
+  const Tensor wide = widened(x);
+  const std::int64_t win_length = o.win_length == 0 ? n_fft : o.win_length;
+  const Tensor window = o.window.defined() || win_length < 1
+                            ? o.window
+                            : hann_window(win_length, true, {.dtype = wide.dtype(), .device = wide.device()});
+  const Tensor half =
+      spectra("spectrogram", wide, n_fft,
+              {.hop_length = o.hop_length == 0 ? std::max<std::int64_t>(1, win_length / 2) : o.hop_length,
+               .win_length = win_length,
+               .window = window,
+               .center = o.center,
+               .normalized = o.normalized});
+  const Tensor squared = squared_magnitudes(half);
+  const Tensor values = o.power == 2.0 ? squared : o.power == 1.0 ? root(squared) : pow(root(squared), o.power);
+  const Tensor all = o.onesided ? values : cat({values, flip(values.narrow(-1, 1, (n_fft + 1) / 2 - 1), {-1})}, -1);
+  return all.to(x.dtype()).transpose(-2, -1);
+}
+
+}  // namespace adjoint
