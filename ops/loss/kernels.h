@@ -1,67 +1,72 @@
-// Losses of the form scale * sum of term(input - target), and their gradients, by device.
+// Losses of pairs of elements, reduced or not, and their gradients, by device; the table of their functors.
 #pragma once
 
-#include <adjoint/core/dtype.h>
 #include <adjoint/core/tensor.h>
+#include <adjoint/ops/loss/functors.h>
 
 #include <span>
 
 namespace adjoint {
 
 struct LossAttr {
-  double scale;  // of every term: 1, or one over the number of elements
-  bool reduced;  // to a scalar
+  double parameter;  // the functor's
+  double divisor;    // of the sum: 1, or the number of elements
+  bool reduced;      // to a scalar
+
+  double scale() const { return 1.0 / divisor; }  // of an element's gradient
 };
-
-namespace loss {
-
-/// d^2. slope(d, g) is g times the derivative.
-struct Squared {
-  template <class T>
-  static ADJOINT_HD T value(T d) {
-    return d * d;
-  }
-  template <class T>
-  static ADJOINT_HD T slope(T d, T g) {
-    return g * (d + d);
-  }
-};
-
-/// |d|. A NaN stays one, in the slope too; at 0 an infinite g stops.
-struct Absolute {
-  template <class T>
-  static ADJOINT_HD T value(T d) {
-    return d < T(0) ? -d : d;
-  }
-  template <class T>
-  static ADJOINT_HD T slope(T d, T g) {
-    return d > T(0) ? g : d < T(0) ? -g : d;
-  }
-};
-
-}  // namespace loss
-
-// in: a, b, of one shape; out: scale * term(a - b), summed where attr.reduced.
-// in: a, b, g; out: slope(a - b, scale * g), where g is a scalar if attr.reduced. All contiguous.
-
-namespace cpu {
-template <class Term>
-void loss_value(std::span<const Tensor> in, Tensor& out, const LossAttr& attr);
-template <class Term>
-void loss_slope(std::span<const Tensor> in, Tensor& out, const LossAttr& attr);
-}  // namespace cpu
-
-namespace cuda {
-template <class Term>
-void loss_value(std::span<const Tensor> in, Tensor& out, const LossAttr& attr);
-template <class Term>
-void loss_slope(std::span<const Tensor> in, Tensor& out, const LossAttr& attr);
-}  // namespace cuda
 
 }  // namespace adjoint
 
-#define ADJOINT_INSTANTIATE_LOSSES                                                             \
-  template void loss_value<loss::Squared>(std::span<const Tensor>, Tensor&, const LossAttr&);  \
-  template void loss_value<loss::Absolute>(std::span<const Tensor>, Tensor&, const LossAttr&); \
-  template void loss_slope<loss::Squared>(std::span<const Tensor>, Tensor&, const LossAttr&);  \
-  template void loss_slope<loss::Absolute>(std::span<const Tensor>, Tensor&, const LossAttr&);
+// All contiguous.
+// loss_value: in: x, y, of one shape; out: F's value of each pair, or the sum of them over attr.divisor.
+// loss_gradient: in: g, x, y; out: F's gradient in x, or with kOfY in y, of attr.scale() * g, where g is a scalar if
+// attr.reduced.
+
+namespace adjoint::cpu {
+template <template <class> class F>
+void loss_value(std::span<const Tensor> in, Tensor& out, const LossAttr& attr);
+template <template <class> class F, bool kOfY>
+void loss_gradient(std::span<const Tensor> in, Tensor& out, const LossAttr& attr);
+}  // namespace adjoint::cpu
+
+namespace adjoint::cuda {
+template <template <class> class F>
+void loss_value(std::span<const Tensor> in, Tensor& out, const LossAttr& attr);
+template <template <class> class F, bool kOfY>
+void loss_gradient(std::span<const Tensor> in, Tensor& out, const LossAttr& attr);
+}  // namespace adjoint::cuda
+
+// Odd ones have one gradient for both operands.
+// clang-format off
+#define ADJOINT_ODD_LOSSES(X) X(Mse) X(L1) X(SmoothL1) X(Huber) X(Charbonnier)
+#define ADJOINT_OTHER_LOSSES(X) X(Bce) X(BceWithLogits) X(KlDiv) X(KlDivLog)
+// clang-format on
+
+#define ADJOINT_INSTANTIATE_ODD_LOSS(F)                                                 \
+  template void loss_value<loss::F>(std::span<const Tensor>, Tensor&, const LossAttr&); \
+  template void loss_gradient<loss::F, false>(std::span<const Tensor>, Tensor&, const LossAttr&);
+#define ADJOINT_INSTANTIATE_LOSS(F) \
+  ADJOINT_INSTANTIATE_ODD_LOSS(F)   \
+  template void loss_gradient<loss::F, true>(std::span<const Tensor>, Tensor&, const LossAttr&);
+#define ADJOINT_INSTANTIATE_LOSSES                 \
+  ADJOINT_ODD_LOSSES(ADJOINT_INSTANTIATE_ODD_LOSS) \
+  ADJOINT_OTHER_LOSSES(ADJOINT_INSTANTIATE_LOSS)
+
+namespace adjoint::loss {
+
+/// g times F's derivative in x, or in y, as a functor; those of odd losses are one.
+template <template <class> class F, class T, bool kOfY>
+struct Gradient {
+  F<T> f;
+  template <class V>
+  ADJOINT_HD V operator()(const V& g, const V& x, const V& y) const {
+    if constexpr (!kOfY) {
+      return f.gradient_x(g, x, y);
+    } else {
+      return f.gradient_y(g, x, y);
+    }
+  }
+};
+
+}  // namespace adjoint::loss

@@ -1,109 +1,196 @@
-// The losses as operators. A loss's gradient is an operator of its own, (a, b, g) -> slope(a - b, scale * g), so that
-// forward and gradient are one pass over memory each; that one is linear in g and, for the square, in a and b.
+// The losses of pairs as operators: one of the value and one or two of the gradients for each functor of the table.
 #include <adjoint/ops/loss/loss.h>
 
-#include <adjoint/core/check.h>
-#include <adjoint/core/op.h>
+#include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/loss/kernels.h>
+#include <adjoint/ops/loss/reduction.h>
 
 namespace adjoint {
+namespace loss {
+
+void check_floating(const char* op, const char* what, const Tensor& x) {
+  check_defined(op, what, x);
+  ADJOINT_CHECK(is_floating_point(x.dtype()), "{}: {} must be floating point; got {}; convert with to()", op, what,
+                x.dtype());
+}
+
+void check_pair(const char* op, const char* first, const Tensor& a, const char* second, const Tensor& b) {
+  check_floating(op, first, a);
+  check_defined(op, second, b);
+  ADJOINT_CHECK(a.dtype() == b.dtype(), "{}: {} and {} must have one dtype; got {} {}, {} {}; convert one with to()",
+                op, first, second, first, a.dtype(), second, b.dtype());
+  ADJOINT_CHECK(a.shape() == b.shape(), "{}: {} and {} must have one shape; got {} {}, {} {}; reshape or expand one",
+                op, first, second, first, a.shape(), second, b.shape());
+}
+
+Tensor expanded(const char* op, const char* what, const Tensor& weight, const Tensor& x) {
+  check_floating(op, what, weight);
+  ADJOINT_CHECK(weight.dtype() == x.dtype(), "{}: {} and input must have one dtype; got {} {}, input {}", op, what,
+                what, weight.dtype(), x.dtype());
+  const Shape &from = weight.shape(), &to = x.shape();
+  bool fits = from.size() <= to.size();
+  for (std::size_t i = 0; fits && i < from.size(); ++i) {
+    fits = from[from.size() - 1 - i] == 1 || from[from.size() - 1 - i] == to[to.size() - 1 - i];
+  }
+  ADJOINT_CHECK(fits, "{}: {} must expand to input's shape; got {} {}, input {}", op, what, what, from, to);
+  return from == to ? weight : weight.expand(to);
+}
+
+Tensor reduced(const Tensor& each, Reduction reduction) {
+  return reduction == Reduction::kNone ? each : reduction == Reduction::kSum ? each.sum() : each.mean();
+}
+
 namespace {
 
 using Context = Ctx<LossAttr>;
 
-void check_pair(const char* op, Operands in) {
-  const Tensor &input = in[0], &target = in[1];
-  ADJOINT_CHECK(is_floating_point(input.dtype()), "{}: input must be floating point; got {}; convert with to()", op,
-                input.dtype());
-  ADJOINT_CHECK(input.dtype() == target.dtype(),
-                "{}: input and target must have one dtype; got input {}, target {}; convert one with to()", op,
-                input.dtype(), target.dtype());
-  ADJOINT_CHECK(input.shape() == target.shape(),
-                "{}: input and target must have one shape; got input {}, target {}; reshape or expand one", op,
-                input.shape(), target.shape());
-}
-
-template <class Term>
-constexpr const char* kName = nullptr;
-template <>
-constexpr const char* kName<loss::Squared> = "mse_loss";
-template <>
-constexpr const char* kName<loss::Absolute> = "l1_loss";
-
-template <class Term>
+template <template <class> class F>
 TensorSpec value_spec(Operands in, const LossAttr& attr) {
-  check_pair(kName<Term>, in);
+  check_pair(F<float>::kName, "input", in[0], "target", in[1]);
   return {attr.reduced ? Shape{} : in[0].shape(), in[0].dtype()};
 }
-TensorSpec slope_spec(Operands in, const LossAttr&) { return {in[0].shape(), in[0].dtype()}; }
+TensorSpec gradient_spec(Operands in, const LossAttr&) { return {in[1].shape(), in[1].dtype()}; }
 
-// d/da of slope(a - b, scale * g), times the incoming gradient; `sign` is that of a or b inside.
-template <class Term>
-Tensor bend(const Context& c, double sign);
-template <>
-Tensor bend<loss::Squared>(const Context& c, double sign) {
-  // The scale first: it is what keeps a mean's gradient in range.
-  return (widened(c.grad) * (widened(c.in[2]) * (2.0 * sign * c.attr.scale))).to(c.grad.dtype());
-}
-template <>
-Tensor bend<loss::Absolute>(const Context& c, double) {
-  return Tensor::zeros(c.grad.shape(), c.grad.options());
-}
+template <template <class> class F, bool kOfY>
+Tensor gradient(const Tensor& g, const Tensor& x, const Tensor& y, const LossAttr& attr);
 
-template <class Term>
-Tensor slope(const Tensor& a, const Tensor& b, const Tensor& g, const LossAttr& attr);
-
-template <class Term>
-Tensor slope_in_gradient(const Context& c) {
-  const LossAttr each{.scale = c.attr.scale, .reduced = false};
-  if (!c.attr.reduced) return slope<Term>(c.in[0], c.in[1], c.grad, each);
-  const Tensor product = slope<Term>(widened(c.in[0]), widened(c.in[1]), widened(c.grad), each);
+// Of a gradient that is linear in g and constant in x and y.
+template <template <class> class F, bool kOfY>
+Tensor linear_gradient(const Context& c) {
+  const LossAttr each{c.attr.parameter, c.attr.divisor, false};
+  if (!c.attr.reduced) return gradient<F, kOfY>(c.grad, c.in[1], c.in[2], each);
+  const Tensor product = gradient<F, kOfY>(widened(c.grad), widened(c.in[1]), widened(c.in[2]), each);
   return product.sum().to(c.grad.dtype());
 }
+Tensor zero(const Context& c) { return Tensor::zeros(c.grad.shape(), c.grad.options()); }
 
-template <class Term>
-constinit const OpDef<LossAttr> slope_op{.name = kName<Term>,
-                                         .infer = slope_spec,
-                                         .cpu = cpu::loss_slope<Term>,
-                                         .cuda = ADJOINT_IF_CUDA(cuda::loss_slope<Term>),
-                                         .vjp = {{{kSaveIn2, [](const Context& c) { return bend<Term>(c, 1.0); }},
-                                                  {kSaveIn2, [](const Context& c) { return bend<Term>(c, -1.0); }},
-                                                  {kSaveIn0 | kSaveIn1, slope_in_gradient<Term>}}}};
+template <template <class> class F, bool kOfY>
+constinit const OpDef<LossAttr> gradient_op{
+    .name = F<float>::kName,
+    .infer = gradient_spec,
+    .cpu = cpu::loss_gradient<F, kOfY>,
+    .cuda = ADJOINT_IF_CUDA((cuda::loss_gradient<F, kOfY>)),
+    .vjp = F<float>::kLinear ? std::array<Vjp<LossAttr>, kMaxRules>{{{kSaveIn1 | kSaveIn2, linear_gradient<F, kOfY>},
+                                                                     {kSaveNone, zero},
+                                                                     {kSaveNone, zero}}}
+                             : std::array<Vjp<LossAttr>, kMaxRules>{}};
 
-template <class Term>
-Tensor slope(const Tensor& a, const Tensor& b, const Tensor& g, const LossAttr& attr) {
-  return apply(slope_op<Term>, {a, b, g}, attr);
+// The gradient in x, or in y. Recorded where a tape is live, and differentiable to any order.
+template <template <class> class F, bool kOfY>
+Tensor gradient(const Tensor& g, const Tensor& x, const Tensor& y, const LossAttr& attr) {
+  if constexpr (!F<float>::kLinear) {
+    if (Tape::current() != nullptr) {
+      // The scale first: it is what keeps a mean's gradient in range.
+      const Gradient<F, double, kOfY> formula{F<double>(attr.parameter)};
+      return formula(widened(g) * attr.scale(), widened(x), widened(y)).to(x.dtype());
+    }
+  }
+  return apply(gradient_op<F, kOfY>, {g, x, y}, attr);
 }
 
-template <class Term>
-constinit const OpDef<LossAttr> value_op{
-    .name = kName<Term>,
-    .infer = value_spec<Term>,
-    .cpu = cpu::loss_value<Term>,
-    .cuda = ADJOINT_IF_CUDA(cuda::loss_value<Term>),
-    // The slope is odd: swapping the operands gives the target's gradient.
-    .vjp = {{{kSaveIn0 | kSaveIn1, [](const Context& c) { return slope<Term>(c.in[0], c.in[1], c.grad, c.attr); }},
-             {kSaveIn0 | kSaveIn1, [](const Context& c) { return slope<Term>(c.in[1], c.in[0], c.grad, c.attr); }}}}};
+template <template <class> class F>
+Tensor gradient_of_input(const Context& c) {
+  return gradient<F, false>(c.grad, c.in[0], c.in[1], c.attr);
+}
+template <template <class> class F>
+Tensor gradient_of_target(const Context& c) {
+  if constexpr (F<float>::kOdd) {
+    return gradient<F, false>(c.grad, c.in[1], c.in[0], c.attr);
+  } else {
+    return gradient<F, true>(c.grad, c.in[0], c.in[1], c.attr);
+  }
+}
 
-template <class Term>
-Tensor run_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
-  check_defined(kName<Term>, "input", input);
-  check_defined(kName<Term>, "target", target);
-  check_enumerator(kName<Term>, "Reduction", reduction, Reduction::kNone);
-  LossAttr attr{.scale = 1.0, .reduced = reduction != Reduction::kNone};
-  if (reduction == Reduction::kMean) attr.scale = 1.0 / static_cast<double>(input.numel());
-  return apply(value_op<Term>, {input, target}, attr);
+template <template <class> class F>
+constinit const OpDef<LossAttr> value_op{.name = F<float>::kName,
+                                         .infer = value_spec<F>,
+                                         .cpu = cpu::loss_value<F>,
+                                         .cuda = ADJOINT_IF_CUDA(cuda::loss_value<F>),
+                                         .vjp = {{{kSaveIn0 | kSaveIn1, gradient_of_input<F>},
+                                                  {kSaveIn0 | kSaveIn1, gradient_of_target<F>}}}};
+
+template <template <class> class F>
+Tensor run(const Tensor& input, const Tensor& target, Reduction reduction, double parameter = 0.0) {
+  constexpr const char* kOp = F<float>::kName;
+  check_defined(kOp, "input", input);
+  check_defined(kOp, "target", target);
+  check_reduction(kOp, reduction);
+  const double divisor = reduction == Reduction::kMean ? static_cast<double>(input.numel()) : 1.0;
+  return apply(value_op<F>, {input, target}, LossAttr{parameter, divisor, reduction != Reduction::kNone});
+}
+
+// `each` of widened operands, times the weight, reduced, in the input's dtype.
+Tensor weighted(const char* op, const Tensor& each, const Tensor& weight, const Tensor& input, Reduction reduction) {
+  const Tensor all = weight.defined() ? each * widened(expanded(op, "weight", weight, input)) : each;
+  return reduced(all, reduction).to(input.dtype());
 }
 
 }  // namespace
+}  // namespace loss
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
-  return run_loss<loss::Squared>(input, target, reduction);
+  return loss::run<loss::Mse>(input, target, reduction);
 }
 
 Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
-  return run_loss<loss::Absolute>(input, target, reduction);
+  return loss::run<loss::L1>(input, target, reduction);
+}
+
+Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduction, double beta) {
+  ADJOINT_CHECK(beta >= 0.0, "smooth_l1_loss: beta must not be negative; got {}", beta);
+  const OpScope scope("smooth_l1_loss");
+  if (beta == 0.0) return loss::run<loss::L1>(input, target, reduction);
+  return loss::run<loss::SmoothL1>(input, target, reduction, beta);
+}
+
+Tensor huber_loss(const Tensor& input, const Tensor& target, Reduction reduction, double delta) {
+  ADJOINT_CHECK(delta > 0.0, "huber_loss: delta must be positive; got {}", delta);
+  return loss::run<loss::Huber>(input, target, reduction, delta);
+}
+
+Tensor charbonnier_loss(const Tensor& input, const Tensor& target, double eps, Reduction reduction) {
+  ADJOINT_CHECK(eps > 0.0, "charbonnier_loss: eps must be positive; got {}", eps);
+  return loss::run<loss::Charbonnier>(input, target, reduction, eps);
+}
+
+Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BinaryCrossEntropyOptions& options) {
+  constexpr const char* kOp = "binary_cross_entropy";
+  if (!options.weight.defined()) return loss::run<loss::Bce>(input, target, options.reduction);
+  const OpScope scope(kOp);
+  loss::check_pair(kOp, "input", input, "target", target);
+  loss::check_reduction(kOp, options.reduction);
+  const Tensor each = loss::run<loss::Bce>(widened(input), widened(target), Reduction::kNone);
+  return loss::weighted(kOp, each, options.weight, input, options.reduction);
+}
+
+Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,
+                                        const BinaryCrossEntropyWithLogitsOptions& options) {
+  constexpr const char* kOp = "binary_cross_entropy_with_logits";
+  const auto& [weight, reduction, pos_weight] = options;
+  if (!weight.defined() && !pos_weight.defined()) return loss::run<loss::BceWithLogits>(input, target, reduction);
+  const OpScope scope(kOp);
+  loss::check_pair(kOp, "input", input, "target", target);
+  loss::check_reduction(kOp, reduction);
+  const Tensor x = widened(input), y = widened(target);
+  Tensor each;
+  if (pos_weight.defined()) {
+    const Tensor more = widened(loss::expanded(kOp, "pos_weight", pos_weight, input)) - 1.0;
+    each = (1.0 - y) * x - (more * y + 1.0) * logsigmoid(x);
+  } else {
+    each = loss::run<loss::BceWithLogits>(x, y, Reduction::kNone);
+  }
+  return loss::weighted(kOp, each, weight, input, reduction);
+}
+
+Tensor kl_div(const Tensor& input, const Tensor& target, const KlDivOptions& options) {
+  const auto run = options.log_target ? loss::run<loss::KlDivLog> : loss::run<loss::KlDiv>;
+  if (options.reduction != Reduction::kBatchMean) return run(input, target, options.reduction, 0.0);
+  const OpScope scope("kl_div");
+  loss::check_pair("kl_div", "input", input, "target", target);
+  ADJOINT_CHECK(input.dim() > 0, "kl_div: a mean over the batch needs an axis; got shape {}", input.shape());
+  const Tensor sum = run(widened(input), widened(target), Reduction::kSum, 0.0);
+  return (sum / static_cast<double>(input.size(0))).to(input.dtype());
 }
 
 }  // namespace adjoint

@@ -63,6 +63,7 @@ std::map<std::string, std::vector<OperatorExample>> read_examples() {
 const std::vector<OperatorFamily>& operator_families() {
   static const std::vector<OperatorFamily> all = {
       norm_operators(),
+      loss_operators(),
       reduce_operators(),
       signal_operators(),
       view_operators(),

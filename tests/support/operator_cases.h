@@ -52,6 +52,7 @@ struct OperatorFamily {
 
 /// A family a file of operators/.
 OperatorFamily norm_operators();
+OperatorFamily loss_operators();
 OperatorFamily reduce_operators();
 OperatorFamily signal_operators();
 OperatorFamily view_operators();

@@ -1,80 +1,69 @@
-// Losses on the CPU. Sums run over kLanes lanes in blocks, whose totals add up in float64, so that neither the number
-// of threads nor a long sum costs accuracy.
+// Losses on the CPU. A sum is a reduction's (ops/reduce): losses are computed a block at a time into a buffer that
+// stays in the L1 cache, and added up as elements are, in float64 from one block to the next.
 #include <adjoint/core/convert.h>
-#include <adjoint/core/parallel.h>
+#include <adjoint/core/fill.h>
 #include <adjoint/ops/loss/kernels.h>
-
-#include <algorithm>
-#include <vector>
+#include <adjoint/ops/reduce/cpu/stages.h>
 
 namespace adjoint::cpu {
 namespace {
 
-constexpr std::int64_t kLanes = 16;
-constexpr std::int64_t kBlock = 512;
+constexpr std::int64_t kBlock = 1024;
 constexpr std::int64_t kGrain = 32768;
 
-template <class Term, class T>
-double sum_range(const T* a, const T* b, std::int64_t begin, std::int64_t end) {
+template <class F, class T, class Out>
+void values(const F& f, const T* x, const T* y, Out* out, std::int64_t count) {
   using C = compute_t<T>;
-  const auto term = [&](std::int64_t i) { return Term::value(convert<C>(a[i]) - convert<C>(b[i])); };
-  double total = 0.0;
-  for (std::int64_t first = begin; first < end; first += kBlock) {
-    const std::int64_t last = std::min(first + kBlock, end);
-    C lanes[kLanes] = {};
-    std::int64_t i = first;
-    for (; i + kLanes <= last; i += kLanes) {
-      for (std::int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += term(i + lane);
-    }
-    for (std::int64_t lane = 0; i < last; ++i, ++lane) lanes[lane] += term(i);
-    for (const C lane : lanes) total += static_cast<double>(lane);
-  }
-  return total;
+  for (std::int64_t i = 0; i < count; ++i) out[i] = convert<Out>(f.value(convert<C>(x[i]), convert<C>(y[i])));
 }
 
 }  // namespace
 
-template <class Term>
+template <template <class> class F>
 void loss_value(std::span<const Tensor> in, Tensor& out, const LossAttr& attr) {
   const std::int64_t numel = in[0].numel();
+  if (numel == 0) return fill(out, 0.0 / attr.divisor);  // a mean of nothing is NaN
   visit_floating(out.dtype(), [&]<class T>() {
     using C = compute_t<T>;
-    const T *a = in[0].data<T>(), *b = in[1].data<T>();
-    T* result = out.mutable_data<T>();
+    const F<C> f(attr.parameter);
+    const T *x = in[0].data<T>(), *y = in[1].data<T>();
     if (!attr.reduced) {
-      parallel_ranges(numel, kGrain, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          result[i] = convert<T>(Term::value(convert<C>(a[i]) - convert<C>(b[i])));
-        }
+      T* const result = out.mutable_data<T>();
+      return parallel_ranges(numel, kGrain, [&](std::int64_t begin, std::int64_t end) {
+        values(f, x + begin, y + begin, result + begin, end - begin);
       });
-      return;
     }
-    std::vector<double> sums(static_cast<std::size_t>((numel + kGrain - 1) / kGrain));
-    parallel_ranges(numel, kGrain, [&](std::int64_t begin, std::int64_t end) {
-      sums[static_cast<std::size_t>(begin / kGrain)] = sum_range<Term>(a, b, begin, end);
-    });
-    double total = 0.0;
-    for (const double sum : sums) total += sum;
-    *result = convert<T>(total * attr.scale);
+    const auto sum = [&](const T* data, const Chunk& chunk, double* sums) {
+      std::fill(sums, sums + chunk.columns, 0.0);  // of which there is one
+      for (std::int64_t first = 0; first < chunk.rows; first += kBlock) {
+        const std::int64_t count = std::min(kBlock, chunk.rows - first);
+        C block[kBlock], total[1];
+        values(f, data + first, y + (data - x) + first, block, count);
+        sum_chunk(reduce::Total<reduce::Sum, C, C>{}, block, {count, 1, 1, rows_abreast(count, 1)}, total);
+        sums[0] += static_cast<double>(*total);
+      }
+    };
+    run_stages<T>(reduce::Total<reduce::Sum, double, T>{attr.divisor}, in[0], out, {Shape{numel}, 1U, false, 1.0}, sum);
   });
 }
 
-template <class Term>
-void loss_slope(std::span<const Tensor> in, Tensor& out, const LossAttr& attr) {
+template <template <class> class F, bool kOfY>
+void loss_gradient(std::span<const Tensor> in, Tensor& out, const LossAttr& attr) {
   visit_floating(out.dtype(), [&]<class T>() {
     using C = compute_t<T>;
-    const T *a = in[0].data<T>(), *b = in[1].data<T>(), *g = in[2].data<T>();
-    T* result = out.mutable_data<T>();
-    const C scale = static_cast<C>(attr.scale);
-    const auto slope = [&](std::int64_t i, C factor) {
-      return convert<T>(Term::slope(convert<C>(a[i]) - convert<C>(b[i]), factor));
-    };
+    const loss::Gradient<F, C, kOfY> gradient{F<C>(attr.parameter)};
+    const T *g = in[0].data<T>(), *x = in[1].data<T>(), *y = in[2].data<T>();
+    T* const result = out.mutable_data<T>();
+    const C scale = static_cast<C>(attr.scale());
     parallel_ranges(out.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      const auto each = [&](std::int64_t i, C factor) {
+        return convert<T>(gradient(factor, convert<C>(x[i]), convert<C>(y[i])));
+      };
       if (attr.reduced) {
         const C factor = scale * convert<C>(g[0]);
-        for (std::int64_t i = begin; i < end; ++i) result[i] = slope(i, factor);
+        for (std::int64_t i = begin; i < end; ++i) result[i] = each(i, factor);
       } else {
-        for (std::int64_t i = begin; i < end; ++i) result[i] = slope(i, scale * convert<C>(g[i]));
+        for (std::int64_t i = begin; i < end; ++i) result[i] = each(i, scale * convert<C>(g[i]));
       }
     });
   });

@@ -1,102 +1,82 @@
-// Losses on CUDA. A sum is two launches: one block a chunk of elements, then one block for all chunks; the order of the
-// sums depends on the number of elements alone.
+// Losses on CUDA. A sum is a reduction's (ops/reduce), over elements that are computed from the operands'.
 #include <adjoint/core/convert.h>
-#include <adjoint/core/cuda/launch.h>
+#include <adjoint/core/cuda/backend.h>
 #include <adjoint/ops/loss/kernels.h>
 #include <adjoint/core/cuda/elementwise.cuh>
+#include <adjoint/ops/reduce/cuda/reduce.cuh>
 
 namespace adjoint::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr std::int64_t kChunk = 8192;  // elements of a block
-
-// The threads' values, summed by halves; the result is thread 0's.
-__device__ double sum_of_block(double value) {
-  __shared__ double sums[kThreads];
-  sums[threadIdx.x] = value;
-  for (int half = kThreads / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (static_cast<int>(threadIdx.x) < half) sums[threadIdx.x] += sums[threadIdx.x + half];
-  }
-  return sums[0];
-}
-
-template <class Term, class T>
-__global__ void __launch_bounds__(kThreads) sum_chunks(const T* a, const T* b, std::int64_t numel, double* partial) {
-  using C = compute_t<T>;
-  const std::int64_t begin = std::int64_t{blockIdx.x} * kChunk;
-  const std::int64_t end = min(numel, begin + kChunk);
-  C sum = C(0);
-#pragma unroll 8
-  for (std::int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
-    sum += Term::value(convert<C>(a[i]) - convert<C>(b[i]));
-  }
-  const double total = sum_of_block(static_cast<double>(sum));
-  if (threadIdx.x == 0) partial[blockIdx.x] = total;
-}
-
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    sum_partial(const double* partial, std::int64_t count, double scale, T* out) {
-  double sum = 0.0;
-  for (std::int64_t i = threadIdx.x; i < count; i += kThreads) sum += partial[i];
-  const double total = sum_of_block(sum);
-  if (threadIdx.x == 0) *out = convert<T>(total * scale);
-}
-
-template <class Term, class T>
+template <class F, class T>
 struct Value {
-  __device__ T operator()(T a, T b) const {
-    return convert<T>(Term::value(convert<compute_t<T>>(a) - convert<compute_t<T>>(b)));
+  F f;
+  __device__ T operator()(T x, T y) const {
+    return convert<T>(f.value(convert<compute_t<T>>(x), convert<compute_t<T>>(y)));
   }
 };
 
-// g is one number, on the device.
-template <class Term, class T>
-struct SlopeOfSum {
+/// The source of a reduction.
+template <class F, class T>
+struct Values {
+  struct In {
+    T x, y;
+  };
+  F f;
+  const T *x, *y;
+
+  __device__ In load(std::int64_t i) const { return {x[i], y[i]}; }
+  __device__ compute_t<T> value(In loaded, std::int64_t /*i*/) const {
+    return f.value(convert<compute_t<T>>(loaded.x), convert<compute_t<T>>(loaded.y));
+  }
+};
+
+template <class Gradient, class T>
+struct Each {
+  Gradient gradient;
+  compute_t<T> scale;
+  __device__ T operator()(T g, T x, T y) const {
+    using C = compute_t<T>;
+    return convert<T>(gradient(scale * convert<C>(g), convert<C>(x), convert<C>(y)));
+  }
+};
+
+/// g is one number, on the device.
+template <class Gradient, class T>
+struct OfSum {
+  Each<Gradient, T> each;
   const T* g;
-  compute_t<T> scale;
-  __device__ T operator()(T a, T b) const {
-    using C = compute_t<T>;
-    return convert<T>(Term::slope(convert<C>(a) - convert<C>(b), scale * convert<C>(*g)));
-  }
-};
-
-template <class Term, class T>
-struct Slope {
-  compute_t<T> scale;
-  __device__ T operator()(T a, T b, T g) const {
-    using C = compute_t<T>;
-    return convert<T>(Term::slope(convert<C>(a) - convert<C>(b), scale * convert<C>(g)));
-  }
+  __device__ T operator()(T x, T y) const { return each(*g, x, y); }
 };
 
 }  // namespace
 
-template <class Term>
+template <template <class> class F>
 void loss_value(std::span<const Tensor> in, Tensor& out, const LossAttr& attr) {
+  const std::int64_t numel = in[0].numel();
+  if (numel == 0) {
+    out.raw_mutable_data();
+    return fill(out, 0.0 / attr.divisor);  // a mean of nothing is NaN
+  }
   visit_floating(out.dtype(), [&]<class T>() {
-    if (!attr.reduced) return elementwise<T(T, T)>(Value<Term, T>{}, out, in[0], in[1]);
-    const int device = out.device().index;
-    const std::int64_t numel = in[0].numel();
-    const std::int64_t chunks = (numel + kChunk - 1) / kChunk;
-    const Workspace partial(static_cast<std::size_t>(std::max<std::int64_t>(chunks, 1)) * sizeof(double), device);
-    auto* const sums = static_cast<double*>(partial.data());
-    launch(sum_chunks<Term, T>, {dim3(static_cast<unsigned>(chunks)), dim3(kThreads)}, device, in[0].data<T>(),
-           in[1].data<T>(), numel, sums);
-    launch(sum_partial<T>, {dim3(1), dim3(kThreads)}, device, sums, chunks, attr.scale, out.mutable_data<T>());
+    using Functor = F<compute_t<T>>;
+    const Functor f(attr.parameter);
+    if (!attr.reduced) return elementwise<T(T, T)>(Value<Functor, T>{f}, out, in[0], in[1]);
+    run_reduce_stages(reduce::Total<reduce::Sum, double, T>{attr.divisor},
+                      Values<Functor, T>{f, in[0].data<T>(), in[1].data<T>()}, out, {Shape{numel}, 1U, false, 1.0});
   });
 }
 
-template <class Term>
-void loss_slope(std::span<const Tensor> in, Tensor& out, const LossAttr& attr) {
+template <template <class> class F, bool kOfY>
+void loss_gradient(std::span<const Tensor> in, Tensor& out, const LossAttr& attr) {
   visit_floating(out.dtype(), [&]<class T>() {
-    const auto scale = static_cast<compute_t<T>>(attr.scale);
+    using C = compute_t<T>;
+    using Gradient = loss::Gradient<F, C, kOfY>;
+    const Each<Gradient, T> each{Gradient{F<C>(attr.parameter)}, static_cast<C>(attr.scale())};
     if (attr.reduced) {
-      elementwise<T(T, T)>(SlopeOfSum<Term, T>{in[2].data<T>(), scale}, out, in[0], in[1]);
+      elementwise<T(T, T)>(OfSum<Gradient, T>{each, in[0].data<T>()}, out, in[1], in[2]);
     } else {
-      elementwise<T(T, T, T)>(Slope<Term, T>{scale}, out, in[0], in[1], in[2]);
+      elementwise<T(T, T, T)>(each, out, in[0], in[1], in[2]);
     }
   });
 }

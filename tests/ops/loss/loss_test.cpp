@@ -19,7 +19,14 @@ namespace {
 using testing::expect_values;
 
 using Loss = Tensor (*)(const Tensor&, const Tensor&, Reduction);
-constexpr Loss kLosses[] = {mse_loss, l1_loss};
+Tensor smooth_l1(const Tensor& x, const Tensor& y, Reduction r) { return smooth_l1_loss(x, y, r, 0.5); }
+Tensor huber(const Tensor& x, const Tensor& y, Reduction r) { return huber_loss(x, y, r, 0.5); }
+Tensor charbonnier(const Tensor& x, const Tensor& y, Reduction r) { return charbonnier_loss(x, y, 0.01, r); }
+Tensor bce(const Tensor& x, const Tensor& y, Reduction r) {
+  return binary_cross_entropy_with_logits(x, y, {.reduction = r});
+}
+Tensor kl(const Tensor& x, const Tensor& y, Reduction r) { return kl_div(x, y, {.reduction = r}); }
+constexpr Loss kLosses[] = {mse_loss, l1_loss, smooth_l1, huber, charbonnier, bce, kl};
 constexpr Reduction kReductions[] = {Reduction::kMean, Reduction::kSum, Reduction::kNone};
 
 Tensor vector(const std::vector<double>& values, DType dtype = kFloat32) {
@@ -159,9 +166,21 @@ TEST(Loss, NaNStays) {
   const Tensor a = vector({1, std::nan("")}).requires_grad_(), b = vector({0, 0});
   for (const Loss loss : kLosses) {
     EXPECT_TRUE(std::isnan(loss(a, b, Reduction::kMean).item<float>()));
+    if (loss == kl) continue;  // linear in the input
     Tape tape;
     EXPECT_TRUE(std::isnan(tape.gradient(loss(a, b, Reduction::kSum), {a})[0].to_vector<float>()[1]));
   }
+}
+
+TEST(Loss, EndsOfProbabilitiesHaveFiniteGradients) {
+  const Tensor x = vector({0, 0, 1, 1}, kFloat64).requires_grad_(), y = vector({0, 1, 0, 1}, kFloat64).requires_grad_();
+  Tape tape;
+  const std::vector<Tensor> ends = tape.gradient(binary_cross_entropy(x, y, {.reduction = Reduction::kSum}), {x, y});
+  expect_values("input", ends[0], {0, -1e12, 1e12, 0});
+  expect_values("target", ends[1], {100, 100, -100, -100});
+  const Tensor logarithm = vector({-1, -2}, kFloat64), zero = vector({0, 1}, kFloat64).requires_grad_();
+  const Tensor divergence = kl_div(logarithm, zero, {.reduction = Reduction::kSum});
+  expect_values("kl_div's target", tape.gradient(divergence, {zero})[0], {0, 3});
 }
 
 TEST(Loss, OperandsThatDifferAreErrors) {

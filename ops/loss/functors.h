@@ -1,0 +1,181 @@
+// What the losses do to one pair of elements, for host and device alike.
+//
+// A functor is a template over the type it computes in, made from the loss's parameter. value(x, y) is the loss of one
+// element of the input and one of the target; gradient_x(g, x, y) and gradient_y(g, x, y) are g times its derivatives,
+// as formulas for numbers and for tensors: kernels compute them in one pass, and where a sweep is recorded, operators
+// do, so that they differentiate again.
+#pragma once
+
+#include <adjoint/core/dtype.h>
+#include <adjoint/ops/elementwise/scalar_math.h>
+
+#include <type_traits>
+
+namespace adjoint::loss {
+
+// For tensors, lookup finds the functions of the same names.
+using scalar::abs, scalar::exp, scalar::log, scalar::log1p, scalar::select, scalar::sigmoid, scalar::sqrt,
+    scalar::where;
+
+template <scalar::Real T>
+ADJOINT_HD inline T clamp_min(T x, std::type_identity_t<T> low) {
+  return select(x < low, low, x);
+}
+template <scalar::Real T>
+ADJOINT_HD inline T clamp(T x, std::type_identity_t<T> low, std::type_identity_t<T> high) {
+  return scalar::clamp_max(clamp_min(x, low), high);
+}
+
+/// kLinear: the derivatives are constant almost everywhere, so that each gradient is its own derivative in g and has
+/// none in x and y.
+template <bool kIsLinear = false>
+struct Pair {
+  static constexpr bool kOdd = false;
+  static constexpr bool kLinear = kIsLinear;
+  Pair() = default;
+  explicit Pair(double /*parameter*/) {}
+};
+
+/// A loss of d = x - y: Self has of(d) and slope(g, d), which is odd in d, so that gradient_y is gradient_x with x and
+/// y in each other's place.
+template <class T, class Self, bool kIsLinear = false>
+struct Difference : Pair<kIsLinear> {
+  static constexpr bool kOdd = true;
+  using Pair<kIsLinear>::Pair;
+  ADJOINT_HD T value(T x, T y) const { return self().of(x - y); }
+  template <class V>
+  ADJOINT_HD V gradient_x(const V& g, const V& x, const V& y) const {
+    return self().slope(g, x - y);
+  }
+
+ private:
+  ADJOINT_HD const Self& self() const { return static_cast<const Self&>(*this); }
+};
+
+template <class T>
+struct Mse : Difference<T, Mse<T>> {
+  static constexpr const char* kName = "mse_loss";
+  using Difference<T, Mse>::Difference;
+  ADJOINT_HD T of(T d) const { return d * d; }
+  template <class V>
+  ADJOINT_HD V slope(const V& g, const V& d) const {
+    return g * (d + d);
+  }
+};
+
+template <class T>
+struct L1 : Difference<T, L1<T>, true> {
+  static constexpr const char* kName = "l1_loss";
+  using Difference<T, L1, true>::Difference;
+  ADJOINT_HD T of(T d) const { return abs(d); }
+  /// A NaN stays one; at 0 an infinite g stops.
+  ADJOINT_HD T slope(T g, T d) const { return d > T{0} ? g : d < T{0} ? -g : d; }
+};
+
+template <class T>
+struct SmoothL1 : Difference<T, SmoothL1<T>> {
+  static constexpr const char* kName = "smooth_l1_loss";
+  T beta;
+  explicit SmoothL1(double parameter) : beta(static_cast<T>(parameter)) {}
+  ADJOINT_HD T of(T d) const {
+    const T size = abs(d);
+    return select(size < beta, T(0.5) * size * (size / beta), size - T(0.5) * beta);
+  }
+  template <class V>
+  ADJOINT_HD V slope(const V& g, const V& d) const {
+    return g * clamp(d / beta, -1, 1);
+  }
+};
+
+template <class T>
+struct Huber : Difference<T, Huber<T>> {
+  static constexpr const char* kName = "huber_loss";
+  T delta;
+  explicit Huber(double parameter) : delta(static_cast<T>(parameter)) {}
+  ADJOINT_HD T of(T d) const {
+    const T size = abs(d);
+    return select(size <= delta, T(0.5) * size * size, delta * (size - T(0.5) * delta));
+  }
+  template <class V>
+  ADJOINT_HD V slope(const V& g, const V& d) const {
+    return g * clamp(d, -delta, delta);
+  }
+};
+
+template <class T>
+struct Charbonnier : Difference<T, Charbonnier<T>> {
+  static constexpr const char* kName = "charbonnier_loss";
+  T square;
+  explicit Charbonnier(double eps) : square(static_cast<T>(eps) * static_cast<T>(eps)) {}
+  ADJOINT_HD T of(T d) const { return sqrt(d * d + square); }
+  template <class V>
+  ADJOINT_HD V slope(const V& g, const V& d) const {
+    return g * (d / sqrt(d * d + square));
+  }
+};
+
+/// Logarithms end at -100, and the derivative's denominator at 1e-12, as PyTorch's do.
+template <class T>
+struct Bce : Pair<> {
+  static constexpr const char* kName = "binary_cross_entropy";
+  using Pair<>::Pair;
+  ADJOINT_HD T value(T x, T y) const {
+    return (y - T{1}) * clamp_min(log1p(-x), T{-100}) - y * clamp_min(log(x), T{-100});
+  }
+  template <class V>
+  ADJOINT_HD V gradient_x(const V& g, const V& x, const V& y) const {
+    return g * ((x - y) / clamp_min((1 - x) * x, 1e-12));
+  }
+  template <class V>
+  ADJOINT_HD V gradient_y(const V& g, const V& x, const V& /*y*/) const {
+    return g * (clamp_min(log1p(-x), -100) - clamp_min(log(x), -100));
+  }
+};
+
+template <class T>
+struct BceWithLogits : Pair<> {
+  static constexpr const char* kName = "binary_cross_entropy_with_logits";
+  using Pair<>::Pair;
+  ADJOINT_HD T value(T x, T y) const { return (T{1} - y) * x + clamp_min(-x, T{0}) + log1p(exp(-abs(x))); }
+  template <class V>
+  ADJOINT_HD V gradient_x(const V& g, const V& x, const V& y) const {
+    return g * (sigmoid(x) - y);
+  }
+  template <class V>
+  ADJOINT_HD V gradient_y(const V& g, const V& x, const V& /*y*/) const {
+    return -(g * x);
+  }
+};
+
+/// 0 log 0 is 0, and the derivative there 0.
+template <class T>
+struct KlDiv : Pair<> {
+  static constexpr const char* kName = "kl_div";
+  using Pair<>::Pair;
+  ADJOINT_HD T value(T x, T y) const { return select(y == T{0}, T{0}, y * log(y)) - y * x; }
+  template <class V>
+  ADJOINT_HD V gradient_x(const V& g, const V& /*x*/, const V& y) const {
+    return -(g * y);
+  }
+  template <class V>
+  ADJOINT_HD V gradient_y(const V& g, const V& x, const V& y) const {
+    return where(y != 0, g * (log(where(y != 0, y, 1)) + 1 - x), 0);
+  }
+};
+
+template <class T>
+struct KlDivLog : Pair<> {
+  static constexpr const char* kName = "kl_div";
+  using Pair<>::Pair;
+  ADJOINT_HD T value(T x, T y) const { return exp(y) * (y - x); }
+  template <class V>
+  ADJOINT_HD V gradient_x(const V& g, const V& /*x*/, const V& y) const {
+    return -(g * exp(y));
+  }
+  template <class V>
+  ADJOINT_HD V gradient_y(const V& g, const V& x, const V& y) const {
+    return g * (exp(y) * (y - x + 1));
+  }
+};
+
+}  // namespace adjoint::loss
