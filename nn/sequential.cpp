@@ -3,21 +3,28 @@
 #include <adjoint/core/check.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
+#include <adjoint/nn/norm.h>
 
 namespace adjoint::nn {
 namespace {
 
 using Step = std::function<Tensor(const Tensor&)>;
 
-template <class... Convolutions>
+template <class... Fusing>
 Step step_of(const Layer& layer, const Activation& activation) {
   Step step;
   const auto look = [&]<class M>() {
     if (const M* module = layer.get_if<M>()) {
-      step = [conv = *module, activation](const Tensor& input) { return conv.activated(input, activation); };
+      step = [made = *module, activation](const Tensor& input) {
+        if constexpr (requires { made.activated(input, activation); }) {
+          return made.activated(input, activation);
+        } else {
+          return made(input, {.activation = activation});
+        }
+      };
     }
   };
-  (look.template operator()<Convolutions>(), ...);
+  (look.template operator()<Fusing>(), ...);
   return step;
 }
 
@@ -30,7 +37,8 @@ Step fused(const Layer& first, const Layer& second) {
   ADJOINT_ACTIVATIONS(ADJOINT_LOOK, ADJOINT_LOOK, ADJOINT_LOOK)
 #undef ADJOINT_LOOK
   if (activation.is_none()) return {};
-  return step_of<Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d>(first, activation);
+  return step_of<Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, BatchNorm1d, BatchNorm2d, InstanceNorm1d,
+                 InstanceNorm2d, LayerNorm, GroupNorm, RMSNorm>(first, activation);
 }
 
 }  // namespace

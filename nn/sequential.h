@@ -5,8 +5,8 @@
 //   Tensor y = net(x);
 //   net[0].as<nn::Conv2d>().weight;
 //
-// A convolution and the activation right behind it run as one operator (Activation in ops/conv/conv.h tells what that
-// means in half precision). Both stay children, with their names and parameters.
+// A convolution or a normalisation and the activation right behind it run as one operator (Activation in
+// ops/conv/conv.h tells what that means in half precision). Both stay children, with their names and parameters.
 #pragma once
 
 #include <adjoint/nn/module.h>

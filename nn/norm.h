@@ -1,0 +1,172 @@
+// Normalisation as modules, with PyTorch's options, names and initial values: weight 1, bias 0, running mean 0 and
+// variance 1. ops/norm/norm.h has the arithmetic.
+//
+// bn(x, {.activation = Activation::relu(), .residual = r}) is relu(bn(x) + r) in one pass where convolutions fuse the
+// activation; in a Sequential an activation right behind becomes part of the layer. Constructors throw Error for counts
+// below 1; calls for inputs of other axes or channels.
+//
+// In training BatchNorm's buffers change in place with every call. C++ leaves open in which order the operands of
+// `bce(D(real), ones) + bce(D(fake), zeros)` are computed: where D has such layers, name one of them first.
+#pragma once
+
+#include <adjoint/nn/conv.h>
+#include <adjoint/nn/module.h>
+#include <adjoint/ops/norm/norm.h>
+
+#include <cstdint>
+#include <optional>
+
+namespace adjoint::nn {
+
+struct BatchNormOptions {
+  double eps = 1e-5;
+  /// The share of a batch in running statistics; none: that of a mean of all batches so far, which waits for the
+  /// device.
+  std::optional<double> momentum = 0.1;
+  /// With weight and bias.
+  bool affine = true;
+  /// With running statistics, which count in eval mode; else the batch's own always do.
+  bool track_running_stats = true;
+};
+struct InstanceNormOptions {
+  double eps = 1e-5;
+  std::optional<double> momentum = 0.1;
+  bool affine = false;
+  bool track_running_stats = false;
+};
+
+namespace detail {
+
+/// What BatchNorm and InstanceNorm have in common.
+class ADJOINT_API RunningNorm : public Module {
+ public:
+  std::int64_t num_features() const { return num_features_; }
+  const BatchNormOptions& options() const { return options_; }
+
+  Parameter weight, bias;            // (num_features); undefined unless affine
+  Buffer running_mean, running_var;  // (num_features); undefined unless tracked
+  Buffer num_batches_tracked;        // int64, of shape ()
+
+ protected:
+  RunningNorm(const char* type, std::int64_t num_features, const BatchNormOptions& options);
+  void check(const Tensor& input, std::int64_t least, std::int64_t most, std::int64_t channel_axis) const;
+  /// Whether the input's own statistics count; running ones that there are then follow them.
+  bool uses_input() const { return training() || !running_mean.defined(); }
+
+ private:
+  std::int64_t num_features_;
+  BatchNormOptions options_;
+};
+
+class ADJOINT_API BatchNorm : public RunningNorm {
+ protected:
+  using RunningNorm::RunningNorm;
+  Tensor normalized(const Tensor& input, std::int64_t least, std::int64_t most, const NormFusion& behind) const;
+};
+
+class ADJOINT_API InstanceNorm : public RunningNorm {
+ protected:
+  InstanceNorm(const char* type, std::int64_t num_features, const InstanceNormOptions& options);
+  Tensor normalized(const Tensor& input, std::int64_t rank, const NormFusion& behind) const;
+};
+
+}  // namespace detail
+
+/// (N, C) or (N, C, L).
+class ADJOINT_API BatchNorm1d : public detail::BatchNorm {
+ public:
+  explicit BatchNorm1d(std::int64_t num_features, const BatchNormOptions& options = {})
+      : BatchNorm("BatchNorm1d", num_features, options) {}
+  Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const {
+    return normalized(input, 2, 3, behind);
+  }
+};
+
+/// (N, C, H, W).
+class ADJOINT_API BatchNorm2d : public detail::BatchNorm {
+ public:
+  explicit BatchNorm2d(std::int64_t num_features, const BatchNormOptions& options = {})
+      : BatchNorm("BatchNorm2d", num_features, options) {}
+  Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const {
+    return normalized(input, 4, 4, behind);
+  }
+};
+
+/// (N, C, L) or (C, L).
+class ADJOINT_API InstanceNorm1d : public detail::InstanceNorm {
+ public:
+  explicit InstanceNorm1d(std::int64_t num_features, const InstanceNormOptions& options = {})
+      : InstanceNorm("InstanceNorm1d", num_features, options) {}
+  Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const { return normalized(input, 3, behind); }
+};
+
+/// (N, C, H, W) or (C, H, W).
+class ADJOINT_API InstanceNorm2d : public detail::InstanceNorm {
+ public:
+  explicit InstanceNorm2d(std::int64_t num_features, const InstanceNormOptions& options = {})
+      : InstanceNorm("InstanceNorm2d", num_features, options) {}
+  Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const { return normalized(input, 4, behind); }
+};
+
+struct LayerNormOptions {
+  double eps = 1e-5;
+  /// With a weight, and a bias where `bias` says so.
+  bool elementwise_affine = true;
+  bool bias = true;
+};
+/// Over the last axes, of extents normalized_shape.
+class ADJOINT_API LayerNorm : public Module {
+ public:
+  explicit LayerNorm(const Shape& normalized_shape, const LayerNormOptions& options = {});
+  Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const;
+
+  Parameter weight, bias;  // of normalized_shape
+
+ private:
+  Shape normalized_shape_;
+  double eps_;
+};
+
+struct GroupNormOptions {
+  double eps = 1e-5;
+  bool affine = true;
+};
+/// (N, num_channels, ...). Throws Error too where num_groups does not divide num_channels.
+class ADJOINT_API GroupNorm : public Module {
+ public:
+  GroupNorm(std::int64_t num_groups, std::int64_t num_channels, const GroupNormOptions& options = {});
+  Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const;
+
+  Parameter weight, bias;  // (num_channels)
+
+ private:
+  std::int64_t num_groups_;
+  double eps_;
+};
+
+struct RMSNormOptions {
+  /// None: the distance from 1 to the next number of the input's dtype.
+  std::optional<double> eps = {};
+  bool elementwise_affine = true;
+};
+/// Over the last axes, of extents normalized_shape.
+class ADJOINT_API RMSNorm : public Module {
+ public:
+  explicit RMSNorm(const Shape& normalized_shape, const RMSNormOptions& options = {});
+  Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const;
+
+  Parameter weight;  // of normalized_shape
+
+ private:
+  Shape normalized_shape_;
+  std::optional<double> eps_;
+};
+
+/// A convolution with a bias, for eval mode, that computes norm(conv(x)) with norm's running statistics of now. It
+/// shares nothing with the two. Throws Error for a norm that does not track statistics, and where channels differ.
+ADJOINT_API Conv1d fold_batch_norm(const Conv1d& conv, const BatchNorm1d& norm);
+ADJOINT_API Conv2d fold_batch_norm(const Conv2d& conv, const BatchNorm2d& norm);
+ADJOINT_API ConvTranspose1d fold_batch_norm(const ConvTranspose1d& conv, const BatchNorm1d& norm);
+ADJOINT_API ConvTranspose2d fold_batch_norm(const ConvTranspose2d& conv, const BatchNorm2d& norm);
+
+}  // namespace adjoint::nn

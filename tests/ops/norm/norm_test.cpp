@@ -1,0 +1,121 @@
+// Normalisation of sizes that the registry's examples do not have, its accuracy, and what it keeps.
+#include <adjoint/core/parallel.h>
+#include <adjoint/core/tape.h>
+#include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/norm/norm.h>
+#include <adjoint/tests/support/values.h>
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace adjoint {
+namespace {
+
+using testing::expect_same_bits;
+
+void expect_close(const std::string& what, const Tensor& actual, const Tensor& expected, double tolerance) {
+  EXPECT_EQ(actual.shape(), expected.shape()) << what;
+  testing::expect_near(what, actual, expected.to_vector<double>(), tolerance);
+}
+
+Tensor random(const Shape& shape, std::int64_t seed) {
+  return Tensor::from_vector(testing::integers(shape.numel(), 9, static_cast<unsigned>(seed)), shape,
+                             {.dtype = kFloat64}) /
+         4.0;
+}
+
+// x seen as (samples, groups, depth, inner), over `axes`, in operators.
+Tensor composed(const Tensor& x, const Shape& seen, const Dims& axes, const Tensor& weight, const Tensor& bias,
+                const Tensor& residual) {
+  const Shape by_channel{1, seen[1], seen[2], 1};
+  const Tensor all = x.reshape(seen), centred = all - all.mean(axes, true);
+  const Tensor normal = centred * rsqrt(square(centred).mean(axes, true) + 1e-5);
+  return sigmoid((normal * weight.reshape(by_channel) + bias.reshape(by_channel)).reshape(x.shape()) + residual);
+}
+
+using Function = std::function<Tensor(const std::vector<Tensor>&)>;
+
+std::vector<Tensor> gradients(const Function& f, const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> leaves;
+  for (const Tensor& x : inputs) leaves.push_back(x.clone().requires_grad_());
+  Tape tape;
+  const Tensor y = f(leaves);
+  std::vector<Tensor> all = tape.gradient((y * y).sum(), leaves);
+  all.push_back(y.detach());
+  return all;
+}
+
+void expect_equal(const std::string& what, const Function& f, const Function& g, const std::vector<Tensor>& inputs) {
+  const std::vector<Tensor> found = gradients(f, inputs), expected = gradients(g, inputs);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    expect_close(what + " " + std::to_string(i), found[i], expected[i], 1e-9);
+  }
+  const int threads = num_threads();
+  set_num_threads(threads == 1 ? 3 : 1);
+  const std::vector<Tensor> again = gradients(f, inputs);
+  set_num_threads(threads);
+  for (std::size_t i = 0; i < found.size(); ++i) expect_same_bits(what + " by threads", again[i], found[i]);
+}
+
+// Blocks, tasks and rows that end in the middle of each other.
+TEST(Norm, OfManySizes) {
+  for (const auto& [samples, channels, inner] :
+       {std::tuple{3, 4, 1}, {70, 6, 1}, {3, 4, 7}, {2, 6, 65}, {5, 4, 128}, {2, 4, 9000}, {1000, 2, 40}}) {
+    SCOPED_TRACE(std::to_string(samples) + " " + std::to_string(channels) + " " + std::to_string(inner));
+    const Shape shape{samples, channels, inner};
+    const std::vector<Tensor> in{random(shape, 1), random({channels}, 2), random({channels}, 3), random(shape, 4)};
+    const auto behind = [](const Tensor& r) { return NormFusion{.activation = Activation::sigmoid(), .residual = r}; };
+    expect_equal(
+        "batch", [&](const auto& t) { return batch_norm(t[0], {}, {}, t[1], t[2], true, 0.1, 1e-5, behind(t[3])); },
+        [&](const auto& t) {
+          return composed(t[0], {samples, channels, 1, inner}, {0, 2, 3}, t[1], t[2], t[3]);
+        },
+        in);
+    expect_equal(
+        "group", [&](const auto& t) { return group_norm(t[0], 2, t[1], t[2], 1e-5, behind(t[3])); },
+        [&](const auto& t) {
+          return composed(t[0], {samples, 2, channels / 2, inner}, {2, 3}, t[1], t[2], t[3]);
+        },
+        in);
+    const std::vector<Tensor> by_element{in[0], random({channels, inner}, 5), random({channels, inner}, 6), in[3]};
+    expect_equal(
+        "layer",
+        [&](const auto& t) {
+          return layer_norm(t[0], {channels, inner}, t[1], t[2], 1e-5, behind(t[3]));
+        },
+        [&](const auto& t) {
+          return composed(t[0], {samples, 1, channels * inner, 1}, {2, 3}, t[1], t[2], t[3]);
+        },
+        by_element);
+  }
+}
+
+// A mean of one float32 would lose what numbers near it have in common with it.
+TEST(Norm, LosesNothingFarFromZero) {
+  const Tensor x = Tensor::from_vector<double>({1000000, 1000001, 1000002, 1000003, 1000005, 1000008}, {1, 6});
+  expect_close("float32", layer_norm(x, {6}), layer_norm(x.to(kFloat64), {6}).to(kFloat32), 1e-6);
+  expect_close("batch", batch_norm(x.reshape({6, 1}), {}, {}, {}, {}, true).reshape({1, 6}),
+               layer_norm(x.to(kFloat64), {6}).to(kFloat32), 1e-6);
+}
+
+TEST(Norm, ComputesGradientsOfThoseThatNeedThem) {
+  const std::vector<Tensor> in{random({2, 4, 5}, 1), random({4}, 2), random({4}, 3), random({2, 4, 5}, 4)};
+  const auto f = [&](const std::vector<Tensor>& t) {
+    return group_norm(t[0], 2, t[1], t[2], 1e-5, {.activation = Activation::silu(), .residual = t[3]});
+  };
+  const std::vector<Tensor> all = gradients(f, in);
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    std::vector<Tensor> one = in;
+    one[i] = in[i].clone().requires_grad_();
+    Tape tape;
+    const Tensor y = f(one);
+    expect_same_bits("gradient " + std::to_string(i), tape.gradient((y * y).sum(), {one[i]})[0], all[i]);
+  }
+}
+
+}  // namespace
+}  // namespace adjoint
