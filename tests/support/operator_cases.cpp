@@ -64,6 +64,7 @@ const std::vector<OperatorFamily>& operator_families() {
   static const std::vector<OperatorFamily> all = {
       norm_operators(),
       loss_operators(),
+      index_operators(),
       reduce_operators(),
       signal_operators(),
       view_operators(),

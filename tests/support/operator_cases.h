@@ -53,6 +53,7 @@ struct OperatorFamily {
 /// A family a file of operators/.
 OperatorFamily norm_operators();
 OperatorFamily loss_operators();
+OperatorFamily index_operators();
 OperatorFamily reduce_operators();
 OperatorFamily signal_operators();
 OperatorFamily view_operators();

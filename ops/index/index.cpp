@@ -1,0 +1,181 @@
+// Python's x[...]: views first, then what tensors pick from the view.
+#include <adjoint/ops/index/index.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/core/scalar.h>
+#include <adjoint/ops/index/pick.h>
+#include <adjoint/ops/view/view.h>
+
+#include <utility>
+
+namespace adjoint {
+namespace {
+
+constinit const OpDef<CombineAttr> combine_op{.name = "combine",
+                                              .infer =
+                                                  [](Operands in, const CombineAttr&) {
+                                                    return TensorSpec{in[0].shape(), kInt64};
+                                                  },
+                                              .cpu = cpu::combine,
+                                              .cuda = ADJOINT_IF_CUDA(cuda::combine),
+                                              .strided = true,
+                                              .optional = 1U << 1};
+
+// The view that integers, slices and new axes give, and the tensors that pick from it, with their axes in it.
+struct Walk {
+  const char* op;
+  Tensor view;
+  std::vector<std::pair<std::size_t, Tensor>> tensors;
+  std::size_t at = 0;  // the axis of the view that comes next
+
+  void take_tensor(const Tensor& tensor) {
+    check_defined(op, "an index", tensor);
+    const Tensor index = tensor.to(view.device());
+    const auto axis = static_cast<std::int64_t>(at);
+    if (index.dtype() != kBool) {
+      ADJOINT_CHECK(index.dtype() == kInt64 || index.dtype() == kInt32,
+                    "{}: index tensors must be int64, int32 or bool; got {} of shape {}; convert with to()", op,
+                    index.dtype(), index.shape());
+      if (index.dim() == 0) {
+        view = view.select(axis, index.to(kInt64).item<std::int64_t>());
+      } else {
+        tensors.emplace_back(at++, index);
+      }
+      return;
+    }
+    const Tensor places = nonzero(index);
+    if (index.dim() == 0) {  // an axis of one element, or none
+      view = view.unsqueeze(axis);
+      tensors.emplace_back(at++, Tensor::zeros({places.size(0)}, places.options()));
+      return;
+    }
+    const Shape& shape = view.shape();
+    ADJOINT_CHECK(shape.size() >= at + index.shape().size() &&
+                      Shape(shape.begin() + at, shape.begin() + at + index.shape().size()) == index.shape(),
+                  "{}: a mask must have the shape of its axes; got {} from axis {} on of {}", op, index.shape(), at,
+                  shape);
+    for (std::int64_t k = 0; k < index.dim(); ++k) tensors.emplace_back(at++, places.select(1, k));
+  }
+};
+
+// Axes of x that an index stands for.
+std::size_t axes_of(const Index& index) {
+  if (const auto* tensor = std::get_if<Tensor>(&index.value())) {
+    return tensor->defined() && tensor->dtype() == kBool ? tensor->shape().size() : 1;
+  }
+  return std::holds_alternative<std::int64_t>(index.value()) || std::holds_alternative<Slice>(index.value()) ? 1 : 0;
+}
+
+Walk walk(const char* op, const Tensor& x, const std::vector<Index>& indices) {
+  check_defined(op, "x", x);
+  std::size_t axes = 0, ellipses = 0;
+  for (const Index& index : indices) {
+    axes += axes_of(index);
+    ellipses += std::holds_alternative<Ellipsis>(index.value()) ? 1 : 0;
+  }
+  ADJOINT_CHECK(axes <= x.shape().size() && ellipses <= 1,
+                "{}: there must be no more indices than axes, and one ellipsis at most; got {} indices, {} ellipses "
+                "for x {}",
+                op, axes, ellipses, x.shape());
+  Walk walk{.op = op, .view = x, .tensors = {}};
+  for (const Index& index : indices) {
+    const auto axis = static_cast<std::int64_t>(walk.at);
+    if (const auto* place = std::get_if<std::int64_t>(&index.value())) {
+      walk.view = walk.view.select(axis, *place);
+    } else if (const auto* range = std::get_if<Slice>(&index.value())) {
+      walk.view = slice(walk.view, axis, range->start, range->end, range->step);
+      ++walk.at;
+    } else if (const auto* tensor = std::get_if<Tensor>(&index.value())) {
+      walk.take_tensor(*tensor);
+    } else if (std::holds_alternative<NewAxis>(index.value())) {
+      walk.view = walk.view.unsqueeze(axis);
+      ++walk.at;
+    } else {
+      walk.at += x.shape().size() - axes;
+    }
+  }
+  return walk;
+}
+
+// The tensors as one index into axes [first, last) of the view, where they follow each other.
+struct Picking {
+  Tensor view;  // with its axes permuted, where the tensors' did not follow each other
+  Tensor index;
+  IndexAttr attr;
+};
+
+Picking picking(const Walk& walk) {
+  Shape rows;
+  for (const auto& [axis, index] : walk.tensors) rows = broadcast_shapes(walk.op, rows, index.shape());
+  Picking picking{.view = walk.view, .index = {}, .attr = {}};
+  const std::size_t count = walk.tensors.size();
+  std::size_t first = walk.tensors.front().first;
+  if (walk.tensors.back().first != first + count - 1) {
+    Dims in_front, to;
+    for (const auto& [axis, index] : walk.tensors) {
+      to.push_back(static_cast<std::int64_t>(in_front.size()));
+      in_front.push_back(static_cast<std::int64_t>(axis));
+    }
+    picking.view = movedim(walk.view, in_front, to);
+    first = 0;
+  }
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::int64_t extent = picking.view.shape()[first + k];
+    const Tensor index = checked_index(walk.op, walk.tensors[k].second, -extent, extent).expand(rows);
+    picking.index = apply(combine_op, {index, picking.index}, {extent});
+  }
+  picking.attr = row_attr(picking.view.shape(), first, first + count, rows);
+  return picking;
+}
+
+// `value` broadcast; axes of one element in front of those of `shape` are dropped.
+Tensor value_for(const Tensor& value, const Shape& shape) {
+  Tensor fitting = value;
+  while (fitting.dim() > static_cast<std::int64_t>(shape.size()) && fitting.size(0) == 1) fitting = fitting.squeeze(0);
+  ADJOINT_CHECK(broadcast_shapes("index_put_", fitting.shape(), shape) == shape,
+                "index_put_: value must broadcast to what is written; got value {} for {}", value.shape(), shape);
+  return fitting.expand(shape);
+}
+
+}  // namespace
+
+Tensor index(const Tensor& x, const std::vector<Index>& indices) {
+  const OpScope scope("index");
+  const Walk found = walk("index", x, indices);
+  if (found.tensors.empty()) return found.view;
+  const Picking p = picking(found);
+  return take(p.view, p.index, p.attr);
+}
+
+Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, const Tensor& value) {
+  const OpScope scope("index_put_");
+  check_defined("index_put_", "x", x);
+  check_defined("index_put_", "value", value);
+  check_writable("index_put_", x);
+  const PauseTape pause;
+  Walk found = walk("index_put_", x, indices);
+  const Tensor given = value.detach().to(x.dtype()).to(x.device());
+  if (found.tensors.empty()) {
+    found.view.copy_(value_for(given, found.view.shape()));
+    return x;
+  }
+  const Picking p = picking(found);
+  Tensor from = value_for(given, p.attr.picked);
+  if (from.impl()->storage == x.impl()->storage) from = from.clone();
+  Tensor target = p.view.is_contiguous() ? p.view : p.view.clone();
+  put(target, from, last_of_equals(p.index, p.attr), p.attr);
+  if (!p.view.is_contiguous()) {
+    Tensor view = p.view;
+    copy_into(target, view);
+  }
+  return x;
+}
+
+Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, double value) {
+  const OpScope scope("index_put_");
+  check_defined("index_put_", "x", x);
+  const double fitting = fit_scalar("index_put_", value, x.dtype(), x.shape());
+  return index_put_(x, indices, Tensor::full({}, fitting, {.dtype = x.dtype(), .device = x.device()}));
+}
+
+}  // namespace adjoint

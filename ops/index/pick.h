@@ -1,0 +1,22 @@
+// The two operators behind every function that picks by index. Internal to ops.
+#pragma once
+
+#include <adjoint/core/op.h>
+#include <adjoint/ops/index/kernels.h>
+
+namespace adjoint {
+
+/// The elements of x that `index` (int64, in range but for kNowhere) names. Differentiable in x.
+Tensor take(const Tensor& x, const Tensor& index, const IndexAttr& attr);
+/// Its adjoint, added to `base` where that is defined. Differentiable in `picked` and `base`.
+Tensor accumulate(const Tensor& picked, const Tensor& index, const Tensor& base, const IndexAttr& attr);
+/// Not recorded; `x` is contiguous, and no two indices are equal.
+void put(Tensor& x, const Tensor& picked, const Tensor& index, const IndexAttr& attr);
+/// `index` with kNowhere where a later one along `count` names the same element.
+Tensor last_of_equals(const Tensor& index, const IndexAttr& attr);
+/// As int64. Throws Error, naming `op`, for another dtype and, on the CPU, for an index outside [low, high).
+Tensor checked_index(const char* op, const Tensor& index, std::int64_t low, std::int64_t high);
+/// Picks along one axis by an index of one row: (outer, count, inner).
+IndexAttr row_attr(const Shape& whole, std::size_t first, std::size_t last, const Shape& rows);
+
+}  // namespace adjoint
