@@ -65,6 +65,7 @@ const std::vector<OperatorFamily>& operator_families() {
       norm_operators(),
       loss_operators(),
       index_operators(),
+      pad_operators(),
       reduce_operators(),
       signal_operators(),
       view_operators(),

@@ -54,6 +54,7 @@ struct OperatorFamily {
 OperatorFamily norm_operators();
 OperatorFamily loss_operators();
 OperatorFamily index_operators();
+OperatorFamily pad_operators();
 OperatorFamily reduce_operators();
 OperatorFamily signal_operators();
 OperatorFamily view_operators();

@@ -1,0 +1,220 @@
+// pad: cuts are views; what grows is a gather by a map of each axis, whose adjoint is a gather too.
+#include <adjoint/ops/pad/pad.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/core/convert.h>
+#include <adjoint/core/op.h>
+#include <adjoint/core/scalar.h>
+#include <adjoint/ops/pad/kernels.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace adjoint {
+namespace {
+
+using Padding = std::vector<std::int64_t>;
+
+Tensor padded(const Tensor& x, const PadAttr& attr);
+
+Tensor added(const Tensor& grad, const PadAttr& attr);
+
+constinit const OpDef<PadAttr> pad_op{.name = "pad",
+                                      .infer =
+                                          [](Operands in, const PadAttr& attr) {
+                                            return TensorSpec{attr.out, in[0].dtype()};
+                                          },
+                                      .cpu = cpu::pad,
+                                      .cuda = ADJOINT_IF_CUDA(cuda::pad),
+                                      .vjp = {Vjp<PadAttr>{kSaveNone, [](const Ctx<PadAttr>& c) {
+                                                             return added(c.grad, c.attr);
+                                                           }}}};
+
+constinit const OpDef<PadAttr> pad_adjoint_op{.name = "pad_adjoint",
+                                              .infer =
+                                                  [](Operands in, const PadAttr& attr) {
+                                                    return TensorSpec{attr.in, in[0].dtype()};
+                                                  },
+                                              .cpu = cpu::pad_adjoint,
+                                              .cuda = ADJOINT_IF_CUDA(cuda::pad_adjoint),
+                                              .vjp = {Vjp<PadAttr>{kSaveNone, [](const Ctx<PadAttr>& c) {
+                                                                     PadAttr linear = c.attr;
+                                                                     linear.map.value = 0;
+                                                                     return padded(c.grad, linear);
+                                                                   }}}};
+
+Tensor padded(const Tensor& x, const PadAttr& attr) { return apply(pad_op, {x}, attr); }
+
+Tensor added(const Tensor& grad, const PadAttr& attr) {
+  if (attr.map.mode != PadMode::kConstant) return apply(pad_adjoint_op, {grad}, attr);
+  Tensor inside = grad;
+  for (std::size_t axis = 0; axis < attr.in.size(); ++axis) {
+    if (attr.in[axis] == attr.out[axis]) continue;
+    inside = inside.narrow(static_cast<std::int64_t>(axis), attr.before[axis], attr.in[axis]);
+  }
+  return inside;
+}
+
+void check_amounts(const char* op, const Shape& shape, const Padding& padding) {
+  ADJOINT_CHECK(
+      padding.size() % 2 == 0 && padding.size() / 2 <= shape.size(),
+      "{}: padding must hold a (before, after) pair for each of x's axes at most, the last axis first; got {} "
+      "numbers for x {}; write {{left, right, top, bottom}}",
+      op, padding.size(), shape);
+  for (std::size_t pair = 0; pair < padding.size() / 2; ++pair) {
+    const std::int64_t before = padding[2 * pair], after = padding[2 * pair + 1];
+    const std::size_t axis = shape.size() - 1 - pair;
+    const std::int64_t extent = shape[axis];
+    const bool cuts_fit = before >= -extent && after >= -extent &&
+                          extent + std::min<std::int64_t>(before, 0) + std::min<std::int64_t>(after, 0) >= 0;
+    ADJOINT_CHECK(cuts_fit, "{}: cuts must leave an extent of 0 at least; got ({}, {}) for axis {} of x {}; cut less",
+                  op, before, after, axis, shape);
+    std::int64_t sum = 0;
+    const bool overflows = __builtin_add_overflow(extent, before, &sum) || __builtin_add_overflow(sum, after, &sum);
+    ADJOINT_CHECK(!overflows,
+                  "{}: the result's extents must fit in 63 bits; got ({}, {}) for axis {} of x {}; pad less", op,
+                  before, after, axis, shape);
+  }
+}
+
+// How many elements of an axis a mode can stand outside it.
+std::int64_t most(PadMode mode, std::int64_t extent) {
+  switch (mode) {
+    case PadMode::kReflect: return std::max<std::int64_t>(extent - 1, 0);
+    case PadMode::kCircular: return extent;
+    case PadMode::kReplicate: return extent > 0 ? INT64_MAX : 0;
+    default: return INT64_MAX;
+  }
+}
+
+void check_reach(const char* op, const Shape& shape, const Padding& padding, PadMode mode) {
+  constexpr const char* kRules[] = {"", "reflect: padding must be less than the extent",
+                                    "replicate: the extent must be positive",
+                                    "circular: padding must be the extent at most"};
+  check_enumerator(op, "PadMode", mode, PadMode::kCircular);
+  for (std::size_t pair = 0; pair < padding.size() / 2; ++pair) {
+    const std::int64_t before = padding[2 * pair], after = padding[2 * pair + 1];
+    const std::size_t axis = shape.size() - 1 - pair;
+    const std::int64_t left = shape[axis] + std::min<std::int64_t>(before, 0) + std::min<std::int64_t>(after, 0);
+    ADJOINT_CHECK(std::max(before, after) <= most(mode, left), "{}: {}; got ({}, {}) for axis {} of x {}; pad less", op,
+                  kRules[static_cast<std::size_t>(mode)], before, after, axis, shape);
+  }
+}
+
+// An extent that a call of the kernels sees as one: neighbours that are not padded are one axis.
+struct Merged {
+  PadAxis axis;
+  std::size_t first;  // of the tensor's axes that it stands for
+
+  bool padded() const { return axis.in != axis.out; }
+};
+
+// The last axis first.
+std::vector<Merged> merged(const Shape& in, const Shape& out, const Dims& before) {
+  std::vector<Merged> all;
+  for (std::size_t i = in.size(); i-- > 0;) {
+    const Merged next{{in[i], out[i], before[i]}, i};
+    if (!next.padded() && !all.empty() && !all.back().padded()) {
+      // Extents of a tensor without elements may have any product; nothing is computed of it.
+      std::int64_t product = 0;
+      static_cast<void>(__builtin_mul_overflow(all.back().axis.in, next.axis.in, &product));
+      all.back() = {{product, product, 0}, i};
+    } else {
+      all.push_back(next);
+    }
+  }
+  return all;
+}
+
+// Three axes a call, the last ones first.
+std::vector<PadAttr> stages(const Shape& shape, const Padding& padding, PadMode mode, std::uint64_t value) {
+  std::vector<PadAttr> all;
+  Shape in = shape, last = shape;
+  Dims before = Dims::filled(shape.size(), 0);
+  for (std::size_t pair = 0; pair < padding.size() / 2; ++pair) {
+    const std::size_t axis = shape.size() - 1 - pair;
+    before[axis] = std::max<std::int64_t>(padding[2 * pair], 0);
+    last[axis] += before[axis] + std::max<std::int64_t>(padding[2 * pair + 1], 0);
+  }
+  while (!(in == last)) {
+    PadAttr attr{.map = {.axes = {}, .mode = mode, .value = value}, .in = in, .out = in, .before = before};
+    const std::vector<Merged> axes = merged(in, last, before);
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < std::min<std::size_t>(3, axes.size()); ++i) {
+      attr.map.axes[2 - i] = axes[i].axis;
+      first = axes[i].first;
+    }
+    for (std::size_t axis = first; axis < in.size(); ++axis) attr.out[axis] = last[axis];
+    in = attr.out;
+    all.push_back(attr);
+  }
+  return all;
+}
+
+Tensor cut(const Tensor& x, const Padding& padding) {
+  Tensor result = x;
+  for (std::size_t pair = 0; pair < padding.size() / 2; ++pair) {
+    const std::int64_t axis = x.dim() - 1 - static_cast<std::int64_t>(pair);
+    const std::int64_t before = std::max<std::int64_t>(-padding[2 * pair], 0);
+    const std::int64_t after = std::max<std::int64_t>(-padding[2 * pair + 1], 0);
+    if (before + after > 0) result = result.narrow(axis, before, result.size(axis) - before - after);
+  }
+  return result;
+}
+
+Shape cut_shape(const Shape& shape, const Padding& padding) {
+  Shape left = shape;
+  for (std::size_t i = 0; i < padding.size(); ++i)
+    left[shape.size() - 1 - i / 2] += std::min<std::int64_t>(padding[i], 0);
+  return left;
+}
+
+std::uint64_t bits_of(double value, DType dtype) {
+  std::uint64_t bits = 0;
+  visit(dtype, [&]<class T>() {
+    const T element = convert<T>(value);
+    std::memcpy(&bits, &element, sizeof(T));
+  });
+  return bits;
+}
+
+}  // namespace
+
+Tensor pad(const Tensor& x, const Padding& padding, PadMode mode, double value) {
+  const OpScope scope("pad");
+  check_defined("pad", "x", x);
+  check_amounts("pad", x.shape(), padding);
+  check_reach("pad", x.shape(), padding, mode);
+  ADJOINT_CHECK(mode == PadMode::kConstant || value == 0.0,
+                "pad: a value must stand beside PadMode::kConstant alone; got {}; leave it out", value);
+  const double fitting = fit_scalar("pad", value, x.dtype(), x.shape());
+  Tensor result = cut(x, padding);
+  const std::vector<PadAttr> all = stages(result.shape(), padding, mode, bits_of(fitting, x.dtype()));
+  for (const PadAttr& stage : all) result = padded(result, stage);
+  // Cuts alone are a view; the result of pad is a tensor of its own, as PyTorch's is.
+  return all.empty() ? result.clone() : result;
+}
+
+Tensor pad(const Tensor& x, const Padding& padding, double value) { return pad(x, padding, PadMode::kConstant, value); }
+
+Tensor pad_adjoint(const Tensor& padded, const Shape& shape, const Padding& padding, PadMode mode) {
+  const OpScope scope("pad_adjoint");
+  check_defined("pad_adjoint", "padded", padded);
+  check_floating("pad_adjoint", padded.dtype());
+  check_amounts("pad_adjoint", shape, padding);
+  check_reach("pad_adjoint", shape, padding, mode);
+  const Shape left = cut_shape(shape, padding);
+  const std::vector<PadAttr> all = stages(left, padding, mode, 0);
+  const Shape& expected = all.empty() ? left : all.back().out;
+  ADJOINT_CHECK(padded.shape() == expected, "pad_adjoint: padded must be {}, the shape of pad's result; got {}",
+                expected, padded.shape());
+  Tensor result = padded;
+  for (std::size_t i = all.size(); i-- > 0;) result = added(result, all[i]);
+  if (left == shape) return all.empty() || mode == PadMode::kConstant ? result.clone() : result;
+  Padding back;
+  for (const std::int64_t amount : padding) back.push_back(std::max<std::int64_t>(-amount, 0));
+  return pad(result, back);
+}
+
+}  // namespace adjoint
