@@ -1,4 +1,4 @@
-// What stands around cuFFT's transforms, and overlapping sums, one element of the result a thread.
+// What stands around cuFFT's transforms, overlapping sums and squared magnitudes, one element of the result a thread.
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/ops/signal/kernels.h>
 
@@ -53,6 +53,14 @@ void add(const Tensor& in, Tensor& out, const FrameAttr& attr) {
          out.mutable_data<T>());
 }
 
+template <class T>
+__global__ void square_parts(std::int64_t count, const T* __restrict__ in, T* __restrict__ out) {
+  const std::int64_t index = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (index >= count) return;
+  const T real = in[2 * index], imaginary = in[2 * index + 1];
+  out[index] = real * real + imaginary * imaginary;
+}
+
 }  // namespace
 
 void weigh_bins(DType dtype, const void* from, void* to, std::int64_t rows, std::int64_t n, double own, double shared,
@@ -63,6 +71,14 @@ void weigh_bins(DType dtype, const void* from, void* to, std::int64_t rows, std:
 
 void overlap_add(std::span<const Tensor> in, Tensor& out, const FrameAttr& attr) {
   out.dtype() == kFloat64 ? add<double>(in[0], out, attr) : add<float>(in[0], out, attr);
+}
+
+void squared_magnitudes(std::span<const Tensor> in, Tensor& out, const NoAttr&) {
+  const auto run = [&]<class T>(T) {
+    launch(square_parts<T>, one_thread_each(out.numel()), out.device().index, out.numel(), in[0].data<T>(),
+           out.mutable_data<T>());
+  };
+  out.dtype() == kFloat64 ? run(double{}) : run(float{});
 }
 
 }  // namespace adjoint::cuda

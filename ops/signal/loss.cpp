@@ -33,12 +33,12 @@ Tensor multi_resolution_stft_loss(const Tensor& input, const Tensor& target, con
   ADJOINT_CHECK(!o.resolutions.empty(), "{}: there must be a resolution; got none", kName);
   ADJOINT_CHECK(o.floor > 0, "{}: floor must be positive; got {}", kName, o.floor);
   Tensor total;
-  for (const auto& [n_fft, hop_length, win_length] : o.resolutions) {
-    const Tensor window = hann_window(win_length, true, {.dtype = widened(input).dtype(), .device = input.device()});
+  for (const StftResolution& r : o.resolutions) {
+    const StftOptions frames{.hop_length = r.hop_length,
+                             .win_length = r.win_length,
+                             .window = hann_window(r.win_length, true, {.dtype = kFloat64, .device = input.device()})};
     const auto magnitudes = [&](const Tensor& x) {
-      const Tensor bins =
-          spectra(kName, widened(x), n_fft, {.hop_length = hop_length, .win_length = win_length, .window = window});
-      return sqrt(clamp_min(squared_magnitudes(bins), o.floor));
+      return sqrt(clamp_min(squared_magnitudes(spectra(kName, widened(x), r.n_fft, frames)), o.floor));
     };
     const Tensor found = magnitudes(input), wanted = magnitudes(target);
     const Tensor convergence = frobenius(wanted - found) / frobenius(wanted);

@@ -1,13 +1,13 @@
 #include <adjoint/ops/signal/stft.h>
 
 #include <adjoint/core/check.h>
-#include <adjoint/core/tape.h>
-#include <adjoint/core/tensor_impl.h>
+#include <adjoint/core/op.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/join/join.h>
 #include <adjoint/ops/signal/fft.h>
 #include <adjoint/ops/signal/frame.h>
+#include <adjoint/ops/signal/kernels.h>
 #include <adjoint/ops/signal/spectra.h>
 #include <adjoint/ops/signal/window.h>
 #include <adjoint/ops/view/view.h>
@@ -18,6 +18,19 @@ namespace adjoint {
 namespace {
 
 constexpr double kLeastSquares = 1e-11;  // PyTorch's
+
+constinit const OpDef<> squared_magnitudes_op{.name = "squared_magnitudes",
+                                              .infer =
+                                                  [](Operands in, const NoAttr&) {
+                                                    Shape shape = in[0].shape();
+                                                    shape.erase(shape.size() - 1);
+                                                    return TensorSpec{shape, in[0].dtype()};
+                                                  },
+                                              .cpu = cpu::squared_magnitudes,
+                                              .cuda = ADJOINT_IF_CUDA(cuda::squared_magnitudes),
+                                              .vjp = {{{kSaveIn0, [](const Ctx<NoAttr>& c) {
+                                                          return (c.grad * 2.0).unsqueeze(-1) * c.in[0];
+                                                        }}}}};
 
 // stft's and istft's options, 0 resolved; `window` (n_fft) is undefined where it is ones throughout.
 struct Frames {
@@ -83,7 +96,7 @@ Tensor spectra(const char* op, const Tensor& x, std::int64_t n_fft, const StftOp
   return rfft(f.window.defined() ? frames * f.window : frames, n_fft, norm_of(options.normalized));
 }
 
-Tensor squared_magnitudes(const Tensor& spectra) { return square(spectra).sum({-1}); }
+Tensor squared_magnitudes(const Tensor& spectra) { return apply(squared_magnitudes_op, {spectra}); }
 
 Tensor root(const Tensor& x) {
   const Tensor positive = x > 0.0;
@@ -141,7 +154,7 @@ Tensor spectrogram(const Tensor& x, std::int64_t n_fft, const SpectrogramOptions
   const std::int64_t win_length = o.win_length == 0 ? n_fft : o.win_length;
   const Tensor window = o.window.defined() || win_length < 1
                             ? o.window
-                            : hann_window(win_length, true, {.dtype = wide.dtype(), .device = wide.device()});
+                            : hann_window(win_length, true, {.dtype = kFloat64, .device = x.device()});
   const Tensor half =
       spectra("spectrogram", wide, n_fft,
               {.hop_length = o.hop_length == 0 ? std::max<std::int64_t>(1, win_length / 2) : o.hop_length,

@@ -1,0 +1,212 @@
+// Transforms by Eigen's FFT on the CPU: its numbers are vectors of one element each of several rows, which so are
+// transformed together, each as it would be alone.
+#include <adjoint/core/parallel.h>
+#include <adjoint/ops/signal/kernels.h>
+
+#include <unsupported/Eigen/FFT>
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstddef>
+#include <map>
+#include <numbers>
+#include <vector>
+
+namespace adjoint::cpu {
+namespace {
+
+constexpr std::int64_t kElementsPerTask = 1 << 14;  // enough to outweigh handing a task to another thread
+constexpr std::size_t kPlans = 8;                   // what a thread keeps, each with tables of some n numbers
+
+template <class T>
+struct Lanes {
+  static constexpr std::int64_t kCount = 16 / sizeof(T);  // vectors that every 64-bit processor has
+  typedef T Vector __attribute__((vector_size(16), may_alias));
+
+  Vector v;
+
+  Lanes() : v{} {}
+  explicit Lanes(Vector vector) : v(vector) {}
+  Lanes(double each) : v(Vector{} + static_cast<T>(each)) {}  // NOLINT(google-explicit-constructor)
+  Lanes& operator+=(const Lanes& b) { return *this = *this + b; }
+  Lanes& operator-=(const Lanes& b) { return *this = *this - b; }
+  Lanes& operator*=(const Lanes& b) { return *this = *this * b; }
+  Lanes operator-() const { return Lanes(-v); }
+  friend Lanes operator+(const Lanes& a, const Lanes& b) { return Lanes(a.v + b.v); }
+  friend Lanes operator-(const Lanes& a, const Lanes& b) { return Lanes(a.v - b.v); }
+  friend Lanes operator*(const Lanes& a, const Lanes& b) { return Lanes(a.v * b.v); }
+};
+
+/// Transforms of n real numbers, of Lanes::kCount rows at once. Even n are n / 2 complex numbers x[2 t] + i x[2 t + 1],
+/// whose transform Z gives X[k] = E + exp(-2 pi i k / n) O, the transforms of the even and the odd elements,
+/// 2 E[k] = Z[k] + conj Z[n / 2 - k] and 2 i O[k] = Z[k] - conj Z[n / 2 - k].
+template <class T>
+class Transform {
+ public:
+  static constexpr std::int64_t kRows = Lanes<T>::kCount;
+
+  explicit Transform(std::int64_t n)
+      : n_(n), bins_(n / 2 + 1), length_(n % 2 == 0 ? n / 2 : n), twiddles_(static_cast<std::size_t>(bins_)) {
+    fft_.SetFlag(Eigen::FFT<Lanes<T>>::Unscaled);
+    for (std::int64_t k = 0; k < bins_; ++k) {
+      const double angle = -2 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(n);
+      twiddles_[static_cast<std::size_t>(k)] = {Lanes<T>(std::cos(angle)), Lanes<T>(std::sin(angle))};
+    }
+    for (std::vector<Bin>* each : {&sequence_, &spectrum_}) each->resize(static_cast<std::size_t>(length_ + 1));
+  }
+
+  /// `rows` sequences, at most kRows, to their bins, those that are their own conjugates times `own`, others `shared`.
+  void forward(const T* from, std::complex<T>* to, std::int64_t rows, T own, T shared) {
+    scatter(from, rows);
+    if (length_ > 1) {  // Eigen takes no single number
+      fft_.fwd(spectrum_.data(), sequence_.data(), length_);
+    } else {
+      spectrum_[0] = sequence_[0];
+    }
+    if (n_ % 2 == 0) split();
+    const T* const bins = lanes(spectrum_);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      std::complex<T>* const out = to + row * bins_;
+      for (std::int64_t k = 0; k < bins_; ++k) {
+        const T* const bin = bins + 2 * k * kRows + row;
+        out[k] = is_real(k) ? std::complex<T>(bin[0] * own) : std::complex<T>(bin[0] * shared, bin[kRows] * shared);
+      }
+    }
+  }
+
+  /// The sums over both halves of the bins, weighed so.
+  void inverse(const std::complex<T>* from, T* to, std::int64_t rows, T own, T shared) {
+    T* const bins = lanes(spectrum_);
+    for (std::int64_t k = 0; k < bins_; ++k) {
+      const T weight = is_real(k) ? own : shared;
+      for (std::int64_t row = 0; row < rows; ++row) {
+        const std::complex<T> bin = from[row * bins_ + k];
+        bins[2 * k * kRows + row] = bin.real() * weight;
+        bins[(2 * k + 1) * kRows + row] = is_real(k) ? T(0) : bin.imag() * weight;
+      }
+    }
+    n_ % 2 == 0 ? join() : mirror();
+    if (length_ > 1) {
+      fft_.inv(sequence_.data(), spectrum_.data(), length_);
+    } else {
+      sequence_[0] = spectrum_[0];
+    }
+    gather(to, rows);
+  }
+
+ private:
+  using Bin = std::complex<Lanes<T>>;
+
+  static T* lanes(std::vector<Bin>& bins) { return reinterpret_cast<T*>(bins.data()); }
+  bool is_real(std::int64_t k) const { return k == 0 || 2 * k == n_; }
+  // Where element t of a sequence stands: complex numbers are two real ones, or one and zero.
+  std::int64_t place(std::int64_t t) const { return (n_ % 2 == 0 ? t : 2 * t) * kRows; }
+
+  void scatter(const T* from, std::int64_t rows) {
+    T* const to = lanes(sequence_);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      for (std::int64_t t = 0; t < n_; ++t) to[place(t) + row] = from[row * n_ + t];
+    }
+    if (n_ % 2 == 0) return;
+    for (std::int64_t t = 0; t < n_; ++t) sequence_[static_cast<std::size_t>(t)].imag(0.0);
+  }
+
+  void gather(T* to, std::int64_t rows) {
+    const T* const from = lanes(sequence_);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      for (std::int64_t t = 0; t < n_; ++t) to[row * n_ + t] = from[place(t) + row];
+    }
+  }
+
+  // Z in spectrum_ becomes X.
+  void split() {
+    spectrum_[at(length_)] = spectrum_[0];
+    for (std::int64_t k = 0; k <= length_ - k; ++k) {
+      const Bin low = spectrum_[at(k)], high = conj(spectrum_[at(length_ - k)]);
+      const Bin even = (low + high) * Lanes<T>(0.5);
+      const Bin odd = times_minus_i(low - high) * Lanes<T>(0.5) * twiddles_[at(k)];
+      spectrum_[at(k)] = even + odd;
+      spectrum_[at(length_ - k)] = conj(even - odd);
+    }
+  }
+
+  // X becomes 2 Z.
+  void join() {
+    for (std::int64_t k = 0; k <= length_ - k; ++k) {
+      const Bin low = spectrum_[at(k)], high = conj(spectrum_[at(length_ - k)]);
+      const Bin even = low + high, odd = times_minus_i(conj(low - high) * twiddles_[at(k)]);
+      spectrum_[at(k)] = even + conj(odd);
+      spectrum_[at(length_ - k)] = conj(even) - odd;
+    }
+  }
+
+  // The half that is not stored.
+  void mirror() {
+    for (std::int64_t k = 1; k < bins_; ++k) spectrum_[at(n_ - k)] = conj(spectrum_[at(k)]);
+  }
+
+  static std::size_t at(std::int64_t k) { return static_cast<std::size_t>(k); }
+  static Bin times_minus_i(const Bin& x) { return {x.imag(), -x.real()}; }
+
+  std::int64_t n_, bins_, length_;  // length_: of the complex transform
+  Eigen::FFT<Lanes<T>> fft_;
+  std::vector<Bin> twiddles_, sequence_, spectrum_;
+};
+
+// One a thread: it has memory of its own.
+template <class T>
+Transform<T>& transform_of(std::int64_t n) {
+  thread_local std::map<std::int64_t, Transform<T>> made;
+  const auto found = made.find(n);
+  if (found != made.end()) return found->second;
+  if (made.size() == kPlans) made.clear();
+  return made.try_emplace(n, n).first->second;
+}
+
+// body(transform, row, count) for groups of rows.
+template <class T, class F>
+void each_group(std::int64_t n, std::int64_t rows, const F& body) {
+  constexpr std::int64_t kRows = Transform<T>::kRows;
+  const std::int64_t groups = (rows + kRows - 1) / kRows;
+  parallel_ranges(groups, std::max<std::int64_t>(1, kElementsPerTask / (n * kRows)),
+                  [&](std::int64_t begin, std::int64_t end) {
+                    Transform<T>& transform = transform_of<T>(n);
+                    for (std::int64_t row = begin * kRows; row < std::min(end * kRows, rows); row += kRows) {
+                      body(transform, row, std::min(kRows, rows - row));
+                    }
+                  });
+}
+
+template <class T>
+void forward(const Tensor& in, Tensor& out, const FftAttr& attr) {
+  const T* const from = in.data<T>();
+  auto* const to = reinterpret_cast<std::complex<T>*>(out.mutable_data<T>());
+  const auto own = static_cast<T>(attr.scale), shared = static_cast<T>(attr.doubled ? 2 * attr.scale : attr.scale);
+  each_group<T>(attr.n, in.numel() / attr.n, [&](Transform<T>& transform, std::int64_t row, std::int64_t count) {
+    transform.forward(from + row * attr.n, to + row * attr.bins(), count, own, shared);
+  });
+}
+
+template <class T>
+void inverse(const Tensor& in, Tensor& out, const FftAttr& attr) {
+  const auto* const from = reinterpret_cast<const std::complex<T>*>(in.data<T>());
+  T* const to = out.mutable_data<T>();
+  // The transform sums both halves.
+  const auto own = static_cast<T>(attr.scale), shared = static_cast<T>(attr.doubled ? attr.scale : attr.scale / 2);
+  each_group<T>(attr.n, out.numel() / attr.n, [&](Transform<T>& transform, std::int64_t row, std::int64_t count) {
+    transform.inverse(from + row * attr.bins(), to + row * attr.n, count, own, shared);
+  });
+}
+
+}  // namespace
+
+void rfft(std::span<const Tensor> in, Tensor& out, const FftAttr& attr) {
+  out.dtype() == kFloat64 ? forward<double>(in[0], out, attr) : forward<float>(in[0], out, attr);
+}
+
+void irfft(std::span<const Tensor> in, Tensor& out, const FftAttr& attr) {
+  out.dtype() == kFloat64 ? inverse<double>(in[0], out, attr) : inverse<float>(in[0], out, attr);
+}
+
+}  // namespace adjoint::cpu
