@@ -61,15 +61,20 @@ std::map<std::string, std::vector<OperatorExample>> read_examples() {
 }  // namespace
 
 const std::vector<OperatorFamily>& operator_families() {
+  // clang-format off
   static const std::vector<OperatorFamily> all = {
-      norm_operators(),
-      loss_operators(),
+      classification_operators(),
+      gan_operators(),
+      image_operators(),
       index_operators(),
+      loss_operators(),
+      norm_operators(),
       pad_operators(),
       reduce_operators(),
       signal_operators(),
       view_operators(),
   };
+  // clang-format on
   return all;
 }
 

@@ -51,9 +51,12 @@ struct OperatorFamily {
 };
 
 /// A family a file of operators/.
-OperatorFamily norm_operators();
-OperatorFamily loss_operators();
+OperatorFamily classification_operators();
+OperatorFamily gan_operators();
+OperatorFamily image_operators();
 OperatorFamily index_operators();
+OperatorFamily loss_operators();
+OperatorFamily norm_operators();
 OperatorFamily pad_operators();
 OperatorFamily reduce_operators();
 OperatorFamily signal_operators();

@@ -1,0 +1,170 @@
+// nll_loss, cross_entropy and dice_loss, in other operators.
+#include <adjoint/ops/loss/classification.h>
+
+#include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/elementwise/widened.h>
+#include <adjoint/ops/loss/reduction.h>
+
+#include <limits>
+
+namespace adjoint {
+namespace {
+
+std::int64_t class_axis(const Tensor& input) { return input.dim() == 1 ? 0 : 1; }
+
+// (C) as (1, C, 1, ...), so that it stands along the input's classes.
+Tensor along_classes(const Tensor& values, const Tensor& input) {
+  Shape shape = Dims::filled(input.shape().size(), 1);
+  shape[static_cast<std::size_t>(class_axis(input))] = values.numel();
+  return values.reshape(shape);
+}
+
+void check_scores(const char* op, const Tensor& input, const Tensor& weight) {
+  loss::check_floating(op, "input", input);
+  ADJOINT_CHECK(input.dim() >= 1, "{}: input must have an axis of classes; got shape {}", op, input.shape());
+  if (!weight.defined()) return;
+  const std::int64_t classes = input.size(class_axis(input));
+  loss::check_floating(op, "weight", weight);
+  ADJOINT_CHECK(weight.shape() == Shape{classes}, "{}: weight must have one element a class; got weight {}, input {}",
+                op, weight.shape(), input.shape());
+  ADJOINT_CHECK(weight.dtype() == input.dtype(), "{}: weight and input must have one dtype; got weight {}, input {}",
+                op, weight.dtype(), input.dtype());
+}
+
+void check_classes(const char* op, const Tensor& input, const Tensor& target, std::int64_t ignore_index) {
+  Shape expected = input.shape();
+  expected.erase(static_cast<std::size_t>(class_axis(input)));
+  ADJOINT_CHECK(target.shape() == expected,
+                "{}: target must have input's shape without the axis of classes; got target {}, input {}", op,
+                target.shape(), input.shape());
+  if (!target.device().is_cpu()) return;
+  const Tensor values = target.contiguous();
+  const auto* data = values.data<std::int64_t>();
+  const std::int64_t classes = input.size(class_axis(input));
+  for (std::int64_t i = 0; i < values.numel(); ++i) {
+    ADJOINT_CHECK(data[i] == ignore_index || (data[i] >= 0 && data[i] < classes),
+                  "{}: a target must be in [0, {}) or {}, the ignored index; got {} for element {} of {}", op, classes,
+                  ignore_index, data[i], i, target.shape());
+  }
+}
+
+// Class indices against scores, in the scores' dtype.
+class HardTargets {
+ public:
+  HardTargets(const Tensor& scores, const Tensor& target, const Tensor& weight, std::int64_t ignore_index)
+      : axis_(class_axis(scores)), weight_(weight) {
+    const TensorOptions options{.dtype = kInt64, .device = target.device()};
+    const auto classes = static_cast<double>(scores.size(axis_));
+    picks_ = target.unsqueeze(axis_) == along_classes(Tensor::arange(0, classes, 1, options), scores);
+    kept_ = target != Tensor::full({}, static_cast<double>(ignore_index), options);
+    const Tensor inside = logical_and(target >= 0.0, target < classes);
+    const TensorOptions floating{.dtype = scores.dtype(), .device = target.device()};
+    // A target that picks no class at all has no weight either, but for NaN.
+    const Tensor nothing = where(logical_or(inside, logical_not(kept_)), Tensor::zeros({}, floating),
+                                 Tensor::full({}, std::numeric_limits<double>::quiet_NaN(), floating));
+    weights_ = weight.defined() ? pick(along_classes(weight, scores).expand(scores.shape())) + nothing
+                                : kept_.to(scores.dtype()) + nothing;
+  }
+
+  /// -weight[target] * scores[target], 0 where the target is ignored.
+  Tensor losses(const Tensor& scores) const { return where(kept_, -(pick(scores) * weights_), 0.0); }
+  /// -sum over c of weight[c] scores[c], 0 where the target is ignored.
+  Tensor spread_losses(const Tensor& scores) const {
+    const Tensor all = weight_.defined() ? scores * along_classes(weight_, scores) : scores;
+    return where(kept_, -all.sum({axis_}), 0.0);
+  }
+  /// A mean is over the targets' weights.
+  Tensor reduced(const Tensor& each, Reduction reduction) const {
+    return reduction == Reduction::kMean ? each.sum() / where(kept_, weights_, 0.0).sum()
+                                         : loss::reduced(each, reduction);
+  }
+
+ private:
+  Tensor pick(const Tensor& x) const { return where(picks_, x, 0.0).sum({axis_}); }
+
+  std::int64_t axis_;
+  Tensor weight_;
+  Tensor picks_, kept_;
+  Tensor weights_;  // of the targets
+};
+
+Tensor log_probabilities(const Tensor& x, std::int64_t axis) {
+  if (x.numel() == 0) return x;
+  const Tensor largest = x.detach().max({axis}, true);
+  const Tensor shifted = x - largest;
+  return shifted - log(exp(shifted).sum({axis}, true));
+}
+
+// Probabilities of classes as target.
+Tensor soft_cross_entropy(const Tensor& scores, const Tensor& target, const CrossEntropyOptions& options) {
+  const std::int64_t axis = class_axis(scores);
+  const auto classes = static_cast<double>(scores.size(axis));
+  const double smoothing = options.label_smoothing;
+  Tensor wanted = widened(target);
+  if (smoothing > 0.0) wanted = wanted * (1.0 - smoothing) + smoothing / classes;
+  if (options.weight.defined()) wanted = wanted * along_classes(widened(options.weight), scores);
+  return loss::reduced(-(scores * wanted).sum({axis}), options.reduction);
+}
+
+}  // namespace
+
+Tensor nll_loss(const Tensor& input, const Tensor& target, const NllLossOptions& options) {
+  constexpr const char* kOp = "nll_loss";
+  const OpScope scope(kOp);
+  check_scores(kOp, input, options.weight);
+  check_defined(kOp, "target", target);
+  loss::check_reduction(kOp, options.reduction);
+  ADJOINT_CHECK(target.dtype() == kInt64, "{}: target must be int64; got {}; convert with to()", kOp, target.dtype());
+  check_classes(kOp, input, target, options.ignore_index);
+  const Tensor scores = widened(input);
+  const HardTargets targets(scores, target, widened(options.weight), options.ignore_index);
+  return targets.reduced(targets.losses(scores), options.reduction).to(input.dtype());
+}
+
+Tensor cross_entropy(const Tensor& input, const Tensor& target, const CrossEntropyOptions& options) {
+  constexpr const char* kOp = "cross_entropy";
+  const OpScope scope(kOp);
+  const double smoothing = options.label_smoothing;
+  check_scores(kOp, input, options.weight);
+  check_defined(kOp, "target", target);
+  loss::check_reduction(kOp, options.reduction);
+  ADJOINT_CHECK(smoothing >= 0.0 && smoothing <= 1.0, "{}: label_smoothing must be in [0, 1]; got {}", kOp, smoothing);
+  const bool soft = is_floating_point(target.dtype());
+  if (soft) {
+    loss::check_pair(kOp, "input", input, "target", target);
+  } else {
+    ADJOINT_CHECK(target.dtype() == kInt64,
+                  "{}: target must be int64, or floating point as input is; got {}; convert with to()", kOp,
+                  target.dtype());
+    check_classes(kOp, input, target, options.ignore_index);
+  }
+  const std::int64_t axis = class_axis(input);
+  const Tensor scores = log_probabilities(widened(input), axis);
+  if (soft) return soft_cross_entropy(scores, target, options).to(input.dtype());
+  const HardTargets targets(scores, target, widened(options.weight), options.ignore_index);
+  Tensor each = targets.losses(scores);
+  if (smoothing > 0.0) {
+    const double share = smoothing / static_cast<double>(scores.size(axis));
+    each = each * (1.0 - smoothing) + targets.spread_losses(scores) * share;
+  }
+  return targets.reduced(each, options.reduction).to(input.dtype());
+}
+
+Tensor dice_loss(const Tensor& input, const Tensor& target, const DiceLossOptions& options) {
+  constexpr const char* kOp = "dice_loss";
+  const OpScope scope(kOp);
+  loss::check_pair(kOp, "input", input, "target", target);
+  loss::check_reduction(kOp, options.reduction);
+  ADJOINT_CHECK(input.dim() >= 3, "{}: input must have at least three axes, (N, C, d1, ...); got shape {}", kOp,
+                input.shape());
+  ADJOINT_CHECK(options.smooth >= 0.0, "{}: smooth must not be negative; got {}", kOp, options.smooth);
+  const Tensor x = widened(input), y = widened(target);
+  Dims axes;
+  for (std::int64_t axis = 2; axis < input.dim(); ++axis) axes.push_back(axis);
+  const Tensor common = (x * y).sum(axes);
+  const Tensor all = options.squared ? (square(x) + square(y)).sum(axes) : (x + y).sum(axes);
+  const Tensor each = 1.0 - (common * 2.0 + options.smooth) / (all + options.smooth);
+  return loss::reduced(each, options.reduction).to(input.dtype());
+}
+
+}  // namespace adjoint

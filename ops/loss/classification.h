@@ -1,0 +1,53 @@
+// Losses of class scores.
+//
+// Scores (N, C), (N, C, d1, ...) or (C): class c stands along axis 1, or along the only axis. 16-bit types are computed
+// in float32 and rounded once. Differentiable to any order in every floating-point operand. Throws Error for operands
+// whose shapes, dtypes or devices do not fit; for a class index that is neither ignored nor in [0, C) on the CPU. On a
+// GPU, where a check would wait for the device, such an index makes the loss NaN.
+#pragma once
+
+#include <adjoint/core/tensor.h>
+#include <adjoint/ops/loss/loss.h>
+
+#include <cstdint>
+
+namespace adjoint {
+
+struct NllLossOptions {
+  /// (C): each class's factor; undefined: 1.
+  Tensor weight = {};
+  /// Targets of this value have no loss, and do not count in a mean.
+  std::int64_t ignore_index = -100;
+  /// A mean divides by the sum of the targets' weights, so that it is NaN where all are ignored.
+  Reduction reduction = Reduction::kMean;
+};
+/// -weight[target] input[target]; `input` is logarithms of probabilities, `target` (int64) has its shape without the
+/// axis of classes.
+ADJOINT_API Tensor nll_loss(const Tensor& input, const Tensor& target, const NllLossOptions& options = {});
+
+struct CrossEntropyOptions {
+  Tensor weight = {};
+  /// For targets that are class indices.
+  std::int64_t ignore_index = -100;
+  Reduction reduction = Reduction::kMean;
+  /// In [0, 1]: how much of the target is spread over all classes alike (Szegedy et al.: "Rethinking the Inception
+  /// architecture", 2016).
+  double label_smoothing = 0.0;
+};
+/// nll_loss of log_softmax(input), the target class indices (int64) as there, or the classes' probabilities, of the
+/// input's shape and dtype: -sum over c of weight[c] target[c] log_softmax(input)[c], whose mean is over the places.
+ADJOINT_API Tensor cross_entropy(const Tensor& input, const Tensor& target, const CrossEntropyOptions& options = {});
+
+struct DiceLossOptions {
+  Reduction reduction = Reduction::kMean;
+  /// Added to numerator and denominator.
+  double smooth = 1e-5;
+  /// The denominator sums squares.
+  bool squared = false;
+};
+/// 1 - (2 sum(input target) + smooth) / (sum(input) + sum(target) + smooth), the sums over the axes from 2 on: one loss
+/// for each sample and channel (Milletari, Navab, Ahmadi: "V-Net", 2016). Input and target are probabilities, of one
+/// shape (N, C, d1, ...) and dtype. Throws Error for fewer than three axes and a negative smooth.
+ADJOINT_API Tensor dice_loss(const Tensor& input, const Tensor& target, const DiceLossOptions& options = {});
+
+}  // namespace adjoint

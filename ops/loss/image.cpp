@@ -1,0 +1,97 @@
+// Image metrics, in other operators.
+#include <adjoint/ops/loss/image.h>
+
+#include <adjoint/ops/conv/conv.h>
+#include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/elementwise/widened.h>
+#include <adjoint/ops/join/join.h>
+#include <adjoint/ops/loss/reduction.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace adjoint {
+namespace {
+
+void check_images(const char* op, const Tensor& input) {
+  ADJOINT_CHECK(input.dim() == 4, "{}: images must have four axes, (N, C, H, W); got shape {}", op, input.shape());
+}
+
+void check_positive(const char* op, const char* what, double value) {
+  ADJOINT_CHECK(value > 0.0, "{}: {} must be positive; got {}", op, what, value);
+}
+
+// (1, 1, size, 1), of sum 1.
+Tensor gaussian_window(const SsimOptions& options, const TensorOptions& of) {
+  std::vector<double> taps;
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < options.window_size; ++i) {
+    const double at = static_cast<double>(2 * i + 1 - options.window_size) / 2.0 / options.sigma;
+    taps.push_back(std::exp(-at * at / 2.0));
+    sum += taps.back();
+  }
+  for (double& tap : taps) tap /= sum;
+  return Tensor::from_vector(taps, {1, 1, options.window_size, 1}, of);
+}
+
+Tensor over_images(const Tensor& each, Reduction reduction, const Tensor& input) {
+  return loss::reduced(each, reduction).to(input.dtype());
+}
+
+}  // namespace
+
+Tensor ssim(const Tensor& input, const Tensor& target, const SsimOptions& options) {
+  constexpr const char* kOp = "ssim";
+  const OpScope scope(kOp);
+  loss::check_pair(kOp, "input", input, "target", target);
+  loss::check_reduction(kOp, options.reduction);
+  check_images(kOp, input);
+  check_positive(kOp, "data_range", options.data_range);
+  check_positive(kOp, "sigma", options.sigma);
+  const std::int64_t n = input.size(0), c = input.size(1), h = input.size(2), w = input.size(3);
+  const std::int64_t size = options.window_size;
+  ADJOINT_CHECK(size >= 1 && size % 2 == 1 && size <= h && size <= w,
+                "{}: window_size must be odd, and at most height and width; got {}, input {}", kOp, size,
+                input.shape());
+  const Tensor x = widened(input).reshape({n * c, 1, h, w}), y = widened(target).reshape({n * c, 1, h, w});
+  const Tensor window = gaussian_window(options, {.dtype = x.dtype(), .device = x.device()});
+  const Tensor all = cat({x, y, square(x), square(y), x * y});
+  const Tensor blurred = conv2d(conv2d(all, window), window.transpose(2, 3));
+  const auto moment = [&](std::int64_t i) { return blurred.narrow(0, i * n * c, n * c); };
+  const Tensor mean_x = moment(0), mean_y = moment(1), means = mean_x * mean_y;
+  const Tensor squares = square(mean_x) + square(mean_y);
+  const Tensor variances = moment(2) + moment(3) - squares, covariance = moment(4) - means;
+  const double c1 = std::pow(options.k1 * options.data_range, 2), c2 = std::pow(options.k2 * options.data_range, 2);
+  const Tensor map = (means * 2.0 + c1) * (covariance * 2.0 + c2) / ((squares + c1) * (variances + c2));
+  const Tensor each = map.reshape({n, c, h - size + 1, w - size + 1}).mean({1, 2, 3});
+  return over_images(each, options.reduction, input);
+}
+
+Tensor psnr(const Tensor& input, const Tensor& target, const PsnrOptions& options) {
+  constexpr const char* kOp = "psnr";
+  const OpScope scope(kOp);
+  loss::check_pair(kOp, "input", input, "target", target);
+  loss::check_reduction(kOp, options.reduction);
+  check_images(kOp, input);
+  check_positive(kOp, "data_range", options.data_range);
+  const Tensor errors = square(widened(input) - widened(target)).mean({1, 2, 3});
+  const Tensor each = 20.0 * std::log10(options.data_range) - log(errors) * (10.0 / std::log(10.0));
+  return over_images(each, options.reduction, input);
+}
+
+Tensor total_variation(const Tensor& input, Reduction reduction) {
+  constexpr const char* kOp = "total_variation";
+  const OpScope scope(kOp);
+  loss::check_floating(kOp, "input", input);
+  loss::check_reduction(kOp, reduction);
+  check_images(kOp, input);
+  const Tensor x = widened(input);
+  const auto along = [&](std::int64_t axis) {
+    const std::int64_t steps = std::max<std::int64_t>(0, x.size(axis) - 1), first = x.size(axis) - steps;
+    return abs(x.narrow(axis, first, steps) - x.narrow(axis, 0, steps)).sum({1, 2, 3});
+  };
+  return over_images(along(2) + along(3), reduction, input);
+}
+
+}  // namespace adjoint
