@@ -3,7 +3,7 @@
 #include <adjoint/core/check.h>
 #include <adjoint/core/op.h>
 #include <adjoint/ops/elementwise/widened.h>
-#include <adjoint/ops/join/join.h>
+#include <adjoint/ops/pad/pad.h>
 #include <adjoint/ops/signal/kernels.h>
 
 #include <algorithm>

@@ -65,6 +65,7 @@ Tensor mel_spectrogram(const Tensor& x, const MelSpectrogramOptions& o) {
                                    .win_length = o.win_length,
                                    .window = o.window,
                                    .center = o.center,
+                                   .pad_mode = o.pad_mode,
                                    .normalized = o.normalized,
                                    .power = o.power});
   const Tensor bank =

@@ -36,7 +36,9 @@ struct MelSpectrogramOptions {
   // As in SpectrogramOptions.
   std::int64_t hop_length = 0, win_length = 0;
   Tensor window = {};
-  bool center = true, normalized = false;
+  bool center = true;
+  PadMode pad_mode = PadMode::kReflect;
+  bool normalized = false;
   double power = 2.0;
   MelOptions mel = {};
 };

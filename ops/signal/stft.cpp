@@ -5,6 +5,7 @@
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/join/join.h>
+#include <adjoint/ops/pad/pad.h>
 #include <adjoint/ops/signal/fft.h>
 #include <adjoint/ops/signal/frame.h>
 #include <adjoint/ops/signal/kernels.h>
@@ -61,15 +62,6 @@ Frames resolve(const char* op, std::int64_t n_fft, const Options& o, const Tenso
   return f;
 }
 
-// x with `amount` elements around each end that mirror what stands inside, the ends apart.
-Tensor mirrored(const char* op, const Tensor& x, std::int64_t amount) {
-  const std::int64_t length = x.size(-1);
-  ADJOINT_CHECK(amount < length, "{}: with center, x must be longer than n_fft / 2; got x {}, n_fft / 2 = {}", op,
-                x.shape(), amount);
-  if (amount == 0) return x;
-  return cat({flip(x.narrow(-1, 1, amount), {-1}), x, flip(x.narrow(-1, length - 1 - amount, amount), {-1})}, -1);
-}
-
 void check_floating(const char* op, const Tensor& x) {
   check_defined(op, "x", x);
   ADJOINT_CHECK(is_floating_point(x.dtype()), "{}: x must be floating point; got {}; convert with to()", op, x.dtype());
@@ -89,7 +81,8 @@ Tensor spectra(const char* op, const Tensor& x, std::int64_t n_fft, const StftOp
   ADJOINT_CHECK(x.dim() >= 1 && x.dim() + 2 <= static_cast<std::int64_t>(kMaxRank),
                 "{}: x must have 1 to {} axes; got {}", op, kMaxRank - 2, x.shape());
   const Frames f = resolve(op, n_fft, options, x);
-  const Tensor signal = options.center ? mirrored(op, x, n_fft / 2) : x;
+  const std::int64_t around = options.center ? n_fft / 2 : 0;
+  const Tensor signal = around > 0 ? pad(x, {around, around}, options.pad_mode) : x;
   ADJOINT_CHECK(signal.size(-1) >= n_fft, "{}: a frame of n_fft elements must fit into x; got n_fft {}, x {}", op,
                 n_fft, x.shape());
   const Tensor frames = frame(signal, n_fft, f.hop);

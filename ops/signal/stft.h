@@ -6,6 +6,7 @@
 #pragma once
 
 #include <adjoint/core/tensor.h>
+#include <adjoint/ops/pad/pad.h>
 
 #include <cstdint>
 
@@ -18,9 +19,9 @@ struct StftOptions {
   std::int64_t win_length = 0;
   /// (win_length); undefined: ones.
   Tensor window = {};
-  /// Frame t's middle is at t hop_length; n_fft / 2 elements are mirrored around each end, without the end itself. Else
-  /// its start is.
+  /// Frame t's middle is at t hop_length, n_fft / 2 elements being padded at each end; else its start is.
   bool center = true;
+  PadMode pad_mode = PadMode::kReflect;
   /// Multiply by 1 / sqrt(n_fft).
   bool normalized = false;
   /// Bins 0 to n_fft / 2 alone; those behind are their conjugates.
@@ -29,9 +30,9 @@ struct StftOptions {
 
 /// x (..., L) -> (..., bins, frames, 2), frames = 1 + (L' - n_fft) / hop_length, L' being L and, with center, 2 (n_fft
 /// / 2) more: torch.view_as_real(torch.stft(...)), of a real signal. As PyTorch's, the result is a view that is not
-/// contiguous: in memory, bins of one frame are neighbours. Throws Error unless x is floating point and, with center, L
-/// is above n_fft / 2, a frame fits into L', hop_length is positive, win_length lies in [1, n_fft] and the window has
-/// it.
+/// contiguous: in memory, bins of one frame are neighbours. Throws Error unless x is floating point, L has as
+/// many elements as the padding takes (reflect: more than n_fft / 2), a frame fits into L', hop_length is positive,
+/// win_length lies in [1, n_fft] and the window has it.
 ADJOINT_API Tensor stft(const Tensor& x, std::int64_t n_fft, const StftOptions& options = {});
 
 struct IstftOptions {
@@ -62,6 +63,7 @@ struct SpectrogramOptions {
   /// Undefined: the periodic Hann window.
   Tensor window = {};
   bool center = true;
+  PadMode pad_mode = PadMode::kReflect;
   bool normalized = false;
   bool onesided = true;
   /// Of the magnitude: 1 gives the magnitude itself, whose gradient is 0 at 0, 2 its square.
