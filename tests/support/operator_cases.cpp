@@ -68,7 +68,7 @@ const std::vector<OperatorFamily>& operator_families() {
       image_operators(),
       index_operators(),
       loss_operators(),
-      norm_operators(),
+      matmul_operators(), norm_operators(),
       pad_operators(),
       reduce_operators(),
       signal_operators(),

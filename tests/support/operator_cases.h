@@ -56,6 +56,7 @@ OperatorFamily gan_operators();
 OperatorFamily image_operators();
 OperatorFamily index_operators();
 OperatorFamily loss_operators();
+OperatorFamily matmul_operators();
 OperatorFamily norm_operators();
 OperatorFamily pad_operators();
 OperatorFamily reduce_operators();

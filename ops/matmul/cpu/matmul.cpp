@@ -108,15 +108,20 @@ void add_slices(Tensor& slices, Tensor& out) {
   });
 }
 
-// A large product is a convolution with one tap, whose kernels are made for the CPU's instruction set. Small ones and
-// long batches are faster without its packing.
-constexpr std::int64_t kConvolvedExtent = 64;
+// Large products are a convolution with one tap, whose kernels are made for the CPU's instruction set. Small ones are
+// faster without its packing.
+constexpr std::int64_t kConvolvedExtent = 64, kConvolvedExtentOfABatch = 128;
 
-bool is_dense(const MatrixBatch& batch) { return batch.pitch == batch.tensor.size(batch.transposed ? 1 : 2); }
+bool is_dense(const MatrixBatch& batch) {
+  const Tensor& tensor = batch.tensor;
+  return batch.pitch == tensor.size(batch.transposed ? 1 : 2) &&
+         (tensor.size(0) == 1 || batch.batch_stride == tensor.size(1) * tensor.size(2));
+}
 
 bool is_convolution(const MatrixBatch& a, const MatrixBatch& b, const Tensor& out) {
   const std::int64_t least = std::min({out.size(1), out.size(2), a.tensor.size(2)});
-  return out.size(0) == 1 && least >= kConvolvedExtent && is_dense(a) && is_dense(b) && !(a.transposed && b.transposed);
+  const std::int64_t wanted = out.size(0) == 1 ? kConvolvedExtent : kConvolvedExtentOfABatch;
+  return least >= wanted && is_dense(a) && is_dense(b) && !(a.transposed && b.transposed);
 }
 
 // The memory of a dense matrix in a shape of the convolution's.
@@ -124,22 +129,23 @@ Tensor dense(const MatrixBatch& batch, const Shape& shape) {
   return batch.tensor.view_as(shape, contiguous_strides(shape), batch.tensor.storage_offset());
 }
 
-// a b = conv(b, a), a' b = conv_transpose(b, a), a b' = conv_weight(b, a), where the primed lie transposed.
+// a b = conv(b, a), a' b = conv_transpose(b, a), a b' = conv_weight(b, a), where the primed lie transposed. The
+// products of a batch are groups.
 void convolve(const MatrixBatch& a, const MatrixBatch& b, Tensor& out) {
-  const std::int64_t rows = out.size(1), columns = out.size(2), inner = a.tensor.size(2);
+  const std::int64_t batch = out.size(0), rows = out.size(1), columns = out.size(2), inner = a.tensor.size(2);
   const std::int64_t positions = b.transposed ? inner : columns;
-  ConvGeometry g{.rank = 1, .image_channels = inner, .feature_channels = rows};
+  ConvGeometry g{.rank = 1, .image_channels = batch * inner, .feature_channels = batch * rows, .groups = batch};
   g.image = g.feature = {1, positions};
   if (b.transposed) {
-    g.image_channels = columns;
-    const Tensor operands[] = {dense(b, {1, columns, inner}), dense(a, {1, rows, inner})};
+    g.image_channels = batch * columns;
+    const Tensor operands[] = {dense(b, {1, batch * columns, inner}), dense(a, {1, batch * rows, inner})};
     conv_weight(operands, out, g);
   } else if (a.transposed) {
     std::swap(g.image_channels, g.feature_channels);
-    const Tensor operands[] = {dense(b, {1, inner, columns}), dense(a, {inner, rows, 1}), {}};
+    const Tensor operands[] = {dense(b, {1, batch * inner, columns}), dense(a, {batch * inner, rows, 1}), {}};
     conv_transpose(operands, {&out, 1}, {g});
   } else {
-    const Tensor operands[] = {dense(b, {1, inner, columns}), dense(a, {rows, inner, 1}), {}};
+    const Tensor operands[] = {dense(b, {1, batch * inner, columns}), dense(a, {batch * rows, inner, 1}), {}};
     conv(operands, {&out, 1}, {g});
   }
 }

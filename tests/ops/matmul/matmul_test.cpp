@@ -146,17 +146,19 @@ TEST(MatmulStrides, TransposedOperandsGiveTheSameProduct) {
 
 // Large enough for the kernels of the CPU's instruction set, which read each operand in either order.
 TEST(MatmulStrides, LargeTransposedOperandsAreExactOnIntegers) {
-  const MatmulCase c{{70, 90}, {90, 65}, {70, 65}};
-  const std::vector<double> a = integers(c.a.numel(), 2, 1), b = integers(c.b.numel(), 2, 2);
-  const std::vector<double> expected = naive(c, a, b);
-  for (const DType dtype : {kFloat32, kFloat64}) {
-    const Tensor x = Tensor::from_vector(a, c.a, {.dtype = dtype}), y = Tensor::from_vector(b, c.b, {.dtype = dtype});
-    const Tensor x_columns = x.transpose(0, 1).contiguous().transpose(0, 1);
-    const Tensor y_columns = y.transpose(0, 1).contiguous().transpose(0, 1);
-    expect_values("row-major", matmul(x, y), expected);
-    expect_values("a column-major", matmul(x_columns, y), expected);
-    expect_values("b column-major", matmul(x, y_columns), expected);
-    expect_values("both column-major", matmul(x_columns, y_columns), expected);
+  for (const MatmulCase& c :
+       {MatmulCase{{70, 90}, {90, 65}, {70, 65}}, {{3, 130, 140}, {3, 140, 129}, {3, 130, 129}}}) {
+    const std::vector<double> a = integers(c.a.numel(), 2, 1), b = integers(c.b.numel(), 2, 2);
+    const std::vector<double> expected = naive(c, a, b);
+    for (const DType dtype : {kFloat32, kFloat64}) {
+      const Tensor x = Tensor::from_vector(a, c.a, {.dtype = dtype}), y = Tensor::from_vector(b, c.b, {.dtype = dtype});
+      const Tensor x_columns = x.transpose(-2, -1).contiguous().transpose(-2, -1);
+      const Tensor y_columns = y.transpose(-2, -1).contiguous().transpose(-2, -1);
+      expect_values("row-major", matmul(x, y), expected);
+      expect_values("a column-major", matmul(x_columns, y), expected);
+      expect_values("b column-major", matmul(x, y_columns), expected);
+      expect_values("both column-major", matmul(x_columns, y_columns), expected);
+    }
   }
 }
 
