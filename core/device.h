@@ -4,6 +4,7 @@
 #include <adjoint/core/export.h>
 
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 
 namespace adjoint {
@@ -33,6 +34,7 @@ inline constexpr Device kCUDA{DeviceType::kCUDA};
 
 /// "cpu", "cuda:0".
 ADJOINT_API std::string to_string(Device device);
+ADJOINT_API std::ostream& operator<<(std::ostream& out, Device device);
 /// Number of CUDA devices that this build can use; 0 where it was built without CUDA.
 ADJOINT_API int cuda_device_count();
 ADJOINT_API bool cuda_is_available();

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 #include <type_traits>
 
@@ -41,6 +42,7 @@ constexpr std::int64_t element_size(DType dtype) {
 constexpr bool is_floating_point(DType dtype) { return dtype <= DType::kFloat64; }
 /// "float32", "bool", ...
 ADJOINT_API std::string to_string(DType dtype);
+ADJOINT_API std::ostream& operator<<(std::ostream& out, DType dtype);
 
 namespace detail {
 

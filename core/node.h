@@ -106,6 +106,8 @@ class TapeImpl {
   /// Puts a leaf that requires a gradient on this tape; nothing for any other tensor.
   void add_leaf(const Tensor& tensor);
 
+  /// A call ran while this tape recorded, whether it was recorded or not.
+  void count_call() { ++calls_; }
   /// The Tape is gone; a sweep that is under way throws.
   void end() { ended_ = true; }
   std::uint64_t serial() const { return serial_; }
@@ -131,11 +133,13 @@ class TapeImpl {
   std::string describe(std::int64_t id) const;
   void check_saved(const char* caller, std::int64_t id) const;
   void check_nan(std::int64_t id, std::span<const Tensor> in, const Tensor& out) const;
+  [[noreturn]] void not_recorded(const char* caller, const Tensor& result) const;
 
   const Tape& owner_;
   std::uint64_t serial_;
   const void* task_;  // current_task() where the tape was made
   bool ended_ = false;
+  std::uint64_t calls_ = 0;
   std::pmr::monotonic_buffer_resource arena_;
   std::vector<Entry> entries_;  // goes before the arena that its nodes live in
   std::unordered_map<const TensorImpl*, std::int64_t> leaf_ids_;

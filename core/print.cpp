@@ -125,6 +125,9 @@ std::string to_string(const Tensor& tensor) {
   return text + ")";
 }
 
+std::ostream& operator<<(std::ostream& out, const Dims& dims) { return out << to_string(dims); }
+std::ostream& operator<<(std::ostream& out, DType dtype) { return out << to_string(dtype); }
+std::ostream& operator<<(std::ostream& out, Device device) { return out << to_string(device); }
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << to_string(tensor); }
 
 }  // namespace adjoint

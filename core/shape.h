@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iosfwd>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -97,6 +98,7 @@ using Strides = Dims;
 
 /// "(2, 3)"; a single value prints as "(2,)", like PyTorch's and Python's tuples.
 ADJOINT_API std::string to_string(const Dims& dims);
+ADJOINT_API std::ostream& operator<<(std::ostream& out, const Dims& dims);
 /// Row-major strides, in elements; an extent of 0 counts as 1. All 0 where there are no elements and a stride would not
 /// fit in 63 bits.
 ADJOINT_API Strides contiguous_strides(const Shape& shape);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <mutex>
 
 namespace adjoint {
@@ -19,6 +20,30 @@ std::mutex leaf_hooks;  // tapes of several threads read a leaf's hooks while pr
 }  // namespace
 
 namespace detail {
+namespace {
+
+bool is_finite(const Tensor& tensor) {
+  if (!tensor.defined() || !is_floating_point(tensor.dtype())) return true;
+  const PauseTape pause;
+  const std::vector<double> values = tensor.to_vector<double>();
+  return std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
+}
+
+// Anomaly mode: a call must not make NaN or infinity of operands that are finite.
+void check_finite(const char* op, std::span<const Tensor> in, std::span<const Tensor> results) {
+  const auto odd = std::find_if_not(results.begin(), results.end(), is_finite);
+  if (odd == results.end() || !std::all_of(in.begin(), in.end(), is_finite)) return;
+  std::string operands;
+  for (const Tensor& operand : in) {
+    if (operand.defined()) operands += fmt::format("{}{}", operands.empty() ? "" : ", ", operand.shape());
+  }
+  fail(
+      "{}: in anomaly mode finite operands must give finite results; got NaN or infinity in result {} of shape {}, for "
+      "operands of shapes {}; look at their values",
+      op, odd - results.begin(), odd->shape(), operands);
+}
+
+}  // namespace
 
 Versions::Versions(std::span<const Tensor> tensors) {
   before_.reserve(tensors.size());
@@ -108,8 +133,10 @@ void TapeImpl::append(NodePtr<Node> node, std::span<const Tensor> in, std::span<
   try {
     for (std::size_t i = 0; i < in.size(); ++i) own_ids[i] = ids[i] == kNewLeaf ? register_leaf(in[i]) : ids[i];
     reserve(results);
-    if (anomaly_mode()) [[unlikely]]
+    if (anomaly_mode()) [[unlikely]] {
+      check_finite(node->name(), in, outs.first(results));
       trace(*node, in);
+    }
   } catch (...) {
     for (; entries_.size() > before; entries_.pop_back()) leaf_ids_.erase(entries_.back().leaf.impl());
     throw;
@@ -181,6 +208,7 @@ std::map<std::uint64_t, GradientHook> TapeImpl::hooks_of(std::int64_t id) const 
 
 Recording::Recording(Tape& tape, const char* op, std::size_t size) : tape_(tape.impl()), op_(op), size_(size) {
   if (size > kInline) many_.assign(size, -1);
+  tape_.count_call();
 }
 
 Recording::~Recording() = default;

@@ -110,8 +110,9 @@ class ADJOINT_API PauseTape {
 ADJOINT_API Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& f,
                               const std::vector<Tensor>& inputs);
 
-/// While on, sweeps throw Error at the first gradient that is NaN where the gradient that came in was not, and name the
-/// forward call: its operator, its number on the tape, its operands' shapes. Slow: every gradient is read back.
+/// While on, a recorded call throws Error where it makes NaN or infinity of finite operands, and names itself; and
+/// sweeps do at the first gradient that is NaN where the gradient that came in was not, and name the forward call: its
+/// operator, its number on the tape, its operands' shapes. Slow: every result and every gradient is read back.
 ADJOINT_API void set_anomaly_mode(bool on);
 ADJOINT_API bool anomaly_mode();
 

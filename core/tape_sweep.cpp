@@ -51,7 +51,7 @@ void prepare(LeafGradient& added, bool record) {
                 "backward: a leaf must keep its dtype and device from its use to the sweep; got a gradient of {} on {} "
                 "for {} {} on {}; convert or move it before it is used",
                 grad.dtype(), grad.device(), leaf.shape(), leaf.dtype(), leaf.device());
-  const Tensor& before = leaf.grad();
+  const Tensor before = leaf.grad();
   if (!before.defined()) {
     // Leaves share a gradient only where nothing will be written to it in place. A leaf, which .grad_output may be,
     // will, and would hold itself for ever.
@@ -213,14 +213,26 @@ void TapeImpl::check_nan(std::int64_t id, std::span<const Tensor> in, const Tens
        describe(id), out.shape());
 }
 
+void TapeImpl::not_recorded(const char* caller, const Tensor& result) const {
+  std::string why = "compute it while the tape is alive, from a tensor that requires a gradient";
+  if (result.impl()->recorded()) {
+    why = "it was recorded on another tape: sweep with that one";
+  } else if (calls_ == 0) {
+    why = "nothing ran while this tape recorded: make the tape before the result, and compute outside PauseTape";
+  } else if (entries_.empty()) {
+    why = fmt::format(
+        "{} operations ran while it recorded, and none had an operand that requires a gradient: is the model frozen? "
+        "See requires_grad_()",
+        calls_);
+  }
+  fail("{}: the result must be recorded on this tape; got shape {}; {}", caller, result.shape(), why);
+}
+
 std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, const std::vector<std::int64_t>& targets,
                                     const GradientOptions& options, const SweepOptions& how) {
   check_task(caller);
   const std::int64_t last = find(result);
-  ADJOINT_CHECK(last >= 0,
-                "{}: the result must be recorded on this tape; got shape {}; compute it while the tape is alive, from "
-                "a tensor that requires a gradient",
-                caller, result.shape());
+  if (last < 0) not_recorded(caller, result);
   ADJOINT_CHECK(!options.record || Tape::current() == &owner_,
                 "{}: .record needs this tape to be the innermost one of its thread, not paused", caller);
   std::optional<PauseTape> pause;

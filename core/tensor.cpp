@@ -292,10 +292,9 @@ Tensor& Tensor::requires_grad_(bool value) {
   return *this;
 }
 
-const Tensor& Tensor::grad() const {
-  static const Tensor none;
+Tensor Tensor::grad() const {
   const TensorImpl& impl = checked("grad", this->impl());
-  return impl.leaf ? impl.leaf->grad : none;
+  return impl.leaf ? impl.leaf->grad : Tensor{};
 }
 
 void Tensor::set_grad(const Tensor& gradient) {

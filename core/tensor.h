@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <iosfwd>
 #include <memory>
 #include <span>
@@ -62,6 +63,11 @@ class ADJOINT_API Tensor {
   /// cannot hold a value, as full() does; what to(dtype) makes of it is another matter.
   template <class T>
   static Tensor from_vector(const std::vector<T>& values, const Shape& shape, const TensorOptions& options = {});
+  /// from_vector({1.f, 2.f}, {2}).
+  template <class T>
+  static Tensor from_vector(std::initializer_list<T> values, const Shape& shape, const TensorOptions& options = {}) {
+    return from_vector(std::vector<T>(values), shape, options);
+  }
   /// A scalar tensor (shape ()).
   static Tensor scalar(double value, const TensorOptions& options = {});
   /// Views memory of the caller's, contiguous and on options.device; it must outlive every view of it.
@@ -123,8 +129,9 @@ class ADJOINT_API Tensor {
   bool requires_grad() const;
   /// Marks a leaf. Throws Error for a dtype that is not floating point and for a recorded tensor.
   Tensor& requires_grad_(bool value = true);
-  /// What backward() has added up so far; undefined before the first. Leaves only.
-  const Tensor& grad() const;
+  /// What backward() has added up so far; undefined before the first. Leaves only. A handle: x.grad().mul_(0.5) scales
+  /// the gradient itself.
+  Tensor grad() const;
   void set_grad(const Tensor& gradient);
   /// Runs in each sweep once this tensor's whole gradient is known. A recorded tensor's hook lives as long as its tape.
   /// Returns an id for remove_hook. Throws Error for an empty hook, for a tensor that requires no gradient, and for one
@@ -141,6 +148,8 @@ class ADJOINT_API Tensor {
   Tensor transpose(std::int64_t a, std::int64_t b) const;
   Tensor narrow(std::int64_t axis, std::int64_t start, std::int64_t length) const;
   Tensor select(std::int64_t axis, std::int64_t index) const;
+  /// select(0, index): x[1][2] is one element as a tensor.
+  Tensor operator[](std::int64_t index) const { return select(0, index); }
   Tensor squeeze() const;
   Tensor squeeze(std::int64_t axis) const;
   Tensor unsqueeze(std::int64_t axis) const;
@@ -157,6 +166,17 @@ class ADJOINT_API Tensor {
   Tensor max() const;
   Tensor max(const Dims& axes, bool keepdim = false) const;
 
+  // ---- Functions of elements. [differentiable, but for what is bool] As the functions of these names
+  // (ops/elementwise/elementwise.h).
+
+  Tensor abs() const, acos() const, asin() const, atan() const, ceil() const, cos() const, cosh() const, erf() const,
+      exp() const, expm1() const, floor() const, log() const, log1p() const, log2() const, reciprocal() const,
+      relu() const, round() const, rsqrt() const, sigmoid() const, sign() const, sin() const, sinh() const,
+      sqrt() const, square() const, tan() const, tanh() const, trunc() const;
+  Tensor isfinite() const, isinf() const, isnan() const, logical_not() const;
+  Tensor clamp(double low, double high) const, pow(double exponent) const, pow(const Tensor&exponent) const;
+  Tensor masked_fill(const Tensor& mask, double value) const;
+
   // ---- In place. Never recorded: throw Error on a recorded tensor, a view of one, or, while a tape records, a leaf
   // that requires a gradient.
 
@@ -165,9 +185,24 @@ class ADJOINT_API Tensor {
   Tensor& zero_();
   /// Copies `source`'s elements, broadcast, converted as to(DType) does and moved between devices as needed.
   Tensor& copy_(const Tensor& source);
-  /// This tensor + scale * other, rounded once.
+  /// This tensor + scale * other, rounded once. Operands of the four broadcast to this tensor's shape and have its
+  /// dtype; a scalar is rounded to it, as by the operators below.
   Tensor& add_(const Tensor& other, double scale = 1.0);
+  Tensor& sub_(const Tensor& other, double scale = 1.0) { return add_(other, -scale); }
+  Tensor& mul_(const Tensor& factor);
+  Tensor& div_(const Tensor& divisor);
+  Tensor& add_(double term);
+  Tensor& sub_(double term);
   Tensor& mul_(double factor);
+  Tensor& div_(double divisor);
+  Tensor& operator+=(const Tensor& other) { return add_(other); }
+  Tensor& operator-=(const Tensor& other) { return sub_(other); }
+  Tensor& operator*=(const Tensor& other) { return mul_(other); }
+  Tensor& operator/=(const Tensor& other) { return div_(other); }
+  Tensor& operator+=(double other) { return add_(other); }
+  Tensor& operator-=(double other) { return sub_(other); }
+  Tensor& operator*=(double other) { return mul_(other); }
+  Tensor& operator/=(double other) { return div_(other); }
   Tensor& uniform_(double low, double high);
   Tensor& normal_(double mean, double standard_deviation);
 

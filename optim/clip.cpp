@@ -22,7 +22,7 @@ class Gradients {
     std::unordered_set<const void*> seen;
     for (const Tensor& parameter : parameters) {
       check_defined(op, "parameter", parameter);
-      const Tensor& gradient = parameter.grad();
+      const Tensor gradient = parameter.grad();
       if (!gradient.defined()) continue;
       if (entries_.empty()) device_ = gradient.device();
       ADJOINT_CHECK(gradient.device() == device_, "{}: gradients must be on one device; got {} and {}", op, device_,

@@ -52,13 +52,14 @@ constinit const auto add_scaled_op = define<AddScaled>();
 
 // `other` seen in `target`'s shape and safe to read while target is written. Nothing here is recorded.
 Tensor update_operand(const Tensor& target, const Tensor& other) {
+  check_defined(OpScope::op(), "the operand", other);
   if (other.shape() == target.shape() && other.impl()->storage != target.impl()->storage) return other;
   const PauseTape pause;
   Tensor operand = other;
   if (other.shape() != target.shape()) {
-    ADJOINT_CHECK(broadcast_shapes("add_", target.shape(), other.shape()) == target.shape(),
-                  "add_: the operand must broadcast to the tensor's shape; got operand {}, tensor {}", other.shape(),
-                  target.shape());
+    ADJOINT_CHECK(broadcast_shapes(OpScope::op(), target.shape(), other.shape()) == target.shape(),
+                  "{}: the operand must broadcast to the tensor's shape; got operand {}, tensor {}", OpScope::op(),
+                  other.shape(), target.shape());
     operand = other.expand(target.shape());
   }
   const bool shared = operand.impl()->storage == target.impl()->storage;
@@ -70,6 +71,19 @@ Tensor update_operand(const Tensor& target, const Tensor& other) {
 void update(const OpDef<ScalarAttr>& op, Tensor& target, Operands operands, double scalar, DType dtype) {
   op.infer.one(operands, {scalar});  // a dtype that the operator does not take comes before a scalar
   apply_into(op, target, operands, {fit_scalar(op.name, scalar, dtype, target.shape())});
+}
+Tensor& update(const char* name, const OpDef<ScalarAttr>& op, Tensor& target, double scalar) {
+  const OpScope scope(name);
+  check_writable(name, target);
+  update(op, target, Operands(&target, 1), scalar, target.dtype());
+  return target;
+}
+Tensor& update(const char* name, const OpDef<NoAttr>& op, Tensor& target, const Tensor& other) {
+  const OpScope scope(name);
+  check_writable(name, target);
+  const Tensor operands[] = {target, update_operand(target, other)};
+  apply_into(op, target, operands, NoAttr{});
+  return target;
 }
 
 }  // namespace
@@ -91,7 +105,6 @@ Tensor operator-(const Tensor& a) { return unary(neg_op, a); }
 Tensor& Tensor::add_(const Tensor& other, double scale) {
   const OpScope scope("add_");
   check_writable("add_", *this);
-  check_defined("add_", "the operand", other);
   const Tensor operands[] = {*this, update_operand(*this, other)};
   // No operand but a coefficient: it stays in the type that is computed in, as PyTorch's alpha does.
   const DType computed = element_size(dtype()) == 2 ? kFloat32 : dtype();
@@ -99,11 +112,11 @@ Tensor& Tensor::add_(const Tensor& other, double scale) {
   return *this;
 }
 
-Tensor& Tensor::mul_(double factor) {
-  const OpScope scope("mul_");
-  check_writable("mul_", *this);
-  update(mul_scalar_op, *this, Operands(this, 1), factor, dtype());
-  return *this;
-}
+Tensor& Tensor::mul_(const Tensor& factor) { return update("mul_", mul_op, *this, factor); }
+Tensor& Tensor::div_(const Tensor& divisor) { return update("div_", div_op, *this, divisor); }
+Tensor& Tensor::add_(double term) { return update("add_", add_scalar_op, *this, term); }
+Tensor& Tensor::sub_(double term) { return update("sub_", sub_scalar_op, *this, term); }
+Tensor& Tensor::mul_(double factor) { return update("mul_", mul_scalar_op, *this, factor); }
+Tensor& Tensor::div_(double divisor) { return update("div_", div_scalar_op, *this, divisor); }
 
 }  // namespace adjoint
