@@ -10,9 +10,9 @@
 #include <adjoint/core/export.h>
 #include <adjoint/core/shape.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <iosfwd>
 #include <memory>
 #include <span>
@@ -64,9 +64,9 @@ class ADJOINT_API Tensor {
   template <class T>
   static Tensor from_vector(const std::vector<T>& values, const Shape& shape, const TensorOptions& options = {});
   /// from_vector({1.f, 2.f}, {2}).
-  template <class T>
-  static Tensor from_vector(std::initializer_list<T> values, const Shape& shape, const TensorOptions& options = {}) {
-    return from_vector(std::vector<T>(values), shape, options);
+  template <class T, std::size_t kCount>
+  static Tensor from_vector(const T (&values)[kCount], const Shape& shape, const TensorOptions& options = {}) {
+    return from_vector(std::vector<T>(values, values + kCount), shape, options);
   }
   /// A scalar tensor (shape ()).
   static Tensor scalar(double value, const TensorOptions& options = {});
