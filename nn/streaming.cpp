@@ -23,6 +23,13 @@ Shape with_length(Shape shape, std::int64_t length) {
 
 TensorOptions place_of(const Tensor& x) { return {.dtype = x.dtype(), .device = x.device()}; }
 
+// A result without elements for inputs like `window`.
+Tensor nothing(const Tensor& window, std::int64_t channels) {
+  Shape shape = with_length(window.shape(), 0);
+  shape[shape.size() - 2] = channels;
+  return Tensor::empty(shape, place_of(window));
+}
+
 // The place behind the last output of a sequence that ends after `inputs`, counted from where input 0 reaches first.
 std::int64_t end_after(const ConvTranspose1dOptions& o, std::int64_t inputs) {
   return (inputs - 1) * o.stride + span(o) - o.padding + o.output_padding;
@@ -35,25 +42,21 @@ std::int64_t withheld(const ConvTranspose1dOptions& o) { return std::max<std::in
 
 namespace detail {
 
-Tensor StreamState::append(const char* op, const Tensor& chunk, const Tensor& weight, std::int64_t channels,
-                           std::int64_t padding) {
+Tensor StreamState::append(const char* op, const Tensor& chunk, const Tensor& weight, std::int64_t channels) const {
   ADJOINT_CHECK(chunk.defined(), "{}: chunk must be defined; got none", op);
   ADJOINT_CHECK((chunk.dim() == 2 || chunk.dim() == 3) && chunk.size(-2) == channels,
                 "{}: chunk must have the shape (N, {}, L) or ({}, L); got {}", op, channels, channels, chunk.shape());
   ADJOINT_CHECK(chunk.dtype() == weight.dtype() && chunk.device() == weight.device(),
                 "{}: chunk must have the layer's dtype and device; got {} on {}, layer {} on {}; convert with to()", op,
                 chunk.dtype(), to_string(chunk.device()), weight.dtype(), to_string(weight.device()));
-  if (!kept_.defined()) {
-    kept_ = Tensor::zeros(with_length(chunk.shape(), padding), place_of(chunk));
-    first_ = -padding;
-  }
-  ADJOINT_CHECK(with_length(chunk.shape(), 0) == with_length(kept_.shape(), 0) && chunk.dtype() == kept_.dtype() &&
-                    chunk.device() == kept_.device(),
+  const Tensor before = kept_.defined() ? kept_ : Tensor::zeros(with_length(chunk.shape(), -first_), place_of(chunk));
+  ADJOINT_CHECK(with_length(chunk.shape(), 0) == with_length(before.shape(), 0) && chunk.dtype() == before.dtype() &&
+                    chunk.device() == before.device(),
                 "{}: chunks of a sequence must differ in length alone; got {} of {} on {} after {} of {} on {}; call "
                 "flush() or reset() before another sequence",
-                op, chunk.shape(), chunk.dtype(), to_string(chunk.device()), kept_.shape(), kept_.dtype(),
-                to_string(kept_.device()));
-  return kept_.size(-1) == 0 ? chunk : chunk.size(-1) == 0 ? kept_ : cat({kept_, chunk}, -1);
+                op, chunk.shape(), chunk.dtype(), to_string(chunk.device()), before.shape(), before.dtype(),
+                to_string(before.device()));
+  return before.size(-1) == 0 ? chunk : chunk.size(-1) == 0 ? before : cat({before, chunk}, -1);
 }
 
 void StreamState::advance(std::int64_t outputs, const Tensor& window, std::int64_t from) {
@@ -72,18 +75,12 @@ Tensor StreamState::zeros(const char* op, std::int64_t length) const {
   return Tensor::zeros(with_length(kept_.shape(), length), place_of(kept_));
 }
 
-Tensor StreamState::nothing(std::int64_t channels) const {
-  Shape shape = with_length(kept_.shape(), 0);
-  shape[shape.size() - 2] = channels;
-  return Tensor::empty(shape, place_of(kept_));
-}
-
 }  // namespace detail
 
 // ---- Conv1d. Output r reads from place r stride - padding on; zeros in front of the sequence are kept like inputs.
 
 StreamingConv1d::StreamingConv1d(const Conv1d& layer, const Activation& activation)
-    : layer_(layer), activation_(activation) {}
+    : layer_(layer), activation_(activation), state_(layer.options().padding) {}
 
 std::int64_t StreamingConv1d::latency() const {
   const Conv1dOptions& o = layer_.options();
@@ -94,10 +91,10 @@ Tensor StreamingConv1d::operator()(const Tensor& chunk) {
   const PauseTape pause;
   const Conv1dOptions& o = layer_.options();
   const Tensor weight = layer_.weight, bias = layer_.bias;
-  const Tensor window = state_.append("StreamingConv1d", chunk, weight, weight.size(1) * o.groups, o.padding);
+  const Tensor window = state_.append("StreamingConv1d", chunk, weight, weight.size(1) * o.groups);
   const std::int64_t from = state_.made() * o.stride - o.padding, skipped = from - state_.first();
   const std::int64_t length = window.size(-1) - skipped;
-  Tensor out = state_.nothing(weight.size(0));
+  Tensor out = nothing(window, weight.size(0));
   if (length >= span(o)) {
     out = conv1d(window.narrow(-1, skipped, length), weight, bias,
                  {.stride = o.stride, .dilation = o.dilation, .groups = o.groups, .activation = activation_});
@@ -116,13 +113,13 @@ Tensor StreamingConv1d::flush() {
 // first.
 
 StreamingConvTranspose1d::StreamingConvTranspose1d(const ConvTranspose1d& layer, const Activation& activation)
-    : layer_(layer), activation_(activation) {}
+    : layer_(layer), activation_(activation), state_(0) {}
 
 std::int64_t StreamingConvTranspose1d::latency() const { return layer_.options().padding + withheld(layer_.options()); }
 
 Tensor StreamingConvTranspose1d::window(const Tensor& chunk) {
   const Tensor weight = layer_.weight;
-  return state_.append("StreamingConvTranspose1d", chunk, weight, weight.size(0), 0);
+  return state_.append("StreamingConvTranspose1d", chunk, weight, weight.size(0));
 }
 
 Tensor StreamingConvTranspose1d::operator()(const Tensor& chunk) {
@@ -151,7 +148,7 @@ Tensor StreamingConvTranspose1d::outputs_until(std::int64_t end, const Tensor& w
   const ConvTranspose1dOptions& o = layer_.options();
   const Tensor weight = layer_.weight, bias = layer_.bias;
   const std::int64_t begin = o.padding + state_.made(), length = end - begin;
-  if (length <= 0) return state_.nothing(weight.size(1) * o.groups);
+  if (length <= 0) return nothing(window, weight.size(1) * o.groups);
   const std::int64_t origin = state_.first() * o.stride;  // the place that the window reaches first
   const std::int64_t reached = origin + (window.size(-1) - 1) * o.stride + span(o);
   const Tensor whole = conv_transpose1d(window, weight, bias,

@@ -20,18 +20,19 @@ namespace adjoint::nn {
 
 namespace detail {
 
-/// The inputs that are still needed, and how far the outputs have come.
+/// The inputs that are still needed, and how far the outputs have come. What throws changes nothing.
 class ADJOINT_API StreamState {
  public:
-  /// The kept inputs and `chunk` behind them. The first chunk has `padding` zeros in front, at places below 0. Throws
-  /// Error, naming `op`, for a chunk that does not fit `weight` or the chunks before it.
-  Tensor append(const char* op, const Tensor& chunk, const Tensor& weight, std::int64_t channels, std::int64_t padding);
+  /// `padding` zeros stand in front of the sequence, at places below 0.
+  explicit StreamState(std::int64_t padding) : first_(-padding) {}
+
+  /// The kept inputs and `chunk` behind them. Throws Error, naming `op`, for a chunk that does not fit `weight` or the
+  /// chunks before it.
+  Tensor append(const char* op, const Tensor& chunk, const Tensor& weight, std::int64_t channels) const;
   /// After `outputs` more: keeps of `window`, which append gave, what stands at `from` and behind it.
   void advance(std::int64_t outputs, const Tensor& window, std::int64_t from);
   /// Throws Error, naming `op`, where no chunk has come; else a chunk of `length` zeros, like the chunks that have.
   Tensor zeros(const char* op, std::int64_t length) const;
-  /// A result without elements.
-  Tensor nothing(std::int64_t channels) const;
 
   std::int64_t made() const { return made_; }
   /// The place of the first input that is kept.
@@ -39,7 +40,7 @@ class ADJOINT_API StreamState {
 
  private:
   Tensor kept_;
-  std::int64_t first_ = 0, made_ = 0;
+  std::int64_t first_, made_ = 0;
 };
 
 }  // namespace detail
@@ -56,7 +57,7 @@ class ADJOINT_API StreamingConv1d {
   /// where the whole is shorter than the kernel. Throws Error where no chunk has come.
   Tensor flush();
   /// Forgets the sequence.
-  void reset() { state_ = {}; }
+  void reset() { state_ = detail::StreamState(layer_.options().padding); }
   /// In inputs: when n inputs have come, floor((n - latency()) / stride) outputs have, if that is positive. It is
   /// dilation (kernel_size - 1) + 1 - padding - stride, and below 0 where padding outweighs the rest.
   std::int64_t latency() const;
@@ -79,7 +80,7 @@ class ADJOINT_API StreamingConvTranspose1d {
   /// has come.
   Tensor flush();
   /// Forgets the sequence.
-  void reset() { state_ = {}; }
+  void reset() { state_ = detail::StreamState(0); }
   /// In outputs: when n inputs have come, n stride - latency() outputs have, if that is positive. It is padding, and
   /// more where the end of the sequence would cut what the last input reaches: stride - (dilation (kernel_size - 1) + 1
   /// - padding + output_padding), if that is positive, is added.

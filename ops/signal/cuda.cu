@@ -1,4 +1,4 @@
-// What stands around cuFFT's transforms, overlapping sums and squared magnitudes, one element of the result a thread.
+// What stands around cuFFT's transforms, overlapping sums and magnitudes, one element of the result a thread.
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/ops/signal/kernels.h>
 
@@ -54,11 +54,18 @@ void add(const Tensor& in, Tensor& out, const FrameAttr& attr) {
 }
 
 template <class T>
-__global__ void square_parts(std::int64_t count, const T* __restrict__ in, T* __restrict__ out) {
+__global__ void measure_each(std::int64_t count, bool squared, const T* __restrict__ in, T* __restrict__ out) {
   const std::int64_t index = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (index >= count) return;
   const T real = in[2 * index], imaginary = in[2 * index + 1];
-  out[index] = real * real + imaginary * imaginary;
+  const T square = real * real + imaginary * imaginary;
+  out[index] = squared ? square : sqrt(square);
+}
+
+template <class T>
+void measure(const Tensor& in, Tensor& out, bool squared) {
+  launch(measure_each<T>, one_thread_each(out.numel()), out.device().index, out.numel(), squared, in.data<T>(),
+         out.mutable_data<T>());
 }
 
 }  // namespace
@@ -73,12 +80,9 @@ void overlap_add(std::span<const Tensor> in, Tensor& out, const FrameAttr& attr)
   out.dtype() == kFloat64 ? add<double>(in[0], out, attr) : add<float>(in[0], out, attr);
 }
 
-void squared_magnitudes(std::span<const Tensor> in, Tensor& out, const NoAttr&) {
-  const auto run = [&]<class T>(T) {
-    launch(square_parts<T>, one_thread_each(out.numel()), out.device().index, out.numel(), in[0].data<T>(),
-           out.mutable_data<T>());
-  };
-  out.dtype() == kFloat64 ? run(double{}) : run(float{});
+void magnitudes(std::span<const Tensor> in, Tensor& out, const MagnitudeAttr& attr) {
+  const auto run = out.dtype() == kFloat64 ? measure<double> : measure<float>;
+  run(in[0], out, attr.squared);
 }
 
 }  // namespace adjoint::cuda

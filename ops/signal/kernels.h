@@ -8,8 +8,6 @@
 
 namespace adjoint {
 
-struct NoAttr;
-
 /// A real transform of n elements, either way. `doubled`: bins that stand for themselves and for their conjugates in
 /// the other half count twice. With it, irfft is n times the inverse; without it, the adjoint of a plain rfft. Either
 /// way, each direction with one set of attributes is the other's adjoint.
@@ -28,6 +26,11 @@ struct FrameAttr {
   std::int64_t count() const { return 1 + (length - size) / hop; }
 };
 
+/// Of complex numbers: |z|, or its square.
+struct MagnitudeAttr {
+  bool squared;
+};
+
 }  // namespace adjoint
 
 namespace adjoint::cpu {
@@ -38,14 +41,14 @@ void rfft(std::span<const Tensor> in, Tensor& out, const FftAttr& attr);
 void irfft(std::span<const Tensor> in, Tensor& out, const FftAttr& attr);
 void overlap_add(std::span<const Tensor> in, Tensor& out, const FrameAttr& attr);
 /// in: complex numbers (..., 2); out: (...).
-void squared_magnitudes(std::span<const Tensor> in, Tensor& out, const NoAttr&);
+void magnitudes(std::span<const Tensor> in, Tensor& out, const MagnitudeAttr& attr);
 }  // namespace adjoint::cpu
 
 namespace adjoint::cuda {
 void rfft(std::span<const Tensor> in, Tensor& out, const FftAttr& attr);
 void irfft(std::span<const Tensor> in, Tensor& out, const FftAttr& attr);
 void overlap_add(std::span<const Tensor> in, Tensor& out, const FrameAttr& attr);
-void squared_magnitudes(std::span<const Tensor> in, Tensor& out, const NoAttr&);
+void magnitudes(std::span<const Tensor> in, Tensor& out, const MagnitudeAttr& attr);
 /// to = from, of rows of the bins of n elements: complex numbers of `dtype`, times `shared` where they stand for their
 /// conjugates too, else real and times `own`. `to` may be `from`.
 void weigh_bins(DType dtype, const void* from, void* to, std::int64_t rows, std::int64_t n, double own, double shared,

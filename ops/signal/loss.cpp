@@ -22,7 +22,11 @@ void check_pair(const char* op, const Tensor& input, const Tensor& target) {
                 to_string(target.device()));
 }
 
-Tensor frobenius(const Tensor& x) { return root(square(x).sum()); }
+// The gradient is 0 at 0.
+Tensor frobenius(const Tensor& x) {
+  const Tensor sum = square(x).sum(), positive = sum > 0.0;
+  return where(positive, sqrt(where(positive, sum, 1.0)), 0.0);
+}
 
 }  // namespace
 
@@ -37,10 +41,10 @@ Tensor multi_resolution_stft_loss(const Tensor& input, const Tensor& target, con
     const StftOptions frames{.hop_length = r.hop_length,
                              .win_length = r.win_length,
                              .window = hann_window(r.win_length, true, {.dtype = kFloat64, .device = input.device()})};
-    const auto magnitudes = [&](const Tensor& x) {
-      return sqrt(clamp_min(squared_magnitudes(spectra(kName, widened(x), r.n_fft, frames)), o.floor));
+    const auto measured = [&](const Tensor& x) {
+      return sqrt(clamp_min(magnitudes(spectra(kName, widened(x), r.n_fft, frames), true), o.floor));
     };
-    const Tensor found = magnitudes(input), wanted = magnitudes(target);
+    const Tensor found = measured(input), wanted = measured(target);
     const Tensor convergence = frobenius(wanted - found) / frobenius(wanted);
     const Tensor term = convergence * o.spectral_convergence + l1_loss(log(found), log(wanted)) * o.log_magnitude;
     total = total.defined() ? total + term : term;

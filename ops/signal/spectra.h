@@ -9,10 +9,7 @@ namespace adjoint {
 /// change places. Throws Error, naming `op`, as stft does.
 Tensor spectra(const char* op, const Tensor& x, std::int64_t n_fft, const StftOptions& options);
 
-/// Squared magnitudes: (..., 2) -> (...).
-Tensor squared_magnitudes(const Tensor& spectra);
-
-/// The square root, whose gradient is 0 at 0.
-Tensor root(const Tensor& x);
+/// Contiguous (..., 2) -> (...), or their squares. The gradient is 0 at 0.
+Tensor magnitudes(const Tensor& spectra, bool squared);
 
 }  // namespace adjoint

@@ -20,18 +20,27 @@ namespace {
 
 constexpr double kLeastSquares = 1e-11;  // PyTorch's
 
-constinit const OpDef<> squared_magnitudes_op{.name = "squared_magnitudes",
-                                              .infer =
-                                                  [](Operands in, const NoAttr&) {
-                                                    Shape shape = in[0].shape();
-                                                    shape.erase(shape.size() - 1);
-                                                    return TensorSpec{shape, in[0].dtype()};
-                                                  },
-                                              .cpu = cpu::squared_magnitudes,
-                                              .cuda = ADJOINT_IF_CUDA(cuda::squared_magnitudes),
-                                              .vjp = {{{kSaveIn0, [](const Ctx<NoAttr>& c) {
-                                                          return (c.grad * 2.0).unsqueeze(-1) * c.in[0];
-                                                        }}}}};
+TensorSpec magnitude_spec(Operands in, const MagnitudeAttr&) {
+  Shape shape = in[0].shape();
+  shape.erase(shape.size() - 1);
+  return {shape, in[0].dtype()};
+}
+
+// 2 g z of the square, g z / |z| of the magnitude, and 0 where that is 0.
+Tensor magnitude_gradient(const Ctx<MagnitudeAttr>& c) {
+  if (c.attr.squared) return (c.grad * 2.0).unsqueeze(-1) * c.in[0];
+  const Tensor positive = c.out > 0.0;
+  return where(positive, c.grad / where(positive, c.out, 1.0), 0.0).unsqueeze(-1) * c.in[0];
+}
+
+constinit const OpDef<MagnitudeAttr> magnitude_op{
+    .name = "magnitudes",
+    .infer = magnitude_spec,
+    .cpu = cpu::magnitudes,
+    .cuda = ADJOINT_IF_CUDA(cuda::magnitudes),
+    .joint_vjp = {.saves = [](const MagnitudeAttr& attr,
+                              Needs) { return attr.squared ? kSaveIn0 : kSaveIn0 | kSaveOut; },
+                  .rule = [](const Ctx<MagnitudeAttr>& c, Needs, Results grads) { grads[0] = magnitude_gradient(c); }}};
 
 // stft's and istft's options, 0 resolved; `window` (n_fft) is undefined where it is ones throughout.
 struct Frames {
@@ -89,11 +98,8 @@ Tensor spectra(const char* op, const Tensor& x, std::int64_t n_fft, const StftOp
   return rfft(f.window.defined() ? frames * f.window : frames, n_fft, norm_of(options.normalized));
 }
 
-Tensor squared_magnitudes(const Tensor& spectra) { return apply(squared_magnitudes_op, {spectra}); }
-
-Tensor root(const Tensor& x) {
-  const Tensor positive = x > 0.0;
-  return where(positive, sqrt(where(positive, x, 1.0)), 0.0);
+Tensor magnitudes(const Tensor& spectra, bool squared) {
+  return apply(magnitude_op, {spectra}, MagnitudeAttr{squared});
 }
 
 Tensor stft(const Tensor& x, std::int64_t n_fft, const StftOptions& options) {
@@ -155,8 +161,8 @@ Tensor spectrogram(const Tensor& x, std::int64_t n_fft, const SpectrogramOptions
                .window = window,
                .center = o.center,
                .normalized = o.normalized});
-  const Tensor squared = squared_magnitudes(half);
-  const Tensor values = o.power == 2.0 ? squared : o.power == 1.0 ? root(squared) : pow(root(squared), o.power);
+  const Tensor base = magnitudes(half, o.power == 2.0);
+  const Tensor values = o.power == 1.0 || o.power == 2.0 ? base : pow(base, o.power);
   const Tensor all = o.onesided ? values : cat({values, flip(values.narrow(-1, 1, (n_fft + 1) / 2 - 1), {-1})}, -1);
   return all.to(x.dtype()).transpose(-2, -1);
 }

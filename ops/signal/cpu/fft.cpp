@@ -46,24 +46,22 @@ class Transform {
  public:
   static constexpr std::int64_t kRows = Lanes<T>::kCount;
 
-  explicit Transform(std::int64_t n)
-      : n_(n), bins_(n / 2 + 1), length_(n % 2 == 0 ? n / 2 : n), twiddles_(static_cast<std::size_t>(bins_)) {
+  explicit Transform(std::int64_t n) : n_(n), bins_(n / 2 + 1), length_(n % 2 == 0 ? n / 2 : n), twiddles_(at(bins_)) {
     fft_.SetFlag(Eigen::FFT<Lanes<T>>::Unscaled);
     for (std::int64_t k = 0; k < bins_; ++k) {
       const double angle = -2 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(n);
-      twiddles_[static_cast<std::size_t>(k)] = {Lanes<T>(std::cos(angle)), Lanes<T>(std::sin(angle))};
+      twiddles_[at(k)] = {Lanes<T>(std::cos(angle)), Lanes<T>(std::sin(angle))};
     }
-    for (std::vector<Bin>* each : {&sequence_, &spectrum_}) each->resize(static_cast<std::size_t>(length_ + 1));
+    for (std::vector<Bin>* each : {&sequence_, &spectrum_}) each->resize(at(length_ + 1));
+    // Eigen's tables are made here: where memory is short, nothing stays half made.
+    run(false);
+    run(true);
   }
 
   /// `rows` sequences, at most kRows, to their bins, those that are their own conjugates times `own`, others `shared`.
   void forward(const T* from, std::complex<T>* to, std::int64_t rows, T own, T shared) {
     scatter(from, rows);
-    if (length_ > 1) {  // Eigen takes no single number
-      fft_.fwd(spectrum_.data(), sequence_.data(), length_);
-    } else {
-      spectrum_[0] = sequence_[0];
-    }
+    run(false);
     if (n_ % 2 == 0) split();
     const T* const bins = lanes(spectrum_);
     for (std::int64_t row = 0; row < rows; ++row) {
@@ -87,16 +85,22 @@ class Transform {
       }
     }
     n_ % 2 == 0 ? join() : mirror();
-    if (length_ > 1) {
-      fft_.inv(sequence_.data(), spectrum_.data(), length_);
-    } else {
-      sequence_[0] = spectrum_[0];
-    }
+    run(true);
     gather(to, rows);
   }
 
  private:
   using Bin = std::complex<Lanes<T>>;
+
+  void run(bool back) {
+    if (length_ == 1) {  // which Eigen does not take
+      (back ? sequence_ : spectrum_)[0] = (back ? spectrum_ : sequence_)[0];
+    } else if (back) {
+      fft_.inv(sequence_.data(), spectrum_.data(), length_);
+    } else {
+      fft_.fwd(spectrum_.data(), sequence_.data(), length_);
+    }
+  }
 
   static T* lanes(std::vector<Bin>& bins) { return reinterpret_cast<T*>(bins.data()); }
   bool is_real(std::int64_t k) const { return k == 0 || 2 * k == n_; }
@@ -109,7 +113,7 @@ class Transform {
       for (std::int64_t t = 0; t < n_; ++t) to[place(t) + row] = from[row * n_ + t];
     }
     if (n_ % 2 == 0) return;
-    for (std::int64_t t = 0; t < n_; ++t) sequence_[static_cast<std::size_t>(t)].imag(0.0);
+    for (std::int64_t t = 0; t < n_; ++t) sequence_[at(t)].imag(0.0);
   }
 
   void gather(T* to, std::int64_t rows) {

@@ -1,8 +1,9 @@
-// Overlapping sums and squared magnitudes on the CPU.
+// Overlapping sums and magnitudes on the CPU.
 #include <adjoint/core/parallel.h>
 #include <adjoint/ops/signal/kernels.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace adjoint::cpu {
 namespace {
@@ -39,18 +40,21 @@ void add(const Tensor& in, Tensor& out, const FrameAttr& attr) {
 }
 
 template <class T>
-void square(const Tensor& in, Tensor& out) {
+void measure(const Tensor& in, Tensor& out, bool squared) {
   const T* const from = in.data<T>();
   T* const to = out.mutable_data<T>();
   parallel_ranges(out.numel(), kElementsPerTask, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) to[i] = from[2 * i] * from[2 * i] + from[2 * i + 1] * from[2 * i + 1];
+    if (squared) return;
+    for (std::int64_t i = begin; i < end; ++i) to[i] = std::sqrt(to[i]);
   });
 }
 
 }  // namespace
 
-void squared_magnitudes(std::span<const Tensor> in, Tensor& out, const NoAttr&) {
-  out.dtype() == kFloat64 ? square<double>(in[0], out) : square<float>(in[0], out);
+void magnitudes(std::span<const Tensor> in, Tensor& out, const MagnitudeAttr& attr) {
+  const auto run = out.dtype() == kFloat64 ? measure<double> : measure<float>;
+  run(in[0], out, attr.squared);
 }
 
 void overlap_add(std::span<const Tensor> in, Tensor& out, const FrameAttr& attr) {
