@@ -1,7 +1,8 @@
-// Normalisation on the CPU. Rows go by in blocks that stay in the L1 cache; sums of blocks are added up in float64.
+// Normalisation on the CPU. Rows go by in blocks that stay in the L1 cache, and sums of blocks are added up in float64.
 #include <adjoint/core/fill.h>
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/tensor_impl.h>
+#include <adjoint/ops/elementwise/cpu/map.h>
 #include <adjoint/ops/norm/kernels.h>
 #include <adjoint/ops/reduce/cpu/stages.h>
 #include <adjoint/ops/reduce/kernels.h>
@@ -13,11 +14,17 @@
 namespace adjoint::cpu {
 namespace {
 
-constexpr int kBlock = 64;
+constexpr int kBlock = 256, kPart = 16;  // an activation is computed of a part at once
 constexpr std::int64_t kMostTasks = 64;  // whose sums are kept apart
 
 template <class A>
 using Block = A[kBlock];
+
+template <class A>
+A (&part_of(Block<A>& block, int part))
+[kPart] {
+  return reinterpret_cast<A(&)[kPart]>(block[part * kPart]);
+}
 
 // Mean squares, as statistics about 0.
 template <class A>
@@ -53,184 +60,248 @@ void find_statistics(const Tensor& x, const ReduceAttr& attr, bool centred, Tens
   for (std::int64_t i = 0; i < of.size(0); ++i) to[i] = {from[i].mean, from[i].rest, from[i].m2 / from[i].count};
 }
 
-template <class A>
-A fold(const Block<A>& values) {
-  Block<A> sums;
-  std::copy(values, values + kBlock, sums);
-  for (int half = kBlock / 2; half > 0; half /= 2) {
-    for (int l = 0; l < half; ++l) sums[l] += sums[half + l];
-  }
-  return sums[0];
-}
-
 template <class T>
 const T* data_or_null(const Tensor& tensor) {
   return tensor.defined() ? tensor.data<T>() : nullptr;
 }
 
-// What a call reads; null where there is no such operand.
+// `count` numbers in what T is computed in; `none` where there is no tensor.
+template <class T>
+std::vector<compute_t<T>> widen(const Tensor& tensor, std::int64_t count, double none) {
+  std::vector<compute_t<T>> wide(static_cast<std::size_t>(count), static_cast<compute_t<T>>(none));
+  const T* const from = data_or_null<T>(tensor);
+  for (std::int64_t i = 0; from != nullptr && i < count; ++i) {
+    wide[static_cast<std::size_t>(i)] = convert<compute_t<T>>(from[i]);
+  }
+  return wide;
+}
+
+// What a call reads, in: x, weight, bias, residual.
 template <class T>
 struct Rows {
   using A = compute_t<T>;
   NormAttr attr;
-  const T *x, *weight, *bias, *residual;
+  const T *x, *residual;
   const Statistics<A>* statistics;
+  std::vector<A> weight, bias;  // of every channel
   Activate<A> activate;
   ActivationSlope<A> slope;
 
   Rows(std::span<const Tensor> in, const Tensor& statistics_, const NormAttr& attr_)
       : attr(attr_),
         x(in[0].data<T>()),
-        weight(data_or_null<T>(in[1])),
-        bias(data_or_null<T>(in[2])),
         residual(data_or_null<T>(in[3])),
         statistics(reinterpret_cast<const Statistics<A>*>(statistics_.data<A>())),
+        weight(widen<T>(in[1], attr_.channels(), 1.0)),
+        bias(widen<T>(in[2], attr_.channels(), 0.0)),
         activate(attr_.activation),
         slope(attr_.activation) {}
 
-  // For elements i to i + count of `row`: the normalised ones, what stands behind them before the activation, weights.
-  // Lanes behind `count` stay as they are.
-  struct Values {
-    Block<A> normal = {}, z = {}, weight = {}, bias = {};
-  };
   A rstd(std::int64_t row) const { return A{1} / std::sqrt(of(row).variance + static_cast<A>(attr.eps)); }
-  void load(std::int64_t row, std::int64_t i, int count, A rstd, bool with_z, Values& v) const {
-    const T* const from = x + row * attr.row_length() + i;
-    const Statistics<A> s = of(row);
-    for (int l = 0; l < count; ++l) v.normal[l] = ((convert<A>(from[l]) - s.mean) - s.rest) * rstd;
-    load_channels(weight, A{1}, row, i, count, v.weight);
-    if (!with_z) return;
-    load_channels(bias, A{0}, row, i, count, v.bias);
-    for (int l = 0; l < count; ++l) v.z[l] = v.normal[l] * v.weight[l] + v.bias[l];
-    if (residual == nullptr) return;
-    const T* const more = residual + row * attr.row_length() + i;
-    for (int l = 0; l < count; ++l) v.z[l] += convert<A>(more[l]);
+
+  // f.operator()<kEach>(at, count, channel) for the spans of a row: up to kBlock elements from the tensor's element
+  // `at` on, of one channel, or, where kEach, of a channel each from `channel` on.
+  template <class F>
+  void for_each_span(std::int64_t row, const F& f) const {
+    const std::int64_t first = row * attr.row_length(), channel = row % attr.groups * attr.depth;
+    const bool each = attr.inner == 1;
+    const std::int64_t runs = each ? 1 : attr.depth, length = each ? attr.depth : attr.inner;
+    for (std::int64_t run = 0; run < runs; ++run) {
+      for (std::int64_t i = 0; i < length; i += kBlock) {
+        const auto count = static_cast<int>(std::min<std::int64_t>(kBlock, length - i));
+        const std::int64_t at = first + run * length + i;
+        each ? f.template operator()<true>(at, count, channel + i)
+             : f.template operator()<false>(at, count, channel + run);
+      }
+    }
   }
 
- private:
-  const Statistics<A>& of(std::int64_t row) const { return statistics[attr.across ? row % attr.groups : row]; }
-  void load_channels(const T* values, A none, std::int64_t row, std::int64_t i, int count, Block<A>& to) const {
-    if (values == nullptr) return std::fill(to, to + count, none);
-    const T* const first = values + row % attr.groups * attr.depth;
-    if (attr.inner == 1) {
-      for (int l = 0; l < count; ++l) to[l] = convert<A>(first[i + l]);
-      return;
-    }
-    for (int l = 0; l < count;) {
-      const std::int64_t channel = (i + l) / attr.inner;
-      const auto end = static_cast<int>(std::min<std::int64_t>(count, (channel + 1) * attr.inner - i));
-      std::fill(to + l, to + end, convert<A>(first[channel]));
-      l = end;
-    }
+  // to[l]: the normalised element at + l.
+  void find_normal(std::int64_t at, int count, const Statistics<A>& s, A rstd, A* to) const {
+    const T* const from = x + at;
+    ADJOINT_INDEPENDENT_ITERATIONS
+    for (int l = 0; l < count; ++l) to[l] = ((convert<A>(from[l]) - s.mean) - s.rest) * rstd;
   }
+
+  // to[l]: what stands behind element at + l before the activation. `normal` may be `to`.
+  template <bool kEach, class To>
+  void find_z(std::int64_t channel, int count, const A* normal, To* to) const {
+    const A *const w = weight.data() + channel, *const b = bias.data() + channel;
+    const A one_w = w[0], one_b = b[0];
+    ADJOINT_INDEPENDENT_ITERATIONS
+    for (int l = 0; l < count; ++l) to[l] = convert<To>(normal[l] * (kEach ? w[l] : one_w) + (kEach ? b[l] : one_b));
+  }
+  void add_residual(std::int64_t at, int count, A* to) const {
+    if (residual == nullptr) return;
+    const T* const from = residual + at;
+    ADJOINT_INDEPENDENT_ITERATIONS
+    for (int l = 0; l < count; ++l) to[l] += convert<A>(from[l]);
+  }
+
+  const Statistics<A>& of(std::int64_t row) const { return statistics[attr.across ? row % attr.groups : row]; }
 };
 
-template <class T, class F>
-void for_each_block(const Rows<T>& rows, const F& f) {
-  const std::int64_t length = rows.attr.row_length();
-  for (std::int64_t i = 0; i < length; i += kBlock) f(i, static_cast<int>(std::min<std::int64_t>(kBlock, length - i)));
-}
-
 template <class T>
-void normalize_rows(const Rows<T>& rows, T* y, std::int64_t begin, std::int64_t end) {
-  typename Rows<T>::Values v;
-  for (std::int64_t row = begin; row < end; ++row) {
-    const auto rstd = rows.rstd(row);
-    T* const to = y + row * rows.attr.row_length();
-    for_each_block(rows, [&](std::int64_t i, int count) {
-      rows.load(row, i, count, rstd, true, v);
-      rows.activate(v.z);
-      for (int l = 0; l < count; ++l) to[i + l] = convert<T>(v.z[l]);
-    });
-  }
+void normalize_row(const Rows<T>& rows, std::int64_t row, T* y) {
+  using A = compute_t<T>;
+  Block<A> z = {};
+  const Statistics<A> statistics = rows.of(row);
+  const A rstd = rows.rstd(row);
+  const bool plain = rows.activate.is_none() && rows.residual == nullptr;
+  rows.for_each_span(row, [&]<bool kEach>(std::int64_t at, int count, std::int64_t channel) {
+    rows.find_normal(at, count, statistics, rstd, z);
+    if (plain) return rows.template find_z<kEach>(channel, count, z, y + at);
+    rows.template find_z<kEach>(channel, count, z, z);
+    rows.add_residual(at, count, z);
+    for (int part = 0; part * kPart < count; ++part) rows.activate(part_of(z, part));
+    ADJOINT_INDEPENDENT_ITERATIONS
+    for (int l = 0; l < count; ++l) y[at + l] = convert<T>(z[l]);
+  });
 }
 
-// The sums of a channel or of a row: of dz and of dz times the normalised elements.
+// Sums of dz and of dz times the normalised elements: of a row, each element times its weight, or of a channel.
 struct Sums {
   double plain = 0.0, normal = 0.0;
 };
 
-// What stands in the way of one row's gradients.
+// a[l] and a[l] * b[l], of a block's first `count`. In lanes, added up by halves.
+template <class A>
+Sums add_up(const A* a, const A* b, int count) {
+  constexpr int kLanes = 8;
+  A plain[kLanes] = {}, normal[kLanes] = {};
+  int i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+#pragma GCC unroll 1
+    for (int l = 0; l < kLanes; ++l) {
+      plain[l] += a[i + l];
+      normal[l] += a[i + l] * b[i + l];
+    }
+  }
+  for (int l = 0; i < count; ++i, ++l) {
+    plain[l] += a[i];
+    normal[l] += a[i] * b[i];
+  }
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+    for (int l = 0; l < half; ++l) {
+      plain[l] += plain[half + l];
+      normal[l] += normal[half + l];
+    }
+  }
+  return {static_cast<double>(plain[0]), static_cast<double>(normal[0])};
+}
+
+// A task's sums of each channel. Where rows add one element to each, a few rows' are added up in A first.
+template <class A>
+class ChannelSums {
+ public:
+  explicit ChannelSums(std::int64_t channels)
+      : sums_(static_cast<std::size_t>(channels)),
+        plain_(static_cast<std::size_t>(channels)),
+        normal_(static_cast<std::size_t>(channels)) {}
+
+  void add(std::int64_t channel, const Sums& sums) {
+    Sums& to = sums_[static_cast<std::size_t>(channel)];
+    to.plain += sums.plain;
+    to.normal += sums.normal;
+  }
+  void add_each(std::int64_t channel, int count, const A* dz, const A* normal) {
+    A *const plain_to = plain_.data() + channel, *const normal_to = normal_.data() + channel;
+    ADJOINT_INDEPENDENT_ITERATIONS
+    for (int l = 0; l < count; ++l) {
+      plain_to[l] += dz[l];
+      normal_to[l] += dz[l] * normal[l];
+    }
+  }
+  void end_row() {
+    if (++rows_ == kFewRows) close();
+  }
+  const std::vector<Sums>& close() {
+    for (std::size_t i = 0; i < sums_.size(); ++i) {
+      sums_[i].plain += static_cast<double>(plain_[i]);
+      sums_[i].normal += static_cast<double>(normal_[i]);
+      plain_[i] = normal_[i] = A{0};
+    }
+    rows_ = 0;
+    return sums_;
+  }
+
+ private:
+  static constexpr int kFewRows = 32;
+  std::vector<Sums> sums_;
+  std::vector<A> plain_, normal_;
+  int rows_ = 0;
+};
+
 template <class T>
 struct GradientRows {
   using A = compute_t<T>;
   Rows<T> rows;
   const T* grad;
 
-  // As rows.load, with dz.
-  void load(std::int64_t row, std::int64_t i, int count, A rstd, typename Rows<T>::Values& v, Block<A>& dz) const {
-    const bool activated = !rows.slope.is_none();
-    rows.load(row, i, count, rstd, activated, v);
-    const T* const from = grad + row * rows.attr.row_length() + i;
+  // The normalised elements of a span, and dz.
+  template <bool kEach>
+  void load(std::int64_t at, int count, std::int64_t channel, const Statistics<A>& s, A rstd, A* normal,
+            Block<A>& dz) const {
+    rows.find_normal(at, count, s, rstd, normal);
+    const T* const from = grad + at;
+    ADJOINT_INDEPENDENT_ITERATIONS
     for (int l = 0; l < count; ++l) dz[l] = convert<A>(from[l]);
-    std::fill(dz + count, dz + kBlock, A{0});
-    if (activated) rows.slope(dz, v.z);
+    if (rows.slope.is_none()) return;
+    Block<A> z = {};
+    rows.template find_z<kEach>(channel, count, normal, z);
+    rows.add_residual(at, count, z);
+    for (int part = 0; part * kPart < count; ++part) rows.slope(part_of(dz, part), part_of(z, part));
   }
 
-  // Adds to the sums of the row's channels, and returns the row's, each channel's times its weight.
-  Sums add_sums(std::int64_t row, Sums* channels) const {
-    const NormAttr& attr = rows.attr;
-    typename Rows<T>::Values v;
-    Block<A> dz = {}, product = {};
+  // Adds to the sums of the row's channels, and returns the row's.
+  Sums add_sums(std::int64_t row, ChannelSums<A>& channels) const {
+    Block<A> dz = {}, normal = {};
     Sums sums;
-    Sums* const first = channels + row % attr.groups * attr.depth;
-    for_each_block(rows, [&](std::int64_t i, int count) {
-      load(row, i, count, rows.rstd(row), v, dz);
-      for (int l = 0; l < kBlock; ++l) product[l] = dz[l] * v.normal[l];
-      std::fill(product + count, product + kBlock, A{0});
-      if (attr.inner == 1) {
-        for (int l = 0; l < count; ++l) {
-          first[i + l].plain += static_cast<double>(dz[l]);
-          first[i + l].normal += static_cast<double>(product[l]);
-        }
-        for (int l = 0; l < kBlock; ++l) {
-          dz[l] *= v.weight[l];
-          product[l] *= v.weight[l];
-        }
-        sums.plain += static_cast<double>(fold<A>(dz));
-        sums.normal += static_cast<double>(fold<A>(product));
-        return;
+    const Statistics<A> statistics = rows.of(row);
+    const A rstd = rows.rstd(row);
+    rows.for_each_span(row, [&]<bool kEach>(std::int64_t at, int count, std::int64_t channel) {
+      load<kEach>(at, count, channel, statistics, rstd, normal, dz);
+      const A* const weight = rows.weight.data() + channel;
+      Sums of;
+      double by = 1.0;
+      if constexpr (kEach) {
+        channels.add_each(channel, count, dz, normal);
+        ADJOINT_INDEPENDENT_ITERATIONS
+        for (int l = 0; l < count; ++l) dz[l] *= weight[l];
+        of = add_up(dz, normal, count);
+      } else {
+        of = add_up(dz, normal, count);
+        channels.add(channel, of);
+        by = static_cast<double>(weight[0]);
       }
-      for (int l = 0; l < count;) {  // what of the block is one channel's
-        const std::int64_t channel = (i + l) / attr.inner;
-        const auto end = static_cast<int>(std::min<std::int64_t>(count, (channel + 1) * attr.inner - i));
-        Sums part;
-        if (l == 0 && end == count) {
-          part = {static_cast<double>(fold<A>(dz)), static_cast<double>(fold<A>(product))};
-        } else {
-          for (int k = l; k < end; ++k) {
-            part.plain += static_cast<double>(dz[k]);
-            part.normal += static_cast<double>(product[k]);
-          }
-        }
-        first[channel].plain += part.plain;
-        first[channel].normal += part.normal;
-        const auto weight = static_cast<double>(v.weight[l]);
-        sums.plain += part.plain * weight;
-        sums.normal += part.normal * weight;
-        l = end;
-      }
+      sums.plain += of.plain * by;
+      sums.normal += of.normal * by;
     });
+    channels.end_row();
     return sums;
   }
 
-  // x's and the residual's gradients, each null where nobody needs it. sums: over the elements that share statistics.
+  // x's and the residual's gradients, each null where nobody needs it. sums: over the `count` elements that share
+  // statistics.
   void write(std::int64_t row, const Sums& sums, double count, T* dx, T* residual) const {
     const NormAttr& attr = rows.attr;
-    typename Rows<T>::Values v;
-    Block<A> dz = {};
+    Block<A> dz = {}, normal = {};
+    const Statistics<A> statistics = rows.of(row);
     const A rstd = rows.rstd(row);
     const A plain = attr.given || !attr.centred ? A{0} : static_cast<A>(sums.plain / count);
-    const A normal = attr.given ? A{0} : static_cast<A>(sums.normal / count);
-    const std::int64_t at = row * attr.row_length();
-    for_each_block(rows, [&](std::int64_t i, int n) {
-      load(row, i, n, rstd, v, dz);
+    const A along = attr.given ? A{0} : static_cast<A>(sums.normal / count);
+    rows.for_each_span(row, [&]<bool kEach>(std::int64_t at, int n, std::int64_t channel) {
+      load<kEach>(at, n, channel, statistics, rstd, normal, dz);
+      const A *const d = dz, *const x = normal, *const w = rows.weight.data() + channel;
+      const A one_w = w[0];
       if (residual != nullptr) {
-        for (int l = 0; l < n; ++l) residual[at + i + l] = convert<T>(dz[l]);
+        ADJOINT_INDEPENDENT_ITERATIONS
+        for (int l = 0; l < n; ++l) residual[at + l] = convert<T>(d[l]);
       }
       if (dx == nullptr) return;
+      ADJOINT_INDEPENDENT_ITERATIONS
       for (int l = 0; l < n; ++l) {
-        dx[at + i + l] = convert<T>(rstd * (dz[l] * v.weight[l] - plain - v.normal[l] * normal));
+        dx[at + l] = convert<T>(rstd * (d[l] * (kEach ? w[l] : one_w) - plain - x[l] * along));
       }
     });
   }
@@ -253,34 +324,36 @@ void find_gradients(std::span<const Tensor> in, std::span<Tensor> out, const Nor
   const bool needs_sums = shared || out[1].numel() > 0 || out[2].numel() > 0;
 
   // Every task adds up channels of its own. Rows that share statistics with no other are finished meanwhile.
-  std::vector<Sums> all(static_cast<std::size_t>(needs_sums ? (rows + grain - 1) / grain * channels : 0));
+  std::vector<std::vector<Sums>> all(static_cast<std::size_t>((rows + grain - 1) / grain));
   parallel_ranges(rows, grain, [&](std::int64_t begin, std::int64_t end) {
+    ChannelSums<compute_t<T>> task_sums(needs_sums ? channels : 0);
     for (std::int64_t row = begin; row < end; ++row) {
-      const Sums sums = needs_sums ? of.add_sums(row, all.data() + begin / grain * channels) : Sums{};
+      const Sums sums = needs_sums ? of.add_sums(row, task_sums) : Sums{};
       if (writes && !(attr.across && shared)) {
         of.write(row, sums, static_cast<double>(attr.row_length()), dx, dresidual);
       }
     }
+    all[static_cast<std::size_t>(begin / grain)] = task_sums.close();
   });
   if (!needs_sums) return;
-  for (std::size_t i = static_cast<std::size_t>(channels); i < all.size(); ++i) {
-    Sums& to = all[i % static_cast<std::size_t>(channels)];
-    to.plain += all[i].plain;
-    to.normal += all[i].normal;
+  std::vector<Sums>& total = all[0];
+  for (std::size_t task = 1; task < all.size(); ++task) {
+    for (std::size_t i = 0; i < total.size(); ++i) {
+      total[i].plain += all[task][i].plain;
+      total[i].normal += all[task][i].normal;
+    }
   }
   for (std::int64_t c = 0; c < channels; ++c) {
-    const Sums& sums = all[static_cast<std::size_t>(c)];
+    const Sums& sums = total[static_cast<std::size_t>(c)];
     if (out[1].numel() > 0) out[1].mutable_data<T>()[c] = convert<T>(static_cast<compute_t<T>>(sums.normal));
     if (out[2].numel() > 0) out[2].mutable_data<T>()[c] = convert<T>(static_cast<compute_t<T>>(sums.plain));
   }
   if (!(attr.across && shared)) return;
   parallel_ranges(rows, grain_of(attr), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
-      Sums sums = all[static_cast<std::size_t>(row % channels)];
-      if (of.rows.weight != nullptr) {
-        const auto weight = static_cast<double>(convert<compute_t<T>>(of.rows.weight[row % channels]));
-        sums = {sums.plain * weight, sums.normal * weight};
-      }
+      Sums sums = total[static_cast<std::size_t>(row % channels)];
+      const auto weight = static_cast<double>(of.rows.weight[static_cast<std::size_t>(row % channels)]);
+      sums = {sums.plain * weight, sums.normal * weight};
       of.write(row, sums, static_cast<double>(attr.samples * attr.inner), dx, dresidual);
     }
   });
@@ -312,7 +385,7 @@ void normalize(std::span<const Tensor> in, std::span<Tensor> out, const NormAttr
         find_statistics<T>(x.view_as(part, contiguous_strides(part), x.storage_offset() + begin * length),
                            {part, 0b10, false, 1.0}, attr.centred, to);
       }
-      normalize_rows(rows, y, begin, end);
+      for (std::int64_t row = begin; row < end; ++row) normalize_row(rows, row, y);
     });
   });
 }
