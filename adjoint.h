@@ -1,6 +1,7 @@
 // Adjoint: tensors, a tape that differentiates, and transposed convolution. Includes every public header.
 #pragma once
 
+#include <adjoint/core/cpu_backend.h>
 #include <adjoint/core/custom.h>
 #include <adjoint/core/device.h>
 #include <adjoint/core/dtype.h>
@@ -19,17 +20,34 @@
 #include <adjoint/nn/init.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/nn/module.h>
+#include <adjoint/nn/norm.h>
 #include <adjoint/nn/safetensors.h>
 #include <adjoint/nn/sequential.h>
+#include <adjoint/nn/streaming.h>
 #include <adjoint/ops/conv/conv.h>
 #include <adjoint/ops/conv/workspace.h>
 #include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/index/index.h>
 #include <adjoint/ops/join/join.h>
+#include <adjoint/ops/loss/classification.h>
+#include <adjoint/ops/loss/gan.h>
+#include <adjoint/ops/loss/image.h>
 #include <adjoint/ops/loss/loss.h>
+#include <adjoint/ops/matmul/attention.h>
+#include <adjoint/ops/matmul/linear.h>
 #include <adjoint/ops/matmul/matmul.h>
+#include <adjoint/ops/norm/norm.h>
+#include <adjoint/ops/pad/pad.h>
+#include <adjoint/ops/random/random.h>
 #include <adjoint/ops/reduce/reduce.h>
 #include <adjoint/ops/resample/resample.h>
 #include <adjoint/ops/roll/roll.h>
+#include <adjoint/ops/signal/fft.h>
+#include <adjoint/ops/signal/frame.h>
+#include <adjoint/ops/signal/loss.h>
+#include <adjoint/ops/signal/mel.h>
+#include <adjoint/ops/signal/stft.h>
+#include <adjoint/ops/signal/window.h>
 #include <adjoint/ops/view/view.h>
 #include <adjoint/optim/adam.h>
 #include <adjoint/optim/clip.h>

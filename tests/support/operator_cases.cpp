@@ -64,9 +64,11 @@ const std::vector<OperatorFamily>& operator_families() {
   // clang-format off
   static const std::vector<OperatorFamily> all = {
       classification_operators(),
+      elementwise_operators(),
       gan_operators(),
       image_operators(),
       index_operators(),
+      join_operators(),
       loss_operators(),
       matmul_operators(), norm_operators(),
       pad_operators(),

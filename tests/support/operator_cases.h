@@ -59,6 +59,8 @@ OperatorFamily loss_operators();
 OperatorFamily matmul_operators();
 OperatorFamily norm_operators();
 OperatorFamily pad_operators();
+OperatorFamily elementwise_operators();
+OperatorFamily join_operators();
 OperatorFamily reduce_operators();
 OperatorFamily signal_operators();
 OperatorFamily view_operators();
