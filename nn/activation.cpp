@@ -4,6 +4,7 @@
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/resample/resample.h>
+#include <adjoint/ops/view/view.h>
 
 namespace adjoint::nn {
 namespace {
@@ -51,12 +52,27 @@ Flatten::Flatten(const FlattenOptions& options) : Module("Flatten"), options_(op
   set_description(fmt::format("start_dim={}, end_dim={}", options.start_dim, options.end_dim));
 }
 
+Unflatten::Unflatten(std::int64_t dim, const Shape& unflattened_size)
+    : Module("Unflatten"), dim_(dim), unflattened_size_(unflattened_size) {
+  set_description(fmt::format("dim={}, unflattened_size={}", dim, unflattened_size));
+}
+
+Tensor Unflatten::operator()(const Tensor& x) const { return unflatten(x, dim_, unflattened_size_); }
+
 PixelShuffle::PixelShuffle(std::int64_t upscale_factor) : Module("PixelShuffle"), upscale_factor_(upscale_factor) {
   ADJOINT_CHECK(upscale_factor >= 1, "PixelShuffle: upscale_factor must be at least 1; got {}", upscale_factor);
   set_description(fmt::format("upscale_factor={}", upscale_factor));
 }
 
 Tensor PixelShuffle::operator()(const Tensor& x) const { return pixel_shuffle(x, upscale_factor_); }
+
+PixelUnshuffle::PixelUnshuffle(std::int64_t downscale_factor)
+    : Module("PixelUnshuffle"), downscale_factor_(downscale_factor) {
+  ADJOINT_CHECK(downscale_factor >= 1, "PixelUnshuffle: downscale_factor must be at least 1; got {}", downscale_factor);
+  set_description(fmt::format("downscale_factor={}", downscale_factor));
+}
+
+Tensor PixelUnshuffle::operator()(const Tensor& x) const { return pixel_unshuffle(x, downscale_factor_); }
 
 Dropout::Dropout(const DropoutOptions& options) : Module("Dropout"), options_(options) {
   ADJOINT_CHECK(options.p >= 0.0 && options.p <= 1.0, "Dropout: p must be between 0 and 1; got {}", options.p);

@@ -122,6 +122,17 @@ class ADJOINT_API Flatten : public Module {
   FlattenOptions options_;
 };
 
+/// Splits axis `dim` into several of these extents, of which one may be -1: Flatten's inverse.
+class ADJOINT_API Unflatten : public Module {
+ public:
+  Unflatten(std::int64_t dim, const Shape& unflattened_size);
+  Tensor operator()(const Tensor& x) const;
+
+ private:
+  std::int64_t dim_;
+  Shape unflattened_size_;
+};
+
 /// (N, C r^2, H, W) -> (N, C, H r, W r); pixel_shuffle (ops/resample) has the arithmetic. Throws Error for r below 1.
 class ADJOINT_API PixelShuffle : public Module {
  public:
@@ -130,6 +141,16 @@ class ADJOINT_API PixelShuffle : public Module {
 
  private:
   std::int64_t upscale_factor_;
+};
+
+/// The inverse: (N, C, H r, W r) -> (N, C r^2, H, W). Throws Error for r below 1.
+class ADJOINT_API PixelUnshuffle : public Module {
+ public:
+  explicit PixelUnshuffle(std::int64_t downscale_factor);
+  Tensor operator()(const Tensor& x) const;
+
+ private:
+  std::int64_t downscale_factor_;
 };
 
 struct DropoutOptions {

@@ -1,4 +1,4 @@
-// repeat, flip and movedim.
+// repeat, flip, movedim and unflatten.
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
 #include <adjoint/core/op.h>
@@ -75,6 +75,34 @@ Tensor movedim(const Tensor& x, const Dims& source, const Dims& destination) {
     axis = static_cast<std::int64_t>(next++);
   }
   return x.permute(axes);
+}
+
+Tensor unflatten(const Tensor& x, std::int64_t axis, const Shape& sizes) {
+  const OpScope scope("unflatten");
+  check_defined("unflatten", "x", x);
+  const std::size_t at = resolve_axis("unflatten", axis, x.shape().size());
+  ADJOINT_CHECK(!sizes.empty(), "unflatten: there must be an extent at least; got {} for axis {} of x {}", sizes, axis,
+                x.shape());
+  const std::int64_t extent = x.shape()[at];
+  Shape resolved = sizes;
+  std::int64_t known = 1, unknown = 0;
+  bool fits = true;
+  for (const std::int64_t size : sizes) {
+    unknown += size == -1 ? 1 : 0;
+    fits = fits && size >= -1 && (size == -1 || !__builtin_mul_overflow(known, size, &known));
+  }
+  fits = fits && unknown <= 1 && (unknown == 0 || (known > 0 && extent % known == 0));
+  for (std::int64_t& size : resolved) {
+    if (fits && size == -1) size = extent / known;
+  }
+  ADJOINT_CHECK(fits && (unknown == 1 || known == extent),
+                "unflatten: extents, of which one may be -1, must multiply to the axis's; got {} for axis {} of x {}",
+                sizes, axis, x.shape());
+  const std::int64_t* extents = x.shape().begin();
+  Shape shape(extents, extents + at);
+  for (const std::int64_t size : resolved) shape.push_back(size);
+  for (std::size_t i = at + 1; i < x.shape().size(); ++i) shape.push_back(extents[i]);
+  return x.reshape(shape);
 }
 
 Tensor repeat(const Tensor& x, const Dims& repeats) {

@@ -46,6 +46,10 @@ ADJOINT_API Tensor repeat(const Tensor& x, const Dims& repeats);
 /// x with the order of elements along `axes` reversed: a copy. Throws Error for an axis that is named twice.
 ADJOINT_API Tensor flip(const Tensor& x, const Dims& axes);
 
+/// x with `axis` split into several of these extents, of which one may be -1: a view where strides allow. Throws Error
+/// where they do not multiply to the axis's.
+ADJOINT_API Tensor unflatten(const Tensor& x, std::int64_t axis, const Shape& sizes);
+
 /// x with axis source[i] moved to place destination[i] and the others left in order: a view. Throws Error unless both
 /// name as many axes, each once.
 ADJOINT_API Tensor movedim(const Tensor& x, const Dims& source, const Dims& destination);

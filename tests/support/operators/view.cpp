@@ -50,6 +50,11 @@ OperatorFamily view_operators() {
                      return {movedim(in[0], {0, -1}, {2, 0})};
                    },
                    .takes = kAny},
+                  {.name = "unflatten",
+                   .call = [](In in) -> Out {
+                     return {unflatten(in[0], 1, {2, -1})};
+                   },
+                   .takes = kAny},
                   {.name = "embed",
                    .call = [](In in) -> Out { return {embed(in[0], 0, 1, 2 * in[0].size(0) + 2, 2)}; },
                    .takes = kAny},
@@ -98,6 +103,17 @@ OperatorFamily view_operators() {
                  movedim(Tensor::ones({2, 3}), {0, 0}, {0, 1});
                },
                {"differ"}},
+              {"unflatten",
+               [] {
+                 unflatten(Tensor::ones({2, 6}), 1, {4, -1});
+               },
+               {"multiply", "(4, -1)", "axis 1 of x (2, 6)"}},
+              {"unflatten",
+               [] {
+                 unflatten(Tensor::ones({2, 6}), 1, {2, 2});
+               },
+               {"multiply", "(2, 2)"}},
+              {"unflatten", [] { unflatten(Tensor::ones({6}), 0, {}); }, {"an extent at least"}},
               {"embed", [] { embed(Tensor::ones({3}), 0, 0, 4, 2); }, {"fit", "2 apart"}},
               {"embed", [] { embed(Tensor::ones({3}), 0, 0, 4, 0); }, {"step must be at least 1; got 0"}},
               {"embed", [] { embed(Tensor::ones({3}), 0, 0, INT64_MAX, INT64_MAX); }, {"fit"}},
