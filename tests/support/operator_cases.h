@@ -52,7 +52,9 @@ struct OperatorFamily {
 
 /// A family a file of operators/.
 OperatorFamily classification_operators();
+OperatorFamily fold_operators();
 OperatorFamily gan_operators();
+OperatorFamily grid_operators();
 OperatorFamily image_operators();
 OperatorFamily index_operators();
 OperatorFamily loss_operators();

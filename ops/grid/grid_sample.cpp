@@ -1,0 +1,123 @@
+// grid_sample: one kernel forward. Its gradients are sums over taps of what take and accumulate pick, with weights that
+// are polynomials of each position's fraction, which carry the second derivatives.
+#include <adjoint/ops/grid/grid.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/core/op.h>
+#include <adjoint/ops/elementwise/widened.h>
+#include <adjoint/ops/grid/kernels.h>
+#include <adjoint/ops/index/pick.h>
+#include <adjoint/ops/join/join.h>
+
+#include <algorithm>
+
+namespace adjoint {
+namespace {
+
+// grid (N, H', W', 2) -> fraction, slope (N, 2, points), index.
+Specs infer_taps(Operands in, const GridAttr& attr) {
+  const Shape axes{attr.batch, 2, attr.points()};
+  const std::int64_t taps = attr.taps();
+  return {.specs = {TensorSpec{axes, in[0].dtype()}, TensorSpec{axes, in[0].dtype()},
+                    TensorSpec{{attr.batch, taps * taps, attr.points()}, kInt64}},
+          .results = 3};
+}
+
+// From (N, 2, points) to the grid's shape.
+Tensor as_grid(const Tensor& axes, const GridAttr& attr) {
+  return axes.transpose(1, 2).reshape({attr.batch, attr.rows, attr.columns, 2});
+}
+
+// The slope is constant between kinks: only the fraction has a gradient.
+constinit const OpDef<GridAttr> taps_op{.name = "grid_taps",
+                                        .infer = infer_taps,
+                                        .cpu = cpu::grid_taps,
+                                        .cuda = ADJOINT_IF_CUDA(cuda::grid_taps),
+                                        .vjp = {{{kSaveOut1, [](const Ctx<GridAttr>& c) {
+                                                    return c.grad.defined() ? as_grid(c.grad * c.outs[1], c.attr)
+                                                                            : Tensor();
+                                                  }}}}};
+
+// Weights of one axis's taps, or their derivatives in the fraction.
+std::array<Tensor, kMostTaps> weights(const GridAttr& attr, const Tensor& fraction, bool derivative) {
+  std::array<Tensor, kMostTaps> all;
+  for (int t = 0; t < attr.taps(); ++t) {
+    const grid::Polynomial<double> p = grid::weight_of<double>(attr.mode, t);
+    Tensor& sum = all[static_cast<std::size_t>(t)];
+    sum = Tensor::zeros(fraction.shape(), fraction.options());
+    for (int d = grid::kDegrees - 1; d >= (derivative ? 1 : 0); --d) {
+      sum = sum * fraction + p.of[d] * (derivative ? d : 1);
+    }
+  }
+  return all;
+}
+
+void grid_sample_gradients(const Ctx<GridAttr>& c, Needs needs, Results grads) {
+  const GridAttr& attr = c.attr;
+  const Tensor image = widened(c.in[0]), grid = widened(c.in[1]);
+  const Shape planes{attr.batch, attr.channels, attr.points()};
+  const Tensor g = widened(c.grad).reshape(planes);
+  const std::array<Tensor, kMaxResults> found = apply_all(taps_op, {grid}, attr);
+  const Tensor fraction = found[0], slope = found[1].detach(), index = found[2];
+  const std::array x = weights(attr, fraction.select(1, 0), false), y = weights(attr, fraction.select(1, 1), false);
+  const std::array dx = weights(attr, fraction.select(1, 0), true), dy = weights(attr, fraction.select(1, 1), true);
+  const IndexAttr picks{{attr.batch * attr.channels, attr.height * attr.width, 1, attr.points(),
+                         std::max<std::int64_t>(1, attr.channels), false},
+                        image.shape(),
+                        planes};
+  const bool moves = needs[1] && attr.mode != GridSampleMode::kNearest;
+  const auto taps = static_cast<std::size_t>(attr.taps());
+  Tensor to_image, along_x, along_y;
+  const auto add = [](Tensor& sum, const Tensor& part) { sum = sum.defined() ? sum + part : part; };
+  for (std::size_t t = 0; t < taps * taps; ++t) {
+    const std::size_t i = t / taps, j = t % taps;
+    const Tensor pixels = index.select(1, static_cast<std::int64_t>(t));
+    if (needs[0]) to_image = accumulate(g * (y[i] * x[j]).unsqueeze(1), pixels, to_image, picks);
+    if (moves) {
+      const Tensor along = (g * take(image, pixels, picks)).sum(1);
+      add(along_x, along * y[i] * dx[j]);
+      add(along_y, along * dy[i] * x[j]);
+    }
+  }
+  if (needs[0]) grads[0] = to_image.to(c.in[0].dtype());
+  if (needs[1]) {
+    const Tensor along = moves ? stack({along_x, along_y}, 1) * slope : Tensor::zeros(slope.shape(), slope.options());
+    grads[1] = as_grid(along, attr).to(c.in[1].dtype());
+  }
+}
+
+constinit const OpDef<GridAttr> grid_sample_op{
+    .name = "grid_sample",
+    .infer =
+        [](Operands in, const GridAttr& attr) {
+          return TensorSpec{{attr.batch, attr.channels, in[1].size(1), in[1].size(2)}, in[0].dtype()};
+        },
+    .cpu = cpu::grid_sample,
+    .cuda = ADJOINT_IF_CUDA(cuda::grid_sample),
+    .joint_vjp = {.saves = [](const GridAttr&, Needs) { return kSaveIn0 | kSaveIn1; }, .rule = grid_sample_gradients}};
+
+}  // namespace
+
+Tensor grid_sample(const Tensor& input, const Tensor& grid, const GridSampleParams& params) {
+  const OpScope scope("grid_sample");
+  check_defined("grid_sample", "input", input);
+  check_defined("grid_sample", "grid", grid);
+  check_floating("grid_sample", input.dtype());
+  ADJOINT_CHECK(grid.dtype() == input.dtype(),
+                "grid_sample: input and grid must share a dtype; got {} and {}; convert one with to()", input.dtype(),
+                grid.dtype());
+  ADJOINT_CHECK(input.dim() == 4 && grid.dim() == 4 && grid.size(3) == 2 && grid.size(0) == input.size(0),
+                "grid_sample: input must be (N, C, H, W) and grid (N, H', W', 2); got {} and {}", input.shape(),
+                grid.shape());
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  ADJOINT_CHECK(input.size(2) >= 1 && input.size(3) >= 1 && input.size(2) <= kMost && input.size(3) <= kMost,
+                "grid_sample: input's height and width must be from 1 to 2^30; got {}", input.shape());
+  check_enumerator("grid_sample", "GridSampleMode", params.mode, GridSampleMode::kBicubic);
+  check_enumerator("grid_sample", "GridSamplePadding", params.padding_mode, GridSamplePadding::kReflection);
+  static_cast<void>(Shape{grid.size(1), grid.size(2)}.numel());  // throws where it does not fit in 63 bits
+  const GridAttr attr{params.mode,   params.padding_mode, params.align_corners, input.size(0), input.size(1),
+                      input.size(2), input.size(3),       grid.size(1),         grid.size(2)};
+  return apply(grid_sample_op, {input, grid}, attr);
+}
+
+}  // namespace adjoint

@@ -1,0 +1,161 @@
+// Which pixels a position of a grid reads along one axis, for host and device alike.
+#pragma once
+
+#include <adjoint/core/dtype.h>
+#include <adjoint/ops/grid/grid.h>
+
+#include <cmath>
+#include <cstdint>
+
+namespace adjoint {
+
+struct GridAttr {
+  GridSampleMode mode;
+  GridSamplePadding padding;
+  bool align_corners;
+  std::int64_t batch, channels, height, width;  // of the image
+  std::int64_t rows, columns;                   // of the result
+
+  ADJOINT_HD std::int64_t points() const { return rows * columns; }
+  ADJOINT_HD int taps() const {
+    return mode == GridSampleMode::kNearest ? 1 : mode == GridSampleMode::kBilinear ? 2 : 4;
+  }
+};
+
+inline constexpr int kMostTaps = 4;
+
+namespace grid {
+
+// A position, and its derivative.
+template <class A>
+struct Place {
+  A at, slope;
+};
+
+template <class A>
+ADJOINT_HD Place<A> clipped(const Place<A>& place, A most) {
+  if (place.at <= A(0)) return {A(0), A(0)};
+  if (place.at >= most) return {most, A(0)};
+  return place;
+}
+
+template <class A>
+ADJOINT_HD Place<A> reflected(const Place<A>& place, A low, A span) {
+  if (span <= A(0)) return {A(0), A(0)};
+  const A from_low = place.at - low, distance = std::fabs(from_low);
+  const A flips = std::floor(distance / span), rest = std::fmod(distance, span);
+  const bool even = std::fmod(flips, A(2)) == A(0);
+  return {low + (even ? rest : span - rest), (from_low < A(0)) == even ? -place.slope : place.slope};
+}
+
+/// Moved inside the image where the padding says so.
+template <class A>
+ADJOINT_HD Place<A> padded(const GridAttr& attr, const Place<A>& place, std::int64_t size) {
+  const A most = static_cast<A>(size - 1);
+  if (attr.padding == GridSamplePadding::kZeros) return place;
+  if (attr.padding == GridSamplePadding::kBorder) return clipped(place, most);
+  const Place<A> inside =
+      attr.align_corners ? reflected(place, A(0), most) : reflected(place, A(-0.5), static_cast<A>(size));
+  return clipped(inside, most);
+}
+
+/// What a grid's number reads: pixels index[t], -1 where that lies outside, with weights that are polynomials of
+/// `fraction`, whose derivative in the number is `slope`.
+template <class A>
+struct Taps {
+  A fraction, slope;
+  std::int64_t index[kMostTaps];
+};
+
+template <class A>
+ADJOINT_HD Taps<A> taps_of(const GridAttr& attr, A number, std::int64_t size) {
+  constexpr A kFar = A(1 << 30);
+  const bool nan = number != number;
+  const A x = nan ? A(-1) : number, extent = static_cast<A>(size);
+  const A half = nan ? A(0) : (attr.align_corners ? extent - A(1) : extent) / A(2);
+  A at = attr.align_corners ? (x + A(1)) / A(2) * (extent - A(1)) : ((x + A(1)) * extent - A(1)) / A(2);
+  at = at > kFar ? kFar : at < -kFar ? -kFar : at;
+  Place<A> place{at, half};
+  const bool cubic = attr.mode == GridSampleMode::kBicubic;
+  if (!cubic) place = padded(attr, place, size);
+  const A first = attr.mode == GridSampleMode::kNearest ? std::nearbyint(place.at) : std::floor(place.at);
+  Taps<A> taps{place.at - first, place.slope, {}};
+  for (int t = 0; t < attr.taps(); ++t) {
+    A pixel = first + static_cast<A>(cubic ? t - 1 : t);
+    if (cubic) pixel = padded(attr, Place<A>{pixel, A(1)}, size).at;
+    taps.index[t] = pixel >= A(0) && pixel < extent ? static_cast<std::int64_t>(pixel) : -1;
+  }
+  return taps;
+}
+
+/// Tap t's weight is the sum of kWeights[t][d] fraction^d.
+inline constexpr int kDegrees = 4;
+template <class A>
+struct Polynomial {
+  A of[kDegrees];
+};
+template <class A>
+ADJOINT_HD constexpr Polynomial<A> weight_of(GridSampleMode mode, int tap) {
+  if (mode == GridSampleMode::kNearest) return {{A(1), A(0), A(0), A(0)}};
+  if (mode == GridSampleMode::kBilinear) return {{A(1 - tap), A(2 * tap - 1), A(0), A(0)}};
+  // Keys' kernel, (a + 2) |s|^3 - (a + 3) s^2 + 1 up to |s| = 1 and a (|s|^3 - 5 s^2 + 8 |s| - 4) up to 2, at s =
+  // fraction + 1, fraction, 1 - fraction, 2 - fraction.
+  constexpr A a = A(-0.75);
+  switch (tap) {
+    case 0: return {{A(0), a, -A(2) * a, a}};
+    case 1: return {{A(1), A(0), -(a + A(3)), a + A(2)}};
+    case 2: return {{A(0), -a, A(2) * a + A(3), -(a + A(2))}};
+    default: return {{A(0), A(0), a, -a}};
+  }
+}
+template <class A>
+ADJOINT_HD A weight(GridSampleMode mode, int tap, A fraction) {
+  const Polynomial<A> p = weight_of<A>(mode, tap);
+  return ((p.of[3] * fraction + p.of[2]) * fraction + p.of[1]) * fraction + p.of[0];
+}
+
+/// Point `p` of image n: in each channel the sum of weights times pixels, in a fixed order. out(c, sum) takes it.
+template <class A, class T, class Out>
+ADJOINT_HD void sample(const GridAttr& attr, const T* image, const T* numbers, const Out& out) {
+  const Taps<A> tx = taps_of(attr, static_cast<A>(numbers[0]), attr.width);
+  const Taps<A> ty = taps_of(attr, static_cast<A>(numbers[1]), attr.height);
+  const int taps = attr.taps();
+  A wx[kMostTaps], wy[kMostTaps];
+  for (int t = 0; t < taps; ++t) {
+    wx[t] = weight(attr.mode, t, tx.fraction);
+    wy[t] = weight(attr.mode, t, ty.fraction);
+  }
+  const std::int64_t plane = attr.height * attr.width;
+  for (std::int64_t c = 0; c < attr.channels; ++c) {
+    A sum{};
+    for (int i = 0; i < taps; ++i) {
+      if (ty.index[i] < 0) continue;
+      const T* const row = image + c * plane + ty.index[i] * attr.width;
+      for (int j = 0; j < taps; ++j) {
+        if (tx.index[j] >= 0) sum += wy[i] * wx[j] * static_cast<A>(row[tx.index[j]]);
+      }
+    }
+    out(c, sum);
+  }
+}
+
+/// Point `p`'s fractions and slopes (x, y), and the pixels of its taps, `outside` where they lie outside.
+template <class A>
+ADJOINT_HD void write_taps(const GridAttr& attr, const A* numbers, std::int64_t n, std::int64_t p, std::int64_t outside,
+                           A* fraction, A* slope, std::int64_t* index) {
+  const Taps<A> axes[2] = {taps_of(attr, numbers[0], attr.width), taps_of(attr, numbers[1], attr.height)};
+  for (int axis = 0; axis < 2; ++axis) {
+    fraction[(n * 2 + axis) * attr.points() + p] = axes[axis].fraction;
+    slope[(n * 2 + axis) * attr.points() + p] = axes[axis].slope;
+  }
+  const int taps = attr.taps();
+  for (int i = 0; i < taps; ++i) {
+    for (int j = 0; j < taps; ++j) {
+      const std::int64_t y = axes[1].index[i], x = axes[0].index[j];
+      index[(n * taps * taps + i * taps + j) * attr.points() + p] = y < 0 || x < 0 ? outside : y * attr.width + x;
+    }
+  }
+}
+
+}  // namespace grid
+}  // namespace adjoint
