@@ -75,6 +75,7 @@ const std::vector<OperatorFamily>& operator_families() {
       matmul_operators(),
       norm_operators(),
       pad_operators(),
+      pool_operators(),
       reduce_operators(),
       signal_operators(),
       view_operators(),

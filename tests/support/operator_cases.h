@@ -63,6 +63,7 @@ OperatorFamily norm_operators();
 OperatorFamily pad_operators();
 OperatorFamily elementwise_operators();
 OperatorFamily join_operators();
+OperatorFamily pool_operators();
 OperatorFamily reduce_operators();
 OperatorFamily signal_operators();
 OperatorFamily view_operators();

@@ -1,0 +1,139 @@
+// Pooling by device, over planes (H, W); a 1-D problem is one of height 1. For host and device.
+//
+// Windows of one size and adaptive ones differ in two functions of an axis: the inputs of a window, and the windows of
+// an input. Operands are contiguous.
+#pragma once
+
+#include <adjoint/core/divider.h>
+#include <adjoint/core/dtype.h>
+#include <adjoint/core/tensor.h>
+
+#include <cstdint>
+#include <span>
+
+namespace adjoint {
+
+/// Everything is below 2^30, a window's extent too.
+struct PoolAxis {
+  std::int32_t in = 1, out = 1;
+  std::int32_t kernel = 1;  // 0: adaptive
+  std::int32_t stride = 1, padding = 0, dilation = 1;
+  Divider by_stride = {};
+};
+
+struct PoolAttr {
+  std::size_t axes = 2;  // of the tensors' shapes: 1 or 2
+  PoolAxis h, w;
+  std::int64_t divisor = 0;    // of averages; 0: the number of elements
+  bool counts_padding = true;  // among them
+  bool with_indices = false;   // maxima: as a result, int64; else kept for the gradient, int32 where that is enough
+
+  ADJOINT_HD std::int64_t in_plane() const { return std::int64_t{h.in} * w.in; }
+  ADJOINT_HD std::int64_t out_plane() const { return std::int64_t{h.out} * w.out; }
+};
+
+struct UnpoolAttr {
+  Shape shape;         // the result's
+  std::int64_t plane;  // elements of one of its planes
+};
+
+namespace pool {
+
+/// [start, end) by `step`.
+struct Run {
+  std::int32_t start, end, step;
+};
+
+/// floor(a b / c) for a result below 2^31.
+ADJOINT_HD inline std::int32_t scaled(std::int32_t a, std::int32_t b, std::int32_t c, std::int32_t add = 0) {
+  const std::uint64_t product =
+      std::uint64_t{static_cast<std::uint32_t>(a)} * static_cast<std::uint32_t>(b) + static_cast<std::uint32_t>(add);
+  const auto divisor = static_cast<std::uint32_t>(c);
+  if (product >> 32 == 0) return static_cast<std::int32_t>(static_cast<std::uint32_t>(product) / divisor);
+  return static_cast<std::int32_t>(product / divisor);
+}
+
+/// The inputs of window o.
+ADJOINT_HD inline Run window(const PoolAxis& axis, std::int32_t o) {
+  if (axis.kernel == 0) return {scaled(o, axis.in, axis.out), scaled(o + 1, axis.in, axis.out, axis.out - 1), 1};
+  std::int32_t start = o * axis.stride - axis.padding;
+  const std::int32_t end = start + (axis.kernel - 1) * axis.dilation + 1;
+  if (start < 0) start += (-start + axis.dilation - 1) / axis.dilation * axis.dilation;
+  return {start, end < axis.in ? end : axis.in, axis.dilation};
+}
+
+/// The windows that may hold input i: all that do, and with dilation some that do not.
+ADJOINT_HD inline Run users(const PoolAxis& axis, std::int32_t i) {
+  if (axis.kernel == 0) return {scaled(i, axis.out, axis.in), scaled(i + 1, axis.out, axis.in, axis.in - 1), 1};
+  const std::int32_t at = i + axis.padding, before = at - (axis.kernel - 1) * axis.dilation;
+  const auto quotient = [&](std::int32_t n) {
+    return static_cast<std::int32_t>(axis.by_stride.divide(static_cast<std::uint32_t>(n)));
+  };
+  const std::int32_t end = quotient(at) + 1;
+  return {before <= 0 ? 0 : quotient(before - 1) + 1, end < axis.out ? end : axis.out, 1};
+}
+
+/// The elements of window o that an average counts.
+ADJOINT_HD inline std::int64_t counted(const PoolAxis& axis, std::int32_t o, bool counts_padding) {
+  const Run run = window(axis, o);
+  if (!counts_padding || axis.kernel == 0) return run.end > run.start ? run.end - run.start : 0;
+  const std::int32_t start = o * axis.stride - axis.padding, end = start + axis.kernel;
+  return (end < axis.in + axis.padding ? end : axis.in + axis.padding) - start;
+}
+
+/// What the sum of window (y, x) is divided by. Where that is 0, so is the sum.
+ADJOINT_HD inline double divisor(const PoolAttr& attr, std::int64_t count_y, std::int64_t count_x) {
+  if (attr.divisor != 0) return static_cast<double>(attr.divisor);
+  const std::int64_t count = count_y * count_x;
+  return count > 0 ? static_cast<double>(count) : 1.0;
+}
+
+/// Places in a plane, in 32 or 64 bits.
+template <class Void>
+struct Indices {
+  Void* data = nullptr;
+  bool wide = true;
+
+  ADJOINT_HD std::int64_t operator[](std::int64_t i) const {
+    return wide ? static_cast<const std::int64_t*>(data)[i] : static_cast<const std::int32_t*>(data)[i];
+  }
+  ADJOINT_HD void put(std::int64_t i, std::int64_t value) const {
+    if (wide) {
+      static_cast<std::int64_t*>(data)[i] = value;
+    } else {
+      static_cast<std::int32_t*>(data)[i] = static_cast<std::int32_t>(value);
+    }
+  }
+};
+inline Indices<const void> indices_of(const Tensor& t) { return {t.raw_data(), t.dtype() == kInt64}; }
+/// Of an undefined tensor: data is null.
+inline Indices<void> writable_indices_of(Tensor& t) {
+  return t.defined() ? Indices<void>{t.raw_mutable_data(), t.dtype() == kInt64} : Indices<void>{};
+}
+
+}  // namespace pool
+
+#define ADJOINT_POOL_KERNELS                                                                                \
+  /* in: x; out: maxima, and their places where that is defined. */                                         \
+  void max_pool(std::span<const Tensor> in, std::span<Tensor> out, const PoolAttr& attr);                   \
+  /* in: g, places; out: of x's shape, each element the sum of the g whose place it is. */                  \
+  void max_pool_adjoint(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr);                     \
+  /* in: x; out: the means of windows. */                                                                   \
+  void avg_pool(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr);                             \
+  /* in: g; out: of x's shape. */                                                                           \
+  void avg_pool_adjoint(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr);                     \
+  /* in: x (planes, any), places (planes, any); out: of places' shape, x at the places, 0 at negative. */   \
+  void take(std::span<const Tensor> in, Tensor& out, std::int64_t planes);                                  \
+  /* in: places of elements; out: of the unpooled shape, which element each takes, or -1; of in's shape, */ \
+  /* the place where an element was taken, or -1. */                                                        \
+  void unpool_places(std::span<const Tensor> in, std::span<Tensor> out, const UnpoolAttr& attr);
+
+namespace cpu {
+ADJOINT_POOL_KERNELS
+}  // namespace cpu
+namespace cuda {
+ADJOINT_POOL_KERNELS
+}  // namespace cuda
+#undef ADJOINT_POOL_KERNELS
+
+}  // namespace adjoint
