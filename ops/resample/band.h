@@ -12,12 +12,14 @@
 
 namespace adjoint {
 
+enum class Filter : std::uint8_t { kNearest, kNearestExact, kLinear, kCubic };
+
 struct ResampleAttr {
   int axis = -1;                // counted from the end: -1 width, -2 height
   std::int64_t in_extent = 1;   // the image's
   std::int64_t out_extent = 1;  // the resampled image's
   double ratio = 1.0;           // input pixels from one output pixel to the next
-  bool bicubic = false;
+  Filter filter = Filter::kLinear;
   bool align_corners = false;
   bool antialias = false;
 };
@@ -44,11 +46,22 @@ ADJOINT_HD inline double triangle(double x) {
   return x < 1.0 ? 1.0 - x : 0.0;
 }
 
-/// Where output o's centre lies, in input pixels whose centres are at integers.
+/// Taps on either side of a position: cubic filters have two, linear ones one.
+ADJOINT_HD inline int support(const ResampleAttr& attr) { return attr.filter == Filter::kCubic ? 2 : 1; }
+
+/// Filters that copy one input.
+ADJOINT_HD inline bool copies(const ResampleAttr& attr) { return attr.filter < Filter::kLinear; }
+
+/// Where output o's centre lies, in input pixels whose centres are at integers. Of filters that copy: the input's own
+/// place, where what rounding takes from a quotient that is a whole number is put back.
 ADJOINT_HD inline double position(const ResampleAttr& attr, std::int64_t o) {
+  if (copies(attr)) {
+    const double at = (static_cast<double>(o) + (attr.filter == Filter::kNearestExact ? 0.5 : 0.0)) * attr.ratio;
+    return std::floor(at + at * 0x1p-50);
+  }
   const double at =
       attr.align_corners ? attr.ratio * static_cast<double>(o) : (static_cast<double>(o) + 0.5) * attr.ratio - 0.5;
-  return attr.bicubic || at > 0.0 ? at : 0.0;
+  return attr.filter == Filter::kCubic || at > 0.0 ? at : 0.0;
 }
 
 /// An antialiasing filter grows with the distance of the outputs.
@@ -58,8 +71,7 @@ ADJOINT_HD inline double stretch(const ResampleAttr& attr) {
 
 /// The most taps that a run can have.
 ADJOINT_HD inline std::int64_t max_taps(const ResampleAttr& attr) {
-  const double support = (attr.bicubic ? 2.0 : 1.0) * stretch(attr);
-  const double taps = 2.0 * std::ceil(support) + 1.0;
+  const double taps = 2.0 * std::ceil(support(attr) * stretch(attr)) + 1.0;
   return taps < static_cast<double>(attr.in_extent) ? static_cast<std::int64_t>(taps) : attr.in_extent;
 }
 
@@ -67,13 +79,14 @@ ADJOINT_HD inline std::int64_t max_taps(const ResampleAttr& attr) {
 ADJOINT_HD inline Run run_of(const ResampleAttr& attr, std::int64_t o) {
   if (attr.antialias) {
     const double centre = (static_cast<double>(o) + 0.5) * attr.ratio;
-    const double support = (attr.bicubic ? 2.0 : 1.0) * stretch(attr);
-    const auto start = static_cast<std::int64_t>(std::floor(centre - support + 0.5));
-    const auto end = static_cast<std::int64_t>(std::floor(centre + support + 0.5));
+    const double reach = support(attr) * stretch(attr);
+    const auto start = static_cast<std::int64_t>(std::floor(centre - reach + 0.5));
+    const auto end = static_cast<std::int64_t>(std::floor(centre + reach + 0.5));
     return {clamped(start, attr.in_extent), clamped(end - 1, attr.in_extent) + 1};
   }
   const auto at = static_cast<std::int64_t>(std::floor(position(attr, o)));
-  const std::int64_t before = attr.bicubic ? 1 : 0, after = attr.bicubic ? 2 : 1;
+  if (copies(attr)) return {clamped(at, attr.in_extent), clamped(at, attr.in_extent) + 1};
+  const std::int64_t before = support(attr) - 1, after = support(attr);
   return {clamped(at - before, attr.in_extent), clamped(at + after, attr.in_extent) + 1};
 }
 
@@ -85,20 +98,24 @@ ADJOINT_HD inline void weights_of(const ResampleAttr& attr, std::int64_t o, T* w
     const double centre = (static_cast<double>(o) + 0.5) * attr.ratio, shrink = 1.0 / stretch(attr);
     const auto raw = [&](std::int64_t i) {
       const double x = (static_cast<double>(i) + 0.5 - centre) * shrink;
-      return attr.bicubic ? cubic(x, -0.5) : triangle(x);
+      return attr.filter == Filter::kCubic ? cubic(x, -0.5) : triangle(x);
     };
     double total = 0.0;
     for (std::int64_t i = run.start; i < run.end; ++i) total += raw(i);
     for (std::int64_t i = run.start; i < run.end; ++i) weights[i - run.start] = static_cast<T>(raw(i) / total);
     return;
   }
+  if (copies(attr)) {
+    weights[0] = T(1);
+    return;
+  }
   for (std::int64_t i = run.start; i < run.end; ++i) weights[i - run.start] = T(0);
   const double at = position(attr, o);
   const double floor = std::floor(at);
-  const int before = attr.bicubic ? 1 : 0, after = attr.bicubic ? 2 : 1;
+  const int before = support(attr) - 1, after = support(attr);
   for (int tap = -before; tap <= after; ++tap) {
     const double x = at - floor - static_cast<double>(tap);
-    const double weight = attr.bicubic ? cubic(x, -0.75) : triangle(x);
+    const double weight = attr.filter == Filter::kCubic ? cubic(x, -0.75) : triangle(x);
     const std::int64_t i = clamped(static_cast<std::int64_t>(floor) + tap, attr.in_extent);
     weights[i - run.start] = static_cast<T>(static_cast<double>(weights[i - run.start]) + weight);
   }

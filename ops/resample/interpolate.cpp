@@ -5,6 +5,7 @@
 #include <adjoint/core/check.h>
 #include <adjoint/core/op.h>
 #include <adjoint/core/tensor_impl.h>
+#include <adjoint/ops/pool/pool.h>
 #include <adjoint/ops/resample/kernels.h>
 
 #include <array>
@@ -59,19 +60,20 @@ ResampleAttr axis_attr(const InterpolateParams& params, int axis, std::int64_t e
     // Like PyTorch: a scale that was given is used as it is, not as the quotient of the rounded extents.
     attr.ratio = scale > 0.0 ? 1.0 / scale : static_cast<double>(extent) / static_cast<double>(attr.out_extent);
   }
-  attr.bicubic = params.mode == Interpolation::kBicubic;
+  constexpr Filter kFilters[] = {Filter::kNearest, Filter::kNearestExact, Filter::kLinear,
+                                 Filter::kLinear,  Filter::kCubic,        Filter::kLinear};
+  attr.filter = kFilters[static_cast<std::size_t>(params.mode)];
   attr.align_corners = params.align_corners;
   attr.antialias = params.antialias;
   return attr;
 }
 
-void check(const Tensor& input, const InterpolateParams& params) {
-  check_defined("interpolate", "input", input);
-  ADJOINT_CHECK(input.dim() >= 2, "interpolate: input must be (..., H, W); got {}", input.shape());
-  ADJOINT_CHECK(is_floating_point(input.dtype()),
-                "interpolate: input must be floating point; got {}; convert it with .to(kFloat32)", input.dtype());
-  ADJOINT_CHECK(input.size(-2) >= 1 && input.size(-1) >= 1,
-                "interpolate: height and width must be positive; got input {}", input.shape());
+/// Modes of images of any batch; the others tell signals from images by the number of axes.
+bool images_only(Interpolation mode) { return mode == Interpolation::kBilinear || mode == Interpolation::kBicubic; }
+
+bool is_signal(const Tensor& input, Interpolation mode) { return !images_only(mode) && input.dim() == 3; }
+
+void check_sizes(const InterpolateParams& params, bool signal) {
   const bool has_size = !(params.size == Size2{}), has_scale = params.scale.h != 0.0 || params.scale.w != 0.0;
   ADJOINT_CHECK(has_size != has_scale,
                 "interpolate: exactly one of size and scale must be given; got size ({}, {}), scale ({}, {})",
@@ -81,15 +83,40 @@ void check(const Tensor& input, const InterpolateParams& params) {
   ADJOINT_CHECK(!has_scale ||
                     (params.scale.h > 0.0 && params.scale.w > 0.0 && std::isfinite(params.scale.h + params.scale.w)),
                 "interpolate: scale must be positive and finite; got ({}, {})", params.scale.h, params.scale.w);
-  check_enumerator("interpolate", "Interpolation", params.mode, Interpolation::kBicubic);
+  ADJOINT_CHECK(!signal || (params.size.h == params.size.w && params.scale.h == params.scale.w),
+                "interpolate: size and scale of (N, C, L) must be one number; got size ({}, {}), scale ({}, {})",
+                params.size.h, params.size.w, params.scale.h, params.scale.w);
+}
+
+void check(const Tensor& input, const InterpolateParams& params) {
+  check_defined("interpolate", "input", input);
+  const Interpolation mode = params.mode;
+  check_enumerator("interpolate", "Interpolation", mode, Interpolation::kArea);
+  const bool linear = mode == Interpolation::kLinear, signal = is_signal(input, mode);
+  const bool fits = images_only(mode) ? input.dim() >= 2 : signal || (input.dim() == 4 && !linear);
+  ADJOINT_CHECK(fits, "interpolate: input must be {}; got {}",
+                images_only(mode) ? "(..., H, W)"
+                : linear          ? "(N, C, L)"
+                                  : "(N, C, L) or (N, C, H, W)",
+                input.shape());
+  ADJOINT_CHECK(is_floating_point(input.dtype()),
+                "interpolate: input must be floating point; got {}; convert it with .to(kFloat32)", input.dtype());
+  ADJOINT_CHECK((signal || input.size(-2) >= 1) && input.size(-1) >= 1,
+                "interpolate: height and width must be positive; got input {}", input.shape());
+  check_sizes(params, signal);
+  ADJOINT_CHECK(!params.antialias || images_only(mode),
+                "interpolate: antialias must stand beside kBilinear or kBicubic; got mode {}", static_cast<int>(mode));
+  ADJOINT_CHECK(!params.align_corners || images_only(mode) || linear,
+                "interpolate: align_corners must stand beside kLinear, kBilinear or kBicubic; got mode {}",
+                static_cast<int>(mode));
   ADJOINT_CHECK(!params.antialias || !params.align_corners,
                 "interpolate: antialias and align_corners exclude each other; got both");
 }
 
 /// The result's shape. Throws Error where its bytes, in `computed`, do not fit in 63 bits.
-Shape result_shape(const Tensor& input, DType computed, std::int64_t height, std::int64_t width) {
+Shape result_shape(const Tensor& input, DType computed, bool signal, std::int64_t height, std::int64_t width) {
   Shape shape = input.shape();
-  shape[shape.size() - 2] = height;
+  if (!signal) shape[shape.size() - 2] = height;
   shape[shape.size() - 1] = width;
   std::int64_t bytes = input.numel() == 0 ? 0 : element_size(computed);
   bool overflows = false;
@@ -105,12 +132,18 @@ Tensor interpolate(const Tensor& input, const InterpolateParams& params) {
   const OpScope scope("interpolate");
   check(input, params);
   const ResampleAttr along_width = axis_attr(params, -1, input.size(-1), params.size.w, params.scale.w);
-  const ResampleAttr along_height = axis_attr(params, -2, input.size(-2), params.size.h, params.scale.h);
+  const bool signal = is_signal(input, params.mode);
+  const ResampleAttr along_height =
+      signal ? ResampleAttr{} : axis_attr(params, -2, input.size(-2), params.size.h, params.scale.h);
   const bool reduced = element_size(input.dtype()) == 2;
   const DType computed = reduced ? kFloat32 : input.dtype();
-  const Shape shape = result_shape(input, computed, along_height.out_extent, along_width.out_extent);
+  const Shape shape = result_shape(input, computed, signal, along_height.out_extent, along_width.out_extent);
   const auto stays = [](const ResampleAttr& attr) { return attr.out_extent == attr.in_extent; };
   if (stays(along_width) && stays(along_height)) return input.clone();
+  if (params.mode == Interpolation::kArea) {
+    return signal ? adaptive_avg_pool1d(input, along_width.out_extent)
+                  : adaptive_avg_pool2d(input, {along_height.out_extent, along_width.out_extent});
+  }
   // Memory that the result does not get is known before the first axis is resampled.
   if (!stays(along_width) && !stays(along_height)) static_cast<void>(make_tensor({shape, computed}, input.device()));
   // Through float32, so that what lies between the two axes is not rounded to 16 bits; in the order that keeps it no

@@ -9,9 +9,17 @@
 namespace adjoint {
 
 enum class Interpolation : std::uint8_t {
+  /// The input's pixel at floor(o ratio), where ratio is the input's extent over the result's, or 1 / scale.
+  kNearest,
+  /// The one whose centre is nearest: floor((o + 1/2) ratio).
+  kNearestExact,
+  /// Of 1-D signals (N, C, L).
+  kLinear,
   kBilinear,
   /// Cubic convolution (Keys, 1981): a = -0.75, as PyTorch has it; a = -0.5 with antialias, as PIL and MATLAB have it.
   kBicubic,
+  /// adaptive_avg_pool2d.
+  kArea,
 };
 
 /// A factor for height and one for width: from one number for both, or {h, w}.
@@ -34,13 +42,15 @@ struct InterpolateParams {
   bool antialias = false;
 };
 
-/// input (..., H, W), floating point -> (..., H', W'), at least two axes; separable, differentiable to any order.
-/// Positions follow PyTorch: pixel centres are at half-integers. Taps beyond an edge repeat the edge's pixel; with
-/// antialias they are left out and the rest made to sum to 1. An axis whose extent does not change is copied, whatever
-/// the scale. Between the axes stands one image no larger than the larger of input and result; for 16-bit dtypes it and
-/// a copy of one of those are float32.
-/// Throws Error unless exactly one of size and scale is given and positive, for an empty image (a batch of 0 is fine),
-/// for a result of more bytes than 63 bits count, and for antialias with align_corners, which have no common meaning.
+/// input, floating point -> the same axes, the last ones with new extents; differentiable to any order. kBilinear and
+/// kBicubic take (..., H, W), at least two axes; kLinear takes (N, C, L), whose size and scale are one number;
+/// kNearest, kNearestExact and kArea take (N, C, L) and (N, C, H, W). Separable. Positions follow PyTorch: pixel
+/// centres are at half-integers. Taps beyond an edge repeat the edge's pixel; with antialias they are left out and the
+/// rest made to sum to 1. An axis whose extent does not change is copied, whatever the scale. Between the axes stands
+/// one image no larger than the larger of input and result; for 16-bit dtypes it and a copy of one of those are
+/// float32. Throws Error unless exactly one of size and scale is given and positive, for an empty image (a batch of 0
+/// is fine), for a result of more bytes than 63 bits count, for align_corners and antialias with modes that have no
+/// filter or (antialias) of 1-D signals, and for both of them, which have no common meaning.
 ADJOINT_API Tensor interpolate(const Tensor& input, const InterpolateParams& params);
 
 /// input (..., C r^2, H, W) -> (..., C, H r, W r): output pixel (y, x) of channel c is channel c r^2 + (y % r) r + x %

@@ -77,6 +77,7 @@ const std::vector<OperatorFamily>& operator_families() {
       pad_operators(),
       pool_operators(),
       reduce_operators(),
+      resample_operators(),
       signal_operators(),
       view_operators(),
   };

@@ -65,6 +65,7 @@ OperatorFamily elementwise_operators();
 OperatorFamily join_operators();
 OperatorFamily pool_operators();
 OperatorFamily reduce_operators();
+OperatorFamily resample_operators();
 OperatorFamily signal_operators();
 OperatorFamily view_operators();
 

@@ -1,0 +1,90 @@
+// Changing resolutions. What antialiasing gives is in resample_test.
+#include <adjoint/ops/resample/resample.h>
+#include <adjoint/tests/support/operator_cases.h>
+
+namespace adjoint::testing {
+
+using In = const std::vector<Tensor>&;
+using Out = std::vector<Tensor>;
+
+OperatorFamily resample_operators() {
+  return {
+      .name = "resample",
+      .cases =
+          {
+              {.name = "interpolate",
+               .call = [](In in) -> Out {
+                 return {interpolate(in[0], {.size = {3, 5}})};
+               }},
+              {.name = "interpolate/aligned",
+               .call = [](In in) -> Out {
+                 return {interpolate(in[0], {.size = {3, 2}, .mode = Interpolation::kBicubic, .align_corners = true})};
+               }},
+              {.name = "interpolate/nearest",
+               .call = [](In in) -> Out {
+                 return {interpolate(in[0], {.size = {5, 4}, .mode = Interpolation::kNearest})};
+               }},
+              {.name = "interpolate/nearest_scale",
+               .call = [](In in) -> Out {
+                 return {interpolate(in[0], {.scale = {0.6, 1.7}, .mode = Interpolation::kNearest})};
+               }},
+              {.name = "interpolate/nearest_1d",
+               .call = [](In in) -> Out { return {interpolate(in[0], {.size = 7, .mode = Interpolation::kNearest})}; }},
+              {.name = "interpolate/nearest_exact",
+               .call = [](In in) -> Out {
+                 return {interpolate(in[0], {.size = {2, 7}, .mode = Interpolation::kNearestExact})};
+               }},
+              {.name = "interpolate/nearest_exact_1d",
+               .call = [](In in) -> Out {
+                 return {interpolate(in[0], {.scale = 0.4, .mode = Interpolation::kNearestExact})};
+               }},
+              {.name = "interpolate/linear",
+               .call = [](In in) -> Out {
+                 return {interpolate(in[0], {.scale = 2.5, .mode = Interpolation::kLinear})};
+               }},
+              {.name = "interpolate/linear_aligned",
+               .call = [](In in) -> Out {
+                 return {interpolate(in[0], {.size = 3, .mode = Interpolation::kLinear, .align_corners = true})};
+               }},
+              {.name = "interpolate/area",
+               .call = [](In in) -> Out {
+                 return {interpolate(in[0], {.size = {2, 3}, .mode = Interpolation::kArea})};
+               }},
+              {.name = "interpolate/area_1d",
+               .call = [](In in) -> Out { return {interpolate(in[0], {.scale = 0.5, .mode = Interpolation::kArea})}; }},
+          },
+      .bad_calls = {
+          {"interpolate",
+           [] {
+             interpolate(Tensor::ones({2, 3}), {.size = 4, .mode = Interpolation::kNearest});
+           },
+           {"(N, C, L) or (N, C, H, W); got (2, 3)"}},
+          {"interpolate",
+           [] {
+             interpolate(Tensor::ones({1, 1, 2, 3}), {.size = 4, .mode = Interpolation::kLinear});
+           },
+           {"must be (N, C, L); got (1, 1, 2, 3)"}},
+          {"interpolate",
+           [] {
+             interpolate(Tensor::ones({1, 1, 3}), {.size = {4, 5}, .mode = Interpolation::kLinear});
+           },
+           {"one number; got size (4, 5)"}},
+          {"interpolate",
+           [] {
+             interpolate(Tensor::ones({1, 1, 3}), {.size = 4, .mode = Interpolation::kNearest, .align_corners = true});
+           },
+           {"align_corners must stand beside"}},
+          {"interpolate",
+           [] {
+             interpolate(Tensor::ones({1, 1, 3}), {.size = 4, .mode = Interpolation::kArea, .antialias = true});
+           },
+           {"antialias must stand beside"}},
+          {"interpolate",
+           [] {
+             interpolate(Tensor::ones({1, 1, 3}), {.size = 4, .mode = static_cast<Interpolation>(9)});
+           },
+           {"Interpolation", "9"}},
+      }};
+}
+
+}  // namespace adjoint::testing
