@@ -160,6 +160,7 @@ Tensor spectrogram(const Tensor& x, std::int64_t n_fft, const SpectrogramOptions
                .win_length = win_length,
                .window = window,
                .center = o.center,
+               .pad_mode = o.pad_mode,
                .normalized = o.normalized});
   const Tensor base = magnitudes(half, o.power == 2.0);
   const Tensor values = o.power == 1.0 || o.power == 2.0 ? base : pow(base, o.power);

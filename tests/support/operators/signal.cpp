@@ -116,6 +116,14 @@ OperatorFamily signal_operators() {
                         [](In in) -> Out {
                           return {mel_spectrogram(in[0], {.sample_rate = 1000, .n_fft = 16, .n_mels = 4})};
                         }),
+              transform("mel_spectrogram/zeros",
+                        [](In in) -> Out {
+                          const MelSpectrogramOptions zeros{.sample_rate = 1000,
+                                                            .n_fft = 16,
+                                                            .n_mels = 4,
+                                                            .pad_mode = PadMode::kConstant};
+                          return {mel_spectrogram(in[0], zeros)};
+                        }),
               transform("mel_spectrogram/slaney", [](In in) -> Out { return {mel_spectrogram(in[0], kSlaney)}; }),
               transform("multi_resolution_stft_loss",
                         [](In in) -> Out {
