@@ -7,6 +7,9 @@
 #include <adjoint/core/convert.h>
 #include <adjoint/ops/elementwise/scalar_math.h>
 
+#include <bit>
+#include <cmath>
+#include <cstdint>
 #include <limits>
 #include <type_traits>
 
@@ -27,6 +30,21 @@ struct Sum {
       return static_cast<A>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));  // wraps around
     } else {
       return a + b;
+    }
+  }
+};
+
+struct Product {
+  template <class A>
+  ADJOINT_HD static constexpr A identity() {
+    return A{1};
+  }
+  template <class A>
+  ADJOINT_HD static constexpr A combine(A a, A b) {
+    if constexpr (std::is_integral_v<A>) {
+      return static_cast<A>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));  // wraps around
+    } else {
+      return a * b;
     }
   }
 };
@@ -70,6 +88,102 @@ struct Total {
   }
 };
 
+/// An unfinished result that is told from elements by its type.
+template <class A>
+struct Held {
+  A value;
+};
+
+/// Op over what `map` makes of each element, and map.finish() of the result.
+template <class Op, class A, class Result, class Map>
+struct Mapped {
+  using Acc = Held<A>;
+  using Out = Result;
+  Map map;
+
+  ADJOINT_HD constexpr Acc identity() const { return {Op::template identity<A>()}; }
+  ADJOINT_HD constexpr Acc combine(Acc a, Acc b) const { return {Op::combine(a.value, b.value)}; }
+  template <class T>
+  ADJOINT_HD constexpr Acc add(Acc acc, T x) const {
+    return {Op::combine(acc.value, map(convert<A>(x)))};
+  }
+  ADJOINT_HD constexpr Acc add(Acc a, Acc b) const { return combine(a, b); }
+  ADJOINT_HD constexpr Acc close(Acc acc) const { return acc; }
+  ADJOINT_HD constexpr Out finish(Acc acc) const { return convert<Out>(map.finish(acc.value)); }
+};
+
+/// Turns a number's order around, so that the least is the largest, or drops its sign, by its bits: one kernel serves
+/// maxima and minima. Of bool, the largest is whether any holds, the least whether all do.
+template <class A>
+class Reorder {
+ public:
+  Reorder(bool reversed, bool magnitude)
+      : keep_(static_cast<Bits>(magnitude ? ~kSign : ~Bits{0})), flip_(reversed ? kReversed : Bits{0}) {}
+
+  ADJOINT_HD constexpr A operator()(A x) const {
+    return std::bit_cast<A>(static_cast<Bits>((std::bit_cast<Bits>(x) & keep_) ^ flip_));
+  }
+  ADJOINT_HD constexpr A finish(A x) const {
+    return std::bit_cast<A>(static_cast<Bits>(std::bit_cast<Bits>(x) ^ flip_));
+  }
+
+ private:
+  using Bits = std::conditional_t<sizeof(A) == 1, std::uint8_t,
+                                  std::conditional_t<sizeof(A) == 4, std::uint32_t, std::uint64_t>>;
+  static constexpr Bits kSign = static_cast<Bits>(Bits{1} << (8 * sizeof(A) - 1));
+  static constexpr Bits kReversed = std::is_floating_point_v<A> ? kSign
+                                    : std::is_same_v<A, bool>   ? Bits{1}
+                                                                : static_cast<Bits>(~Bits{0});
+  Bits keep_, flip_;
+};
+
+/// What a norm sums, and makes of the sum.
+template <class A>
+struct Absolute {
+  ADJOINT_HD A operator()(A x) const { return scalar::abs(x); }
+  ADJOINT_HD A finish(A sum) const { return sum; }
+};
+template <class A>
+struct Squared {
+  ADJOINT_HD A operator()(A x) const { return x * x; }
+  ADJOINT_HD A finish(A sum) const { return scalar::sqrt(sum); }
+};
+/// p of 0 counts what is not 0.
+template <class A>
+struct Power {
+  A p;
+  ADJOINT_HD A operator()(A x) const {
+    if (p == A{0}) return x == A{0} ? A{0} : A{1};
+    return std::pow(scalar::abs(x), p);
+  }
+  ADJOINT_HD A finish(A sum) const { return p == A{0} ? sum : std::pow(sum, A{1} / p); }
+};
+
+/// log(sum of exp(x)), as the largest x and the sum of exp(x - largest): each new largest rescales the sum. Equal
+/// numbers are no distance apart, infinities too.
+template <class A, class Result>
+struct LogSumExp {
+  struct Acc {
+    A largest, sum;
+  };
+  using Out = Result;
+
+  ADJOINT_HD constexpr Acc identity() const { return {-std::numeric_limits<A>::infinity(), A{0}}; }
+  ADJOINT_HD static Acc combine(const Acc& a, const Acc& b) {
+    const bool more = b.largest > a.largest;
+    const A high = scalar::select(more, b.largest, a.largest), low = scalar::select(more, a.largest, b.largest);
+    const A shrink = scalar::exp(scalar::select(low == high, A{0}, low - high));
+    return {high, scalar::select(more, b.sum, a.sum) + scalar::select(more, a.sum, b.sum) * shrink};
+  }
+  template <class T>
+  ADJOINT_HD Acc add(const Acc& acc, T x) const {
+    return combine(acc, Acc{convert<A>(x), A{1}});
+  }
+  ADJOINT_HD Acc add(const Acc& a, const Acc& b) const { return combine(a, b); }
+  ADJOINT_HD constexpr Acc close(const Acc& acc) const { return acc; }
+  ADJOINT_HD Out finish(const Acc& acc) const { return convert<Out>(acc.largest + scalar::log(acc.sum)); }
+};
+
 /// What is kept of a set of numbers: how many they are; their mean, mean + rest, whose digits are twice A's; and m2,
 /// the sum of squared distances from it.
 template <class A>
@@ -77,7 +191,7 @@ struct Moments {
   A count, mean, rest, m2;
 };
 inline constexpr std::int64_t kMomentsFields = 4;
-inline constexpr std::int64_t kMeanField = 1, kRestField = 2;
+inline constexpr std::int64_t kMeanField = 1, kRestField = 2, kSquaresField = 3;
 
 /// The mean a + b, as a number and what its rounding left (Knuth's 2Sum).
 template <class A>
@@ -131,15 +245,17 @@ struct KeepMoments {
   ADJOINT_HD constexpr Out finish(const Acc& acc) const { return acc; }
 };
 
-/// m2 over a divisor.
+/// m2 over a divisor, or the root of that.
 template <class A, class Result>
 struct Variance : KeepMoments<A> {
   using Out = Result;
   double divisor = 1.0;
+  bool root = false;
 
-  explicit Variance(double by) : divisor(by) {}
-  ADJOINT_HD constexpr Out finish(const Moments<A>& acc) const {
-    return convert<Out>(acc.m2 / static_cast<A>(divisor));
+  Variance(double by, bool rooted) : divisor(by), root(rooted) {}
+  ADJOINT_HD Out finish(const Moments<A>& acc) const {
+    const A variance = acc.m2 / static_cast<A>(divisor);
+    return convert<Out>(root ? scalar::sqrt(variance) : variance);
   }
 };
 

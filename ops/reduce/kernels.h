@@ -1,6 +1,6 @@
 // The reductions' kernels by device. Operands are contiguous; `out` is written whole.
 //
-// var's attr.divisor is its own: the number of elements less the correction, or 0. `moments` gives what a mean and a
+// The divisor of a variance is the number of elements less the correction, or 0. `moments` gives what a mean and a
 // variance are made of (combine.h's Moments), both of them from one pass over memory.
 #pragma once
 
@@ -11,12 +11,31 @@
 #include <span>
 
 namespace adjoint {
+
+struct ExtremeAttr {
+  ReduceAttr reduce;
+  bool least;      // else the largest
+  bool magnitude;  // of absolute values; floating point
+};
+
+/// p is finite.
+struct PowerAttr {
+  ReduceAttr reduce;
+  double p;
+};
+
 /// Along the middle axis of (outer, extent, inner).
-struct ArgmaxAttr {
+struct PlaceAttr {
   std::int64_t outer;
   std::int64_t extent;
   std::int64_t inner;
+  bool least;
   Shape result;
+};
+
+struct VarianceAttr {
+  ReduceAttr reduce;
+  bool root;
 };
 
 /// Elements of the result.
@@ -24,26 +43,38 @@ std::int64_t result_numel(const ReduceAttr& attr);
 /// `tensor`, which has the shape that `attr` gives with `fields` numbers for each result, seen in the operand's shape:
 /// a field of each result stands at a reduced axis for its whole length.
 Tensor spread_field(const Tensor& tensor, const ReduceAttr& attr, std::int64_t fields, std::int64_t field);
+
 }  // namespace adjoint
+
+// extreme: into bool, of whether elements are not 0.
+// place: out: the indices, or values and indices.
+// variance, mean_and_variance: out: the variance or its root; that and the mean.
+// centre: in: x, g of the reduced shape; out: 2 / attr.divisor * g * (x - x's mean), in x's shape.
+// moments: (results, kMomentsFields) in the dtype that `in` is computed in, which is floating point, contiguous and
+// not empty.
 
 namespace adjoint::cpu {
 void reduce_sum(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr);
-void reduce_max(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr);
-void argmax(std::span<const Tensor> in, Tensor& out, const ArgmaxAttr& attr);
-void var(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr);
-/// in: x, g of the reduced shape; out: 2 / attr.divisor * g * (x - x's mean), in x's shape.
+void reduce_product(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr);
+void reduce_power(std::span<const Tensor> in, Tensor& out, const PowerAttr& attr);
+void logsumexp(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr);
+void extreme(std::span<const Tensor> in, Tensor& out, const ExtremeAttr& attr);
+void place(std::span<const Tensor> in, std::span<Tensor> out, const PlaceAttr& attr);
+void variance(std::span<const Tensor> in, Tensor& out, const VarianceAttr& attr);
+void mean_and_variance(std::span<const Tensor> in, std::span<Tensor> out, const VarianceAttr& attr);
 void centre(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr);
-/// (results, kMomentsFields) in the dtype that `in` is computed in. `in` is floating point, contiguous and not empty.
 Tensor moments(const Tensor& in, const ReduceAttr& attr);
 }  // namespace adjoint::cpu
 
 namespace adjoint::cuda {
 void reduce_sum(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr);
-void reduce_max(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr);
-void argmax(std::span<const Tensor> in, Tensor& out, const ArgmaxAttr& attr);
-void var(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr);
-/// in: x, g of the reduced shape; out: 2 / attr.divisor * g * (x - x's mean), in x's shape.
+void reduce_product(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr);
+void reduce_power(std::span<const Tensor> in, Tensor& out, const PowerAttr& attr);
+void logsumexp(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr);
+void extreme(std::span<const Tensor> in, Tensor& out, const ExtremeAttr& attr);
+void place(std::span<const Tensor> in, std::span<Tensor> out, const PlaceAttr& attr);
+void variance(std::span<const Tensor> in, Tensor& out, const VarianceAttr& attr);
+void mean_and_variance(std::span<const Tensor> in, std::span<Tensor> out, const VarianceAttr& attr);
 void centre(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr);
-/// (results, kMomentsFields) in the dtype that `in` is computed in. `in` is floating point, contiguous and not empty.
 Tensor moments(const Tensor& in, const ReduceAttr& attr);
 }  // namespace adjoint::cuda

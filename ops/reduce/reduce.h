@@ -1,24 +1,70 @@
 // Reductions beside Tensor's members sum, mean and max.
 //
 // All of them reduce in an order that depends on the shape and the axes alone: neither on the number of threads nor on
-// that of multiprocessors. float16 and bfloat16 are summed in float32 and rounded once, and so are gradients; sums of
-// integers and of bool are int64.
+// that of multiprocessors. float16 and bfloat16 are reduced in float32 and rounded once, and so are gradients; sums and
+// products of integers and of bool are int64. An empty list of axes means all of them; with `keepdim` a reduced axis
+// keeps one element. NaN wins. Differentiable to any order, unless it says otherwise. Throws Error for undefined
+// tensors, axes that the input does not have and axes that are named twice, and dtypes that a function does not take.
 #pragma once
 
 #include <adjoint/core/tensor.h>
 
 #include <cstdint>
+#include <utility>
 
 namespace adjoint {
 
-/// The variance over `axes` (all of them where the list is empty): the sum of squared distances from the mean, divided
-/// by the number of elements less `correction` (1: Bessel's, the unbiased estimate; 0: the population's). One pass over
-/// memory, in which a mean has twice the dtype's digits: values far from 0 cost no accuracy. Floating point only. NaN
-/// or infinite where the divisor is not positive, NaN where an element is infinite. Differentiable, to any order.
-ADJOINT_API Tensor var(const Tensor& input, const Dims& axes = {}, std::int64_t correction = 1, bool keepdim = false);
+/// The sum and the mean, as Tensor's members.
+ADJOINT_API Tensor sum(const Tensor& input, const Dims& axes = {}, bool keepdim = false);
+ADJOINT_API Tensor mean(const Tensor& input, const Dims& axes = {}, bool keepdim = false);
 
-/// The index (int64) along `axis` of the largest element, the first of equals; the first NaN wins. Any dtype. Not
-/// differentiable. Throws Error for an axis without elements.
+/// The product, 1 of no elements. Any dtype. The gradient is right at zeros too.
+ADJOINT_API Tensor prod(const Tensor& input, const Dims& axes = {}, bool keepdim = false);
+
+/// (sum of |x|^p)^(1/p), for p of 0 how many are not 0, and for infinity and -infinity the largest and the least
+/// absolute value. Floating point only. The gradient is 0 where the norm is 0 and where an element is; equal absolute
+/// values share it where p is infinite. 0 of no elements; throws Error for them where p is negative or infinite, and
+/// for a p that is NaN.
+ADJOINT_API Tensor norm(const Tensor& input, double p = 2.0, const Dims& axes = {}, bool keepdim = false);
+
+/// log(sum of exp(x)), in one pass that neither overflows nor loses small sums: infinity where an element is, -infinity
+/// where all are, and of no elements. Floating point only.
+ADJOINT_API Tensor logsumexp(const Tensor& input, const Dims& axes = {}, bool keepdim = false);
+
+/// The variance: the sum of squared distances from the mean, divided by the number of elements less `correction` (1:
+/// Bessel's, the unbiased estimate; 0: the population's). One pass over memory, in which a mean has twice the dtype's
+/// digits: values far from 0 cost no accuracy. Floating point only. NaN or infinite where the divisor is not positive,
+/// NaN where an element is infinite.
+ADJOINT_API Tensor var(const Tensor& input, const Dims& axes = {}, std::int64_t correction = 1, bool keepdim = false);
+/// The variance's root, whose gradient is 0 where it is 0.
+ADJOINT_API Tensor std(const Tensor& input, const Dims& axes = {}, std::int64_t correction = 1, bool keepdim = false);
+/// The variance, or its root, and the mean, both from the one pass.
+ADJOINT_API std::pair<Tensor, Tensor> var_mean(const Tensor& input, const Dims& axes = {}, std::int64_t correction = 1,
+                                               bool keepdim = false);
+ADJOINT_API std::pair<Tensor, Tensor> std_mean(const Tensor& input, const Dims& axes = {}, std::int64_t correction = 1,
+                                               bool keepdim = false);
+
+/// The largest and the least element. Any dtype. Equal ones share the gradient evenly. Throws Error over no elements.
+ADJOINT_API Tensor amax(const Tensor& input, const Dims& axes = {}, bool keepdim = false);
+ADJOINT_API Tensor amin(const Tensor& input, const Dims& axes = {}, bool keepdim = false);
+/// The same over all axes.
+ADJOINT_API Tensor max(const Tensor& input);
+ADJOINT_API Tensor min(const Tensor& input);
+
+/// The largest or least element along `axis`, and its index (int64): the first of equals; the first NaN wins. Any
+/// dtype. The gradient goes to that element alone. Throws Error for an axis without elements.
+ADJOINT_API std::pair<Tensor, Tensor> max(const Tensor& input, std::int64_t axis, bool keepdim = false);
+ADJOINT_API std::pair<Tensor, Tensor> min(const Tensor& input, std::int64_t axis, bool keepdim = false);
+
+/// That index alone. Not differentiable. Without an axis, of the elements in row-major order.
 ADJOINT_API Tensor argmax(const Tensor& input, std::int64_t axis, bool keepdim = false);
+ADJOINT_API Tensor argmax(const Tensor& input);
+ADJOINT_API Tensor argmin(const Tensor& input, std::int64_t axis, bool keepdim = false);
+ADJOINT_API Tensor argmin(const Tensor& input);
+
+/// Whether any element is not 0, or all are not, as bool; NaN is not 0. Of no elements false, and true. Any dtype. Not
+/// differentiable.
+ADJOINT_API Tensor any(const Tensor& input, const Dims& axes = {}, bool keepdim = false);
+ADJOINT_API Tensor all(const Tensor& input, const Dims& axes = {}, bool keepdim = false);
 
 }  // namespace adjoint

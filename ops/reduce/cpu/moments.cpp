@@ -5,6 +5,7 @@
 #include <adjoint/ops/reduce/cpu/stages.h>
 #include <adjoint/ops/reduce/kernels.h>
 
+#include <limits>
 #include <utility>
 
 namespace adjoint::cpu {
@@ -104,10 +105,29 @@ void reduce_moments(const Rule& rule, const Tensor& in, Tensor& out, const Reduc
 
 }  // namespace
 
-void var(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr) {
-  if (in[0].numel() == 0) return fill(out, 0.0 / attr.divisor);
+void variance(std::span<const Tensor> in, Tensor& out, const VarianceAttr& attr) {
+  const double divisor = attr.reduce.divisor;
+  if (in[0].numel() == 0) return fill(out, 0.0 / divisor);
   visit_floating(in[0].dtype(), [&]<class T>() {
-    reduce_moments<T>(reduce::Variance<compute_t<T>, T>(attr.divisor), in[0], out, attr);
+    reduce_moments<T>(reduce::Variance<compute_t<T>, T>(divisor, attr.root), in[0], out, attr.reduce);
+  });
+}
+
+void mean_and_variance(std::span<const Tensor> in, std::span<Tensor> out, const VarianceAttr& attr) {
+  if (in[0].numel() == 0) {
+    fill(out[0], 0.0 / attr.reduce.divisor);
+    return fill(out[1], std::numeric_limits<double>::quiet_NaN());
+  }
+  const Tensor of = moments(in[0], attr.reduce);
+  visit_floating(in[0].dtype(), [&]<class T>() {
+    using A = compute_t<T>;
+    const reduce::Variance<A, T> rule(attr.reduce.divisor, attr.root);
+    const auto* kept = static_cast<const reduce::Moments<A>*>(of.raw_data());
+    T *variances = out[0].mutable_data<T>(), *means = out[1].mutable_data<T>();
+    for (std::int64_t i = 0; i < out[0].numel(); ++i) {
+      variances[i] = rule.finish(kept[i]);
+      means[i] = convert<T>(kept[i].mean);
+    }
   });
 }
 

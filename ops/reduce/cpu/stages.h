@@ -158,4 +158,11 @@ void run_stages(const Rule& rule, const Tensor& in, Tensor& out, const ReduceAtt
   }
 }
 
+/// All stages of elements T under `rule`. attr.from has some.
+template <class T, class Rule>
+void reduce_by(const Rule& rule, const Tensor& in, Tensor& out, const ReduceAttr& attr) {
+  run_stages<T>(rule, in, out, attr,
+                [&](const T* data, const Chunk& chunk, auto* sums) { sum_chunk(rule, data, chunk, sums); });
+}
+
 }  // namespace adjoint::cpu

@@ -4,16 +4,50 @@
 #include <adjoint/core/cuda/elementwise.cuh>
 #include <adjoint/ops/reduce/cuda/reduce.cuh>
 
-namespace adjoint::cuda {
+#include <limits>
 
-void var(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr) {
+namespace adjoint::cuda {
+namespace {
+
+template <class T>
+struct RoundVariance {
+  reduce::Variance<compute_t<T>, T> rule;
+  __device__ T operator()(compute_t<T> squares) const { return rule.finish({0, 0, 0, squares}); }
+};
+template <class T>
+struct Round {
+  __device__ T operator()(compute_t<T> x) const { return convert<T>(x); }
+};
+
+}  // namespace
+
+void variance(std::span<const Tensor> in, Tensor& out, const VarianceAttr& attr) {
+  const double divisor = attr.reduce.divisor;
   if (in[0].numel() == 0) {
     out.raw_mutable_data();
-    return fill(out, 0.0 / attr.divisor);
+    return fill(out, 0.0 / divisor);
   }
   visit_floating(in[0].dtype(), [&]<class T>() {
-    const reduce::Variance<compute_t<T>, T> variance(attr.divisor);
-    run_reduce_stages(variance, Elements<T>{in[0].data<T>()}, out, attr);
+    const reduce::Variance<compute_t<T>, T> rule(divisor, attr.root);
+    run_reduce_stages(rule, Elements<T>{in[0].data<T>()}, out, attr.reduce);
+  });
+}
+
+void mean_and_variance(std::span<const Tensor> in, std::span<Tensor> out, const VarianceAttr& attr) {
+  const double divisor = attr.reduce.divisor;
+  if (in[0].numel() == 0) {
+    for (Tensor& result : out) result.raw_mutable_data();
+    fill(out[0], 0.0 / divisor);
+    return fill(out[1], std::numeric_limits<double>::quiet_NaN());
+  }
+  const Tensor of = moments(in[0], attr.reduce);
+  const std::int64_t numel = out[0].numel();
+  const auto field = [&](std::int64_t at) { return of.view_as({numel}, {reduce::kMomentsFields}, at); };
+  Tensor variances = out[0].view_as({numel}, {1}, 0), means = out[1].view_as({numel}, {1}, 0);
+  visit_floating(in[0].dtype(), [&]<class T>() {
+    using A = compute_t<T>;
+    elementwise<T(A)>(RoundVariance<T>{{divisor, attr.root}}, variances, field(reduce::kSquaresField));
+    elementwise<T(A)>(Round<T>{}, means, field(reduce::kMeanField));
   });
 }
 

@@ -46,11 +46,11 @@ struct Reduction {
     }
   }
   __device__ Acc combine(Acc a, Acc b) const { return rule.combine(a, b); }
-  __device__ Result finish(Acc acc) const {
+  __device__ void store(Acc acc, Result* out, std::int64_t i) const {
     if constexpr (kLast) {
-      return rule.finish(acc);
+      out[i] = rule.finish(acc);
     } else {
-      return acc;
+      out[i] = acc;
     }
   }
 };
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kReduceThreads)
       }
     }
     if (place.active && place.row == 0) {
-      out[(place.outer * stage.chunks + place.chunk) * stage.inner + place.column] = policy.finish(sums[thread]);
+      policy.store(sums[thread], out, (place.outer * stage.chunks + place.chunk) * stage.inner + place.column);
     }
     __syncthreads();
   }

@@ -1,0 +1,81 @@
+// Axes, shapes and checks that reductions share.
+#include <adjoint/ops/reduce/define.h>
+
+#include <adjoint/core/check.h>
+
+namespace adjoint {
+namespace reducing {
+
+Shape kept_shape(const ReduceAttr& attr, bool keepdim) {
+  Shape shape;
+  for (std::size_t i = 0; i < attr.from.size(); ++i) {
+    if (!reduces(attr, i)) {
+      shape.push_back(attr.from[i]);
+    } else if (keepdim) {
+      shape.push_back(1);
+    }
+  }
+  return shape;
+}
+
+std::int64_t reduced_numel(const ReduceAttr& attr) {
+  Shape extents;
+  for (std::size_t i = 0; i < attr.from.size(); ++i) {
+    if (reduces(attr, i)) extents.push_back(attr.from[i]);
+  }
+  return extents.numel();
+}
+
+Tensor spread(const Tensor& reduced, const ReduceAttr& attr) {
+  return reduced.reshape(kept_shape(attr, true)).expand(attr.from);
+}
+
+Dims axes_of(const ReduceAttr& attr) {
+  Dims axes;
+  for (std::size_t i = 0; i < attr.from.size(); ++i) {
+    if (reduces(attr, i)) axes.push_back(static_cast<std::int64_t>(i));
+  }
+  return axes;
+}
+
+ReduceAttr attributes(const char* op, const Tensor& input, const Dims& axes, bool keepdim) {
+  check_defined(op, "input", input);
+  ReduceAttr attr{input.shape(), 0, keepdim, 1.0};
+  if (axes.empty()) attr.axes = (1U << input.shape().size()) - 1U;
+  for (const std::int64_t axis : axes) {
+    const std::uint32_t bit = 1U << resolve_axis(op, axis, input.shape().size());
+    ADJOINT_CHECK((attr.axes & bit) == 0, "{}: axes must differ; got axes {} of input {}", op, axes, input.shape());
+    attr.axes |= bit;
+  }
+  return attr;
+}
+
+void check_floating(const char* op, const Tensor& input) {
+  ADJOINT_CHECK(is_floating_point(input.dtype()),
+                "{}: the dtype must be floating point; got {} {}; convert with to(kFloat32)", op, input.dtype(),
+                input.shape());
+}
+
+void check_elements(const char* op, const ReduceAttr& attr, const Dims& axes) {
+  ADJOINT_CHECK(reduced_numel(attr) > 0, "{}: there must be elements to compare; got input {}, axes {}", op, attr.from,
+                axes);
+}
+
+}  // namespace reducing
+
+using reducing::kept_shape, reducing::reduces;
+
+std::int64_t result_numel(const ReduceAttr& attr) { return kept_shape(attr, false).numel(); }
+
+Tensor spread_field(const Tensor& tensor, const ReduceAttr& attr, std::int64_t fields, std::int64_t field) {
+  Strides strides = Dims::filled(attr.from.size(), 0);
+  std::int64_t stride = fields;
+  for (std::size_t i = attr.from.size(); i-- > 0;) {
+    if (reduces(attr, i)) continue;
+    strides[i] = stride;
+    stride *= attr.from[i];
+  }
+  return tensor.view_as(attr.from, strides, tensor.storage_offset() + field);
+}
+
+}  // namespace adjoint
