@@ -9,8 +9,8 @@
 namespace adjoint {
 namespace {
 
-// (x, src, index without equals) -> x with src put in.
-void scatter_cpu(Operands in, Tensor& out, const IndexAttr& attr) {
+// (x, src, index without equals) -> x with src put in, for either device.
+void scatter_kernel(Operands in, Tensor& out, const IndexAttr& attr) {
   copy_into(in[0], out);
   put(out, in[1], in[2], attr);
 }
@@ -21,8 +21,8 @@ constinit const OpDef<IndexAttr> scatter_op{
         [](Operands in, const IndexAttr& attr) {
           return TensorSpec{attr.whole, in[0].dtype()};
         },
-    .cpu = scatter_cpu,
-    .cuda = ADJOINT_IF_CUDA(scatter_cpu),
+    .cpu = scatter_kernel,
+    .cuda = ADJOINT_IF_CUDA(scatter_kernel),
     .vjp = {{{kSaveIn2,
               [](const Ctx<IndexAttr>& c) {
                 const Tensor zeros = Tensor::zeros(c.attr.picked, c.grad.options());
