@@ -1,0 +1,35 @@
+// cumsum: the operator and its gradient, which runs from the other end.
+#include <adjoint/ops/scan/scan.h>
+
+#include <adjoint/core/op.h>
+#include <adjoint/ops/scan/kernels.h>
+
+namespace adjoint {
+namespace {
+
+constinit const OpDef<CumsumAttr> cumsum_op{
+    .name = "cumsum",
+    .infer =
+        [](Operands in, const CumsumAttr&) {
+          const DType dtype = in[0].dtype();
+          return TensorSpec{in[0].shape(), is_floating_point(dtype) ? dtype : kInt64};
+        },
+    .cpu = cpu::cumsum,
+    .cuda = ADJOINT_IF_CUDA(cuda::cumsum),
+    .vjp = {{{.rule = [](const Ctx<CumsumAttr>& c) {
+      const auto& [outer, extent, inner, reversed] = c.attr;
+      return apply(cumsum_op, {c.grad}, CumsumAttr{outer, extent, inner, !reversed});
+    }}}}};
+
+}  // namespace
+
+Tensor cumsum(const Tensor& x, std::int64_t axis) {
+  const OpScope scope("cumsum");
+  check_defined("cumsum", "x", x);
+  const Shape& shape = x.shape();
+  const std::size_t at = resolve_axis("cumsum", axis, shape.size());
+  const Shape outer(shape.begin(), shape.begin() + at), inner(shape.begin() + at + 1, shape.end());
+  return apply(cumsum_op, Operands(&x, 1), CumsumAttr{outer.numel(), shape[at], inner.numel(), false});
+}
+
+}  // namespace adjoint

@@ -1,0 +1,216 @@
+// softmax on CUDA. A row that lies in order and fits a block is read once, into registers, and written once. Otherwise
+// a reduction gives each row's sum, and a second kernel writes; where there are many neighbouring rows, one thread does
+// both of one. All of that follows from shapes alone.
+#include <adjoint/core/cuda/pack.h>
+#include <adjoint/ops/softmax/kernels.h>
+#include <adjoint/ops/reduce/cuda/reduce.cuh>
+
+#include <algorithm>
+#include <bit>
+
+namespace adjoint::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr std::int64_t kManyColumns = 32768;  // threads that have a row each keep a GPU busy
+
+/// As the rule of logsumexp, whose largest element and sum are kept.
+template <class A>
+struct KeepSum : reduce::LogSumExp<A, A> {
+  using Out = typename reduce::LogSumExp<A, A>::Acc;
+  __device__ Out finish(const Out& acc) const { return acc; }
+};
+
+template <class T>
+struct Forward {
+  using A = compute_t<T>;
+  using Rule = KeepSum<A>;
+  using Sum = typename Rule::Acc;
+  static constexpr int kOperands = 1, kHeld = 32;
+  const T* in[1];
+  bool log;
+
+  using In = T;  // as a reduction's source
+  __device__ In load(std::int64_t i) const { return in[0][i]; }
+  __device__ A value(In loaded, std::int64_t /*i*/) const { return convert<A>(loaded); }
+
+  __device__ A term(const A (&x)[1]) const { return x[0]; }
+  // What a result is made with: the largest, and the sum's inverse or logarithm.
+  __device__ Sum close(Sum sum) const { return {sum.largest, log ? scalar::log(sum.sum) : A{1} / sum.sum}; }
+  __device__ A result(const A (&x)[1], Sum sum) const {
+    const A distance = x[0] - sum.largest;
+    return log ? distance - sum.sum : scalar::exp(distance) * sum.sum;
+  }
+};
+
+template <class T>
+struct Gradient {
+  using A = compute_t<T>;
+  using Rule = reduce::Total<reduce::Sum, A, A>;
+  using Sum = A;
+  static constexpr int kOperands = 2, kHeld = 16;
+  const T* in[2];  // the result's gradient, the result
+  bool log;
+
+  struct In {
+    T g, y;
+  };
+  __device__ In load(std::int64_t i) const { return {in[0][i], in[1][i]}; }
+  __device__ A value(In loaded, std::int64_t /*i*/) const {
+    const A operands[2] = {convert<A>(loaded.g), convert<A>(loaded.y)};
+    return term(operands);
+  }
+
+  __device__ A term(const A (&x)[2]) const { return log ? x[0] : x[0] * x[1]; }
+  __device__ Sum close(Sum sum) const { return sum; }
+  __device__ A result(const A (&x)[2], Sum sum) const { return term(x) - (log ? scalar::exp(x[1]) : x[1]) * sum; }
+};
+
+// Rows of neighbouring elements: `lanes` threads, a power of two, hold one. V elements move at once.
+template <class Task, class T, int V>
+__global__ void __launch_bounds__(kThreads)
+    softmax_rows(Task task, std::int64_t rows, std::int64_t extent, int lanes, T* out) {
+  using A = typename Task::A;
+  using Sum = typename Task::Sum;
+  constexpr int kPacks = Task::kHeld / V;
+  __shared__ alignas(16) unsigned char storage[kThreads * sizeof(Sum)];
+  Sum* const shared = reinterpret_cast<Sum*>(storage);
+  const typename Task::Rule rule{};
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % lanes;
+  const std::int64_t row = std::int64_t{blockIdx.x} * (kThreads / lanes) + thread / lanes;
+  const std::int64_t end = row < rows ? extent : 0;
+  A held[kPacks][V][Task::kOperands];
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    const std::int64_t at = (std::int64_t{p} * lanes + lane) * V;
+    if (at >= end) continue;
+#pragma unroll
+    for (int operand = 0; operand < Task::kOperands; ++operand) {
+      const auto pack = *reinterpret_cast<const Pack<T, V>*>(task.in[operand] + row * extent + at);
+#pragma unroll
+      for (int v = 0; v < V; ++v) held[p][v][operand] = convert<A>(pack.values[v]);
+    }
+  }
+  Sum sum = rule.identity();
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    if ((std::int64_t{p} * lanes + lane) * V >= end) continue;
+#pragma unroll
+    for (int v = 0; v < V; ++v) sum = rule.add(sum, task.term(held[p][v]));
+  }
+  shared[thread] = sum;
+  for (int half = lanes / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (lane < half) shared[thread] = rule.combine(shared[thread], shared[thread + half]);
+  }
+  __syncthreads();
+  sum = task.close(shared[thread - lane]);
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    const std::int64_t at = (std::int64_t{p} * lanes + lane) * V;
+    if (at >= end) continue;
+    Pack<T, V> pack;
+#pragma unroll
+    for (int v = 0; v < V; ++v) pack.values[v] = convert<T>(task.result(held[p][v], sum));
+    *reinterpret_cast<Pack<T, V>*>(out + row * extent + at) = pack;
+  }
+}
+
+template <class Task>
+__device__ typename Task::A result_at(const Task& task, std::int64_t i, typename Task::Sum sum) {
+  typename Task::A operands[Task::kOperands];
+#pragma unroll
+  for (int operand = 0; operand < Task::kOperands; ++operand) {
+    operands[operand] = convert<typename Task::A>(task.in[operand][i]);
+  }
+  return task.result(operands, sum);
+}
+
+// A thread has one row along the middle axis; the second reading comes from a cache where rows are short.
+template <class Task, class T>
+__global__ void __launch_bounds__(kThreads)
+    softmax_columns(Task task, std::int64_t columns, std::int64_t extent, std::int64_t inner, T* out) {
+  using Sum = typename Task::Sum;
+  constexpr std::int64_t kBlock = 32;  // rounding errors grow with two short sums instead of one long one
+  const std::int64_t column = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (column >= columns) return;
+  const std::int64_t first = column / inner * extent * inner + column % inner;
+  const typename Task::Rule rule{};
+  Sum sum = rule.identity();
+  for (std::int64_t from = 0; from < extent; from += kBlock) {
+    Sum part = rule.identity();
+    const std::int64_t to = min(extent, from + kBlock);
+    for (std::int64_t k = from; k < to; ++k) {
+      const std::int64_t i = first + k * inner;
+      part = rule.add(part, task.value(task.load(i), i));
+    }
+    sum = rule.combine(sum, part);
+  }
+  sum = task.close(sum);
+  for (std::int64_t k = 0; k < extent; ++k) {
+    const std::int64_t i = first + k * inner;
+    out[i] = convert<T>(result_at(task, i, sum));
+  }
+}
+
+template <class Task, class T>
+__global__ void __launch_bounds__(kThreads) softmax_write(Task task, const typename Task::Sum* sums, std::int64_t numel,
+                                                          std::int64_t row_elements, std::int64_t inner, T* out) {
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < numel; i += step) {
+    out[i] = convert<T>(result_at(task, i, task.close(sums[i / row_elements * inner + i % inner])));
+  }
+}
+
+LaunchGeometry over(std::int64_t threads) {
+  constexpr std::int64_t kMostBlocks = std::int64_t{1} << 30;
+  const std::int64_t blocks = (threads + kThreads - 1) / kThreads;
+  return {dim3(static_cast<unsigned>(std::min(blocks, kMostBlocks))), dim3(kThreads)};
+}
+
+template <class Task, class T, int V>
+bool run_rows(const Task& task, Tensor& out, const SoftmaxAttr& attr, bool aligned) {
+  constexpr std::int64_t kElements = 8;  // of a thread, wanted
+  if (attr.inner != 1 || attr.extent > std::int64_t{kThreads} * Task::kHeld || !aligned) return false;
+  const auto wanted = std::bit_ceil(static_cast<std::uint64_t>((attr.extent + kElements - 1) / kElements));
+  const int lanes = static_cast<int>(std::min<std::uint64_t>(wanted, kThreads));
+  launch(softmax_rows<Task, T, V>, over(attr.outer * lanes), out.device().index, task, attr.outer, attr.extent, lanes,
+         out.mutable_data<T>());
+  return true;
+}
+
+template <class Task, class T>
+void run(const Task& task, Tensor& out, const SoftmaxAttr& attr) {
+  using Sum = typename Task::Sum;
+  constexpr int kV = static_cast<int>(16 / sizeof(T));
+  const int device = out.device().index;
+  T* const result = out.mutable_data<T>();
+  bool aligned = attr.extent % kV == 0 && reinterpret_cast<std::uintptr_t>(result) % 16 == 0;
+  for (const T* in : task.in) aligned = aligned && reinterpret_cast<std::uintptr_t>(in) % 16 == 0;
+  if (run_rows<Task, T, kV>(task, out, attr, aligned) || run_rows<Task, T, 1>(task, out, attr, true)) return;
+  const std::int64_t columns = attr.outer * attr.inner;
+  if (columns >= kManyColumns && attr.inner > 1) {
+    return launch(softmax_columns<Task, T>, over(columns), device, task, columns, attr.extent, attr.inner, result);
+  }
+  Tensor sums = make_tensor({Shape{columns * static_cast<std::int64_t>(sizeof(Sum))}, kUInt8}, out.device());
+  const ReduceAttr along{Shape{attr.outer, attr.extent, attr.inner}, 0b010, false, 1.0};
+  run_reduce_stages(typename Task::Rule{}, task, sums, along);
+  launch(softmax_write<Task, T>, over(out.numel()), device, task, static_cast<const Sum*>(sums.raw_data()), out.numel(),
+         attr.extent * attr.inner, attr.inner, result);
+}
+
+}  // namespace
+
+void softmax(std::span<const Tensor> in, Tensor& out, const SoftmaxAttr& attr) {
+  visit_floating(out.dtype(), [&]<class T>() {
+    run<Forward<T>, T>(Forward<T>{{in[0].data<T>()}, attr.log}, out, attr);
+  });
+}
+
+void softmax_gradient(std::span<const Tensor> in, Tensor& out, const SoftmaxAttr& attr) {
+  visit_floating(out.dtype(), [&]<class T>() {
+    run<Gradient<T>, T>(Gradient<T>{{in[0].data<T>(), in[1].data<T>()}, attr.log}, out, attr);
+  });
+}
+
+}  // namespace adjoint::cuda
