@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <vector>
 
 namespace adjoint::cpu {
 namespace {
@@ -127,14 +126,15 @@ void last_of_equals(std::span<const Tensor> in, Tensor& out, const IndexAttr& at
   auto* const unique = out.mutable_data<std::int64_t>();
   const std::int64_t columns = at.outer / at.repeat * width;
   parallel_ranges(columns, grain(at.count), [&](std::int64_t begin, std::int64_t end) {
-    std::vector<std::int64_t> last(static_cast<std::size_t>(at.extent));
+    Tensor memory = make_tensor({Shape{at.extent}, kInt64}, out.device());
+    auto* const last = memory.mutable_data<std::int64_t>();
     for (std::int64_t column = begin; column < end; ++column) {
       const std::int64_t first = column / width * at.count * width + column % width;
       const auto for_each_name = [&](const auto& use) {
         for (std::int64_t j = 0; j < at.count; ++j) {
           const std::int64_t name = index[first + j * width];
           if (name != kNowhere)
-            use(j, last[static_cast<std::size_t>(name)]);
+            use(j, last[name]);
           else
             unique[first + j * width] = kNowhere;
         }

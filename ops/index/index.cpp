@@ -161,6 +161,7 @@ Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, const Tensor& v
   }
   const Picking p = picking(found);
   Tensor from = value_for(given, p.attr.picked);
+  if (from.numel() == 0) return x;
   if (from.impl()->storage == x.impl()->storage) from = from.clone();
   Tensor target = p.view.is_contiguous() ? p.view : p.view.clone();
   put(target, from, last_of_equals(p.index, p.attr), p.attr);

@@ -61,6 +61,10 @@ std::vector<Tensor> chunk(const Tensor& x, std::int64_t chunks, std::int64_t axi
   ADJOINT_CHECK(chunks >= 1, "chunk: chunks must be at least 1; got {} for axis {} of x {}", chunks, axis, x.shape());
   const std::int64_t extent = x.shape()[at];
   // PyTorch gives as many chunks as were asked for where they are all empty.
+  constexpr std::int64_t kMostEmpty = 1 << 16;
+  ADJOINT_CHECK(extent > 0 || chunks <= kMostEmpty,
+                "chunk: an axis without elements gives {} chunks at most; got {} for axis {} of x {}", kMostEmpty,
+                chunks, axis, x.shape());
   if (extent == 0) return split(x, std::vector<std::int64_t>(static_cast<std::size_t>(chunks), 0), axis);
   return parts(x, at, (extent - 1) / chunks + 1);
 }

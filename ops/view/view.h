@@ -34,7 +34,8 @@ ADJOINT_API std::vector<Tensor> split(const Tensor& x, std::int64_t split_size, 
 /// Views of x of these extents, one after the other. Throws Error where they do not add up to the axis's.
 ADJOINT_API std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& split_sizes,
                                       std::int64_t axis = 0);
-/// At most `chunks` views of equal extent, rounded up; the last one has what is left. Throws Error for chunks below 1.
+/// At most `chunks` views of equal extent, rounded up; the last one has what is left. An axis without
+/// elements gives `chunks` empty ones. Throws Error for chunks below 1, and above 65536 for such an axis.
 ADJOINT_API std::vector<Tensor> chunk(const Tensor& x, std::int64_t chunks, std::int64_t axis = 0);
 /// A view of every element of `axis`, without that axis.
 ADJOINT_API std::vector<Tensor> unbind(const Tensor& x, std::int64_t axis = 0);
