@@ -15,6 +15,21 @@ Tensor per_channel(const char* type, std::int64_t num_parameters, double init) {
   return Tensor::full({num_parameters}, init);
 }
 
+std::string check_dropout(const char* type, const DropoutOptions& options) {
+  ADJOINT_CHECK(options.p >= 0.0 && options.p <= 1.0, "{}: p must be between 0 and 1; got {}", type, options.p);
+  return fmt::format("p={}", options.p);
+}
+
+// `shape` broadcasts to x's: what becomes 0 together.
+Tensor dropped(const Tensor& x, const Shape& shape, double p) {
+  if (p == 0.0) return x;
+  const bool all = p == 1.0;
+  const Tensor kept = all ? Tensor::zeros(Shape{}, {.dtype = kBool, .device = x.device()})
+                          : Tensor::rand(shape, {.device = x.device()}) >= p;
+  const Tensor chosen = where(kept, x, Tensor::zeros(Shape{}, x.options()));
+  return all ? chosen : (widened(chosen) * (1.0 / (1.0 - p))).to(x.dtype());
+}
+
 }  // namespace
 
 ActivationModule::ActivationModule(const char* type, const Activation& activation, const std::string& description)
@@ -75,20 +90,28 @@ PixelUnshuffle::PixelUnshuffle(std::int64_t downscale_factor)
 Tensor PixelUnshuffle::operator()(const Tensor& x) const { return pixel_unshuffle(x, downscale_factor_); }
 
 Dropout::Dropout(const DropoutOptions& options) : Module("Dropout"), options_(options) {
-  ADJOINT_CHECK(options.p >= 0.0 && options.p <= 1.0, "Dropout: p must be between 0 and 1; got {}", options.p);
-  set_description(fmt::format("p={}", options.p));
+  set_description(check_dropout("Dropout", options));
 }
 
 Tensor Dropout::operator()(const Tensor& x) const {
   const OpScope scope("Dropout");
   check_not_moved_from("Dropout");
   check_defined("Dropout", "x", x);
-  if (!training() || options_.p == 0.0) return x;
-  const bool all = options_.p == 1.0;
-  const Tensor kept = all ? Tensor::zeros(Shape{}, {.dtype = kBool, .device = x.device()})
-                          : Tensor::rand(x.shape(), {.device = x.device()}) >= options_.p;
-  const Tensor chosen = where(kept, x, Tensor::zeros(Shape{}, x.options()));
-  return all ? chosen : (widened(chosen) * (1.0 / (1.0 - options_.p))).to(x.dtype());
+  return training() ? dropped(x, x.shape(), options_.p) : x;
+}
+
+Dropout2d::Dropout2d(const DropoutOptions& options) : Module("Dropout2d"), options_(options) {
+  set_description(check_dropout("Dropout2d", options));
+}
+
+Tensor Dropout2d::operator()(const Tensor& x) const {
+  const OpScope scope("Dropout2d");
+  check_not_moved_from("Dropout2d");
+  check_defined("Dropout2d", "x", x);
+  ADJOINT_CHECK(x.dim() == 3 || x.dim() == 4, "Dropout2d: x must be (N, C, H, W) or (C, H, W); got {}", x.shape());
+  Shape channels = x.shape();
+  for (std::size_t axis = channels.size() - 2; axis < channels.size(); ++axis) channels[axis] = 1;
+  return training() ? dropped(x, channels, options_.p) : x;
 }
 
 }  // namespace adjoint::nn

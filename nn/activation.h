@@ -158,11 +158,19 @@ struct DropoutOptions {
   double p = 0.5;
 };
 /// In training, elements chosen at random become 0, infinities and NaN too, and the others are scaled by 1 / (1 - p);
-/// else the identity. Draws from the
-/// global generator. Throws Error for p outside [0, 1].
+/// else the identity. Draws from the global generator. Throws Error for p outside [0, 1].
 class ADJOINT_API Dropout : public Module {
  public:
   explicit Dropout(const DropoutOptions& options = {});
+  Tensor operator()(const Tensor& x) const;
+
+ private:
+  DropoutOptions options_;
+};
+/// As Dropout, of whole channels: x (N, C, H, W) or (C, H, W).
+class ADJOINT_API Dropout2d : public Module {
+ public:
+  explicit Dropout2d(const DropoutOptions& options = {});
   Tensor operator()(const Tensor& x) const;
 
  private:

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace adjoint::nn {
@@ -17,6 +18,7 @@ struct Layout {
   std::vector<std::int64_t> kernel_size, stride, padding, output_padding, dilation;
   std::int64_t groups;
   bool bias;
+  PadMode padding_mode;
   bool transposed;
 
   Shape weight_shape() const {
@@ -41,6 +43,7 @@ Layout layout(const char* type, std::int64_t in_channels, std::int64_t out_chann
                 .dilation = axes(o.dilation),
                 .groups = o.groups,
                 .bias = o.bias,
+                .padding_mode = o.padding_mode,
                 .transposed = false};
   if constexpr (requires { o.output_padding; }) {
     layout.transposed = true;
@@ -57,6 +60,12 @@ void check_at_least(const Layout& layout, const char* option, const std::vector<
                 layout.type, option, least, tuple(values));
 }
 
+bool is_all(const std::vector<std::int64_t>& values, std::int64_t value) {
+  return std::count(values.begin(), values.end(), value) == static_cast<std::ptrdiff_t>(values.size());
+}
+
+bool is_same(const Layout& l) { return !l.transposed && is_all(l.padding, kSame); }
+
 void check(const Layout& l) {
   ADJOINT_CHECK(l.groups >= 1, "{}: groups must be at least 1; got {}", l.type, l.groups);
   for (const auto& [option, channels] : {std::pair{"in_channels", l.in_channels}, {"out_channels", l.out_channels}}) {
@@ -66,8 +75,14 @@ void check(const Layout& l) {
   }
   check_at_least(l, "kernel_size", l.kernel_size, 1);
   check_at_least(l, "stride", l.stride, 1);
-  check_at_least(l, "padding", l.padding, 0);
   check_at_least(l, "dilation", l.dilation, 1);
+  check_enumerator(l.type, "PadMode", l.padding_mode, PadMode::kCircular);
+  if (is_same(l)) {
+    ADJOINT_CHECK(is_all(l.stride, 1), "{}: padding kSame must stand beside a stride of 1; got stride {}", l.type,
+                  tuple(l.stride));
+  } else {
+    check_at_least(l, "padding", l.padding, 0);
+  }
   if (!l.transposed) return;
   check_at_least(l, "output_padding", l.output_padding, 0);
   for (std::size_t axis = 0; axis < l.stride.size(); ++axis) {
@@ -80,16 +95,17 @@ void check(const Layout& l) {
 
 // Like PyTorch's: what stands at its default is left out.
 std::string describe(const Layout& l) {
-  const auto is_all = [](const std::vector<std::int64_t>& values, std::int64_t value) {
-    return std::count(values.begin(), values.end(), value) == static_cast<std::ptrdiff_t>(values.size());
-  };
   std::string text = fmt::format("{}, {}, kernel_size={}, stride={}", l.in_channels, l.out_channels,
                                  tuple(l.kernel_size), tuple(l.stride));
-  if (!is_all(l.padding, 0)) text += ", padding=" + tuple(l.padding);
+  if (is_same(l)) text += ", padding=same";
+  if (!is_same(l) && !is_all(l.padding, 0)) text += ", padding=" + tuple(l.padding);
   if (!is_all(l.dilation, 1)) text += ", dilation=" + tuple(l.dilation);
   if (!is_all(l.output_padding, 0)) text += ", output_padding=" + tuple(l.output_padding);
   if (l.groups != 1) text += fmt::format(", groups={}", l.groups);
   if (!l.bias) text += ", bias=False";
+  constexpr const char* kModes[] = {"zeros", "reflect", "replicate", "circular"};
+  const auto mode = static_cast<std::size_t>(l.padding_mode);
+  if (mode != 0) text += fmt::format(", padding_mode={}", kModes[mode]);
   return text;
 }
 
@@ -100,6 +116,61 @@ void make_parameters(M& module, const Layout& layout) {
   const Tensor bias = layout.bias ? Tensor::empty({layout.out_channels}) : Tensor();
   module.bias = module.register_parameter("bias", bias, {.optional = true});
   init::default_(module.weight, module.bias);
+}
+
+// A call's input and padding. What convolutions cannot pad themselves, other modes and one more element behind, is
+// padded in front of them.
+template <class Extent>
+struct Padded {
+  Tensor input;
+  Extent padding;
+};
+
+template <class Extent, class Options>
+Padded<Extent> padded(const char* type, const Tensor& input, const Options& o) {
+  const bool same = o.padding == Extent(kSame), zeros = o.padding_mode == PadMode::kConstant;
+  if (zeros && !same) return {input, o.padding};
+  const std::vector<std::int64_t> dilation = axes(o.dilation), kernel = axes(o.kernel_size), padding = axes(o.padding);
+  std::vector<std::int64_t> sides;  // the last axis first
+  bool even = true;
+  for (std::size_t axis = dilation.size(); axis-- > 0;) {
+    const std::int64_t total = same ? dilation[axis] * (kernel[axis] - 1) : 2 * padding[axis];
+    sides.push_back(total / 2);
+    sides.push_back(total - total / 2);
+    even &= total % 2 == 0;
+  }
+  if (zeros && even) {
+    if constexpr (std::is_same_v<Extent, Size2>) {
+      return {input, Size2(sides[2], sides[0])};
+    } else {
+      return {input, sides[0]};
+    }
+  }
+  const OpScope scope(type);
+  return {pad(input, sides, o.padding_mode), Extent(0)};
+}
+
+// The adjoint of padding each of the result's last axes by `padding` on either side, and what comes behind it.
+Tensor folded(const char* type, const Tensor& wide, const std::vector<std::int64_t>& padding, PadMode mode,
+              const Tensor& bias, const Activation& activation) {
+  Shape shape = wide.shape();
+  std::vector<std::int64_t> sides;
+  for (std::size_t i = 0; i < padding.size(); ++i) {
+    const std::int64_t amount = padding[padding.size() - 1 - i];
+    shape[shape.size() - 1 - i] -= 2 * amount;
+    ADJOINT_CHECK(shape[shape.size() - 1 - i] > 0,
+                  "{}: the result's extents must be positive; got {} before a padding of {}", type, wide.shape(),
+                  tuple(padding));
+    sides.insert(sides.end(), 2, amount);
+  }
+  const OpScope scope(type);
+  Tensor result = pad_adjoint(wide, shape, sides, mode);
+  if (bias.defined()) {
+    Shape channels = Shape(Dims::filled(padding.size() + 1, 1));
+    channels[0] = bias.numel();
+    result = result + bias.reshape(channels);
+  }
+  return activate(result, activation);
 }
 
 // What stands in for an axis where the call asks for no size of its own.
@@ -121,9 +192,10 @@ Tensor Conv1d::operator()(const Tensor& input) const { return activated(input, {
 
 Tensor Conv1d::activated(const Tensor& input, const Activation& activation) const {
   check_not_moved_from("Conv1d");
-  return conv1d(input, weight, bias,
+  const auto [x, padding] = padded<std::int64_t>("Conv1d", input, options_);
+  return conv1d(x, weight, bias,
                 {.stride = options_.stride,
-                 .padding = options_.padding,
+                 .padding = padding,
                  .dilation = options_.dilation,
                  .groups = options_.groups,
                  .activation = activation});
@@ -141,9 +213,10 @@ Tensor Conv2d::operator()(const Tensor& input) const { return activated(input, {
 
 Tensor Conv2d::activated(const Tensor& input, const Activation& activation) const {
   check_not_moved_from("Conv2d");
-  return conv2d(input, weight, bias,
+  const auto [x, padding] = padded<Size2>("Conv2d", input, options_);
+  return conv2d(x, weight, bias,
                 {.stride = options_.stride,
-                 .padding = options_.padding,
+                 .padding = padding,
                  .dilation = options_.dilation,
                  .groups = options_.groups,
                  .activation = activation});
@@ -164,14 +237,18 @@ Tensor ConvTranspose1d::operator()(const Tensor& input, const OutputSize1d& call
 
 Tensor ConvTranspose1d::activated(const Tensor& input, const Activation& activation, const OutputSize1d& call) const {
   check_not_moved_from("ConvTranspose1d");
-  return conv_transpose1d(input, weight, bias,
-                          {.stride = options_.stride,
-                           .padding = options_.padding,
-                           .output_padding = padding_of(call.output_size, options_.output_padding),
-                           .dilation = options_.dilation,
-                           .groups = options_.groups,
-                           .output_size = call.output_size,
-                           .activation = activation});
+  const bool folds = options_.padding_mode != PadMode::kConstant;
+  const std::int64_t around = folds && call.output_size != 0 ? 2 * options_.padding : 0;
+  const Tensor result = conv_transpose1d(input, weight, folds ? Tensor() : Tensor(bias),
+                                         {.stride = options_.stride,
+                                          .padding = folds ? 0 : options_.padding,
+                                          .output_padding = padding_of(call.output_size, options_.output_padding),
+                                          .dilation = options_.dilation,
+                                          .groups = options_.groups,
+                                          .output_size = call.output_size + around,
+                                          .activation = folds ? Activation() : activation});
+  return folds ? folded("ConvTranspose1d", result, axes(options_.padding), options_.padding_mode, bias, activation)
+               : result;
 }
 
 ConvTranspose2d::ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels,
@@ -189,15 +266,20 @@ Tensor ConvTranspose2d::operator()(const Tensor& input, const OutputSize2d& call
 
 Tensor ConvTranspose2d::activated(const Tensor& input, const Activation& activation, const OutputSize2d& call) const {
   check_not_moved_from("ConvTranspose2d");
-  const Size2 &size = call.output_size, &padding = options_.output_padding;
-  return conv_transpose2d(input, weight, bias,
-                          {.stride = options_.stride,
-                           .padding = options_.padding,
-                           .output_padding = {padding_of(size.h, padding.h), padding_of(size.w, padding.w)},
-                           .dilation = options_.dilation,
-                           .groups = options_.groups,
-                           .output_size = call.output_size,
-                           .activation = activation});
+  const Size2 &size = call.output_size, &extra = options_.output_padding, &padding = options_.padding;
+  const bool folds = options_.padding_mode != PadMode::kConstant;
+  const auto around = [&](std::int64_t asked, std::int64_t pad) {
+    return folds && asked != 0 ? asked + 2 * pad : asked;
+  };
+  const Tensor result = conv_transpose2d(input, weight, folds ? Tensor() : Tensor(bias),
+                                         {.stride = options_.stride,
+                                          .padding = folds ? Size2(0) : padding,
+                                          .output_padding = {padding_of(size.h, extra.h), padding_of(size.w, extra.w)},
+                                          .dilation = options_.dilation,
+                                          .groups = options_.groups,
+                                          .output_size = {around(size.h, padding.h), around(size.w, padding.w)},
+                                          .activation = folds ? Activation() : activation});
+  return folds ? folded("ConvTranspose2d", result, axes(padding), options_.padding_mode, bias, activation) : result;
 }
 
 }  // namespace adjoint::nn

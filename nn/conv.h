@@ -4,6 +4,7 @@
 
 #include <adjoint/nn/module.h>
 #include <adjoint/ops/conv/conv.h>
+#include <adjoint/ops/pad/pad.h>
 
 #include <cstdint>
 
@@ -12,24 +13,36 @@ namespace adjoint::nn {
 // kernel_size has no default: constructors throw Error where it is left out, as for every option that no input could
 // fit: channels that are not positive or that groups do not divide, kernel_size, stride or dilation below 1, negative
 // padding, output_padding that is negative or below neither stride nor dilation.
+//
+// padding_mode is PyTorch's: what stands around the input, kConstant for zeros. A transposed convolution with another
+// one is the adjoint of the convolution with it: its result with padding 0, of which what would lie in the padding is
+// added to the elements that the padding was copied from (pad_adjoint).
+
+/// A convolution's padding with which the result has the input's extents, at a stride of 1: dilation (kernel_size - 1)
+/// in all, of which the odd one stands behind.
+inline constexpr std::int64_t kSame = -1;
 
 struct Conv1dOptions {
   std::int64_t kernel_size = 0, stride = 1, padding = 0, dilation = 1, groups = 1;
   bool bias = true;
+  PadMode padding_mode = PadMode::kConstant;
 };
 struct Conv2dOptions {
   Size2 kernel_size, stride = 1, padding = 0, dilation = 1;
   std::int64_t groups = 1;
   bool bias = true;
+  PadMode padding_mode = PadMode::kConstant;
 };
 struct ConvTranspose1dOptions {
   std::int64_t kernel_size = 0, stride = 1, padding = 0, output_padding = 0, dilation = 1, groups = 1;
   bool bias = true;
+  PadMode padding_mode = PadMode::kConstant;
 };
 struct ConvTranspose2dOptions {
   Size2 kernel_size, stride = 1, padding = 0, output_padding = 0, dilation = 1;
   std::int64_t groups = 1;
   bool bias = true;
+  PadMode padding_mode = PadMode::kConstant;
 };
 
 /// The result's length for one call, in place of the module's output_padding; 0: none asked for.

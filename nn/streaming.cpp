@@ -38,6 +38,14 @@ std::int64_t end_after(const ConvTranspose1dOptions& o, std::int64_t inputs) {
 // How far in front of `n stride` the outputs end that are known after n inputs.
 std::int64_t withheld(const ConvTranspose1dOptions& o) { return std::max<std::int64_t>(0, -end_after(o, 0)); }
 
+// What stands around a sequence must not depend on its end.
+template <class Layer>
+const Layer& streamable(const char* op, const Layer& layer) {
+  ADJOINT_CHECK(layer.options().padding >= 0 && layer.options().padding_mode == PadMode::kConstant,
+                "{}: the layer must pad with zeros, by a number; got {}", op, to_string(layer));
+  return layer;
+}
+
 }  // namespace
 
 namespace detail {
@@ -80,7 +88,7 @@ Tensor StreamState::zeros(const char* op, std::int64_t length) const {
 // ---- Conv1d. Output r reads from place r stride - padding on; zeros in front of the sequence are kept like inputs.
 
 StreamingConv1d::StreamingConv1d(const Conv1d& layer, const Activation& activation)
-    : layer_(layer), activation_(activation), state_(layer.options().padding) {}
+    : layer_(streamable("StreamingConv1d", layer)), activation_(activation), state_(layer.options().padding) {}
 
 std::int64_t StreamingConv1d::latency() const {
   const Conv1dOptions& o = layer_.options();
@@ -113,7 +121,7 @@ Tensor StreamingConv1d::flush() {
 // first.
 
 StreamingConvTranspose1d::StreamingConvTranspose1d(const ConvTranspose1d& layer, const Activation& activation)
-    : layer_(layer), activation_(activation), state_(0) {}
+    : layer_(streamable("StreamingConvTranspose1d", layer)), activation_(activation), state_(0) {}
 
 std::int64_t StreamingConvTranspose1d::latency() const { return layer_.options().padding + withheld(layer_.options()); }
 

@@ -1,0 +1,57 @@
+// ModuleList: modules by index, registered under "0", "1", ...
+//
+//   nn::ModuleList<ResidualBlock> blocks;
+//   for (int i = 0; i < 8; ++i) blocks.append(ResidualBlock(64));
+//   for (const ResidualBlock& block : blocks) x = block(x);
+#pragma once
+
+#include <adjoint/nn/module.h>
+
+#include <cstddef>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace adjoint::nn {
+
+namespace detail {
+[[noreturn]] ADJOINT_API void no_such_module(std::size_t index, std::size_t size);
+}  // namespace detail
+
+/// M is a module, or Layer for modules of several types that map one tensor to one.
+template <class M>
+class ModuleList : public Module {
+ public:
+  ModuleList() : Module("ModuleList"), list_(std::make_shared<std::vector<M>>()) {}
+  explicit ModuleList(std::initializer_list<M> modules) : ModuleList() {
+    for (const M& module : modules) append(module);
+  }
+
+  void append(M module) {
+    check_not_moved_from("ModuleList::append");
+    list_->reserve(list_->size() + 1);
+    add_child("ModuleList::append", std::to_string(list_->size()), module);
+    list_->push_back(std::move(module));
+  }
+
+  std::size_t size() const { return list("ModuleList::size").size(); }
+  /// Throws Error outside [0, size()).
+  const M& operator[](std::size_t i) const {
+    if (i >= size()) detail::no_such_module(i, size());
+    return (*list_)[i];
+  }
+  auto begin() const { return list("ModuleList::begin").cbegin(); }
+  auto end() const { return list("ModuleList::end").cend(); }
+
+ private:
+  const std::vector<M>& list(const char* op) const {
+    check_not_moved_from(op);
+    return *list_;
+  }
+
+  std::shared_ptr<std::vector<M>> list_;  // of all copies
+};
+
+}  // namespace adjoint::nn

@@ -1,0 +1,142 @@
+// Pooling as modules, with PyTorch's options; ops/pool/pool.h has the arithmetic.
+#pragma once
+
+#include <adjoint/nn/module.h>
+#include <adjoint/ops/pool/pool.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace adjoint::nn {
+
+using MaxPool1dOptions = MaxPool1dParams;
+using MaxPool2dOptions = MaxPool2dParams;
+using AvgPool1dOptions = AvgPool1dParams;
+using AvgPool2dOptions = AvgPool2dParams;
+struct MaxUnpool1dOptions {
+  std::int64_t stride = 0, padding = 0;
+};
+struct MaxUnpool2dOptions {
+  Size2 stride = 0, padding = 0;
+};
+
+namespace detail {
+
+/// "kernel_size=3, stride=2, padding=1"; a stride of 0 is the kernel's size. Throws Error, naming the type, for options
+/// that no input could fit.
+ADJOINT_API std::string describe_window(const char* type, const Size2& kernel_size, const Size2& stride,
+                                        const Size2& padding, const Size2& dilation);
+ADJOINT_API std::string describe_output(const char* type, const Size2& output_size);
+
+/// What modules with a window have in common.
+template <class Extent, class Options>
+class Pooling : public Module {
+ public:
+  const Extent& kernel_size() const { return kernel_size_; }
+  const Options& options() const { return options_; }
+
+ protected:
+  Pooling(const char* type, const Extent& kernel_size, const Options& options)
+      : Module(type), kernel_size_(kernel_size), options_(options) {
+    Size2 dilation = 1;
+    if constexpr (requires { options.dilation; }) dilation = options.dilation;
+    set_description(describe_window(type, kernel_size, options.stride, options.padding, dilation));
+  }
+
+ private:
+  Extent kernel_size_;
+  Options options_;
+};
+
+/// And those with a number of windows.
+template <class Extent>
+class AdaptivePooling : public Module {
+ public:
+  const Extent& output_size() const { return output_size_; }
+
+ protected:
+  AdaptivePooling(const char* type, const Extent& output_size) : Module(type), output_size_(output_size) {
+    set_description(describe_output(type, output_size));
+  }
+
+ private:
+  Extent output_size_;
+};
+
+}  // namespace detail
+
+// nn::MaxPool2d(2), nn::MaxPool2d(2, 2), nn::MaxPool2d(3, {.stride = 2, .padding = 1}): the kernel's size, then options
+// or a stride alone. Constructors throw Error for kernels and dilations below 1, and negative strides and paddings.
+
+#define ADJOINT_POOL(Name, Extent, function)                                                                     \
+  class ADJOINT_API Name : public detail::Pooling<Extent, Name##Options> {                                       \
+   public:                                                                                                       \
+    explicit Name(const Extent& kernel_size, const Name##Options& options = {})                                  \
+        : Pooling(#Name, kernel_size, options) {}                                                                \
+    Name(const Extent& kernel_size, std::int64_t stride) : Name(kernel_size, Name##Options{.stride = stride}) {} \
+    Tensor operator()(const Tensor& input) const {                                                               \
+      check_not_moved_from(#Name);                                                                               \
+      return function(input, kernel_size(), options());                                                          \
+    }                                                                                                            \
+    ADJOINT_POOL_WITH_INDICES_##function                                                                         \
+  };
+// Both the result and where its elements stand, for MaxUnpool1d and MaxUnpool2d.
+#define ADJOINT_POOL_INDICES(function)                                \
+  std::pair<Tensor, Tensor> with_indices(const Tensor& input) const { \
+    return function##_with_indices(input, kernel_size(), options());  \
+  }
+#define ADJOINT_POOL_WITH_INDICES_max_pool1d ADJOINT_POOL_INDICES(max_pool1d)
+#define ADJOINT_POOL_WITH_INDICES_max_pool2d ADJOINT_POOL_INDICES(max_pool2d)
+#define ADJOINT_POOL_WITH_INDICES_avg_pool1d
+#define ADJOINT_POOL_WITH_INDICES_avg_pool2d
+ADJOINT_POOL(MaxPool1d, std::int64_t, max_pool1d)
+ADJOINT_POOL(MaxPool2d, Size2, max_pool2d)
+ADJOINT_POOL(AvgPool1d, std::int64_t, avg_pool1d)
+ADJOINT_POOL(AvgPool2d, Size2, avg_pool2d)
+#undef ADJOINT_POOL_WITH_INDICES_max_pool1d
+#undef ADJOINT_POOL_WITH_INDICES_max_pool2d
+#undef ADJOINT_POOL_WITH_INDICES_avg_pool1d
+#undef ADJOINT_POOL_WITH_INDICES_avg_pool2d
+#undef ADJOINT_POOL_INDICES
+#undef ADJOINT_POOL
+
+// nn::AdaptiveAvgPool2d(1), nn::AdaptiveAvgPool2d({7, 5}); 0 leaves an axis as it is. Constructors throw Error for a
+// negative size.
+
+#define ADJOINT_POOL(Name, Extent, function)                                          \
+  class ADJOINT_API Name : public detail::AdaptivePooling<Extent> {                   \
+   public:                                                                            \
+    explicit Name(const Extent& output_size) : AdaptivePooling(#Name, output_size) {} \
+    Tensor operator()(const Tensor& input) const {                                    \
+      check_not_moved_from(#Name);                                                    \
+      return function(input, output_size());                                          \
+    }                                                                                 \
+  };
+ADJOINT_POOL(AdaptiveAvgPool1d, std::int64_t, adaptive_avg_pool1d)
+ADJOINT_POOL(AdaptiveAvgPool2d, Size2, adaptive_avg_pool2d)
+ADJOINT_POOL(AdaptiveMaxPool1d, std::int64_t, adaptive_max_pool1d)
+ADJOINT_POOL(AdaptiveMaxPool2d, Size2, adaptive_max_pool2d)
+#undef ADJOINT_POOL
+
+/// unpool(y, indices), or with the result's size: unpool(y, indices, {height, width}).
+class ADJOINT_API MaxUnpool1d : public detail::Pooling<std::int64_t, MaxUnpool1dOptions> {
+ public:
+  explicit MaxUnpool1d(std::int64_t kernel_size, const MaxUnpool1dOptions& options = {})
+      : Pooling("MaxUnpool1d", kernel_size, options) {}
+  Tensor operator()(const Tensor& input, const Tensor& indices, std::int64_t output_size = 0) const {
+    check_not_moved_from("MaxUnpool1d");
+    return max_unpool1d(input, indices, kernel_size(), {options().stride, options().padding, output_size});
+  }
+};
+class ADJOINT_API MaxUnpool2d : public detail::Pooling<Size2, MaxUnpool2dOptions> {
+ public:
+  explicit MaxUnpool2d(const Size2& kernel_size, const MaxUnpool2dOptions& options = {})
+      : Pooling("MaxUnpool2d", kernel_size, options) {}
+  Tensor operator()(const Tensor& input, const Tensor& indices, const Size2& output_size = 0) const {
+    check_not_moved_from("MaxUnpool2d");
+    return max_unpool2d(input, indices, kernel_size(), {options().stride, options().padding, output_size});
+  }
+};
+
+}  // namespace adjoint::nn

@@ -1,0 +1,25 @@
+#include <adjoint/nn/upsample.h>
+
+#include <adjoint/core/check.h>
+
+namespace adjoint::nn {
+
+Upsample::Upsample(const UpsampleOptions& options) : Module("Upsample"), options_(options) {
+  constexpr const char* kModes[] = {"nearest", "nearest-exact", "linear", "bilinear", "bicubic", "area"};
+  check_enumerator("Upsample", "Interpolation", options.mode, Interpolation::kArea);
+  const bool has_size = !(options.size == Size2{});
+  set_description((has_size ? fmt::format("size=({}, {})", options.size.h, options.size.w)
+                            : fmt::format("scale=({}, {})", options.scale.h, options.scale.w)) +
+                  fmt::format(", mode={}", kModes[static_cast<std::size_t>(options.mode)]));
+}
+
+Tensor Upsample::operator()(const Tensor& input) const {
+  const OpScope scope("Upsample");
+  check_not_moved_from("Upsample");
+  return interpolate(input, {.size = options_.size,
+                             .scale = options_.scale,
+                             .mode = options_.mode,
+                             .align_corners = options_.align_corners});
+}
+
+}  // namespace adjoint::nn

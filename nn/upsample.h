@@ -1,0 +1,29 @@
+// interpolate as a module.
+#pragma once
+
+#include <adjoint/nn/module.h>
+#include <adjoint/ops/resample/resample.h>
+
+namespace adjoint::nn {
+
+/// As InterpolateParams, with nn.Upsample's default.
+struct UpsampleOptions {
+  Size2 size = 0;
+  Scale2 scale = 0.0;
+  Interpolation mode = Interpolation::kNearest;
+  bool align_corners = false;
+};
+
+/// nn::Upsample({.scale = 2.0, .mode = Interpolation::kBilinear}); interpolate (ops/resample/resample.h) has the rules,
+/// and throws what it throws at the call.
+class ADJOINT_API Upsample : public Module {
+ public:
+  explicit Upsample(const UpsampleOptions& options);
+  Tensor operator()(const Tensor& input) const;
+  const UpsampleOptions& options() const { return options_; }
+
+ private:
+  UpsampleOptions options_;
+};
+
+}  // namespace adjoint::nn
