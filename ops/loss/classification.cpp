@@ -4,6 +4,7 @@
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/loss/reduction.h>
+#include <adjoint/ops/softmax/softmax.h>
 
 #include <limits>
 
@@ -88,13 +89,6 @@ class HardTargets {
   Tensor weights_;  // of the targets
 };
 
-Tensor log_probabilities(const Tensor& x, std::int64_t axis) {
-  if (x.numel() == 0) return x;
-  const Tensor largest = x.detach().max({axis}, true);
-  const Tensor shifted = x - largest;
-  return shifted - log(exp(shifted).sum({axis}, true));
-}
-
 // Probabilities of classes as target.
 Tensor soft_cross_entropy(const Tensor& scores, const Tensor& target, const CrossEntropyOptions& options) {
   const std::int64_t axis = class_axis(scores);
@@ -139,7 +133,7 @@ Tensor cross_entropy(const Tensor& input, const Tensor& target, const CrossEntro
     check_classes(kOp, input, target, options.ignore_index);
   }
   const std::int64_t axis = class_axis(input);
-  const Tensor scores = log_probabilities(widened(input), axis);
+  const Tensor scores = log_softmax(widened(input), axis);
   if (soft) return soft_cross_entropy(scores, target, options).to(input.dtype());
   const HardTargets targets(scores, target, widened(options.weight), options.ignore_index);
   Tensor each = targets.losses(scores);

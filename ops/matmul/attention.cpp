@@ -6,6 +6,7 @@
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/matmul/matmul.h>
 #include <adjoint/ops/random/random.h>
+#include <adjoint/ops/softmax/softmax.h>
 
 #include <cmath>
 #include <limits>
@@ -39,13 +40,6 @@ Tensor causal_mask(std::int64_t queries, std::int64_t keys, Device device) {
   return query >= Tensor::arange(0, static_cast<double>(keys), 1, options);
 }
 
-// Along the last axis; what is taken from every score changes no weight, and has no gradient.
-Tensor weights_of(const Tensor& scores) {
-  const Tensor largest = scores.numel() == 0 ? Tensor::zeros({}, scores.options()) : scores.max({-1}, true).detach();
-  const Tensor parts = exp(scores - largest);
-  return parts / parts.sum({-1}, true);
-}
-
 }  // namespace
 
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
@@ -68,7 +62,7 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
     scores =
         seen.dtype() == kBool ? where(seen, scores, -std::numeric_limits<double>::infinity()) : scores + widened(seen);
   }
-  Tensor weights = weights_of(scores);
+  Tensor weights = softmax(scores, -1);
   if (dropout_p > 0.0)
     weights = where(bernoulli(weights.detach(), 1.0 - dropout_p) != 0.0, weights / (1.0 - dropout_p), 0.0);
   return matmul(weights.to(query.dtype()), value.contiguous());
