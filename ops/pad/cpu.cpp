@@ -16,7 +16,7 @@ std::int64_t grain_of(std::int64_t width) { return std::max<std::int64_t>(1, kEl
 
 template <class Bits>
 void pad_rows(const Tensor& in, Tensor& out, const PadMap& map) {
-  const auto& [d, h, w] = map.axes;
+  const PadAxis &d = map.axes[0], &h = map.axes[1], &w = map.axes[2];
   const auto value = static_cast<Bits>(map.value);
   const auto* from = static_cast<const Bits*>(in.raw_data());
   auto* to = static_cast<Bits*>(out.raw_mutable_data());
@@ -47,7 +47,7 @@ void pad_rows(const Tensor& in, Tensor& out, const PadMap& map) {
 template <class T>
 void add_rows(const Tensor& in, Tensor& out, const PadMap& map) {
   using C = compute_t<T>;
-  const auto& [d, h, w] = map.axes;
+  const PadAxis &d = map.axes[0], &h = map.axes[1], &w = map.axes[2];
   const T* from = in.data<T>();
   T* to = out.mutable_data<T>();
   parallel_ranges(out.numel() / w.in, grain_of(w.out), [&, from, to](std::int64_t begin, std::int64_t end) {

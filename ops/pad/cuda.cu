@@ -38,8 +38,11 @@ __global__ void add_rows(PadMap map, Rows rows, RowSplit by_h, RowSplit by_d, co
     const std::int64_t plane = by_d(z);
     const pad_map::Places planes = pad_map::places(d, map.mode, z), lines = pad_map::places(h, map.mode, y);
     C sum = C(0);
+#pragma unroll 1
     for (std::int64_t c = 0; c < columns.count; ++c) {
+#pragma unroll 1
       for (std::int64_t a = 0; a < planes.count; ++a) {
+#pragma unroll 1
         for (std::int64_t b = 0; b < lines.count; ++b) {
           sum += convert<C>(in[((plane * d.out + planes[a]) * h.out + lines[b]) * w.out + columns[c]]);
         }
@@ -51,7 +54,7 @@ __global__ void add_rows(PadMap map, Rows rows, RowSplit by_h, RowSplit by_d, co
 
 template <class Bits>
 void run(const Tensor& in, Tensor& out, const PadMap& map) {
-  const auto& [d, h, w] = map.axes;
+  const PadAxis &d = map.axes[0], &h = map.axes[1], &w = map.axes[2];
   const std::int64_t count = out.numel() / w.out;
   const Rows rows(count, w.out);
   launch(pad_rows<Bits>, rows.geometry(), out.device().index, map, rows, RowSplit(h.out, count), RowSplit(d.out, count),
@@ -70,7 +73,7 @@ void pad(std::span<const Tensor> in, Tensor& out, const PadAttr& attr) {
 }
 
 void pad_adjoint(std::span<const Tensor> in, Tensor& out, const PadAttr& attr) {
-  const auto& [d, h, w] = attr.map.axes;
+  const PadAxis &d = attr.map.axes[0], &h = attr.map.axes[1], &w = attr.map.axes[2];
   const std::int64_t count = out.numel() / w.in;
   const Rows rows(count, w.in);
   visit_floating(out.dtype(), [&]<class T>() {
