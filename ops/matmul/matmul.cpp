@@ -14,6 +14,14 @@ TensorSpec product_spec(Operands in, const NoAttr&) {
   return {{in[0].size(0), in[0].size(1), in[1].size(2)}, in[0].dtype()};
 }
 
+// Operands and results are moved once.
+Cost cost(Operands in, Operands, const NoAttr&) {
+  const double batch = static_cast<double>(in[0].size(0)), rows = static_cast<double>(in[0].size(1)),
+               inner = static_cast<double>(in[0].size(2)), columns = static_cast<double>(in[1].size(2));
+  const double moved = batch * (rows * inner + inner * columns + rows * columns);
+  return {moved * static_cast<double>(element_size(in[0].dtype())), 2.0 * batch * rows * inner * columns};
+}
+
 Tensor batched_product(const Tensor& a, const Tensor& b);
 
 // a (B, M, K), b (B, K, N) -> (B, M, N). matmul() has checked the operands.
@@ -22,6 +30,8 @@ constinit const OpDef<> matmul_op{.name = "matmul",
                                   .cpu = cpu::matmul,
                                   .cuda = ADJOINT_IF_CUDA(cuda::matmul),
                                   .strided = true,
+                                  .mixed_precision = MixedPrecision::kLow,
+                                  .cost = cost,
                                   .vjp = {Vjp<NoAttr>{kSaveIn1,
                                                       [](const Ctx<NoAttr>& c) {
                                                         return batched_product(c.grad, c.in[1].transpose(1, 2));

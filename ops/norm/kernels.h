@@ -32,6 +32,11 @@ struct Statistics {
 };
 inline constexpr std::int64_t kStatisticsFields = 3;
 
+/// How running statistics follow a batch's.
+struct FollowAttr {
+  double momentum = 0.0, variance_momentum = 0.0;
+};
+
 /// In place: g times the activation's derivative at z, for arrays. T: the type that it is computed in.
 template <class T>
 class ActivationSlope {
@@ -78,12 +83,21 @@ class ActivationSlope {
 //
 // The gradients' in: y's gradient, and the same five. out: x's, weight's, bias's and residual's, each without elements
 // where nobody needs it.
+//
+// follow_statistics: in: running mean and variance (C), of one dtype, and statistics (samples, C, kStatisticsFields).
+// out: the new running ones, which may be the old: (1 - momentum) old + momentum * mean over samples.
+//
+// give_statistics: in: running mean and variance. out: statistics.
 namespace adjoint::cpu {
+void follow_statistics(std::span<const Tensor> in, std::span<Tensor> out, const FollowAttr& attr);
+void give_statistics(std::span<const Tensor> in, Tensor& out, const DType& dtype);
 void normalize(std::span<const Tensor> in, std::span<Tensor> out, const NormAttr& attr);
 void normalize_gradients(std::span<const Tensor> in, std::span<Tensor> out, const NormAttr& attr);
 }  // namespace adjoint::cpu
 
 namespace adjoint::cuda {
+void follow_statistics(std::span<const Tensor> in, std::span<Tensor> out, const FollowAttr& attr);
+void give_statistics(std::span<const Tensor> in, Tensor& out, const DType& dtype);
 void normalize(std::span<const Tensor> in, std::span<Tensor> out, const NormAttr& attr);
 void normalize_gradients(std::span<const Tensor> in, std::span<Tensor> out, const NormAttr& attr);
 }  // namespace adjoint::cuda

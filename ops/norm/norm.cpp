@@ -7,6 +7,9 @@
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/norm/normalize.h>
 
+#include <array>
+#include <utility>
+
 namespace adjoint {
 namespace {
 
@@ -61,33 +64,46 @@ void check_running(const Call& c, const Running& running, bool required) {
   if (!running.mean.defined()) return;
   const Shape shape{c.input.size(1)};
   for (const auto& [name, of] : {std::pair{"running_mean", &running.mean}, {"running_var", &running.variance}}) {
-    ADJOINT_CHECK(of->shape() == shape && is_floating_point(of->dtype()) && of->device() == c.input.device(),
-                  "{}: {} must be floating point, of shape {} and on input's device; got {} {} on {}, input {} on {}",
-                  c.op, name, shape, of->dtype(), of->shape(), of->device(), c.input.shape(), c.input.device());
+    ADJOINT_CHECK(
+        of->shape() == shape && is_floating_point(of->dtype()) && of->dtype() == running.mean.dtype() &&
+            of->device() == c.input.device(),
+        "{}: {} must be of one floating-point dtype, of shape {} and on input's device; got {} {} on {}, input {} on {}",
+        c.op, name, shape, of->dtype(), of->shape(), of->device(), c.input.shape(), c.input.device());
   }
 }
 
-// Running statistics in the form of a batch's.
+// Running statistics in the form of a batch's. Neither operator is ever recorded.
+constinit const OpDef<DType> give_op{.name = "normalize",
+                                     .infer =
+                                         [](Operands in, const DType& dtype) {
+                                           return TensorSpec{{in[0].numel(), kStatisticsFields}, dtype};
+                                         },
+                                     .cpu = cpu::give_statistics,
+                                     .cuda = ADJOINT_IF_CUDA(cuda::give_statistics)};
+
+constinit const OpDef<FollowAttr> follow_op{.name = "normalize",
+                                            .infer = [](Operands in, const FollowAttr&) -> Specs {
+                                              const TensorSpec each{in[0].shape(), in[0].dtype()};
+                                              return {.specs = {each, each}, .results = 2};
+                                            },
+                                            .cpu = cpu::follow_statistics,
+                                            .cuda = ADJOINT_IF_CUDA(cuda::follow_statistics)};
+
 Tensor given_statistics(const Tensor& x, const Running& running) {
-  const PauseTape pause;
-  Tensor statistics =
-      make_tensor({{x.size(1), kStatisticsFields}, x.dtype() == kFloat64 ? kFloat64 : kFloat32}, x.device());
-  statistics.zero_();
-  Tensor mean = statistics.select(1, 0), variance = statistics.select(1, 2);
-  mean.copy_(running.mean.detach());
-  variance.copy_(running.variance.detach());
-  return statistics;
+  return apply(give_op, {running.mean.detach(), running.variance.detach()},
+               x.dtype() == kFloat64 ? kFloat64 : kFloat32);
 }
 
-// (1 - momentum) running + momentum * batch; `count` elements share each of the statistics (samples, C, fields).
-void follow(const Running& running, const Tensor& statistics, double count, double momentum) {
+// `count` elements share each of the statistics (samples, C, fields).
+void follow(const Call& c, const Running& running, const Tensor& statistics, double count, double momentum) {
   const PauseTape pause;
-  const auto move = [&](Tensor to, std::int64_t field, double scale) {
-    const Tensor batch = statistics.select(2, field).mean({0});
-    to.mul_(1.0 - momentum).add_(batch.to(to.dtype()), momentum * scale);
-  };
-  move(running.mean, 0, 1.0);
-  move(running.variance, 2, count / (count - 1.0));
+  std::array<Tensor, 2> targets{running.mean, running.variance};
+  for (const Tensor& target : targets) check_writable(c.op, target);
+  const std::array<Tensor, 3> in{running.mean, running.variance, statistics};
+  const FollowAttr attr{momentum, momentum * count / (count - 1.0)};
+  if (targets[0].is_contiguous() && targets[1].is_contiguous()) return detail::compute(follow_op, in, targets, attr);
+  const auto made = apply_all(follow_op, in, attr);
+  for (std::size_t i = 0; i < targets.size(); ++i) copy_into(made[i], targets[i]);
 }
 
 Tensor over_last_axes(const Call& c, const Shape& normalized, NormAttr attr) {
@@ -134,7 +150,7 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
                 input.shape());
   const Normalized result = run(call, attr);
   if (running_mean.defined() && count > 0)
-    follow(running, result.statistics.unsqueeze(0), static_cast<double>(count), momentum);
+    follow(call, running, result.statistics.unsqueeze(0), static_cast<double>(count), momentum);
   return result.y;
 }
 
@@ -178,7 +194,7 @@ Tensor instance_norm(const Tensor& input, const Tensor& running_mean, const Tens
                 input.shape());
   const Normalized result = run(call, attr);
   if (running_mean.defined() && input.numel() > 0) {
-    follow(running, result.statistics.reshape({attr.samples, attr.groups, kStatisticsFields}),
+    follow(call, running, result.statistics.reshape({attr.samples, attr.groups, kStatisticsFields}),
            static_cast<double>(attr.inner), momentum);
   }
   return result.y;

@@ -5,7 +5,7 @@
 // the gradient x and the statistics are kept; with an activation the bias and the residual too.
 //
 // Names, order of arguments and defaults are PyTorch's. Floating point only; all operands share x's dtype and device,
-// but for running statistics, which may be of any floating-point dtype. Differentiable in input, weight, bias and
+// but for running statistics, which share any floating-point dtype. Differentiable in input, weight, bias and
 // residual, to any order. Throws Error for shapes and dtypes that do not fit.
 #pragma once
 

@@ -23,7 +23,8 @@ Json load(const char* name) {
 }
 
 Tensor tensor(const Json& json, const TensorOptions& options) {
-  return Tensor::from_vector<double>(json["values"], Shape(json["shape"].get<std::vector<std::int64_t>>()), options);
+  return Tensor::from_vector(json["values"].get<std::vector<double>>(),
+                             Shape(json["shape"].get<std::vector<std::int64_t>>()), options);
 }
 
 std::int64_t one(const Json& json) { return json.at(0); }
