@@ -48,9 +48,9 @@ Snake::Snake(const SnakeOptions& options) : Module("Snake") {
   set_description(fmt::format("num_parameters={}", options.num_parameters));
 }
 
-Tensor Snake::operator()(const Tensor& x) const {
+Tensor Snake::operator()(const Tensor& input) const {
   check_not_moved_from("Snake");
-  return snake(x, alpha);
+  return hooked(input, [&](const Tensor& x) { return snake(x, alpha); });
 }
 
 PReLU::PReLU(const PReLUOptions& options) : Module("PReLU") {
@@ -58,9 +58,9 @@ PReLU::PReLU(const PReLUOptions& options) : Module("PReLU") {
   set_description(fmt::format("num_parameters={}", options.num_parameters));
 }
 
-Tensor PReLU::operator()(const Tensor& x) const {
+Tensor PReLU::operator()(const Tensor& input) const {
   check_not_moved_from("PReLU");
-  return prelu(x, weight);
+  return hooked(input, [&](const Tensor& x) { return prelu(x, weight); });
 }
 
 Flatten::Flatten(const FlattenOptions& options) : Module("Flatten"), options_(options) {
@@ -79,7 +79,9 @@ PixelShuffle::PixelShuffle(std::int64_t upscale_factor) : Module("PixelShuffle")
   set_description(fmt::format("upscale_factor={}", upscale_factor));
 }
 
-Tensor PixelShuffle::operator()(const Tensor& x) const { return pixel_shuffle(x, upscale_factor_); }
+Tensor PixelShuffle::operator()(const Tensor& input) const {
+  return hooked(input, [&](const Tensor& x) { return pixel_shuffle(x, upscale_factor_); });
+}
 
 PixelUnshuffle::PixelUnshuffle(std::int64_t downscale_factor)
     : Module("PixelUnshuffle"), downscale_factor_(downscale_factor) {
@@ -93,7 +95,11 @@ Dropout::Dropout(const DropoutOptions& options) : Module("Dropout"), options_(op
   set_description(check_dropout("Dropout", options));
 }
 
-Tensor Dropout::operator()(const Tensor& x) const {
+Tensor Dropout::operator()(const Tensor& input) const {
+  return hooked(input, [&](const Tensor& x) { return forward(x); });
+}
+
+Tensor Dropout::forward(const Tensor& x) const {
   const OpScope scope("Dropout");
   check_not_moved_from("Dropout");
   check_defined("Dropout", "x", x);

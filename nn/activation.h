@@ -14,14 +14,18 @@ namespace adjoint::nn {
 class ADJOINT_API Identity : public Module {
  public:
   Identity() : Module("Identity") {}
-  Tensor operator()(const Tensor& x) const { return x; }
+  Tensor operator()(const Tensor& input) const {
+    return hooked(input, [](const Tensor& x) { return x; });
+  }
 };
 
 /// What the table's modules have in common: nn::ReLU(), nn::LeakyReLU({.negative_slope = 0.2}), nn::Hardtanh({.min_val
 /// = 0.0, .max_val = 4.0}); parameters have the names and defaults of the functions.
 class ADJOINT_API ActivationModule : public Module {
  public:
-  Tensor operator()(const Tensor& x) const { return activate(x, activation_); }
+  Tensor operator()(const Tensor& input) const {
+    return hooked(input, [&](const Tensor& x) { return activate(x, activation_); });
+  }
   const Activation& activation() const { return activation_; }
 
  protected:
@@ -88,7 +92,9 @@ struct GLUOptions {
 class ADJOINT_API GLU : public Module {
  public:
   explicit GLU(const GLUOptions& options = {});
-  Tensor operator()(const Tensor& x) const { return glu(x, options_.dim); }
+  Tensor operator()(const Tensor& input) const {
+    return hooked(input, [&](const Tensor& x) { return glu(x, options_.dim); });
+  }
 
  private:
   GLUOptions options_;
@@ -116,7 +122,9 @@ struct FlattenOptions {
 class ADJOINT_API Flatten : public Module {
  public:
   explicit Flatten(const FlattenOptions& options = {});
-  Tensor operator()(const Tensor& x) const { return x.flatten(options_.start_dim, options_.end_dim); }
+  Tensor operator()(const Tensor& input) const {
+    return hooked(input, [&](const Tensor& x) { return x.flatten(options_.start_dim, options_.end_dim); });
+  }
 
  private:
   FlattenOptions options_;
@@ -165,6 +173,8 @@ class ADJOINT_API Dropout : public Module {
   Tensor operator()(const Tensor& x) const;
 
  private:
+  Tensor forward(const Tensor& x) const;
+
   DropoutOptions options_;
 };
 /// As Dropout, of whole channels: x (N, C, H, W) or (C, H, W).

@@ -188,7 +188,9 @@ Conv1d::Conv1d(std::int64_t in_channels, std::int64_t out_channels, const Conv1d
   make_parameters(*this, made);
 }
 
-Tensor Conv1d::operator()(const Tensor& input) const { return activated(input, {}); }
+Tensor Conv1d::operator()(const Tensor& input) const {
+  return hooked(input, [&](const Tensor& x) { return activated(x, {}); });
+}
 
 Tensor Conv1d::activated(const Tensor& input, const Activation& activation) const {
   check_not_moved_from("Conv1d");
@@ -209,7 +211,9 @@ Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Conv2d
   make_parameters(*this, made);
 }
 
-Tensor Conv2d::operator()(const Tensor& input) const { return activated(input, {}); }
+Tensor Conv2d::operator()(const Tensor& input) const {
+  return hooked(input, [&](const Tensor& x) { return activated(x, {}); });
+}
 
 Tensor Conv2d::activated(const Tensor& input, const Activation& activation) const {
   check_not_moved_from("Conv2d");
@@ -232,7 +236,7 @@ ConvTranspose1d::ConvTranspose1d(std::int64_t in_channels, std::int64_t out_chan
 }
 
 Tensor ConvTranspose1d::operator()(const Tensor& input, const OutputSize1d& call) const {
-  return activated(input, {}, call);
+  return hooked(input, [&](const Tensor& x) { return activated(x, {}, call); });
 }
 
 Tensor ConvTranspose1d::activated(const Tensor& input, const Activation& activation, const OutputSize1d& call) const {
@@ -261,7 +265,7 @@ ConvTranspose2d::ConvTranspose2d(std::int64_t in_channels, std::int64_t out_chan
 }
 
 Tensor ConvTranspose2d::operator()(const Tensor& input, const OutputSize2d& call) const {
-  return activated(input, {}, call);
+  return hooked(input, [&](const Tensor& x) { return activated(x, {}, call); });
 }
 
 Tensor ConvTranspose2d::activated(const Tensor& input, const Activation& activation, const OutputSize2d& call) const {

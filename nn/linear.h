@@ -21,6 +21,9 @@ class ADJOINT_API Linear : public Module {
 
   Parameter weight;  // (out_features, in_features)
   Parameter bias;    // (out_features); undefined without one
+
+ private:
+  Tensor forward(const Tensor& input) const;
 };
 
 }  // namespace adjoint::nn

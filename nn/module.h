@@ -30,6 +30,7 @@
 #include <adjoint/nn/parameter.h>
 
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <memory>
 #include <string>
@@ -56,6 +57,32 @@ struct RegisterOptions {
   /// An undefined Tensor may stand there: nothing, under a name that is taken.
   bool optional = false;
 };
+
+class Module;
+
+/// One of the tensors that a parameter is made from.
+struct ParameterPart {
+  std::string name;
+  Tensor value;
+  /// A parameter, not a buffer.
+  bool trained = true;
+  /// Another path, from the module on, under which load_state_dict finds it.
+  std::string alias = {};
+};
+
+/// How a parameter is made from others.
+struct Reparametrization {
+  std::string kind;  // "weight_norm"
+  std::vector<ParameterPart> parts;
+  /// Gives the parameter, in operators that tapes record, from the parts' tensors; of buffers it may change the
+  /// elements.
+  std::function<Tensor(const std::vector<Tensor>& parts, bool training)> make;
+};
+
+/// Sees a call's input before the module does; returns its replacement, or an undefined Tensor to leave it as it is.
+using ForwardPreHook = std::function<Tensor(const Module& module, const Tensor& input)>;
+/// Sees a call's result; returns its replacement, or an undefined Tensor to leave it as it is.
+using ForwardHook = std::function<Tensor(const Module& module, const Tensor& input, const Tensor& output)>;
 
 class ADJOINT_API Module {
  public:
@@ -88,6 +115,9 @@ class ADJOINT_API Module {
   /// of a tensor that is registered in several places is enough. Throws one Error that lists every name that is
   /// missing, unexpected, or has another shape or dtype; nothing has changed then.
   LoadReport load_state_dict(const NamedTensors& state, const LoadOptions& options = {});
+
+  /// Other names under which load_state_dict finds tensors, each with the state's own.
+  std::vector<std::pair<std::string, std::string>> state_aliases() const;
 
   // ---- Whole-tree operations.
 
@@ -125,9 +155,39 @@ class ADJOINT_API Module {
     }
   }
 
+  // ---- Reparametrisation (reparametrize.h has PyTorch's). What stands in a parameter's slot is then made from other
+  // parameters and buffers of the module whenever it is read, so that every layer, and every fused form of it, computes
+  // with what its parts are now, and a tape records how it was made.
+
+  /// The parameter `name` becomes what how.make gives; the parts are registered in its place. Optimisers that were made
+  /// before still hold the old parameter. Throws Error where there is no such parameter or others make it already, for
+  /// part names that are taken, and where what is made has not the parameter's shape and dtype.
+  void reparametrize(const std::string& name, Reparametrization how);
+  /// The parameter is again a tensor of its own, of the values that it has now in eval mode; the parts are gone. Throws
+  /// Error where it is not made by a reparametrisation of this kind.
+  void remove_reparametrization(const std::string& name, const std::string& kind);
+
+  // ---- Hooks. Those of all copies, in the order of registration. They run where a module of this library is called,
+  // and where any module is called as a layer of a Sequential; modules of one's own run them wherever they are called
+  // if their operator() returns hooked(input, [&](const Tensor& x) { ... }). A convolution with an activation behind it
+  // runs as two operators while either has hooks.
+
+  /// Returns an id for remove_hook. Throws Error for an empty hook.
+  std::uint64_t register_forward_pre_hook(ForwardPreHook hook);
+  std::uint64_t register_forward_hook(ForwardHook hook);
+  /// Throws Error for an id that is none.
+  void remove_hook(std::uint64_t id);
+  bool has_forward_hooks() const;
+
   friend bool operator==(const Module& a, const Module& b) { return a.state_ == b.state_; }
 
  protected:
+  /// forward(input), between the module's hooks.
+  template <class F>
+  Tensor hooked(const Tensor& input, const F& forward) const {
+    if (!has_forward_hooks()) return forward(input);
+    return run_hooks(input, [&](const Tensor& x) -> Tensor { return forward(x); });
+  }
   /// What stands between the parentheses when the module prints.
   void set_description(std::string text);
   /// Throws Error, naming `op`, where the module was moved from.
@@ -137,6 +197,8 @@ class ADJOINT_API Module {
 
  private:
   struct State;
+
+  Tensor run_hooks(const Tensor& input, const std::function<Tensor(const Tensor&)>& forward) const;
 
   State& state(const char* op) const;
   template <class F>

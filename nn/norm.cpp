@@ -104,9 +104,11 @@ LayerNorm::LayerNorm(const Shape& normalized_shape, const LayerNormOptions& opti
 }
 
 Tensor LayerNorm::operator()(const Tensor& input, const NormFusion& behind) const {
-  const OpScope scope("LayerNorm");
-  check_not_moved_from("LayerNorm");
-  return layer_norm(input, normalized_shape_, weight, bias, eps_, behind);
+  return hooked(input, [&](const Tensor& x) {
+    const OpScope scope("LayerNorm");
+    check_not_moved_from("LayerNorm");
+    return layer_norm(x, normalized_shape_, weight, bias, eps_, behind);
+  });
 }
 
 GroupNorm::GroupNorm(std::int64_t num_groups, std::int64_t num_channels, const GroupNormOptions& options)
@@ -120,9 +122,11 @@ GroupNorm::GroupNorm(std::int64_t num_groups, std::int64_t num_channels, const G
 }
 
 Tensor GroupNorm::operator()(const Tensor& input, const NormFusion& behind) const {
-  const OpScope scope("GroupNorm");
-  check_not_moved_from("GroupNorm");
-  return group_norm(input, num_groups_, weight, bias, eps_, behind);
+  return hooked(input, [&](const Tensor& x) {
+    const OpScope scope("GroupNorm");
+    check_not_moved_from("GroupNorm");
+    return group_norm(x, num_groups_, weight, bias, eps_, behind);
+  });
 }
 
 RMSNorm::RMSNorm(const Shape& normalized_shape, const RMSNormOptions& options)
@@ -134,9 +138,11 @@ RMSNorm::RMSNorm(const Shape& normalized_shape, const RMSNormOptions& options)
 }
 
 Tensor RMSNorm::operator()(const Tensor& input, const NormFusion& behind) const {
-  const OpScope scope("RMSNorm");
-  check_not_moved_from("RMSNorm");
-  return rms_norm(input, normalized_shape_, weight, eps_, behind);
+  return hooked(input, [&](const Tensor& x) {
+    const OpScope scope("RMSNorm");
+    check_not_moved_from("RMSNorm");
+    return rms_norm(x, normalized_shape_, weight, eps_, behind);
+  });
 }
 
 namespace {

@@ -78,7 +78,7 @@ class ADJOINT_API BatchNorm1d : public detail::BatchNorm {
   explicit BatchNorm1d(std::int64_t num_features, const BatchNormOptions& options = {})
       : BatchNorm("BatchNorm1d", num_features, options) {}
   Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const {
-    return normalized(input, 2, 3, behind);
+    return hooked(input, [&](const Tensor& x) { return normalized(x, 2, 3, behind); });
   }
 };
 
@@ -88,7 +88,7 @@ class ADJOINT_API BatchNorm2d : public detail::BatchNorm {
   explicit BatchNorm2d(std::int64_t num_features, const BatchNormOptions& options = {})
       : BatchNorm("BatchNorm2d", num_features, options) {}
   Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const {
-    return normalized(input, 4, 4, behind);
+    return hooked(input, [&](const Tensor& x) { return normalized(x, 4, 4, behind); });
   }
 };
 
@@ -97,7 +97,9 @@ class ADJOINT_API InstanceNorm1d : public detail::InstanceNorm {
  public:
   explicit InstanceNorm1d(std::int64_t num_features, const InstanceNormOptions& options = {})
       : InstanceNorm("InstanceNorm1d", num_features, options) {}
-  Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const { return normalized(input, 3, behind); }
+  Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const {
+    return hooked(input, [&](const Tensor& x) { return normalized(x, 3, behind); });
+  }
 };
 
 /// (N, C, H, W) or (C, H, W).
@@ -105,7 +107,9 @@ class ADJOINT_API InstanceNorm2d : public detail::InstanceNorm {
  public:
   explicit InstanceNorm2d(std::int64_t num_features, const InstanceNormOptions& options = {})
       : InstanceNorm("InstanceNorm2d", num_features, options) {}
-  Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const { return normalized(input, 4, behind); }
+  Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const {
+    return hooked(input, [&](const Tensor& x) { return normalized(x, 4, behind); });
+  }
 };
 
 struct LayerNormOptions {

@@ -44,7 +44,8 @@ class ADJOINT_API Parameter : ConvertsToTensor {
   Parameter& operator=(const Parameter& other);
   Parameter& operator=(Parameter&& other);
 
-  /// What stands in the slot.
+  /// What stands in the slot. A reparametrised one (Module::reparametrize) is made anew, and recorded, by each reading,
+  /// shape() and the like included; writing to it throws Error.
   Tensor tensor() const;
   operator Tensor() const { return tensor(); }  // NOLINT(google-explicit-constructor)
 
@@ -69,10 +70,10 @@ class ADJOINT_API Parameter : ConvertsToTensor {
   }
   template <class T>
   T* mutable_data() {
-    return tensor().template mutable_data<T>();
+    return own("Parameter::mutable_data").template mutable_data<T>();
   }
   const void* raw_data() const { return tensor().raw_data(); }
-  void* raw_mutable_data() { return tensor().raw_mutable_data(); }
+  void* raw_mutable_data() { return own("Parameter::raw_mutable_data").raw_mutable_data(); }
   template <class T>
   T item() const {
     return tensor().template item<T>();
@@ -144,9 +145,11 @@ class ADJOINT_API Parameter : ConvertsToTensor {
   explicit Parameter(std::shared_ptr<detail::TensorSlot> slot) : slot_(std::move(slot)) {}
 
   void assign(const Tensor& value);
+  /// What stands in the slot. Throws Error, naming `op`, where others make it.
+  Tensor own(const char* op) const;
   template <class F>
   Parameter& in_place(const F& f) {
-    Tensor handle = tensor();
+    Tensor handle = own("Parameter");
     f(handle);
     return *this;
   }

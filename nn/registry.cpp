@@ -38,7 +38,18 @@ AllDepart::AllDepart() : before_(std::exchange(all_depart, true)) {}
 AllDepart::~AllDepart() { all_depart = before_; }
 bool AllDepart::on() { return all_depart; }
 
+Tensor Computed::read() const {
+  std::vector<Tensor> values;
+  for (const auto& part : parts) values.push_back(part->tensor);
+  const std::shared_ptr<const bool> mode = training.lock();
+  return how.make(values, mode != nullptr && *mode);
+}
+
 void TensorSlot::check(const char* op, const Tensor& value) const {
+  ADJOINT_CHECK(computed == nullptr,
+                "{}: a parameter that others make must not be written; got '{}' in {}, which {} makes; write to its "
+                "parts, or remove the reparametrisation first",
+                op, name, owner_type, computed->how.kind);
   const char* what = trained ? "parameter" : "buffer";
   if (!value.defined()) {
     ADJOINT_CHECK(optional, "{}: a {} must be defined; got Tensor{{}} as '{}' in {}", op, what, name, owner_type);
@@ -122,7 +133,14 @@ void ChildLink::assign(const Module& module, const void* typed) {
 
 Tensor Parameter::tensor() const {
   detail::settle();
-  return slot_ == nullptr ? Tensor() : slot_->tensor;
+  return slot_ == nullptr ? Tensor() : slot_->read();
+}
+
+Tensor Parameter::own(const char* op) const {
+  detail::settle();
+  if (slot_ == nullptr) return {};
+  if (slot_->computed != nullptr) slot_->check(op, {});
+  return slot_->tensor;
 }
 
 void Parameter::assign(const Tensor& value) {
@@ -138,7 +156,8 @@ Parameter& Parameter::operator=(const Parameter& other) {
   if (slot_ == nullptr || detail::departs(*slot_, other.slot_.get())) {
     slot_ = other.slot_;
   } else {
-    slot_->put("Parameter::operator=", other.tensor(), other.slot_ != nullptr && other.slot_->trained);
+    slot_->put("Parameter::operator=", other.tensor(),
+               other.slot_ != nullptr && other.slot_->trained && other.slot_->computed == nullptr);
   }
   return *this;
 }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace adjoint::nn::detail {
 
@@ -20,10 +21,25 @@ struct Slot {
   std::weak_ptr<const void> owner;  // the module's state
 };
 
+struct TensorSlot;
+
+/// How a parameter is computed from others of its module.
+struct Computed {
+  Reparametrization how;
+  std::vector<std::shared_ptr<TensorSlot>> parts;
+  std::weak_ptr<const bool> training;
+
+  Tensor read() const;
+};
+
 struct TensorSlot : Slot {
   bool trained = true;  // a parameter, not a buffer
   bool optional = false;
-  Tensor tensor = {};
+  Tensor tensor = {};                             // undefined while it is computed
+  std::shared_ptr<const Computed> computed = {};  // null: it is `tensor`
+  std::string alias = {};                         // another path, from the module on, under which it loads
+
+  Tensor read() const { return computed == nullptr ? tensor : computed->read(); }
 
   /// Throws Error, naming `op`, for a value that must not stand here.
   void check(const char* op, const Tensor& value) const;

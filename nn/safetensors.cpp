@@ -210,6 +210,7 @@ Metadata load_safetensors(const std::filesystem::path& path, Module& module, con
   return within_memory("load_safetensors", path, [&] {
     std::set<std::string> own;
     for (const auto& [name, tensor] : module.state_dict()) own.insert(name);
+    for (const auto& [alias, name] : module.state_aliases()) own.insert(alias);
     Safetensors file = Reader(path).read({.convert_dtype = options.convert_dtype}, &own);
     std::vector<std::string> unreadable;
     for (auto& [name, dtype] : file.skipped) {

@@ -10,12 +10,14 @@ namespace {
 
 using Step = std::function<Tensor(const Tensor&)>;
 
+// Apart where either has hooks, which are to see what stands between them.
 template <class... Fusing>
-Step step_of(const Layer& layer, const Activation& activation) {
+Step step_of(const Layer& layer, const Layer& behind, const Activation& activation) {
   Step step;
   const auto look = [&]<class M>() {
     if (const M* module = layer.get_if<M>()) {
-      step = [made = *module, activation](const Tensor& input) {
+      step = [made = *module, behind, activation](const Tensor& input) {
+        if (made.has_forward_hooks() || behind.has_forward_hooks()) return behind(made(input));
         if constexpr (requires { made.activated(input, activation); }) {
           return made.activated(input, activation);
         } else {
@@ -38,7 +40,7 @@ Step fused(const Layer& first, const Layer& second) {
 #undef ADJOINT_LOOK
   if (activation.is_none()) return {};
   return step_of<Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, BatchNorm1d, BatchNorm2d, InstanceNorm1d,
-                 InstanceNorm2d, LayerNorm, GroupNorm, RMSNorm>(first, activation);
+                 InstanceNorm2d, LayerNorm, GroupNorm, RMSNorm>(first, second, activation);
 }
 
 }  // namespace
@@ -83,9 +85,11 @@ void Sequential::append(const char* op, const std::string& name, Layer layer) {
 Tensor Sequential::operator()(const Tensor& input) const {
   check_not_moved_from("Sequential");
   const std::shared_ptr<const std::vector<Step>> steps = chain_->steps;
-  Tensor value = input;
-  for (const Step& step : *steps) value = step(value);
-  return value;
+  return hooked(input, [&](const Tensor& x) {
+    Tensor value = x;
+    for (const Step& step : *steps) value = step(value);
+    return value;
+  });
 }
 
 const Layer& Sequential::operator[](std::size_t i) const {

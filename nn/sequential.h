@@ -41,7 +41,7 @@ class ADJOINT_API Layer : public Module {
 
   Tensor operator()(const Tensor& input) const {
     check_not_moved_from("Layer");
-    return forward_(input);
+    return hooked(input, forward_);
   }
 
   /// The module under its own type. Throws Error where it is of another.
