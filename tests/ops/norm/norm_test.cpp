@@ -63,8 +63,9 @@ void expect_equal(const std::string& what, const Function& f, const Function& g,
 
 // Blocks, tasks and rows that end in the middle of each other.
 TEST(Norm, OfManySizes) {
-  for (const auto& [samples, channels, inner] :
+  for (const auto& sizes :
        {std::tuple{3, 4, 1}, {70, 6, 1}, {3, 4, 7}, {2, 6, 65}, {5, 4, 128}, {2, 4, 9000}, {1000, 2, 40}}) {
+    const std::int64_t samples = std::get<0>(sizes), channels = std::get<1>(sizes), inner = std::get<2>(sizes);
     SCOPED_TRACE(std::to_string(samples) + " " + std::to_string(channels) + " " + std::to_string(inner));
     const Shape shape{samples, channels, inner};
     const std::vector<Tensor> in{random(shape, 1), random({channels}, 2), random({channels}, 3), random(shape, 4)};
