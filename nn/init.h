@@ -8,6 +8,8 @@
 
 #include <adjoint/core/tensor.h>
 
+#include <cstdint>
+
 namespace adjoint::nn::init {
 
 enum class FanMode { kFanIn, kFanOut };
@@ -48,6 +50,23 @@ ADJOINT_API void xavier_normal_(Tensor tensor, const XavierOptions& options = {}
 /// interpolation (Long, Shelhamer, Darrell: "Fully convolutional networks for semantic segmentation", 2015). Channel c
 /// feeds channel c alone. Throws Error unless there are one or two spatial axes and size(1) divides size(0).
 ADJOINT_API void bilinear_(Tensor tensor);
+
+/// Ones on the diagonal, else zeros. Throws Error unless there are two axes.
+ADJOINT_API void eye_(Tensor tensor);
+/// Makes a convolution with weight (O, C / groups, taps) the identity, channel by channel, as far as there are channels
+/// in each group. Throws Error unless there are three to five axes and groups divides size(0).
+ADJOINT_API void dirac_(Tensor tensor, std::int64_t groups = 1);
+/// N(mean, standard_deviation^2) given that it lies in [a, b]. Throws Error unless the deviation is positive and [a, b]
+/// holds some of the distribution.
+ADJOINT_API void trunc_normal_(Tensor tensor, double mean = 0.0, double standard_deviation = 1.0, double a = -2.0,
+                               double b = 2.0);
+/// gain times a matrix (size(0), everything else) whose rows, or columns where those are fewer, are orthonormal,
+/// uniform among such (Saxe, McClelland, Ganguli: "Exact solutions to the nonlinear dynamics of learning in deep linear
+/// neural networks", 2013). Throws Error for fewer than two axes.
+ADJOINT_API void orthogonal_(Tensor tensor, double gain = 1.0);
+/// N(0, standard_deviation^2), but ceil(sparsity size(0)) elements of each column, drawn at random, are 0. Throws Error
+/// unless there are two axes and sparsity is in [0, 1].
+ADJOINT_API void sparse_(Tensor tensor, double sparsity, double standard_deviation = 0.01);
 
 /// PyTorch's default of convolutions and linear layers: weight U(-b, b) with b = 1 / sqrt(fan_in), which is
 /// kaiming_uniform_ with a = sqrt(5), and the same for `bias`, where it is defined.
