@@ -3,6 +3,7 @@
 #pragma once
 
 #include <adjoint/core/cuda/launch.h>
+#include <adjoint/core/cuda/pack.h>
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/reduce/combine.h>
 #include <adjoint/ops/reduce/cuda/tiling.h>
@@ -24,9 +25,18 @@ struct Elements {
   __device__ T value(T loaded, std::int64_t /*i*/) const { return loaded; }
 };
 
+/// How many neighbours of a source a thread reads at once: 16 bytes, where elements are numbers in memory.
+template <class Source>
+inline constexpr int kReducePack = 1;
+template <class T>
+inline constexpr int kReducePack<Elements<T>> = std::is_arithmetic_v<T> || is_reduced_float<T>
+                                                    ? static_cast<int>(sizeof(T) == 1 ? 8 : 16 / sizeof(T))
+                                                    : 1;
+
 /// A rule (combine.h) over a source's elements, which may be unfinished results already; kLast: finishes.
 template <class Rule, class Source, bool kLast>
 struct Reduction {
+  static constexpr int kPack = kReducePack<Source>;
   using In = typename Source::In;
   using Acc = typename Rule::Acc;
   using Result = std::conditional_t<kLast, typename Rule::Out, Acc>;
@@ -105,9 +115,107 @@ __global__ void __launch_bounds__(kReduceThreads)
   }
 }
 
+// The same, of packs of V neighbours: `stage` and `tiling` count packs where reduce_kernel's count columns. kFold: each
+// pack belongs to one result. Whether a pack is one load is the address's affair, and changes no order.
+template <class Policy, int V, bool kFold>
+__global__ void __launch_bounds__(kReduceThreads)
+    reduce_packs_kernel(Policy policy, typename Policy::Result* out, ReduceStage stage, ReduceTiling tiling,
+                        bool aligned) {
+  using Acc = typename Policy::Acc;
+  using In = typename Policy::In;
+  constexpr int kInFlight = 4;
+  __shared__ alignas(16) unsigned char storage[kReduceThreads * sizeof(Acc)];
+  Acc* const sums = reinterpret_cast<Acc*>(storage);
+  const int thread = static_cast<int>(threadIdx.x);
+  const auto load = [&](std::int64_t pack) {
+    const In* from = policy.source.data + pack * V;
+    if (aligned) return *reinterpret_cast<const Pack<In, V>*>(from);
+    Pack<In, V> loaded;
+#pragma unroll
+    for (int v = 0; v < V; ++v) loaded.values[v] = from[v];
+    return loaded;
+  };
+  const std::int64_t step = std::int64_t{gridDim.x} * tiling.items_per_block;
+  for (std::int64_t base = std::int64_t{blockIdx.x} * tiling.items_per_block; base < tiling.items; base += step) {
+    const ReducePlace place = reduce_place(tiling, stage, base, thread);
+    Acc acc[V];
+#pragma unroll
+    for (int v = 0; v < V; ++v) acc[v] = policy.identity();
+    if (place.active) {
+      const std::int64_t begin = place.chunk * stage.chunk_rows;
+      const std::int64_t end = min(stage.extent, begin + stage.chunk_rows);
+      const std::int64_t at = place.outer * stage.extent * stage.inner + place.column;
+      const std::int64_t stride = tiling.abreast;
+      const auto add = [&](const Pack<In, V>& pack) {
+#pragma unroll
+        for (int v = 0; v < V; ++v) acc[v] = policy.add(acc[v], pack.values[v], 0, 0);
+      };
+      std::int64_t row = begin + place.row;
+      for (; row + (kInFlight - 1) * stride < end; row += kInFlight * stride) {
+        Pack<In, V> loaded[kInFlight];
+#pragma unroll
+        for (int k = 0; k < kInFlight; ++k) loaded[k] = load(at + (row + k * stride) * stage.inner);
+#pragma unroll
+        for (int k = 0; k < kInFlight; ++k) add(loaded[k]);
+      }
+      for (; row < end; row += stride) add(load(at + row * stage.inner));
+#pragma unroll
+      for (int v = 0; v < V; ++v) acc[v] = policy.close(acc[v]);
+    }
+    if constexpr (kFold) {
+#pragma unroll
+      for (int half = V / 2; half > 0; half /= 2) {
+#pragma unroll
+        for (int v = 0; v < half; ++v) acc[v] = policy.combine(acc[v], acc[v + half]);
+      }
+    }
+    const std::int64_t first = (place.outer * stage.chunks + place.chunk) * stage.inner + place.column;
+#pragma unroll
+    for (int v = 0; v < (kFold ? 1 : V); ++v) {
+      sums[thread] = acc[v];
+      for (int half = tiling.abreast / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (place.active && place.row < half) {
+          sums[thread] = policy.combine(sums[thread], sums[thread + half * tiling.columns]);
+        }
+      }
+      if (place.active && place.row == 0) policy.store(sums[thread], out, kFold ? first : first * V + v);
+      __syncthreads();
+    }
+  }
+}
+
+// False where the stage's shape is not of whole packs, or where packs would leave a GPU idle.
+template <class Policy, int V>
+bool run_reduce_packs(const Policy& policy, typename Policy::Result* out, ReduceStage stage, int device) {
+  constexpr std::int64_t kMaxBlocks = 1 << 20, kLeastBlocks = 512;
+  const bool fold = stage.inner == 1;
+  if (fold) {
+    if (stage.extent % V != 0 || stage.chunk_rows % V != 0) return false;
+    stage.extent /= V;
+    stage.chunk_rows /= V;
+  } else {
+    if (stage.inner % V != 0) return false;
+    stage.inner /= V;
+  }
+  const ReduceTiling tiling = reduce_tiling(stage);
+  if (!fold && tiling.blocks() < kLeastBlocks) return false;
+  const LaunchGeometry geometry{dim3(static_cast<unsigned>(std::min(tiling.blocks(), kMaxBlocks))),
+                                dim3(kReduceThreads)};
+  const bool aligned = reinterpret_cast<std::uintptr_t>(policy.source.data) % (sizeof(typename Policy::In) * V) == 0;
+  launch(fold ? reduce_packs_kernel<Policy, V, true> : reduce_packs_kernel<Policy, V, false>, geometry, device, policy,
+         out, stage, tiling, aligned);
+  return true;
+}
+
 template <class Policy>
 void run_reduce_stage(const Policy& policy, typename Policy::Result* out, const ReduceStage& stage, int device) {
   constexpr std::int64_t kMaxBlocks = 1 << 20;
+  if constexpr (requires { Policy::kPack; }) {
+    if constexpr (Policy::kPack > 1) {
+      if (run_reduce_packs<Policy, Policy::kPack>(policy, out, stage, device)) return;
+    }
+  }
   const ReduceTiling tiling = reduce_tiling(stage);
   const LaunchGeometry geometry{dim3(static_cast<unsigned>(std::min(tiling.blocks(), kMaxBlocks))),
                                 dim3(kReduceThreads)};
