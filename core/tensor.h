@@ -22,6 +22,7 @@
 namespace adjoint {
 
 class Generator;
+class Index;
 class Storage;
 class Tensor;
 struct TensorImpl;
@@ -165,6 +166,36 @@ class ADJOINT_API Tensor {
   /// The gradient is shared evenly among equal maxima (PyTorch's amax). Throws Error over no elements. NaN wins.
   Tensor max() const;
   Tensor max(const Dims& axes, bool keepdim = false) const;
+
+  // As the functions of these names (ops/reduce/reduce.h, ops/softmax, ops/scan).
+  Tensor prod(const Dims& axes = {}, bool keepdim = false) const;
+  Tensor norm(double p = 2.0, const Dims& axes = {}, bool keepdim = false) const;
+  Tensor var(const Dims& axes = {}, std::int64_t correction = 1, bool keepdim = false) const;
+  Tensor std(const Dims& axes = {}, std::int64_t correction = 1, bool keepdim = false) const;
+  Tensor logsumexp(const Dims& axes = {}, bool keepdim = false) const;
+  Tensor amax(const Dims& axes = {}, bool keepdim = false) const;
+  Tensor amin(const Dims& axes = {}, bool keepdim = false) const;
+  Tensor min() const;
+  Tensor any(const Dims& axes = {}, bool keepdim = false) const;
+  Tensor all(const Dims& axes = {}, bool keepdim = false) const;
+  Tensor argmax() const, argmin() const;
+  Tensor argmax(std::int64_t axis, bool keepdim = false) const, argmin(std::int64_t axis, bool keepdim = false) const;
+  Tensor softmax(std::int64_t axis) const, log_softmax(std::int64_t axis) const, cumsum(std::int64_t axis) const;
+
+  // ---- Parts, places and products. [differentiable] As the functions of these names (ops/view/view.h,
+  // ops/index/index.h, ops/matmul/matmul.h).
+
+  std::vector<Tensor> split(std::int64_t split_size, std::int64_t axis = 0) const;
+  std::vector<Tensor> chunk(std::int64_t chunks, std::int64_t axis = 0) const;
+  std::vector<Tensor> unbind(std::int64_t axis = 0) const;
+  Tensor repeat(const Dims&repeats) const, flip(const Dims&axes) const;
+  Tensor movedim(const Dims& source, const Dims& destination) const;
+  Tensor unflatten(std::int64_t axis, const Shape& sizes) const;
+  /// x.index({0, Slice(1, {}, 2), kEllipsis, mask}), as x[0, 1::2, ..., mask] in Python.
+  Tensor index(const std::vector<Index>& indices) const;
+  Tensor index_select(std::int64_t axis, const Tensor& index) const;
+  Tensor gather(std::int64_t axis, const Tensor& index) const;
+  Tensor matmul(const Tensor& other) const;
 
   // ---- Functions of elements. [differentiable, but for what is bool] As the functions of these names
   // (ops/elementwise/elementwise.h).

@@ -2,6 +2,7 @@
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor.h>
 #include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/index/index.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>
 
@@ -71,6 +72,14 @@ TEST(Interface, MembersAreTheFunctions) {
   expect_same_bits("clamp", x.clamp(0.3, 0.6), clamp(x, 0.3, 0.6));
   expect_values("isnan", x.isnan(), {0, 0, 0});
   expect_values("masked_fill", x.masked_fill(x > 0.3, 9.0), {0.25, 9, 9});
+  expect_values("amin", x.amin(), {0.25});
+  expect_values("argmax", x.argmax(0), {2});
+  expect_values("cumsum", x.cumsum(0), {0.25, 0.75, 1.5});
+  EXPECT_EQ(x.chunk(2).size(), 2U);
+  const Tensor grid = Tensor::arange(0, 6).reshape({2, 3});
+  expect_values("index", grid.index({kEllipsis, Slice(0, {}, 2)}), {0, 2, 3, 5});
+  expect_values("mask", grid.index({grid > 3.0}), {4, 5});
+  expect_values("norm of an axis", grid.norm(1.0, 1), {3, 12});
 }
 
 TEST(Interface, IndexesTheFirstAxis) {

@@ -213,6 +213,7 @@ TEST(LossCuda, AgreesWithTheCpu) {
           const auto slope = tape.gradient(host, {a}, {.grad_output = seed})[0].to_vector<double>();
           const auto device_slope = tape.gradient(device, {ca}, {.grad_output = seed.to(kCUDA)})[0].to_vector<double>();
           for (std::size_t i = 0; i < expected.size(); ++i) {
+            if (actual[i] == expected[i]) continue;  // infinite: a sum that float16 does not hold
             ASSERT_NEAR(actual[i], expected[i], tolerance * (1 + std::abs(expected[i])))
                 << to_string(dtype) << " " << n;
           }
