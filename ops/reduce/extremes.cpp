@@ -104,7 +104,9 @@ std::array<Tensor, kMaxResults> search(const OpDef<PlaceAttr>& op, const Tensor&
   const std::size_t at = resolve_axis(op.name, axis, one.from.size());
   const Shape outer(one.from.begin(), one.from.begin() + at), inner(one.from.begin() + at + 1, one.from.end());
   const PlaceAttr attr{outer.numel(), one.from[at], inner.numel(), least, result_shape(one)};
-  return apply_all(op, {input.reshape({attr.outer, attr.extent, attr.inner})}, attr);
+  // What has no gradient puts nothing on a tape, no view either.
+  const Tensor operand = op.joint_vjp.rule == nullptr ? input.detach() : input;
+  return apply_all(op, {operand.reshape({attr.outer, attr.extent, attr.inner})}, attr);
 }
 
 std::pair<Tensor, Tensor> search_both(const OpDef<PlaceAttr>& op, const Tensor& input, std::int64_t axis, bool keepdim,
@@ -115,7 +117,7 @@ std::pair<Tensor, Tensor> search_both(const OpDef<PlaceAttr>& op, const Tensor& 
 
 Tensor flattened(const char* op, const Tensor& input) {
   check_defined(op, "input", input);
-  return input.reshape({input.numel()});
+  return input.detach().reshape({input.numel()});
 }
 
 }  // namespace

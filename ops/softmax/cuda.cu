@@ -35,8 +35,11 @@ struct Forward {
   __device__ A value(In loaded, std::int64_t /*i*/) const { return convert<A>(loaded); }
 
   __device__ A term(const A (&x)[1]) const { return x[0]; }
-  // What a result is made with: the largest, and the sum's inverse or logarithm.
-  __device__ Sum close(Sum sum) const { return {sum.largest, log ? scalar::log(sum.sum) : A{1} / sum.sum}; }
+  // What a result is made with: the largest, and the sum's inverse or logarithm. An infinity makes the whole row NaN.
+  __device__ Sum close(Sum sum) const {
+    const A zero = sum.largest - sum.largest;
+    return {sum.largest, (log ? scalar::log(sum.sum) : A{1} / sum.sum) + zero};
+  }
   __device__ A result(const A (&x)[1], Sum sum) const {
     const A distance = x[0] - sum.largest;
     return log ? distance - sum.sum : scalar::exp(distance) * sum.sum;
