@@ -72,7 +72,9 @@ Unflatten::Unflatten(std::int64_t dim, const Shape& unflattened_size)
   set_description(fmt::format("dim={}, unflattened_size={}", dim, unflattened_size));
 }
 
-Tensor Unflatten::operator()(const Tensor& x) const { return unflatten(x, dim_, unflattened_size_); }
+Tensor Unflatten::operator()(const Tensor& input) const {
+  return hooked(input, [&](const Tensor& x) { return unflatten(x, dim_, unflattened_size_); });
+}
 
 PixelShuffle::PixelShuffle(std::int64_t upscale_factor) : Module("PixelShuffle"), upscale_factor_(upscale_factor) {
   ADJOINT_CHECK(upscale_factor >= 1, "PixelShuffle: upscale_factor must be at least 1; got {}", upscale_factor);
@@ -89,7 +91,9 @@ PixelUnshuffle::PixelUnshuffle(std::int64_t downscale_factor)
   set_description(fmt::format("downscale_factor={}", downscale_factor));
 }
 
-Tensor PixelUnshuffle::operator()(const Tensor& x) const { return pixel_unshuffle(x, downscale_factor_); }
+Tensor PixelUnshuffle::operator()(const Tensor& input) const {
+  return hooked(input, [&](const Tensor& x) { return pixel_unshuffle(x, downscale_factor_); });
+}
 
 Dropout::Dropout(const DropoutOptions& options) : Module("Dropout"), options_(options) {
   set_description(check_dropout("Dropout", options));
@@ -110,7 +114,11 @@ Dropout2d::Dropout2d(const DropoutOptions& options) : Module("Dropout2d"), optio
   set_description(check_dropout("Dropout2d", options));
 }
 
-Tensor Dropout2d::operator()(const Tensor& x) const {
+Tensor Dropout2d::operator()(const Tensor& input) const {
+  return hooked(input, [&](const Tensor& x) { return forward(x); });
+}
+
+Tensor Dropout2d::forward(const Tensor& x) const {
   const OpScope scope("Dropout2d");
   check_not_moved_from("Dropout2d");
   check_defined("Dropout2d", "x", x);

@@ -184,6 +184,8 @@ class ADJOINT_API Dropout2d : public Module {
   Tensor operator()(const Tensor& x) const;
 
  private:
+  Tensor forward(const Tensor& x) const;
+
   DropoutOptions options_;
 };
 

@@ -25,9 +25,11 @@ Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, co
 }
 
 Tensor Embedding::operator()(const Tensor& indices) const {
-  const OpScope scope("Embedding");
-  check_not_moved_from("Embedding");
-  return embedding(indices, weight, options_.padding_idx);
+  return hooked(indices, [&](const Tensor& x) {
+    const OpScope scope("Embedding");
+    check_not_moved_from("Embedding");
+    return embedding(x, weight, options_.padding_idx);
+  });
 }
 
 }  // namespace adjoint::nn

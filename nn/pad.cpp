@@ -14,9 +14,11 @@ Padding::Padding(const char* type, std::size_t axes, const std::vector<std::int6
 }
 
 Tensor Padding::operator()(const Tensor& input) const {
-  const OpScope scope(type().c_str());
-  check_not_moved_from("Padding");
-  return pad(input, padding_, mode_, value_);
+  return hooked(input, [&](const Tensor& x) {
+    const OpScope scope(type().c_str());
+    check_not_moved_from("Padding");
+    return pad(x, padding_, mode_, value_);
+  });
 }
 
 }  // namespace adjoint::nn::detail

@@ -77,7 +77,7 @@ class AdaptivePooling : public Module {
     Name(const Extent& kernel_size, std::int64_t stride) : Name(kernel_size, Name##Options{.stride = stride}) {} \
     Tensor operator()(const Tensor& input) const {                                                               \
       check_not_moved_from(#Name);                                                                               \
-      return function(input, kernel_size(), options());                                                          \
+      return hooked(input, [&](const Tensor& x) { return function(x, kernel_size(), options()); });              \
     }                                                                                                            \
     ADJOINT_POOL_WITH_INDICES_##function                                                                         \
   };
@@ -110,7 +110,7 @@ ADJOINT_POOL(AvgPool2d, Size2, avg_pool2d)
     explicit Name(const Extent& output_size) : AdaptivePooling(#Name, output_size) {} \
     Tensor operator()(const Tensor& input) const {                                    \
       check_not_moved_from(#Name);                                                    \
-      return function(input, output_size());                                          \
+      return hooked(input, [&](const Tensor& x) { return function(x, output_size()); });  \
     }                                                                                 \
   };
 ADJOINT_POOL(AdaptiveAvgPool1d, std::int64_t, adaptive_avg_pool1d)

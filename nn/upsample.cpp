@@ -14,12 +14,14 @@ Upsample::Upsample(const UpsampleOptions& options) : Module("Upsample"), options
 }
 
 Tensor Upsample::operator()(const Tensor& input) const {
-  const OpScope scope("Upsample");
-  check_not_moved_from("Upsample");
-  return interpolate(input, {.size = options_.size,
-                             .scale = options_.scale,
-                             .mode = options_.mode,
-                             .align_corners = options_.align_corners});
+  return hooked(input, [&](const Tensor& x) {
+    const OpScope scope("Upsample");
+    check_not_moved_from("Upsample");
+    return interpolate(x, {.size = options_.size,
+                           .scale = options_.scale,
+                           .mode = options_.mode,
+                           .align_corners = options_.align_corners});
+  });
 }
 
 }  // namespace adjoint::nn

@@ -1,8 +1,13 @@
 // Hooks before and after a module's call.
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
+#include <adjoint/nn/embedding.h>
 #include <adjoint/nn/linear.h>
+#include <adjoint/nn/norm.h>
+#include <adjoint/nn/pad.h>
+#include <adjoint/nn/pool.h>
 #include <adjoint/nn/sequential.h>
+#include <adjoint/nn/upsample.h>
 #include <adjoint/tests/nn/registry_modules.h>
 #include <adjoint/tests/support/errors.h>
 
@@ -67,6 +72,39 @@ TEST(Hooks, RunOnceForEveryLayerOfASequential) {
   for (const Module& module : {Module(net), Module(conv), Module(relu), Module(doubled), Module(linear)}) watch(module);
   EXPECT_EQ(values(net(x)), values(plain));
   EXPECT_EQ(seen, (std::vector<std::string>{"Conv1d", "ReLU", "Doubled", "Linear", "Sequential"}));
+}
+
+template <class M>
+void expect_hook_runs(M layer, const Tensor& x) {
+  int calls = 0;
+  layer.register_forward_hook([&](const Module&, const Tensor&, const Tensor&) {
+    ++calls;
+    return Tensor();
+  });
+  const M& alone = layer;
+  alone(x);
+  EXPECT_EQ(calls, 1) << layer.type() << " called alone";
+  Sequential net{layer};
+  net(x);
+  EXPECT_EQ(calls, 2) << layer.type() << " in a Sequential";
+}
+
+TEST(Hooks, RunInEveryKindOfLayer) {
+  const Tensor x = Tensor::ones({2, 4, 6, 6});
+  expect_hook_runs(MaxPool2d(2), x);
+  expect_hook_runs(AvgPool2d(2), x);
+  expect_hook_runs(AdaptiveAvgPool2d(1), x);
+  expect_hook_runs(ZeroPad2d(1), x);
+  expect_hook_runs(Upsample({.scale = 2.0}), x);
+  expect_hook_runs(Dropout2d(), x);
+  expect_hook_runs(Unflatten(1, {2, 2}), x);
+  expect_hook_runs(PixelShuffle(2), x);
+  expect_hook_runs(PixelUnshuffle(2), x);
+  expect_hook_runs(BatchNorm2d(4), x);
+  expect_hook_runs(GroupNorm(2, 4), x);
+  expect_hook_runs(Conv2d(4, 2, {.kernel_size = 3}), x);
+  expect_hook_runs(ConvTranspose2d(4, 2, {.kernel_size = 3}), x);
+  expect_hook_runs(Embedding(3, 2), Tensor::zeros({2}, {.dtype = kInt64}));
 }
 
 TEST(Hooks, MayRemoveThemselvesAndMayThrow) {
