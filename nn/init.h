@@ -9,6 +9,7 @@
 #include <adjoint/core/tensor.h>
 
 #include <cstdint>
+#include <functional>
 
 namespace adjoint::nn::init {
 
@@ -67,6 +68,16 @@ ADJOINT_API void orthogonal_(Tensor tensor, double gain = 1.0);
 /// N(0, standard_deviation^2), but ceil(sparsity size(0)) elements of each column, drawn at random, are 0. Throws Error
 /// unless there are two axes and sparsity is in [0, 1].
 ADJOINT_API void sparse_(Tensor tensor, double sparsity, double standard_deviation = 0.01);
+
+using Initialiser = std::function<void(Tensor)>;
+
+/// Starts an upsampling layer without checkerboards: it first repeats its smaller result's pixels (Aitken, Ledig,
+/// Theis, Caballero, Wang, Shi: "Checkerboard artifact free sub-pixel convolution", 2017). `init` (kaiming_normal_,
+/// where it is empty) draws what is repeated. icnr_ is for a convolution in front of pixel_shuffle, with weight (O
+/// factor^2, C, h, w), icnr_transposed_ for a transposed convolution with weight (C, O / groups, taps), whose kernel is
+/// a multiple of its stride. Throw Error unless that is so.
+ADJOINT_API void icnr_(Tensor tensor, std::int64_t upscale_factor, const Initialiser& init = {});
+ADJOINT_API void icnr_transposed_(Tensor tensor, std::int64_t stride, const Initialiser& init = {});
 
 /// PyTorch's default of convolutions and linear layers: weight U(-b, b) with b = 1 / sqrt(fan_in), which is
 /// kaiming_uniform_ with a = sqrt(5), and the same for `bias`, where it is defined.

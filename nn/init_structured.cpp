@@ -140,4 +140,42 @@ void sparse_(Tensor tensor, double sparsity, double standard_deviation) {
   write(tensor, values);
 }
 
+namespace {
+
+// The tensor is `drawn`'s elements, each repeated along axes that `shape`, of drawn's shape and ones, is expanded to.
+void fill_repeated(Tensor tensor, const Initialiser& init, const Shape& drawn, const Shape& with_ones,
+                   const Shape& repeated) {
+  const PauseTape pause;
+  const Tensor smaller = Tensor::empty(drawn, tensor.options());
+  init ? init(smaller) : kaiming_normal_(smaller);
+  tensor.copy_(smaller.reshape(with_ones).expand(repeated).reshape(tensor.shape()));
+}
+
+}  // namespace
+
+void icnr_(Tensor tensor, std::int64_t upscale_factor, const Initialiser& init) {
+  check("icnr_", tensor, 4, 4);
+  const Shape& shape = tensor.shape();
+  ADJOINT_CHECK(upscale_factor >= 1 && upscale_factor <= 1024 && shape[0] % (upscale_factor * upscale_factor) == 0,
+                "icnr_: upscale_factor^2 must divide the tensor's first extent; got shape {}, upscale_factor {}", shape,
+                upscale_factor);
+  const std::int64_t copies = upscale_factor * upscale_factor, channels = shape[0] / copies;
+  fill_repeated(tensor, init, {channels, shape[1], shape[2], shape[3]}, {channels, 1, shape[1], shape[2], shape[3]},
+                {channels, copies, shape[1], shape[2], shape[3]});
+}
+
+void icnr_transposed_(Tensor tensor, std::int64_t stride, const Initialiser& init) {
+  check("icnr_transposed_", tensor, 3, 4);
+  Shape shape = tensor.shape();
+  const bool row = shape.size() == 3;
+  if (row) shape.insert(2, 1);
+  const std::int64_t down = row ? 1 : stride;
+  ADJOINT_CHECK(stride >= 1 && shape[2] % down == 0 && shape[3] % stride == 0,
+                "icnr_transposed_: the stride must divide the weight's taps; got shape {}, stride {}", tensor.shape(),
+                stride);
+  const std::int64_t h = shape[2] / down, w = shape[3] / stride;
+  const Shape drawn = row ? Shape{shape[0], shape[1], w} : Shape{shape[0], shape[1], h, w};
+  fill_repeated(tensor, init, drawn, {shape[0], shape[1], h, 1, w, 1}, {shape[0], shape[1], h, down, w, stride});
+}
+
 }  // namespace adjoint::nn::init

@@ -104,14 +104,14 @@ ADJOINT_POOL(AvgPool2d, Size2, avg_pool2d)
 // nn::AdaptiveAvgPool2d(1), nn::AdaptiveAvgPool2d({7, 5}); 0 leaves an axis as it is. Constructors throw Error for a
 // negative size.
 
-#define ADJOINT_POOL(Name, Extent, function)                                          \
-  class ADJOINT_API Name : public detail::AdaptivePooling<Extent> {                   \
-   public:                                                                            \
-    explicit Name(const Extent& output_size) : AdaptivePooling(#Name, output_size) {} \
-    Tensor operator()(const Tensor& input) const {                                    \
-      check_not_moved_from(#Name);                                                    \
-      return hooked(input, [&](const Tensor& x) { return function(x, output_size()); });  \
-    }                                                                                 \
+#define ADJOINT_POOL(Name, Extent, function)                                             \
+  class ADJOINT_API Name : public detail::AdaptivePooling<Extent> {                      \
+   public:                                                                               \
+    explicit Name(const Extent& output_size) : AdaptivePooling(#Name, output_size) {}    \
+    Tensor operator()(const Tensor& input) const {                                       \
+      check_not_moved_from(#Name);                                                       \
+      return hooked(input, [&](const Tensor& x) { return function(x, output_size()); }); \
+    }                                                                                    \
   };
 ADJOINT_POOL(AdaptiveAvgPool1d, std::int64_t, adaptive_avg_pool1d)
 ADJOINT_POOL(AdaptiveAvgPool2d, Size2, adaptive_avg_pool2d)

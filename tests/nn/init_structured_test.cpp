@@ -2,6 +2,8 @@
 #include <adjoint/core/random.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/init.h>
+#include <adjoint/ops/index/index.h>
+#include <adjoint/ops/resample/resample.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>
 
@@ -79,6 +81,37 @@ TEST(InitStructured, SaysWhatIsWrong) {
   EXPECT_ERROR(init::orthogonal_(Tensor::ones({2})), "orthogonal_: ", "(2,)");
   EXPECT_ERROR(init::sparse_(t, 1.5), "sparse_: sparsity", "1.5");
   EXPECT_ERROR(init::sparse_(Tensor::ones({2, 3}, {.dtype = kInt32}), 0.5), "floating point", "int32");
+}
+
+// Every pixel of the smaller image becomes a block of equal ones.
+void expect_blocks(const Tensor& y, std::int64_t factor) {
+  const Tensor smaller = y.index({kEllipsis, Slice({}, {}, factor), Slice({}, {}, factor)});
+  const Shape& s = smaller.shape();
+  const Tensor repeated =
+      smaller.reshape({s[0], s[1], s[2], 1, s[3], 1}).expand({s[0], s[1], s[2], factor, s[3], factor});
+  testing::expect_same_bits("blocks", repeated.reshape(y.shape()), y);
+  EXPECT_GT(y.std().item<float>(), 0.0F);
+}
+
+TEST(InitStructured, IcnrRepeatsPixels) {
+  const auto integers = [](Tensor t) { t.copy_(Tensor::from_vector(testing::integers(t.numel(), 4, 3), t.shape())); };
+  const Tensor x = Tensor::from_vector(testing::integers(2 * 3 * 25, 4, 5), {2, 3, 5, 5});
+  Conv2d conv(3, 2 * 9, {.kernel_size = 3, .padding = 1});
+  init::icnr_(conv.weight, 3, integers);
+  init::zeros_(conv.bias);
+  expect_blocks(pixel_shuffle(conv(x), 3), 3);
+  ConvTranspose2d up(3, 2, {.kernel_size = 4, .stride = 2});
+  init::icnr_transposed_(up.weight, 2, integers);
+  init::zeros_(up.bias);
+  expect_blocks(up(x), 2);
+  ConvTranspose1d row(3, 2, {.kernel_size = 6, .stride = 3});
+  init::icnr_transposed_(row.weight, 3, integers);
+  const Tensor taps = row.weight.tensor().select(0, 0).select(0, 0);
+  expect_values("taps", taps.narrow(0, 1, 1), taps.narrow(0, 0, 1).to_vector<double>());
+  init::icnr_(conv.weight, 3);  // drawn as kaiming_normal_ draws
+  EXPECT_GT(conv.weight.tensor().std().item<float>(), 0.0F);
+  EXPECT_ERROR(init::icnr_(conv.weight, 2), "icnr_: ", "(18, 3, 3, 3)", "upscale_factor 2");
+  EXPECT_ERROR(init::icnr_transposed_(up.weight, 3), "icnr_transposed_: ", "stride 3");
 }
 
 }  // namespace
