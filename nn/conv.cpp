@@ -2,8 +2,10 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/nn/init.h>
+#include <adjoint/nn/transposed_size.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -53,6 +55,21 @@ Layout layout(const char* type, std::int64_t in_channels, std::int64_t out_chann
 }
 
 std::string tuple(const std::vector<std::int64_t>& values) { return to_string(Dims(values)); }
+
+void warn_of_checkerboards(const Layout& layout) {
+  for (std::size_t axis = 0; axis < layout.kernel_size.size(); ++axis) {
+    const std::int64_t kernel = layout.kernel_size[axis], stride = layout.stride[axis];
+    const std::vector<std::int64_t> taps = overlap_map(kernel, stride, layout.dilation[axis]);
+    if (std::equal(taps.begin() + 1, taps.end(), taps.begin())) continue;
+    std::string counts;
+    for (const std::int64_t count : taps) counts += (counts.empty() ? "" : ", ") + std::to_string(count);
+    fmt::print(stderr,
+               "{}: kernel_size {} with stride {} adds up ({}) taps at the output's phases, which shows as a "
+               "checkerboard; a multiple of the stride does not\n",
+               layout.type, kernel, stride, counts);
+    return;
+  }
+}
 
 void check_at_least(const Layout& layout, const char* option, const std::vector<std::int64_t>& values,
                     std::int64_t least) {
@@ -231,6 +248,7 @@ ConvTranspose1d::ConvTranspose1d(std::int64_t in_channels, std::int64_t out_chan
     : Module("ConvTranspose1d"), options_(options) {
   const Layout made = layout("ConvTranspose1d", in_channels, out_channels, options);
   check(made);
+  if (checkerboard_warning()) warn_of_checkerboards(made);
   set_description(describe(made));
   make_parameters(*this, made);
 }
@@ -260,6 +278,7 @@ ConvTranspose2d::ConvTranspose2d(std::int64_t in_channels, std::int64_t out_chan
     : Module("ConvTranspose2d"), options_(options) {
   const Layout made = layout("ConvTranspose2d", in_channels, out_channels, options);
   check(made);
+  if (checkerboard_warning()) warn_of_checkerboards(made);
   set_description(describe(made));
   make_parameters(*this, made);
 }

@@ -3,8 +3,17 @@
 #include <adjoint/core/check.h>
 
 #include <algorithm>
+#include <atomic>
 
 namespace adjoint::nn {
+namespace {
+
+std::atomic<bool> warns{false};
+
+}  // namespace
+
+void set_checkerboard_warning(bool on) { warns = on; }
+bool checkerboard_warning() { return warns; }
 
 std::vector<std::int64_t> overlap_map(std::int64_t kernel_size, std::int64_t stride, std::int64_t dilation) {
   ADJOINT_CHECK(std::min({kernel_size, stride, dilation}) >= 1,

@@ -14,6 +14,11 @@ namespace adjoint::nn {
 ADJOINT_API std::vector<std::int64_t> overlap_map(std::int64_t kernel_size, std::int64_t stride,
                                                   std::int64_t dilation = 1);
 
+/// While on, a ConvTranspose that is made with a kernel whose taps add up unevenly says so in one line on standard
+/// error. Off at first: the library prints nothing that nobody asked for.
+ADJOINT_API void set_checkerboard_warning(bool on);
+ADJOINT_API bool checkerboard_warning();
+
 struct TransposedPaddings {
   std::int64_t padding = 0, output_padding = 0;
 };

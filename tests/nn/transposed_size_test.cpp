@@ -42,5 +42,21 @@ TEST(TransposedSize, LayersHaveTheSizeThatWasSolvedFor) {
   EXPECT_ERROR(solve_transposed_size(0, 2, 1, 1), "solve_transposed_size: arguments", "in 0");
 }
 
+TEST(CheckerboardWarning, IsOneLineWhereItIsOn) {
+  const auto printed = [](std::int64_t kernel) {
+    ::testing::internal::CaptureStderr();
+    const ConvTranspose2d layer(1, 1, {.kernel_size = kernel, .stride = 2});
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(printed(3), "");
+  set_checkerboard_warning(true);
+  EXPECT_EQ(printed(4), "");
+  EXPECT_EQ(printed(3),
+            "ConvTranspose2d: kernel_size 3 with stride 2 adds up (2, 1) taps at the output's phases, which shows as a "
+            "checkerboard; a multiple of the stride does not\n");
+  set_checkerboard_warning(false);
+  EXPECT_EQ(printed(3), "");
+}
+
 }  // namespace
 }  // namespace adjoint::nn
