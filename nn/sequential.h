@@ -32,6 +32,13 @@ class ADJOINT_API Layer : public Module {
       : Module(module), forward_(Call<detail::RegisteredType<M>>{std::move(module)}) {
     check_not_moved_from("Layer");
   }
+  /// A module that cannot be a layer: says why, once.
+  template <class M>
+  requires(std::derived_from<M, Module> && !std::same_as<detail::RegisteredType<M>, Layer> &&
+           !std::is_invocable_r_v<Tensor, const M&, const Tensor&>) Layer(M) {
+    static_assert(std::is_invocable_r_v<Tensor, const M&, const Tensor&>,
+                  "a module in a Sequential needs a public `Tensor operator()(const Tensor& input) const`");
+  }
   /// Throws Error for a function that is empty, such as std::function's default.
   template <class F>
   requires(!std::derived_from<F, Module> && std::is_invocable_r_v<Tensor, const F&, const Tensor&>) Layer(F function)
