@@ -26,8 +26,8 @@ nn::Sequential make_body(const ModelOptions& options) {
         fmt::format("super_resolution: features must be from 1 to 1024 and layers from 0 to 64; got {} and {}", c,
                     options.layers));
   }
-  nn::Sequential body(nn::Conv2d(1, c, {.kernel_size = kHeadKernel, .padding = kHeadKernel / 2}),
-                      nn::PReLU({.num_parameters = c}));
+  nn::Sequential body{nn::Conv2d(1, c, {.kernel_size = kHeadKernel, .padding = kHeadKernel / 2}),
+                      nn::PReLU({.num_parameters = c})};
   for (std::int64_t i = 0; i < options.layers; ++i) {
     body.append(nn::Conv2d(c, c, {.kernel_size = kBodyKernel, .padding = kBodyKernel / 2}));
     body.append(nn::PReLU({.num_parameters = c}));
