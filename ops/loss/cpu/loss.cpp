@@ -37,7 +37,7 @@ void loss_value(std::span<const Tensor> in, Tensor& out, const LossAttr& attr) {
       std::fill(sums, sums + chunk.columns, 0.0);  // of which there is one
       for (std::int64_t first = 0; first < chunk.rows; first += kBlock) {
         const std::int64_t count = std::min(kBlock, chunk.rows - first);
-        C block[kBlock], total[1];
+        C block[kBlock], total[kMaxLanes];  // of which the first is the sum
         values(f, data + first, y + (data - x) + first, block, count);
         sum_chunk(reduce::Total<reduce::Sum, C, C>{}, block, {count, 1, 1, rows_abreast(count, 1)}, total);
         sums[0] += static_cast<double>(*total);

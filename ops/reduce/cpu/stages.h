@@ -79,7 +79,7 @@ typename Rule::Acc sum_short_row(const Rule& rule, const T* data, std::int64_t e
   return rule.combine(sums[0], sum);
 }
 
-/// sums[c]: the total of column c.
+/// sums[c]: the total of column c. There is room for kMaxLanes, which are written on the way.
 template <class Rule, class T>
 void sum_chunk(const Rule& rule, const T* data, const Chunk& chunk, typename Rule::Acc* sums) {
   const auto& [rows, columns, inner, abreast] = chunk;
