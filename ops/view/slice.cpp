@@ -113,11 +113,10 @@ Tensor embed(const Tensor& input, std::int64_t axis, std::int64_t start, std::in
   const std::size_t at = resolve_axis("embed", axis, input.shape().size());
   const std::int64_t length = input.shape()[at];
   ADJOINT_CHECK(step >= 1, "embed: step must be at least 1; got {} for axis {} of input {}", step, axis, input.shape());
-  std::int64_t reach = 0;
-  const bool overflows = length > 0 && __builtin_mul_overflow(length - 1, step, &reach);
-  const std::int64_t span = length > 0 ? reach + 1 : 0;
+  std::int64_t reach = 0;  // from the first place to the last
+  const bool fits = length == 0 || (!__builtin_mul_overflow(length - 1, step, &reach) && reach < extent);
   ADJOINT_CHECK(
-      !overflows && start >= 0 && span >= 0 && extent >= span && start <= extent - span,
+      fits && start >= 0 && extent >= 0 && start <= (length == 0 ? extent : extent - 1 - reach),
       "embed: the input must fit inside the extent; got start {}, extent {} for axis {} of input {}, {} apart", start,
       extent, axis, input.shape(), step);
   return apply(embed_op, Operands(&input, 1), {at, start, length, extent, step});
