@@ -8,8 +8,16 @@
 namespace adjoint {
 namespace {
 
+// A view of each part has to be made: an expanded axis can be longer than any memory.
+void check_parts(const Tensor& x, std::size_t at, std::int64_t parts) {
+  constexpr std::int64_t kMost = 1 << 20;
+  ADJOINT_CHECK(parts <= kMost, "{}: there can be {} parts at most; got {} of axis {} of x {}", OpScope::op(), kMost,
+                parts, at, x.shape());
+}
+
 std::vector<Tensor> parts(const Tensor& x, std::size_t at, std::int64_t size) {
   const std::int64_t extent = x.shape()[at];
+  if (extent > 0) check_parts(x, at, (extent - 1) / size + 1);
   const auto axis = static_cast<std::int64_t>(at);
   if (extent == 0) return {x.narrow(axis, 0, 0)};
   std::vector<Tensor> all;
@@ -61,10 +69,7 @@ std::vector<Tensor> chunk(const Tensor& x, std::int64_t chunks, std::int64_t axi
   ADJOINT_CHECK(chunks >= 1, "chunk: chunks must be at least 1; got {} for axis {} of x {}", chunks, axis, x.shape());
   const std::int64_t extent = x.shape()[at];
   // PyTorch gives as many chunks as were asked for where they are all empty.
-  constexpr std::int64_t kMostEmpty = 1 << 16;
-  ADJOINT_CHECK(extent > 0 || chunks <= kMostEmpty,
-                "chunk: an axis without elements gives {} chunks at most; got {} for axis {} of x {}", kMostEmpty,
-                chunks, axis, x.shape());
+  if (extent == 0) check_parts(x, at, chunks);
   if (extent == 0) return split(x, std::vector<std::int64_t>(static_cast<std::size_t>(chunks), 0), axis);
   return parts(x, at, (extent - 1) / chunks + 1);
 }
@@ -73,6 +78,7 @@ std::vector<Tensor> unbind(const Tensor& x, std::int64_t axis) {
   const OpScope scope("unbind");
   check_defined("unbind", "x", x);
   const std::size_t at = resolve_axis("unbind", axis, x.shape().size());
+  check_parts(x, at, x.shape()[at]);
   std::vector<Tensor> all;
   for (std::int64_t i = 0; i < x.shape()[at]; ++i) all.push_back(x.select(axis, i));
   return all;

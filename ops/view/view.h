@@ -29,13 +29,14 @@ ADJOINT_API Tensor embed(const Tensor& input, std::int64_t axis, std::int64_t st
 ADJOINT_API Tensor sum_to(const Tensor& input, const Shape& shape);
 
 /// Views of x, `split_size` elements of `axis` each; the last one has what is left. An axis without elements gives one
-/// part. Throws Error for a size that is negative, and for 0 where there are elements.
+/// part. Throws Error for a size that is negative, for 0 where there are elements, and, as chunk and unbind do, for
+/// more than 2^20 parts.
 ADJOINT_API std::vector<Tensor> split(const Tensor& x, std::int64_t split_size, std::int64_t axis = 0);
 /// Views of x of these extents, one after the other. Throws Error where they do not add up to the axis's.
 ADJOINT_API std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& split_sizes,
                                       std::int64_t axis = 0);
 /// At most `chunks` views of equal extent, rounded up; the last one has what is left. An axis without
-/// elements gives `chunks` empty ones. Throws Error for chunks below 1, and above 65536 for such an axis.
+/// elements gives `chunks` empty ones. Throws Error for chunks below 1.
 ADJOINT_API std::vector<Tensor> chunk(const Tensor& x, std::int64_t chunks, std::int64_t axis = 0);
 /// A view of every element of `axis`, without that axis.
 ADJOINT_API std::vector<Tensor> unbind(const Tensor& x, std::int64_t axis = 0);
