@@ -40,6 +40,15 @@ constexpr std::int64_t element_size(DType dtype) {
   return sizes[static_cast<std::size_t>(dtype)];
 }
 constexpr bool is_floating_point(DType dtype) { return dtype <= DType::kFloat64; }
+/// From 1 to the next number of a floating-point dtype.
+constexpr double epsilon(DType dtype) {
+  switch (dtype) {
+    case kFloat16: return 0x1p-10;
+    case kBFloat16: return 0x1p-7;
+    case kFloat32: return 0x1p-23;
+    default: return 0x1p-52;
+  }
+}
 /// "float32", "bool", ...
 ADJOINT_API std::string to_string(DType dtype);
 ADJOINT_API std::ostream& operator<<(std::ostream& out, DType dtype);
@@ -177,6 +186,17 @@ decltype(auto) visit(DType dtype, F&& f) {
     case kBool: return f.template operator()<bool>();
   }
   detail::no_such_dtype(dtype);
+}
+
+/// visit() over unsigned integers of the dtype's size, for what moves elements and asks for nothing but their bits.
+template <class F>
+decltype(auto) visit_bits(DType dtype, F&& f) {
+  switch (element_size(dtype)) {
+    case 1: return f.template operator()<std::uint8_t>();
+    case 2: return f.template operator()<std::uint16_t>();
+    case 4: return f.template operator()<std::uint32_t>();
+    default: return f.template operator()<std::uint64_t>();
+  }
 }
 
 /// visit() over the four floating-point types; the caller has checked is_floating_point(dtype).

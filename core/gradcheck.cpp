@@ -287,15 +287,6 @@ Tensor gradient_of(const CheckedFunction& f, const std::vector<Tensor>& argument
 
 double sum_of(const Tensor& x) { return x.to(kFloat64).sum().item<double>(); }
 
-double unit(DType dtype) {
-  switch (dtype) {
-    case kFloat16: return 0x1p-10;
-    case kBFloat16: return 0x1p-7;
-    case kFloat32: return 0x1p-23;
-    default: return 0x1p-52;
-  }
-}
-
 }  // namespace
 
 bool gradcheck(const DifferentiableFunction& f, std::vector<Tensor> inputs, GradcheckOptions options) {
@@ -347,7 +338,7 @@ bool check_adjoint(const std::function<Tensor(const Tensor&)>& f, const Tensor& 
   if (result.requires_grad()) back = tape.gradient(result, {leaf}, {.grad_output = y, .allow_unused = true})[0];
   if (!back.defined()) back = Tensor::zeros(x.shape(), x.options());
   const PauseTape unrecorded;
-  const double within = tolerance.value_or(64.0 * std::max(unit(x.dtype()), unit(result.dtype())));
+  const double within = tolerance.value_or(64.0 * std::max(epsilon(x.dtype()), epsilon(result.dtype())));
   const auto compare_sums = [&](const char* what, double a, double b, double scale) {
     if (std::abs(a - b) <= within * scale) return;
     throw GradcheckError(

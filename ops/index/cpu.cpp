@@ -42,16 +42,6 @@ void for_each_run(const IndexLayout& at, const std::int64_t* index, const Move& 
   });
 }
 
-template <class F>
-void with_bits(DType dtype, const F& f) {
-  switch (element_size(dtype)) {
-    case 1: return f.template operator()<std::uint8_t>();
-    case 2: return f.template operator()<std::uint16_t>();
-    case 4: return f.template operator()<std::uint32_t>();
-    default: return f.template operator()<std::uint64_t>();
-  }
-}
-
 template <class T>
 void add_up(const IndexLayout& at, const T* picked, const std::int64_t* index, compute_t<T>* out) {
   using A = compute_t<T>;
@@ -78,7 +68,7 @@ void add_up(const IndexLayout& at, const T* picked, const std::int64_t* index, c
 }  // namespace
 
 void take(std::span<const Tensor> in, Tensor& out, const IndexAttr& attr) {
-  with_bits(out.dtype(), [&]<class Bits>() {
+  visit_bits(out.dtype(), [&]<class Bits>() {
     const auto* const from = static_cast<const Bits*>(in[0].raw_data());
     auto* const to = static_cast<Bits*>(out.raw_mutable_data());
     for_each_run(attr.layout, in[1].data<std::int64_t>(),
@@ -95,7 +85,7 @@ void take(std::span<const Tensor> in, Tensor& out, const IndexAttr& attr) {
 }
 
 void put(Tensor& x, const Tensor& picked, const Tensor& index, const IndexAttr& attr) {
-  with_bits(x.dtype(), [&]<class Bits>() {
+  visit_bits(x.dtype(), [&]<class Bits>() {
     const auto* const from = static_cast<const Bits*>(picked.raw_data());
     auto* const to = static_cast<Bits*>(x.raw_mutable_data());
     for_each_run(attr.layout, index.data<std::int64_t>(),

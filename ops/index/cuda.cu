@@ -58,16 +58,6 @@ __global__ void put_elements(IndexLayout at, std::int64_t count, const Bits* __r
   });
 }
 
-template <class F>
-void with_bits(DType dtype, const F& f) {
-  switch (element_size(dtype)) {
-    case 1: return f.template operator()<std::uint8_t>();
-    case 2: return f.template operator()<std::uint16_t>();
-    case 4: return f.template operator()<std::uint32_t>();
-    default: return f.template operator()<std::uint64_t>();
-  }
-}
-
 // NaN, or 0 of integers.
 std::uint64_t bits_outside(DType dtype) {
   switch (dtype) {
@@ -278,7 +268,7 @@ LaunchGeometry warp_each(std::int64_t chunks) {
 }  // namespace
 
 void take(std::span<const Tensor> in, Tensor& out, const IndexAttr& attr) {
-  with_bits(out.dtype(), [&]<class Bits>() {
+  visit_bits(out.dtype(), [&]<class Bits>() {
     launch(take_elements<Bits>, geometry(out.numel(), out), out.device().index, attr.layout, out.numel(),
            static_cast<Bits>(bits_outside(out.dtype())), static_cast<const Bits*>(in[0].raw_data()),
            in[1].data<std::int64_t>(), static_cast<Bits*>(out.raw_mutable_data()));
@@ -286,7 +276,7 @@ void take(std::span<const Tensor> in, Tensor& out, const IndexAttr& attr) {
 }
 
 void put(Tensor& x, const Tensor& picked, const Tensor& index, const IndexAttr& attr) {
-  with_bits(x.dtype(), [&]<class Bits>() {
+  visit_bits(x.dtype(), [&]<class Bits>() {
     launch(put_elements<Bits>, geometry(picked.numel(), x), x.device().index, attr.layout, picked.numel(),
            static_cast<const Bits*>(picked.raw_data()), index.data<std::int64_t>(),
            static_cast<Bits*>(x.raw_mutable_data()));

@@ -106,6 +106,18 @@ void follow(const Call& c, const Running& running, const Tensor& statistics, dou
   for (std::size_t i = 0; i < targets.size(); ++i) copy_into(made[i], targets[i]);
 }
 
+// A group a channel: of all samples together (`across`), or of one; with given statistics, the running ones.
+NormAttr by_channel(const Call& c, const Running& running, bool across, bool given, double eps) {
+  check_channels(c);
+  check_running(c, running, given);
+  return {.samples = c.input.size(0),
+          .groups = c.input.size(1),
+          .inner = inner_of(c.input),
+          .across = across,
+          .given = given,
+          .eps = eps};
+}
+
 Tensor over_last_axes(const Call& c, const Shape& normalized, NormAttr attr) {
   check_input(c);
   const Shape& shape = c.input.shape();
@@ -120,15 +132,6 @@ Tensor over_last_axes(const Call& c, const Shape& normalized, NormAttr attr) {
   return run(c, attr).y;
 }
 
-double epsilon(DType dtype) {
-  switch (dtype) {
-    case kFloat16: return 0x1p-10;
-    case kBFloat16: return 0x1p-7;
-    case kFloat32: return 0x1p-23;
-    default: return 0x1p-52;
-  }
-}
-
 }  // namespace
 
 Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
@@ -136,15 +139,8 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
   const OpScope scope("batch_norm");
   const Call call{"batch_norm", input, weight, bias, behind};
   const Running running{running_mean, running_var};
-  check_channels(call);
-  check_running(call, running, !training);
-  NormAttr attr{.samples = input.size(0),
-                .groups = input.size(1),
-                .inner = inner_of(input),
-                .across = true,
-                .given = !training,
-                .eps = eps};
-  if (!training) return run(call, attr, given_statistics(input, running)).y;
+  const NormAttr attr = by_channel(call, running, true, !training, eps);
+  if (attr.given) return run(call, attr, given_statistics(input, running)).y;
   const std::int64_t count = attr.samples * attr.inner;
   ADJOINT_CHECK(count != 1, "batch_norm: in training there must be more than 1 value for each channel; got input {}",
                 input.shape());
@@ -180,15 +176,8 @@ Tensor instance_norm(const Tensor& input, const Tensor& running_mean, const Tens
   const OpScope scope("instance_norm");
   const Call call{"instance_norm", input, weight, bias, behind};
   const Running running{running_mean, running_var};
-  check_channels(call);
-  check_running(call, running, !use_input_stats);
-  NormAttr attr{.samples = input.size(0),
-                .groups = input.size(1),
-                .inner = inner_of(input),
-                .across = !use_input_stats,
-                .given = !use_input_stats,
-                .eps = eps};
-  if (!use_input_stats) return run(call, attr, given_statistics(input, running)).y;
+  const NormAttr attr = by_channel(call, running, !use_input_stats, !use_input_stats, eps);
+  if (attr.given) return run(call, attr, given_statistics(input, running)).y;
   ADJOINT_CHECK(attr.inner != 1,
                 "instance_norm: there must be more than 1 value for each channel of a sample; got input {}",
                 input.shape());

@@ -76,12 +76,7 @@ void add_rows(const Tensor& in, Tensor& out, const PadMap& map) {
 }  // namespace
 
 void pad(std::span<const Tensor> in, Tensor& out, const PadAttr& attr) {
-  switch (element_size(out.dtype())) {
-    case 1: return pad_rows<std::uint8_t>(in[0], out, attr.map);
-    case 2: return pad_rows<std::uint16_t>(in[0], out, attr.map);
-    case 4: return pad_rows<std::uint32_t>(in[0], out, attr.map);
-    default: return pad_rows<std::uint64_t>(in[0], out, attr.map);
-  }
+  visit_bits(out.dtype(), [&]<class Bits>() { pad_rows<Bits>(in[0], out, attr.map); });
 }
 
 void pad_adjoint(std::span<const Tensor> in, Tensor& out, const PadAttr& attr) {

@@ -64,12 +64,7 @@ void run(const Tensor& in, Tensor& out, const PadMap& map) {
 }  // namespace
 
 void pad(std::span<const Tensor> in, Tensor& out, const PadAttr& attr) {
-  switch (element_size(out.dtype())) {
-    case 1: return run<std::uint8_t>(in[0], out, attr.map);
-    case 2: return run<std::uint16_t>(in[0], out, attr.map);
-    case 4: return run<std::uint32_t>(in[0], out, attr.map);
-    default: return run<std::uint64_t>(in[0], out, attr.map);
-  }
+  visit_bits(out.dtype(), [&]<class Bits>() { run<Bits>(in[0], out, attr.map); });
 }
 
 void pad_adjoint(std::span<const Tensor> in, Tensor& out, const PadAttr& attr) {

@@ -179,16 +179,11 @@ void avg_pool_adjoint(std::span<const Tensor> in, Tensor& out, const PoolAttr& a
 
 void take(std::span<const Tensor> in, Tensor& out, std::int64_t planes) {
   const Rows rows(planes, out.numel() / planes);
-  const auto run = [&]<class Bits>() {
+  visit_bits(out.dtype(), [&]<class Bits>() {
     launch(take_rows<Bits>, rows.geometry(), out.device().index, rows, in[0].numel() / planes,
            static_cast<const Bits*>(in[0].raw_data()), pool::indices_of(in[1]),
            static_cast<Bits*>(out.raw_mutable_data()));
-  };
-  switch (element_size(out.dtype())) {
-    case 2: return run.operator()<std::uint16_t>();
-    case 4: return run.operator()<std::uint32_t>();
-    default: return run.operator()<std::uint64_t>();
-  }
+  });
 }
 
 void unpool_places(std::span<const Tensor> in, std::span<Tensor> out, const UnpoolAttr& attr) {

@@ -26,12 +26,7 @@ void run(const Tensor& in, Tensor& out, const RollAttr& attr) {
 }  // namespace
 
 void roll(std::span<const Tensor> in, Tensor& out, const RollAttr& attr) {
-  switch (element_size(out.dtype())) {
-    case 1: return run<std::uint8_t>(in[0], out, attr);
-    case 2: return run<std::uint16_t>(in[0], out, attr);
-    case 4: return run<std::uint32_t>(in[0], out, attr);
-    default: return run<std::uint64_t>(in[0], out, attr);
-  }
+  visit_bits(out.dtype(), [&]<class Bits>() { run<Bits>(in[0], out, attr); });
 }
 
 }  // namespace adjoint::cuda

@@ -33,14 +33,8 @@ void expect_close(const std::string& what, const Tensor& actual, const Tensor& e
   }
 }
 
-double half_unit(DType dtype) {
-  switch (dtype) {
-    case kFloat16: return 0x1p-11;
-    case kBFloat16: return 0x1p-8;
-    case kFloat32: return 0x1p-23;
-    default: return 0x1p-52;
-  }
-}
+// Of a result that is computed in float32 or wider: 16 bits are rounded once, to nearest.
+double rounding(DType dtype) { return element_size(dtype) == 2 ? epsilon(dtype) / 2.0 : epsilon(dtype); }
 
 // The inputs with `dtype` in place of float64, strided or not, on a device.
 std::vector<Tensor> prepared(const std::vector<Tensor>& inputs, DType dtype, Device device = kCPU,
@@ -125,7 +119,7 @@ TEST_P(Operators, TakesEveryDTypeAndStrides) {
         std::vector<Tensor> wide;
         for (const Tensor& x : in) wide.push_back(is_floating_point(x.dtype()) ? x.to(kFloat64) : x);
         expect_close("result " + std::to_string(i), found[i], c.call(wide)[i],
-                     c.roundings * half_unit(dtype) + c.tolerance);
+                     c.roundings * rounding(dtype) + c.tolerance);
       }
     }
   }
@@ -198,7 +192,7 @@ TEST_P(OperatorsCuda, AgreesWithTheCPU) {
     for (const DType dtype : dtypes_of(c)) {
       if (example.edge && !is_floating_point(dtype)) continue;  // NaN and infinities have no integer
       SCOPED_TRACE(to_string(dtype));
-      const double tolerance = (is_floating_point(dtype) ? 2 * c.roundings * half_unit(dtype) : 0.0) + c.tolerance;
+      const double tolerance = (is_floating_point(dtype) ? 2 * c.roundings * rounding(dtype) : 0.0) + c.tolerance;
       const bool differentiates = c.differentiable && is_floating_point(dtype);
       const std::vector<Tensor> in = prepared(example.inputs, dtype), there = prepared(example.inputs, dtype, kCUDA);
       const auto run = [&](const std::vector<Tensor>& inputs) {
