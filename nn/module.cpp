@@ -4,7 +4,7 @@
 #include <adjoint/core/copy.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor_impl.h>
-#include <adjoint/nn/registry.h>
+#include <adjoint/nn/module_state.h>
 
 #include <fmt/ranges.h>
 
@@ -14,38 +14,6 @@
 #include <unordered_set>
 
 namespace adjoint::nn {
-
-using detail::ChildSlot;
-using detail::TensorSlot;
-using TensorSlots = std::vector<std::shared_ptr<TensorSlot>>;
-
-struct Module::State {
-  std::string type;
-  std::string description;
-  bool training = true;
-  TensorSlots parameters;
-  TensorSlots buffers;
-  std::vector<std::shared_ptr<ChildSlot>> children;
-  std::vector<std::pair<std::uint64_t, ForwardPreHook>> pre_hooks;
-  std::vector<std::pair<std::uint64_t, ForwardHook>> hooks;
-  std::uint64_t next_hook = 1;
-
-  // f(slot) of every slot.
-  template <class F>
-  void for_each_slot(const F& f) const {
-    for (const auto& slot : parameters) f(*slot);
-    for (const auto& slot : buffers) f(*slot);
-    for (const auto& slot : children) f(*slot);
-  }
-
-  void check_name(const char* op, const std::string& name) const {
-    ADJOINT_CHECK(!name.empty() && name.find('.') == std::string::npos,
-                  "{}: a name must not be empty or hold a dot; got '{}' in {}", op, name, type);
-    for_each_slot([&](const detail::Slot& slot) {
-      ADJOINT_CHECK(slot.name != name, "{}: a name must be free; got '{}', which {} already has", op, name, type);
-    });
-  }
-};
 
 namespace {
 
@@ -300,11 +268,9 @@ void Module::requires_grad_(bool value) {
 
 // ---- Building.
 
-namespace {
-
-std::shared_ptr<TensorSlot> make_slot(const char* op, const std::string& name, const std::string& owner_type,
-                                      const std::shared_ptr<const void>& owner, bool trained,
-                                      const RegisterOptions& options, Tensor value, TensorSlots& slots) {
+std::shared_ptr<TensorSlot> detail::make_slot(const char* op, const std::string& name, const std::string& owner_type,
+                                              const std::shared_ptr<const void>& owner, bool trained,
+                                              const RegisterOptions& options, Tensor value, TensorSlots& slots) {
   auto slot = std::make_shared<TensorSlot>();
   slot->name = name;
   slot->owner_type = owner_type;
@@ -317,20 +283,18 @@ std::shared_ptr<TensorSlot> make_slot(const char* op, const std::string& name, c
   return slot;
 }
 
-}  // namespace
-
 Parameter Module::register_parameter(const std::string& name, Tensor value, const RegisterOptions& options) {
   constexpr const char* kOp = "register_parameter";
   State& own = state(kOp);
   own.check_name(kOp, name);
-  return Parameter(make_slot(kOp, name, own.type, state_, true, options, std::move(value), own.parameters));
+  return Parameter(detail::make_slot(kOp, name, own.type, state_, true, options, std::move(value), own.parameters));
 }
 
 Buffer Module::register_buffer(const std::string& name, Tensor value, const RegisterOptions& options) {
   constexpr const char* kOp = "register_buffer";
   State& own = state(kOp);
   own.check_name(kOp, name);
-  return Buffer(make_slot(kOp, name, own.type, state_, false, options, std::move(value), own.buffers));
+  return Buffer(detail::make_slot(kOp, name, own.type, state_, false, options, std::move(value), own.buffers));
 }
 
 std::shared_ptr<ChildSlot> Module::add_child(const char* op, const std::string& name, const Module& child) {
@@ -347,132 +311,6 @@ std::shared_ptr<ChildSlot> Module::add_child(const char* op, const std::string& 
   slot->module = child;
   own.children.push_back(slot);
   return slot;
-}
-
-// ---- Reparametrisation.
-
-void Module::reparametrize(const std::string& name, Reparametrization how) {
-  State& own = state("Module::reparametrize");
-  const std::string kind = how.kind;
-  const char* const kOp = kind.c_str();
-  const auto found =
-      std::find_if(own.parameters.begin(), own.parameters.end(), [&](const auto& slot) { return slot->name == name; });
-  ADJOINT_CHECK(found != own.parameters.end() && (*found)->read().defined(),
-                "{}: the module must have the parameter; got '{}' for {}", kOp, name, own.type);
-  const std::shared_ptr<TensorSlot> slot = *found;
-  ADJOINT_CHECK(slot->computed == nullptr, "{}: nothing else must make the parameter; got '{}' in {}, which {} makes",
-                kOp, name, own.type, slot->computed->how.kind);
-  const PauseTape pause;
-  auto computed = std::make_shared<detail::Computed>();
-  TensorSlots parameters, buffers;
-  for (const ParameterPart& part : how.parts) {
-    own.check_name(kOp, part.name);
-    TensorSlots& slots = part.trained ? parameters : buffers;
-    computed->parts.push_back(make_slot(kOp, part.name, own.type, state_, part.trained, {}, part.value, slots));
-    computed->parts.back()->alias = part.alias;
-  }
-  computed->training = std::shared_ptr<const bool>(state_, &own.training);
-  computed->how = std::move(how);
-  for (ParameterPart& part : computed->how.parts) part.value = {};
-  std::vector<Tensor> values;
-  for (const auto& part : computed->parts) values.push_back(part->tensor);
-  const Tensor made = computed->how.make(values, false);
-  ADJOINT_CHECK(made.defined() && made.shape() == slot->tensor.shape() && made.dtype() == slot->tensor.dtype(),
-                "{}: what is made must have the parameter's shape and dtype; got {}, '{}' is {} {}", kOp,
-                made.defined() ? to_string(made.dtype()) + " " + to_string(made.shape()) : "nothing", name,
-                slot->tensor.dtype(), slot->tensor.shape());
-  for (const auto& [from, to] : {std::pair{&parameters, &own.parameters}, {&buffers, &own.buffers}}) {
-    to->reserve(to->size() + from->size());
-  }
-  own.parameters.insert(own.parameters.end(), parameters.begin(), parameters.end());
-  own.buffers.insert(own.buffers.end(), buffers.begin(), buffers.end());
-  slot->computed = std::move(computed);
-  slot->tensor = {};
-}
-
-void Module::remove_reparametrization(const std::string& name, const std::string& kind) {
-  State& own = state("Module::remove_reparametrization");
-  const auto found = std::find_if(own.parameters.begin(), own.parameters.end(), [&](const auto& slot) {
-    return slot->name == name && slot->computed != nullptr && slot->computed->how.kind == kind;
-  });
-  ADJOINT_CHECK(found != own.parameters.end(),
-                "Module::remove_reparametrization: {} must make the parameter; got '{}' in {}", kind, name, own.type);
-  const std::shared_ptr<TensorSlot> slot = *found;
-  const std::shared_ptr<const detail::Computed> computed = slot->computed;
-  std::vector<Tensor> values;
-  bool trained = false;
-  for (const auto& part : computed->parts) {
-    values.push_back(part->tensor);
-    trained |= part->tensor.requires_grad();
-  }
-  const PauseTape pause;
-  slot->tensor = computed->how.make(values, false).detach();
-  slot->tensor.requires_grad_(trained);
-  slot->computed = nullptr;
-  for (TensorSlots* slots : {&own.parameters, &own.buffers}) {
-    std::erase_if(*slots, [&](const auto& other) {
-      return std::find(computed->parts.begin(), computed->parts.end(), other) != computed->parts.end();
-    });
-  }
-}
-
-// ---- Hooks.
-
-namespace {
-
-// The module whose hooks a Layer runs around it, which is not to run them again.
-thread_local const void* with_hooks = nullptr;
-
-}  // namespace
-
-std::uint64_t Module::register_forward_pre_hook(ForwardPreHook hook) {
-  State& own = state("register_forward_pre_hook");
-  ADJOINT_CHECK(hook != nullptr, "register_forward_pre_hook: the hook must not be empty; got one without a target");
-  own.pre_hooks.emplace_back(own.next_hook, std::move(hook));
-  return own.next_hook++;
-}
-
-std::uint64_t Module::register_forward_hook(ForwardHook hook) {
-  State& own = state("register_forward_hook");
-  ADJOINT_CHECK(hook != nullptr, "register_forward_hook: the hook must not be empty; got one without a target");
-  own.hooks.emplace_back(own.next_hook, std::move(hook));
-  return own.next_hook++;
-}
-
-void Module::remove_hook(std::uint64_t id) {
-  State& own = state("Module::remove_hook");
-  const auto has_id = [&](const auto& hook) { return hook.first == id; };
-  const auto removed = std::erase_if(own.pre_hooks, has_id) + std::erase_if(own.hooks, has_id);
-  ADJOINT_CHECK(removed == 1, "Module::remove_hook: the id must be a hook's; got {} for {}", id, own.type);
-}
-
-bool Module::has_forward_hooks() const {
-  return state_ != nullptr && !(state_->pre_hooks.empty() && state_->hooks.empty());
-}
-
-Tensor Module::run_hooks(const Tensor& input, const std::function<Tensor(const Tensor&)>& forward) const {
-  const std::shared_ptr<State> own = state_;
-  const void* const before = std::exchange(with_hooks, nullptr);
-  if (before == own.get()) return forward(input);
-  const auto pre_hooks = own->pre_hooks;  // hooks may remove themselves
-  const auto hooks = own->hooks;
-  Tensor given = input;
-  for (const auto& [id, hook] : pre_hooks) {
-    if (Tensor replacement = hook(*this, given); replacement.defined()) given = std::move(replacement);
-  }
-  struct Mark {
-    explicit Mark(const void* module) { with_hooks = module; }
-    ~Mark() { with_hooks = nullptr; }
-  };
-  Tensor output;
-  {
-    const Mark mark(own.get());
-    output = forward(given);
-  }
-  for (const auto& [id, hook] : hooks) {
-    if (Tensor replacement = hook(*this, given, output); replacement.defined()) output = std::move(replacement);
-  }
-  return output;
 }
 
 // ---- Printing.
