@@ -3,6 +3,7 @@
 
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
+#include <adjoint/ops/index/index.h>
 #include <adjoint/ops/loss/reduction.h>
 #include <adjoint/ops/softmax/softmax.h>
 
@@ -56,19 +57,23 @@ class HardTargets {
       : axis_(class_axis(scores)), weight_(weight) {
     const TensorOptions options{.dtype = kInt64, .device = target.device()};
     const auto classes = static_cast<double>(scores.size(axis_));
-    picks_ = target.unsqueeze(axis_) == along_classes(Tensor::arange(0, classes, 1, options), scores);
     kept_ = target != Tensor::full({}, static_cast<double>(ignore_index), options);
     const Tensor inside = logical_and(target >= 0.0, target < classes);
+    kept_and_inside_ = logical_and(kept_, inside);
+    index_ = where(kept_and_inside_, target, Tensor::zeros({}, options));
     const TensorOptions floating{.dtype = scores.dtype(), .device = target.device()};
     // A target that picks no class at all has no weight either, but for NaN.
     const Tensor nothing = where(logical_or(inside, logical_not(kept_)), Tensor::zeros({}, floating),
                                  Tensor::full({}, std::numeric_limits<double>::quiet_NaN(), floating));
-    weights_ = weight.defined() ? pick(along_classes(weight, scores).expand(scores.shape())) + nothing
-                                : kept_.to(scores.dtype()) + nothing;
+    const auto of_targets = [&] { return index_select(weight, 0, index_.reshape({-1})).reshape(target.shape()); };
+    weights_ = (weight.defined() ? picked(of_targets()) : kept_.to(scores.dtype())) + nothing;
   }
 
   /// -weight[target] * scores[target], 0 where the target is ignored.
-  Tensor losses(const Tensor& scores) const { return where(kept_, -(pick(scores) * weights_), 0.0); }
+  Tensor losses(const Tensor& scores) const {
+    const Tensor of_targets = gather(scores, axis_, index_.unsqueeze(axis_)).squeeze(axis_);
+    return where(kept_, -(picked(of_targets) * weights_), 0.0);
+  }
   /// -sum over c of weight[c] scores[c], 0 where the target is ignored.
   Tensor spread_losses(const Tensor& scores) const {
     const Tensor all = weight_.defined() ? scores * along_classes(weight_, scores) : scores;
@@ -81,11 +86,12 @@ class HardTargets {
   }
 
  private:
-  Tensor pick(const Tensor& x) const { return where(picks_, x, 0.0).sum({axis_}); }
+  // 0 where the target picks nothing: index_ has the first class there.
+  Tensor picked(const Tensor& x) const { return where(kept_and_inside_, x, 0.0); }
 
   std::int64_t axis_;
   Tensor weight_;
-  Tensor picks_, kept_;
+  Tensor kept_, kept_and_inside_, index_;
   Tensor weights_;  // of the targets
 };
 

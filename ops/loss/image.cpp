@@ -35,6 +35,15 @@ Tensor gaussian_window(const SsimOptions& options, const TensorOptions& of) {
   return Tensor::from_vector(taps, {1, 1, options.window_size, 1}, of);
 }
 
+// What ssim and psnr ask of images that they compare.
+template <class Options>
+void check_metric(const char* op, const Tensor& input, const Tensor& target, const Options& options) {
+  loss::check_pair(op, "input", input, "target", target);
+  loss::check_reduction(op, options.reduction);
+  check_images(op, input);
+  check_positive(op, "data_range", options.data_range);
+}
+
 Tensor over_images(const Tensor& each, Reduction reduction, const Tensor& input) {
   return loss::reduced(each, reduction).to(input.dtype());
 }
@@ -44,10 +53,7 @@ Tensor over_images(const Tensor& each, Reduction reduction, const Tensor& input)
 Tensor ssim(const Tensor& input, const Tensor& target, const SsimOptions& options) {
   constexpr const char* kOp = "ssim";
   const OpScope scope(kOp);
-  loss::check_pair(kOp, "input", input, "target", target);
-  loss::check_reduction(kOp, options.reduction);
-  check_images(kOp, input);
-  check_positive(kOp, "data_range", options.data_range);
+  check_metric(kOp, input, target, options);
   check_positive(kOp, "sigma", options.sigma);
   const std::int64_t n = input.size(0), c = input.size(1), h = input.size(2), w = input.size(3);
   const std::int64_t size = options.window_size;
@@ -71,10 +77,7 @@ Tensor ssim(const Tensor& input, const Tensor& target, const SsimOptions& option
 Tensor psnr(const Tensor& input, const Tensor& target, const PsnrOptions& options) {
   constexpr const char* kOp = "psnr";
   const OpScope scope(kOp);
-  loss::check_pair(kOp, "input", input, "target", target);
-  loss::check_reduction(kOp, options.reduction);
-  check_images(kOp, input);
-  check_positive(kOp, "data_range", options.data_range);
+  check_metric(kOp, input, target, options);
   const Tensor errors = square(widened(input) - widened(target)).mean({1, 2, 3});
   const Tensor each = 20.0 * std::log10(options.data_range) - log(errors) * (10.0 / std::log(10.0));
   return over_images(each, options.reduction, input);
