@@ -61,27 +61,11 @@ std::map<std::string, std::vector<OperatorExample>> read_examples() {
 }  // namespace
 
 const std::vector<OperatorFamily>& operator_families() {
-  // clang-format off
   static const std::vector<OperatorFamily> all = {
-      classification_operators(),
-      elementwise_operators(),
-      gan_operators(),
-      fold_operators(),
-      grid_operators(),
-      image_operators(),
-      index_operators(),
-      join_operators(),
-      loss_operators(),
-      matmul_operators(),
-      norm_operators(),
-      pad_operators(),
-      pool_operators(),
-      reduce_operators(),
-      resample_operators(),
-      signal_operators(),
-      view_operators(),
-  };
-  // clang-format on
+      classification_operators(), elementwise_operators(), fold_operators(), gan_operators(),    grid_operators(),
+      image_operators(),          index_operators(),       join_operators(), loss_operators(),   matmul_operators(),
+      norm_operators(),           pad_operators(),         pool_operators(), reduce_operators(), resample_operators(),
+      signal_operators(),         view_operators()};
   return all;
 }
 
