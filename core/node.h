@@ -5,6 +5,7 @@
 #include <adjoint/core/tensor_impl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <memory_resource>
@@ -107,7 +108,7 @@ class TapeImpl {
   void add_leaf(const Tensor& tensor);
 
   /// A call ran while this tape recorded, whether it was recorded or not.
-  void count_call() { ++calls_; }
+  void count_call() { calls_.fetch_add(1, std::memory_order_relaxed); }
   /// The Tape is gone; a sweep that is under way throws.
   void end() { ended_ = true; }
   std::uint64_t serial() const { return serial_; }
@@ -139,7 +140,7 @@ class TapeImpl {
   std::uint64_t serial_;
   const void* task_;  // current_task() where the tape was made
   bool ended_ = false;
-  std::uint64_t calls_ = 0;
+  std::atomic<std::uint64_t> calls_{0};  // tasks of a parallel_for call operators under their caller's tape
   std::pmr::monotonic_buffer_resource arena_;
   std::vector<Entry> entries_;  // goes before the arena that its nodes live in
   std::unordered_map<const TensorImpl*, std::int64_t> leaf_ids_;

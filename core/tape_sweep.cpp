@@ -217,13 +217,13 @@ void TapeImpl::not_recorded(const char* caller, const Tensor& result) const {
   std::string why = "compute it while the tape is alive, from a tensor that requires a gradient";
   if (result.impl()->recorded()) {
     why = "it was recorded on another tape: sweep with that one";
-  } else if (calls_ == 0) {
+  } else if (calls_.load() == 0) {
     why = "nothing ran while this tape recorded: make the tape before the result, and compute outside PauseTape";
   } else if (entries_.empty()) {
     why = fmt::format(
         "{} operations ran while it recorded, and none had an operand that requires a gradient: is the model frozen? "
         "See requires_grad_()",
-        calls_);
+        calls_.load());
   }
   fail("{}: the result must be recorded on this tape; got shape {}; {}", caller, result.shape(), why);
 }

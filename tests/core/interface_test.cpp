@@ -1,4 +1,5 @@
 // What a PyTorch user's fingers type: members, updates by operators, indexing, printing.
+#include <adjoint/core/parallel.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor.h>
 #include <adjoint/ops/elementwise/elementwise.h>
@@ -119,6 +120,14 @@ TEST(Interface, AFrozenModelAndNoTapeAreDifferentErrors) {
   EXPECT_ERROR(tape.backward(loss), "from a tensor that requires a gradient");
   Tape inner;
   EXPECT_ERROR(inner.backward(recorded), "it was recorded on another tape");
+}
+
+// Constants alone, so nothing is recorded: the tape counts the calls of all threads.
+TEST(Interface, TasksCallOperatorsUnderTheirCallersTape) {
+  const Tensor frozen = Tensor::ones({4});
+  Tape tape;
+  parallel_for(64, [&](std::int64_t) { EXPECT_EQ((frozen * 2.0).sum().item<float>(), 8.0F); });
+  EXPECT_ERROR(tape.backward(frozen.sum()), "129 operations ran", "is the model frozen?");
 }
 
 TEST(Interface, AnomalyModeFindsWhatTheForwardPassMakes) {
