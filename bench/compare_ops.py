@@ -1,0 +1,356 @@
+#!/usr/bin/env python3
+"""Adjoint's operators beside PyTorch's on one GPU: milliseconds, and the share of the copy rate that each reaches.
+
+    bench/compare_ops.py [--dtypes float32,bfloat16] [--ops relu,sum] [--elements 268435456] [--out FILE]
+
+Both sides work on the same memory in one process and take turns, call by call; each call finds a cold L2, and times are
+medians of CUDA events. The bytes that must move are those of operands and results, once each; of a backward pass those
+of the forward operands that its formula reads, too. The copy rate is measured in the same run. Results, and gradients,
+are compared with PyTorch's first, and a difference makes the program fail.
+
+Needs PyTorch with CUDA and build/bench/libbench_ops_cuda.so, or where ADJOINT_BENCH_OPS says. Writes a table, --out, by
+default bench/results/ops_cuda.md.
+"""
+
+import argparse
+import ctypes
+import dataclasses
+import os
+import pathlib
+import sys
+from typing import Callable
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+import torch
+import torch.nn.functional as F
+
+from compare_pytorch import environment, geometric_mean, milliseconds
+
+# What an operator should reach: (least share of the copy rate, least of PyTorch's time over ours).
+GOALS = {
+    "elementwise": (0.90, 0.95),
+    "arithmetic": (0.0, 0.95),  # bound by instructions, not by memory
+    "reduction": (0.85, 0.95),
+    "moving": (0.80, 0.95),
+    "listed": (0.0, 0.0),
+}
+TOLERANCE = {torch.float32: 2e-4, torch.bfloat16: 2e-2}
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    kind: str
+    shapes: list  # of the operands, in elements of the dtype under test; or tensors' makers
+    call: Callable
+    backward: bool = False
+    # Of backward: how many times the largest operand moves; None: operands and results.
+    moves: float | None = None
+    make: Callable | None = None
+
+
+def cases(n):
+    """n: elements of the largest tensor, a power of two and at least 2^20."""
+    rows, line = n >> 10, [n >> 10, 1024]
+    image = [max(n >> 22, 1), 64, 256, 256]
+    small = [max(n >> 24, 1), 64, 256, 256]  # what an upsampling by two makes an image of
+    half = [max(n >> 23, 1), 64, 256, 256]
+    channel = [64]
+    flat, two, three = [[n]], [[n], [n]], [[n], [n], [n]]
+
+    def positive(x):
+        return x.abs_().add_(0.1)
+
+    def within(x):
+        return x.clamp_(-0.99, 0.99)
+
+    def away_from_zero(x):
+        return x.abs_().add_(0.5)
+
+    table = []
+
+    def unary(kind, names, make=None, module=torch):
+        for name in names.split():
+            table.append(Case(name, kind, flat, getattr(module, name), make=make))
+
+    unary("elementwise", "abs square floor ceil trunc round sign neg".replace(" neg", ""))
+    unary("elementwise", "relu relu6 leaky_relu elu selu silu softplus logsigmoid softsign mish hardswish hardsigmoid "
+          "hardtanh gelu", module=F)
+    table.append(Case("gelu_tanh", "elementwise", flat, lambda x: F.gelu(x, approximate="tanh")))
+    unary("elementwise", "sigmoid tanh exp expm1 erf sin cos nan_to_num")
+    unary("elementwise", "log log1p log2 sqrt rsqrt reciprocal", make=positive)
+    unary("arithmetic", "tan sinh cosh atan")
+    unary("arithmetic", "asin acos", make=within)
+    table += [
+        Case("isnan", "elementwise", flat, torch.isnan),
+        Case("logical_not", "elementwise", flat, torch.logical_not),
+        Case("add_scalar", "elementwise", flat, lambda x: x + 2.0),
+        Case("clamp", "elementwise", flat, lambda x: x.clamp(-0.5, 0.5)),
+        Case("pow_2.5", "arithmetic", flat, lambda x: x**2.5, make=positive),
+        Case("add", "elementwise", two, torch.add),
+        Case("mul", "elementwise", two, torch.mul),
+        Case("div", "elementwise", two, torch.div, make=away_from_zero),
+        Case("minimum", "elementwise", two, torch.minimum),
+        Case("maximum", "elementwise", two, torch.maximum),
+        Case("less", "elementwise", two, torch.lt),
+        Case("lerp", "elementwise", two, lambda a, b: torch.lerp(a, b, 0.3)),
+        Case("where", "elementwise", [torch.bool, [n], [n]], torch.where),
+        Case("masked_fill", "elementwise", [[n], torch.bool], lambda x, m: x.masked_fill(m, 0.5)),
+        Case("add_channel", "elementwise", [image, channel], lambda x, b: x + b[:, None, None]),
+        Case("prelu", "elementwise", [image, channel], F.prelu),
+        Case("snake", "elementwise", [image, channel],
+             lambda x, a: x + (a[:, None, None] * x).sin().square() / a[:, None, None], make=away_from_zero),
+        Case("glu", "elementwise", [line], F.glu),
+        Case("pow", "arithmetic", two, torch.pow, make=positive),
+        Case("atan2", "arithmetic", two, torch.atan2),
+        Case("fmod", "arithmetic", two, torch.fmod, make=away_from_zero),
+        Case("remainder", "arithmetic", two, torch.remainder, make=away_from_zero),
+        Case("relu", "elementwise", flat, F.relu, True, 3),
+        Case("gelu", "elementwise", flat, F.gelu, True, 5),
+        Case("silu", "elementwise", flat, F.silu, True, 5),
+        Case("mul", "elementwise", two, torch.mul, True, 8),
+    ]
+    reduce_cases = {
+        "all": (flat, lambda f: f),
+        "last": ([line], lambda f: lambda x: f(x, dim=-1)),
+        "nhw": ([image], lambda f: lambda x: f(x, dim=(0, 2, 3))),
+        "channels": ([image], lambda f: lambda x: f(x, dim=1)),
+        "first": ([[1024, rows]], lambda f: lambda x: f(x, dim=0)),
+    }
+    for names, f in (("sum_all sum_last sum_nhw sum_channels sum_first", torch.sum), ("mean_all", torch.mean),
+                     ("var_all var_last var_nhw", torch.var), ("amax_all amax_last", torch.amax),
+                     ("argmax_last argmax_channels", torch.argmax), ("prod_last", torch.prod),
+                     ("norm_all norm_last", torch.linalg.vector_norm), ("any_last", torch.any),
+                     ("logsumexp_last", torch.logsumexp)):
+        for name in names.split():
+            shapes, over = reduce_cases[name.rsplit("_", 1)[1]]
+            table.append(Case(name, "reduction", shapes, over(f)))
+    table += [
+        Case("max_last", "reduction", [line], lambda x: x.max(-1).values),
+        Case("sum_all", "reduction", flat, torch.sum, True, 2),
+        Case("mse_loss", "reduction", two, F.mse_loss),
+        Case("mse_loss", "listed", two, F.mse_loss, True, 6),
+        Case("l1_loss", "reduction", two, F.l1_loss),
+        Case("smooth_l1_loss", "reduction", two, F.smooth_l1_loss),
+        Case("binary_cross_entropy_with_logits", "listed", two, F.binary_cross_entropy_with_logits),
+        Case("cross_entropy", "listed", [image, (64, [image[0], 256, 256])], F.cross_entropy),
+        Case("cross_entropy", "listed", [image, (64, [image[0], 256, 256])], F.cross_entropy, True, 2),
+        Case("softmax_last", "moving", [line], lambda x: x.softmax(-1)),
+        Case("softmax_last", "moving", [line], lambda x: x.softmax(-1), True, 5),
+        Case("softmax_channels", "moving", [image], lambda x: x.softmax(1)),
+        Case("softmax_channels", "moving", [image], lambda x: x.softmax(1), True, 5),
+        Case("log_softmax_last", "moving", [line], lambda x: x.log_softmax(-1)),
+        Case("cumsum_last", "listed", [line], lambda x: x.cumsum(-1)),
+        Case("cumsum_first", "listed", [[1024, rows]], lambda x: x.cumsum(0)),
+    ]
+    # A normalisation reads its input twice where a group does not fit a block; forward and backward: 3 + 5.
+    groups = lambda x, w, b: F.group_norm(x, 32, w, b)
+    norms = (
+        ("batch_norm", [image, channel, channel], lambda x, w, b: F.batch_norm(x, None, None, w, b, True), 3, 8),
+        ("batch_norm_relu", [image, channel, channel], lambda x, w, b: F.batch_norm(x, None, None, w, b, True).relu(), 3, 8),
+        ("group_norm", [image, channel, channel], groups, 3, 8),
+        ("instance_norm", [image, channel, channel], lambda x, w, b: F.instance_norm(x, weight=w, bias=b), 3, 8),
+        ("layer_norm", [line, [1024], [1024]], lambda x, w, b: F.layer_norm(x, [1024], w, b), 2, 5),
+        ("rms_norm", [line, [1024]], lambda x, w: F.rms_norm(x, [1024], w, 1e-5), 2, 5),
+    )
+    for name, shapes, call, forward, both in norms:
+        table += [Case(name, "moving", shapes, call, moves=forward), Case(name, "moving", shapes, call, True, both)]
+    grid = [small[0] * 4, 256, 256, 2]
+    table += [
+        Case("cat_channels", "moving", [half, half], lambda a, b: torch.cat([a, b], 1)),
+        Case("stack", "moving", [half, half], lambda a, b: torch.stack([a, b])),
+        Case("pad_zeros", "moving", [image], lambda x: F.pad(x, [1] * 4)),
+        Case("pad_reflect", "moving", [image], lambda x: F.pad(x, [1] * 4, mode="reflect")),
+        Case("pad_reflect", "moving", [image], lambda x: F.pad(x, [1] * 4, mode="reflect"), True, 4),
+        Case("transpose_last", "moving", [image], lambda x: x.transpose(-2, -1).contiguous()),
+        Case("to_channels_last", "moving", [image], lambda x: x.permute(0, 2, 3, 1).contiguous()),
+        Case("from_channels_last", "moving", [[image[0], 256, 256, 64]], lambda x: x.permute(0, 3, 1, 2).contiguous()),
+        Case("flip", "moving", [image], lambda x: x.flip(-1)),
+        Case("roll", "moving", [image], lambda x: x.roll(3, -1)),
+        Case("repeat", "moving", [half], lambda x: x.repeat(2, 1, 1, 1)),
+        Case("pixel_shuffle", "moving", [image], lambda x: F.pixel_shuffle(x, 2)),
+        Case("pixel_unshuffle", "moving", [image], lambda x: F.pixel_unshuffle(x, 2)),
+        Case("pixel_shuffle", "moving", [image], lambda x: F.pixel_shuffle(x, 2), True, 4),
+        Case("bilinear_half", "moving", [image], lambda x: F.interpolate(x, scale_factor=0.5, mode="bilinear")),
+        Case("max_pool_2", "moving", [image], lambda x: F.max_pool2d(x, 2)),
+        Case("max_pool_2", "moving", [image], lambda x: F.max_pool2d(x, 2), True, 2.5),
+        Case("max_pool_3_2", "moving", [image], lambda x: F.max_pool2d(x, 3, 2, 1)),
+        Case("max_pool_3_2", "moving", [image], lambda x: F.max_pool2d(x, 3, 2, 1), True, 2.5),
+        Case("avg_pool_2", "moving", [image], lambda x: F.avg_pool2d(x, 2)),
+        Case("avg_pool_2", "moving", [image], lambda x: F.avg_pool2d(x, 2), True, 2.5),
+        Case("avg_pool_3_2", "moving", [image], lambda x: F.avg_pool2d(x, 3, 2, 1)),
+        Case("global_avg_pool", "moving", [image], lambda x: F.adaptive_avg_pool2d(x, 1)),
+        Case("unfold_3", "listed", [[max(n >> 25, 1), 64, 256, 256]], lambda x: F.unfold(x, 3, padding=1)),
+        Case("grid_sample", "listed", [[grid[0], 64, 256, 256], grid], lambda x, g: F.grid_sample(x, g, align_corners=False),
+             make=within),
+        Case("index_select", "listed", [line, (rows, [rows])], lambda x, i: x.index_select(0, i)),
+        Case("gather_last", "listed", [line, (1024, line)], lambda x, i: x.gather(-1, i)),
+        Case("embedding", "listed", [[rows // 4, 256], (rows // 4, [rows * 4])], lambda w, i: F.embedding(i, w)),
+    ]
+    for name, mode in (("nearest_x2", "nearest"), ("bilinear_x2", "bilinear"), ("bicubic_x2", "bicubic")):
+        up = lambda x, mode=mode: F.interpolate(x, scale_factor=2, mode=mode)
+        table += [Case(name, "moving", [small], up), Case(name, "moving", [small], up, True, 2.5)]
+    return table
+
+
+class Operand(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("rank", ctypes.c_int64), ("extents", ctypes.c_int64 * 8),
+                ("dtype", ctypes.c_int), ("requires_grad", ctypes.c_int)]
+
+
+class Library:
+    def __init__(self):
+        path = os.environ.get("ADJOINT_BENCH_OPS") or ROOT / "build/bench/libbench_ops_cuda.so"
+        self.c = ctypes.CDLL(str(path))
+        self.c.bench_last_error.restype = self.c.bench_dtype.restype = ctypes.c_char_p
+        self.c.bench_bind.restype = ctypes.c_void_p
+        self.c.bench_bind.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
+        self.c.bench_release.argtypes = [ctypes.c_void_p]
+        self.c.bench_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        self.c.bench_read.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+        self.dtypes = {self.c.bench_dtype(i).decode(): i for i in range(8)}
+
+    def operand(self, tensor):
+        assert tensor.is_contiguous()
+        shape = (ctypes.c_int64 * 8)(*tensor.shape)
+        return Operand(tensor.data_ptr(), tensor.dim(), shape, self.dtypes[str(tensor.dtype).removeprefix("torch.")],
+                       int(tensor.requires_grad))
+
+    def check(self, failed):
+        if failed:
+            raise RuntimeError(self.c.bench_last_error().decode())
+
+    def bind(self, name, tensors, grad_output):
+        """A call of the operator on these tensors, and a function that gives its results' first elements."""
+        operands = (Operand * len(tensors))(*map(self.operand, tensors))
+        grad = None if grad_output is None else ctypes.byref(self.operand(grad_output))
+        bound = self.c.bench_bind(name.encode(), operands, len(tensors), grad)
+        self.check(bound is None)
+        stream = torch.cuda.current_stream().cuda_stream
+
+        def read(elements):
+            values = torch.empty(sum(elements), dtype=torch.float64)
+            self.check(self.c.bench_read(bound, values.data_ptr(), max(elements)))
+            return values.split(elements)
+
+        return lambda: self.check(self.c.bench_run(bound, stream)), read, lambda: self.c.bench_release(bound)
+
+
+def make_tensors(case, dtype, n):
+    tensors = []
+    for shape in case.shapes:
+        if shape is torch.bool:
+            tensors.append(torch.rand(n, device="cuda") < 0.5)
+        elif isinstance(shape, tuple):
+            tensors.append(torch.randint(shape[0], shape[1], device="cuda"))
+        else:
+            tensor = torch.randn(shape, device="cuda", dtype=dtype)
+            tensors.append(case.make(tensor) if case.make else tensor)
+    if case.backward:
+        for tensor in tensors:
+            tensor.requires_grad_(tensor.is_floating_point())
+    return tensors
+
+
+def measure(library, case, dtype, n, repeats):
+    torch.manual_seed(0)
+    tensors = make_tensors(case, dtype, n)
+    grad_output = None
+    theirs = lambda: case.call(*tensors)
+    if case.backward:
+        grad_output = torch.randn_like(theirs()).contiguous()
+        wanted = [t for t in tensors if t.requires_grad]
+        theirs = lambda: torch.autograd.grad(case.call(*tensors), wanted, grad_output)
+    ours, read, release = library.bind(case.name, tensors, grad_output)
+    with torch.set_grad_enabled(case.backward):
+        expected = theirs()
+        expected = list(expected) if isinstance(expected, tuple) else [expected]
+        ours()
+        torch.cuda.synchronize()
+        firsts = read([min(t.numel(), 100000) for t in expected])
+        difference = 0.0
+        for first, e in zip(firsts, expected):
+            e = e.reshape(-1)[: first.numel()].double().cpu()
+            difference = max(difference, ((first - e).abs().max() / e.abs().max().clamp(min=1e-30)).item())
+        moved = case.moves
+        if moved is None:
+            nbytes = sum(t.numel() * t.element_size() for t in [*tensors, *expected])
+        else:
+            nbytes = moved * max(t.numel() * t.element_size() for t in [*tensors, *expected] if t.is_floating_point())
+        del expected
+        ms = milliseconds({"adjoint": ours, "pytorch": theirs}, repeats)
+    release()
+    return {"case": case, "dtype": dtype, "difference": difference, "bytes": nbytes, **ms}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dtypes", default="float32,bfloat16")
+    parser.add_argument("--ops", default="", help="only those whose names hold one of these words")
+    parser.add_argument("--elements", type=int, default=1 << 28, help="of the largest tensor; a power of two")
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results/ops_cuda.md")
+    arguments = parser.parse_args()
+    n = arguments.elements
+    record = environment()
+    print(", ".join(f"{name} {value}" for name, value in record.items()))
+    library = Library()
+    source, target = (torch.empty(n, device="cuda") for _ in range(2))
+    rate = 8 * n / milliseconds({"": lambda: target.copy_(source)}, 21)[""] * 1e3
+    del source, target
+    print(f"copy: {rate / 1e12:.2f} TB/s")
+
+    wrong, rows, behind = [], [], []
+    for dtype in (getattr(torch, name) for name in arguments.dtypes.split(",")):
+        title = str(dtype).removeprefix("torch.")
+        for case in cases(n):
+            if not any(word in case.name for word in arguments.ops.split(",")):
+                continue
+            what = f"{case.name}{', with gradients' if case.backward else ''}"
+            try:
+                r = measure(library, case, dtype, n, arguments.repeats)
+            except (RuntimeError, torch.cuda.OutOfMemoryError) as error:
+                wrong.append(f"{what} {title}: {error}")
+                print("WRONG", wrong[-1], flush=True)
+                continue
+            finally:
+                torch.cuda.empty_cache()
+            share = r["bytes"] / rate / r["adjoint"] * 1e3
+            speedup = r["pytorch"] / r["adjoint"]
+            least_share, least_speedup = GOALS[case.kind]
+            missed = share < least_share or speedup < least_speedup
+            if r["difference"] > TOLERANCE[dtype]:
+                wrong.append(f"{what} {title}: differs from PyTorch's by {r['difference']:.1e}")
+            if missed:
+                behind.append(f"{what} {title}")
+            rows.append((case.kind, what, title, f"{r['adjoint']:.3f}", f"{r['pytorch']:.3f}", f"{speedup:.2f}",
+                         f"{share:.2f}", "behind" if missed else ""))
+            print(f"{what:<40} {title:<9} {r['adjoint']:8.3f} {r['pytorch']:8.3f} {speedup:6.2f} {share:6.2f} "
+                  f"{'behind' if missed else '':<7} {r['difference']:.1e}", flush=True)
+    write(arguments.out, record, rate, n, rows)
+    print(f"{len(rows)} measured, {len(behind)} behind their goal: {'; '.join(behind)}")
+    if wrong:
+        sys.exit("wrong:\n" + "\n".join(wrong))
+
+
+def write(path, record, rate, n, rows):
+    lines = ["# Operators beside PyTorch's on a GPU", "",
+             f"`bench/compare_ops.py`, {record['device']}, {record['date'][:10]}, commit {record['commit']}, PyTorch "
+             f"{record['pytorch']}; the largest tensor of a call has {n} elements. The copy rate of this run is "
+             f"{rate / 1e12:.2f} TB/s; the share is of it, by the bytes that must move.", ""]
+    for kind, (share, speedup) in GOALS.items():
+        of_kind = [row for row in rows if row[0] == kind]
+        if not of_kind:
+            continue
+        goal = f"share {share:.2f} and " if share else ""
+        goal += f"PyTorch's time over ours {speedup:.2f}" if speedup else "none, they are listed"
+        lines += [f"## {kind.capitalize()}", "", f"Goal: {goal}. Geometric mean of PyTorch / ours: "
+                  f"{geometric_mean([float(row[5]) for row in of_kind]):.2f}.", "",
+                  "| operator | dtype | ms | PyTorch, ms | PyTorch / ours | share | |", "|---|---|---:|---:|---:|---:|---|"]
+        lines += ["| " + " | ".join(row[1:]) + " |" for row in of_kind] + [""]
+    path.write_text("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,271 @@
+// The library's operators by name, on memory that belongs to somebody else: what bench/compare_ops.py calls.
+#include <adjoint/core/stream.h>
+#include <adjoint/core/tape.h>
+#include <adjoint/core/tensor.h>
+#include <adjoint/ops/elementwise/activation.h>
+#include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/fold/fold.h>
+#include <adjoint/ops/grid/grid.h>
+#include <adjoint/ops/index/index.h>
+#include <adjoint/ops/join/join.h>
+#include <adjoint/ops/loss/classification.h>
+#include <adjoint/ops/loss/loss.h>
+#include <adjoint/ops/norm/norm.h>
+#include <adjoint/ops/pad/pad.h>
+#include <adjoint/ops/pool/pool.h>
+#include <adjoint/ops/reduce/reduce.h>
+#include <adjoint/ops/resample/resample.h>
+#include <adjoint/ops/roll/roll.h>
+#include <adjoint/ops/scan/scan.h>
+#include <adjoint/ops/softmax/softmax.h>
+#include <adjoint/ops/view/view.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace adjoint;
+using Tensors = std::vector<Tensor>;
+using Call = std::function<Tensor(const Tensors&)>;
+
+Tensor upsampled(const Tensor& x, Interpolation mode) { return interpolate(x, {.scale = 2.0, .mode = mode}); }
+
+#define UNARY(f)                                 \
+  {                                              \
+#f, [](const Tensors& x) { return f(x[0]); } \
+  }
+#define BINARY(f)                                      \
+  {                                                    \
+#f, [](const Tensors& x) { return f(x[0], x[1]); } \
+  }
+#define CALL(name, ...)                                          \
+  {                                                              \
+    name, [](const Tensors& x) -> Tensor { return __VA_ARGS__; } \
+  }
+
+// One line a name; x holds the operands, whose shapes stand in compare_ops.py.
+const std::map<std::string, Call>& calls() {
+  static const std::map<std::string, Call> all{
+      UNARY(relu),
+      UNARY(relu6),
+      UNARY(leaky_relu),
+      UNARY(elu),
+      UNARY(selu),
+      UNARY(gelu),
+      UNARY(gelu_tanh),
+      UNARY(sigmoid),
+      UNARY(silu),
+      UNARY(softplus),
+      UNARY(logsigmoid),
+      UNARY(softsign),
+      UNARY(mish),
+      UNARY(hardswish),
+      UNARY(hardsigmoid),
+      UNARY(hardtanh),
+      UNARY(exp),
+      UNARY(expm1),
+      UNARY(log),
+      UNARY(log1p),
+      UNARY(log2),
+      UNARY(sqrt),
+      UNARY(rsqrt),
+      UNARY(reciprocal),
+      UNARY(sin),
+      UNARY(cos),
+      UNARY(tan),
+      UNARY(asin),
+      UNARY(acos),
+      UNARY(atan),
+      UNARY(sinh),
+      UNARY(cosh),
+      UNARY(tanh),
+      UNARY(erf),
+      UNARY(abs),
+      UNARY(sign),
+      UNARY(square),
+      UNARY(floor),
+      UNARY(ceil),
+      UNARY(trunc),
+      UNARY(round),
+      UNARY(nan_to_num),
+      UNARY(glu),
+      UNARY(isnan),
+      UNARY(logical_not),
+      BINARY(atan2),
+      BINARY(fmod),
+      BINARY(remainder),
+      BINARY(pow),
+      BINARY(minimum),
+      BINARY(maximum),
+      BINARY(prelu),
+      BINARY(snake),
+      BINARY(mse_loss),
+      BINARY(l1_loss),
+      BINARY(smooth_l1_loss),
+      BINARY(binary_cross_entropy_with_logits),
+      BINARY(cross_entropy),
+      BINARY(grid_sample),
+      CALL("add", x[0] + x[1]),
+      CALL("mul", x[0] * x[1]),
+      CALL("div", x[0] / x[1]),
+      CALL("less", x[0] < x[1]),
+      CALL("add_scalar", x[0] + 2.0),
+      CALL("pow_2.5", pow(x[0], 2.5)),
+      CALL("clamp", clamp(x[0], -0.5, 0.5)),
+      CALL("lerp", lerp(x[0], x[1], 0.3)),
+      CALL("where", where(x[0], x[1], x[2])),
+      CALL("add_channel", x[0] + x[1].reshape({-1, 1, 1})),
+      // sums and their like
+      CALL("sum_all", sum(x[0])),
+      CALL("sum_last", sum(x[0], -1)),
+      CALL("sum_nhw", sum(x[0], {0, 2, 3})),
+      CALL("sum_channels", sum(x[0], 1)),
+      CALL("sum_first", sum(x[0], 0)),
+      CALL("mean_all", mean(x[0])),
+      CALL("var_all", var(x[0])),
+      CALL("var_last", var(x[0], -1)),
+      CALL("var_nhw", var(x[0], {0, 2, 3})),
+      CALL("amax_all", amax(x[0])),
+      CALL("amax_last", amax(x[0], -1)),
+      CALL("max_last", max(x[0], -1).first),
+      CALL("argmax_last", argmax(x[0], -1)),
+      CALL("argmax_channels", argmax(x[0], 1)),
+      CALL("prod_last", prod(x[0], -1)),
+      CALL("norm_all", norm(x[0])),
+      CALL("norm_last", norm(x[0], 2.0, -1)),
+      CALL("any_last", any(x[0], -1)),
+      CALL("logsumexp_last", logsumexp(x[0], -1)),
+      CALL("softmax_last", softmax(x[0], -1)),
+      CALL("softmax_channels", softmax(x[0], 1)),
+      CALL("log_softmax_last", log_softmax(x[0], -1)),
+      CALL("cumsum_last", cumsum(x[0], -1)),
+      CALL("cumsum_first", cumsum(x[0], 0)),
+      // normalisation
+      CALL("batch_norm", batch_norm(x[0], {}, {}, x[1], x[2], true)),
+      CALL("group_norm", group_norm(x[0], 32, x[1], x[2])),
+      CALL("layer_norm", layer_norm(x[0], {x[0].size(-1)}, x[1], x[2])),
+      CALL("instance_norm", instance_norm(x[0], {}, {}, x[1], x[2])),
+      CALL("rms_norm", rms_norm(x[0], {x[0].size(-1)}, x[1])),
+      CALL("batch_norm_relu",
+           batch_norm(x[0], {}, {}, x[1], x[2], true, 0.1, 1e-5, {.activation = ActivationKind::kReLU})),
+      // moving elements
+      CALL("cat_channels", cat({x[0], x[1]}, 1)),
+      CALL("stack", stack({x[0], x[1]}, 0)),
+      CALL("pad_zeros", pad(x[0], {1, 1, 1, 1})),
+      CALL("pad_reflect", pad(x[0], {1, 1, 1, 1}, PadMode::kReflect)),
+      CALL("transpose_last", x[0].transpose(-2, -1).contiguous()),
+      CALL("to_channels_last", x[0].permute({0, 2, 3, 1}).contiguous()),
+      CALL("from_channels_last", x[0].permute({0, 3, 1, 2}).contiguous()),
+      CALL("flip", flip(x[0], {-1})),
+      CALL("roll", roll(x[0], 3, -1)),
+      CALL("repeat", repeat(x[0], {2, 1, 1, 1})),
+      CALL("pixel_shuffle", pixel_shuffle(x[0], 2)),
+      CALL("pixel_unshuffle", pixel_unshuffle(x[0], 2)),
+      CALL("nearest_x2", upsampled(x[0], Interpolation::kNearest)),
+      CALL("bilinear_x2", upsampled(x[0], Interpolation::kBilinear)),
+      CALL("bicubic_x2", upsampled(x[0], Interpolation::kBicubic)),
+      CALL("bilinear_half", interpolate(x[0], {.scale = 0.5, .mode = Interpolation::kBilinear})),
+      CALL("max_pool_2", max_pool2d(x[0], 2)),
+      CALL("max_pool_3_2", max_pool2d(x[0], 3, {.stride = 2, .padding = 1})),
+      CALL("avg_pool_2", avg_pool2d(x[0], 2)),
+      CALL("avg_pool_3_2", avg_pool2d(x[0], 3, {.stride = 2, .padding = 1})),
+      CALL("global_avg_pool", adaptive_avg_pool2d(x[0], 1)),
+      CALL("unfold_3", unfold(x[0], {.kernel_size = 3, .padding = 1})),
+      CALL("index_select", index_select(x[0], 0, x[1])),
+      CALL("gather_last", gather(x[0], -1, x[1])),
+      CALL("embedding", embedding(x[1], x[0])),
+      CALL("masked_fill", masked_fill(x[0], x[1], 0.5)),
+  };
+  return all;
+}
+
+struct Bound {
+  const Call* call = nullptr;
+  Tensors operands, gradient_of, results;
+  Tensor grad_output;
+};
+
+thread_local std::string last_error;
+
+template <class F>
+int guarded(const F& f) {
+  try {
+    f();
+    return 0;
+  } catch (const std::exception& error) {
+    last_error = error.what();
+    return 1;
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+/// Of PyTorch's tensor: contiguous.
+struct BenchOperand {
+  void* data;
+  std::int64_t rank, extents[8];
+  int dtype, requires_grad;
+};
+
+const char* bench_last_error() { return last_error.c_str(); }
+const char* bench_dtype(int dtype) {
+  static thread_local std::string name;
+  name = to_string(static_cast<DType>(dtype));
+  return name.c_str();
+}
+
+/// What the other functions take, null for an error. Without grad_output: forward alone.
+Bound* bench_bind(const char* name, const BenchOperand* operands, std::int64_t count, const BenchOperand* grad_output) {
+  auto bound = std::make_unique<Bound>();
+  const auto tensor = [](const BenchOperand& operand) {
+    return Tensor::from_blob(operand.data,
+                             Shape(std::vector<std::int64_t>(operand.extents, operand.extents + operand.rank)),
+                             {.dtype = static_cast<DType>(operand.dtype), .device = kCUDA});
+  };
+  const int failed = guarded([&] {
+    bound->call = &calls().at(name);
+    for (std::int64_t i = 0; i < count; ++i) {
+      bound->operands.push_back(tensor(operands[i]));
+      if (!grad_output || !operands[i].requires_grad) continue;
+      bound->operands.back().requires_grad_();
+      bound->gradient_of.push_back(bound->operands.back());
+    }
+    if (grad_output) bound->grad_output = tensor(*grad_output);
+  });
+  return failed ? nullptr : bound.release();
+}
+void bench_release(Bound* bound) { delete bound; }
+
+int bench_run(Bound* bound, CUstream_st* stream) {
+  return guarded([&] {
+    const StreamGuard guard(Stream::wrap(stream));
+    bound->results.clear();
+    if (!bound->grad_output.defined()) {
+      bound->results.push_back((*bound->call)(bound->operands));
+      return;
+    }
+    Tape tape;
+    const Tensor y = (*bound->call)(bound->operands);
+    bound->results = tape.gradient(y, bound->gradient_of, {.grad_output = bound->grad_output});
+  });
+}
+
+/// The first elements of what the last run made, the result or the gradients, behind one another.
+int bench_read(const Bound* bound, double* to, std::int64_t elements) {
+  return guarded([&] {
+    for (const Tensor& result : bound->results) {
+      const std::vector<double> values = slice(result.reshape({-1}), 0, 0, elements).to_vector<double>();
+      to = std::copy(values.begin(), values.end(), to);
+    }
+  });
+}
+}
