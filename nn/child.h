@@ -2,13 +2,25 @@
 //
 // It is an M, the one in its slot, whatever was put there last and through whichever handle. Assigning an M to it
 // registers that module in the other's place. Copies are handles on the same slot; a copy of type M is a handle on the
-// module alone.
+// module alone. Where M is std::optional of a module, the slot may be empty:
+//
+//   nn::Child<std::optional<nn::BatchNorm2d>> norm;
+//   norm(register_module("norm", wanted ? std::optional(nn::BatchNorm2d(8)) : std::nullopt))  // in the constructor
+//   if (norm) std::cout << norm->weight;
+//   y = norm(conv(x));     // the identity where it is empty
+//   norm = std::nullopt;   // for all handles
+//
+// Errors in a call of a Child tell where in the tree the module stands: "decoder.2.up: conv_transpose2d: ...".
 #pragma once
 
+#include <adjoint/core/error.h>
 #include <adjoint/core/export.h>
+#include <adjoint/core/tensor.h>
 
+#include <any>
 #include <concepts>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -19,6 +31,90 @@ class Module;
 namespace detail {
 
 struct ChildSlot;
+
+/// Puts the module's path in front of the message, unless it begins with the path of what is inside the module.
+ADJOINT_API void tell_path(const Module& module, Error& error);
+
+/// f(), of which Errors tell the module's path.
+template <class F>
+decltype(auto) located(const Module& module, const F& f) {
+  try {
+    return f();
+  } catch (Error& error) {
+    tell_path(module, error);
+    throw;
+  }
+}
+
+/// The module in a Child<M>, as a std::any of its type; empty where there is none.
+template <class M>
+std::any typed(const M& module) {
+  return module;
+}
+template <class M>
+std::any typed(const std::optional<M>& module) {
+  return module ? std::any(*module) : std::any();
+}
+template <class M>
+const Module* base_of(const M& module) {
+  return &module;
+}
+template <class M>
+const Module* base_of(const std::optional<M>& module) {
+  return module ? &*module : nullptr;
+}
+
+template <class M>
+auto call_of() {
+  if constexpr (requires { &M::operator(); }) return &M::operator();
+}
+
+/// M, whose calls are located; as it is where operator() is overloaded, a template or not const.
+template <class M, class Call = decltype(call_of<M>())>
+class Called : public M {
+ public:
+  Called() = default;
+  explicit Called(const M& module) : M(module) {}
+  explicit Called(M&& module) : M(std::move(module)) {}
+};
+
+template <class M, class R, class Class, class... Args>
+class Called<M, R (Class::*)(Args...) const> : public M {
+ public:
+  Called() = default;
+  explicit Called(const M& module) : M(module) {}
+  explicit Called(M&& module) : M(std::move(module)) {}
+
+  R operator()(Args... args) const {
+    return located(*this, [&]() -> R { return M::operator()(std::forward<Args>(args)...); });
+  }
+  /// Where the others have defaults.
+  template <class... First>
+  requires(sizeof...(First) < sizeof...(Args) && std::is_invocable_v<const M&, First...>) R operator()(
+      First&&... first) const {
+    return located(*this, [&]() -> R { return M::operator()(std::forward<First>(first)...); });
+  }
+};
+
+template <class M>
+class Called<std::optional<M>, void> : public std::optional<M> {
+ public:
+  Called() = default;
+  explicit Called(const std::optional<M>& module) : std::optional<M>(module) {}
+  explicit Called(std::optional<M>&& module) : std::optional<M>(std::move(module)) {}
+
+  /// x where there is no module.
+  Tensor operator()(const Tensor& x) const {
+    const std::optional<M>& module = *this;
+    return module ? located(*module, [&]() -> Tensor { return (*module)(x); }) : x;
+  }
+
+  // What would change this handle alone: assign std::nullopt or a module.
+  void reset() = delete;
+  template <class... Args>
+  void emplace(Args&&...) = delete;
+  void swap(std::optional<M>&) = delete;
+};
 
 /// Where a Child stands among the handles on its slot, so that all of them follow what is put there.
 class ADJOINT_API ChildLink {
@@ -33,9 +129,10 @@ class ADJOINT_API ChildLink {
   ~ChildLink() { leave(); }
 
   const std::shared_ptr<ChildSlot>& slot() const { return slot_; }
-  /// Puts a module into the slot and has every handle follow. `typed` is the same module as an M. Throws Error, with
-  /// everything as it was, where there is no slot and where the module would come to stand inside itself.
-  void assign(const Module& module, const void* typed);
+  /// Puts a module, or none, into the slot and has every handle follow. `value` is the same as an M, `own` of the
+  /// module's own type. Throws Error, with everything as it was, where there is no slot and where the module would come
+  /// to stand inside itself.
+  void assign(const Module* module, const void* value, std::any own);
   /// True where this handle is to become one on `slot`, because it has none or because the module that it is a member
   /// of is being assigned.
   bool follows_owner(const std::shared_ptr<ChildSlot>& slot) const;
@@ -50,16 +147,22 @@ class ADJOINT_API ChildLink {
   ChildLink* next_ = nullptr;
 };
 
+/// The slot's copy while a module is cloned (clone.h), else the slot.
+ADJOINT_API std::shared_ptr<ChildSlot> copied_slot(const std::shared_ptr<ChildSlot>& slot);
+
 }  // namespace detail
 
 template <class M>
-class Child : public M {
+class Child : public detail::Called<M> {
+  using Base = detail::Called<M>;
+
  public:
   /// On no slot. Handles on slots come from Module's register_module.
   Child() requires std::default_initializable<M>
   = default;
-  Child(const Child& other) : M(other), link_(other.link_.slot(), this, follow()) {}
-  Child(Child&& other) : M(std::move(static_cast<M&>(other))), link_(other.link_.slot(), this, follow()) {
+  Child(const Child& other)
+      : Base(static_cast<const M&>(other)), link_(detail::copied_slot(other.link_.slot()), this, follow()) {}
+  Child(Child&& other) : Base(std::move(static_cast<M&>(other))), link_(other.link_.slot(), this, follow()) {
     other.link_.leave();
   }
   ~Child() = default;
@@ -67,7 +170,7 @@ class Child : public M {
   /// Puts `module` into the slot. Throws Error, with everything as it was, where that would put a module inside itself.
   Child& operator=(const M& module) requires std::is_copy_assignable_v<M> {
     const M held = module, before = *this;  // what goes, goes once the slot is at rest
-    link_.assign(held, &held);
+    link_.assign(detail::base_of(held), &held, detail::typed(held));
     return *this;
   }
   /// As above, so that the module stands in both slots. Where whole modules are assigned, their members become handles
@@ -91,7 +194,7 @@ class Child : public M {
  private:
   friend class Module;
   Child(std::shared_ptr<detail::ChildSlot> slot, M module)
-      : M(std::move(module)), link_(std::move(slot), this, follow()) {}
+      : Base(std::move(module)), link_(std::move(slot), this, follow()) {}
 
   static detail::ChildLink::Follow follow() {
     if constexpr (std::is_copy_assignable_v<M>) {
@@ -119,6 +222,10 @@ struct Registered<Child<M>> {
 /// The module's own type, where it may have come by a handle on a slot.
 template <class M>
 using RegisteredType = typename Registered<M>::Type;
+/// What is a handle on the module's slot. No class derives from a final one.
+template <class M>
+using RegisteredHandle =
+    std::conditional_t<std::is_final_v<RegisteredType<M>>, RegisteredType<M>, Child<RegisteredType<M>>>;
 
 }  // namespace detail
 }  // namespace adjoint::nn

@@ -91,18 +91,65 @@ void Module::set_description(std::string text) { state("Module::set_description"
 
 std::vector<std::pair<std::string, Module>> Module::named_children() const {
   std::vector<std::pair<std::string, Module>> all;
-  for (const auto& slot : state("named_children").children) all.emplace_back(slot->name, slot->module);
+  for (const auto& slot : state("named_children").children) {
+    if (slot->module) all.emplace_back(slot->name, *slot->module);
+  }
   return all;
 }
 
 std::vector<std::pair<std::string, Module>> Module::named_modules() const {
   std::vector<std::pair<std::string, Module>> all{{"", *this}};
   for (const auto& slot : state("named_modules").children) {
-    for (const auto& [path, module] : slot->module.named_modules()) {
+    if (!slot->module) continue;
+    for (const auto& [path, module] : slot->module->named_modules()) {
       all.emplace_back(path.empty() ? slot->name : slot->name + "." + path, module);
     }
   }
   return all;
+}
+
+std::string Module::State::path() const {
+  for (const auto& weak : places) {
+    const auto slot = weak.lock();
+    if (slot == nullptr || !slot->module || slot->module->state_.get() != this) continue;
+    const auto owner = std::static_pointer_cast<const State>(slot->owner.lock());
+    if (owner != nullptr) return join(owner->path(), slot->name);
+  }
+  return {};
+}
+
+void Module::State::list_below(std::vector<std::shared_ptr<ChildSlot>>& all,
+                               std::unordered_set<const State*>& seen) const {
+  for (const auto& slot : children) {
+    if (!slot->module || !seen.insert(slot->module->state_.get()).second) continue;
+    slot->module->state_->list_below(all, seen);
+    all.push_back(slot);
+  }
+}
+
+void Module::apply(const std::function<void(Module& module)>& f) const {
+  std::vector<Module> all;
+  for (const auto& slot : state("Module::apply").below()) all.push_back(*slot->module);
+  all.push_back(*this);
+  for (Module& module : all) f(module);
+}
+
+void Module::each_below(const std::function<void(const std::any& own)>& f) const {
+  std::vector<std::any> all;
+  for (const auto& slot : state("Module::visit").below()) all.push_back(slot->own);
+  for (const std::any& own : all) f(own);
+}
+
+void detail::tell_path(const Module& module, Error& error) {
+  if (module.state_ == nullptr) return;
+  try {
+    const std::string path = module.state_->path(), message = error.what();
+    if (path.empty() || message.starts_with(path + ".") || message.starts_with(path + ": ")) return;
+    // The same exception goes on, of whatever class.
+    static_cast<std::runtime_error&>(error) = std::runtime_error(path + ": " + message);
+  } catch (const std::bad_alloc&) {
+    return;  // no memory for a longer message
+  }
 }
 
 NamedTensors Module::named_parameters() const {
@@ -253,7 +300,9 @@ void Module::to(DType dtype) {
 void Module::train(bool on) {
   State& own = state("Module::train");
   own.training = on;
-  for (const auto& slot : own.children) slot->module.train(on);
+  for (const auto& slot : own.children) {
+    if (slot->module) slot->module->train(on);
+  }
 }
 
 void Module::zero_grad() {
@@ -297,20 +346,36 @@ Buffer Module::register_buffer(const std::string& name, Tensor value, const Regi
   return Buffer(detail::make_slot(kOp, name, own.type, state_, false, options, std::move(value), own.buffers));
 }
 
-std::shared_ptr<ChildSlot> Module::add_child(const char* op, const std::string& name, const Module& child) {
+std::shared_ptr<ChildSlot> Module::add_slot(const char* op, const std::string& name, const Module* child,
+                                            std::any typed) {
   State& own = state(op);
-  child.check_not_moved_from(op);
+  if (child != nullptr) child->check_not_moved_from(op);
   own.check_name(op, name);
-  for (const auto& [path, module] : child.named_modules()) {
-    ADJOINT_CHECK(!(module == *this), "{}: a module must not be put inside itself; got '{}' in {}", op, name, own.type);
+  if (child != nullptr) {
+    for (const auto& [path, module] : child->named_modules()) {
+      ADJOINT_CHECK(!(module == *this), "{}: a module must not be put inside itself; got '{}' in {}", op, name,
+                    own.type);
+    }
   }
   auto slot = std::make_shared<ChildSlot>();
   slot->name = name;
   slot->owner_type = own.type;
   slot->owner = state_;
-  slot->module = child;
+  own.children.reserve(own.children.size() + 1);
+  detail::place(slot, child, typed);
   own.children.push_back(slot);
   return slot;
+}
+
+void detail::place(const std::shared_ptr<ChildSlot>& slot, const Module* module, std::any& own) {
+  if (module != nullptr) {
+    auto& places = module->state_->places;
+    std::erase_if(places, [](const auto& place) { return place.expired(); });
+    places.push_back(slot);
+  }
+  slot->own.swap(own);
+  slot->module.reset();
+  if (module != nullptr) slot->module.emplace(*module);
 }
 
 // ---- Printing.
@@ -321,7 +386,9 @@ std::string to_string(const Module& module) {
   const auto& children = own.children;
   if (children.empty()) return type + "(" + description + ")";
   std::string body = description.empty() ? "" : "\n" + description;
-  for (const auto& slot : children) body += "\n(" + slot->name + "): " + to_string(slot->module);
+  for (const auto& slot : children) {
+    body += "\n(" + slot->name + "): " + (slot->module ? to_string(*slot->module) : "None");
+  }
   std::string text = type + "(";
   for (const char c : body) text += c == '\n' ? "\n  " : std::string(1, c);
   return text + "\n)";

@@ -15,6 +15,11 @@
 //     nn::Parameter scale;
 //   };
 //
+// Copies of a module of one's own are made by the copy constructor that C++ gives it; so is a module with tensors of
+// its own, nn::clone(block) (clone.h). A child that may be absent is a Child<std::optional<nn::Conv2d>> (child.h).
+// Errors in a call of a layer of this library, of a Child or in a Sequential begin with the module's path, as far as it
+// stands in others: "decoder.2.up: conv_transpose2d: ...".
+//
 // What is registered is the one truth. Parameter, Buffer and Child read what stands in the module's registry, and
 // assigning to one registers anew: after `block.scale = t` or `block.conv = nn::Conv2d(...)` every copy of the block
 // computes with the new one, and parameters() lists it. An optimiser that was made before still holds the old. Members
@@ -29,6 +34,7 @@
 #include <adjoint/nn/child.h>
 #include <adjoint/nn/parameter.h>
 
+#include <any>
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
@@ -60,6 +66,12 @@ struct RegisterOptions {
 
 class Module;
 
+namespace detail {
+class Cloning;
+struct Copies;
+void place(const std::shared_ptr<ChildSlot>& slot, const Module* module, std::any& own);
+}  // namespace detail
+
 /// One of the tensors that a parameter is made from.
 struct ParameterPart {
   std::string name;
@@ -88,7 +100,7 @@ class ADJOINT_API Module {
  public:
   /// `type` is how the module prints.
   explicit Module(std::string type = "Module");
-  Module(const Module&) = default;
+  Module(const Module& other);
   Module(Module&&) noexcept = default;
   Module& operator=(const Module& other);
   Module& operator=(Module&& other);
@@ -107,6 +119,19 @@ class ADJOINT_API Module {
   /// This module under the name "", and everything below it, depth first.
   std::vector<std::pair<std::string, Module>> named_modules() const;
   const std::string& type() const;
+  /// f of every module below and then of this one, each once, children before what they stand in.
+  void apply(const std::function<void(Module& module)>& f) const;
+  /// f(module), under its own type, of every M below this module, each once and in apply's order:
+  /// net.visit<nn::Conv2d>([](auto& conv) { nn::init::dirac_(conv.weight); }). M is the type itself, not a base.
+  template <class M, class F>
+  void visit(const F& f) const {
+    each_below([&](const std::any& own) {
+      if (const M* module = std::any_cast<M>(&own)) {
+        M handle = *module;
+        f(handle);
+      }
+    });
+  }
 
   // ---- State. Every parameter and buffer by name, outside every tape; they share elements with the module.
 
@@ -142,17 +167,12 @@ class ADJOINT_API Module {
   Parameter register_parameter(const std::string& name, Tensor value, const RegisterOptions& options = {});
   /// State that is saved and moved, but not trained.
   Buffer register_buffer(const std::string& name, Tensor value, const RegisterOptions& options = {});
-  /// The handle on `child`'s slot: a Child<M> (an M, where M is final). Throws Error where that would put the module
-  /// inside itself.
+  /// The handle on `child`'s slot: a Child<M> (an M, where M is final). M may be std::optional of a module; the slot
+  /// may then be empty. Throws Error where that would put the module inside itself. The registry holds its children:
+  /// one that holds the module that it stands in keeps both alive.
   template <class M>
-  auto register_module(const std::string& name, M child) {
-    using Type = detail::RegisteredType<M>;
-    std::shared_ptr<detail::ChildSlot> slot = add_child("register_module", name, child);
-    if constexpr (std::is_final_v<Type>) {
-      return Type(std::move(child));
-    } else {
-      return Child<Type>(std::move(slot), std::move(child));
-    }
+  detail::RegisteredHandle<M> register_module(const std::string& name, M child) {
+    return add_child("register_module", name, std::move(child));
   }
 
   // ---- Reparametrisation (reparametrize.h has PyTorch's). What stands in a parameter's slot is then made from other
@@ -182,21 +202,38 @@ class ADJOINT_API Module {
   friend bool operator==(const Module& a, const Module& b) { return a.state_ == b.state_; }
 
  protected:
-  /// forward(input), between the module's hooks.
+  /// forward(input), between the module's hooks. Errors tell the module's path.
   template <class F>
   Tensor hooked(const Tensor& input, const F& forward) const {
-    if (!has_forward_hooks()) return forward(input);
-    return run_hooks(input, [&](const Tensor& x) -> Tensor { return forward(x); });
+    return detail::located(*this, [&]() -> Tensor {
+      if (!has_forward_hooks()) return forward(input);
+      return run_hooks(input, [&](const Tensor& x) -> Tensor { return forward(x); });
+    });
   }
   /// What stands between the parentheses when the module prints.
   void set_description(std::string text);
   /// Throws Error, naming `op`, where the module was moved from.
   void check_not_moved_from(const char* op) const { state(op); }
   /// register_module under the name of another operation.
-  std::shared_ptr<detail::ChildSlot> add_child(const char* op, const std::string& name, const Module& child);
+  template <class M>
+  detail::RegisteredHandle<M> add_child(const char* op, const std::string& name, M child) {
+    using Type = detail::RegisteredType<M>;
+    const Type& value = child;
+    auto slot = add_slot(op, name, detail::base_of(value), detail::typed(value));
+    if constexpr (std::is_final_v<Type>) {
+      return Type(std::move(child));
+    } else {
+      return Child<Type>(std::move(slot), std::move(child));
+    }
+  }
+  /// A slot of no handles. `own` is the child under its own type.
+  std::shared_ptr<detail::ChildSlot> add_slot(const char* op, const std::string& name, const Module* child,
+                                              std::any own);
 
  private:
   struct State;
+
+  void each_below(const std::function<void(const std::any& own)>& f) const;
 
   Tensor run_hooks(const Tensor& input, const std::function<Tensor(const Tensor&)>& forward) const;
 
@@ -207,6 +244,10 @@ class ADJOINT_API Module {
   std::shared_ptr<State> state_;
 
   friend class detail::ChildLink;
+  friend class detail::Cloning;
+  friend struct detail::Copies;
+  friend ADJOINT_API void detail::tell_path(const Module& module, Error& error);
+  friend void detail::place(const std::shared_ptr<detail::ChildSlot>& slot, const Module* module, std::any& own);
   friend ADJOINT_API std::string to_string(const Module& module);
 };
 

@@ -5,11 +5,11 @@
 //   for (const ResidualBlock& block : blocks) x = block(x);
 #pragma once
 
+#include <adjoint/nn/clone.h>
 #include <adjoint/nn/module.h>
 
 #include <cstddef>
 #include <initializer_list>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,11 +20,13 @@ namespace detail {
 [[noreturn]] ADJOINT_API void no_such_module(std::size_t index, std::size_t size);
 }  // namespace detail
 
-/// M is a module, or Layer for modules of several types that map one tensor to one.
+/// M is a module, or Layer for modules of several types that map one tensor to one. Elements are handles, Child<M>.
 template <class M>
 class ModuleList : public Module {
+  using Handle = detail::RegisteredHandle<M>;
+
  public:
-  ModuleList() : Module("ModuleList"), list_(std::make_shared<std::vector<M>>()) {}
+  ModuleList() : Module("ModuleList") {}
   explicit ModuleList(std::initializer_list<M> modules) : ModuleList() {
     for (const M& module : modules) append(module);
   }
@@ -32,13 +34,12 @@ class ModuleList : public Module {
   void append(M module) {
     check_not_moved_from("ModuleList::append");
     list_->reserve(list_->size() + 1);
-    add_child("ModuleList::append", std::to_string(list_->size()), module);
-    list_->push_back(std::move(module));
+    list_->push_back(add_child("ModuleList::append", std::to_string(list_->size()), std::move(module)));
   }
 
   std::size_t size() const { return list("ModuleList::size").size(); }
   /// Throws Error outside [0, size()).
-  const M& operator[](std::size_t i) const {
+  const Handle& operator[](std::size_t i) const {
     if (i >= size()) detail::no_such_module(i, size());
     return (*list_)[i];
   }
@@ -46,12 +47,12 @@ class ModuleList : public Module {
   auto end() const { return list("ModuleList::end").cend(); }
 
  private:
-  const std::vector<M>& list(const char* op) const {
+  const std::vector<Handle>& list(const char* op) const {
     check_not_moved_from(op);
     return *list_;
   }
 
-  std::shared_ptr<std::vector<M>> list_;  // of all copies
+  Shared<std::vector<Handle>> list_;
 };
 
 }  // namespace adjoint::nn

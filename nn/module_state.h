@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -24,9 +25,23 @@ struct Module::State {
   TensorSlots parameters;
   TensorSlots buffers;
   std::vector<std::shared_ptr<ChildSlot>> children;
+  std::vector<std::weak_ptr<const ChildSlot>> places;  // where it has been put; it may be gone from there
   std::vector<std::pair<std::uint64_t, ForwardPreHook>> pre_hooks;
   std::vector<std::pair<std::uint64_t, ForwardHook>> hooks;
   std::uint64_t next_hook = 1;
+
+  // "decoder.2.up", from the outermost module that holds this one; empty for one that stands nowhere. Of several places
+  // the first counts.
+  std::string path() const;
+
+  // The slots of all modules below, of each the first, deeper ones before those that they are in.
+  std::vector<std::shared_ptr<ChildSlot>> below() const {
+    std::vector<std::shared_ptr<ChildSlot>> all;
+    std::unordered_set<const State*> seen;
+    list_below(all, seen);
+    return all;
+  }
+  void list_below(std::vector<std::shared_ptr<ChildSlot>>& all, std::unordered_set<const State*>& seen) const;
 
   // f(slot) of every slot.
   template <class F>
@@ -46,6 +61,10 @@ struct Module::State {
 };
 
 namespace detail {
+
+/// Puts the module into a slot, or none where `module` is null; `own`, the same under its own type, becomes what stood
+/// there.
+void place(const std::shared_ptr<ChildSlot>& slot, const Module* module, std::any& own);
 
 /// A slot of these names with a value in it, as the last of `slots`. Throws Error, naming `op`, for a value that does
 /// not fit.

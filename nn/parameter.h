@@ -28,7 +28,7 @@ class ADJOINT_API Parameter : ConvertsToTensor {
   /// On no slot: reads as an undefined Tensor. Handles on slots come from Module's register_parameter and
   /// register_buffer.
   Parameter() = default;
-  Parameter(const Parameter&) = default;
+  Parameter(const Parameter& other);
   Parameter(Parameter&&) noexcept = default;
   ~Parameter() = default;
 

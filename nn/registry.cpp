@@ -2,6 +2,7 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/tensor_impl.h>
+#include <adjoint/nn/module_state.h>
 
 #include <algorithm>
 #include <utility>
@@ -107,15 +108,14 @@ bool ChildLink::follows_owner(const std::shared_ptr<ChildSlot>& slot) const {
   return slot_ == nullptr || departs(*slot_, slot.get());
 }
 
-void ChildLink::assign(const Module& module, const void* typed) {
+void ChildLink::assign(const Module* module, const void* value, std::any own) {
   constexpr const char* kOp = "Child::operator=";
   settle();
-  module.check_not_moved_from(kOp);
-  ADJOINT_CHECK(slot_ != nullptr,
-                "{}: the handle must be on a slot; got one of a {} on none; register_module gives one", kOp,
-                module.type());
-  if (const std::shared_ptr<const void> owner = slot_->owner.lock()) {
-    for (const auto& [path, inside] : module.named_modules()) {
+  if (module != nullptr) module->check_not_moved_from(kOp);
+  ADJOINT_CHECK(slot_ != nullptr, "{}: the handle must be on a slot; got {} on none; register_module gives one", kOp,
+                module == nullptr ? "an empty one" : "one of a " + module->type());
+  if (const std::shared_ptr<const void> owner = slot_->owner.lock(); owner != nullptr && module != nullptr) {
+    for (const auto& [path, inside] : module->named_modules()) {
       ADJOINT_CHECK(inside.state_ != owner, "{}: a module must not be put inside itself; got '{}' in {}", kOp,
                     slot_->name, slot_->owner_type);
     }
@@ -123,8 +123,8 @@ void ChildLink::assign(const Module& module, const void* typed) {
   const std::shared_ptr<ChildSlot> slot = slot_;
   const AllDepart guard;
   const std::lock_guard lock(slot->handles);
-  slot->module = module;
-  for (ChildLink* link = slot->first; link != nullptr; link = link->next_) link->follow_(link->child_, typed);
+  place(slot, module, own);
+  for (ChildLink* link = slot->first; link != nullptr; link = link->next_) link->follow_(link->child_, value);
 }
 
 }  // namespace detail

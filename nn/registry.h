@@ -8,8 +8,10 @@
 
 #include <adjoint/nn/module.h>
 
+#include <any>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,8 +50,9 @@ struct TensorSlot : Slot {
 };
 
 struct ChildSlot : Slot {
-  Module module;
-  std::mutex handles;  // guards the list
+  std::optional<Module> module;  // none: the slot is empty
+  std::any own;                  // the same handle, under its own type
+  std::mutex handles;            // guards the list
   ChildLink* first = nullptr;
 };
 

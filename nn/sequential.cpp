@@ -19,7 +19,7 @@ Step step_of(const Layer& layer, const Layer& behind, const Activation& activati
       step = [made = *module, behind, activation](const Tensor& input) {
         if (made.has_forward_hooks() || behind.has_forward_hooks()) return behind(made(input));
         if constexpr (requires { made.activated(input, activation); }) {
-          return made.activated(input, activation);
+          return detail::located(made, [&] { return made.activated(input, activation); });
         } else {
           return made(input, {.activation = activation});
         }
@@ -51,9 +51,10 @@ void Layer::wrong_type() const {
 
 void Layer::empty_function() { fail("Layer: the function must not be empty; got one without a target"); }
 
-Sequential::Sequential() : Module("Sequential"), chain_(std::make_shared<Chain>()) {
-  chain_->steps = std::make_shared<const std::vector<Step>>();
-}
+Sequential::Sequential() : Module("Sequential") {}
+
+Sequential::Chain::Chain(const Chain& other)
+    : layers(other.layers), steps(std::make_shared<const std::vector<Step>>(*other.steps)) {}
 
 Sequential::Sequential(std::initializer_list<std::pair<std::string, Layer>> layers) : Sequential() {
   for (const auto& [name, layer] : layers) append("Sequential", name, layer);
@@ -77,7 +78,7 @@ void Sequential::append(const char* op, const std::string& name, Layer layer) {
     steps->emplace_back(layer);
   }
   chain_->layers.reserve(chain_->layers.size() + 1);
-  add_child(op, name, layer);
+  add_slot(op, name, &layer, layer.own_(layer));
   chain_->layers.push_back(std::move(layer));
   chain_->steps = std::move(steps);
 }

@@ -9,8 +9,10 @@
 // ops/conv/conv.h tells what that means in half precision). Both stay children, with their names and parameters.
 #pragma once
 
+#include <adjoint/nn/clone.h>
 #include <adjoint/nn/module.h>
 
+#include <any>
 #include <concepts>
 #include <cstddef>
 #include <functional>
@@ -29,7 +31,9 @@ class ADJOINT_API Layer : public Module {
   template <class M>
   requires(std::derived_from<M, Module> && !std::same_as<detail::RegisteredType<M>, Layer> &&
            std::is_invocable_r_v<Tensor, const M&, const Tensor&>) Layer(M module)
-      : Module(module), forward_(Call<detail::RegisteredType<M>>{std::move(module)}) {
+      : Module(module),
+        forward_(Call<detail::RegisteredType<M>>{std::move(module)}),
+        own_([](const Layer& layer) { return std::any(*layer.get_if<detail::RegisteredType<M>>()); }) {
     check_not_moved_from("Layer");
   }
   /// A module that cannot be a layer: says why, once.
@@ -62,11 +66,12 @@ class ADJOINT_API Layer : public Module {
   /// As as(), but null where it is of another type, even of one derived from M. Valid for as long as the layer.
   template <class M>
   const M* get_if() const {
-    const Call<M>* call = forward_.target<Call<M>>();
+    const Call<M>* call = forward_.template target<Call<M>>();
     return call == nullptr ? nullptr : &call->module;
   }
 
  private:
+  friend class Sequential;
   template <class M>
   struct Call {
     M module;
@@ -76,6 +81,7 @@ class ADJOINT_API Layer : public Module {
   [[noreturn]] static void empty_function();
 
   std::function<Tensor(const Tensor&)> forward_;
+  std::any (*own_)(const Layer&) = [](const Layer& layer) { return std::any(layer); };  // the module under its own type
 };
 
 class ADJOINT_API Sequential : public Module {
@@ -107,7 +113,11 @@ class ADJOINT_API Sequential : public Module {
   using Step = std::function<Tensor(const Tensor&)>;
   struct Chain {
     std::vector<Layer> layers;
-    std::shared_ptr<const std::vector<Step>> steps;  // what runs: a layer, or two as one
+    std::shared_ptr<const std::vector<Step>> steps = std::make_shared<const std::vector<Step>>();
+
+    Chain() = default;
+    Chain(const Chain& other);
+    Chain& operator=(Chain&&) = default;
   };
 
   void append(const char* op, const std::string& name, Layer layer);
@@ -116,7 +126,7 @@ class ADJOINT_API Sequential : public Module {
     return chain_->layers;
   }
 
-  std::shared_ptr<Chain> chain_;  // of all copies
+  Shared<Chain> chain_;
 };
 
 }  // namespace adjoint::nn

@@ -126,7 +126,8 @@ Trial building() {
   return {.steps = {[s] { s->net.append(nn::ReLU()); }, [s] { s->net.append(nn::Tanh()); },
                     [s] { s->module.register_parameter("a parameter", Tensor::ones({2})); },
                     [s] { s->module.register_buffer("a buffer of some length", Tensor::ones({2})); },
-                    [s] { s->module.register_module("a child of some length", s->net); }},
+                    [s] { s->module.register_module("a child of some length", s->net); },
+                    [s] { s->net = nn::clone(s->net); }},
           .state =
               [s, values_of] {
                 Inputs all = values_of(s->module);

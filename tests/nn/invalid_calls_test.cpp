@@ -68,7 +68,7 @@ TEST(InvalidCalls, OfLayers) {
       {"conv_transpose1d", [&](A a) { return up1d(a.tensor(), {.output_size = a.integer()}); }},
       {"conv_transpose2d", [&](A a) { return up2d(a.tensor(), {.output_size = size2(a)}); }},
       {"Linear", [&](A a) { return linear(a.tensor()); }},
-      {"Linear", [&](A a) { return chain(a.tensor()); }},
+      {"0: Linear", [&](A a) { return chain(a.tensor()); }},
       {"prelu", [&](A a) { return prelu(a.tensor()); }},
       {"Dropout", [&](A a) { return dropout(a.tensor()); }},
       {"Sequential", [&](A a) { return chain[static_cast<std::size_t>(a.integer())]; }},

@@ -1,0 +1,92 @@
+// clone: a module with tensors of its own, of any class.
+//
+//   nn::Sequential average = nn::clone(net);
+//
+// A module's copy constructor makes another handle on what is registered. While clone() copies, it makes a handle on
+// copies of it: the registry below the module is copied first, and Module, Parameter, Child and Shared look up there
+// what they are to become handles on. So a class of one's own is cloned as it is, by the copy constructor that C++
+// gives it, with its children, empty ones too, in containers too. What stands in two places is one again in the clone:
+// tied parameters and shared layers stay so.
+#pragma once
+
+#include <adjoint/core/export.h>
+#include <adjoint/nn/child.h>
+
+#include <concepts>
+#include <memory>
+#include <utility>
+
+namespace adjoint::nn {
+namespace detail {
+
+struct Copies;
+
+/// While it lives, modules and their members that are copied on this thread become handles on copies of `module`'s
+/// registry.
+class ADJOINT_API Cloning {
+ public:
+  explicit Cloning(const Module& module);
+  ~Cloning();
+  Cloning(const Cloning&) = delete;
+  Cloning& operator=(const Cloning&) = delete;
+
+  /// Throws Error where `made` is no clone, or was given Tensors of the original.
+  void check(const Module& made) const;
+
+ private:
+  std::unique_ptr<Copies> copies_;
+  Copies* outer_;
+};
+
+/// The copy of what stood at `original`; null outside clone() and where there is none yet.
+ADJOINT_API std::shared_ptr<void> find_copy(const void* original);
+/// No effect outside clone().
+ADJOINT_API void keep_copy(std::shared_ptr<const void> original, std::shared_ptr<void> copy);
+ADJOINT_API bool cloning();
+
+}  // namespace detail
+
+/// What all copies of a module share beside its registry, as a Sequential its layers. Clones have their own, which
+/// holds copies of the T's modules. T is default-constructible.
+template <class T>
+class Shared {
+ public:
+  Shared() : value_(std::make_shared<T>()) {}
+  Shared(const Shared& other) : value_(detail::cloning() ? copy(other.value_) : other.value_) {}
+  Shared(Shared&&) noexcept = default;
+  Shared& operator=(const Shared&) = default;
+  Shared& operator=(Shared&&) noexcept = default;
+  ~Shared() = default;
+
+  T& operator*() const { return *value_; }
+  T* operator->() const { return value_.get(); }
+
+ private:
+  static std::shared_ptr<T> copy(const std::shared_ptr<T>& original) {
+    if (original == nullptr) return nullptr;
+    if (std::shared_ptr<void> found = detail::find_copy(original.get())) return std::static_pointer_cast<T>(found);
+    auto made = std::make_shared<T>();
+    detail::keep_copy(original, made);  // before it is filled, for it may hold a handle on itself
+    *made = T(*original);
+    return made;
+  }
+
+  std::shared_ptr<T> value_;
+};
+
+/// A module like `module`, with copies of all parameters and buffers below it, of their values, dtypes and devices,
+/// that require gradients where they do; with its mode, its hooks and its reparametrisations. Gradients and the hooks
+/// of tensors are not copied. Functions (hooks, and layers of a Sequential) are copied as C++ copies them: the modules
+/// that they hold by value are cloned, what they refer to is not. What is not registered below the module is shared
+/// with the clone. Throws Error for a class that keeps a registered tensor as a Tensor, which would be the original's:
+/// its members are to be nn::Parameter; and for one whose copy constructor does not copy Module.
+template <std::derived_from<Module> M>
+requires std::copy_constructible<M> detail::RegisteredType<M> clone(const M& module) {
+  using Type = detail::RegisteredType<M>;
+  const detail::Cloning cloning(module);
+  Type made(static_cast<const Type&>(module));
+  cloning.check(made);
+  return made;
+}
+
+}  // namespace adjoint::nn
