@@ -75,11 +75,11 @@ struct L1 : Difference<T, L1<T>, true> {
 template <class T>
 struct SmoothL1 : Difference<T, SmoothL1<T>> {
   static constexpr const char* kName = "smooth_l1_loss";
-  T beta;
-  explicit SmoothL1(double parameter) : beta(static_cast<T>(parameter)) {}
+  T beta, by;  // no division an element
+  explicit SmoothL1(double parameter) : beta(static_cast<T>(parameter)), by(static_cast<T>(0.5 / parameter)) {}
   ADJOINT_HD T of(T d) const {
     const T size = abs(d);
-    return select(size < beta, T(0.5) * size * (size / beta), size - T(0.5) * beta);
+    return select(size < beta, size * (size * by), size - T(0.5) * beta);
   }
   template <class V>
   ADJOINT_HD V slope(const V& g, const V& d) const {

@@ -1,7 +1,8 @@
 // What reductions do with two values, for host and device alike, and the types that they do it in.
 //
 // A rule is what a reduction's stages need: Acc, in which unfinished results are kept, and Out; identity(); combine(a,
-// b) of two Acc; start(), add(acc, x) and close(acc), by which elements become one Acc; finish(acc), an Out.
+// b) of two Acc; add(acc, x) and close(acc), by which elements become one Acc; finish(acc), an Out. A rule may have
+// open(x), where some accumulators that stand side by side begin, add_open(acc, x) and join(a, b) of two of them.
 #pragma once
 
 #include <adjoint/core/convert.h>
@@ -218,7 +219,9 @@ ADJOINT_HD constexpr Moments<A> merge(const Moments<A>& a, const Moments<A>& b) 
   if (a.count == A{0}) return b;
   const A count = a.count + b.count;
   const A distance = (b.mean - a.mean) + (b.rest - a.rest);
-  const A step = distance * (b.count / count);
+  A share = A(0.5);  // nearly always, and a division is the dearest part
+  if (a.count != b.count) share = b.count / count;
+  const A step = distance * share;
   return with_mean(count, a.mean, a.rest + step, a.m2 + b.m2 + distance * step * a.count);
 }
 
@@ -239,6 +242,18 @@ struct KeepMoments {
     return {acc.count + A{1}, acc.mean, acc.rest + distance, acc.m2 + distance * distance};
   }
   ADJOINT_HD constexpr Acc add(const Acc& a, const Acc& b) const { return merge(a, b); }
+  template <class T>
+  requires(!std::is_same_v<T, Acc>) ADJOINT_HD constexpr Acc open(T x) const {
+    return {A{0}, convert<A>(x), A{0}, A{0}};
+  }
+  template <class T>
+  ADJOINT_HD constexpr Acc add_open(Acc acc, T x) const {
+    const A distance = convert<A>(x) - acc.mean;
+    return {acc.count + A{1}, acc.mean, acc.rest + distance, acc.m2 + distance * distance};
+  }
+  ADJOINT_HD constexpr Acc join(const Acc& a, const Acc& b) const {
+    return {a.count + b.count, a.mean, a.rest + b.rest, a.m2 + b.m2};
+  }
   ADJOINT_HD constexpr Acc close(const Acc& acc) const {
     return acc.count == A{0} ? acc : moments_about(acc.count, acc.mean, acc.rest, acc.m2);
   }

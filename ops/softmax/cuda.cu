@@ -1,17 +1,23 @@
-// softmax on CUDA. A row that lies in order and fits a block is read once, into registers, and written once. Otherwise
-// a reduction gives each row's sum, and a second kernel writes; where there are many neighbouring rows, one thread does
-// both of one. All of that follows from shapes alone.
+// softmax on CUDA. A row that some threads of a block can hold is read once, into registers, and written once, whether
+// its elements are neighbours or neighbouring rows' stand side by side. Otherwise a reduction gives each row's sum, and
+// a second kernel writes; where there are many rows side by side, one thread does both of one. All of that follows from
+// shapes alone.
 #include <adjoint/core/cuda/pack.h>
 #include <adjoint/ops/softmax/kernels.h>
+#include <adjoint/core/cuda/lanes.cuh>
 #include <adjoint/ops/reduce/cuda/reduce.cuh>
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 namespace adjoint::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+// Elements of a row that a thread holds, at most, where V move at once.
+template <class Task, int V>
+inline constexpr int kHeld = (V > 1 ? 32 : 16) / Task::kOperands;
 constexpr std::int64_t kManyColumns = 32768;  // threads that have a row each keep a GPU busy
 
 /// As the rule of logsumexp, whose largest element and sum are kept.
@@ -26,7 +32,7 @@ struct Forward {
   using A = compute_t<T>;
   using Rule = KeepSum<A>;
   using Sum = typename Rule::Acc;
-  static constexpr int kOperands = 1, kHeld = 32;
+  static constexpr int kOperands = 1;
   const T* in[1];
   bool log;
 
@@ -34,7 +40,16 @@ struct Forward {
   __device__ In load(std::int64_t i) const { return in[0][i]; }
   __device__ A value(In loaded, std::int64_t /*i*/) const { return convert<A>(loaded); }
 
-  __device__ A term(const A (&x)[1]) const { return x[0]; }
+  // Of the operands that each(f) calls f with. Where all are -infinity, nothing is added.
+  template <class Each>
+  __device__ Sum sum_of(const Each& each) const {
+    constexpr A kLowest = -std::numeric_limits<A>::infinity();
+    Sum sum{kLowest, A{0}};
+    each([&](const A(&x)[1]) { sum.largest = scalar::select(x[0] > sum.largest, x[0], sum.largest); });
+    const A shift = scalar::select(sum.largest == kLowest, A{0}, sum.largest);
+    each([&](const A(&x)[1]) { sum.sum += scalar::exp(x[0] - shift); });
+    return sum;
+  }
   // What a result is made with: the largest, and the sum's inverse or logarithm. An infinity makes the whole row NaN.
   __device__ Sum close(Sum sum) const {
     const A zero = sum.largest - sum.largest;
@@ -51,7 +66,7 @@ struct Gradient {
   using A = compute_t<T>;
   using Rule = reduce::Total<reduce::Sum, A, A>;
   using Sum = A;
-  static constexpr int kOperands = 2, kHeld = 16;
+  static constexpr int kOperands = 2;
   const T* in[2];  // the result's gradient, the result
   bool log;
 
@@ -65,57 +80,73 @@ struct Gradient {
   }
 
   __device__ A term(const A (&x)[2]) const { return log ? x[0] : x[0] * x[1]; }
+  template <class Each>
+  __device__ Sum sum_of(const Each& each) const {
+    Sum sum{0};
+    each([&](const A(&x)[2]) { sum += term(x); });
+    return sum;
+  }
   __device__ Sum close(Sum sum) const { return sum; }
   __device__ A result(const A (&x)[2], Sum sum) const { return term(x) - (log ? scalar::exp(x[1]) : x[1]) * sum; }
 };
 
-// Rows of neighbouring elements: `lanes` threads, a power of two, hold one. V elements move at once.
-template <class Task, class T, int V>
+// `lanes` threads, a power of two, hold a row: of neighbouring elements, V of which move at once, or (kBeside) of
+// elements `inner` apart, where neighbouring threads have neighbouring rows.
+template <class Task, class T, int V, bool kBeside>
 __global__ void __launch_bounds__(kThreads)
-    softmax_rows(Task task, std::int64_t rows, std::int64_t extent, int lanes, T* out) {
+    softmax_held(Task task, std::int64_t rows, std::int64_t extent, std::int64_t inner, int lanes, T* out) {
   using A = typename Task::A;
   using Sum = typename Task::Sum;
-  constexpr int kPacks = Task::kHeld / V;
-  __shared__ alignas(16) unsigned char storage[kThreads * sizeof(Sum)];
-  Sum* const shared = reinterpret_cast<Sum*>(storage);
+  constexpr int kPacks = kHeld<Task, V> / V;
   const typename Task::Rule rule{};
-  const int thread = static_cast<int>(threadIdx.x), lane = thread % lanes;
-  const std::int64_t row = std::int64_t{blockIdx.x} * (kThreads / lanes) + thread / lanes;
-  const std::int64_t end = row < rows ? extent : 0;
+  const auto combine = [&](const Sum& a, const Sum& b) { return rule.combine(a, b); };
+  const int thread = static_cast<int>(threadIdx.x), rows_here = kThreads / lanes;
+  const int lane = kBeside ? thread / rows_here : thread % lanes;
+  const std::int64_t row = std::int64_t{blockIdx.x} * rows_here + (kBeside ? thread % rows_here : thread / lanes);
+  const int end = row < rows ? static_cast<int>(extent) : 0;
+  const std::int64_t outer = kBeside ? row / inner : row;
+  const std::int64_t first = outer * extent * inner + (kBeside ? row - outer * inner : 0);
+  const auto at = [&](int p) { return (p * lanes + lane) * V; };
   A held[kPacks][V][Task::kOperands];
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
-    const std::int64_t at = (std::int64_t{p} * lanes + lane) * V;
-    if (at >= end) continue;
+    if (at(p) >= end) continue;
 #pragma unroll
     for (int operand = 0; operand < Task::kOperands; ++operand) {
-      const auto pack = *reinterpret_cast<const Pack<T, V>*>(task.in[operand] + row * extent + at);
+      const auto pack = *reinterpret_cast<const Pack<T, V>*>(task.in[operand] + first + at(p) * inner);
 #pragma unroll
       for (int v = 0; v < V; ++v) held[p][v][operand] = convert<A>(pack.values[v]);
     }
   }
-  Sum sum = rule.identity();
+  Sum sum = task.sum_of([&](const auto& f) {
 #pragma unroll
-  for (int p = 0; p < kPacks; ++p) {
-    if ((std::int64_t{p} * lanes + lane) * V >= end) continue;
+    for (int p = 0; p < kPacks; ++p) {
+      if (at(p) >= end) continue;
 #pragma unroll
-    for (int v = 0; v < V; ++v) sum = rule.add(sum, task.term(held[p][v]));
-  }
-  shared[thread] = sum;
-  for (int half = lanes / 2; half > 0; half /= 2) {
+      for (int v = 0; v < V; ++v) f(held[p][v]);
+    }
+  });
+  if constexpr (kBeside) {
+    __shared__ alignas(16) unsigned char storage[kThreads * sizeof(Sum)];
+    Sum* const shared = reinterpret_cast<Sum*>(storage);
+    shared[thread] = sum;
+    for (int half = lanes / 2; half > 0; half /= 2) {
+      __syncthreads();
+      if (lane < half) shared[thread] = combine(shared[thread], shared[thread + half * rows_here]);
+    }
     __syncthreads();
-    if (lane < half) shared[thread] = rule.combine(shared[thread], shared[thread + half]);
+    sum = shared[thread % rows_here];
+  } else {
+    sum = combine_lanes<kThreads>(sum, lanes, combine);
   }
-  __syncthreads();
-  sum = task.close(shared[thread - lane]);
+  sum = task.close(sum);
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
-    const std::int64_t at = (std::int64_t{p} * lanes + lane) * V;
-    if (at >= end) continue;
+    if (at(p) >= end) continue;
     Pack<T, V> pack;
 #pragma unroll
     for (int v = 0; v < V; ++v) pack.values[v] = convert<T>(task.result(held[p][v], sum));
-    *reinterpret_cast<Pack<T, V>*>(out + row * extent + at) = pack;
+    *reinterpret_cast<Pack<T, V>*>(out + first + at(p) * inner) = pack;
   }
 }
 
@@ -171,14 +202,19 @@ LaunchGeometry over(std::int64_t threads) {
   return {dim3(static_cast<unsigned>(std::min(blocks, kMostBlocks))), dim3(kThreads)};
 }
 
-template <class Task, class T, int V>
-bool run_rows(const Task& task, Tensor& out, const SoftmaxAttr& attr, bool aligned) {
+// Whether some threads of a block can hold a row.
+template <class Task, class T, int V, bool kBeside>
+bool run_held(const Task& task, Tensor& out, const SoftmaxAttr& attr, bool aligned) {
   constexpr std::int64_t kElements = 8;  // of a thread, wanted
-  if (attr.inner != 1 || attr.extent > std::int64_t{kThreads} * Task::kHeld || !aligned) return false;
+  // Beside one another, the 32 rows of a warp; else a warp's row needs no shared memory.
+  constexpr std::int64_t kFew = kBeside ? kThreads / 32 : 32, kMost = kBeside ? kFew : kThreads;
+  if ((attr.inner != 1) != kBeside || attr.extent > kMost * kHeld<Task, V> || !aligned) return false;
   const auto wanted = std::bit_ceil(static_cast<std::uint64_t>((attr.extent + kElements - 1) / kElements));
-  const int lanes = static_cast<int>(std::min<std::uint64_t>(wanted, kThreads));
-  launch(softmax_rows<Task, T, V>, over(attr.outer * lanes), out.device().index, task, attr.outer, attr.extent, lanes,
-         out.mutable_data<T>());
+  const int lanes =
+      static_cast<int>(std::min<std::uint64_t>(wanted, attr.extent <= kFew * kHeld<Task, V> ? kFew : kMost));
+  const std::int64_t rows = attr.outer * attr.inner;
+  launch(softmax_held<Task, T, V, kBeside>, over(rows * lanes), out.device().index, task, rows, attr.extent, attr.inner,
+         lanes, out.mutable_data<T>());
   return true;
 }
 
@@ -190,7 +226,10 @@ void run(const Task& task, Tensor& out, const SoftmaxAttr& attr) {
   T* const result = out.mutable_data<T>();
   bool aligned = attr.extent % kV == 0 && reinterpret_cast<std::uintptr_t>(result) % 16 == 0;
   for (const T* in : task.in) aligned = aligned && reinterpret_cast<std::uintptr_t>(in) % 16 == 0;
-  if (run_rows<Task, T, kV>(task, out, attr, aligned) || run_rows<Task, T, 1>(task, out, attr, true)) return;
+  if (run_held<Task, T, kV, false>(task, out, attr, aligned) || run_held<Task, T, 1, false>(task, out, attr, true) ||
+      run_held<Task, T, 1, true>(task, out, attr, true)) {
+    return;
+  }
   const std::int64_t columns = attr.outer * attr.inner;
   if (columns >= kManyColumns && attr.inner > 1) {
     return launch(softmax_columns<Task, T>, over(columns), device, task, columns, attr.extent, attr.inner, result);

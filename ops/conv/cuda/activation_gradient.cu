@@ -12,17 +12,38 @@ struct LinearGradient {
   struct In {
     T grad, kept;
   };
+  static constexpr int kPack = kReducePack<T>;
   F f;
   const T* grad;
   const T* kept;
   T* z;
 
   __device__ In load(std::int64_t i) const { return {grad[i], kept[i]}; }
-  __device__ T value(In in, std::int64_t i) const {
+  __device__ T value(In in, std::int64_t i) const { return z[i] = of(in); }
+
+  // In sum's packs, so that the bias's gradient has the bits of sum's.
+  bool aligned() const { return packs_aligned<kPack>(grad) && packs_aligned<kPack>(kept) && packs_aligned<kPack>(z); }
+  __device__ void load_pack(std::int64_t pack, bool aligned, In (&to)[kPack]) const {
+    const auto g = cuda::load_pack<kPack>(grad, pack, aligned), k = cuda::load_pack<kPack>(kept, pack, aligned);
+#pragma unroll
+    for (int v = 0; v < kPack; ++v) to[v] = {g.values[v], k.values[v]};
+  }
+  __device__ void values(const In (&in)[kPack], std::int64_t pack, bool aligned, T (&to)[kPack]) const {
+    Pack<T, kPack> stored;
+#pragma unroll
+    for (int v = 0; v < kPack; ++v) stored.values[v] = to[v] = of(in[v]);
+    if (aligned) {
+      *reinterpret_cast<Pack<T, kPack>*>(z + pack * kPack) = stored;
+    } else {
+#pragma unroll
+      for (int v = 0; v < kPack; ++v) z[pack * kPack + v] = to[v];
+    }
+  }
+
+ private:
+  __device__ T of(In in) const {
     using C = compute_t<T>;
-    const T value = convert<T>(f(convert<C>(in.grad), convert<C>(in.kept)));
-    z[i] = value;
-    return value;
+    return convert<T>(f(convert<C>(in.grad), convert<C>(in.kept)));
   }
 };
 

@@ -24,6 +24,11 @@ struct AddSums {
   ADJOINT_HD Out finish(Acc acc) const { return acc; }
 };
 
+template <class A>
+__device__ Sums<A> add_lanes(const Sums<A>& sums, int lanes) {
+  return combine_lanes<kThreads>(sums, lanes, [](Sums<A> a, Sums<A> b) { return AddSums<A>{}.combine(a, b); });
+}
+
 // What a thread needs of a span for gradients.
 template <class T>
 struct GradientSpan {
@@ -31,16 +36,16 @@ struct GradientSpan {
   static constexpr int kV = kPack<T>;
   A normal[kV], dz[kV], weight[kV];
 
-  __device__ GradientSpan(const Norm<T>& norm, const T* grad, const Span& span, std::int64_t row, std::int64_t first,
-                          const Statistics<A>& statistics, A rstd) {
+  __device__ GradientSpan(const Norm<T>& norm, const T* grad, const Span& span, std::int64_t channel,
+                          std::int64_t first, const Statistics<A>& statistics, A rstd) {
     norm.load(norm.x, span, normal);
     norm.load(grad, span, dz);
-    norm.load_channels(norm.weight, A{1}, span, row, first, weight);
+    norm.load_channels(norm.weight, A{1}, span, channel, first, weight);
 #pragma unroll
     for (int v = 0; v < kV; ++v) normal[v] = norm.normal(normal[v], statistics, rstd);
     if (norm.slope.is_none()) return;
     A z[kV], more[kV];
-    norm.load_channels(norm.bias, A{0}, span, row, first, more);
+    norm.load_channels(norm.bias, A{0}, span, channel, first, more);
 #pragma unroll
     for (int v = 0; v < kV; ++v) z[v] = normal[v] * weight[v] + more[v];
     if (norm.residual != nullptr) {
@@ -57,12 +62,12 @@ template <class T>
 __device__ Sums<compute_t<T>> sums_of(const Norm<T>& norm, const T* grad, const Place& place, const Pieces& pieces,
                                       bool weighted) {
   using A = compute_t<T>;
-  const std::int64_t first = place.row * pieces.length;
+  const std::int64_t first = place.row * pieces.length, channel = norm.channel_of(place.row);
   const Statistics<A> statistics = norm.of(place.row);
   const A rstd = norm.rstd(statistics);
   Sums<A> sums{A{0}, A{0}};
   for_each_span<kPack<T>>(first + place.begin, first + place.end, place.lane, pieces.lanes, [&](const Span& span) {
-    const GradientSpan<T> g(norm, grad, span, place.row, first, statistics, rstd);
+    const GradientSpan<T> g(norm, grad, span, channel, first, statistics, rstd);
 #pragma unroll
     for (int v = 0; v < kPack<T>; ++v) {
       if (v < span.low || v >= span.high) continue;
@@ -78,12 +83,10 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     norm_sums(const __grid_constant__ Norm<T> norm, const __grid_constant__ Pieces pieces, const T* grad, bool weighted,
               Sums<compute_t<T>>* out) {
-  using S = Sums<compute_t<T>>;
-  __shared__ S shared[kThreads];
   const Place place(pieces);
-  S sums{};
+  Sums<compute_t<T>> sums{};
   if (place.active) sums = sums_of(norm, grad, place, pieces, weighted);
-  sums = combine_lanes(sums, shared, pieces.lanes, [](S a, S b) { return AddSums<compute_t<T>>{}.combine(a, b); });
+  sums = add_lanes(sums, pieces.lanes);
   if (place.active && place.lane == 0) out[place.piece] = sums;
 }
 
@@ -100,24 +103,23 @@ __global__ void __launch_bounds__(kThreads)
   const Place place(pieces);
   S means{A{0}, A{0}};
   if constexpr (kFinds) {
-    __shared__ S shared[kThreads];
     if (place.active) means = sums_of(norm, grad, place, pieces, true);
-    means = combine_lanes(means, shared, pieces.lanes, [](S a, S b) { return AddSums<A>{}.combine(a, b); });
+    means = add_lanes(means, pieces.lanes);
   }
   if (!place.active) return;
   if (!kFinds && sums != nullptr) {
-    means = sums[norm.across ? place.row % norm.groups : place.row];
+    means = sums[norm.across ? remainder(place.row, norm.groups) : place.row];
     if (norm.across && norm.weight != nullptr) {
-      const A weight = convert<A>(norm.weight[place.row % norm.groups]);
+      const A weight = convert<A>(norm.weight[remainder(place.row, norm.groups)]);
       means = {means.plain * weight, means.normal * weight};
     }
   }
   means = {norm.centred ? means.plain / count : A{0}, means.normal / count};
-  const std::int64_t first = place.row * pieces.length;
+  const std::int64_t first = place.row * pieces.length, channel = norm.channel_of(place.row);
   const Statistics<A> statistics = norm.of(place.row);
   const A rstd = norm.rstd(statistics);
   for_each_span<kV>(first + place.begin, first + place.end, place.lane, pieces.lanes, [&](const Span& span) {
-    GradientSpan<T> g(norm, grad, span, place.row, first, statistics, rstd);
+    GradientSpan<T> g(norm, grad, span, channel, first, statistics, rstd);
     if (dresidual != nullptr) norm.store(dresidual, span, g.dz);
     if (dx == nullptr) return;
 #pragma unroll
@@ -128,10 +130,11 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// Of one element each, for the reductions' kernel.
+// Of one element each, for the reductions' kernel. Packs are of one row.
 template <class T>
 struct GradientElements {
   using A = compute_t<T>;
+  static constexpr int kPack = kReducePack<T>;
   struct In {
     T x, grad, residual;
   };
@@ -142,25 +145,53 @@ struct GradientElements {
     return {norm.x[i], grad[i], norm.residual == nullptr ? T{} : norm.residual[i]};
   }
   __device__ Sums<A> value(In in, std::int64_t i) const {
-    const std::int64_t run = quotient(i, norm.inner), row = quotient(run, norm.depth);
-    const std::int64_t group = row - quotient(row, norm.groups) * norm.groups;
-    const std::int64_t channel = group * norm.depth + (run - row * norm.depth);
-    const Statistics<A> s = norm.statistics[norm.across ? group : row];
-    const A normal = norm.normal(convert<A>(in.x), s, norm.rstd(s));
+    const Row row(*this, i);
+    return of(in, row, i);
+  }
+
+  bool has_packs() const { return norm.depth * norm.inner % kPack == 0; }
+  bool aligned() const {
+    return packs_aligned<kPack>(norm.x) && packs_aligned<kPack>(grad) && packs_aligned<kPack>(norm.residual);
+  }
+  __device__ void load_pack(std::int64_t pack, bool aligned, In (&to)[kPack]) const {
+    const auto x = cuda::load_pack<kPack>(norm.x, pack, aligned), g = cuda::load_pack<kPack>(grad, pack, aligned);
+    Pack<T, kPack> residual{};
+    if (norm.residual != nullptr) residual = cuda::load_pack<kPack>(norm.residual, pack, aligned);
+#pragma unroll
+    for (int v = 0; v < kPack; ++v) to[v] = {x.values[v], g.values[v], residual.values[v]};
+  }
+  __device__ void values(const In (&in)[kPack], std::int64_t pack, bool /*aligned*/, Sums<A> (&to)[kPack]) const {
+    const Row row(*this, pack * kPack);
+#pragma unroll
+    for (int v = 0; v < kPack; ++v) to[v] = of(in[v], row, pack * kPack + v);
+  }
+
+ private:
+  struct Row {
+    std::int64_t first, channel;  // the row's first element and channel
+    Statistics<A> statistics;
+    A rstd;
+
+    __device__ Row(const GradientElements& self, std::int64_t i) {
+      const std::int64_t length = self.norm.depth * self.norm.inner, row = quotient(i, length);
+      first = row * length;
+      const std::int64_t group = remainder(row, self.norm.groups);
+      channel = group * self.norm.depth;
+      statistics = self.norm.statistics[self.norm.across ? group : row];
+      rstd = self.norm.rstd(statistics);
+    }
+  };
+  __device__ Sums<A> of(const In& in, const Row& row, std::int64_t i) const {
+    const A normal = norm.normal(convert<A>(in.x), row.statistics, row.rstd);
     A dz[1] = {convert<A>(in.grad)};
     if (!norm.slope.is_none()) {
+      const std::int64_t channel = row.channel + quotient(i - row.first, norm.inner);
       const A weight = norm.weight == nullptr ? A{1} : convert<A>(norm.weight[channel]);
       const A bias = norm.bias == nullptr ? A{0} : convert<A>(norm.bias[channel]);
       const A z[1] = {normal * weight + bias + convert<A>(in.residual)};
       norm.slope(dz, z);
     }
     return {dz[0], dz[0] * normal};
-  }
-
- private:
-  __device__ static std::int64_t quotient(std::int64_t a, std::int64_t b) {
-    constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
-    return a <= kMost && b <= kMost ? static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b) : a / b;
   }
 };
 

@@ -35,14 +35,28 @@ __device__ reduce::Moments<compute_t<T>> moments_of(const Norm<T>& norm, std::in
   for_each_span<kPack<T>>(begin, end, place.lane, lanes, [&](const Span& span) {
     A values[kPack<T>];
     norm.load(norm.x, span, values);
+    if (count == A{0} && norm.centred) pivot = values[0];
+    if (span.low == 0 && span.high == kPack<T>) {
+      count += A{kPack<T>};
 #pragma unroll
-    for (int v = 0; v < kPack<T>; ++v) {
-      if (v < span.low || v >= span.high) continue;
-      if (count == A{0} && norm.centred) pivot = values[v];
-      const A distance = values[v] - pivot;
-      sum += distance;
-      squares += distance * distance;
-      count += A{1};
+      for (int v = 0; v < kPack<T>; ++v) {
+        const A distance = values[v] - pivot;
+        sum += distance;
+        squares += distance * distance;
+      }
+    } else {
+      if (count == A{0} && norm.centred) {
+#pragma unroll
+        for (int v = kPack<T> - 1; v >= 0; --v) pivot = v >= span.low && v < span.high ? values[v] : pivot;
+      }
+#pragma unroll
+      for (int v = 0; v < kPack<T>; ++v) {
+        if (v < span.low || v >= span.high) continue;
+        const A distance = values[v] - pivot;
+        sum += distance;
+        squares += distance * distance;
+        count += A{1};
+      }
     }
     if (++spans == kSpansOfAPivot) close();
   });
@@ -50,19 +64,44 @@ __device__ reduce::Moments<compute_t<T>> moments_of(const Norm<T>& norm, std::in
   return all;
 }
 
+template <class A>
+__device__ reduce::Moments<A> merge_lanes(const reduce::Moments<A>& moments, int lanes) {
+  return combine_lanes<kThreads>(moments, lanes, [](const reduce::Moments<A>& a, const reduce::Moments<A>& b) {
+    return reduce::merge(a, b);
+  });
+}
+
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     norm_moments(const __grid_constant__ Norm<T> norm, const __grid_constant__ Pieces pieces,
                  reduce::Moments<compute_t<T>>* out) {
-  using Moments = reduce::Moments<compute_t<T>>;
-  __shared__ Moments shared[kThreads];
   const Place place(pieces);
   const std::int64_t first = place.row * pieces.length;
-  Moments moments{};
+  reduce::Moments<compute_t<T>> moments{};
   if (place.active) moments = moments_of(norm, first + place.begin, first + place.end, place, pieces.lanes);
-  moments = combine_lanes(moments, shared, pieces.lanes,
-                          [](const Moments& a, const Moments& b) { return reduce::merge(a, b); });
+  moments = merge_lanes(moments, pieces.lanes);
   if (place.active && place.lane == 0) out[place.piece] = moments;
+}
+
+// y from x, of which z holds the span.
+template <class T>
+__device__ void write_span(const Norm<T>& norm, const Span& span, std::int64_t channel, std::int64_t first,
+                           const Statistics<compute_t<T>>& statistics, compute_t<T> rstd, compute_t<T> (&z)[kPack<T>],
+                           T* y) {
+  using A = compute_t<T>;
+  constexpr int kV = kPack<T>;
+  A weight[kV], bias[kV];
+  norm.load_channels(norm.weight, A{1}, span, channel, first, weight);
+  norm.load_channels(norm.bias, A{0}, span, channel, first, bias);
+#pragma unroll
+  for (int v = 0; v < kV; ++v) z[v] = norm.normal(z[v], statistics, rstd) * weight[v] + bias[v];
+  if (norm.residual != nullptr) {
+    norm.load(norm.residual, span, bias);
+#pragma unroll
+    for (int v = 0; v < kV; ++v) z[v] += bias[v];
+  }
+  norm.activate(z);
+  norm.store(y, span, z);
 }
 
 // kFinds: pieces are rows, whose statistics are found first, and stored.
@@ -71,17 +110,14 @@ __global__ void __launch_bounds__(kThreads)
     norm_write(const __grid_constant__ Norm<T> norm, const __grid_constant__ Pieces pieces,
                Statistics<compute_t<T>>* found, T* y) {
   using A = compute_t<T>;
-  using Moments = reduce::Moments<A>;
   constexpr int kV = kPack<T>;
   const Place place(pieces);
-  const std::int64_t first = place.row * pieces.length;
+  const std::int64_t first = place.row * pieces.length, channel = norm.channel_of(place.row);
   Statistics<A> statistics;
   if constexpr (kFinds) {
-    __shared__ Moments shared[kThreads];
-    Moments moments{};
+    reduce::Moments<A> moments{};
     if (place.active) moments = moments_of(norm, first, first + pieces.length, place, pieces.lanes);
-    moments = combine_lanes(moments, shared, pieces.lanes,
-                            [](const Moments& a, const Moments& b) { return reduce::merge(a, b); });
+    moments = merge_lanes(moments, pieces.lanes);
     statistics = MomentsToStatistics<A>::finish(moments);
     if (place.active && place.lane == 0) found[place.row] = statistics;
   }
@@ -89,20 +125,65 @@ __global__ void __launch_bounds__(kThreads)
   if constexpr (!kFinds) statistics = norm.of(place.row);
   const A rstd = norm.rstd(statistics);
   for_each_span<kV>(first + place.begin, first + place.end, place.lane, pieces.lanes, [&](const Span& span) {
-    A z[kV], weight[kV], bias[kV];
-    norm.load(norm.x, span, z);
-    norm.load_channels(norm.weight, A{1}, span, place.row, first, weight);
-    norm.load_channels(norm.bias, A{0}, span, place.row, first, bias);
-#pragma unroll
-    for (int v = 0; v < kV; ++v) z[v] = norm.normal(z[v], statistics, rstd) * weight[v] + bias[v];
-    if (norm.residual != nullptr) {
-      norm.load(norm.residual, span, bias);
-#pragma unroll
-      for (int v = 0; v < kV; ++v) z[v] += bias[v];
-    }
-    norm.activate(z);
-    norm.store(y, span, z);
+    A x[kV];
+    norm.load(norm.x, span, x);
+    write_span(norm, span, channel, first, statistics, rstd, x, y);
   });
+}
+
+// A piece is a row of whole, aligned packs that its lanes can hold, as are its channels: it is read once.
+template <class T, int kPacks>
+__global__ void __launch_bounds__(kThreads)
+    norm_held(const __grid_constant__ Norm<T> norm, const __grid_constant__ Pieces pieces,
+              Statistics<compute_t<T>>* found, T* y) {
+  using A = compute_t<T>;
+  constexpr int kV = kPack<T>;
+  struct Parts {
+    A sum, squares;
+  };
+  const Place place(pieces);
+  const std::int64_t first = place.row * pieces.length, channel = norm.channel_of(place.row);
+  const auto at = [&](int p) { return (std::int64_t{p} * pieces.lanes + place.lane) * kV; };
+  const auto holds = [&](int p) { return place.active && at(p) < pieces.length; };
+  A x[kPacks][kV];
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    if (holds(p)) norm.load(norm.x, Span{first + at(p), 0, kV}, x[p]);
+  }
+  const A count = static_cast<A>(pieces.length),
+          origin = norm.centred && place.active ? convert<A>(norm.x[first]) : A{0};
+  // About one of the row's numbers first, about nearly the mean then, what rounding took from which is found as well.
+  const auto about = [&](A pivot) {
+    Parts parts{A{0}, A{0}};
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+      if (!holds(p)) continue;
+#pragma unroll
+      for (int v = 0; v < kV; ++v) {
+        const A distance = x[p][v] - pivot;
+        parts.sum += distance;
+        parts.squares += distance * distance;
+      }
+    }
+    return combine_lanes<kThreads>(parts, pieces.lanes, [](const Parts& a, const Parts& b) {
+      return Parts{a.sum + b.sum, a.squares + b.squares};
+    });
+  };
+  Statistics<A> statistics{A{0}, A{0}, A{0}};
+  if (norm.centred) {
+    const A pivot = origin + about(origin).sum / count;
+    const Parts parts = about(pivot);
+    statistics = MomentsToStatistics<A>::finish(reduce::moments_about(count, pivot, parts.sum, parts.squares));
+  } else {
+    statistics.variance = about(A{0}).squares / count;
+  }
+  if (place.active && place.lane == 0) found[place.row] = statistics;
+  const A rstd = norm.rstd(statistics);
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    if (!holds(p)) continue;
+    write_span(norm, Span{first + at(p), 0, kV}, channel, first, statistics, rstd, x[p], y);
+  }
 }
 
 template <class T>
@@ -117,6 +198,10 @@ void run_normalize(std::span<const Tensor> in, std::span<Tensor> out, const Norm
   const auto norm = norm_of<T>(in, attr, static_cast<const Statistics<A>*>(statistics.raw_data()), aligned(out[0]));
   if (!attr.given && !attr.across && length <= kLongestRow) {
     const Pieces pieces = pieces_of<T>(rows, length, length);
+    constexpr int kHeld = kPacksPerThread;
+    if (norm.aligned && length % kPack<T> == 0 && length <= std::int64_t{pieces.lanes} * kHeld * kPack<T>) {
+      return launch(norm_held<T, kHeld>, geometry_of(pieces), device, norm, pieces, found, y);
+    }
     return launch(norm_write<T, true>, geometry_of(pieces), device, norm, pieces, found, y);
   }
   const Pieces pieces = pieces_of<T>(rows, length, kChunk);

@@ -11,6 +11,7 @@
 #include <adjoint/core/cuda/pack.h>
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/norm/kernels.h>
+#include <adjoint/core/cuda/lanes.cuh>
 #include <adjoint/ops/reduce/cuda/reduce.cuh>
 
 #include <algorithm>
@@ -50,6 +51,13 @@ Pieces pieces_of(std::int64_t rows, std::int64_t length, std::int64_t chunk) {
   return pieces;
 }
 
+// A 64-bit division takes four times as long as one of 32 bits.
+__device__ inline std::int64_t quotient(std::int64_t a, std::int64_t b) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
+  return a <= kMost && b <= kMost ? static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b) : a / b;
+}
+__device__ inline std::int64_t remainder(std::int64_t a, std::int64_t b) { return a - quotient(a, b) * b; }
+
 // What a thread has to do with a piece.
 struct Place {
   std::int64_t piece, row, begin, end;  // begin and end: in the row
@@ -58,27 +66,15 @@ struct Place {
 
   __device__ explicit Place(const Pieces& pieces) {
     const int thread = static_cast<int>(threadIdx.x);
-    lane = thread % pieces.lanes;
-    piece = std::int64_t{blockIdx.x} * (kThreads / pieces.lanes) + thread / pieces.lanes;
+    const int shift = 31 - __clz(pieces.lanes);
+    lane = thread & (pieces.lanes - 1);
+    piece = std::int64_t{blockIdx.x} * (kThreads >> shift) + (thread >> shift);
     active = piece < pieces.count;
-    row = piece / pieces.chunks;
+    row = quotient(piece, pieces.chunks);
     begin = (piece - row * pieces.chunks) * pieces.chunk;
     end = min(pieces.length, begin + pieces.chunk);
   }
 };
-
-// By halves, each lane's value into all lanes. Every thread of the block comes here.
-template <class V, class Combine>
-__device__ V combine_lanes(V value, V* shared, int lanes, const Combine& combine) {
-  const int thread = static_cast<int>(threadIdx.x), lane = thread % lanes;
-  shared[thread] = value;
-  for (int half = lanes / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (lane < half) shared[thread] = combine(shared[thread], shared[thread + half]);
-  }
-  __syncthreads();
-  return shared[thread - lane];
-}
 
 // Elements that move at once: those of a piece among kPack of them from `at`, an element of the tensor, on.
 struct Span {
@@ -123,15 +119,15 @@ struct Norm {
       if (v >= span.low && v < span.high) to[span.at + v] = convert<T>(from[v]);
     }
   }
-  // Of channels, for elements of `row`, whose first is the tensor's element `first`.
-  __device__ void load_channels(const T* from, A none, const Span& span, std::int64_t row, std::int64_t first,
+  __device__ std::int64_t channel_of(std::int64_t row) const { return remainder(row, groups) * depth; }
+  // Of channels, for elements of a row whose first channel is `channel` and first element the tensor's `first`.
+  __device__ void load_channels(const T* from, A none, const Span& span, std::int64_t channel, std::int64_t first,
                                 A (&to)[kV]) const {
     if (from == nullptr) {
 #pragma unroll
       for (int v = 0; v < kV; ++v) to[v] = none;
       return;
     }
-    const std::int64_t channel = row % groups * depth;
     if (depth == 1) {
       const A value = convert<A>(from[channel]);
 #pragma unroll
@@ -141,11 +137,13 @@ struct Norm {
       load_aligned(from, at, span, to);
     } else {
       const std::int64_t at = span.at + span.low - first;  // in the row
-      std::int64_t d = at <= std::numeric_limits<std::uint32_t>::max() && inner <= std::numeric_limits<int>::max()
-                           ? static_cast<std::uint32_t>(at) / static_cast<std::uint32_t>(inner)
-                           : at / inner;
-      std::int64_t l = at - d * inner;
+      std::int64_t d = quotient(at, inner), l = at - d * inner;
       A value = convert<A>(from[channel + d]);
+      if (l + kV <= inner) {
+#pragma unroll
+        for (int v = 0; v < kV; ++v) to[v] = value;
+        return;
+      }
 #pragma unroll
       for (int v = 0; v < kV; ++v) {
         if (v < span.low || v >= span.high) continue;
@@ -158,7 +156,9 @@ struct Norm {
       }
     }
   }
-  __device__ const Statistics<A>& of(std::int64_t row) const { return statistics[across ? row % groups : row / share]; }
+  __device__ const Statistics<A>& of(std::int64_t row) const {
+    return statistics[across ? remainder(row, groups) : quotient(row, share)];
+  }
   __device__ A rstd(const Statistics<A>& s) const { return A{1} / sqrt(s.variance + eps); }
   __device__ static A normal(A value, const Statistics<A>& s, A rstd) { return ((value - s.mean) - s.rest) * rstd; }
 

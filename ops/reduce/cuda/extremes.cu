@@ -6,36 +6,49 @@
 namespace adjoint::cuda {
 namespace {
 
-// The first of the largest, or the first NaN.
+// A number and where it stands, of all elements; -1: nothing yet.
+template <class A>
+struct Placed {
+  A value;
+  std::int64_t at;
+};
+
 template <class T>
-struct FirstMax {
-  using In = T;
-  struct Acc {
-    compute_t<T> value;
-    std::int64_t row;  // -1: nothing yet
-  };
-  using Result = std::int64_t;
-  const T* data;
-  T* values;  // null where indices are all that is wanted
+struct PlacedElements : Elements<T> {
   reduce::Reorder<compute_t<T>> reorder;
 
-  __device__ T load(std::int64_t i) const { return data[i]; }
-  __device__ Acc identity() const { return {compute_t<T>{}, -1}; }
-  __device__ Acc add(Acc acc, T value, std::int64_t /*i*/, std::int64_t row) const {
-    return combine(acc, {reorder(convert<compute_t<T>>(value)), row});
+  __device__ Placed<compute_t<T>> value(T loaded, std::int64_t i) const {
+    return {reorder(convert<compute_t<T>>(loaded)), i};
+  }
+};
+
+// The first of the largest, or the first NaN. Elements are added in their order.
+template <class T>
+struct FirstMax {
+  using A = compute_t<T>;
+  using Acc = Placed<A>;
+  using Out = std::int64_t;
+  T* values;  // null where places are all that is wanted
+  reduce::Reorder<A> reorder;
+  std::int64_t extent, inner;
+
+  __device__ Acc identity() const { return {A{}, -1}; }
+  __device__ Acc add(Acc acc, Acc x) const {
+    const bool more = !(x.value <= acc.value) && acc.value == acc.value;
+    return more || acc.at < 0 ? x : acc;
   }
   __device__ Acc close(Acc acc) const { return acc; }
   __device__ Acc combine(Acc a, Acc b) const {
-    if (b.row < 0) return a;
-    if (a.row < 0) return b;
+    if (b.at < 0) return a;
+    if (a.at < 0) return b;
     const bool a_nan = a.value != a.value;
     const bool b_nan = b.value != b.value;
-    if (a_nan || b_nan) return a_nan && (!b_nan || a.row < b.row) ? a : b;
+    if (a_nan || b_nan) return a_nan && (!b_nan || a.at < b.at) ? a : b;
     if (a.value != b.value) return a.value > b.value ? a : b;
-    return a.row < b.row ? a : b;
+    return a.at < b.at ? a : b;
   }
   __device__ void store(Acc acc, std::int64_t* places, std::int64_t i) const {
-    places[i] = acc.row;
+    places[i] = acc.at / inner % extent;
     if (values != nullptr) values[i] = convert<T>(reorder.finish(acc.value));
   }
 };
@@ -58,11 +71,12 @@ void extreme(std::span<const Tensor> in, Tensor& out, const ExtremeAttr& attr) {
 }
 
 void place(std::span<const Tensor> in, std::span<Tensor> out, const PlaceAttr& attr) {
-  const ReduceStage stage{.outer = attr.outer, .extent = attr.extent, .inner = attr.inner, .chunk_rows = attr.extent};
-  auto* const places = out.back().mutable_data<std::int64_t>();
+  const ReduceAttr along{Shape{attr.outer, attr.extent, attr.inner}, 0b010, false, 1.0};
   visit(in[0].dtype(), [&]<class T>() {
     T* const values = out.size() == 2 ? out[0].mutable_data<T>() : nullptr;
-    run_reduce_stage(FirstMax<T>{in[0].data<T>(), values, {attr.least, false}}, places, stage, out[0].device().index);
+    const reduce::Reorder<compute_t<T>> reorder{attr.least, false};
+    run_reduce_stages(FirstMax<T>{values, reorder, attr.extent, attr.inner},
+                      PlacedElements<T>{{in[0].data<T>()}, reorder}, out.back(), along);
   });
 }
 

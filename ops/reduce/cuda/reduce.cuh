@@ -14,29 +14,59 @@
 
 namespace adjoint::cuda {
 
+/// How many neighbours a thread reads at once: 16 bytes, where elements are numbers in memory.
+template <class T>
+inline constexpr int kReducePack = std::is_arithmetic_v<T> || is_reduced_float<T>
+                                       ? static_cast<int>(sizeof(T) == 1 ? 8 : 16 / sizeof(T))
+                                       : 1;
+
+template <int V>
+bool packs_aligned(const auto* data) {
+  return reinterpret_cast<std::uintptr_t>(data) % (sizeof(*data) * V) == 0;
+}
+/// V neighbours, one load where they are aligned.
+template <int V, class T>
+__device__ Pack<T, V> load_pack(const T* data, std::int64_t pack, bool aligned) {
+  if (aligned) return *reinterpret_cast<const Pack<T, V>*>(data + pack * V);
+  Pack<T, V> loaded;
+#pragma unroll
+  for (int v = 0; v < V; ++v) loaded.values[v] = data[pack * V + v];
+  return loaded;
+}
+
 /// Elements as they lie in memory. A source may compute instead: load(i) reads what element i needs, and value(that, i)
-/// makes it. Each element is asked for once.
+/// makes it. Each element is asked for once. kPack above 1: load_pack reads so many neighbours, which `aligned` ones
+/// are read at once; a source may have values() too, which makes all of them.
 template <class T>
 struct Elements {
   using In = T;
+  static constexpr int kPack = kReducePack<T>;
   const T* data;
 
   __device__ T load(std::int64_t i) const { return data[i]; }
   __device__ T value(T loaded, std::int64_t /*i*/) const { return loaded; }
+
+  bool aligned() const { return packs_aligned<kPack>(data); }
+  __device__ void load_pack(std::int64_t pack, bool aligned, T (&to)[kPack]) const {
+    const auto loaded = cuda::load_pack<kPack>(data, pack, aligned);
+#pragma unroll
+    for (int v = 0; v < kPack; ++v) to[v] = loaded.values[v];
+  }
 };
 
-/// How many neighbours of a source a thread reads at once: 16 bytes, where elements are numbers in memory.
 template <class Source>
-inline constexpr int kReducePack = 1;
-template <class T>
-inline constexpr int kReducePack<Elements<T>> = std::is_arithmetic_v<T> || is_reduced_float<T>
-                                                    ? static_cast<int>(sizeof(T) == 1 ? 8 : 16 / sizeof(T))
-                                                    : 1;
+constexpr int pack_of() {
+  if constexpr (requires { Source::kPack; }) {
+    return Source::kPack;
+  } else {
+    return 1;
+  }
+}
 
 /// A rule (combine.h) over a source's elements, which may be unfinished results already; kLast: finishes.
 template <class Rule, class Source, bool kLast>
 struct Reduction {
-  static constexpr int kPack = kReducePack<Source>;
+  static constexpr int kPack = pack_of<Source>();
   using In = typename Source::In;
   using Acc = typename Rule::Acc;
   using Result = std::conditional_t<kLast, typename Rule::Out, Acc>;
@@ -45,8 +75,37 @@ struct Reduction {
 
   __device__ In load(std::int64_t i) const { return source.load(i); }
   __device__ Acc identity() const { return rule.identity(); }
-  __device__ Acc add(Acc acc, In loaded, std::int64_t i, std::int64_t /*row*/) const {
-    return rule.add(acc, source.value(loaded, i));
+  __device__ Acc add(Acc acc, In loaded, std::int64_t i) const { return rule.add(acc, source.value(loaded, i)); }
+  // Neighbours, each to an accumulator of its own. Rules whose accumulators share a beginning take it from the first:
+  // of one result's (kFold), from one element.
+  template <bool kFold>
+  __device__ void add_pack(Acc (&acc)[kPack], const In (&loaded)[kPack], std::int64_t pack, bool aligned,
+                           bool first) const {
+    using Value = decltype(source.value(loaded[0], std::int64_t{}));
+    Value values[kPack];
+    if constexpr (requires { source.values(loaded, pack, aligned, values); }) {
+      source.values(loaded, pack, aligned, values);
+    } else {
+#pragma unroll
+      for (int v = 0; v < kPack; ++v) values[v] = source.value(loaded[v], pack * kPack + v);
+    }
+#pragma unroll
+    for (int v = 0; v < kPack; ++v) {
+      if constexpr (requires { rule.open(values[0]); }) {
+        if (first) acc[v] = rule.open(values[kFold ? 0 : v]);
+        acc[v] = rule.add_open(acc[v], values[v]);
+      } else {
+        acc[v] = rule.add(acc[v], values[v]);
+      }
+    }
+  }
+  // Of one thread's accumulators before close().
+  __device__ Acc join(Acc a, Acc b) const {
+    if constexpr (requires { rule.join(a, b); }) {
+      return rule.join(a, b);
+    } else {
+      return rule.combine(a, b);
+    }
   }
   __device__ Acc close(Acc acc) const {
     if constexpr (std::is_same_v<In, Acc>) {
@@ -57,10 +116,12 @@ struct Reduction {
   }
   __device__ Acc combine(Acc a, Acc b) const { return rule.combine(a, b); }
   __device__ void store(Acc acc, Result* out, std::int64_t i) const {
-    if constexpr (kLast) {
-      out[i] = rule.finish(acc);
-    } else {
+    if constexpr (!kLast) {
       out[i] = acc;
+    } else if constexpr (requires { rule.store(acc, out, i); }) {
+      rule.store(acc, out, i);
+    } else {
+      out[i] = rule.finish(acc);
     }
   }
 };
@@ -91,12 +152,12 @@ __global__ void __launch_bounds__(kReduceThreads)
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
           const std::int64_t r = row + k * stride;
-          acc[k] = policy.add(acc[k], loaded[k], at + r * stage.inner, r);
+          acc[k] = policy.add(acc[k], loaded[k], at + r * stage.inner);
         }
       }
       for (; row < end; row += stride) {
         const std::int64_t i = at + row * stage.inner;
-        acc[0] = policy.add(acc[0], policy.load(i), i, row);
+        acc[0] = policy.add(acc[0], policy.load(i), i);
       }
 #pragma unroll
       for (int k = 0; k < 4; ++k) acc[k] = policy.close(acc[k]);
@@ -115,26 +176,18 @@ __global__ void __launch_bounds__(kReduceThreads)
   }
 }
 
-// The same, of packs of V neighbours: `stage` and `tiling` count packs where reduce_kernel's count columns. kFold: each
-// pack belongs to one result. Whether a pack is one load is the address's affair, and changes no order.
-template <class Policy, int V, bool kFold>
+// The same, of packs of kPack neighbours: `stage` and `tiling` count packs where reduce_kernel's count columns. kFold:
+// each pack belongs to one result. Whether a pack is one load is the address's affair, and changes no order.
+template <class Policy, bool kFold>
 __global__ void __launch_bounds__(kReduceThreads)
     reduce_packs_kernel(Policy policy, typename Policy::Result* out, ReduceStage stage, ReduceTiling tiling,
                         bool aligned) {
   using Acc = typename Policy::Acc;
   using In = typename Policy::In;
-  constexpr int kInFlight = 4;
+  constexpr int V = Policy::kPack, kInFlight = V * sizeof(In) <= 16 ? 4 : 2;  // registers hold what is under way
   __shared__ alignas(16) unsigned char storage[kReduceThreads * sizeof(Acc)];
   Acc* const sums = reinterpret_cast<Acc*>(storage);
   const int thread = static_cast<int>(threadIdx.x);
-  const auto load = [&](std::int64_t pack) {
-    const In* from = policy.source.data + pack * V;
-    if (aligned) return *reinterpret_cast<const Pack<In, V>*>(from);
-    Pack<In, V> loaded;
-#pragma unroll
-    for (int v = 0; v < V; ++v) loaded.values[v] = from[v];
-    return loaded;
-  };
   const std::int64_t step = std::int64_t{gridDim.x} * tiling.items_per_block;
   for (std::int64_t base = std::int64_t{blockIdx.x} * tiling.items_per_block; base < tiling.items; base += step) {
     const ReducePlace place = reduce_place(tiling, stage, base, thread);
@@ -145,51 +198,57 @@ __global__ void __launch_bounds__(kReduceThreads)
       const std::int64_t begin = place.chunk * stage.chunk_rows;
       const std::int64_t end = min(stage.extent, begin + stage.chunk_rows);
       const std::int64_t at = place.outer * stage.extent * stage.inner + place.column;
-      const std::int64_t stride = tiling.abreast;
-      const auto add = [&](const Pack<In, V>& pack) {
-#pragma unroll
-        for (int v = 0; v < V; ++v) acc[v] = policy.add(acc[v], pack.values[v], 0, 0);
-      };
-      std::int64_t row = begin + place.row;
+      const std::int64_t stride = tiling.abreast, first = begin + place.row;
+      std::int64_t row = first;
       for (; row + (kInFlight - 1) * stride < end; row += kInFlight * stride) {
-        Pack<In, V> loaded[kInFlight];
+        In loaded[kInFlight][V];
 #pragma unroll
-        for (int k = 0; k < kInFlight; ++k) loaded[k] = load(at + (row + k * stride) * stage.inner);
+        for (int k = 0; k < kInFlight; ++k) {
+          policy.source.load_pack(at + (row + k * stride) * stage.inner, aligned, loaded[k]);
+        }
 #pragma unroll
-        for (int k = 0; k < kInFlight; ++k) add(loaded[k]);
+        for (int k = 0; k < kInFlight; ++k) {
+          policy.template add_pack<kFold>(acc, loaded[k], at + (row + k * stride) * stage.inner, aligned,
+                                          k == 0 && row == first);
+        }
       }
-      for (; row < end; row += stride) add(load(at + row * stage.inner));
-#pragma unroll
-      for (int v = 0; v < V; ++v) acc[v] = policy.close(acc[v]);
+      for (; row < end; row += stride) {
+        In loaded[V];
+        policy.source.load_pack(at + row * stage.inner, aligned, loaded);
+        policy.template add_pack<kFold>(acc, loaded, at + row * stage.inner, aligned, row == first);
+      }
     }
     if constexpr (kFold) {
 #pragma unroll
       for (int half = V / 2; half > 0; half /= 2) {
 #pragma unroll
-        for (int v = 0; v < half; ++v) acc[v] = policy.combine(acc[v], acc[v + half]);
+        for (int v = 0; v < half; ++v) acc[v] = policy.join(acc[v], acc[v + half]);
       }
     }
-    const std::int64_t first = (place.outer * stage.chunks + place.chunk) * stage.inner + place.column;
+    const std::int64_t to = (place.outer * stage.chunks + place.chunk) * stage.inner + place.column;
 #pragma unroll
     for (int v = 0; v < (kFold ? 1 : V); ++v) {
-      sums[thread] = acc[v];
+      sums[thread] = place.active ? policy.close(acc[v]) : acc[v];
       for (int half = tiling.abreast / 2; half > 0; half /= 2) {
         __syncthreads();
         if (place.active && place.row < half) {
           sums[thread] = policy.combine(sums[thread], sums[thread + half * tiling.columns]);
         }
       }
-      if (place.active && place.row == 0) policy.store(sums[thread], out, kFold ? first : first * V + v);
+      if (place.active && place.row == 0) policy.store(sums[thread], out, kFold ? to : to * V + v);
       __syncthreads();
     }
   }
 }
 
 // False where the stage's shape is not of whole packs, or where packs would leave a GPU idle.
-template <class Policy, int V>
+template <class Policy>
 bool run_reduce_packs(const Policy& policy, typename Policy::Result* out, ReduceStage stage, int device) {
-  constexpr std::int64_t kMaxBlocks = 1 << 20, kLeastBlocks = 512;
+  constexpr std::int64_t kMaxBlocks = 1 << 20, kLeastBlocks = 512, V = Policy::kPack;
   const bool fold = stage.inner == 1;
+  if constexpr (requires { policy.source.has_packs(); }) {
+    if (!policy.source.has_packs()) return false;
+  }
   if (fold) {
     if (stage.extent % V != 0 || stage.chunk_rows % V != 0) return false;
     stage.extent /= V;
@@ -202,19 +261,16 @@ bool run_reduce_packs(const Policy& policy, typename Policy::Result* out, Reduce
   if (!fold && tiling.blocks() < kLeastBlocks) return false;
   const LaunchGeometry geometry{dim3(static_cast<unsigned>(std::min(tiling.blocks(), kMaxBlocks))),
                                 dim3(kReduceThreads)};
-  const bool aligned = reinterpret_cast<std::uintptr_t>(policy.source.data) % (sizeof(typename Policy::In) * V) == 0;
-  launch(fold ? reduce_packs_kernel<Policy, V, true> : reduce_packs_kernel<Policy, V, false>, geometry, device, policy,
-         out, stage, tiling, aligned);
+  launch(fold ? reduce_packs_kernel<Policy, true> : reduce_packs_kernel<Policy, false>, geometry, device, policy, out,
+         stage, tiling, policy.source.aligned());
   return true;
 }
 
 template <class Policy>
 void run_reduce_stage(const Policy& policy, typename Policy::Result* out, const ReduceStage& stage, int device) {
   constexpr std::int64_t kMaxBlocks = 1 << 20;
-  if constexpr (requires { Policy::kPack; }) {
-    if constexpr (Policy::kPack > 1) {
-      if (run_reduce_packs<Policy, Policy::kPack>(policy, out, stage, device)) return;
-    }
+  if constexpr (Policy::kPack > 1) {
+    if (run_reduce_packs(policy, out, stage, device)) return;
   }
   const ReduceTiling tiling = reduce_tiling(stage);
   const LaunchGeometry geometry{dim3(static_cast<unsigned>(std::min(tiling.blocks(), kMaxBlocks))),
@@ -232,15 +288,18 @@ void run_reduce_stages(const Rule& rule, const Source& source, Tensor& out, cons
   auto* const result = static_cast<typename Rule::Out*>(out.raw_mutable_data());
   ReduceStages stages(attr.from, attr.axes);
   ReduceStage stage;
+  const auto chunk_rows = [](int pack) {
+    return [pack](std::int64_t extent, std::int64_t inner) { return reduce_chunk_rows(extent, inner, pack); };
+  };
   // Axes of one element need no adding up, but the dtype may change.
-  if (!stages.next(stage, reduce_chunk_rows)) {
+  if (!stages.next(stage, chunk_rows(pack_of<Source>()))) {
     stage = {.outer = 1, .extent = 1, .inner = attr.from.numel()};
     return run_reduce_stage(Reduction<Rule, Source, true>{rule, source}, result, stage, device);
   }
   Tensor unfinished;
   for (bool more = true; more;) {
     const ReduceStage now = stage;
-    more = stages.next(stage, reduce_chunk_rows);
+    more = stages.next(stage, chunk_rows(pack_of<Unfinished>()));
     const bool first = !unfinished.defined();
     const Unfinished before{first ? nullptr : static_cast<const Acc*>(unfinished.raw_data())};
     const auto bytes = now.results() * static_cast<std::int64_t>(sizeof(Acc));

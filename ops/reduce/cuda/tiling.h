@@ -4,19 +4,21 @@
 // each warp reads neighbouring elements, whatever the shape. A block holds as many items as fit.
 #pragma once
 
+#include <adjoint/core/divider.h>
 #include <adjoint/core/dtype.h>
 #include <adjoint/ops/reduce/stages.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <limits>
 
 namespace adjoint::cuda {
 
 inline constexpr int kReduceThreads = 256;
 inline constexpr std::int64_t kReduceColumns = 32;
-inline constexpr std::int64_t kRowsPerThread =
-    32;  // before a chunk ends: bounds the error of the sums, and a block's time
+// Before a chunk ends: bounds the error of the sums, and a block's time. Packs of neighbours have a sum for each.
+inline constexpr std::int64_t kRowsPerThread = 32, kPackRowsPerThread = 16;
 inline constexpr std::int64_t kLeastRowsPerThread = 4;
 
 struct ReduceTiling {
@@ -25,6 +27,8 @@ struct ReduceTiling {
   int items_per_block = 1;
   std::int64_t column_blocks = 1;
   std::int64_t items = 1;
+  Divider by_lanes, by_columns, by_column_blocks, by_chunks;  // the last two only where `narrow`
+  bool narrow = true;  // items are counted in 32 bits: four divisions of 64 take longer than a short row's elements
 
   ADJOINT_HD constexpr int lanes() const { return columns * abreast; }
   constexpr std::int64_t blocks() const { return (items + items_per_block - 1) / items_per_block; }
@@ -41,13 +45,22 @@ struct ReducePlace {
 
 ADJOINT_HD constexpr ReducePlace reduce_place(const ReduceTiling& tiling, const ReduceStage& stage,
                                               std::int64_t first_item, int thread) {
-  const int lane = thread % tiling.lanes();
-  const std::int64_t item = first_item + thread / tiling.lanes();
+  std::int32_t lane = thread;
+  const std::int64_t item = first_item + tiling.by_lanes.split(lane);
   ReducePlace place{};
-  place.row = lane / tiling.columns;
-  place.column = item % tiling.column_blocks * tiling.columns + lane % tiling.columns;
-  place.chunk = item / tiling.column_blocks % stage.chunks;
-  place.outer = item / tiling.column_blocks / stage.chunks;
+  std::int32_t column = lane;
+  place.row = tiling.by_columns.split(column);
+  if (tiling.narrow) {
+    auto column_block = static_cast<std::int32_t>(item);
+    auto chunk = tiling.by_column_blocks.split(column_block);
+    place.outer = tiling.by_chunks.split(chunk);
+    place.chunk = chunk;
+    place.column = std::int64_t{column_block} * tiling.columns + column;
+  } else {
+    place.column = item % tiling.column_blocks * tiling.columns + column;
+    place.chunk = item / tiling.column_blocks % stage.chunks;
+    place.outer = item / tiling.column_blocks / stage.chunks;
+  }
   place.active = thread < tiling.lanes() * tiling.items_per_block && item < tiling.items && place.column < stage.inner;
   return place;
 }
@@ -64,6 +77,11 @@ constexpr int reduce_abreast(std::int64_t extent, std::int64_t inner) {
 constexpr std::int64_t reduce_chunk_rows(std::int64_t extent, std::int64_t inner) {
   return reduce_abreast(extent, inner) * kRowsPerThread;
 }
+/// Where `pack` neighbours are read at once.
+constexpr std::int64_t reduce_chunk_rows(std::int64_t extent, std::int64_t inner, std::int64_t pack) {
+  if (inner != 1 || pack == 1 || extent % pack != 0) return reduce_chunk_rows(extent, inner);
+  return reduce_abreast(extent / pack, 1) * kPackRowsPerThread * pack;
+}
 
 constexpr ReduceTiling reduce_tiling(const ReduceStage& stage) {
   ReduceTiling tiling;
@@ -72,6 +90,13 @@ constexpr ReduceTiling reduce_tiling(const ReduceStage& stage) {
   tiling.items_per_block = kReduceThreads / tiling.lanes();
   tiling.column_blocks = (stage.inner + tiling.columns - 1) / tiling.columns;
   tiling.items = stage.outer * stage.chunks * tiling.column_blocks;
+  tiling.by_lanes = Divider(static_cast<std::uint32_t>(tiling.lanes()));
+  tiling.by_columns = Divider(static_cast<std::uint32_t>(tiling.columns));
+  tiling.narrow = tiling.items <= std::numeric_limits<std::int32_t>::max() - kReduceThreads;
+  if (tiling.narrow) {
+    tiling.by_column_blocks = Divider(static_cast<std::uint32_t>(tiling.column_blocks));
+    tiling.by_chunks = Divider(static_cast<std::uint32_t>(stage.chunks));
+  }
   return tiling;
 }
 

@@ -1,0 +1,47 @@
+// One value of several threads' values. For .cu files.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+namespace adjoint::cuda {
+
+/// Of the thread whose number in the warp differs in the bits of `mask`.
+template <class V>
+__device__ V shuffle_xor(const V& value, int mask) {
+  static_assert(sizeof(V) % 4 == 0);
+  std::uint32_t words[sizeof(V) / 4];
+  std::memcpy(words, &value, sizeof(V));
+#pragma unroll
+  for (std::uint32_t& word : words) word = __shfl_xor_sync(0xffffffffU, word, mask);
+  V other;
+  std::memcpy(&other, words, sizeof(V));
+  return other;
+}
+
+/// Of `lanes` neighbouring threads, a power of two up to the block's kThreads: their values combined in pairs, pairs of
+/// pairs and so on, the same bits in each. All threads of the block come here together.
+template <int kThreads, class V, class Combine>
+__device__ V combine_lanes(V value, int lanes, const Combine& combine) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const auto pairs = [&](int below) {
+    for (int mask = 1; mask < below; mask *= 2) {
+      const V other = shuffle_xor(value, mask);
+      value = (thread & mask) != 0 ? combine(other, value) : combine(value, other);
+    }
+  };
+  pairs(min(lanes, 32));
+  if (lanes > 32) {
+    __shared__ alignas(16) unsigned char storage[kThreads / 32 * sizeof(V)];
+    V* const of_warps = reinterpret_cast<V*>(storage);
+    const int warps = lanes / 32;
+    __syncthreads();  // somebody may still read what the call before left
+    if (thread % 32 == 0) of_warps[thread / 32] = value;
+    __syncthreads();
+    value = of_warps[(thread / 32 & ~(warps - 1)) + (thread & (warps - 1))];
+    pairs(warps);
+  }
+  return value;
+}
+
+}  // namespace adjoint::cuda
