@@ -49,6 +49,17 @@ class ADJOINT_API Parameter : ConvertsToTensor {
   Tensor tensor() const;
   operator Tensor() const { return tensor(); }  // NOLINT(google-explicit-constructor)
 
+  /// Any of Tensor's members that change nothing, those too that have no line below: conv.weight->softmax(0).
+  class Reading {
+   public:
+    explicit Reading(Tensor tensor) : tensor_(std::move(tensor)) {}
+    const Tensor* operator->() const { return &tensor_; }
+
+   private:
+    Tensor tensor_;
+  };
+  Reading operator->() const { return Reading(tensor()); }
+
   // ---- Tensor's members, of the tensor in the slot.
 
   bool defined() const { return tensor().defined(); }
@@ -105,6 +116,7 @@ class ADJOINT_API Parameter : ConvertsToTensor {
     return tensor().narrow(axis, start, length);
   }
   Tensor select(std::int64_t axis, std::int64_t index) const { return tensor().select(axis, index); }
+  Tensor operator[](std::int64_t index) const { return tensor()[index]; }
   Tensor squeeze() const { return tensor().squeeze(); }
   Tensor squeeze(std::int64_t axis) const { return tensor().squeeze(axis); }
   Tensor unsqueeze(std::int64_t axis) const { return tensor().unsqueeze(axis); }
@@ -116,6 +128,28 @@ class ADJOINT_API Parameter : ConvertsToTensor {
   Tensor mean(const Dims& axes, bool keepdim = false) const { return tensor().mean(axes, keepdim); }
   Tensor max() const { return tensor().max(); }
   Tensor max(const Dims& axes, bool keepdim = false) const { return tensor().max(axes, keepdim); }
+  Tensor min() const { return tensor().min(); }
+  Tensor norm(double p = 2.0, const Dims& axes = {}, bool keepdim = false) const {
+    return tensor().norm(p, axes, keepdim);
+  }
+  Tensor var(const Dims& axes = {}, std::int64_t correction = 1, bool keepdim = false) const {
+    return tensor().var(axes, correction, keepdim);
+  }
+  Tensor std(const Dims& axes = {}, std::int64_t correction = 1, bool keepdim = false) const {
+    return tensor().std(axes, correction, keepdim);
+  }
+
+  Tensor index(const std::vector<Index>& indices) const { return tensor().index(indices); }
+  Tensor matmul(const Tensor& other) const { return tensor().matmul(other); }
+  Tensor abs() const { return tensor().abs(); }
+  Tensor exp() const { return tensor().exp(); }
+  Tensor log() const { return tensor().log(); }
+  Tensor sqrt() const { return tensor().sqrt(); }
+  Tensor square() const { return tensor().square(); }
+  Tensor pow(double exponent) const { return tensor().pow(exponent); }
+  Tensor clamp(double low, double high) const { return tensor().clamp(low, high); }
+
+  // ---- In place. Throw Error where others make the parameter.
 
   Parameter& requires_grad_(bool value = true) {
     return in_place([&](Tensor& t) { t.requires_grad_(value); });
@@ -130,9 +164,33 @@ class ADJOINT_API Parameter : ConvertsToTensor {
   Parameter& add_(const Tensor& other, double scale = 1.0) {
     return in_place([&](Tensor& t) { t.add_(other, scale); });
   }
+  Parameter& sub_(const Tensor& other, double scale = 1.0) { return add_(other, -scale); }
+  Parameter& mul_(const Tensor& factor) {
+    return in_place([&](Tensor& t) { t.mul_(factor); });
+  }
+  Parameter& div_(const Tensor& divisor) {
+    return in_place([&](Tensor& t) { t.div_(divisor); });
+  }
+  Parameter& add_(double term) {
+    return in_place([&](Tensor& t) { t.add_(term); });
+  }
+  Parameter& sub_(double term) {
+    return in_place([&](Tensor& t) { t.sub_(term); });
+  }
   Parameter& mul_(double factor) {
     return in_place([&](Tensor& t) { t.mul_(factor); });
   }
+  Parameter& div_(double divisor) {
+    return in_place([&](Tensor& t) { t.div_(divisor); });
+  }
+  Parameter& operator+=(const Tensor& other) { return add_(other); }
+  Parameter& operator-=(const Tensor& other) { return sub_(other); }
+  Parameter& operator*=(const Tensor& other) { return mul_(other); }
+  Parameter& operator/=(const Tensor& other) { return div_(other); }
+  Parameter& operator+=(double other) { return add_(other); }
+  Parameter& operator-=(double other) { return sub_(other); }
+  Parameter& operator*=(double other) { return mul_(other); }
+  Parameter& operator/=(double other) { return div_(other); }
   Parameter& uniform_(double low, double high) {
     return in_place([&](Tensor& t) { t.uniform_(low, high); });
   }

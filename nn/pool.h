@@ -4,6 +4,8 @@
 #include <adjoint/nn/module.h>
 #include <adjoint/ops/pool/pool.h>
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -69,25 +71,29 @@ class AdaptivePooling : public Module {
 // nn::MaxPool2d(2), nn::MaxPool2d(2, 2), nn::MaxPool2d(3, {.stride = 2, .padding = 1}): the kernel's size, then options
 // or a stride alone. Constructors throw Error for kernels and dilations below 1, and negative strides and paddings.
 
+// {2, 1} as a kernel's size has a constructor of its own: it could also be a module to copy, with a stride of 1.
 #define ADJOINT_POOL(Name, Extent, function)                                                                     \
   class ADJOINT_API Name : public detail::Pooling<Extent, Name##Options> {                                       \
    public:                                                                                                       \
     explicit Name(const Extent& kernel_size, const Name##Options& options = {})                                  \
         : Pooling(#Name, kernel_size, options) {}                                                                \
     Name(const Extent& kernel_size, std::int64_t stride) : Name(kernel_size, Name##Options{.stride = stride}) {} \
+    template <std::size_t kAxes>                                                                                 \
+    requires(kAxes == 2 && std::same_as<Extent, Size2>) explicit Name(const std::int64_t (&kernel_size)[kAxes])  \
+        : Name(Size2(kernel_size[0], kernel_size[1])) {}                                                         \
     Tensor operator()(const Tensor& input) const {                                                               \
       check_not_moved_from(#Name);                                                                               \
       return hooked(input, [&](const Tensor& x) { return function(x, kernel_size(), options()); });              \
     }                                                                                                            \
     ADJOINT_POOL_WITH_INDICES_##function                                                                         \
   };
-// Both the result and where its elements stand, for MaxUnpool1d and MaxUnpool2d.
-#define ADJOINT_POOL_INDICES(function)                                \
-  std::pair<Tensor, Tensor> with_indices(const Tensor& input) const { \
-    return function##_with_indices(input, kernel_size(), options());  \
+// Both the result and where its elements stand (int64), as for MaxUnpool1d and MaxUnpool2d.
+#define ADJOINT_POOL_INDICES(function, ...)                                                     \
+  std::pair<Tensor, Tensor> with_indices(const Tensor& input) const {                           \
+    return detail::located(*this, [&] { return function##_with_indices(input, __VA_ARGS__); }); \
   }
-#define ADJOINT_POOL_WITH_INDICES_max_pool1d ADJOINT_POOL_INDICES(max_pool1d)
-#define ADJOINT_POOL_WITH_INDICES_max_pool2d ADJOINT_POOL_INDICES(max_pool2d)
+#define ADJOINT_POOL_WITH_INDICES_max_pool1d ADJOINT_POOL_INDICES(max_pool1d, kernel_size(), options())
+#define ADJOINT_POOL_WITH_INDICES_max_pool2d ADJOINT_POOL_INDICES(max_pool2d, kernel_size(), options())
 #define ADJOINT_POOL_WITH_INDICES_avg_pool1d
 #define ADJOINT_POOL_WITH_INDICES_avg_pool2d
 ADJOINT_POOL(MaxPool1d, std::int64_t, max_pool1d)
@@ -98,7 +104,6 @@ ADJOINT_POOL(AvgPool2d, Size2, avg_pool2d)
 #undef ADJOINT_POOL_WITH_INDICES_max_pool2d
 #undef ADJOINT_POOL_WITH_INDICES_avg_pool1d
 #undef ADJOINT_POOL_WITH_INDICES_avg_pool2d
-#undef ADJOINT_POOL_INDICES
 #undef ADJOINT_POOL
 
 // nn::AdaptiveAvgPool2d(1), nn::AdaptiveAvgPool2d({7, 5}); 0 leaves an axis as it is. Constructors throw Error for a
@@ -112,11 +117,21 @@ ADJOINT_POOL(AvgPool2d, Size2, avg_pool2d)
       check_not_moved_from(#Name);                                                       \
       return hooked(input, [&](const Tensor& x) { return function(x, output_size()); }); \
     }                                                                                    \
+    ADJOINT_POOL_WITH_INDICES_##function                                                 \
   };
+#define ADJOINT_POOL_WITH_INDICES_adaptive_avg_pool1d
+#define ADJOINT_POOL_WITH_INDICES_adaptive_avg_pool2d
+#define ADJOINT_POOL_WITH_INDICES_adaptive_max_pool1d ADJOINT_POOL_INDICES(adaptive_max_pool1d, output_size())
+#define ADJOINT_POOL_WITH_INDICES_adaptive_max_pool2d ADJOINT_POOL_INDICES(adaptive_max_pool2d, output_size())
 ADJOINT_POOL(AdaptiveAvgPool1d, std::int64_t, adaptive_avg_pool1d)
 ADJOINT_POOL(AdaptiveAvgPool2d, Size2, adaptive_avg_pool2d)
 ADJOINT_POOL(AdaptiveMaxPool1d, std::int64_t, adaptive_max_pool1d)
 ADJOINT_POOL(AdaptiveMaxPool2d, Size2, adaptive_max_pool2d)
+#undef ADJOINT_POOL_WITH_INDICES_adaptive_avg_pool1d
+#undef ADJOINT_POOL_WITH_INDICES_adaptive_avg_pool2d
+#undef ADJOINT_POOL_WITH_INDICES_adaptive_max_pool1d
+#undef ADJOINT_POOL_WITH_INDICES_adaptive_max_pool2d
+#undef ADJOINT_POOL_INDICES
 #undef ADJOINT_POOL
 
 /// unpool(y, indices), or with the result's size: unpool(y, indices, {height, width}).

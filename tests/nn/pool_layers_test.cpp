@@ -44,10 +44,24 @@ TEST(PoolLayers, CallTheFunctions) {
                    max_unpool2d(y, indices, 2, {.output_size = {6, 7}}));
   const auto [line, places] = MaxPool1d(2).with_indices(s);
   expect_same_bits("MaxUnpool1d", MaxUnpool1d(2)(line, places), max_unpool1d(line, places, 2));
+  const auto [largest, at] = AdaptiveMaxPool2d({2, 3}).with_indices(x);
+  expect_same_bits("AdaptiveMaxPool2d", largest, adaptive_max_pool2d(x, {2, 3}));
+  expect_same_bits("its indices", at, adaptive_max_pool2d_with_indices(x, {2, 3}).second);
+  const auto [peaks, peaks_at] = AdaptiveMaxPool1d(4).with_indices(s);
+  expect_same_bits("AdaptiveMaxPool1d", peaks, adaptive_max_pool1d(s, 4));
+  expect_same_bits("its indices", peaks_at, adaptive_max_pool1d_with_indices(s, 4).second);
+  EXPECT_ERROR(Sequential{AdaptiveMaxPool1d(4)}[0].as<AdaptiveMaxPool1d>().with_indices(Tensor::ones({3})),
+               "0: adaptive_max_pool1d");
   EXPECT_EQ(to_string(MaxPool2d(2)), "MaxPool2d(kernel_size=2, stride=2, padding=0)");
   EXPECT_EQ(to_string(MaxPool1d(3, {.stride = 2, .dilation = 2})),
             "MaxPool1d(kernel_size=3, stride=2, padding=0, dilation=2)");
   EXPECT_EQ(to_string(AdaptiveAvgPool2d({2, 3})), "AdaptiveAvgPool2d(output_size=(2, 3))");
+  EXPECT_EQ(to_string(MaxPool2d({2, 1})), "MaxPool2d(kernel_size=(2, 1), stride=(2, 1), padding=0)");
+  EXPECT_EQ(to_string(AvgPool2d({2, 1}, {.stride = {1, 3}})),
+            "AvgPool2d(kernel_size=(2, 1), stride=(1, 3), padding=0)");
+  EXPECT_EQ(to_string(MaxPool2d({3, 2}, 1)), "MaxPool2d(kernel_size=(3, 2), stride=1, padding=0)");
+  EXPECT_EQ(to_string(MaxPool2d{2, 1}), "MaxPool2d(kernel_size=2, stride=1, padding=0)");
+  EXPECT_EQ(to_string(MaxUnpool2d({2, 1})), "MaxUnpool2d(kernel_size=(2, 1), stride=(2, 1), padding=0)");
   EXPECT_ERROR(MaxPool2d(0), "MaxPool2d: kernel_size must be at least 1; got 0");
   EXPECT_ERROR(AvgPool1d(2, {.stride = -1}), "AvgPool1d: stride must be at least 0; got -1");
   EXPECT_ERROR(AdaptiveMaxPool1d(-1), "AdaptiveMaxPool1d: output_size must be at least 0; got -1");

@@ -4,6 +4,7 @@
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/nn/sequential.h>
+#include <adjoint/ops/index/index.h>
 #include <adjoint/tests/nn/registry_modules.h>
 #include <adjoint/tests/support/errors.h>
 
@@ -143,6 +144,44 @@ TEST(Registry, AHandleStandsForItsTensor) {
   EXPECT_EQ(conv.weight.numel(), 6);
   EXPECT_EQ(conv.weight.reshape({2, 3}).shape(), (Shape{2, 3}));
   EXPECT_EQ(conv.bias.data<float>()[2], 0.0F);
+}
+
+TEST(Registry, AHandleReadsAndWritesAsATensorDoes) {
+  Scaled module;
+  module.scale = Tensor::from_vector({-1.0F, 2.0F, 4.0F, 4.0F}, {4});
+  const Parameter& scale = module.scale;
+  const Tensor tensor = scale;
+  EXPECT_EQ(values(scale->softmax(0)), values(tensor.softmax(0)));
+  EXPECT_EQ(scale->argmax().item<int>(), 2);
+  EXPECT_EQ(scale->chunk(2)[1].numel(), 2);
+  EXPECT_EQ(scale[1].item<float>(), 2.0F);
+  EXPECT_EQ(scale.norm().item<float>(), tensor.norm().item<float>());
+  EXPECT_EQ(values(scale.norm(1.0, {0}, true)), std::vector<float>{11.0F});
+  EXPECT_EQ(scale.min().item<float>(), -1.0F);
+  EXPECT_EQ(scale.var().item<float>(), tensor.var().item<float>());
+  EXPECT_EQ(values(scale.std({0}, 0, true)), values(tensor.std({0}, 0, true)));
+  EXPECT_EQ(values(scale.index({Slice(1, 3)})), (std::vector<float>{2, 4}));
+  EXPECT_EQ(scale.matmul(tensor).item<float>(), 37.0F);
+  EXPECT_EQ(values(scale.abs().log()), values(tensor.abs().log()));
+  EXPECT_EQ(values(scale.exp()), values(tensor.exp()));
+  EXPECT_EQ(values(scale.square().sqrt()), (std::vector<float>{1, 2, 4, 4}));
+  EXPECT_EQ(scale.sqrt()[2].item<float>(), 2.0F);
+  EXPECT_EQ(scale.log()[1].item<float>(), tensor.log()[1].item<float>());
+  EXPECT_EQ(values(scale.pow(2.0)), (std::vector<float>{1, 4, 16, 16}));
+  EXPECT_EQ(values(scale.clamp(0.0, 3.0)), (std::vector<float>{0, 2, 3, 3}));
+  const Tensor by = Tensor::full({4}, 2.0);
+  module.scale += by;
+  module.scale *= 3.0;
+  EXPECT_EQ(values(tensor), (std::vector<float>{3, 12, 18, 18}));
+  module.scale -= 1.0;
+  module.scale /= by;
+  EXPECT_EQ(values(tensor), (std::vector<float>{1, 5.5, 8.5, 8.5}));
+  module.scale *= by;
+  (module.scale -= by) += 1.0;
+  module.scale /= 2.0;
+  EXPECT_EQ(values(tensor), (std::vector<float>{0.5, 5, 8, 8}));
+  module.scale.add_(1.0).sub_(0.5).mul_(by).div_(4.0).div_(by).sub_(by, 0.25);
+  EXPECT_EQ(values(tensor), (std::vector<float>{-0.25, 0.875, 1.625, 1.625}));
 }
 
 // ---- Child modules.
