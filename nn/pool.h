@@ -5,7 +5,6 @@
 #include <adjoint/ops/pool/pool.h>
 
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -78,9 +77,9 @@ class AdaptivePooling : public Module {
     explicit Name(const Extent& kernel_size, const Name##Options& options = {})                                  \
         : Pooling(#Name, kernel_size, options) {}                                                                \
     Name(const Extent& kernel_size, std::int64_t stride) : Name(kernel_size, Name##Options{.stride = stride}) {} \
-    template <std::size_t kAxes>                                                                                 \
-    requires(kAxes == 2 && std::same_as<Extent, Size2>) explicit Name(const std::int64_t (&kernel_size)[kAxes])  \
-        : Name(Size2(kernel_size[0], kernel_size[1])) {}                                                         \
+    template <class Size = Extent>                                                                               \
+    requires(std::same_as<Size, Size2>) explicit Name(const std::int64_t (&kernel_size)[2])                      \
+        : Name(Size(kernel_size[0], kernel_size[1])) {}                                                          \
     Tensor operator()(const Tensor& input) const {                                                               \
       check_not_moved_from(#Name);                                                                               \
       return hooked(input, [&](const Tensor& x) { return function(x, kernel_size(), options()); });              \
