@@ -3,14 +3,19 @@
 #include <adjoint/core/tape.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/norm.h>
+#include <adjoint/nn/safetensors.h>
 #include <adjoint/nn/sequential.h>
 #include <adjoint/ops/reduce/reduce.h>
 #include <adjoint/tests/support/errors.h>
+#include <adjoint/tests/support/fixtures.h>
 #include <adjoint/tests/support/values.h>
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace adjoint::nn {
@@ -173,6 +178,54 @@ TEST(FoldBatchNorm, ComputesTheNormOfTheConvolution) {
   const Conv1d conv(1, 2, {.kernel_size = 1});
   EXPECT_ERROR(fold_batch_norm(conv, BatchNorm1d(3)), "fold_batch_norm: ", "3 and 2");
   EXPECT_ERROR(fold_batch_norm(conv, BatchNorm1d(2, {.track_running_stats = false})), "fold_batch_norm: ", "track");
+}
+
+// tests/fixtures/make_norm_layers.py's ModuleDict.
+class PyTorchs : public Module {
+ public:
+  PyTorchs() : Module("ModuleDict") {
+    add("layer_norm", LayerNorm({3, 4}));
+    add("layer_norm_plain", LayerNorm(4, {.eps = 1e-3, .elementwise_affine = false}));
+    add("group_norm", GroupNorm(2, 4));
+    add("group_norm_plain", GroupNorm(4, 4, {.eps = 1e-3, .affine = false}));
+    add("instance_norm1d", InstanceNorm1d(3, {.affine = true, .track_running_stats = true}));
+    add("instance_norm2d",
+        InstanceNorm2d(3, {.eps = 1e-3, .momentum = 0.3, .affine = true, .track_running_stats = true}));
+    add("instance_norm2d_plain", InstanceNorm2d(3));
+    add("batch_norm1d", BatchNorm1d(3, {.momentum = std::nullopt}));
+    add("batch_norm2d", BatchNorm2d(3, {.eps = 1e-3, .momentum = 0.3}));
+  }
+  std::vector<std::pair<std::string, Layer>> layers;
+
+ private:
+  template <class M>
+  void add(const std::string& name, const M& layer) {
+    register_module(name, layer);
+    layers.emplace_back(name, layer);
+  }
+};
+
+TEST(Norm, MatchesPyTorchsStatesInBothModes) {
+  PyTorchs module;
+  module.to(kFloat64);
+  load_safetensors(testing::fixture("norm_layers.safetensors"), module);
+  std::map<std::string, Tensor> expected;
+  for (const auto& [name, tensor] : load_safetensors(testing::fixture("norm_layers_expected.safetensors")).tensors) {
+    expected.emplace(name, tensor);
+  }
+  std::size_t compared = 0;
+  for (auto& [name, layer] : module.layers) {
+    const Tensor x = expected.at(name + ".input");
+    expect_close(name + " in training", layer(x), expected.at(name + ".train"), 1e-12);
+    for (const auto& [buffer, value] : layer.named_buffers()) {
+      expect_close(name + "'s " + buffer, value, expected.at(name + ".after." + buffer), 1e-13);
+      ++compared;
+    }
+    layer.eval();
+    expect_close(name + " in eval mode", layer(x), expected.at(name + ".eval"), 1e-12);
+    compared += 3;
+  }
+  EXPECT_EQ(compared, expected.size());
 }
 
 TEST(Norm, SaysWhatIsWrong) {
