@@ -1,23 +1,26 @@
 #!/usr/bin/env python3
-"""Adjoint's operators beside PyTorch's on one GPU: milliseconds, and the share of the copy rate that each reaches.
+"""Adjoint's operators beside PyTorch's: milliseconds, and the share of the copy rate that each reaches.
 
-    bench/compare_ops.py [--dtypes float32,bfloat16] [--ops relu,sum] [--elements 268435456] [--out FILE]
+    bench/compare_ops.py [--device cuda] [--dtypes float32,bfloat16] [--ops relu,sum] [--elements 268435456] [--out FILE]
 
-Both sides work on the same memory in one process and take turns, call by call; each call finds a cold L2, and times are
-medians of CUDA events. The bytes that must move are those of operands and results, once each; of a backward pass those
+Both sides work on the same memory in one process and take turns, call by call. On a GPU each call finds a cold L2, and
+times are medians of CUDA events. On the CPU both have two threads, and times are medians of the wall clock's. The bytes that must move are those of operands and results, once each; of a backward pass those
 of the forward operands that its formula reads, too. The copy rate is measured in the same run. Results, and gradients,
 are compared with PyTorch's first, and a difference makes the program fail.
 
-Needs PyTorch with CUDA and build/bench/libbench_ops_cuda.so, or where ADJOINT_BENCH_OPS says. Writes a table, --out, by
-default bench/results/ops_cuda.md.
+Needs PyTorch and build/bench/libbench_ops.so, or where ADJOINT_BENCH_OPS says. Writes a table, --out, by default
+bench/results/ops_<device>.md.
 """
 
 import argparse
 import ctypes
 import dataclasses
+import datetime
 import os
 import pathlib
+import statistics
 import sys
+import time
 from typing import Callable
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -25,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 import torch
 import torch.nn.functional as F
 
-from compare_pytorch import environment, geometric_mean, milliseconds
+from compare_pytorch import commit, environment as cuda_environment, geometric_mean, milliseconds
 
 # What an operator should reach: (least share of the copy rate, least of PyTorch's time over ours).
 GOALS = {
@@ -194,14 +197,23 @@ def cases(n):
     return table
 
 
+def environment(device):
+    if device == "cuda":
+        return cuda_environment()
+    torch.set_num_threads(2)
+    model = next(line for line in open("/proc/cpuinfo") if line.startswith("model name")).split(":")[1].strip()
+    return {"date": datetime.date.today().isoformat(), "commit": commit(), "device": f"{model}, 2 threads",
+            "pytorch": torch.__version__}
+
+
 class Operand(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("rank", ctypes.c_int64), ("extents", ctypes.c_int64 * 8),
-                ("dtype", ctypes.c_int), ("requires_grad", ctypes.c_int)]
+                ("dtype", ctypes.c_int), ("requires_grad", ctypes.c_int), ("on_cuda", ctypes.c_int)]
 
 
 class Library:
     def __init__(self):
-        path = os.environ.get("ADJOINT_BENCH_OPS") or ROOT / "build/bench/libbench_ops_cuda.so"
+        path = os.environ.get("ADJOINT_BENCH_OPS") or ROOT / "build/bench/libbench_ops.so"
         self.c = ctypes.CDLL(str(path))
         self.c.bench_last_error.restype = self.c.bench_dtype.restype = ctypes.c_char_p
         self.c.bench_bind.restype = ctypes.c_void_p
@@ -215,7 +227,7 @@ class Library:
         assert tensor.is_contiguous()
         shape = (ctypes.c_int64 * 8)(*tensor.shape)
         return Operand(tensor.data_ptr(), tensor.dim(), shape, self.dtypes[str(tensor.dtype).removeprefix("torch.")],
-                       int(tensor.requires_grad))
+                       int(tensor.requires_grad), int(tensor.is_cuda))
 
     def check(self, failed):
         if failed:
@@ -227,7 +239,7 @@ class Library:
         grad = None if grad_output is None else ctypes.byref(self.operand(grad_output))
         bound = self.c.bench_bind(name.encode(), operands, len(tensors), grad)
         self.check(bound is None)
-        stream = torch.cuda.current_stream().cuda_stream
+        stream = torch.cuda.current_stream().cuda_stream if tensors[0].is_cuda else None
 
         def read(elements):
             values = torch.empty(sum(elements), dtype=torch.float64)
@@ -237,15 +249,29 @@ class Library:
         return lambda: self.check(self.c.bench_run(bound, stream)), read, lambda: self.c.bench_release(bound)
 
 
-def make_tensors(case, dtype, n):
+def cpu_milliseconds(calls, repeats):
+    """As compare_pytorch.milliseconds."""
+    samples = {name: [] for name in calls}
+    for _ in range(repeats + 2):
+        for name, call in calls.items():
+            begin = time.perf_counter()
+            call()
+            samples[name].append(1e3 * (time.perf_counter() - begin))
+    return {name: statistics.median(times[2:]) for name, times in samples.items()}
+
+
+TIMERS = {"cuda": milliseconds, "cpu": cpu_milliseconds}
+
+
+def make_tensors(case, dtype, n, device):
     tensors = []
     for shape in case.shapes:
         if shape is torch.bool:
-            tensors.append(torch.rand(n, device="cuda") < 0.5)
+            tensors.append(torch.rand(n, device=device) < 0.5)
         elif isinstance(shape, tuple):
-            tensors.append(torch.randint(shape[0], shape[1], device="cuda"))
+            tensors.append(torch.randint(shape[0], shape[1], device=device))
         else:
-            tensor = torch.randn(shape, device="cuda", dtype=dtype)
+            tensor = torch.randn(shape, device=device, dtype=dtype)
             tensors.append(case.make(tensor) if case.make else tensor)
     if case.backward:
         for tensor in tensors:
@@ -253,9 +279,9 @@ def make_tensors(case, dtype, n):
     return tensors
 
 
-def measure(library, case, dtype, n, repeats):
+def measure(library, case, dtype, n, repeats, device):
     torch.manual_seed(0)
-    tensors = make_tensors(case, dtype, n)
+    tensors = make_tensors(case, dtype, n, device)
     grad_output = None
     theirs = lambda: case.call(*tensors)
     if case.backward:
@@ -267,7 +293,8 @@ def measure(library, case, dtype, n, repeats):
         expected = theirs()
         expected = list(expected) if isinstance(expected, tuple) else [expected]
         ours()
-        torch.cuda.synchronize()
+        if device == "cuda":
+            torch.cuda.synchronize()
         firsts = read([min(t.numel(), 100000) for t in expected])
         difference = 0.0
         for first, e in zip(firsts, expected):
@@ -279,25 +306,27 @@ def measure(library, case, dtype, n, repeats):
         else:
             nbytes = moved * max(t.numel() * t.element_size() for t in [*tensors, *expected] if t.is_floating_point())
         del expected
-        ms = milliseconds({"adjoint": ours, "pytorch": theirs}, repeats)
+        ms = TIMERS[device]({"adjoint": ours, "pytorch": theirs}, repeats)
     release()
     return {"case": case, "dtype": dtype, "difference": difference, "bytes": nbytes, **ms}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=TIMERS, default="cuda")
     parser.add_argument("--dtypes", default="float32,bfloat16")
     parser.add_argument("--ops", default="", help="only those whose names hold one of these words")
-    parser.add_argument("--elements", type=int, default=1 << 28, help="of the largest tensor; a power of two")
+    parser.add_argument("--elements", type=int, help="of the largest tensor; a power of two: 2^28, 2^22 on the CPU")
     parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results/ops_cuda.md")
+    parser.add_argument("--out", type=pathlib.Path)
     arguments = parser.parse_args()
-    n = arguments.elements
-    record = environment()
+    device = arguments.device
+    n = arguments.elements or (1 << 28 if device == "cuda" else 1 << 22)
+    record = environment(device)
     print(", ".join(f"{name} {value}" for name, value in record.items()))
     library = Library()
-    source, target = (torch.empty(n, device="cuda") for _ in range(2))
-    rate = 8 * n / milliseconds({"": lambda: target.copy_(source)}, 21)[""] * 1e3
+    source, target = (torch.zeros(n, device=device) for _ in range(2))
+    rate = 8 * n / TIMERS[device]({"": lambda: target.copy_(source)}, 21)[""] * 1e3
     del source, target
     print(f"copy: {rate / 1e12:.2f} TB/s")
 
@@ -309,13 +338,14 @@ def main():
                 continue
             what = f"{case.name}{', with gradients' if case.backward else ''}"
             try:
-                r = measure(library, case, dtype, n, arguments.repeats)
-            except (RuntimeError, torch.cuda.OutOfMemoryError) as error:
+                r = measure(library, case, dtype, n, arguments.repeats, device)
+            except (RuntimeError, AttributeError) as error:
                 wrong.append(f"{what} {title}: {error}")
                 print("WRONG", wrong[-1], flush=True)
                 continue
             finally:
-                torch.cuda.empty_cache()
+                if device == "cuda":
+                    torch.cuda.empty_cache()
             share = r["bytes"] / rate / r["adjoint"] * 1e3
             speedup = r["pytorch"] / r["adjoint"]
             least_share, least_speedup = GOALS[case.kind]
@@ -328,14 +358,14 @@ def main():
                          f"{share:.2f}", "behind" if missed else ""))
             print(f"{what:<40} {title:<9} {r['adjoint']:8.3f} {r['pytorch']:8.3f} {speedup:6.2f} {share:6.2f} "
                   f"{'behind' if missed else '':<7} {r['difference']:.1e}", flush=True)
-    write(arguments.out, record, rate, n, rows)
+    write(arguments.out or ROOT / f"bench/results/ops_{device}.md", record, rate, n, rows)
     print(f"{len(rows)} measured, {len(behind)} behind their goal: {'; '.join(behind)}")
     if wrong:
         sys.exit("wrong:\n" + "\n".join(wrong))
 
 
 def write(path, record, rate, n, rows):
-    lines = ["# Operators beside PyTorch's on a GPU", "",
+    lines = ["# Operators beside PyTorch's", "",
              f"`bench/compare_ops.py`, {record['device']}, {record['date'][:10]}, commit {record['commit']}, PyTorch "
              f"{record['pytorch']}; the largest tensor of a call has {n} elements. The copy rate of this run is "
              f"{rate / 1e12:.2f} TB/s; the share is of it, by the bytes that must move.", ""]

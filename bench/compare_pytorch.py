@@ -222,10 +222,14 @@ def output_of(*command):
         return "unknown"
 
 
+def commit():
+    return os.environ.get("ADJOINT_COMMIT") or output_of("git", "describe", "--always", "--dirty", "--abbrev=12")
+
+
 def environment():
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "commit": os.environ.get("ADJOINT_COMMIT") or output_of("git", "describe", "--always", "--dirty", "--abbrev=12"),
+        "commit": commit(),
         "device": torch.cuda.get_device_name(),
         "multiprocessors": torch.cuda.get_device_properties(0).multi_processor_count,
         "driver": output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").split("\n")[0],

@@ -26,6 +26,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -213,7 +214,7 @@ extern "C" {
 struct BenchOperand {
   void* data;
   std::int64_t rank, extents[8];
-  int dtype, requires_grad;
+  int dtype, requires_grad, on_cuda;
 };
 
 const char* bench_last_error() { return last_error.c_str(); }
@@ -229,7 +230,7 @@ Bound* bench_bind(const char* name, const BenchOperand* operands, std::int64_t c
   const auto tensor = [](const BenchOperand& operand) {
     return Tensor::from_blob(operand.data,
                              Shape(std::vector<std::int64_t>(operand.extents, operand.extents + operand.rank)),
-                             {.dtype = static_cast<DType>(operand.dtype), .device = kCUDA});
+                             {.dtype = static_cast<DType>(operand.dtype), .device = operand.on_cuda ? kCUDA : kCPU});
   };
   const int failed = guarded([&] {
     bound->call = &calls().at(name);
@@ -245,9 +246,11 @@ Bound* bench_bind(const char* name, const BenchOperand* operands, std::int64_t c
 }
 void bench_release(Bound* bound) { delete bound; }
 
+/// On a CUDA stream; null for operands on the CPU.
 int bench_run(Bound* bound, CUstream_st* stream) {
   return guarded([&] {
-    const StreamGuard guard(Stream::wrap(stream));
+    std::optional<StreamGuard> guard;
+    if (bound->operands[0].device() != kCPU) guard.emplace(Stream::wrap(stream));
     bound->results.clear();
     if (!bound->grad_output.defined()) {
       bound->results.push_back((*bound->call)(bound->operands));
