@@ -22,8 +22,7 @@ import torch
 import torch.nn.functional as F
 
 from compare_pytorch import DTYPES, PARTS, ROOT, adj, environment, geometric_mean, part_call, set_precision
-from layers import LAYERS
-from other_layers import OTHER_LAYERS
+import layers
 
 UNIT_ROUNDOFF = {"float32": 2.0**-24, "tf32": 2.0**-11, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 SIGNS = ["either sign", "one sign"]
@@ -108,7 +107,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--precisions", default="float32,tf32,bfloat16,float16")
     parser.add_argument("--cases", default="", help="only those whose names hold one of these words")
-    parser.add_argument("--others", action="store_true", help="the layers of other_layers.py in place of the ten")
+    parser.add_argument("--others", action="store_true", help="the layers of layers/others.csv in place of the ten")
     parser.add_argument("--share", type=int, default=8, help="1/share of each batch, since float64 is slow")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results/accuracy_cuda.json")
     return parser.parse_args()
@@ -118,8 +117,8 @@ def main():
     arguments = parse_arguments()
     record = environment()
     print(", ".join(f"{name} {value}" for name, value in record.items()))
-    layers = OTHER_LAYERS if arguments.others else LAYERS
-    layers = [l for l in layers if any(word.lower() in l.name.lower() for word in arguments.cases.split(","))]
+    chosen = layers.read("others" if arguments.others else "reported")
+    chosen = [l for l in chosen if any(word.lower() in l.name.lower() for word in arguments.cases.split(","))]
     record["results"] = results = []
     record["summary"] = means = {}
     for precision in arguments.precisions.split(","):
@@ -128,7 +127,7 @@ def main():
             print(f"\n{precision + ', ' + sign:<20}" + "  ".join(f"{part:^39}" for part in PARTS[:3]))
             print(" " * 20 + "  ".join(["  max ours   PyTorch  rms ours   PyTorch"] * 3))
             chosen = []
-            for layer in layers:
+            for layer in chosen:
                 chosen.append(measure(layer, precision, sign, arguments.share))
                 print_result(chosen[-1])
                 gc.collect()

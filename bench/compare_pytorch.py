@@ -37,8 +37,7 @@ import torch.nn.functional as F
 
 import adjoint.torch as adj
 from adjoint import library
-from layers import LAYERS
-from other_layers import OTHER_LAYERS
+import layers
 
 DTYPES = {"tf32": torch.float32, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # Differences from PyTorch's result that rounding explains, over the largest element.
@@ -302,7 +301,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--precisions", default="tf32,bfloat16,float32", help=f"of {', '.join(DTYPES)}")
     parser.add_argument("--cases", default="", help="only those whose names hold one of these words")
-    parser.add_argument("--others", action="store_true", help="the layers of other_layers.py in place of the ten")
+    parser.add_argument("--others", action="store_true", help="the layers of layers/others.csv in place of the ten")
     parser.add_argument("--quick", action="store_true", help="5 repeats, and only PyTorch's plain call")
     parser.add_argument("--compile", action="store_true", help="torch.compile as well; takes minutes")
     parser.add_argument("--budget", type=float, default=140, help="seconds, after which only PyTorch's plain call is run")
@@ -327,14 +326,14 @@ def main():
           + ", ".join(f"{name} {rate / 1e12:.0f} TFLOP/s" for name, rate in rates.items() if name != "copy"))
     record["host_microseconds"] = host_microseconds()
     print("host, us a call: " + "; ".join(f"{name} {us:.0f}" for name, us in record["host_microseconds"].items()))
-    layers = OTHER_LAYERS if arguments.others else LAYERS
-    layers = [l for l in layers if any(word.lower() in l.name.lower() for word in arguments.cases.split(","))]
+    chosen = layers.read("others" if arguments.others else "reported")
+    chosen = [l for l in chosen if any(word.lower() in l.name.lower() for word in arguments.cases.split(","))]
     record["results"] = results = []
     record["summary"] = {}
     for precision in arguments.precisions:
         print(f"\n{precision:<20}" + "".join(f"{part:^30}" for part in PARTS))
         print_row("", [("ms", "speed", "best", "floor")] * len(PARTS))
-        for layer in layers:
+        for layer in chosen:
             results.append(measure(layer, precision, rates, arguments))
             print_result(results[-1])
             gc.collect()

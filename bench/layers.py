@@ -1,7 +1,9 @@
-"""The transposed convolutions that the comparisons with PyTorch run on."""
+"""The layers that the benchmarks run on: bench/layers/*.csv."""
 
+import csv
 import dataclasses
 import math
+import pathlib
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,6 +19,7 @@ class Layer:
     output_padding: tuple = (0, 0)
     dilation: tuple = (1, 1)
     groups: int = 1
+    transposed: bool = True
 
     @property
     def rank(self):
@@ -24,9 +27,9 @@ class Layer:
 
     @property
     def attributes(self):
-        """conv_transpose's keywords."""
-        tail = {name: getattr(self, name)[-self.rank:] for name in ("stride", "padding", "output_padding", "dilation")}
-        return {**tail, "groups": self.groups}
+        """conv_transpose's keywords, or conv's."""
+        names = ("stride", "padding", "dilation") + ("output_padding",) * self.transposed
+        return {**{name: getattr(self, name)[-self.rank:] for name in names}, "groups": self.groups}
 
     @property
     def input_shape(self):
@@ -34,23 +37,23 @@ class Layer:
 
     @property
     def weight_shape(self):
-        return (self.in_channels, self.out_channels // self.groups, *self.kernel)
+        channels = (self.in_channels, self.out_channels) if self.transposed else (self.out_channels, self.in_channels)
+        return (channels[0], channels[1] // self.groups, *self.kernel)
 
     @property
     def output_shape(self):
-        a = self.attributes
-        extents = (
-            (i - 1) * s - 2 * p + d * (k - 1) + o + 1
-            for i, k, s, p, o, d in zip(
-                self.input, self.kernel, a["stride"], a["padding"], a["output_padding"], a["dilation"]
-            )
-        )
+        extents = [
+            (i - 1) * s - 2 * p + d * (k - 1) + o + 1 if self.transposed else (i + 2 * p - d * (k - 1) - 1) // s + 1
+            for i, k, s, p, o, d in zip(self.input, *(getattr(self, name)[-self.rank:] for name in (
+                "kernel", "stride", "padding", "output_padding", "dilation")))
+        ]
         return (self.batch, self.out_channels, *extents)
 
     @property
     def flop(self):
         """Of one of the three operators, a multiplication and an addition counted as two; taps at borders counted."""
-        return 2 * math.prod(self.input_shape) * math.prod(self.weight_shape[1:])
+        feature = self.input_shape if self.transposed else self.output_shape
+        return 2 * math.prod(feature) * math.prod(self.weight_shape[1:])
 
     @property
     def elements(self):
@@ -74,18 +77,20 @@ def _short(values):
     return str(values[0]) if len(set(values)) == 1 else "(" + ",".join(map(str, values)) + ")"
 
 
-TWO = (2, 2)
+def read(name):
+    """The layers of bench/layers/<name>.csv. One number stands for every axis; without a batch, `batch` is None."""
+    with open(pathlib.Path(__file__).resolve().parent / "layers" / f"{name}.csv", newline="") as file:
+        return [_layer(row) for row in csv.DictReader(file)]
 
-# Problems of KernelBench (the first three) and layers of DCGAN, U-Net, FSRCNN, HiFi-GAN and a depthwise upsampler.
-LAYERS = [
-    Layer("1-D k3", 64, 128, 128, (65536,), (3,)),
-    Layer("1-D k5 dilated", 32, 32, 64, (131072,), (5,), dilation=(3, 3)),
-    Layer("2-D k3x7", 8, 32, 32, (512, 1024), (3, 7), padding=(1, 3)),
-    Layer("DCGAN 8x8", 128, 512, 256, (8, 8), (4, 4), TWO, (1, 1)),
-    Layer("DCGAN 32x32", 128, 128, 64, (32, 32), (4, 4), TWO, (1, 1)),
-    Layer("U-Net up", 16, 256, 128, (64, 64), TWO, TWO),
-    Layer("FSRCNN out", 16, 56, 1, (256, 256), (9, 9), (3, 3), (4, 4), TWO),
-    Layer("HiFi-GAN u0", 16, 512, 256, (512,), (16,), (8, 8), (4, 4)),
-    Layer("HiFi-GAN u2", 16, 128, 64, (32768,), (4,), TWO, (1, 1)),
-    Layer("depthwise 2x", 32, 256, 256, (64, 64), (4, 4), TWO, (1, 1), groups=256),
-]
+
+def _layer(row):
+    extents = tuple(map(int, row["input"].split("x")))
+
+    def axes(column):
+        values = tuple(map(int, row[column].split("x")))
+        return values if len(values) == len(extents) else values * len(extents)
+
+    names = ("kernel", "stride", "padding", "output_padding", "dilation")
+    return Layer(row["name"], int(row["batch"]) if row["batch"] else None, int(row["in_channels"]),
+                 int(row["out_channels"]), extents, groups=int(row["groups"]), transposed=row["kind"] == "conv_transpose",
+                 **{name: axes(name) for name in names})

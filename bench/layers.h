@@ -1,0 +1,86 @@
+// The layers that the benchmarks run on, from bench/layers/*.csv.
+#pragma once
+
+#include <adjoint/core/error.h>
+#include <adjoint/ops/conv/geometry.h>
+
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace bench {
+
+struct Layer {
+  std::string name;
+  bool transposed = false;
+  std::optional<std::int64_t> batch;  // none: any
+  adjoint::ConvGeometry geometry;     // of batch 1 where there is none
+
+  adjoint::ConvGeometry with_batch(std::int64_t n) const {
+    adjoint::ConvGeometry g = geometry;
+    g.batch = n;
+    return g;
+  }
+};
+
+namespace detail {
+
+inline std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, at);) parts.push_back(part);
+  return parts;
+}
+
+/// One number stands for every axis; a 1-D layer has a height of `unit`.
+inline adjoint::Extent2 axes(const std::string& text, int rank, std::int64_t unit) {
+  const std::vector<std::string> parts = split(text, 'x');
+  const std::int64_t first = std::stoll(parts.at(0)), last = std::stoll(parts.back());
+  return rank == 1 ? adjoint::Extent2{unit, last} : adjoint::Extent2{first, last};
+}
+
+}  // namespace detail
+
+/// Those of layers/<name>.csv. Throws Error where there is no such file.
+inline std::vector<Layer> read_layers(const std::string& name) {
+  const std::string path = std::string(ADJOINT_BENCH_LAYERS) + "/" + name + ".csv";
+  std::ifstream file(path);
+  std::string line;
+  if (!std::getline(file, line)) throw adjoint::Error("read_layers: cannot read " + path);
+  std::vector<Layer> layers;
+  while (std::getline(file, line)) {
+    const std::vector<std::string> c = detail::split(line, ',');
+    const int rank = c.at(5).find('x') == std::string::npos ? 1 : 2;
+    const auto axes = [&](std::size_t column, std::int64_t unit) { return detail::axes(c.at(column), rank, unit); };
+    Layer layer{.name = c.at(0), .transposed = c.at(1) == "conv_transpose"};
+    if (!c.at(2).empty()) layer.batch = std::stoll(c.at(2));
+    adjoint::ConvGeometry& g = layer.geometry;
+    const std::int64_t in = std::stoll(c.at(3)), out = std::stoll(c.at(4));
+    const adjoint::Extent2 input = axes(5, 1), output_padding = axes(10, 0);
+    g = {.rank = rank,
+         .batch = layer.batch.value_or(1),
+         .image_channels = layer.transposed ? out : in,
+         .feature_channels = layer.transposed ? in : out,
+         .groups = std::stoll(c.at(11)),
+         .kernel = axes(6, 1),
+         .stride = axes(7, 1),
+         .padding = axes(8, 0),
+         .dilation = axes(9, 1)};
+    for (std::size_t axis = 0; axis < 2; ++axis) {
+      const std::int64_t reach = g.dilation[axis] * (g.kernel[axis] - 1) + 1 - 2 * g.padding[axis];
+      if (layer.transposed) {
+        g.feature[axis] = input[axis];
+        g.image[axis] = (input[axis] - 1) * g.stride[axis] + reach + output_padding[axis];
+      } else {
+        g.image[axis] = input[axis];
+        g.feature[axis] = (input[axis] - reach) / g.stride[axis] + 1;
+      }
+    }
+    layers.push_back(layer);
+  }
+  return layers;
+}
+
+}  // namespace bench
