@@ -76,6 +76,10 @@ Tensor gradient_penalty(const std::function<Tensor(const Tensor&)>& critic, cons
   loss::check_pair(kOp, "real", real, "fake", fake);
   loss::check_reduction(kOp, options.reduction);
   ADJOINT_CHECK(real.dim() >= 1, "{}: samples must have a batch axis; got shape {}", kOp, real.shape());
+  const Shape count = {real.size(0)};
+  ADJOINT_CHECK(!options.u.defined() || (options.u.shape() == count && options.u.dtype() == real.dtype()),
+                "{}: u must have one number for each sample, of their dtype; got {} {} for {} {}", kOp,
+                options.u.dtype(), options.u.shape(), real.dtype(), real.shape());
   const bool differentiates = Tape::current() != nullptr;
   std::optional<Tape> own;
   if (!differentiates) own.emplace();  // for the critic's gradient
@@ -86,8 +90,8 @@ Tensor gradient_penalty(const std::function<Tensor(const Tensor&)>& critic, cons
     Shape shape = Dims::filled(real.shape().size(), 1);
     shape[0] = real.size(0);
     const Tensor from = widened(real.detach());
-    const Tensor u = Tensor::rand(shape, from.options());
-    x = (from + u * (widened(fake.detach()) - from)).to(real.dtype());
+    const Tensor u = options.u.defined() ? widened(options.u.detach()) : Tensor::rand(count, from.options());
+    x = (from + u.reshape(shape) * (widened(fake.detach()) - from)).to(real.dtype());
   }
   x = x.detach().requires_grad_();
   const Tensor scores = critic(x);

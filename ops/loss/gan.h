@@ -36,13 +36,17 @@ struct GradientPenaltyOptions {
   /// The norm that gradients should have.
   double target = 1.0;
   Reduction reduction = Reduction::kMean;
+  /// (N), of the samples' dtype: where each x lies between real and fake. Undefined: drawn uniformly from [0, 1), from
+  /// the global generator.
+  Tensor u = {};
 };
-/// (|d critic(x) / dx| - target)^2 at x = real + u (fake - real), u uniform on [0, 1) for each sample, drawn from the
-/// global generator; the norm is over all axes but the first, and its gradient at 0 is 0. One value for each sample,
-/// reduced (Gulrajani et al.: "Improved training of Wasserstein GANs", 2017). `critic` maps samples (N, ...) to scores,
-/// which are added up: a sample's scores must depend on that sample alone. Differentiable in what the critic computes
-/// with, where a tape records; real and fake are constants. Throws Error for an empty critic, for samples without a
-/// batch axis, of different shapes or dtypes, or not floating point, and for scores that do not depend on the samples.
+/// (|d critic(x) / dx| - target)^2 at x = real + u (fake - real), u uniform on [0, 1) for each sample; the norm is over
+/// all axes but the first, and its gradient at 0 is 0. One value for each sample, reduced (Gulrajani et al.: "Improved
+/// training of Wasserstein GANs", 2017). `critic` maps samples (N, ...) to scores, which are added up: a sample's
+/// scores must depend on that sample alone. Differentiable in what the critic computes with, where a tape records;
+/// real, fake and u are constants. Throws Error for an empty critic, for samples without a batch axis, of different
+/// shapes or dtypes, or not floating point, for a u of another shape or dtype, and for scores that do not depend on the
+/// samples.
 ADJOINT_API Tensor gradient_penalty(const std::function<Tensor(const Tensor&)>& critic, const Tensor& real,
                                     const Tensor& fake, const GradientPenaltyOptions& options = {});
 

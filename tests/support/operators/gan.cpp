@@ -26,6 +26,14 @@ Tensor penalty(In in, const GradientPenaltyOptions& options) {
   return gradient_penalty([&](const Tensor& x) { return (x * in[2]).sum(); }, in[0], in[1], options);
 }
 
+// Of the critic (x^2 * w).sum(), whose gradient is 2 x w, at x = 1 and -2.
+Tensor penalty_between(In in) {
+  const TensorOptions options{.dtype = in[0].dtype(), .device = in[0].device()};
+  const Tensor real = Tensor::ones({2, 3}, options), u = Tensor::arange(0, 2, 1, options) * 0.75;
+  return gradient_penalty([&](const Tensor& x) { return (x * x * in[0]).sum(); }, real, real * -3.0,
+                          {.reduction = Reduction::kSum, .u = u});
+}
+
 std::vector<OperatorCase> cases() {
   std::vector<OperatorCase> all = {
       {.name = "gan_discriminator_loss/unequal",
@@ -42,6 +50,7 @@ std::vector<OperatorCase> cases() {
       {.name = "gradient_penalty/none",
        .call = [](In in) -> Out { return {penalty(in, {.reduction = Reduction::kNone})}; }},
       {.name = "gradient_penalty/target", .call = [](In in) -> Out { return {penalty(in, {.target = 0.0})}; }},
+      {.name = "gradient_penalty/u", .call = [](In in) -> Out { return {penalty_between(in)}; }},
       {.name = "gradient_penalty/empty",
        .call = [](In in) -> Out { return {penalty(in, {.reduction = Reduction::kSum})}; }},
   };
@@ -79,6 +88,14 @@ OperatorFamily gan_operators() {
                {"one shape", "(3,)"}},
               {"gradient_penalty", [] { gradient_penalty({}, ones({2}), ones({2})); }, {"critic"}},
               {"gradient_penalty", [] { gradient_penalty(total, ones({}), ones({})); }, {"batch axis"}},
+              {"gradient_penalty",
+               [] {
+                 gradient_penalty(total, ones({2, 3}), ones({2, 3}), {.u = ones({2, 1})});
+               },
+               {"one number for each sample", "(2, 1)", "(2, 3)"}},
+              {"gradient_penalty",
+               [] { gradient_penalty(total, ones({2}), ones({2}), {.u = Tensor::ones({2}, {.dtype = kFloat64})}); },
+               {"their dtype", "float64", "float32"}},
               {"gradient_penalty",
                [] { gradient_penalty([](const Tensor&) { return ones({2}); }, ones({2}), ones({2})); },
                {"depend"}},
