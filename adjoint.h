@@ -21,6 +21,7 @@
 #include <adjoint/nn/embedding.h>
 #include <adjoint/nn/init.h>
 #include <adjoint/nn/linear.h>
+#include <adjoint/nn/loss.h>
 #include <adjoint/nn/module.h>
 #include <adjoint/nn/module_list.h>
 #include <adjoint/nn/norm.h>

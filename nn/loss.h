@@ -1,0 +1,88 @@
+// Losses as modules, with PyTorch's names: nn::BCEWithLogitsLoss loss({.pos_weight = w}); loss(scores, target).
+//
+// Options are those of the functions (ops/loss), which have the arithmetic and say what they throw. Their weights are
+// buffers of the module: they move with it, and stand in its state.
+#pragma once
+
+#include <adjoint/nn/module.h>
+#include <adjoint/ops/loss/classification.h>
+#include <adjoint/ops/loss/loss.h>
+
+#include <utility>
+
+namespace adjoint::nn {
+
+struct MSELossOptions {
+  Reduction reduction = Reduction::kMean;
+};
+using L1LossOptions = MSELossOptions;
+struct SmoothL1LossOptions {
+  Reduction reduction = Reduction::kMean;
+  double beta = 1.0;
+};
+struct HuberLossOptions {
+  Reduction reduction = Reduction::kMean;
+  double delta = 1.0;
+};
+using BCELossOptions = BinaryCrossEntropyOptions;
+using BCEWithLogitsLossOptions = BinaryCrossEntropyWithLogitsOptions;
+using CrossEntropyLossOptions = CrossEntropyOptions;
+using NLLLossOptions = NllLossOptions;
+using KLDivLossOptions = KlDivOptions;
+
+namespace detail {
+
+/// What losses have in common: `weight` and `pos_weight` of the options become buffers.
+template <class Options>
+class Loss : public Module {
+ public:
+  /// With the weights that the buffers have now.
+  Options options() const {
+    Options now = options_;
+    if constexpr (kWeighted) now.weight = weight_;
+    if constexpr (kPosWeighted) now.pos_weight = pos_weight_;
+    return now;
+  }
+
+ protected:
+  Loss(const char* type, const Options& options) : Module(type), options_(options) {
+    if constexpr (kWeighted) weight_ = buffer("weight", options_.weight);
+    if constexpr (kPosWeighted) pos_weight_ = buffer("pos_weight", options_.pos_weight);
+  }
+
+ private:
+  static constexpr bool kWeighted = requires(Options o) { o.weight; };
+  static constexpr bool kPosWeighted = requires(Options o) { o.pos_weight; };
+
+  Buffer buffer(const char* name, Tensor& option) {
+    return register_buffer(name, std::exchange(option, Tensor()), {.optional = true});
+  }
+
+  Options options_;  // without weights
+  Buffer weight_, pos_weight_;
+};
+
+}  // namespace detail
+
+#define ADJOINT_LOSS(Name, function, ...)                                                                \
+  class ADJOINT_API Name : public detail::Loss<Name##Options> {                                          \
+   public:                                                                                               \
+    explicit Name(const Name##Options& options = {}) : Loss(#Name, options) {}                           \
+    Tensor operator()(const Tensor& input, const Tensor& target) const {                                 \
+      check_not_moved_from(#Name);                                                                       \
+      const Name##Options o = options();                                                                 \
+      return hooked(input, [&](const Tensor& x) -> Tensor { return function(x, target, __VA_ARGS__); }); \
+    }                                                                                                    \
+  };
+ADJOINT_LOSS(MSELoss, mse_loss, o.reduction)
+ADJOINT_LOSS(L1Loss, l1_loss, o.reduction)
+ADJOINT_LOSS(SmoothL1Loss, smooth_l1_loss, o.reduction, o.beta)
+ADJOINT_LOSS(HuberLoss, huber_loss, o.reduction, o.delta)
+ADJOINT_LOSS(BCELoss, binary_cross_entropy, o)
+ADJOINT_LOSS(BCEWithLogitsLoss, binary_cross_entropy_with_logits, o)
+ADJOINT_LOSS(CrossEntropyLoss, cross_entropy, o)
+ADJOINT_LOSS(NLLLoss, nll_loss, o)
+ADJOINT_LOSS(KLDivLoss, kl_div, o)
+#undef ADJOINT_LOSS
+
+}  // namespace adjoint::nn
