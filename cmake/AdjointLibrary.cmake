@@ -33,6 +33,7 @@ install(CODE "
   set(ADJOINT_INCLUDE_DIR \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}\")
   set(ADJOINT_DATA \"${ADJOINT_DATA}\")")
 install(SCRIPT ${PROJECT_SOURCE_DIR}/cmake/InstallHeaders.cmake)
+install(FILES core/gdb/adjoint_printers.py DESTINATION ${CMAKE_INSTALL_DATADIR}/adjoint/gdb)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Adjoint)
 install(EXPORT AdjointTargets NAMESPACE Adjoint:: DESTINATION ${package_dir})
