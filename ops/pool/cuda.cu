@@ -1,15 +1,59 @@
 // Pooling on CUDA, by rows (core/cuda/rows.cuh): each thread forms elements of the result by itself, in a fixed order.
 #include <adjoint/core/convert.h>
+#include <adjoint/core/cuda/pack.h>
 #include <adjoint/core/fill.h>
 #include <adjoint/ops/pool/kernels.h>
 #include <adjoint/core/cuda/rows.cuh>
 
+#include <cstdint>
 #include <limits>
 
 namespace adjoint::cuda {
 namespace {
 
-template <class T>
+/// The kernel sizes, of both axes, whose windows are read with all loads under way at once.
+constexpr std::int32_t kFewestUnrolled = 2, kMostUnrolled = 3;
+
+/// Calls visit(y, x, value) for the elements of a window of `plane`, by rows. Those of kKernel x kKernel elements are
+/// loaded before the first is visited; kKernel 0 is any window.
+template <int kKernel, class T, class Visit>
+__device__ void for_each_in_window(const PoolAttr& attr, const T* plane, std::int32_t o_y, const pool::Run& lines,
+                                   std::int32_t o_x, const pool::Run& columns, const Visit& visit) {
+  using C = compute_t<T>;
+  if constexpr (kKernel == 0) {
+    for (std::int32_t y = lines.start; y < lines.end; y += lines.step) {
+      const T* const from = plane + std::int64_t{y} * attr.w.in;
+      for (std::int32_t x = columns.start; x < columns.end; x += columns.step) visit(y, x, convert<C>(from[x]));
+    }
+  } else {
+    const std::int32_t first_y = o_y * attr.h.stride - attr.h.padding, first_x = o_x * attr.w.stride - attr.w.padding;
+    const auto inside = [](std::int32_t at, std::int32_t extent) {
+      return static_cast<std::uint32_t>(at) < static_cast<std::uint32_t>(extent);
+    };
+    T values[kKernel][kKernel] = {};
+#pragma unroll
+    for (int i = 0; i < kKernel; ++i) {
+      const std::int32_t y = first_y + i * attr.h.dilation;
+      const T* const from = plane + std::int64_t{y} * attr.w.in;
+#pragma unroll
+      for (int j = 0; j < kKernel; ++j) {
+        const std::int32_t x = first_x + j * attr.w.dilation;
+        if (inside(y, attr.h.in) && inside(x, attr.w.in)) values[i][j] = from[x];
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kKernel; ++i) {
+      const std::int32_t y = first_y + i * attr.h.dilation;
+#pragma unroll
+      for (int j = 0; j < kKernel; ++j) {
+        const std::int32_t x = first_x + j * attr.w.dilation;
+        if (inside(y, attr.h.in) && inside(x, attr.w.in)) visit(y, x, convert<C>(values[i][j]));
+      }
+    }
+  }
+}
+
+template <class T, int kKernel>
 __global__ void max_rows(PoolAttr attr, Rows rows, RowSplit by_h, const T* __restrict__ in, T* __restrict__ out,
                          pool::Indices<void> places) {
   using C = compute_t<T>;
@@ -19,50 +63,71 @@ __global__ void max_rows(PoolAttr attr, Rows rows, RowSplit by_h, const T* __res
   rows.each([&](std::int64_t row) {
     std::int64_t line = row;
     const T* const plane = in + by_h(line) * attr.in_plane();
-    const pool::Run lines = pool::window(attr.h, static_cast<std::int32_t>(line));
+    const auto o_y = static_cast<std::int32_t>(line);
+    const pool::Run lines = pool::window(attr.h, o_y);
     const bool empty = lines.start >= lines.end || columns.start >= columns.end;
     C best = -std::numeric_limits<C>::infinity();
     std::int32_t best_y = lines.start, best_x = columns.start;
-    for (std::int32_t y = lines.start; y < lines.end; y += lines.step) {
-      const T* const from = plane + std::int64_t{y} * attr.w.in;
-      for (std::int32_t x = columns.start; x < columns.end; x += columns.step) {
-        const C value = convert<C>(from[x]);
-        if (value > best || value != value) {
-          best = value;
-          best_y = y;
-          best_x = x;
-        }
+    for_each_in_window<kKernel>(attr, plane, o_y, lines, o, columns, [&](std::int32_t y, std::int32_t x, C value) {
+      if (value > best || value != value) {
+        best = value;
+        best_y = y;
+        best_x = x;
       }
-    }
+    });
     const std::int64_t at = row * attr.w.out + o;
     out[at] = convert<T>(best);
     if (places.data != nullptr) places.put(at, empty ? -1 : std::int64_t{best_y} * attr.w.in + best_x);
   });
 }
 
+/// Neighbouring elements of a gradient that one thread forms and stores as one: 16 bytes, where rows allow.
 template <class T>
+constexpr int kVector = static_cast<int>(16 / sizeof(T));
+
+/// The windows that may hold one of V inputs from `x` on.
+template <int V>
+__device__ pool::Run users_of_pack(const PoolAxis& axis, std::int32_t x) {
+  return {pool::users(axis, x).start, pool::users(axis, x + V - 1).end, 1};
+}
+
+/// Columns of `rows` are of V inputs each. V > 1: places are int32.
+template <class T, int V>
 __global__ void max_adjoint_rows(PoolAttr attr, Rows rows, RowSplit by_h, const T* __restrict__ g,
                                  pool::Indices<const void> places, T* __restrict__ out) {
   using C = compute_t<T>;
-  if (rows.column() >= attr.w.in) return;
-  const auto x = static_cast<std::int32_t>(rows.column());
-  const pool::Run columns = pool::users(attr.w, x);
+  if (rows.column() >= rows.width()) return;
+  const auto x = static_cast<std::int32_t>(rows.column() * V);
+  const pool::Run columns = users_of_pack<V>(attr.w, x);
   rows.each([&](std::int64_t row) {
     std::int64_t y = row;
     const std::int64_t plane = by_h(y) * attr.out_plane(), here = y * attr.w.in + x;
     const pool::Run lines = pool::users(attr.h, static_cast<std::int32_t>(y));
-    C sum = C(0);
+    C sums[V] = {};
     for (std::int32_t line = lines.start; line < lines.end; ++line) {
       const std::int64_t from = plane + std::int64_t{line} * attr.w.out;
       for (std::int32_t o = columns.start; o < columns.end; ++o) {
-        if (places[from + o] == here) sum += convert<C>(g[from + o]);
+        if constexpr (V == 1) {
+          if (places[from + o] == here) sums[0] += convert<C>(g[from + o]);
+        } else {
+          const std::int32_t place = static_cast<const std::int32_t*>(places.data)[from + o];
+          const C value = convert<C>(g[from + o]);
+          const std::int32_t v_of_place = place - static_cast<std::int32_t>(here);
+#pragma unroll
+          for (int v = 0; v < V; ++v) {
+            if (v_of_place == v) sums[v] += value;
+          }
+        }
       }
     }
-    out[row * attr.w.in + x] = convert<T>(sum);
+    Pack<T, V> result;
+#pragma unroll
+    for (int v = 0; v < V; ++v) result.values[v] = convert<T>(sums[v]);
+    *reinterpret_cast<Pack<T, V>*>(out + row * attr.w.in + x) = result;
   });
 }
 
-template <class T>
+template <class T, int kKernel>
 __global__ void average_rows(PoolAttr attr, Rows rows, RowSplit by_h, const T* __restrict__ in, T* __restrict__ out) {
   using C = compute_t<T>;
   if (rows.column() >= attr.w.out) return;
@@ -73,38 +138,48 @@ __global__ void average_rows(PoolAttr attr, Rows rows, RowSplit by_h, const T* _
     std::int64_t line = row;
     const T* const plane = in + by_h(line) * attr.in_plane();
     const auto o_y = static_cast<std::int32_t>(line);
-    const pool::Run lines = pool::window(attr.h, o_y);
     C sum = C(0);
-    for (std::int32_t y = lines.start; y < lines.end; ++y) {
-      const T* const from = plane + std::int64_t{y} * attr.w.in;
-      for (std::int32_t x = columns.start; x < columns.end; ++x) sum += convert<C>(from[x]);
-    }
+    for_each_in_window<kKernel>(attr, plane, o_y, pool::window(attr.h, o_y), o, columns,
+                                [&](std::int32_t, std::int32_t, C value) { sum += value; });
     const double by = pool::divisor(attr, pool::counted(attr.h, o_y, attr.counts_padding), count);
     out[row * attr.w.out + o] = convert<T>(sum / static_cast<C>(by));
   });
 }
 
-template <class T>
+/// Columns of `rows` are of V inputs each.
+template <class T, int V>
 __global__ void average_adjoint_rows(PoolAttr attr, Rows rows, RowSplit by_h, const T* __restrict__ g,
                                      T* __restrict__ out) {
   using C = compute_t<T>;
-  if (rows.column() >= attr.w.in) return;
-  const auto x = static_cast<std::int32_t>(rows.column());
-  const pool::Run columns = pool::users(attr.w, x);
+  if (rows.column() >= rows.width()) return;
+  const auto x = static_cast<std::int32_t>(rows.column() * V);
+  const pool::Run columns = users_of_pack<V>(attr.w, x);
   rows.each([&](std::int64_t row) {
     std::int64_t y = row;
     const T* const plane = g + by_h(y) * attr.out_plane();
     const pool::Run lines = pool::users(attr.h, static_cast<std::int32_t>(y));
-    C sum = C(0);
+    C sums[V] = {};
     for (std::int32_t line = lines.start; line < lines.end; ++line) {
       const std::int64_t count = pool::counted(attr.h, line, attr.counts_padding);
       const T* const from = plane + std::int64_t{line} * attr.w.out;
       for (std::int32_t o = columns.start; o < columns.end; ++o) {
         const double by = pool::divisor(attr, count, pool::counted(attr.w, o, attr.counts_padding));
-        sum += convert<C>(from[o]) / static_cast<C>(by);
+        const C share = convert<C>(from[o]) / static_cast<C>(by);
+        if constexpr (V == 1) {
+          sums[0] += share;
+        } else {
+          const pool::Run window = pool::window(attr.w, o);
+#pragma unroll
+          for (int v = 0; v < V; ++v) {
+            if (x + v >= window.start && x + v < window.end) sums[v] += share;
+          }
+        }
       }
     }
-    out[row * attr.w.in + x] = convert<T>(sum);
+    Pack<T, V> result;
+#pragma unroll
+    for (int v = 0; v < V; ++v) result.values[v] = convert<T>(sums[v]);
+    *reinterpret_cast<Pack<T, V>*>(out + row * attr.w.in + x) = result;
   });
 }
 
@@ -141,39 +216,63 @@ __global__ void keep_winners(Rows rows, std::int64_t plane, const std::int64_t* 
   });
 }
 
-/// Launches kernel(attr, rows, split by `height`, args...) over rows of `out`.
+/// Launches kernel(attr, rows, split by `height`, args...) over rows of `out`; a thread's columns are of `pack`
+/// elements.
 template <class... Params, class... Args>
 void over_rows(void (*kernel)(Params...), const Tensor& out, const PoolAttr& attr, std::int64_t height,
-               std::int64_t width, const Args&... args) {
-  const Rows rows(out.numel() / width, width);
-  launch(kernel, rows.geometry(), out.device().index, attr, rows, RowSplit(height, out.numel() / width), args...);
+               std::int64_t width, std::int64_t pack, const Args&... args) {
+  const std::int64_t count = out.numel() / width;
+  const Rows rows(count, width / pack);
+  launch(kernel, rows.geometry(), out.device().index, attr, rows, RowSplit(height, count), args...);
+}
+
+/// use.operator()<kernel>() with the windows' size where it is one that is unrolled, else 0.
+template <class Use>
+void with_kernel(const PoolAttr& attr, const Use& use) {
+  const bool square = attr.h.kernel == attr.w.kernel;
+  if (square && attr.w.kernel == kFewestUnrolled) return use.template operator()<kFewestUnrolled>();
+  if (square && attr.w.kernel == kMostUnrolled) return use.template operator()<kMostUnrolled>();
+  use.template operator()<0>();
+}
+
+/// Whether rows of `out` are made of whole, aligned packs.
+template <class T>
+bool in_packs(const Tensor& out, const PoolAttr& attr) {
+  return attr.w.in % kVector<T> == 0 && reinterpret_cast<std::uintptr_t>(out.raw_data()) % 16 == 0;
 }
 
 }  // namespace
 
 void max_pool(std::span<const Tensor> in, std::span<Tensor> out, const PoolAttr& attr) {
   visit_floating(out[0].dtype(), [&]<class T>() {
-    over_rows(max_rows<T>, out[0], attr, attr.h.out, attr.w.out, in[0].data<T>(), out[0].mutable_data<T>(),
-              pool::writable_indices_of(out[1]));
+    with_kernel(attr, [&]<int kKernel>() {
+      over_rows(max_rows<T, kKernel>, out[0], attr, attr.h.out, attr.w.out, 1, in[0].data<T>(),
+                out[0].mutable_data<T>(), pool::writable_indices_of(out[1]));
+    });
   });
 }
 
 void max_pool_adjoint(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr) {
   visit_floating(out.dtype(), [&]<class T>() {
-    over_rows(max_adjoint_rows<T>, out, attr, attr.h.in, attr.w.in, in[0].data<T>(), pool::indices_of(in[1]),
-              out.mutable_data<T>());
+    const bool packs = in_packs<T>(out, attr) && in[1].dtype() == kInt32;
+    over_rows(packs ? max_adjoint_rows<T, kVector<T>> : max_adjoint_rows<T, 1>, out, attr, attr.h.in, attr.w.in,
+              packs ? kVector<T> : 1, in[0].data<T>(), pool::indices_of(in[1]), out.mutable_data<T>());
   });
 }
 
 void avg_pool(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr) {
   visit_floating(out.dtype(), [&]<class T>() {
-    over_rows(average_rows<T>, out, attr, attr.h.out, attr.w.out, in[0].data<T>(), out.mutable_data<T>());
+    with_kernel(attr, [&]<int kKernel>() {
+      over_rows(average_rows<T, kKernel>, out, attr, attr.h.out, attr.w.out, 1, in[0].data<T>(), out.mutable_data<T>());
+    });
   });
 }
 
 void avg_pool_adjoint(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr) {
   visit_floating(out.dtype(), [&]<class T>() {
-    over_rows(average_adjoint_rows<T>, out, attr, attr.h.in, attr.w.in, in[0].data<T>(), out.mutable_data<T>());
+    const bool packs = in_packs<T>(out, attr);
+    over_rows(packs ? average_adjoint_rows<T, kVector<T>> : average_adjoint_rows<T, 1>, out, attr, attr.h.in, attr.w.in,
+              packs ? kVector<T> : 1, in[0].data<T>(), out.mutable_data<T>());
   });
 }
 
