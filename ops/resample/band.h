@@ -24,6 +24,11 @@ struct ResampleAttr {
   bool antialias = false;
 };
 
+/// Both axes of planes (H, W); a signal is of height 1. The matrix of an axis whose extent stays is the identity.
+struct PlaneAttr {
+  ResampleAttr h, w;
+};
+
 namespace band {
 
 struct Run {

@@ -159,19 +159,14 @@ void run(bool transposed, const Tensor& in, Tensor& out, const ResampleAttr& att
   }
 }
 
-void run(bool transposed, const Tensor& in, Tensor& out, const ResampleAttr& attr) {
+}  // namespace
+
+void resample_axis(const Tensor& in, Tensor& out, const ResampleAttr& attr, bool transposed) {
   if (in.dtype() == kFloat64) {
     run<double>(transposed, in, out, attr);
   } else {
     run<float>(transposed, in, out, attr);
   }
-}
-
-}  // namespace
-
-void resample(std::span<const Tensor> in, Tensor& out, const ResampleAttr& attr) { run(false, in[0], out, attr); }
-void resample_adjoint(std::span<const Tensor> in, Tensor& out, const ResampleAttr& attr) {
-  run(true, in[0], out, attr);
 }
 
 }  // namespace adjoint::cpu

@@ -1,10 +1,13 @@
-// Resampling on CUDA: one kernel tabulates the band, another forms one element of the result a thread, in a fixed
-// order. A long axis is resampled in blocks of outputs, so that the table does not grow with the result.
+// Resampling on CUDA: both axes by tiles (tiles.cuh), or where the tables or a tile's rows would be too large, an axis
+// after the other: one kernel tabulates the band, another forms one element of the result a thread, in a fixed order. A
+// long axis is resampled in blocks of outputs, so that the table does not grow with the result.
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/ops/resample/kernels.h>
+#include <adjoint/ops/resample/tiles.cuh>
 
 #include <algorithm>
+#include <cstdint>
 
 namespace adjoint::cuda {
 namespace {
@@ -100,7 +103,62 @@ void run(bool transposed, const Tensor& in, Tensor& out, const ResampleAttr& att
   }
 }
 
-void run(bool transposed, const Tensor& in, Tensor& out, const ResampleAttr& attr) {
+/// A matrix's memory, taken from `weights` and `integers` on.
+template <class C>
+resampling::Band<C> take_band(std::int64_t rows, std::int64_t stride, C*& weights, std::int32_t*& integers) {
+  resampling::Band<C> band{static_cast<std::int32_t>(rows), static_cast<std::int32_t>(stride), integers,
+                           integers + rows, weights};
+  integers += 2 * rows;
+  weights += rows * stride;
+  return band;
+}
+
+template <class T>
+void run_tiles(const Tensor& in, Tensor& out, const PlaneAttr& attr, bool transposed,
+               const resampling::Tiling& tiling, std::int64_t tiles) {
+  using C = compute_t<T>;
+  const int device = in.device().index;
+  const auto stride = [](const ResampleAttr& axis, bool transpose) {
+    constexpr std::int64_t kUnit = resampling::kMostUnrolled;
+    return (resampling::most_columns(axis, transpose) + kUnit - 1) / kUnit * kUnit;
+  };
+  std::int64_t elements = 0, rows = 0;
+  for (const ResampleAttr* axis : {&attr.h, &attr.w}) {
+    elements += axis->out_extent * stride(*axis, false) + (transposed ? axis->in_extent * stride(*axis, true) : 0);
+    rows += axis->out_extent + (transposed ? axis->in_extent : 0);
+  }
+  const auto weight_bytes = static_cast<std::size_t>(elements) * sizeof(C);
+  const Workspace workspace(weight_bytes + static_cast<std::size_t>(2 * rows) * sizeof(std::int32_t), device);
+  C* weights = static_cast<C*>(workspace.data());
+  auto* integers = reinterpret_cast<std::int32_t*>(static_cast<unsigned char*>(workspace.data()) + weight_bytes);
+  const auto axis_of = [&](const ResampleAttr& axis) {
+    resampling::Axis<C> result{axis, take_band(axis.out_extent, stride(axis, false), weights, integers), {}};
+    if (transposed) result.inputs = take_band(axis.in_extent, stride(axis, true), weights, integers);
+    return result;
+  };
+  const resampling::Axis<C> h = axis_of(attr.h), w = axis_of(attr.w);
+  const auto tabulate = [&](auto* kernel, std::int64_t most) {
+    LaunchGeometry geometry = one_thread_each(most);
+    geometry.grid.y = 2;
+    launch(kernel, geometry, device, h, w);
+  };
+  tabulate(resampling::tabulate_outputs<C>, std::max(attr.h.out_extent, attr.w.out_extent));
+  if (transposed) tabulate(resampling::tabulate_inputs<C>, std::max(attr.h.in_extent, attr.w.in_extent));
+  const LaunchGeometry geometry{dim3(static_cast<unsigned>(tiles)), dim3(resampling::kThreads), tiling.smem_bytes};
+  const double columns =
+      std::max(resampling::usual_columns(attr.h, transposed), resampling::usual_columns(attr.w, transposed));
+  const auto go = [&](auto* kernel) {
+    launch(kernel, geometry, device, tiling, transposed ? h.inputs : h.outputs, transposed ? w.inputs : w.outputs,
+           in.data<T>(), out.mutable_data<T>());
+  };
+  if (columns <= 2) return go(resampling::resample_tiles<T, 2>);
+  if (columns <= 4) return go(resampling::resample_tiles<T, 4>);
+  go(resampling::resample_tiles<T, resampling::kMostUnrolled>);
+}
+
+}  // namespace
+
+void resample_axis(const Tensor& in, Tensor& out, const ResampleAttr& attr, bool transposed) {
   if (in.dtype() == kFloat64) {
     run<double>(transposed, in, out, attr);
   } else {
@@ -108,11 +166,27 @@ void run(bool transposed, const Tensor& in, Tensor& out, const ResampleAttr& att
   }
 }
 
-}  // namespace
-
-void resample(std::span<const Tensor> in, Tensor& out, const ResampleAttr& attr) { run(false, in[0], out, attr); }
-void resample_adjoint(std::span<const Tensor> in, Tensor& out, const ResampleAttr& attr) {
-  run(true, in[0], out, attr);
+bool resample_plane(const Tensor& in, Tensor& out, const PlaneAttr& attr, bool transposed) {
+  constexpr std::int64_t kLimit = std::int64_t{1} << 31;
+  for (const ResampleAttr* axis : {&attr.h, &attr.w}) {
+    // Bounds first what is multiplied below.
+    if (std::max(axis->in_extent, axis->out_extent) > kTableWeights) return false;
+    if (axis->out_extent * resampling::most_columns(*axis, false) > kTableWeights) return false;
+    if (transposed && axis->in_extent * resampling::most_columns(*axis, true) > kTableWeights) return false;
+  }
+  const std::int64_t in_plane = attr.h.in_extent * attr.w.in_extent, out_plane = attr.h.out_extent * attr.w.out_extent;
+  if (in_plane >= kLimit || out_plane >= kLimit) return false;
+  resampling::Tiling tiling;
+  const auto computed = static_cast<std::size_t>(std::max<std::int64_t>(4, element_size(in.dtype())));
+  if (!resampling::plan_tiles(attr.h, attr.w, transposed, computed, tiling)) return false;
+  const std::int64_t planes = out.numel() / (transposed ? in_plane : out_plane);
+  const std::int64_t a_plane = std::int64_t{tiling.across.divisor()} * tiling.down.divisor();
+  if (planes >= kLimit / a_plane) return false;
+  const auto pack_bytes = static_cast<std::uintptr_t>(resampling::kPack * element_size(out.dtype()));
+  tiling.packs = tiling.to_width % resampling::kPack == 0 &&
+                 reinterpret_cast<std::uintptr_t>(out.raw_data()) % pack_bytes == 0;
+  visit_floating(in.dtype(), [&]<class T>() { run_tiles<T>(in, out, attr, transposed, tiling, planes * a_plane); });
+  return true;
 }
 
 }  // namespace adjoint::cuda

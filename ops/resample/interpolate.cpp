@@ -1,8 +1,9 @@
-// interpolate: one linear operator along the width, one along the height, and their transposes as gradients. An axis
-// whose extent stays is left alone.
+// interpolate: a linear operator along both axes, and its transpose as gradient. An axis whose extent stays is left
+// alone.
 #include <adjoint/ops/resample/resample.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/copy.h>
 #include <adjoint/core/op.h>
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/pool/pool.h>
@@ -14,31 +15,76 @@
 namespace adjoint {
 namespace {
 
-Tensor resample(const Tensor& image, const ResampleAttr& attr);
-Tensor resample_adjoint(const Tensor& resampled, const ResampleAttr& attr);
+Tensor resample(const Tensor& image, const PlaneAttr& attr);
+Tensor resample_adjoint(const Tensor& resampled, const PlaneAttr& attr);
 
-TensorSpec with_extent(const Tensor& in, int axis, std::int64_t extent) {
-  Shape shape = in.shape();
-  shape[shape.size() - static_cast<std::size_t>(-axis)] = extent;
-  return {shape, in.dtype()};
+bool stays(const ResampleAttr& attr) { return attr.out_extent == attr.in_extent; }
+
+Shape with_extent(Shape shape, const ResampleAttr& attr, bool transposed) {
+  // A signal's height stays, and is no axis of its own.
+  const std::int64_t extent = transposed ? attr.in_extent : attr.out_extent;
+  if (!stays(attr)) shape[shape.size() - static_cast<std::size_t>(-attr.axis)] = extent;
+  return shape;
+}
+TensorSpec with_extents(const Tensor& in, const PlaneAttr& attr, bool transposed) {
+  return {with_extent(with_extent(in.shape(), attr.h, transposed), attr.w, transposed), in.dtype()};
 }
 
-constinit const OpDef<ResampleAttr> resample_op{
+/// An axis after the other, through float32, so that what lies between them is not rounded to 16 bits; in the order
+/// that keeps it no larger than the larger of input and result.
+template <class AlongAxis>
+void along_axes(const AlongAxis& along, const Tensor& in, Tensor& out, const PlaneAttr& attr, bool transposed) {
+  const bool reduced = element_size(in.dtype()) == 2;
+  const DType computed = reduced ? kFloat32 : in.dtype();
+  Tensor image = in;
+  if (reduced) {
+    image = make_tensor({in.shape(), computed}, in.device());
+    copy_into(in, image);
+  }
+  const bool lower = attr.h.out_extent < attr.h.in_extent, wider = attr.w.out_extent > attr.w.in_extent;
+  const bool height_first = (lower && wider) != transposed;
+  const std::array order = height_first ? std::array{attr.h, attr.w} : std::array{attr.w, attr.h};
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (stays(order[i])) continue;
+    const bool last = i == 1 || stays(order[1]);
+    Tensor next = last && !reduced
+                      ? out
+                      : make_tensor({with_extent(image.shape(), order[i], transposed), computed}, in.device());
+    along(image, next, order[i], transposed);
+    image = next;
+  }
+  if (reduced) copy_into(image, out);
+}
+
+template <bool transposed>
+void on_cpu(Operands in, Tensor& out, const PlaneAttr& attr) {
+  along_axes(cpu::resample_axis, in[0], out, attr, transposed);
+}
+
+#if defined(ADJOINT_WITH_CUDA)
+template <bool transposed>
+void on_cuda(Operands in, Tensor& out, const PlaneAttr& attr) {
+  if (cuda::resample_plane(in[0], out, attr, transposed)) return;
+  along_axes(cuda::resample_axis, in[0], out, attr, transposed);
+}
+#endif
+
+constinit const OpDef<PlaneAttr> resample_op{
     .name = "resample",
-    .infer = [](Operands in, const ResampleAttr& attr) { return with_extent(in[0], attr.axis, attr.out_extent); },
-    .cpu = cpu::resample,
-    .cuda = ADJOINT_IF_CUDA(cuda::resample),
-    .vjp = {{{kSaveNone, [](const Ctx<ResampleAttr>& c) { return resample_adjoint(c.grad, c.attr); }}}}};
+    .infer = [](Operands in, const PlaneAttr& attr) { return with_extents(in[0], attr, false); },
+    .cpu = on_cpu<false>,
+    .cuda = ADJOINT_IF_CUDA(on_cuda<false>),
+    .vjp = {{{kSaveNone, [](const Ctx<PlaneAttr>& c) { return resample_adjoint(c.grad, c.attr); }}}}};
 
-constinit const OpDef<ResampleAttr> resample_adjoint_op{
+constinit const OpDef<PlaneAttr> resample_adjoint_op{
     .name = "resample_adjoint",
-    .infer = [](Operands in, const ResampleAttr& attr) { return with_extent(in[0], attr.axis, attr.in_extent); },
-    .cpu = cpu::resample_adjoint,
-    .cuda = ADJOINT_IF_CUDA(cuda::resample_adjoint),
-    .vjp = {{{kSaveNone, [](const Ctx<ResampleAttr>& c) { return resample(c.grad, c.attr); }}}}};
+    .infer = [](Operands in, const PlaneAttr& attr) { return with_extents(in[0], attr, true); },
+    .cpu = on_cpu<true>,
+    .cuda = ADJOINT_IF_CUDA(on_cuda<true>),
+    .vjp = {{{kSaveNone, [](const Ctx<PlaneAttr>& c) { return resample(c.grad, c.attr); }}}}};
 
-Tensor resample(const Tensor& image, const ResampleAttr& attr) { return apply(resample_op, {image}, attr); }
-Tensor resample_adjoint(const Tensor& resampled, const ResampleAttr& attr) {
+Tensor resample(const Tensor& image, const PlaneAttr& attr) { return apply(resample_op, {image}, attr); }
+Tensor resample_adjoint(const Tensor& resampled, const PlaneAttr& attr) {
   return apply(resample_adjoint_op, {resampled}, attr);
 }
 
@@ -113,8 +159,8 @@ void check(const Tensor& input, const InterpolateParams& params) {
                 "interpolate: antialias and align_corners exclude each other; got both");
 }
 
-/// The result's shape. Throws Error where its bytes, in `computed`, do not fit in 63 bits.
-Shape result_shape(const Tensor& input, DType computed, bool signal, std::int64_t height, std::int64_t width) {
+/// Throws Error where the result's bytes, in `computed`, do not fit in 63 bits.
+void check_result(const Tensor& input, DType computed, bool signal, std::int64_t height, std::int64_t width) {
   Shape shape = input.shape();
   if (!signal) shape[shape.size() - 2] = height;
   shape[shape.size() - 1] = width;
@@ -123,7 +169,6 @@ Shape result_shape(const Tensor& input, DType computed, bool signal, std::int64_
   for (const std::int64_t extent : shape) overflows |= __builtin_mul_overflow(bytes, extent, &bytes);
   ADJOINT_CHECK(!overflows, "interpolate: the result's bytes must fit in 63 bits; got input {}, size ({}, {})",
                 input.shape(), height, width);
-  return shape;
 }
 
 }  // namespace
@@ -134,29 +179,20 @@ Tensor interpolate(const Tensor& input, const InterpolateParams& params) {
   const ResampleAttr along_width = axis_attr(params, -1, input.size(-1), params.size.w, params.scale.w);
   const bool signal = is_signal(input, params.mode);
   const ResampleAttr along_height =
-      signal ? ResampleAttr{} : axis_attr(params, -2, input.size(-2), params.size.h, params.scale.h);
-  const bool reduced = element_size(input.dtype()) == 2;
-  const DType computed = reduced ? kFloat32 : input.dtype();
-  const Shape shape = result_shape(input, computed, signal, along_height.out_extent, along_width.out_extent);
-  const auto stays = [](const ResampleAttr& attr) { return attr.out_extent == attr.in_extent; };
+      signal ? ResampleAttr{.axis = -2} : axis_attr(params, -2, input.size(-2), params.size.h, params.scale.h);
+  const DType computed = element_size(input.dtype()) == 2 ? kFloat32 : input.dtype();
+  check_result(input, computed, signal, along_height.out_extent, along_width.out_extent);
   if (stays(along_width) && stays(along_height)) return input.clone();
   if (params.mode == Interpolation::kArea) {
     return signal ? adaptive_avg_pool1d(input, along_width.out_extent)
                   : adaptive_avg_pool2d(input, {along_height.out_extent, along_width.out_extent});
   }
-  // Memory that the result does not get is known before the first axis is resampled.
-  if (!stays(along_width) && !stays(along_height)) static_cast<void>(make_tensor({shape, computed}, input.device()));
-  // Through float32, so that what lies between the two axes is not rounded to 16 bits; in the order that keeps it no
-  // larger than the larger of input and result.
-  const bool lower = along_height.out_extent < along_height.in_extent;
-  const bool wider = along_width.out_extent > along_width.in_extent;
-  Tensor image = reduced ? input.to(kFloat32) : input;
-  const std::array order =
-      lower && wider ? std::array{along_height, along_width} : std::array{along_width, along_height};
-  for (const ResampleAttr& attr : order) {
-    if (!stays(attr)) image = resample(image, attr);
-  }
-  return reduced ? image.to(input.dtype()) : image;
+  const auto copied = [](const ResampleAttr& attr) {
+    const ResampleAttr identity{
+        .axis = attr.axis, .in_extent = attr.in_extent, .out_extent = attr.in_extent, .filter = Filter::kNearest};
+    return stays(attr) ? identity : attr;
+  };
+  return resample(input, {copied(along_height), copied(along_width)});
 }
 
 }  // namespace adjoint

@@ -1,20 +1,19 @@
-// Resampling along one axis by device. Operands are contiguous, float32 or float64; `out` is written whole. Tables are
-// made a block of outputs at a time, so that they stay small.
+// Resampling by device. Operands are contiguous; `out` is written whole.
 #pragma once
 
 #include <adjoint/core/tensor.h>
 #include <adjoint/ops/resample/band.h>
 
-#include <span>
+namespace adjoint {
+namespace cpu {
+/// One axis of images in float32 or float64, or with `transposed` the transpose of that. Tables are made a block of
+/// outputs at a time, so that they stay small.
+void resample_axis(const Tensor& in, Tensor& out, const ResampleAttr& attr, bool transposed);
+}  // namespace cpu
 
-namespace adjoint::cpu {
-/// in: image; out: resampled image.
-void resample(std::span<const Tensor> in, Tensor& out, const ResampleAttr& attr);
-/// in: resampled image; out: image. The transpose of resample's matrix.
-void resample_adjoint(std::span<const Tensor> in, Tensor& out, const ResampleAttr& attr);
-}  // namespace adjoint::cpu
-
-namespace adjoint::cuda {
-void resample(std::span<const Tensor> in, Tensor& out, const ResampleAttr& attr);
-void resample_adjoint(std::span<const Tensor> in, Tensor& out, const ResampleAttr& attr);
-}  // namespace adjoint::cuda
+namespace cuda {
+void resample_axis(const Tensor& in, Tensor& out, const ResampleAttr& attr, bool transposed);
+/// Both axes at once, of any floating-point dtype. False where the images are too large for that: nothing is done.
+bool resample_plane(const Tensor& in, Tensor& out, const PlaneAttr& attr, bool transposed);
+}  // namespace cuda
+}  // namespace adjoint
