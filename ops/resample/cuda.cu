@@ -114,8 +114,8 @@ resampling::Band<C> take_band(std::int64_t rows, std::int64_t stride, C*& weight
 }
 
 template <class T>
-void run_tiles(const Tensor& in, Tensor& out, const PlaneAttr& attr, bool transposed,
-               const resampling::Tiling& tiling, std::int64_t tiles) {
+void run_tiles(const Tensor& in, Tensor& out, const PlaneAttr& attr, bool transposed, const resampling::Tiling& tiling,
+               std::int64_t tiles) {
   using C = compute_t<T>;
   const int device = in.device().index;
   const auto stride = [](const ResampleAttr& axis, bool transpose) {
@@ -183,8 +183,8 @@ bool resample_plane(const Tensor& in, Tensor& out, const PlaneAttr& attr, bool t
   const std::int64_t a_plane = std::int64_t{tiling.across.divisor()} * tiling.down.divisor();
   if (planes >= kLimit / a_plane) return false;
   const auto pack_bytes = static_cast<std::uintptr_t>(resampling::kPack * element_size(out.dtype()));
-  tiling.packs = tiling.to_width % resampling::kPack == 0 &&
-                 reinterpret_cast<std::uintptr_t>(out.raw_data()) % pack_bytes == 0;
+  tiling.packs =
+      tiling.to_width % resampling::kPack == 0 && reinterpret_cast<std::uintptr_t>(out.raw_data()) % pack_bytes == 0;
   visit_floating(in.dtype(), [&]<class T>() { run_tiles<T>(in, out, attr, transposed, tiling, planes * a_plane); });
   return true;
 }

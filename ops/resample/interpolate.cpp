@@ -41,15 +41,14 @@ void along_axes(const AlongAxis& along, const Tensor& in, Tensor& out, const Pla
     image = make_tensor({in.shape(), computed}, in.device());
     copy_into(in, image);
   }
-  const bool lower = attr.h.out_extent < attr.h.in_extent, wider = attr.w.out_extent > attr.w.in_extent;
+  const bool lower = attr.h.out_extent<attr.h.in_extent, wider = attr.w.out_extent> attr.w.in_extent;
   const bool height_first = (lower && wider) != transposed;
   const std::array order = height_first ? std::array{attr.h, attr.w} : std::array{attr.w, attr.h};
   for (std::size_t i = 0; i < order.size(); ++i) {
     if (stays(order[i])) continue;
     const bool last = i == 1 || stays(order[1]);
-    Tensor next = last && !reduced
-                      ? out
-                      : make_tensor({with_extent(image.shape(), order[i], transposed), computed}, in.device());
+    Tensor next =
+        last && !reduced ? out : make_tensor({with_extent(image.shape(), order[i], transposed), computed}, in.device());
     along(image, next, order[i], transposed);
     image = next;
   }
@@ -188,8 +187,10 @@ Tensor interpolate(const Tensor& input, const InterpolateParams& params) {
                   : adaptive_avg_pool2d(input, {along_height.out_extent, along_width.out_extent});
   }
   const auto copied = [](const ResampleAttr& attr) {
-    const ResampleAttr identity{
-        .axis = attr.axis, .in_extent = attr.in_extent, .out_extent = attr.in_extent, .filter = Filter::kNearest};
+    const ResampleAttr identity{.axis = attr.axis,
+                                .in_extent = attr.in_extent,
+                                .out_extent = attr.in_extent,
+                                .filter = Filter::kNearest};
     return stays(attr) ? identity : attr;
   };
   return resample(input, {copied(along_height), copied(along_width)});

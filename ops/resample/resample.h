@@ -48,9 +48,10 @@ struct InterpolateParams {
 /// centres are at half-integers. Taps beyond an edge repeat the edge's pixel; with antialias they are left out and the
 /// rest made to sum to 1. An axis whose extent does not change is copied, whatever the scale. Between the axes stands
 /// one image no larger than the larger of input and result; for 16-bit dtypes it and copies of those are float32. On
-/// CUDA only where extents are in the tens of thousands or a result's row needs hundreds of the input's. Throws Error unless exactly one of size and scale is given and positive, for an empty image (a batch of 0
-/// is fine), for a result of more bytes than 63 bits count, for align_corners and antialias with modes that have no
-/// filter or (antialias) of 1-D signals, and for both of them, which have no common meaning.
+/// CUDA only where extents are in the tens of thousands or a result's row needs hundreds of the input's. Throws Error
+/// unless exactly one of size and scale is given and positive, for an empty image (a batch of 0 is fine), for a result
+/// of more bytes than 63 bits count, for align_corners and antialias with modes that have no filter or (antialias) of
+/// 1-D signals, and for both of them, which have no common meaning.
 ADJOINT_API Tensor interpolate(const Tensor& input, const InterpolateParams& params);
 
 /// input (..., C r^2, H, W) -> (..., C, H r, W r): output pixel (y, x) of channel c is channel c r^2 + (y % r) r + x %

@@ -7,9 +7,9 @@
 
 #include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/pack.h>
-#include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/core/divider.h>
 #include <adjoint/ops/resample/band.h>
+#include <adjoint/core/cuda/ptx.cuh>
 
 #include <algorithm>
 #include <cmath>
@@ -18,8 +18,8 @@
 namespace adjoint::cuda::resampling {
 
 inline constexpr int kThreads = 256;
-inline constexpr int kPack = 4;              // neighbours that a thread sums along the height and stores as one
-inline constexpr int kMostUnrolled = 8;      // taps; rows of tables are whole multiples of it
+inline constexpr int kPack = 4;          // neighbours that a thread sums along the height and stores as one
+inline constexpr int kMostUnrolled = 8;  // taps; rows of tables are whole multiples of it
 inline constexpr int kSharedBytes = 36 << 10;
 inline constexpr int kMostTileHeight = 32, kLeastTileWidth = 8, kTileWidth = 64;
 
@@ -93,9 +93,9 @@ inline std::int64_t most_columns(const ResampleAttr& attr, bool transposed) {
 
 /// How many they are away from the edges.
 inline double usual_columns(const ResampleAttr& attr, bool transposed) {
-  const double taps = band::copies(attr)  ? 1.0
-                      : attr.antialias    ? static_cast<double>(band::max_taps(attr))
-                                          : 2.0 * band::support(attr);
+  const double taps = band::copies(attr) ? 1.0
+                      : attr.antialias   ? static_cast<double>(band::max_taps(attr))
+                                         : 2.0 * band::support(attr);
   return transposed ? std::ceil(taps / attr.ratio) : taps;
 }
 
@@ -147,9 +147,8 @@ inline bool plan_tiles(const ResampleAttr& h, const ResampleAttr& w, bool transp
 
 /// A block a tile. kTaps: columns of a matrix's row whose loads are all under way at once; more follow one by one.
 template <class T, int kTaps>
-__global__ void __launch_bounds__(kThreads)
-    resample_tiles(Tiling tiling, Band<compute_t<T>> h, Band<compute_t<T>> w, const T* __restrict__ from,
-                   T* __restrict__ to) {
+__global__ void __launch_bounds__(kThreads) resample_tiles(Tiling tiling, Band<compute_t<T>> h, Band<compute_t<T>> w,
+                                                           const T* __restrict__ from, T* __restrict__ to) {
   using C = compute_t<T>;
   auto* const sums = reinterpret_cast<C*>(ptx::dynamic_smem());
   auto tile_x = static_cast<std::int32_t>(blockIdx.x);
