@@ -13,7 +13,7 @@
 #include <adjoint/core/random.h>
 #include <adjoint/core/stream.h>
 #include <adjoint/core/tensor.h>
-#include <adjoint/ops/conv/cuda/dispatch.h>
+#include <adjoint/ops/conv/choose/cuda/dispatch.h>
 #include <adjoint/ops/conv/trio.h>
 
 #include <algorithm>

@@ -14,6 +14,27 @@ function(adjoint_instruction_sets)
   endforeach()
 endfunction()
 
+# adjoint_instances(<header> <enumeration> IN <arithmetic>... OF <function>...): a translation unit an arithmetic that
+# instantiates the header's function templates for it, made of instance.cu.in. Called from instances.cmake beside them.
+function(adjoint_instances header enumeration)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "IN;OF")
+  cmake_path(GET header PARENT_PATH folder)
+  foreach(arithmetic IN LISTS arg_IN)
+    string(REPLACE "tf" "TF" enumerator ${arithmetic})
+    string(REPLACE "bfloat" "BFloat" enumerator ${enumerator})
+    string(REGEX REPLACE "^float" "Float" enumerator ${enumerator})
+    set(instances)
+    foreach(function IN LISTS arg_OF)
+      set(instance "${function}<${enumeration}::k${enumerator}>")
+      string(APPEND instances "template decltype(${instance}) ${instance};\n")
+    endforeach()
+    set(file ${PROJECT_BINARY_DIR}/instances/${folder}/${arithmetic}.cu)
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/instance.cu.in ${file} @ONLY)
+    list(APPEND sources ${file})
+  endforeach()
+  set(sources ${sources} PARENT_SCOPE)
+endfunction()
+
 # adjoint_module(<name> [<module>...]): the folder <name>/ becomes part of the shared library. It may include its own
 # headers and those of the modules named after it, as <adjoint/<module>/...>: the build folder holds one link a module, so
 # an include that the design forbids does not compile.
@@ -24,7 +45,12 @@ function(adjoint_module name)
 
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
        ${PROJECT_SOURCE_DIR}/${name}/*.cpp ${PROJECT_SOURCE_DIR}/${name}/*.cu)
-  if(NOT ADJOINT_WITH_CUDA)
+  if(ADJOINT_WITH_CUDA)
+    file(GLOB lists CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*/instances.cmake)
+    foreach(list IN LISTS lists)
+      include(${list})
+    endforeach()
+  else()
     list(FILTER sources EXCLUDE REGEX "/cuda/|\\.cu$")
   endif()
   if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")

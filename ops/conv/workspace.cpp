@@ -8,7 +8,7 @@
 #ifdef ADJOINT_WITH_CUDA
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/core/precision.h>
-#include <adjoint/ops/conv/cuda/dispatch.h>
+#include <adjoint/ops/conv/choose/cuda/dispatch.h>
 #endif
 
 namespace adjoint {

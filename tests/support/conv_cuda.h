@@ -4,7 +4,7 @@
 
 #ifdef ADJOINT_WITH_CUDA
 #include <adjoint/core/tensor.h>
-#include <adjoint/ops/conv/cuda/dispatch.h>
+#include <adjoint/ops/conv/choose/cuda/dispatch.h>
 #include <adjoint/tests/support/conv_cases.h>
 #include <adjoint/tests/support/conv_mode.h>
 

@@ -5,7 +5,7 @@
 #include <adjoint/core/gradcheck.h>
 #include <adjoint/core/precision.h>
 #include <adjoint/core/tape.h>
-#include <adjoint/ops/conv/cuda/dispatch.h>
+#include <adjoint/ops/conv/choose/cuda/dispatch.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/ops/elementwise/activate.h>
 #include <adjoint/tests/support/activations.h>

@@ -4,10 +4,10 @@
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/core/cuda/launch_observer.h>
-#include <adjoint/ops/conv/correlation_clocks.h>
-#include <adjoint/ops/conv/correlation_store_boxes.h>
-#include <adjoint/ops/conv/cuda/correlation_mma.h>
-#include <adjoint/ops/conv/cuda/weight.h>
+#include <adjoint/ops/conv/correlation/clocks.h>
+#include <adjoint/ops/conv/correlation/cuda/mma/mma.h>
+#include <adjoint/ops/conv/correlation/store_boxes.h>
+#include <adjoint/ops/conv/weight/cuda/weight.h>
 #include <adjoint/tests/support/conv_cuda.h>
 #include <adjoint/tests/support/conv_layers.h>
 

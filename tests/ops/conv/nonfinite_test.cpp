@@ -2,7 +2,7 @@
 // spread them (0 * inf is NaN).
 
 #ifdef ADJOINT_WITH_CUDA
-#include <adjoint/ops/conv/cuda/dispatch.h>
+#include <adjoint/ops/conv/choose/cuda/dispatch.h>
 #endif
 #include <adjoint/tests/support/conv_trio.h>
 

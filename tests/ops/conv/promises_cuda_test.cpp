@@ -6,7 +6,7 @@
 #include <adjoint/core/cuda/tensor_map.h>
 #include <adjoint/core/error.h>
 #include <adjoint/core/stream.h>
-#include <adjoint/ops/conv/correlation_clocks.h>
+#include <adjoint/ops/conv/correlation/clocks.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/support/conv_cuda.h>
 #include <adjoint/tests/support/conv_layers.h>
@@ -126,7 +126,8 @@ TEST_P(ConvPromisesCuda, EightStreamsAtOnce) {
 }
 
 // Of a layer whose stages turn quickly, beside copies that keep the multiprocessors' shared memory busy: what is read
-// late must still be there (correlation_walk.cuh's release_stage(), without which one run of a hundred differs).
+// late must still be there (correlation/cuda/rows/walk.cuh's release_stage(), without which one run of a hundred
+// differs).
 TEST_P(ConvPromisesCuda, CopiesBesideItDoNotMatter) {
   if (compute_capability() < 90) GTEST_SKIP() << "the copy engine that fills stages came with sm_90";
   constexpr int kRuns = 2000;

@@ -2,8 +2,8 @@
 // NaN and infinity go where they go in the plain kernels.
 #pragma once
 
-#include <adjoint/ops/conv/cuda/dispatch.h>
-#include <adjoint/ops/conv/few_results/few_results_plan.h>
+#include <adjoint/ops/conv/choose/cuda/dispatch.h>
+#include <adjoint/ops/conv/few_results/plan.h>
 
 namespace adjoint::cuda {
 

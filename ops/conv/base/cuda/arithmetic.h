@@ -1,0 +1,37 @@
+// What the tensor-core kernels of the trio compute with.
+#pragma once
+
+#include <adjoint/ops/conv/base/rows_aligned.h>
+#include <adjoint/ops/conv/choose/cuda/dispatch.h>
+
+#include <cstdint>
+
+namespace adjoint::cuda {
+
+enum class Arithmetic { kTF32, kFloat32, kBFloat16, kFloat16 };  // kFloat32: three tf32 products
+
+/// Of a problem in float32, bfloat16 or float16.
+inline Arithmetic arithmetic_of(const ConvProblem& problem) {
+  switch (problem.dtype) {
+    case kBFloat16: return Arithmetic::kBFloat16;
+    case kFloat16: return Arithmetic::kFloat16;
+    default: return problem.precision == Precision::kTF32 ? Arithmetic::kTF32 : Arithmetic::kFloat32;
+  }
+}
+
+/// Whether each product is three of tf32 parts.
+inline bool is_split(const ConvProblem& problem) { return arithmetic_of(problem) == Arithmetic::kFloat32; }
+
+/// Elements of a 32-bit unit.
+inline int unit_elements(Arithmetic arithmetic) {
+  return arithmetic == Arithmetic::kBFloat16 || arithmetic == Arithmetic::kFloat16 ? 2 : 1;
+}
+
+/// Elements of `size` bytes that rows of `row` elements from `pointer` on let be read at once: 16 bytes' worth, two, or
+/// one.
+inline std::int32_t row_vector(const void* pointer, std::int64_t row, std::int64_t size) {
+  if (rows_aligned(pointer, row * size, 16)) return static_cast<std::int32_t>(16 / size);
+  return rows_aligned(pointer, row * size, 2 * size) ? 2 : 1;
+}
+
+}  // namespace adjoint::cuda

@@ -1,0 +1,34 @@
+// What the plans of the tensor-core kernels for conv and conv_transpose cost, to compare them by.
+#pragma once
+
+#include <adjoint/core/export.h>
+#include <adjoint/ops/conv/correlation/plan.h>
+
+#include <cstdint>
+
+namespace adjoint::cuda {
+
+/// Clocks of an H200 that a plan takes, its copy of the input included, what packs the filter aside. `split`: float32
+/// in three products. Plans may be compared whatever their kind: blocked, boxed, neither.
+ADJOINT_API double correlation_clocks(const CorrelationPlan& plan, bool split);
+
+/// While it lives, this thread's correlation_clocks(), and so its plans, are those of a GPU of so many multiprocessors:
+/// for tests, whose small problems would leave an H200's without work and never get the larger tiles.
+class ADJOINT_API PlanForMultiprocessors {
+ public:
+  explicit PlanForMultiprocessors(int count);
+  ~PlanForMultiprocessors();
+  PlanForMultiprocessors(const PlanForMultiprocessors&) = delete;
+  PlanForMultiprocessors& operator=(const PlanForMultiprocessors&) = delete;
+
+ private:
+  int before_;
+};
+/// How many those are.
+ADJOINT_API int planned_multiprocessors();
+
+/// What a read of eight positions' four units takes, beside one whose lanes meet 32 banks, where neighbouring positions
+/// are `stride` columns of a stage apart.
+double correlation_bank_conflicts(const CorrelationPlan& plan, std::int32_t stride);
+
+}  // namespace adjoint::cuda

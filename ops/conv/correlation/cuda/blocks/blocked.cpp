@@ -1,0 +1,76 @@
+// Chooses and calls the tensor-core kernel that reads a copy in channel blocks. Its code is in one .cu file an
+// arithmetic.
+#include <adjoint/ops/conv/correlation/cuda/blocks/blocked.h>
+
+#include <adjoint/ops/conv/base/cuda/hopper.h>
+#include <adjoint/ops/conv/choose/cuda/kept_plans.h>
+#include <adjoint/ops/conv/correlation/clocks.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+namespace adjoint::cuda {
+
+const CorrelationPlan* find_blocked_plan(const ConvProblem& problem) {
+  return keep_plan<CorrelationPlan>(problem, [&](CorrelationPlan& plan) {
+    return plan_correlation(problem.geometry, problem.role == ConvRole::kImage, unit_elements(arithmetic_of(problem)),
+                            is_split(problem), kBlockedLimits, plan);
+  });
+}
+
+namespace {
+
+bool takes(const ConvProblem& problem) {
+  return problem.dtype != kFloat64 && runs_wgmma(problem.device) && find_blocked_plan(problem) != nullptr;
+}
+
+bool pays(const ConvProblem& problem) {
+  const CorrelationPlan* other = find_correlation_plan(problem);
+  if (other == nullptr || !correlation_pays(*other)) return false;
+  const bool split = is_split(problem);
+  return correlation_clocks(*find_blocked_plan(problem), split) < correlation_clocks(*other, split);
+}
+
+void run(const ConvProblem& problem) { run_blocked(*find_blocked_plan(problem), problem); }
+
+std::size_t workspace_bytes(const ConvProblem& problem) {
+  const CorrelationPlan& plan = *find_blocked_plan(problem);
+  return static_cast<std::size_t>(plan.filter_units() * 4 + plan.copy().bytes());
+}
+
+}  // namespace
+
+double wgmma_clocks(const ConvProblem& problem) {
+  double clocks = std::numeric_limits<double>::infinity();
+  for (const CorrelationPlan* plan : {find_correlation_plan(problem), find_blocked_plan(problem)}) {
+    if (plan != nullptr) clocks = std::min(clocks, correlation_clocks(*plan, is_split(problem)));
+  }
+  return clocks;
+}
+
+void run_blocked(const CorrelationPlan& plan, const ConvProblem& problem, bool partial) {
+  const CorrelationOperands operands = correlation_operands(plan, problem, partial);
+  switch (arithmetic_of(problem)) {
+    case Arithmetic::kTF32: return run_blocked<Arithmetic::kTF32>(plan, operands, problem.second, problem.device);
+    case Arithmetic::kFloat32: return run_blocked<Arithmetic::kFloat32>(plan, operands, problem.second, problem.device);
+    case Arithmetic::kBFloat16:
+      return run_blocked<Arithmetic::kBFloat16>(plan, operands, problem.second, problem.device);
+    case Arithmetic::kFloat16: return run_blocked<Arithmetic::kFloat16>(plan, operands, problem.second, problem.device);
+  }
+}
+
+const ConvKernel blocked_conv{.name = "blocked_conv",
+                              .takes = takes,
+                              .run = run,
+                              .activates = true,
+                              .workspace_bytes = workspace_bytes,
+                              .pays = pays};
+const ConvKernel blocked_conv_transpose{.name = "blocked_conv_transpose",
+                                        .takes = takes,
+                                        .run = run,
+                                        .activates = true,
+                                        .workspace_bytes = workspace_bytes,
+                                        .pays = pays};
+
+}  // namespace adjoint::cuda

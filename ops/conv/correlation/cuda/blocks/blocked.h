@@ -1,0 +1,31 @@
+// conv and conv_transpose on Hopper's tensor cores from a copy of the input in channel blocks, for many channels and
+// results: float32 (three tf32 products), TF32, bfloat16, float16. Infinity and NaN reach what they reach in
+// correlation.h.
+#pragma once
+
+#include <adjoint/ops/conv/base/cuda/arithmetic.h>
+#include <adjoint/ops/conv/choose/cuda/dispatch.h>
+#include <adjoint/ops/conv/correlation/cuda/correlation.h>
+#include <adjoint/ops/conv/correlation/plan.h>
+
+namespace adjoint::cuda {
+
+extern const ConvKernel blocked_conv;
+extern const ConvKernel blocked_conv_transpose;
+
+/// The problem's plan, null where there is none.
+const CorrelationPlan* find_blocked_plan(const ConvProblem& problem);
+
+/// Clocks of the quicker of `blocked` and `correlation`, as their models tell, of a multiprocessor; infinity where
+/// neither has a plan.
+double wgmma_clocks(const ConvProblem& problem);
+
+/// Computes by a blocked plan, on the device's current stream; with float32 results where they are partial.
+void run_blocked(const CorrelationPlan& plan, const ConvProblem& problem, bool partial = false);
+
+/// Copies the input and packs the filter into workspaces, then computes, on the device's current stream. One
+/// translation unit each.
+template <Arithmetic kArithmetic>
+void run_blocked(const CorrelationPlan& plan, const CorrelationOperands& operands, const void* filter, int device);
+
+}  // namespace adjoint::cuda

@@ -1,0 +1,54 @@
+#include <adjoint/ops/conv/correlation/cuda/mma/mma.h>
+
+#include <adjoint/core/cuda/runtime.h>
+#include <adjoint/ops/conv/choose/cuda/kept_plans.h>
+
+namespace adjoint::cuda {
+namespace {
+
+int attribute(cudaDeviceAttr name, int device) {
+  int value = 0;
+  ADJOINT_CUDA(cudaDeviceGetAttribute(&value, name, device));
+  return value;
+}
+
+/// Plans are kept for each amount of shared memory apart.
+template <const CorrelationLimits& kLimits>
+const CorrelationPlan* find_plan(const ConvProblem& problem) {
+  return keep_plan<CorrelationPlan>(problem, [&](CorrelationPlan& plan) {
+    return plan_correlation_mma(problem.geometry, problem.role == ConvRole::kImage, arithmetic_of(problem), kLimits,
+                                plan);
+  });
+}
+
+const CorrelationPlan* find_plan(const ConvProblem& problem) {
+  const int bytes = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, problem.device);
+  return bytes >= kMmaLimits.smem_bytes_per_sm ? find_plan<kMmaLimits>(problem) : find_plan<kSmallMmaLimits>(problem);
+}
+
+bool takes(const ConvProblem& problem) {
+  if (problem.dtype == kFloat64 || attribute(cudaDevAttrComputeCapabilityMajor, problem.device) < 8) return false;
+  const CorrelationPlan* plan = find_plan(problem);
+  return plan != nullptr && correlation_pays(*plan);
+}
+
+void run(const ConvProblem& problem) {
+  const CorrelationPlan& plan = *find_plan(problem);
+  switch (arithmetic_of(problem)) {
+    case Arithmetic::kTF32: return run_correlation_mma<Arithmetic::kTF32>(plan, problem);
+    case Arithmetic::kFloat32: return run_correlation_mma<Arithmetic::kFloat32>(plan, problem);
+    case Arithmetic::kBFloat16: return run_correlation_mma<Arithmetic::kBFloat16>(plan, problem);
+    case Arithmetic::kFloat16: return run_correlation_mma<Arithmetic::kFloat16>(plan, problem);
+  }
+}
+
+std::size_t workspace_bytes(const ConvProblem& problem) {
+  return static_cast<std::size_t>(find_plan(problem)->filter_units() * 4);
+}
+
+}  // namespace
+
+const ConvKernel mma_conv{"mma_conv", takes, run, true, workspace_bytes};
+const ConvKernel mma_conv_transpose{"mma_conv_transpose", takes, run, true, workspace_bytes};
+
+}  // namespace adjoint::cuda

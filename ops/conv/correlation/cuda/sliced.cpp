@@ -1,0 +1,85 @@
+#include <adjoint/ops/conv/correlation/cuda/sliced.h>
+
+#include <adjoint/core/cuda/runtime.h>
+#include <adjoint/ops/conv/base/cuda/hopper.h>
+#include <adjoint/ops/conv/choose/cuda/kept_plans.h>
+#include <adjoint/ops/conv/correlation/cuda/blocks/blocked.h>
+#include <adjoint/ops/conv/correlation/cuda/correlation.h>
+#include <adjoint/ops/conv/correlation/slices.h>
+
+#include <cstddef>
+
+namespace adjoint::cuda {
+namespace {
+
+/// Of the two kernels' plans with slices the quicker one.
+bool plan_quickest(const ConvProblem& problem, CorrelationPlan& plan) {
+  const bool split = is_split(problem);
+  const auto plan_within = [&](const CorrelationPlan* whole, const CorrelationLimits& limits, CorrelationPlan& to) {
+    return whole != nullptr && has_few_tiles(*whole) &&
+           plan_slices(problem.geometry, problem.role == ConvRole::kImage, unit_elements(arithmetic_of(problem)), split,
+                       limits, to);
+  };
+  const CorrelationPlan* whole = find_correlation_plan(problem);
+  if (whole == nullptr || !correlation_pays(*whole)) return false;
+  const bool planned = plan_within(whole, kCorrelationLimits, plan);
+  CorrelationPlan blocked;
+  if (!plan_within(find_blocked_plan(problem), kBlockedLimits, blocked)) return planned;
+  if (!planned || slices_clocks(blocked, split) < slices_clocks(plan, split)) plan = blocked;
+  return true;
+}
+
+const CorrelationPlan* find_plan(const ConvProblem& problem) {
+  return keep_plan<CorrelationPlan>(problem, [&](CorrelationPlan& plan) { return plan_quickest(problem, plan); });
+}
+
+bool takes(const ConvProblem& problem) {
+  return problem.dtype != kFloat64 && runs_wgmma(problem.device) && find_plan(problem) != nullptr;
+}
+
+bool pays(const ConvProblem& problem) {
+  const CorrelationPlan& sliced = *find_plan(problem);
+  const CorrelationPlan* blocked = find_blocked_plan(problem);
+  const bool split = is_split(problem);
+  return slices_pay(sliced, *find_correlation_plan(problem), split) &&
+         (blocked == nullptr || slices_pay(sliced, *blocked, split));
+}
+
+void run(const ConvProblem& problem) {
+  const CorrelationPlan& plan = *find_plan(problem);
+  const Workspace partial(static_cast<std::size_t>(slices_bytes(plan)), problem.device);
+  ConvProblem slices = problem;
+  slices.bias = nullptr;
+  slices.out = partial.data();
+  slices.activation = {};
+  slices.linear = nullptr;
+  if (plan.blocked) {
+    run_blocked(plan, slices, true);
+  } else {
+    run_correlation(plan, slices, true);
+  }
+  add_slices(problem, static_cast<const float*>(partial.data()), plan.slices);
+}
+
+std::size_t workspace_bytes(const ConvProblem& problem) {
+  const CorrelationPlan& plan = *find_plan(problem);
+  return static_cast<std::size_t>(plan.filter_units() * 4 + (plan.blocked ? plan.copy().bytes() : 0) +
+                                  slices_bytes(plan));
+}
+
+}  // namespace
+
+const ConvKernel sliced_conv{.name = "sliced_conv",
+                             .takes = takes,
+                             .run = run,
+                             .activates = true,
+                             .workspace_bytes = workspace_bytes,
+                             .pays = pays};
+const ConvKernel sliced_conv_transpose{.name = "sliced_conv_transpose",
+                                       .takes = takes,
+                                       .run = run,
+                                       .activates = true,
+                                       .workspace_bytes = workspace_bytes,
+                                       .pays = pays};
+
+}  // namespace adjoint::cuda

@@ -1,0 +1,369 @@
+#include <adjoint/ops/conv/correlation/passes.h>
+
+#include <adjoint/ops/conv/base/numbers.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <limits>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace adjoint::cuda {
+namespace {
+
+constexpr std::int64_t kMaxStageUnits = 1 << 14;  // of one channel; more never fits shared memory
+
+/// A step before it has a place in a stage: its plane and its offset from the position.
+struct RawStep {
+  std::int32_t residue_h, plane, offset_h, offset_w;
+  std::int32_t h, w;
+  CorrelationRange range = CorrelationRange::kAll;
+  std::int32_t row = 0;  // offset_h, where offset_w is a line's
+};
+
+std::int32_t floor_div(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int32_t>(a >= 0 ? a / b : -((-a + b - 1) / b));
+}
+
+/// Distinct offsets from q to the feature over phases [begin, end) of an axis, ascending.
+std::vector<std::int32_t> transposed_offsets(const ConvGeometry& g, std::size_t axis, std::int64_t begin,
+                                             std::int64_t end) {
+  const std::int64_t stride = g.stride[axis];
+  std::vector<std::int32_t> offsets;
+  for (std::int64_t phase = begin; phase < std::min(end, stride); ++phase) {
+    const std::int64_t place = phase + g.padding[axis];
+    const PhaseTaps taps = phase_taps(place % stride, g.kernel[axis], stride, g.dilation[axis]);
+    for (std::int64_t t = 0; t < taps.taps; ++t) {
+      offsets.push_back(static_cast<std::int32_t>(place / stride - taps.first_offset - t * taps.offset_step));
+    }
+  }
+  std::sort(offsets.begin(), offsets.end());
+  offsets.erase(std::unique(offsets.begin(), offsets.end()), offsets.end());
+  return offsets;
+}
+
+/// The half of a tile's columns that alone holds phases of a step, where there is one.
+CorrelationRange step_range(const ConvGeometry& g, std::int32_t offset) {
+  const auto taken = [&](std::int64_t begin, std::int64_t end) {
+    const auto offsets = transposed_offsets(g, 1, begin, end);
+    return std::binary_search(offsets.begin(), offsets.end(), offset);
+  };
+  if (!taken(g.stride[1] / 2, g.stride[1])) return CorrelationRange::kLower;
+  return taken(0, g.stride[1] / 2) ? CorrelationRange::kAll : CorrelationRange::kUpper;
+}
+
+/// The same steps, each of half of a tile's columns.
+std::vector<RawStep> in_halves(const std::vector<RawStep>& steps) {
+  std::vector<RawStep> halves;
+  for (const RawStep& step : steps) {
+    for (const CorrelationRange range : {CorrelationRange::kLower, CorrelationRange::kUpper}) {
+      if (step.range != CorrelationRange::kAll && step.range != range) continue;
+      halves.push_back(step);
+      halves.back().range = range;
+    }
+  }
+  return halves;
+}
+
+/// Has as many steps take the lower half alone as take the upper half: of the others, with zeros, all columns.
+void balance_halves(std::vector<RawStep>& steps) {
+  const auto count = [&](CorrelationRange range) {
+    return std::count_if(steps.begin(), steps.end(), [&](const RawStep& step) { return step.range == range; });
+  };
+  auto excess = count(CorrelationRange::kLower) - count(CorrelationRange::kUpper);
+  const CorrelationRange longer = excess > 0 ? CorrelationRange::kLower : CorrelationRange::kUpper;
+  for (excess = std::abs(excess); excess > 0; --excess) {
+    std::find_if(steps.begin(), steps.end(), [&](const RawStep& step) { return step.range == longer; })->range =
+        CorrelationRange::kAll;
+  }
+}
+
+std::vector<RawStep> transposed_steps(const ConvGeometry& g, const CorrelationPlan& plan, const CorrelationCut& cut,
+                                      std::int32_t class_index) {
+  const std::int64_t first_phase = std::int64_t{class_index} * plan.phases_per_class;
+  // Steps of other passes make no pair.
+  const bool parted = plan.pairs_halves && cut.by_step;
+  const bool halves = plan.segments == 2 && plan.takes_halves && !plan.gathers && (plan.blocked || !parted);
+  std::vector<RawStep> row;
+  for (const std::int32_t w : transposed_offsets(g, 1, 0, g.stride[1])) {
+    row.push_back({0, 0, 0, w, 0, w, halves ? step_range(g, w) : CorrelationRange::kAll});
+  }
+  if (plan.pairs_halves) {
+    // Leftovers are slow to multiply where positions are read into registers.
+    if (!plan.blocked) balance_halves(row);
+    const bool any =
+        std::any_of(row.begin(), row.end(), [](const RawStep& step) { return step.range != CorrelationRange::kAll; });
+    if (any) row = in_halves(row);
+  }
+  std::vector<RawStep> steps;
+  for (const std::int32_t h : transposed_offsets(g, 0, first_phase, first_phase + plan.phases_per_class)) {
+    for (RawStep step : row) {
+      step.h = step.offset_h = h;
+      steps.push_back(step);
+    }
+  }
+  return steps;
+}
+
+std::vector<RawStep> conv_steps(const ConvGeometry& g, const CorrelationPlan& plan) {
+  const std::int64_t stride_w = plan.boxed ? 1 : g.stride[1];  // by which columns are split
+  std::vector<RawStep> steps;
+  for (std::int64_t h = 0; h < g.kernel[0]; ++h) {
+    for (std::int64_t w = 0; w < g.kernel[1]; ++w) {
+      const std::int64_t distance_h = h * g.dilation[0] - g.padding[0];
+      const std::int64_t distance_w = w * g.dilation[1] - g.padding[1];
+      const std::int32_t offset_h = floor_div(distance_h, g.stride[0]);
+      const std::int32_t offset_w = floor_div(distance_w, stride_w);
+      steps.push_back({static_cast<std::int32_t>(distance_h - offset_h * g.stride[0]),
+                       static_cast<std::int32_t>(distance_w - offset_w * stride_w), offset_h, offset_w,
+                       static_cast<std::int32_t>(h), static_cast<std::int32_t>(w), CorrelationRange::kAll});
+    }
+  }
+  return steps;
+}
+
+auto pass_key(const RawStep& s, const CorrelationCut& cut) {
+  return std::make_tuple(s.residue_h, s.plane / cut.planes, cut.by_row ? s.row : 0, cut.by_step ? s.offset_w : 0);
+}
+
+/// Reorders steps of a pass, lower ones before upper ones: pairs of both first. Returns how many pairs.
+std::int32_t pair_halves(std::vector<RawStep>::iterator begin, std::vector<RawStep>::iterator upper,
+                         std::vector<RawStep>::iterator end) {
+  const std::vector<RawStep> lowers(begin, upper), uppers(upper, end);
+  const std::size_t pairs = std::min(lowers.size(), uppers.size());
+  for (std::size_t i = 0; i < pairs; ++i) {
+    *begin++ = lowers[i];
+    *begin++ = uppers[i];
+  }
+  const std::vector<RawStep>& longer = lowers.size() > uppers.size() ? lowers : uppers;
+  std::copy(longer.begin() + static_cast<std::ptrdiff_t>(pairs), longer.end(), begin);
+  return static_cast<std::int32_t>(pairs);
+}
+
+/// The passes of one class, appended; x_offset holds the plane until place_steps() knows the stage's shape.
+bool append_class(CorrelationPlan& plan, std::vector<RawStep> steps, std::vector<RawStep>& all,
+                  const CorrelationCut& cut, std::int32_t alignment, int& pass_count) {
+  const CorrelationClass* last = plan.classes > 0 ? &plan.class_list[plan.classes - 1] : nullptr;
+  for (RawStep& step : steps) {
+    step.row = step.offset_h;
+    if (!plan.flat()) continue;
+    step.offset_w += step.offset_h * plan.flat_w;
+    step.offset_h = 0;
+  }
+  std::stable_sort(steps.begin(), steps.end(), [&](const RawStep& a, const RawStep& b) {
+    return std::make_pair(pass_key(a, cut), a.range) < std::make_pair(pass_key(b, cut), b.range);
+  });
+  CorrelationClass& c = plan.class_list[plan.classes++];
+  c = {pass_count, 0, 0, 0, 0, last ? last->first_half + last->halves : 0};
+  for (std::size_t begin = 0; begin < steps.size();) {
+    std::size_t end = begin;
+    std::int32_t min_h = steps[begin].offset_h, max_h = min_h, min_w = steps[begin].offset_w, max_w = min_w;
+    std::int32_t first_plane = steps[begin].plane, last_plane = first_plane;
+    std::int32_t halves = 0;
+    std::int32_t of_range[3] = {0, 0, 0};
+    for (; end < steps.size() && pass_key(steps[end], cut) == pass_key(steps[begin], cut); ++end) {
+      min_h = std::min(min_h, steps[end].offset_h);
+      max_h = std::max(max_h, steps[end].offset_h);
+      min_w = std::min(min_w, steps[end].offset_w);
+      max_w = std::max(max_w, steps[end].offset_w);
+      first_plane = std::min(first_plane, steps[end].plane);
+      last_plane = std::max(last_plane, steps[end].plane);
+      halves += steps[end].range == CorrelationRange::kAll ? 2 : 1;
+      ++of_range[static_cast<int>(steps[end].range)];
+    }
+    if (plan.unit_channels == 2 && plan.in_stride_w % 2 == 0 && cut.planes > 1) {
+      first_plane -= first_plane % 2;
+      last_plane += 1 - last_plane % 2;
+    } else if (plan.unit_channels == 2 && cut.planes == plan.in_stride_w) {
+      first_plane = 0;
+      last_plane = plan.in_stride_w - 1;
+    }
+    const auto taps = static_cast<std::int32_t>(end - begin);
+    const auto first_tap = static_cast<std::int32_t>(all.size());
+    std::int32_t first_step = first_tap;
+    if (plan.gathers) {
+      // As many whole steps as the taps' units fill, and only such.
+      of_range[0] = static_cast<std::int32_t>(ceil_div(taps * plan.stage_units, kChunkUnits));
+      halves = 2 * of_range[0];
+      first_step = (c.first_half + c.halves) / 2;
+    }
+    const std::int32_t pass_steps = of_range[0] + of_range[1] + of_range[2];
+    std::int32_t upper_step = first_step + of_range[0] + of_range[1], pairs = 0;
+    if (plan.pairs_halves && of_range[0] == 0) {
+      const auto first = steps.begin() + static_cast<std::ptrdiff_t>(begin);
+      pairs = pair_halves(first, first + of_range[1], first + pass_steps);
+      upper_step = first_step + 2 * pairs;
+    }
+    if (pass_count == kMaxPasses || first_step + pass_steps > kMaxSteps) return false;
+    if (plan.gathers && first_tap + taps > kMaxGatheredTaps) return false;
+    const std::int32_t w_base = floor_div(min_w, alignment) * alignment;
+    static_assert(2 * kMaxSteps <= std::numeric_limits<std::int16_t>::max());  // all halves, and no number is larger
+    const auto number = [](std::int32_t value) { return static_cast<std::int16_t>(value); };
+    plan.passes[pass_count++] = {number(first_step),
+                                 number(first_step + of_range[0]),
+                                 number(upper_step),
+                                 number(first_step + pass_steps),
+                                 number(halves),
+                                 number(c.halves),
+                                 min_h,
+                                 w_base,
+                                 steps[begin].residue_h,
+                                 first_plane,
+                                 last_plane - first_plane + 1,
+                                 number(first_tap),
+                                 number(taps)};
+    c.steps += pass_steps;
+    c.slots += pass_steps - pairs;
+    ++c.passes;
+    c.halves += halves;
+    plan.rows = std::max(plan.rows, max_h - min_h + (1 << plan.log2_stage_h()));
+    plan.cols = std::max(plan.cols, max_w - w_base + ((1 << plan.log2_stage_w()) - 1) * plan.stage_stride_w + 1);
+    plan.stage_planes = std::max(plan.stage_planes, last_plane - first_plane + 1);
+    all.insert(all.end(), steps.begin() + static_cast<std::ptrdiff_t>(begin),
+               steps.begin() + static_cast<std::ptrdiff_t>(end));
+    begin = end;
+  }
+  return true;
+}
+
+/// Columns that a stage's rows begin at and come in multiples of.
+std::int32_t column_alignment(const CorrelationPlan& plan) {
+  if (plan.blocked) return 1;
+  if (plan.boxed || plan.in_stride_w == 1) return 4 * plan.unit_channels;
+  if (plan.unit_channels == 1) return 1;
+  // Rows split by stride: words of two halves, or four words of rows that are long enough not to mind.
+  if (plan.in_stride_w == 2 && plan.log2_tile_w >= 6) return 4;
+  return plan.in_stride_w % 2 == 0 ? 1 : 2;
+}
+
+/// The most elements of a row that every copy of the plan may take; the stage has places for all of them.
+std::int32_t copy_elements(const CorrelationPlan& plan, std::int32_t alignment, int pass_count) {
+  if (plan.in_stride_w == 1) return alignment;
+  if (plan.unit_channels == 1) return 1;
+  for (int i = 0; i < pass_count; ++i) {
+    const CorrelationPass& pass = plan.passes[i];
+    const bool even = pass.first_plane % 2 == 0 && pass.planes % 2 == 0;
+    if (plan.in_stride_w % 2 == 0 ? !even : pass.planes != plan.in_stride_w) return 1;
+  }
+  return plan.in_stride_w == 2 && alignment == 4 ? 8 : 2;
+}
+
+/// A pass's steps and taps, once the stage's shape is known.
+void place_steps(CorrelationPlan& plan, const CorrelationPass& pass, const std::vector<RawStep>& all,
+                 std::int32_t plane_units) {
+  const auto place = [&](const RawStep& raw) {
+    return CorrelationTap{(raw.plane - pass.first_plane) * plane_units + (raw.offset_h - pass.h_base) * plan.cols +
+                              raw.offset_w - pass.w_base,
+                          raw.h, raw.w};
+  };
+  if (plan.gathers) {
+    for (std::int32_t t = pass.first_tap; t < pass.first_tap + pass.taps; ++t) {
+      plan.taps[t] = place(all[static_cast<std::size_t>(t)]);
+    }
+  }
+  std::int32_t half = 0;
+  for (std::int32_t s = pass.first_step; s < pass.end_step; ++s) {
+    plan.steps[s] = {CorrelationRange::kAll, static_cast<std::int16_t>(half)};
+    if (!plan.gathers) {
+      const RawStep& raw = all[static_cast<std::size_t>(s)];
+      plan.steps[s].range = raw.range;
+      plan.taps[s] = place(raw);
+    }
+    half += plan.steps[s].halves();
+  }
+}
+
+/// Whether a stage's box is to have fewer positions.
+bool exceeds_box(const CorrelationPlan& plan) {
+  const std::int32_t positions = 1 << plan.log2_box;
+  if (plan.blocked) return positions > kBoxPositions;
+  if (!plan.boxed) return false;
+  // Of one image, for several images' rows often have no padding that pad_box() takes.
+  if (plan.unit_columns == 2 &&
+      (plan.log2_stage_n() > 0 || plan.stage_stride_w << plan.log2_stage_w() > kPairedColumns))
+    return true;
+  if (!plan.gathers) return positions * plan.stage_stride_w > kBoxedPositions;
+  return plan.stage_stride_w << plan.log2_stage_w() > kBoxedColumns;
+}
+
+/// Makes a boxed plan's rows and columns such that channels are 8 modulo 16 units apart, and no larger than a box.
+bool pad_box(CorrelationPlan& plan) {
+  const std::int32_t rows = plan.rows, cols = plan.cols;
+  for (plan.rows = rows; plan.rows <= rows + 1; ++plan.rows) {
+    for (plan.cols = cols; plan.cols < cols + 16; plan.cols += 4) {
+      const std::int64_t units = (std::int64_t{plan.rows} * plan.cols) << plan.log2_stage_n();
+      if (units % 16 == 8) {
+        return plan.rows * plan.in_stride_h <= kMostOfTensorBox && plan.cols * plan.unit_columns <= kMostOfTensorBox;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::int32_t flat_extent(const ConvGeometry& g, bool transposed, std::size_t axis) {
+  std::int32_t first, last;  // offsets from a position to what any step reads
+  if (transposed) {
+    const auto offsets = transposed_offsets(g, axis, 0, g.stride[axis]);
+    first = offsets.front();
+    last = offsets.back();
+  } else {
+    first = floor_div(-g.padding[axis], g.stride[axis]);
+    last = floor_div((g.kernel[axis] - 1) * g.dilation[axis] - g.padding[axis], g.stride[axis]);
+  }
+  const auto feature = static_cast<std::int32_t>(g.feature[axis]);
+  const auto image = static_cast<std::int32_t>(ceil_div(g.image[axis], g.stride[axis]));
+  const std::int32_t copied = transposed ? feature : image, positions = transposed ? image : feature;
+  return std::max(positions + std::max(last, 0), copied - std::min(first, 0));
+}
+
+bool build_correlation_passes(const ConvGeometry& g, const CorrelationCut& cut, CorrelationPlan& plan) {
+  const std::int32_t log2_positions = plan.log2_tile_n + plan.log2_tile_h + plan.log2_tile_w;
+  plan.stage_stride_w = plan.boxed ? plan.in_stride_w : 1;
+  plan.log2_box = log2_positions;
+  while (exceeds_box(plan)) --plan.log2_box;
+  plan.boxes = 1 << (log2_positions - plan.log2_box);
+  const std::int32_t alignment = column_alignment(plan);
+  std::vector<RawStep> all;
+  int pass_count = 0;
+  plan.classes = 0;
+  plan.rows = plan.cols = plan.stage_planes = 1;
+  if (plan.transposed) {
+    const auto classes = static_cast<std::int32_t>(ceil_div(g.stride[0], plan.phases_per_class));
+    for (std::int32_t c = 0; c < classes; ++c) {
+      if (!append_class(plan, transposed_steps(g, plan, cut, c), all, cut, alignment, pass_count)) return false;
+    }
+  } else if (!append_class(plan, conv_steps(g, plan), all, cut, alignment, pass_count)) {
+    return false;
+  }
+  plan.cols = static_cast<std::int32_t>(ceil_div(plan.cols, alignment) * alignment);
+  plan.copy_elements = copy_elements(plan, alignment, pass_count);
+  if (plan.boxed && !pad_box(plan)) return false;
+  const std::int64_t plane_units64 = (std::int64_t{plan.rows} * plan.cols) << plan.log2_stage_n();
+  if (plane_units64 * plan.stage_planes > kMaxStageUnits) return false;
+  const auto plane_units = static_cast<std::int32_t>(plane_units64);
+  if (plan.blocked) {
+    constexpr std::int32_t kMostBox = 128;  // rows, and columns, that the copy engine takes
+    if (plan.box_step() == 0 || plan.rows > kMostBox || plan.cols > kMostBox) return false;
+    plan.box_positions = plane_units;
+    plan.box_vectors = static_cast<std::int32_t>(ceil_div(plan.box_blocks * plane_units, 8) * 8);
+    plan.unit_pitch = plan.m_tiles * plan.consumers * plan.box_vectors * 4 / kChunkUnits;
+  } else if (plan.boxed) {
+    plan.unit_pitch = plane_units;
+  } else {
+    // 8 modulo 32 banks: the four channels that a warp's lanes read at once fall into four groups of eight banks.
+    plan.unit_pitch = static_cast<std::int32_t>(ceil_div(plane_units * plan.stage_planes - 8, 32) * 32 + 8);
+  }
+  plan.box_units = plan.stage_units * plan.unit_pitch;
+  if (plan.boxed) plan.box_units = static_cast<std::int32_t>(ceil_div(plan.box_units, 32) * 32);  // of 128 bytes
+  plan.stage_size = plan.box_units * (plan.boxed ? plan.boxes : 1);
+  for (int i = 0; i < pass_count; ++i) place_steps(plan, plan.passes[i], all, plane_units);
+  const CorrelationClass& last = plan.class_list[plan.classes - 1];
+  plan.halves_per_group = std::int64_t{last.first_half + last.halves} * plan.tiles_per_class * plan.chunks;
+  return true;
+}
+
+}  // namespace adjoint::cuda

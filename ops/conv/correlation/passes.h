@@ -1,0 +1,26 @@
+// How the steps of a correlation's classes are cut into passes, given its tile.
+#pragma once
+
+#include <adjoint/ops/conv/correlation/plan.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace adjoint::cuda {
+
+/// How a class's steps are cut into passes; each level's stages are smaller than those of the levels before.
+struct CorrelationCut {
+  bool by_row = false;
+  bool by_step = false;
+  std::int32_t planes = 1;
+};
+
+/// Rows (axis 0) or columns (1) of a plane in a flat copy: as many as the copy's planes and the positions of results
+/// have, and the zeros that are read beyond the end of one row or before the beginning of the next, which both share.
+std::int32_t flat_extent(const ConvGeometry& geometry, bool transposed, std::size_t axis);
+
+/// Fills in the plan's classes, passes, steps and taps, and the shape of its stages. False where they are more than the
+/// plan holds, or a stage is larger than shared memory.
+bool build_correlation_passes(const ConvGeometry& geometry, const CorrelationCut& cut, CorrelationPlan& plan);
+
+}  // namespace adjoint::cuda

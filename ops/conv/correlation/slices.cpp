@@ -1,0 +1,63 @@
+#include <adjoint/ops/conv/correlation/slices.h>
+
+#include <adjoint/ops/conv/base/machine.h>
+#include <adjoint/ops/conv/base/numbers.h>
+#include <adjoint/ops/conv/correlation/clocks.h>
+
+#include <limits>
+
+namespace adjoint::cuda {
+namespace {
+
+constexpr int kMostSlices = 64;
+
+/// Whether slices of so many channels are padded to whole chunks by no more than a quarter.
+bool cuts(std::int64_t channels, std::int64_t slices, std::int64_t chunk_channels) {
+  if (channels % slices != 0) return false;
+  return 4 * slices * ceil_div(channels / slices, chunk_channels) <= 5 * ceil_div(channels, chunk_channels);
+}
+
+}  // namespace
+
+std::int64_t slices_bytes(const CorrelationPlan& sliced) {
+  return std::int64_t{4} * sliced.batch * sliced.groups * sliced.n_channels * sliced.out_h * sliced.out_w;
+}
+
+double slices_clocks(const CorrelationPlan& plan, bool split) {
+  // Another launch, and every partial result written and read.
+  constexpr double kLaunch = 4000, kBytes = 1500;  // a clock, of the L2
+  return correlation_clocks(plan, split) + kLaunch + 2.0 * static_cast<double>(slices_bytes(plan)) / kBytes;
+}
+
+bool plan_slices(const ConvGeometry& g, bool transposed, int unit_channels, bool split, const CorrelationLimits& limits,
+                 CorrelationPlan& plan) {
+  const std::int64_t channels = transposed ? g.feature_channels_per_group() : g.image_channels_per_group();
+  double best = std::numeric_limits<double>::infinity();
+  for (int slices = 2; slices <= kMostSlices; ++slices) {
+    if (!cuts(channels, slices, std::int64_t{kChunkUnits} * unit_channels)) continue;
+    ConvGeometry sliced = g;
+    sliced.groups *= slices;
+    (transposed ? sliced.image_channels : sliced.feature_channels) *= slices;
+    CorrelationPlan candidate;
+    if (!plan_correlation(sliced, transposed, unit_channels, split, limits, candidate)) continue;
+    candidate.slices = slices;
+    const double clocks = slices_clocks(candidate, split);
+    if (clocks < best) {
+      best = clocks;
+      plan = candidate;
+    }
+    if (!has_few_tiles(candidate)) break;  // more slices only cost more additions
+  }
+  return best < std::numeric_limits<double>::infinity();
+}
+
+bool has_few_tiles(const CorrelationPlan& whole) {
+  return static_cast<double>(whole.tiles()) < kMultiprocessors * whole.blocks_per_sm;
+}
+
+bool slices_pay(const CorrelationPlan& sliced, const CorrelationPlan& whole, bool split) {
+  constexpr double kGain = 0.9;  // less is within what the model errs by
+  return slices_clocks(sliced, split) < kGain * correlation_clocks(whole, split);
+}
+
+}  // namespace adjoint::cuda

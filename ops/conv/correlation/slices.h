@@ -1,0 +1,27 @@
+// How conv and conv_transpose fill a GPU where tiles are few, as in deep layers of small planes and at batch 1: the
+// channels that are summed are cut into slices. A slice is a group of its own to a tensor-core kernel, which makes
+// partial results in float32, [image][group][slice][channel][position]; another kernel adds them up. How many slices
+// there are follows from the geometry alone, and so do the bits.
+#pragma once
+
+#include <adjoint/core/export.h>
+#include <adjoint/ops/conv/correlation/plan.h>
+
+#include <cstdint>
+
+namespace adjoint::cuda {
+
+/// Of the partial results, in bytes.
+ADJOINT_API std::int64_t slices_bytes(const CorrelationPlan& sliced);
+/// The quickest plan of two slices or more, in the model; false where channels cannot be cut without much padding.
+/// Arguments as plan_correlation()'s, of which `limits` are one of the two kernels'.
+ADJOINT_API bool plan_slices(const ConvGeometry& geometry, bool transposed, int unit_channels, bool split,
+                             const CorrelationLimits& limits, CorrelationPlan& plan);
+/// What the model says of the slices and of their addition, in clocks.
+ADJOINT_API double slices_clocks(const CorrelationPlan& sliced, bool split);
+/// Whether tiles of the plan leave multiprocessors idle, so that slices may pay.
+ADJOINT_API bool has_few_tiles(const CorrelationPlan& whole);
+/// Whether the slices, and their addition, are quicker than a plan without any, blocked or not.
+ADJOINT_API bool slices_pay(const CorrelationPlan& sliced, const CorrelationPlan& whole, bool split);
+
+}  // namespace adjoint::cuda

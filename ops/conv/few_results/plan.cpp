@@ -1,0 +1,218 @@
+// Cuts conv and conv_transpose with few results a position, and conv_weight with few channels of one operand.
+#include <adjoint/ops/conv/base/machine.h>
+#include <adjoint/ops/conv/base/numbers.h>
+#include <adjoint/ops/conv/few_results/plan.h>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace adjoint::cuda {
+namespace {
+
+constexpr std::int64_t kBlocksWanted = 264;  // two a multiprocessor
+constexpr std::int64_t kWarpsWanted = 4224;  // 32 a multiprocessor
+constexpr std::int64_t kMostSlices = 64;
+
+// The model counts microseconds of an H200, and was fitted to measured times; the choice among kernels compares clocks.
+constexpr double kClocks = 1755;                                                            // a microsecond
+constexpr double kGatherMicroseconds = 8, kWeightMicroseconds = 5.5, kAddMicroseconds = 2;  // of what is nearly empty
+constexpr double kBytes = 3.3e6;    // of memory that a microsecond reads
+constexpr double kValues = 0.35e6;  // likewise of the operand of many channels
+// Of a warp's product: its source's part, and that of each channel. Of a warp's step of conv_weight: what it begins
+// with, and for each value, tap and product. Clocks of a multiprocessor.
+constexpr double kSourceClocks = 2.6, kChannelClocks = 2.4;
+constexpr double kStepClocks = 16, kFeatureClocks = 1.2, kTapClocks = 4, kImageClocks = 2.5, kProductClocks = 0.4;
+
+// What other kernels take at least, and in conv_weight for every million values of the operand of many channels: where
+// the images are few; where features are, for each of their bytes; and where rows of either begin between multiples of
+// 16 bytes, for the first ones and for the others.
+constexpr double kOthersGather = 18, kOthersWeight = 14;
+constexpr double kOthersFewImages = 1, kOthersByte = 0.6, kOthersUnalignedByte = 28, kOthersManyUnaligned = 3.5,
+                 kManyUnaligned = 7.5;
+constexpr std::int32_t kManyChannels = 17;  // fewer are left to `channelwise`
+
+std::int32_t to_int(std::int64_t value) { return static_cast<std::int32_t>(value); }
+Divider divider(std::int64_t divisor) { return Divider(static_cast<std::uint32_t>(divisor)); }
+
+/// Whether 30 bits hold every place in a tensor and every position that a tap may touch.
+bool is_counted(const ConvGeometry& g) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  if (g.batch == 0 || g.image_numel() >= kMost || g.feature_numel() >= kMost || g.filter_numel() >= kMost) return false;
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    const std::int64_t most = kMost / std::max(g.image[axis], std::max(g.feature[axis], g.kernel[axis]));
+    if (g.stride[axis] >= most || g.dilation[axis] >= most || g.padding[axis] >= kMost) return false;
+  }
+  return g.image_numel() > 0 && g.feature_numel() > 0 && g.filter_numel() > 0;
+}
+
+FewResultsAxis gather_axis(const ConvGeometry& g, std::size_t axis, bool transposed) {
+  FewResultsAxis a{};
+  const std::int64_t kernel = g.kernel[axis], stride = g.stride[axis], padding = g.padding[axis],
+                     dilation = g.dilation[axis];
+  a.result = to_int(transposed ? g.image[axis] : g.feature[axis]);
+  a.source = to_int(transposed ? g.feature[axis] : g.image[axis]);
+  if (!transposed) {
+    a.residues = a.tap_step = 1;
+    a.positions = a.result;
+    a.period_source = to_int(stride);
+    a.source_step = to_int(dilation);
+    a.run[0] = {to_int(kernel), 0, to_int(-padding)};
+    return a;
+  }
+  a.residues = to_int(stride);
+  a.positions = to_int(ceil_div(a.result, stride));
+  a.period_source = 1;
+  for (std::int64_t residue = 0; residue < stride; ++residue) {
+    const PhaseTaps taps = phase_taps((residue + padding) % stride, kernel, stride, dilation);
+    a.tap_step = to_int(taps.tap_step);
+    a.source_step = to_int(-taps.offset_step);
+    a.run[residue] = {to_int(taps.taps), to_int(taps.first_tap),
+                      to_int((residue + padding) / stride - taps.first_offset)};
+  }
+  return a;
+}
+
+/// Of the largest power of two up to `most` that is not above `value`, or 1.
+std::int32_t power_of_two(std::int64_t value, std::int32_t most) {
+  std::int32_t power = 1;
+  while (2 * power <= std::min<std::int64_t>(value, most)) power *= 2;
+  return power;
+}
+
+/// Positions that lanes read side by side lie in one plane, or their sectors hold what nobody reads; the other threads
+/// of a block share the channels. More slices than fill the machine only add sums to add up.
+void cut_channels(FewResultsPlan& p) {
+  constexpr std::int32_t kMostLanes = 64;
+  constexpr std::int64_t kLeastChannels = 2, kChannelsAtOnce = 4;  // of a thread
+  p.lanes = power_of_two(std::int64_t{p.h.positions} * p.w.positions, kMostLanes);
+  p.channel_lanes =
+      std::max(power_of_two(2 * std::int64_t{p.source_channels} - 1, kFewThreads / p.lanes), std::max(1, 32 / p.lanes));
+  p.tiles = to_int(ceil_div(p.total, p.lanes));
+  const std::int64_t wanted = ceil_div(kBlocksWanted, std::int64_t{p.tiles} * p.groups);
+  const std::int64_t most = std::min(kMostSlices, p.source_channels / (kLeastChannels * p.channel_lanes));
+  const std::int64_t slices = std::max<std::int64_t>(1, std::min(wanted, most));
+  const std::int64_t most_of_lane = ceil_div(p.source_channels, slices * p.channel_lanes);
+  const std::int64_t unit = p.channel_lanes * (slices > 1 && most_of_lane > 2 ? kChannelsAtOnce : 1);
+  p.slice_channels = to_int(ceil_div(ceil_div(p.source_channels, slices), unit) * unit);
+  p.slices = to_int(ceil_div(p.source_channels, p.slice_channels));
+}
+
+}  // namespace
+
+bool plan_few_results(const ConvGeometry& g, bool transposed, FewResultsPlan& p) {
+  p = {};
+  const std::int64_t channels = transposed ? g.image_channels_per_group() : g.feature_channels_per_group();
+  if (channels > kFewResults || !is_counted(g)) return false;
+  if (transposed && std::max(g.stride[0], g.stride[1]) > kFewMaxStride) return false;
+  p.h = gather_axis(g, 0, transposed);
+  p.w = gather_axis(g, 1, transposed);
+  p.batch = to_int(g.batch);
+  p.groups = to_int(g.groups);
+  p.channels = to_int(channels);
+  p.source_channels = to_int(transposed ? g.feature_channels_per_group() : g.image_channels_per_group());
+  p.kernel_w = to_int(g.kernel[1]);
+  const std::int64_t feature_filter = g.image_channels_per_group() * g.taps();
+  p.filter_channel = to_int(transposed ? g.taps() : feature_filter);
+  p.filter_source = to_int(transposed ? feature_filter : g.taps());
+  p.filter_group = to_int(g.feature_channels_per_group() * feature_filter);
+  const std::int64_t residue = g.batch * p.h.positions * p.w.positions;
+  const std::int64_t total = residue * p.h.residues * p.w.residues;
+  if (total >= std::int64_t{1} << 30) return false;
+  p.total = to_int(total);
+  p.row_divider = divider(p.w.positions);
+  p.plane_divider = divider(p.h.positions);
+  p.batch_divider = divider(p.batch);
+  p.residue_divider = divider(p.w.residues);
+  cut_channels(p);
+  return p.blocks() < std::int64_t{1} << 30;
+}
+
+double few_results_clocks(const FewResultsPlan& p, std::int64_t element_bytes) {
+  const double values = static_cast<double>(p.batch) * p.groups * p.source_channels * p.h.source * p.w.source;
+  const double taps = static_cast<double>(p.filter_group) / (p.channels * static_cast<double>(p.source_channels)) /
+                      (p.h.residues * p.w.residues);
+  const double products = static_cast<double>(p.total) * p.groups * p.source_channels * taps / 32;
+  const int channels = p.channels == 3 ? 4 : p.channels;
+  const double compute = products * (kSourceClocks + kChannelClocks * channels) / (kMultiprocessors * kClocks);
+  const double memory = std::max(values * static_cast<double>(element_bytes) / kBytes, values / kValues);
+  return kClocks * (kGatherMicroseconds + (p.slices > 1 ? kAddMicroseconds : 0) + std::max(compute, memory));
+}
+
+bool few_results_pay(const FewResultsPlan& p, std::int64_t element_bytes) {
+  return p.source_channels >= kManyChannels && few_results_clocks(p, element_bytes) < kClocks * kOthersGather;
+}
+
+bool plan_few_weight(const ConvGeometry& g, FewWeightPlan& p) {
+  p = {};
+  const std::int64_t images = g.image_channels_per_group(), features = g.feature_channels_per_group();
+  const std::int64_t few = std::min(images, features);
+  if (few > kFewResults || !is_counted(g)) return false;
+  p.image = g.image;
+  p.feature = g.feature;
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    p.stride[axis] = to_int(g.stride[axis]);
+    p.padding[axis] = to_int(g.padding[axis]);
+    p.dilation[axis] = to_int(g.dilation[axis]);
+  }
+  p.batch = to_int(g.batch);
+  p.groups = to_int(g.groups);
+  p.image_channels = to_int(images);
+  p.feature_channels = to_int(features);
+  p.kernel_w = to_int(g.kernel[1]);
+  p.taps = to_int(g.taps());
+  const std::int32_t tile = few > 2 ? 4 : to_int(few);
+  p.tile_image = images <= features ? tile : 4 / tile;
+  p.tile_feature = 4 / p.tile_image;
+  p.tile_taps = p.taps == 1 ? 1 : kFewTaps;
+  p.image_tiles = to_int(ceil_div(images, p.tile_image));
+  p.feature_tiles = to_int(ceil_div(features, p.tile_feature));
+  p.tap_tiles = to_int(ceil_div(p.taps, p.tile_taps));
+  p.total = to_int(g.batch * g.feature_plane());
+  constexpr std::int64_t kLeastPositions = 128;  // of a slice
+  const std::int64_t most = std::min(kMostSlices, std::max<std::int64_t>(1, p.total / kLeastPositions));
+  const std::int64_t slices = std::min(ceil_div(kWarpsWanted, p.tiles()), most);
+  p.slice_positions = to_int(ceil_div(ceil_div(p.total, slices), 32) * 32);
+  p.slices = to_int(ceil_div(p.total, p.slice_positions));
+  p.row_divider = divider(g.feature[1]);
+  p.plane_divider = divider(g.feature[0]);
+  return std::int64_t{p.tiles()} * p.slices < std::int64_t{1} << 30;
+}
+
+namespace {
+
+/// At the feature's positions, of the operand of many channels.
+double many_values(const FewWeightPlan& p) {
+  return static_cast<double>(p.total) * p.groups * std::max(p.image_channels, p.feature_channels);
+}
+
+}  // namespace
+
+double few_weight_clocks(const FewWeightPlan& p, std::int64_t element_bytes) {
+  const double steps = static_cast<double>(p.tiles()) * static_cast<double>(ceil_div(p.total, 32));
+  const double tap = kTapClocks + p.tile_image * (kImageClocks + kProductClocks * p.tile_feature);
+  const double step = kStepClocks + kFeatureClocks * p.tile_feature + p.tile_taps * tap;
+  const double bytes = static_cast<double>(element_bytes) * p.batch * p.groups *
+                       (static_cast<double>(p.image_channels) * p.image[0] * p.image[1] +
+                        static_cast<double>(p.feature_channels) * p.feature[0] * p.feature[1]);
+  const double memory = std::max(bytes / kBytes, many_values(p) / kValues);
+  const double work = std::max(steps * step / (kMultiprocessors * kClocks), memory);
+  return kClocks * (kWeightMicroseconds + (p.slices > 1 ? kAddMicroseconds : 0) + work);
+}
+
+bool few_weight_pays(const FewWeightPlan& p, std::int64_t element_bytes) {
+  if (std::max(p.image_channels, p.feature_channels) < kManyChannels) return false;
+  const double millions = many_values(p) * 1e-6;
+  const bool aligned = p.image[1] * element_bytes % 16 == 0 && p.feature[1] * element_bytes % 16 == 0;
+  double others = kOthersWeight;
+  if (p.feature_channels > p.image_channels) {
+    others += kOthersFewImages * millions;
+  } else if (aligned) {
+    others += kOthersByte * static_cast<double>(element_bytes) * millions;
+  } else {
+    others += kOthersUnalignedByte / static_cast<double>(element_bytes) * std::min(millions, kManyUnaligned) +
+              kOthersManyUnaligned * std::max(millions - kManyUnaligned, 0.0);
+  }
+  return few_weight_clocks(p, element_bytes) < kClocks * others;
+}
+
+}  // namespace adjoint::cuda

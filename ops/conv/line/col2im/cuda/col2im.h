@@ -1,0 +1,18 @@
+// The kernel for few output channels: one product of the source and all taps, whose sums are added up where they
+// overlap; float32 and TF32, on sm_90. NaN and infinity go where they go in the plain kernels.
+#pragma once
+
+#include <adjoint/ops/conv/base/cuda/arithmetic.h>
+#include <adjoint/ops/conv/choose/cuda/dispatch.h>
+#include <adjoint/ops/conv/line/col2im/plan.h>
+
+namespace adjoint::cuda {
+
+extern const ConvKernel col2im_conv;
+extern const ConvKernel col2im_conv_transpose;
+
+/// Enqueues the plan's kernel for the problem on the device's current stream. One translation unit an arithmetic.
+template <Arithmetic kArithmetic>
+void run_col2im(const Col2imPlan& plan, const ConvProblem& problem);
+
+}  // namespace adjoint::cuda

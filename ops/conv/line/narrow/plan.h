@@ -1,0 +1,45 @@
+// The schedule of the CUDA kernel for few results a position, such as the last layers of networks that make images or
+// sound: where tensor cores would pad results to their sixteen columns or more, here a thread holds all results of
+// several positions in registers, multiplies in float32, and loads each filter value once for all of them.
+#pragma once
+
+#include <adjoint/ops/conv/line/plan.h>
+
+#include <cstdint>
+
+namespace adjoint::cuda {
+
+inline constexpr int kNarrowThreads = 256;
+/// Results of a position that a thread may compute.
+inline constexpr int kNarrowResults[] = {1, 2, 3, 4, 6, 9, 12, 16};
+
+/// A thread's positions, 32 apart: as many as their sums leave registers for.
+constexpr int narrow_positions(int results) { return results > 9 ? 4 : 8; }
+/// Filter values of one offset in shared memory: they are loaded by 16 bytes.
+constexpr int narrow_row(int results) { return results > 2 ? (results + 3) / 4 * 4 : results; }
+
+struct NarrowPlan : LinePlan {
+  std::int32_t stage_channels;  // of the source, staged at once
+
+  /// Filter values of one source channel in a stage: rows of narrow_row(), and what fills 16 bytes.
+  ADJOINT_HD std::int32_t filter_length() const { return (offsets() * narrow_row(results) + 3) / 4 * 4; }
+  /// A stage, in elements: source channels, then their filters.
+  ADJOINT_HD std::int32_t stage_elements() const { return stage_channels * (length + filter_length()); }
+  /// Of a block's tables: where every element of the line, filter value and offset lies.
+  ADJOINT_HD std::int32_t table_elements() const { return length + filter_length() + (offsets() + 3) / 4 * 4; }
+  ADJOINT_HD std::int32_t smem_bytes() const { return 4 * (2 * stage_elements() + table_elements()); }
+};
+
+/// Of conv, or of conv_transpose. False for conv with a stride, and for geometries whose offsets are more, or lie
+/// further apart, than the kernel takes.
+ADJOINT_API bool plan_narrow(const ConvGeometry& geometry, bool transposed, std::int64_t element_bytes,
+                             NarrowPlan& plan);
+
+/// What the kernel takes: clocks of all multiprocessors together. `unit_channels`: 2 for half precision, else 1.
+ADJOINT_API double narrow_clocks(const NarrowPlan& plan, int unit_channels);
+
+/// Whether the kernel is faster than the tensor-core kernels, which take `unit_channels` channels a 32-bit unit;
+/// `split`: float32 in three products.
+ADJOINT_API bool narrow_pays(const NarrowPlan& plan, int unit_channels, bool split);
+
+}  // namespace adjoint::cuda

@@ -1,0 +1,21 @@
+// The kernel for few results a position and several taps: wgmma with both operands in shared memory, on sm_90. NaN and
+// infinity go where they go in the plain kernels.
+#pragma once
+
+#include <adjoint/ops/conv/base/cuda/arithmetic.h>
+#include <adjoint/ops/conv/choose/cuda/dispatch.h>
+#include <adjoint/ops/conv/line/packed/plan.h>
+
+namespace adjoint::cuda {
+
+extern const ConvKernel packed_conv;
+extern const ConvKernel packed_conv_transpose;
+
+/// The problem's plan, null where there is none.
+const PackedPlan* find_packed_plan(const ConvProblem& problem);
+
+/// Enqueues the plan's kernel for the problem on the device's current stream. One translation unit an arithmetic.
+template <Arithmetic kArithmetic>
+void run_packed(const PackedPlan& plan, const ConvProblem& problem);
+
+}  // namespace adjoint::cuda

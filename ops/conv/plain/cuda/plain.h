@@ -1,0 +1,14 @@
+// The kernels that take every problem: every geometry, size and floating-point dtype.
+#pragma once
+
+#include <adjoint/ops/conv/choose/cuda/dispatch.h>
+
+namespace adjoint::cuda {
+
+extern const ConvKernel plain_conv;
+extern const ConvKernel plain_conv_transpose;
+extern const ConvKernel plain_conv_weight;
+
+inline bool takes_everything(const ConvProblem&) { return true; }
+
+}  // namespace adjoint::cuda

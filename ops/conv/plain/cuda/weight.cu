@@ -1,0 +1,217 @@
+// conv_weight, plain: a block computes one tap of a small tile of (feature, image) channels, over one part of the sum
+// over batch and positions; a second kernel adds the parts in order. How the sum is cut depends on the shape alone.
+
+#include <adjoint/core/convert.h>
+#include <adjoint/core/cuda/launch.h>
+#include <adjoint/ops/conv/plain/cuda/plain.h>
+#include <adjoint/ops/conv/plain/tap_run.h>
+#include <adjoint/ops/conv/base/cuda/index.cuh>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace adjoint::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / 32;
+// Terms that a thread adds up before they join its total: rounding errors of long sums stay small.
+constexpr int kTermsPerSum = 64;
+// Blocks that fill any GPU of today a few times over; a constant, so that results do not depend on the GPU.
+constexpr std::int64_t kWantedBlocks = 2048;
+
+template <class Index>
+struct WeightSum {
+  ConvAxis<Index> axes[2];
+  Index batch, taps;
+  Index tiles, feature_tiles, image_tiles;  // all tiles; a group's, on each axis
+  Index image_channels, feature_channels;   // a group
+  Index image_channels_all, feature_channels_all;
+  Index image_plane, feature_plane;
+  Index filter_numel;
+};
+
+template <class Index>
+WeightSum<Index> make_weight_sum(const ConvGeometry& g, int tile) {
+  const auto index = [](std::int64_t value) { return static_cast<Index>(value); };
+  WeightSum<Index> p;
+  for (std::size_t axis = 0; axis < 2; ++axis) p.axes[axis] = ConvAxis<Index>(g, axis);
+  p.batch = index(g.batch);
+  p.taps = index(g.taps());
+  p.image_channels = index(g.image_channels_per_group());
+  p.feature_channels = index(g.feature_channels_per_group());
+  p.image_channels_all = index(g.image_channels);
+  p.feature_channels_all = index(g.feature_channels);
+  p.image_tiles = (p.image_channels + tile - 1) / tile;
+  p.feature_tiles = (p.feature_channels + tile - 1) / tile;
+  p.tiles = p.taps * p.image_tiles * p.feature_tiles * index(g.groups);
+  p.image_plane = index(g.image_plane());
+  p.feature_plane = index(g.feature_plane());
+  p.filter_numel = index(g.filter_numel());
+  return p;
+}
+
+template <class Sum>
+__device__ Sum sum_of_warp(Sum value) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(0xffffffffU, value, distance);
+  return value;
+}
+
+// partial (gridDim.y, filter): part blockIdx.y of every sum. kTile: channels of a tile, of both kinds.
+template <int kTile, class T, class Index>
+__global__ void __launch_bounds__(kThreads)
+    conv_weight_parts(const __grid_constant__ WeightSum<Index> p, const T* __restrict__ image,
+                      const T* __restrict__ feature, compute_t<T>* __restrict__ partial) {
+  using Sum = compute_t<T>;
+  __shared__ Sum of_warps[kWarps][kTile * kTile];
+  for (Index tile = blockIdx.x; tile < p.tiles; tile += gridDim.x) {
+    // Taps run fastest: neighbouring blocks read the same memory.
+    Index rest = tile / p.taps;
+    const Index tap = tile - rest * p.taps;
+    const Index first_image = rest % p.image_tiles * kTile;
+    rest /= p.image_tiles;
+    const Index first_feature = rest % p.feature_tiles * kTile;
+    const Index group = rest / p.feature_tiles;
+    const Index ky = tap / p.axes[1].kernel, kx = tap - ky * p.axes[1].kernel;
+
+    const PositionRange<Index> rows = features_of_tap(p.axes[0], ky), columns = features_of_tap(p.axes[1], kx);
+    const Index plane_terms = rows.size() * columns.size();
+    const Index terms = p.batch * plane_terms;
+    const Index part = (terms + static_cast<Index>(gridDim.y) - 1) / static_cast<Index>(gridDim.y);
+    const Index begin = static_cast<Index>(blockIdx.y) * part;
+    const Index end = detail::smaller<Index>(begin + part, terms);
+    const Splitter<Index> plane(detail::larger<Index>(plane_terms, 1)), width(detail::larger<Index>(columns.size(), 1));
+
+    // Channels past the group's last repeat it, and are not stored.
+    Index image_offsets[kTile], feature_offsets[kTile];
+#pragma unroll
+    for (int k = 0; k < kTile; ++k) {
+      image_offsets[k] =
+          (group * p.image_channels + detail::smaller<Index>(first_image + k, p.image_channels - 1)) * p.image_plane;
+      feature_offsets[k] =
+          (group * p.feature_channels + detail::smaller<Index>(first_feature + k, p.feature_channels - 1)) *
+          p.feature_plane;
+    }
+
+    Sum totals[kTile][kTile] = {};
+    for (Index term = begin + threadIdx.x; term < end;) {
+      Sum sums[kTile][kTile] = {};
+      for (int i = 0; i < kTermsPerSum && term < end; ++i, term += kThreads) {
+        Index sample, in_plane, oy, ox;
+        plane.split(term, sample, in_plane);
+        width.split(in_plane, oy, ox);
+        oy += rows.begin;
+        ox += columns.begin;
+        const Index iy = oy * p.axes[0].stride - p.axes[0].padding + ky * p.axes[0].dilation;
+        const Index ix = ox * p.axes[1].stride - p.axes[1].padding + kx * p.axes[1].dilation;
+        const T* x = image + sample * p.image_channels_all * p.image_plane + iy * p.axes[1].image + ix;
+        const T* y = feature + sample * p.feature_channels_all * p.feature_plane + oy * p.axes[1].feature + ox;
+        Sum xs[kTile], ys[kTile];
+#pragma unroll
+        for (int k = 0; k < kTile; ++k) {
+          xs[k] = convert<Sum>(x[image_offsets[k]]);
+          ys[k] = convert<Sum>(y[feature_offsets[k]]);
+        }
+#pragma unroll
+        for (int f = 0; f < kTile; ++f) {
+#pragma unroll
+          for (int c = 0; c < kTile; ++c) sums[f][c] += ys[f] * xs[c];
+        }
+      }
+#pragma unroll
+      for (int f = 0; f < kTile; ++f) {
+#pragma unroll
+        for (int c = 0; c < kTile; ++c) totals[f][c] += sums[f][c];
+      }
+    }
+
+#pragma unroll
+    for (int f = 0; f < kTile; ++f) {
+#pragma unroll
+      for (int c = 0; c < kTile; ++c) {
+        const Sum sum = sum_of_warp(totals[f][c]);
+        if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32][f * kTile + c] = sum;
+      }
+    }
+    __syncthreads();
+    if (threadIdx.x < kTile * kTile) {
+      Sum sum = 0;
+#pragma unroll
+      for (int warp = 0; warp < kWarps; ++warp) sum += of_warps[warp][threadIdx.x];
+      const Index f = first_feature + static_cast<Index>(threadIdx.x) / kTile;
+      const Index c = first_image + static_cast<Index>(threadIdx.x) % kTile;
+      if (f < p.feature_channels && c < p.image_channels) {
+        const Index row = (group * p.feature_channels + f) * p.image_channels + c;
+        partial[std::int64_t{blockIdx.y} * p.filter_numel + row * p.taps + tap] = sum;
+      }
+    }
+    __syncthreads();  // of_warps is free for the next tile
+  }
+}
+
+// The parts in order, in float64: their number does not cost accuracy.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    add_parts(const compute_t<T>* __restrict__ partial, int parts, std::int64_t filter_numel, T* __restrict__ filter) {
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < filter_numel; i += step) {
+    double sum = 0;
+    for (int part = 0; part < parts; ++part) sum += static_cast<double>(partial[part * filter_numel + i]);
+    filter[i] = convert<T>(static_cast<compute_t<T>>(sum));
+  }
+}
+
+// Channels of a tile, of both kinds.
+int tile_of(const ConvGeometry& g) {
+  const bool thin = g.image_channels_per_group() == 1 && g.feature_channels_per_group() == 1;
+  return thin && fits_32_bits(g) ? 1 : 4;
+}
+
+std::int64_t parts_of(const ConvGeometry& g) {
+  const std::int64_t tile = tile_of(g);
+  const std::int64_t tiles = g.taps() * g.groups * ((g.image_channels_per_group() + tile - 1) / tile) *
+                             ((g.feature_channels_per_group() + tile - 1) / tile);
+  const std::int64_t terms = g.batch * g.feature_plane();
+  const std::int64_t most = (terms + kThreads * kTermsPerSum - 1) / (kThreads * kTermsPerSum);
+  return std::clamp<std::int64_t>((kWantedBlocks + tiles - 1) / tiles, 1, std::max<std::int64_t>(most, 1));
+}
+
+std::size_t workspace_bytes(const ConvProblem& problem) {
+  const std::int64_t sum_bytes = problem.dtype == kFloat64 ? 8 : 4;
+  return static_cast<std::size_t>(parts_of(problem.geometry) * problem.geometry.filter_numel() * sum_bytes);
+}
+
+template <int kTile, class T, class Index>
+void launch_weight(const ConvProblem& problem) {
+  constexpr std::int64_t kMostGridX = 0x7fffffff;
+  const WeightSum<Index> p = make_weight_sum<Index>(problem.geometry, kTile);
+  const std::int64_t parts = parts_of(problem.geometry);
+  const Workspace partial(workspace_bytes(problem), problem.device);
+  auto* sums = static_cast<compute_t<T>*>(partial.data());
+  const auto x = static_cast<unsigned>(std::min<std::int64_t>(p.tiles, kMostGridX));
+  launch(conv_weight_parts<kTile, T, Index>, {dim3(x, static_cast<unsigned>(parts)), dim3(kThreads)}, problem.device, p,
+         static_cast<const T*>(problem.first), static_cast<const T*>(problem.second), sums);
+  const std::int64_t blocks = std::min<std::int64_t>((p.filter_numel + kThreads - 1) / kThreads, kMostGridX);
+  launch(add_parts<T>, {dim3(static_cast<unsigned>(blocks)), dim3(kThreads)}, problem.device, sums,
+         static_cast<int>(parts), std::int64_t{p.filter_numel}, static_cast<T*>(problem.out));
+}
+
+void run_weight(const ConvProblem& problem) {
+  const ConvGeometry& g = problem.geometry;
+  visit_floating(problem.dtype, [&]<class T>() {
+    if (!fits_32_bits(g)) {
+      launch_weight<4, T, std::int64_t>(problem);
+    } else if (tile_of(g) == 1) {
+      launch_weight<1, T, std::int32_t>(problem);
+    } else {
+      launch_weight<4, T, std::int32_t>(problem);
+    }
+  });
+}
+
+}  // namespace
+
+const ConvKernel plain_conv_weight{"plain", takes_everything, run_weight, false, workspace_bytes};
+
+}  // namespace adjoint::cuda

@@ -1,0 +1,96 @@
+// Chooses and calls the kernel for products of matrices. Its code is in one .cu file an arithmetic.
+#include <adjoint/ops/conv/product/cuda/product.h>
+
+#include <adjoint/core/cuda/runtime.h>
+#include <adjoint/ops/conv/base/cuda/hopper.h>
+#include <adjoint/ops/conv/choose/cuda/kept_plans.h>
+#include <adjoint/ops/conv/correlation/cuda/sliced.h>
+
+#include <cstddef>
+#include <optional>
+
+namespace adjoint::cuda {
+namespace {
+
+ProductOf product_of(ConvRole role) {
+  switch (role) {
+    case ConvRole::kFeature: return ProductOf::kFeature;
+    case ConvRole::kImage: return ProductOf::kImage;
+    case ConvRole::kFilter: break;
+  }
+  return ProductOf::kFilter;
+}
+
+const ProductPlan* find_plan(const ConvProblem& problem) {
+  return keep_plan<ProductPlan>(problem, [&](ProductPlan& plan) {
+    return plan_product(problem.geometry, product_of(problem.role), element_size(problem.dtype), plan);
+  });
+}
+
+bool takes(const ConvProblem& problem) {
+  if (problem.dtype == kFloat64 || !is_pointwise(problem.geometry) || !runs_wgmma(problem.device)) return false;
+  return arithmetic_of(problem) != Arithmetic::kFloat32 && find_plan(problem) != nullptr;
+}
+
+bool pays(const ConvProblem& problem) { return product_pays(*find_plan(problem)); }
+
+/// A factor at `data` where the copy engine can have it: as it is, or copied.
+class Factor {
+ public:
+  Factor(const ProductMatrix& matrix, std::int64_t element_bytes, const void* data, int device) : data_(data) {
+    if (product_is_aligned(matrix, element_bytes, data)) return;
+    copy_.emplace(static_cast<std::size_t>(matrix.lines * matrix.pitch * element_bytes), device);
+    copy_factor(matrix, element_bytes, data, copy_->data(), device);
+    data_ = copy_->data();
+  }
+  const void* data() const { return data_; }
+
+ private:
+  const void* data_;
+  std::optional<Workspace> copy_;
+};
+
+void run(const ConvProblem& problem) {
+  const ProductPlan& plan = *find_plan(problem);
+  const auto factor = [&](const ProductMatrix& matrix, bool first) {
+    return Factor(matrix, plan.element_bytes, first ? problem.first : problem.second, problem.device);
+  };
+  const Factor rows = factor(plan.rows, plan.rows_are_samples), columns = factor(plan.columns, !plan.rows_are_samples);
+  std::optional<Workspace> partial;
+  if (plan.slices > 1) partial.emplace(static_cast<std::size_t>(plan.partial_bytes()), problem.device);
+  auto* const sums = partial ? static_cast<float*>(partial->data()) : nullptr;
+  run_product(plan, problem, rows.data(), columns.data(), sums);
+  if (partial) add_slices(problem, sums, plan.slices);
+}
+
+std::size_t workspace_bytes(const ConvProblem& problem) {
+  const ProductPlan& plan = *find_plan(problem);
+  return static_cast<std::size_t>(product_copy_bytes(plan) + plan.partial_bytes());
+}
+
+}  // namespace
+
+void run_product(const ProductPlan& plan, const ConvProblem& problem, const void* rows, const void* columns,
+                 float* partial) {
+  const auto run_in = arithmetic_of(problem) == Arithmetic::kBFloat16  ? run_product_in<Arithmetic::kBFloat16>
+                      : arithmetic_of(problem) == Arithmetic::kFloat16 ? run_product_in<Arithmetic::kFloat16>
+                                                                       : run_product_in<Arithmetic::kTF32>;
+  run_in(plan, problem, rows, columns, partial);
+}
+
+const ConvKernel product_conv{.name = "product_conv",
+                              .takes = takes,
+                              .run = run,
+                              .activates = true,
+                              .workspace_bytes = workspace_bytes,
+                              .pays = pays};
+const ConvKernel product_conv_transpose{.name = "product_conv_transpose",
+                                        .takes = takes,
+                                        .run = run,
+                                        .activates = true,
+                                        .workspace_bytes = workspace_bytes,
+                                        .pays = pays};
+const ConvKernel product_conv_weight{
+    .name = "product_conv_weight", .takes = takes, .run = run, .workspace_bytes = workspace_bytes, .pays = pays};
+
+}  // namespace adjoint::cuda

@@ -1,0 +1,124 @@
+#include <adjoint/ops/conv/product/taps.h>
+
+#include <adjoint/ops/conv/base/numbers.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <limits>
+
+namespace adjoint::cuda {
+namespace {
+
+constexpr std::int64_t kMostShift = std::int64_t{1} << 30;  // elements of a row that a tap moves the image by
+
+/// Where a tap of an axis begins in the copy of the image: the residue, and the block of the first position.
+struct TapPlace {
+  std::int64_t residue, block;
+};
+
+TapPlace tap_place(const ConvGeometry& g, std::size_t axis, std::int64_t tap) {
+  if (g.stride[axis] > 1) return {tap % g.stride[axis], tap / g.stride[axis]};
+  return {0, tap * g.dilation[axis] - g.padding[axis]};
+}
+
+/// Of channels, whose planes are rows of positions and samples, `residues` of them one after another.
+ProductMatrix planes_of(std::int64_t channels, std::int64_t residues, std::int64_t rows, std::int64_t width) {
+  return {.lines = channels * residues * rows,
+          .width = width,
+          .pitch = width,
+          .extents = {width, channels, residues, rows},
+          .strides = {1, residues * rows * width, rows * width, width}};
+}
+
+/// Of the products, and of what puts them in order.
+double clocks_behind_copies(const TapwisePlan& plan) {
+  // A clock, from and to memory; of both kernels; of a slice, for which the ones after it wait.
+  constexpr double kBytes = 1800, kLaunches = 6000, kSlice = 800;
+  const double results = static_cast<double>(plan.gather.count) * plan.gather.taps.divisor();
+  const double bytes = static_cast<double>(plan.result_bytes()) + results * plan.product.element_bytes;
+  return product_clocks(plan.product) + bytes / kBytes + kSlice * plan.product.slices + kLaunches;
+}
+
+}  // namespace
+
+TapGather tap_gather(std::int64_t count, std::int32_t taps, std::int64_t element_bytes, bool of_sums) {
+  constexpr std::int64_t kUnit = 16, kBlocks = 512;  // elements of a run; blocks, to wait for memory side by side
+  const std::int64_t most = floor_to(kGatherBytes / element_bytes / taps, kUnit);
+  TapGather gather{.count = count, .of_sums = of_sums};
+  gather.run = static_cast<std::int32_t>(std::clamp(floor_to(count / kBlocks, kUnit), kUnit, most));
+  gather.taps = Divider(static_cast<std::uint32_t>(taps));
+  const auto vector = static_cast<std::int32_t>(16 / (of_sums ? sizeof(float) : element_bytes));
+  gather.vector = count % vector == 0 ? vector : 1;
+  return gather;
+}
+
+bool plan_tapwise(const ConvGeometry& g, std::int64_t element_bytes, TapwisePlan& plan) {
+  plan = {};
+  RearrangedPlan order;
+  if (g.groups != 1 || g.taps() > kMostProductTaps || g.filter_numel() == 0 || is_pointwise(g)) return false;
+  if (!plan_batch_as_columns(g, element_bytes, order)) return false;
+  const bool strided = g.stride != Extent2{1, 1};
+  plan.image = order.image_samples;
+  plan.feature = order.feature_samples;
+  if (strided && plan.image.stride != g.stride) return false;  // planes of one row, which stay together
+  ProductPlan& p = plan.product;
+  p.element_bytes = static_cast<std::int32_t>(element_bytes);
+  p.depth_block = kProductLineBytes / p.element_bytes;
+  p.column_block = kProductBlock;
+  const std::int64_t samples = plan.feature.padded_samples, width = g.feature[1] * samples;
+  // The copy engine would fill features up with zeros, which meet other positions of the image.
+  if (width % p.depth_block != 0) return false;
+  const Extent2 residues = strided ? plan.image.residues : Extent2{1, 1};
+  const Extent2 blocks = strided ? plan.image.blocks : g.image;
+  for (const std::int64_t elements : {plan.image.numel(), plan.feature.numel(), g.filter_numel()}) {
+    if (elements * element_bytes > kMostMovedBytes) return false;
+  }
+  p.rows = planes_of(g.feature_channels, 1, g.feature[0], width);
+  p.columns = planes_of(g.image_channels, residues[0] * residues[1], blocks[0], blocks[1] * samples);
+  const std::int64_t of_tap = g.feature_channels * g.image_channels;
+  p.result = {.lines = g.taps() * g.feature_channels,
+              .width = g.image_channels,
+              .pitch = g.image_channels,
+              .extents = {g.image_channels, g.feature_channels, 1, g.taps()},
+              .strides = {1, g.image_channels, of_tap, of_tap}};
+  p.rows_by_depth = p.columns_by_depth = true;
+  p.terms = g.batch * g.feature_plane() * g.filter_numel();
+  p.taps = static_cast<std::int32_t>(g.taps());
+  for (std::int32_t tap = 0; tap < p.taps; ++tap) {
+    const TapPlace h = tap_place(g, 0, tap / g.kernel[1]), w = tap_place(g, 1, tap % g.kernel[1]);
+    constexpr std::int64_t kMost = std::numeric_limits<std::int16_t>::max();
+    const std::int64_t residue = h.residue * residues[1] + w.residue;
+    if (std::max(std::abs(h.block), residue) > kMost || std::abs(w.block * samples) >= kMostShift) return false;
+    p.tap_list[tap] = {static_cast<std::int32_t>(w.block * samples), static_cast<std::int16_t>(h.block),
+                       static_cast<std::int16_t>(residue)};
+  }
+  if (!cut_product({.groups = 1,
+                    .rows = g.feature_channels,
+                    .column_samples = g.taps(),
+                    .columns = g.image_channels,
+                    .depth_samples = g.feature[0],
+                    .depth = width},
+                   p)) {
+    return false;
+  }
+  TapGather& gather = plan.gather;
+  gather = tap_gather(of_tap, p.taps, element_bytes, p.slices > 1);
+  gather.slices = p.slices;
+  gather.tap_stride = p.slices > 1 ? p.partial_sample : gather.count;
+  gather.slice_stride = p.partial_slice;
+  return true;
+}
+
+double tapwise_clocks(const TapwisePlan& plan) {
+  const std::int64_t size = plan.product.element_bytes;
+  return samples_last_clocks(plan.image, size) + samples_last_clocks(plan.feature, size) + clocks_behind_copies(plan);
+}
+
+bool tapwise_pays(const ConvGeometry& g, const TapwisePlan& plan) {
+  constexpr double kLonger = 1.3;  // measured: what the others take, of what their models say (bench/lab/LOG.md)
+  const auto unit_elements = static_cast<int>(4 / plan.product.element_bytes);
+  return tapwise_clocks(plan) < kLonger * conv_weight_clocks(g, unit_elements, false).clocks;
+}
+
+}  // namespace adjoint::cuda

@@ -1,0 +1,62 @@
+// The schedule of conv_weight tap by tap: for each tap a product of matrices (plan.h) over positions and
+// samples. Samples follow positions in copies of both operands (rearranged/plan.h), where a tap moves the image by
+// whole positions, so that blocks of both come by the copy engine wherever a tap begins. Results are apart by taps;
+// another kernel puts taps last, and adds slices up. For small planes and large batches: whatever kernel reads rows of
+// positions has few of them there.
+//
+//     filter[f][c][tap] = sum over positions q, samples n of feature[f][q][n] * image[c][q * stride + tap][n]
+#pragma once
+
+#include <adjoint/core/divider.h>
+#include <adjoint/core/export.h>
+#include <adjoint/ops/conv/geometry.h>
+#include <adjoint/ops/conv/product/plan.h>
+#include <adjoint/ops/conv/rearranged/plan.h>
+
+#include <cstdint>
+
+namespace adjoint::cuda {
+
+inline constexpr int kGatherThreads = 256;
+inline constexpr int kGatherBytes = 16 << 10;  // of results that a block of threads holds, at most
+
+/// How results are put in order: [tap][slice][filter and channel] to [filter and channel][tap].
+struct TapGather {
+  std::int64_t count;                     // of each tap
+  std::int64_t tap_stride, slice_stride;  // elements
+  std::int32_t slices;
+  bool of_sums;         // whether results are float32 whatever the filter is
+  std::int32_t run;     // of a block of threads, a multiple of 16 elements
+  std::int32_t vector;  // elements that are read at once: 16 bytes, or one
+  Divider taps;
+};
+
+/// Of `count` results a tap, with filters of so many bytes an element; where the results lie the caller says.
+TapGather tap_gather(std::int64_t count, std::int32_t taps, std::int64_t element_bytes, bool of_sums);
+
+struct TapwisePlan {
+  SamplesLast image, feature;
+  ProductPlan product;
+  TapGather gather;
+  bool pays = false;  // whether it is quicker, copies and all
+
+  /// Of copies and results, bytes.
+  std::int64_t copy_bytes(const SamplesLast& copy) const { return product.element_bytes * copy.numel(); }
+  std::int64_t result_bytes() const {
+    const ProductMatrix& result = product.result;
+    return product.slices > 1 ? product.partial_bytes() : result.lines * result.width * product.element_bytes;
+  }
+};
+
+/// Of halves, or of floats that are rounded to tf32. False where a row of positions and samples is not whole blocks of
+/// the depth, for groups, 1 x 1 taps, a stride with a dilation or with planes of one row, more than kMostProductTaps,
+/// and very large extents.
+ADJOINT_API bool plan_tapwise(const ConvGeometry& geometry, std::int64_t element_bytes, TapwisePlan& plan);
+
+/// What the plan's kernels take, copies included, in clocks of a multiprocessor.
+ADJOINT_API double tapwise_clocks(const TapwisePlan& plan);
+
+/// Whether the plan is quicker than any other order of the operands, as models of clocks tell, copies included.
+ADJOINT_API bool tapwise_pays(const ConvGeometry& geometry, const TapwisePlan& plan);
+
+}  // namespace adjoint::cuda

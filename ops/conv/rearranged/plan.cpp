@@ -1,0 +1,277 @@
+#include <adjoint/ops/conv/rearranged/plan.h>
+
+#include <adjoint/ops/conv/base/numbers.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <limits>
+
+namespace adjoint::cuda {
+namespace {
+
+/// Rows of blocks that begin at multiples of 16 bytes are read and written faster.
+std::int64_t padded(std::int64_t elements, std::int64_t element_size) {
+  const std::int64_t vector = 16 / element_size;
+  return ceil_div(elements, vector) * vector;
+}
+
+/// Elements of a tile, at most. Threads that take vectors apart do the more of them after one start the larger tiles
+/// are, as long as there are enough tiles.
+std::int64_t tile_elements(std::int64_t element_size, bool is_result, const Unshuffle& u) {
+  constexpr std::int64_t kLarge = kUnshuffleBytes / 2, kLargeTilesWanted = 1024;
+  const bool large = element_size == 2 && !is_result && u.blocks[1] % (16 / element_size) == 0 &&
+                     u.numel() >= kLarge * kLargeTilesWanted;
+  return large ? kLarge : kUnshuffleTile;
+}
+
+/// Chooses the tiles: whole rows if they can be, then many of them, then many residues; and planes, unless it may be a
+/// result, which is put together.
+void set_tiles(std::int64_t element_size, bool is_result, Unshuffle& u) {
+  constexpr std::int64_t kSide = 64;  // of a tile of rows that are one stride long
+  u.vector = 1;
+  const bool one_block = u.blocks[1] == 1 && u.blocks[0] > 1;
+  const std::int64_t vector = 16 / element_size, most = tile_elements(element_size, is_result, u);
+  u.tile_residues[1] = one_block ? std::min(u.residues[1], kSide) : u.residues[1];
+  u.tile_blocks[1] = std::min(u.blocks[1], most / u.stride[1]);
+  if (one_block) u.tile_blocks[1] = 1;
+  if (u.blocks[1] % vector == 0 && u.tile_blocks[1] >= vector) {
+    u.vector = static_cast<std::int32_t>(vector);
+    u.tile_blocks[1] -= u.tile_blocks[1] % vector;
+  }
+  const std::int64_t row = one_block ? u.tile_residues[1] : u.tile_blocks[1] * u.stride[1];
+  u.tile_blocks[0] = std::min(u.blocks[0], one_block ? kSide : most / row);
+  u.tile_residues[0] = 1;
+  if (!one_block) u.tile_blocks[0] = ceil_div(u.blocks[0], ceil_div(u.blocks[0], u.tile_blocks[0]));  // alike in all
+  if (u.tile_blocks[0] == u.blocks[0]) u.tile_residues[0] = std::min(u.residues[0], most / (row * u.tile_blocks[0]));
+  u.tile_planes = 1;
+  if (!is_result && u.vector > 1 && u.has_whole_planes()) {
+    constexpr std::int64_t kTilesWanted = 1024;
+    const std::int64_t plane = row * u.tile_residues[0] * u.tile_blocks[0];
+    u.tile_planes = std::max<std::int64_t>(std::min(most / plane, u.planes / kTilesWanted), 1);
+  }
+  // Lanes that share a row: all of few rows', and no more than it has elements.
+  const std::int64_t plane_rows = u.tile_residues[0] * u.tile_blocks[0];
+  u.log2_lanes = 8;
+  while (u.log2_lanes > 5 && (kUnshuffleThreads >> u.log2_lanes) < plane_rows) --u.log2_lanes;
+  while (u.log2_lanes > 0 && (1 << (u.log2_lanes - 1)) >= row) --u.log2_lanes;
+  const auto divider = [](std::int64_t divisor) { return Divider(static_cast<std::uint32_t>(divisor)); };
+  for (const std::size_t axis : {0U, 1U}) {
+    u.residue_tiles[axis] = divider(ceil_div(u.residues[axis], u.tile_residues[axis]));
+    u.block_tiles[axis] = divider(ceil_div(u.blocks[axis], u.tile_blocks[axis]));
+  }
+  u.row = divider(row);
+  u.rows = divider(u.tile_residues[0]);
+  u.plane_rows = divider(plane_rows);
+  u.row_vectors = divider(ceil_div(std::min(row, u.extents[1]) - 1, vector) + 1);
+  u.columns = divider(u.stride[1]);
+  u.vectors_w = divider(u.tile_blocks[1] / u.vector);
+  u.blocks_h = divider(u.tile_blocks[0]);
+  u.residues_w = divider(u.tile_residues[1]);
+}
+
+/// Rows of whole vectors; and where they are shorter than the lines of positions that the copy engine brings, rows that
+/// divide one, and planes, or rows, of one at least, as long as that is worth the zeros.
+Extent2 padded_feature(const ConvGeometry& g, std::int64_t element_size) {
+  const std::int64_t line = 128 / element_size, vector = 16 / element_size;
+  Extent2 to{g.feature[0], padded(g.feature[1], element_size)};
+  if (to[1] >= line) return to;
+  to[1] = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(to[1])));
+  if (to[0] * to[1] >= line) return to;
+  const Extent2 whole = to[0] == 1 ? Extent2{1, line} : Extent2{line / to[1], to[1]};
+  const std::int64_t most = g.feature[1] < vector ? 4 : 2;
+  return whole[0] * whole[1] <= most * g.feature_plane() ? whole : to;
+}
+
+constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
+
+/// Whether samples may follow all else.
+bool takes_samples_last(const ConvGeometry& g) {
+  return g.batch > 0 && g.batch < kMaxExtent && g.image_channels * g.image_plane() < kMaxExtent &&
+         g.feature_channels * g.feature_plane() < kMaxExtent;
+}
+
+/// Of planes that are taken apart as `apart` says, all of a sample's at once where they stay as they are.
+SamplesLast samples_last(const ConvGeometry& g, std::int64_t channels, const Unshuffle& apart,
+                         std::int64_t element_size) {
+  SamplesLast s{.samples = g.batch,
+                .padded_samples = padded(g.batch, element_size),
+                .channels = channels,
+                .extents = apart.extents,
+                .padding = apart.padding,
+                .stride = apart.stride,
+                .residues = apart.residues,
+                .blocks = apart.blocks};
+  if (s.stride == Extent2{1, 1}) {
+    s.extents = s.blocks = {1, channels * apart.extents[0] * apart.extents[1]};
+    s.channels = 1;
+  }
+  const auto divider = [](std::int64_t divisor) { return Divider(static_cast<std::uint32_t>(divisor)); };
+  while (s.log2_tile_samples > 3 && std::int64_t{1} << (s.log2_tile_samples - 1) >= s.padded_samples)
+    --s.log2_tile_samples;
+  s.position_tiles = divider(ceil_div(s.positions(), std::int64_t{kSamplesTile} >> s.log2_tile_samples));
+  s.channel_count = divider(s.channels);
+  s.blocks_w = divider(s.blocks[1]);
+  s.blocks_h = divider(s.blocks[0]);
+  s.residues_w = divider(s.residues[1]);
+  return s;
+}
+
+constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
+
+/// Whether threads may count its tiles.
+bool is_small(const SamplesLast& move) { return move.tiles() <= kMaxCount; }
+
+/// Whether threads may count its tiles, and elements from a tile's first one in the planes to its last.
+bool is_small(const Unshuffle& u) {
+  const std::int64_t rows =
+      (u.tile_planes - 1) * u.extents[0] + (u.tile_blocks[0] - 1) * u.stride[0] + u.tile_residues[0];
+  return u.tiles() <= kMaxCount && (u.vector == 1 || rows <= kMaxCount / 2 / std::max<std::int64_t>(u.extents[1], 1));
+}
+
+/// Planes with zeros below and to the right.
+Unshuffle pad_planes(std::int64_t planes, const Extent2& extents, const Extent2& to, std::int64_t element_size) {
+  Unshuffle u{.planes = planes, .extents = extents, .blocks = to};
+  if (extents[0] == to[0] && u.planes * to[0] < kMaxExtent) {  // all rows are one plane's
+    u.extents[0] = u.blocks[0] = u.planes * to[0];
+    u.planes = 1;
+  }
+  set_tiles(element_size, false, u);
+  return u;
+}
+
+bool has_strides_for_channels(const ConvGeometry& g, bool image_is_result) {
+  constexpr std::int64_t kMaxStride = 1024;
+  bool strided = false;
+  for (const std::size_t axis : {0U, 1U}) {
+    const std::int64_t stride = g.stride[axis], kernel = g.kernel[axis];
+    if (g.image[axis] >= kMaxExtent || g.feature[axis] >= kMaxExtent || kernel >= kMaxExtent) return false;
+    if (g.padding[axis] >= kMaxExtent || stride > kMaxStride) return false;
+    if (stride == 1) continue;
+    strided = true;
+    if (kernel > 1 && g.dilation[axis] > 1) return false;
+    if (image_is_result && kernel < stride) return false;  // residues without a tap would have to be written as well
+  }
+  return strided;
+}
+
+}  // namespace
+
+bool plan_strides_as_channels(const ConvGeometry& g, bool image_is_result, std::int64_t element_size,
+                              RearrangedPlan& plan) {
+  if (!has_strides_for_channels(g, image_is_result)) return false;
+  plan = {.geometry = g};
+  Unshuffle image{.planes = g.batch * g.image_channels, .extents = g.image};
+  Unshuffle filter{.planes = g.filter_numel() / g.taps(), .extents = g.kernel};
+  for (const std::size_t axis : {0U, 1U}) {
+    const std::int64_t stride = g.stride[axis], kernel = g.kernel[axis];
+    std::int64_t blocks = g.image[axis], taps = kernel, residues = 1;
+    if (stride > 1) {
+      residues = std::min(kernel, stride);
+      taps = ceil_div(kernel, stride);
+      blocks = g.feature[axis] + taps - 1;
+      if (image_is_result) blocks = std::max(blocks, ceil_div(g.image[axis] + g.padding[axis], stride));
+      image.padding[axis] = g.padding[axis];
+      plan.geometry.padding[axis] = 0;
+    }
+    image.stride[axis] = filter.stride[axis] = stride;
+    image.residues[axis] = filter.residues[axis] = residues;
+    image.blocks[axis] = blocks;
+    filter.blocks[axis] = plan.geometry.kernel[axis] = taps;
+    plan.geometry.stride[axis] = 1;
+  }
+  // Planes that are rows (planes_as_rows()) need no padding.
+  if (plan.geometry.kernel != Extent2{1, 1}) image.blocks[1] = padded(image.blocks[1], element_size);
+  plan.geometry.image = image.blocks;
+  plan.bias_repetitions = image.residues[0] * image.residues[1];
+  plan.geometry.image_channels *= plan.bias_repetitions;
+  set_tiles(element_size, image_is_result, image);
+  set_tiles(element_size, true, filter);
+  plan.image = image;
+  // Of one block each, taps are in the order that they were in.
+  if (filter.blocks != Extent2{1, 1}) plan.filter = filter;
+  return is_small(image) && is_small(filter);
+}
+
+bool pad_image_rows(const ConvGeometry& g, std::int64_t element_size, RearrangedPlan& plan) {
+  plan = {.geometry = g};
+  Extent2& image = plan.geometry.image;
+  image[1] = padded(image[1], element_size);
+  if (image == g.image || g.batch == 0) return false;
+  plan.image = pad_planes(g.batch * g.image_channels, g.image, image, element_size);
+  return is_small(plan.image);
+}
+
+bool pad_rows(const ConvGeometry& g, std::int64_t element_size, RearrangedPlan& plan) {
+  ConvGeometry& inner = plan.geometry;
+  const Extent2 feature = padded_feature(inner, element_size);
+  // One tap at stride 1 meets positions of its own place, and both sides stay alike.
+  const bool alike = inner.image == inner.feature && inner.kernel == Extent2{1, 1} && inner.stride == Extent2{1, 1};
+  const Extent2 image = alike ? feature : Extent2{inner.image[0], padded(inner.image[1], element_size)};
+  if (feature == inner.feature && image == inner.image) return false;
+  if (plan.image.planes != 0) {
+    plan.image.blocks = image;
+    set_tiles(element_size, false, plan.image);
+  } else if (image != inner.image) {
+    plan.image = pad_planes(g.batch * g.image_channels, g.image, image, element_size);
+  }
+  if (feature != inner.feature)
+    plan.feature = pad_planes(g.batch * g.feature_channels, g.feature, feature, element_size);
+  inner.image = image;
+  inner.feature = feature;
+  return is_small(plan.image) && is_small(plan.feature);
+}
+
+bool plan_batch_as_rows(const ConvGeometry& g, std::int64_t element_size, RearrangedPlan& plan) {
+  constexpr Extent2 kOne{1, 1};
+  if (g.image != kOne || g.feature != kOne || g.kernel != kOne || g.padding != Extent2{0, 0}) return false;
+  if (g.batch < 2 || !takes_samples_last(g)) return false;
+  plan = {.geometry = g};
+  plan.geometry.batch = 1;
+  plan.geometry.image = plan.geometry.feature = {1, padded(g.batch, element_size)};
+  plan.geometry.stride = plan.geometry.dilation = kOne;
+  const auto channels_first = [&](std::int64_t channels) {
+    Unshuffle u{.planes = 1, .extents = {g.batch, channels}, .stride = {1, channels}};
+    u.residues = {1, channels};
+    u.blocks = {plan.geometry.image[1], 1};
+    set_tiles(element_size, true, u);
+    return u;
+  };
+  plan.image = channels_first(g.image_channels);
+  plan.feature = channels_first(g.feature_channels);
+  return is_small(plan.image) && is_small(plan.feature);
+}
+
+bool plan_batch_as_columns(const ConvGeometry& g, std::int64_t element_size, RearrangedPlan& plan) {
+  plan = {.geometry = g};
+  if (!takes_samples_last(g)) return false;
+  const bool is_row = g.image[0] == 1 && g.feature[0] == 1 && g.kernel[0] == 1 && g.padding[0] == 0;
+  ConvGeometry& inner = plan.geometry;
+  Unshuffle apart{.extents = g.image, .blocks = g.image};
+  if (!is_row && g.stride != Extent2{1, 1}) {
+    if (!plan_strides_as_channels(g, false, element_size, plan)) return false;
+    apart = plan.image;
+    // Samples are what is padded.
+    apart.blocks[1] = g.stride[1] == 1 ? g.image[1] : g.feature[1] + inner.kernel[1] - 1;
+    inner.image = apart.blocks;
+    plan.image = {};
+  }
+  plan.image_samples = samples_last(g, g.image_channels, apart, element_size);
+  plan.feature_samples = samples_last(g, g.feature_channels, {.extents = g.feature, .blocks = g.feature}, element_size);
+  const std::int64_t samples = plan.image_samples.padded_samples;
+  inner.batch = 1;
+  if (is_row) {
+    inner.rank = 2;
+    inner.image = {inner.image[1], samples};
+    inner.feature = {inner.feature[1], samples};
+    inner.kernel = {inner.kernel[1], 1};
+    inner.stride = {inner.stride[1], 1};
+    inner.padding = {inner.padding[1], 0};
+    inner.dilation = {inner.dilation[1], 1};
+  } else {
+    for (Extent2* extents : {&inner.image, &inner.feature, &inner.padding, &inner.dilation}) (*extents)[1] *= samples;
+  }
+  return plan.image_samples.positions() < kMaxExtent && is_small(plan.image_samples) && is_small(plan.feature_samples);
+}
+
+}  // namespace adjoint::cuda

@@ -1,0 +1,147 @@
+// Problems that are cheaper in another order of their operands.
+//
+// Strides as channels: with image positions taken apart by their place modulo the stride (space to depth; PyTorch's
+// pixel_unshuffle), and the filter's taps likewise,
+//     image[c][block * stride + residue - padding] = unshuffled image[c, residue][block],
+//     filter[f][c][block * stride + residue] = unshuffled filter[f][c, residue][block],
+// each operator of the trio is itself at stride 1, of fewer taps and more image channels. An axis of stride 1 stays as
+// it is. Zeros stand where the image has no position and the filter no tap.
+//
+// The batch as rows: samples of one position, as in the layer that opens a GAN's generator, are a row of positions of
+// one sample, once channels come before samples. That is the same move, of rows that are one stride long.
+//
+// The batch as columns: for conv_weight, which sums over samples as over positions, samples may follow each position,
+//     image[n][c][h][w] = image of one sample[c][h][w * samples + n],
+// where a tap's dilation is as many times as wide. Rows are long, however small planes are. Of planes of one row
+// positions are rows and samples alone columns, so that a stride may stay.
+//
+// Padded rows: for conv_weight, whose sums zeros do not change, and the image of conv, rows may be as long as the copy
+// engine wants them. That is the same move at stride 1.
+#pragma once
+
+#include <adjoint/core/divider.h>
+#include <adjoint/core/export.h>
+#include <adjoint/ops/conv/geometry.h>
+#include <adjoint/ops/conv/weight/plan.h>
+
+#include <array>
+#include <cstdint>
+
+namespace adjoint::cuda {
+
+inline constexpr int kUnshuffleTile = 4096;                 // elements that a block of threads moves, at most
+inline constexpr int kUnshuffleBytes = 4 * kUnshuffleTile;  // and where it takes vectors apart: that many bytes of them
+inline constexpr int kUnshuffleThreads = 256;
+
+/// How planes are taken apart: [plane][row][column] to [plane][row's residue][column's residue][row's block][column's].
+struct Unshuffle {
+  std::int64_t planes = 0;  // 0 where nothing moves
+  Extent2 extents{}, padding{}, stride{1, 1};
+  Extent2 residues{1, 1}, blocks{};  // those that are kept
+  // A block of threads moves some blocks of rows and of columns; of residues all, or some and one block of columns.
+  Extent2 tile_residues{}, tile_blocks{};
+  std::int64_t tile_planes = 1;  // of whole planes, where they are taken apart by vectors
+  std::array<Divider, 2> residue_tiles, block_tiles;
+  Divider row, rows, plane_rows;            // of a tile in the planes: elements of a row, residues of rows, all rows
+  Divider row_vectors, columns;             // vectors that hold a row, wherever it begins; the columns' stride
+  Divider vectors_w, blocks_h, residues_w;  // of a tile where it is apart
+  std::int32_t vector = 1;                  // elements of a vector: of 16 bytes, or one
+  std::int32_t log2_lanes = 5;              // that share a row
+
+  bool has_whole_planes() const { return tile_residues == residues && tile_blocks == blocks; }
+  std::int64_t numel() const { return planes * residues[0] * residues[1] * blocks[0] * blocks[1]; }
+  std::int64_t tiles() const {
+    std::int64_t tiles = (planes + tile_planes - 1) / tile_planes;
+    for (const auto& counts : {residue_tiles, block_tiles}) {
+      tiles *= std::int64_t{counts[0].divisor()} * counts[1].divisor();
+    }
+    return tiles;
+  }
+};
+
+inline constexpr std::int64_t kMostMovedBytes = std::int64_t{1} << 31;  // of a copy in another order
+
+inline constexpr int kSamplesTile = 4096;  // elements that a block of threads moves, positions by samples
+
+/// How samples are put behind positions: [sample][channel][row][column] to [channel][row's residue][column's
+/// residue][row's block][column's][sample].
+struct SamplesLast {
+  std::int64_t samples = 0, padded_samples = 0;  // 0 where nothing moves; with zeros, a multiple of 16 bytes
+  std::int64_t channels = 0;
+  Extent2 extents{}, padding{}, stride{1, 1}, residues{1, 1}, blocks{};
+  std::int32_t log2_tile_samples = 6;  // 3 to 6: as few as hold all, for more positions
+  Divider position_tiles, channel_count;
+  Divider blocks_w, blocks_h, residues_w;
+
+  ADJOINT_HD constexpr std::int64_t positions() const { return residues[0] * residues[1] * blocks[0] * blocks[1]; }
+  std::int64_t numel() const { return channels * positions() * padded_samples; }
+  std::int64_t tiles() const {
+    const std::int64_t tile_samples = std::int64_t{1} << log2_tile_samples;
+    return channels * position_tiles.divisor() * ((padded_samples + tile_samples - 1) / tile_samples);
+  }
+};
+
+/// A block's tile: its channel, its first position and its first sample.
+struct SamplesTile {
+  std::int32_t channel, position, sample;
+};
+ADJOINT_HD inline SamplesTile samples_tile(const SamplesLast& s, std::int32_t block) {
+  SamplesTile tile{};
+  tile.channel = s.position_tiles.split(block);
+  tile.sample = s.channel_count.split(tile.channel) << s.log2_tile_samples;
+  tile.position = block * (kSamplesTile >> s.log2_tile_samples);
+  return tile;
+}
+
+struct RearrangedPlan {
+  ConvGeometry geometry;                       // of the same sums in that order
+  Unshuffle image, feature, filter;            // of no planes where an operand is as it was
+  SamplesLast image_samples, feature_samples;  // in place of those
+  std::int64_t bias_repetitions = 1;           // of each image channel's
+  bool for_boxes = false;                      // whether it is for conv_weight by the copy engine
+  bool pays = false;                           // whether it is quicker, copies and all
+};
+
+/// Strides as channels. False where no axis has a stride, where one has a stride and a dilation, for an image to be
+/// computed that has residues without a tap, and for very large extents.
+ADJOINT_API bool plan_strides_as_channels(const ConvGeometry& geometry, bool image_is_result, std::int64_t element_size,
+                                          RearrangedPlan& plan);
+/// Rows of image and feature padded for the copy engine, of `plan.geometry`, which is the problem's or, where strides
+/// have become channels, what was left. False where none needs it. For conv_weight alone.
+ADJOINT_API bool pad_rows(const ConvGeometry& geometry, std::int64_t element_size, RearrangedPlan& plan);
+/// Rows of the image padded to multiples of 16 bytes. False where they are that, for an empty batch, and for very large
+/// extents. For conv.
+ADJOINT_API bool pad_image_rows(const ConvGeometry& geometry, std::int64_t element_size, RearrangedPlan& plan);
+/// The batch as rows. False where planes have more than one position.
+ADJOINT_API bool plan_batch_as_rows(const ConvGeometry& geometry, std::int64_t element_size, RearrangedPlan& plan);
+/// The batch as columns. False where an axis has a stride and a dilation, unless planes are rows, and for very large
+/// extents. For conv_weight alone.
+ADJOINT_API bool plan_batch_as_columns(const ConvGeometry& geometry, std::int64_t element_size, RearrangedPlan& plan);
+
+/// Of those, the order in which conv_weight is done the soonest by the copy engine, as models of clocks tell, copies
+/// included; false where that is the order as it is. Of 32-bit units of one element, or of two halves; `split` for
+/// float32's three products.
+ADJOINT_API bool plan_conv_weight_order(const ConvGeometry& geometry, int unit_elements, bool split,
+                                        RearrangedPlan& plan);
+
+/// Whether conv, or conv_transpose, is done sooner by the tensor-core kernels in another order of its operands, as
+/// models of clocks tell, copies included: with strides as channels, or conv of half precision with rows of the image
+/// padded. `plan` then. Units and `split` as plan_conv_weight_order()'s.
+ADJOINT_API bool plan_conv_order(const ConvGeometry& geometry, bool transposed, int unit_elements, bool split,
+                                 RearrangedPlan& plan);
+
+struct WeightOrderClocks {
+  double clocks;
+  bool copies;  // whether an operand is copied
+};
+/// What conv_weight takes in the quickest of those orders, copies included; as it is, less what models are off by.
+WeightOrderClocks conv_weight_clocks(const ConvGeometry& geometry, int unit_elements, bool split);
+/// What taking planes apart takes; nothing where nothing moves.
+double unshuffle_clocks(const Unshuffle& copy, std::int64_t element_size);
+/// What putting samples last takes.
+double samples_last_clocks(const SamplesLast& copy, std::int64_t element_size);
+
+/// How conv_weight's result has the taps of a filter that is apart like that.
+ADJOINT_API WeightOrder weight_order(const Unshuffle& filter);
+
+}  // namespace adjoint::cuda

@@ -1,0 +1,90 @@
+// Which order of its operands serves conv_weight best: models of its kernels, and of the copies.
+#include <adjoint/ops/conv/rearranged/plan.h>
+#include <adjoint/ops/conv/weight/boxes_plan.h>
+#include <adjoint/ops/conv/weight/parts.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace adjoint::cuda {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// Of the operands' elements.
+struct Form {
+  int unit_elements;
+  bool split;
+  std::int64_t element_size() const { return 4 / unit_elements; }
+};
+
+double boxes_clocks(const ConvGeometry& geometry, Form form, WeightPlan& plan) {
+  if (!plan_boxed_weight(simplified(geometry, false), form.unit_elements, form.split, plan)) return kNever;
+  // Measured: with planes 8 halves wide boxes take 1.2 to 1.27 times what the model says.
+  const bool short_rows = plan.feature_w * form.element_size() <= 16;
+  return (short_rows ? 1.25 : 1) * weight_parts::wgmma_weight_clocks(plan, form.split);
+}
+
+double clocks(const RearrangedPlan& plan, Form form, WeightPlan& weight) {
+  const std::int64_t size = form.element_size();
+  return boxes_clocks(plan.geometry, form, weight) + unshuffle_clocks(plan.image, size) +
+         unshuffle_clocks(plan.feature, size) + samples_last_clocks(plan.image_samples, size) +
+         samples_last_clocks(plan.feature_samples, size);
+}
+
+/// Clocks of the quickest order, in which `plan` is where `found`.
+double quickest_order(const ConvGeometry& g, int unit_elements, bool split, RearrangedPlan& plan, bool& found) {
+  const Form form{unit_elements, split};
+  const std::int64_t size = form.element_size();
+  WeightPlan weight, copied;
+  double best = boxes_clocks(g, form, weight);
+  const bool has_boxes = best != kNever;
+  if (plan_wgmma_weight(g, unit_elements, split, copied) && !(has_boxes && boxes_pay(weight, copied))) {
+    // The share of the model's clocks that a copy must beat. Of what models say, threads that copy and split float32
+    // take 1.1 to 1.6 times, boxes behind a copy 1 to 1.2.
+    const double to_beat = split ? 1 / .9 : 1 / 1.25;
+    best = to_beat * copied_slowness(copied) * weight_parts::wgmma_weight_clocks(copied, split);
+  } else {
+    best /= 1.5;  // models are off by so much: what no copy precedes is as they say, what one does takes longer
+  }
+  found = false;
+  const auto consider = [&](const RearrangedPlan& candidate) {
+    const double time = clocks(candidate, form, weight);
+    if (time >= best) return;
+    best = time;
+    plan = candidate;
+    found = true;
+  };
+  RearrangedPlan candidate{.geometry = g};
+  if (pad_rows(g, size, candidate)) consider(candidate);
+  if (plan_strides_as_channels(g, false, size, candidate)) {
+    pad_rows(g, size, candidate);
+    consider(candidate);
+  }
+  if (plan_batch_as_columns(g, size, candidate)) consider(candidate);
+  return best;
+}
+
+}  // namespace
+
+WeightOrder weight_order(const Unshuffle& filter) {
+  if (filter.planes == 0) return {};
+  const auto narrow = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
+  return {narrow(filter.residues[0]), narrow(filter.residues[1]), narrow(filter.stride[0]),
+          narrow(filter.stride[1]),   narrow(filter.extents[0]),  narrow(filter.extents[1])};
+}
+
+bool plan_conv_weight_order(const ConvGeometry& g, int unit_elements, bool split, RearrangedPlan& plan) {
+  bool found;
+  quickest_order(g, unit_elements, split, plan, found);
+  return found;
+}
+
+WeightOrderClocks conv_weight_clocks(const ConvGeometry& g, int unit_elements, bool split) {
+  RearrangedPlan plan;
+  bool found;
+  const double clocks = quickest_order(g, unit_elements, split, plan, found);
+  return {clocks, found};
+}
+
+}  // namespace adjoint::cuda

@@ -1,0 +1,24 @@
+// conv_weight on Hopper's tensor cores from copies of both operands in channel blocks (weight/blocks_plan.h), for many
+// channels: bfloat16, float16. Zeros stand between the rows and images of both copies, and are multiplied: infinity or
+// NaN in either operand may reach every tap between the value's channel and those of the other.
+#pragma once
+
+#include <adjoint/ops/conv/base/cuda/arithmetic.h>
+#include <adjoint/ops/conv/choose/cuda/dispatch.h>
+#include <adjoint/ops/conv/weight/blocks_plan.h>
+
+namespace adjoint::cuda {
+
+extern const ConvKernel blocked_conv_weight;
+
+/// Where a call's copies and sums go: of the plan's bytes.
+struct BlockedWeightSpaces {
+  void *image, *feature;
+  float* sums;
+};
+
+/// Copies both operands and computes the slices' sums, on the device's current stream. One translation unit each.
+template <Arithmetic kArithmetic>
+void run_blocked_weight(const BlockedWeightPlan& plan, const ConvProblem& problem, const BlockedWeightSpaces& spaces);
+
+}  // namespace adjoint::cuda

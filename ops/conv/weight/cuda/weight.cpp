@@ -1,0 +1,140 @@
+#include <adjoint/core/cuda/runtime.h>
+#include <adjoint/ops/conv/base/cuda/hopper.h>
+#include <adjoint/ops/conv/choose/cuda/kept_plans.h>
+#include <adjoint/ops/conv/weight/boxes_plan.h>
+#include <adjoint/ops/conv/weight/cuda/weight.h>
+
+namespace adjoint::cuda {
+namespace {
+
+// Channels and taps are padded to the tile; where that leaves less than this share of the products, the plain kernels
+// are faster.
+constexpr double kLeastUse = 1.0 / 64;
+
+const WeightPlan* find_plan(const ConvProblem& problem) {
+  const Arithmetic arithmetic = arithmetic_of(problem);
+  return keep_plan<WeightPlan>(problem, [&](WeightPlan& plan) {
+    return plan_weight(problem.geometry, unit_elements(arithmetic), arithmetic == Arithmetic::kFloat32, plan);
+  });
+}
+
+const WeightPlan* find_wgmma_plan(const ConvProblem& problem) {
+  const Arithmetic arithmetic = arithmetic_of(problem);
+  return keep_plan<WeightPlan>(problem, [&](WeightPlan& plan) {
+    return plan_wgmma_weight(problem.geometry, unit_elements(arithmetic), arithmetic == Arithmetic::kFloat32, plan);
+  });
+}
+
+thread_local WeightTile forced_tile{};
+
+const WeightPlan* find_boxes_plan(const ConvProblem& problem) {
+  const Arithmetic arithmetic = arithmetic_of(problem);
+  const auto make = [&](WeightPlan& plan) {
+    return plan_boxed_weight(problem.geometry, unit_elements(arithmetic), arithmetic == Arithmetic::kFloat32, plan,
+                             forced_tile);
+  };
+  if (forced_tile.rows == 0) return keep_plan<WeightPlan>(problem, make);
+  thread_local WeightPlan forced;
+  return make(forced) ? &forced : nullptr;
+}
+
+bool has_tensor_cores(int device) {
+  int major = 0;
+  ADJOINT_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  return major >= 8;
+}
+
+// sm_86 and sm_89 have 99 KB a block where sm_80 has 163.
+bool fits_shared_memory(const WeightPlan& plan, int device) {
+  int most = 0;
+  ADJOINT_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  return weight_smem_bytes(plan) <= most;
+}
+
+double use_of_tile(const WeightPlan& plan) {
+  const double rows = static_cast<double>(plan.image_channels) * plan.kernel_h * plan.kernel_w;
+  return rows / (static_cast<double>(plan.channel_blocks) * plan.tap_blocks * plan.tile_rows) * plan.feature_channels /
+         (static_cast<double>(plan.column_blocks) * plan.tile_columns);
+}
+
+bool takes(const ConvProblem& problem) {
+  if (problem.dtype == kFloat64 || !has_tensor_cores(problem.device)) return false;
+  const WeightPlan* plan = find_plan(problem);
+  return plan != nullptr && use_of_tile(*plan) >= kLeastUse && fits_shared_memory(*plan, problem.device);
+}
+
+void run(const ConvProblem& problem) {
+  const WeightPlan& plan = *find_plan(problem);
+  switch (arithmetic_of(problem)) {
+    case Arithmetic::kTF32: return run_weight<Arithmetic::kTF32>(plan, problem);
+    case Arithmetic::kFloat32: return run_weight<Arithmetic::kFloat32>(plan, problem);
+    case Arithmetic::kBFloat16: return run_weight<Arithmetic::kBFloat16>(plan, problem);
+    case Arithmetic::kFloat16: return run_weight<Arithmetic::kFloat16>(plan, problem);
+  }
+}
+
+bool takes_wgmma(const ConvProblem& problem) {
+  if (problem.dtype == kFloat64 || !runs_wgmma(problem.device)) return false;
+  const WeightPlan* plan = find_wgmma_plan(problem);
+  return plan != nullptr && use_of_tile(*plan) >= kLeastUse;
+}
+
+void run_wgmma(const ConvProblem& problem) {
+  const WeightPlan& plan = *find_wgmma_plan(problem);
+  switch (arithmetic_of(problem)) {
+    case Arithmetic::kTF32: return run_wgmma_weight<Arithmetic::kTF32>(plan, problem);
+    case Arithmetic::kFloat32: return run_wgmma_weight<Arithmetic::kFloat32>(plan, problem);
+    case Arithmetic::kBFloat16: return run_wgmma_weight<Arithmetic::kBFloat16>(plan, problem);
+    case Arithmetic::kFloat16: return run_wgmma_weight<Arithmetic::kFloat16>(plan, problem);
+  }
+}
+
+bool takes_boxes(const ConvProblem& problem) {
+  if (problem.dtype == kFloat64 || !runs_wgmma(problem.device)) return false;
+  const WeightPlan* plan = find_boxes_plan(problem);
+  return plan != nullptr && use_of_tile(*plan) >= kLeastUse;
+}
+
+bool boxes_pay(const ConvProblem& problem) {
+  const WeightPlan* other = find_wgmma_plan(problem);
+  return other == nullptr || boxes_pay(*find_boxes_plan(problem), *other);
+}
+
+void run_boxes(const ConvProblem& problem) { run_boxes_conv_weight(problem, {}); }
+
+std::size_t workspace_bytes(const ConvProblem& problem) {
+  return static_cast<std::size_t>(weight_workspace_bytes(*find_plan(problem)));
+}
+
+std::size_t wgmma_workspace_bytes(const ConvProblem& problem) {
+  return static_cast<std::size_t>(weight_workspace_bytes(*find_wgmma_plan(problem)));
+}
+
+std::size_t boxes_workspace_bytes(const ConvProblem& problem) {
+  return static_cast<std::size_t>(weight_workspace_bytes(*find_boxes_plan(problem)));
+}
+
+}  // namespace
+
+void run_boxes_conv_weight(const ConvProblem& problem, const WeightOrder& order) {
+  const WeightPlan& plan = *find_boxes_plan(problem);
+  switch (arithmetic_of(problem)) {
+    case Arithmetic::kTF32: return run_boxes_weight<Arithmetic::kTF32>(plan, problem, order);
+    case Arithmetic::kFloat32: return run_boxes_weight<Arithmetic::kFloat32>(plan, problem, order);
+    case Arithmetic::kBFloat16: return run_boxes_weight<Arithmetic::kBFloat16>(plan, problem, order);
+    case Arithmetic::kFloat16: return run_boxes_weight<Arithmetic::kFloat16>(plan, problem, order);
+  }
+}
+
+ForceBoxesTile::ForceBoxesTile(WeightTile tile) : before_(forced_tile) { forced_tile = tile; }
+ForceBoxesTile::~ForceBoxesTile() { forced_tile = before_; }
+
+const ConvKernel boxes_conv_weight{.name = "boxes_conv_weight",
+                                   .takes = takes_boxes,
+                                   .run = run_boxes,
+                                   .workspace_bytes = boxes_workspace_bytes,
+                                   .pays = boxes_pay};
+const ConvKernel wgmma_conv_weight{"wgmma_conv_weight", takes_wgmma, run_wgmma, false, wgmma_workspace_bytes};
+const ConvKernel tensor_core_conv_weight{"tensor_core_conv_weight", takes, run, false, workspace_bytes};
+
+}  // namespace adjoint::cuda

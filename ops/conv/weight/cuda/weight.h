@@ -1,0 +1,41 @@
+// conv_weight on tensor cores, Ampere's and Hopper's: float32 (three tf32 products), TF32, bfloat16, float16.
+//
+// Zeros stand in for values outside the image and the feature, and are multiplied: infinity or NaN in either operand
+// may reach every tap of the filter's elements that its channel is part of, and no other element.
+#pragma once
+
+#include <adjoint/ops/conv/base/cuda/arithmetic.h>
+#include <adjoint/ops/conv/choose/cuda/dispatch.h>
+#include <adjoint/ops/conv/weight/plan.h>
+
+namespace adjoint::cuda {
+
+extern ADJOINT_API const ConvKernel boxes_conv_weight;  // sm_90, stages by the copy engine
+extern const ConvKernel wgmma_conv_weight;              // sm_90
+extern const ConvKernel tensor_core_conv_weight;        // mma.sync: sm_80 and later
+
+/// Runs boxes_conv_weight for a filter that has its taps in that order.
+void run_boxes_conv_weight(const ConvProblem& problem, const WeightOrder& order);
+
+/// While it lives, this thread's boxes_conv_weight runs in that tile, which a planner would choose for large problems
+/// alone, and does not take what does not fit it. For tests.
+class ADJOINT_API ForceBoxesTile {
+ public:
+  explicit ForceBoxesTile(WeightTile tile);
+  ~ForceBoxesTile();
+  ForceBoxesTile(const ForceBoxesTile&) = delete;
+  ForceBoxesTile& operator=(const ForceBoxesTile&) = delete;
+
+ private:
+  WeightTile before_;
+};
+
+/// On the device's current stream. One translation unit each.
+template <Arithmetic kArithmetic>
+void run_weight(const WeightPlan& plan, const ConvProblem& problem);
+template <Arithmetic kArithmetic>
+void run_boxes_weight(const WeightPlan& plan, const ConvProblem& problem, const WeightOrder& order);
+template <Arithmetic kArithmetic>
+void run_wgmma_weight(const WeightPlan& plan, const ConvProblem& problem);
+
+}  // namespace adjoint::cuda

@@ -1,0 +1,108 @@
+#include <adjoint/ops/conv/weight/parts.h>
+
+#include <algorithm>
+
+namespace adjoint::cuda::weight_parts {
+namespace {
+
+constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
+constexpr std::int64_t kMaxPlane = std::int64_t{1} << 31;  // and filter
+
+}  // namespace
+
+bool supported(const ConvGeometry& g) {
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    if (g.image[axis] >= kMaxExtent || g.feature[axis] >= kMaxExtent || g.padding[axis] >= kMaxExtent) return false;
+    if (g.kernel[axis] >= kMaxExtent || g.stride[axis] > 64 || g.dilation[axis] >= kMaxExtent) return false;
+    if (g.dilation[axis] * g.kernel[axis] >= kMaxExtent) return false;
+  }
+  return g.image_plane() < kMaxPlane && g.feature_plane() < kMaxPlane && g.image_channels < kMaxExtent &&
+         g.feature_channels < kMaxExtent && g.batch < kMaxExtent && g.filter_numel() > 0 &&
+         g.filter_numel() < kMaxPlane;
+}
+
+void set_geometry(const ConvGeometry& g, int unit_elements, WeightPlan& p) {
+  const auto narrow = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
+  p = {};
+  p.groups = narrow(g.groups);
+  p.batch = g.batch;
+  p.unit_elements = unit_elements;
+  p.row_taps = p.residues = 1;
+  p.image_channels = narrow(g.image_channels_per_group());
+  p.feature_channels = narrow(g.feature_channels_per_group());
+  p.image_h = narrow(g.image[0]);
+  p.image_w = narrow(g.image[1]);
+  p.feature_h = narrow(g.feature[0]);
+  p.feature_w = narrow(g.feature[1]);
+  p.kernel_h = narrow(g.kernel[0]);
+  p.kernel_w = narrow(g.kernel[1]);
+  p.stride_h = narrow(g.stride[0]);
+  p.stride_w = narrow(g.stride[1]);
+  p.padding_h = narrow(g.padding[0]);
+  p.padding_w = narrow(g.padding[1]);
+  p.dilation_h = narrow(g.dilation[0]);
+  p.dilation_w = narrow(g.dilation[1]);
+}
+
+void set_tile(WeightPlan& p, int log2_tile_n, int log2_tile_h, int log2_tile_w) {
+  p.log2_tile_n = log2_tile_n;
+  p.log2_tile_h = log2_tile_h;
+  p.log2_tile_w = log2_tile_w;
+  p.tiles_n = static_cast<std::int32_t>(ceil_div(p.batch, std::int64_t{1} << log2_tile_n));
+  p.tiles_h = static_cast<std::int32_t>(ceil_div(p.feature_h, std::int64_t{1} << log2_tile_h));
+  p.tiles_w = static_cast<std::int32_t>(ceil_div(p.feature_w, std::int64_t{1} << log2_tile_w));
+  p.stages = std::int64_t{p.tiles_n} * p.tiles_h * p.tiles_w;
+}
+
+bool build_tap_blocks(WeightPlan& p, std::int32_t taps_per_block) {
+  const std::int32_t taps = p.kernel_h * p.kernel_w;
+  p.tap_blocks = static_cast<std::int32_t>(ceil_div(taps, taps_per_block));
+  if (p.tap_blocks > kMaxTapBlocks) return false;
+  // Of a row's first element: what is copied 16 bytes at a time begins there, in each of the stride's planes.
+  const std::int32_t alignment = p.stride_w == 1                           ? 4 * p.unit_elements
+                                 : p.unit_elements == 2 && p.stride_w == 2 ? 4
+                                                                           : p.unit_elements;
+  std::int64_t rows = 1, cols = 1, planes_h = 1, planes_w = 1;
+  for (std::int32_t b = 0; b < p.tap_blocks; ++b) {
+    WeightTapBlock& block = p.tap_block[b];
+    block.first_tap = b * taps_per_block;
+    block.taps = std::min(taps_per_block, taps - block.first_tap);
+    Range h, w, plane_h, plane_w;
+    for (std::int32_t tap = block.first_tap; tap < block.first_tap + block.taps; ++tap) {
+      const std::int64_t at_h = std::int64_t{tap / p.kernel_w} * p.dilation_h - p.padding_h;
+      const std::int64_t at_w = std::int64_t{tap % p.kernel_w} * p.dilation_w - p.padding_w;
+      h.add(weight_floor_div(at_h, p.stride_h));
+      w.add(weight_floor_div(at_w, p.stride_w));
+      plane_h.add(at_h - std::int64_t{weight_floor_div(at_h, p.stride_h)} * p.stride_h);
+      plane_w.add(at_w - std::int64_t{weight_floor_div(at_w, p.stride_w)} * p.stride_w);
+    }
+    block.h_base = static_cast<std::int32_t>(h.low);
+    block.w_base = weight_floor_div(w.low, alignment) * alignment;
+    block.first_plane_h = static_cast<std::int32_t>(plane_h.low);
+    block.first_plane_w = static_cast<std::int32_t>(plane_w.low);
+    rows = std::max(rows, h.high - h.low + (std::int64_t{1} << p.log2_tile_h));
+    cols = std::max(cols, w.high - block.w_base + (std::int64_t{1} << p.log2_tile_w));
+    planes_h = std::max(planes_h, plane_h.high - plane_h.low + 1);
+    planes_w = std::max(planes_w, plane_w.high - plane_w.low + 1);
+  }
+  cols = ceil_div(cols + (p.unit_elements - 1), alignment) * alignment;  // a half's odd offset reads one unit further
+  constexpr std::int64_t kMostElements = 1 << 16;
+  if (rows > kMostElements || cols > kMostElements) return false;
+  const std::int64_t stage = planes_h * planes_w * rows * cols << p.log2_tile_n;
+  if (stage > kMostElements) return false;
+  p.rows = static_cast<std::int32_t>(rows);
+  p.cols = static_cast<std::int32_t>(cols);
+  p.planes_h = static_cast<std::int32_t>(planes_h);
+  p.planes_w = static_cast<std::int32_t>(planes_w);
+  p.image_pitch = static_cast<std::int32_t>(pitch_of(stage, p.unit_elements));
+  return true;
+}
+
+void set_splits(WeightPlan& p, std::int64_t splits) {
+  const std::int64_t bytes = p.blocks_per_split() * p.tile_rows * p.tile_columns * 4;
+  splits = std::max<std::int64_t>(std::min(splits, kMaxWorkspace / bytes), 1);
+  p.stages_per_split = std::max<std::int64_t>(ceil_div(p.stages, splits), 1);
+  p.splits = static_cast<std::int32_t>(std::max<std::int64_t>(ceil_div(p.stages, p.stages_per_split), 1));
+}
+
+}  // namespace adjoint::cuda::weight_parts

@@ -1,0 +1,187 @@
+// Chooses blocks, stages and splits of conv_weight's wgmma kernels by a model of their clocks.
+#include <adjoint/ops/conv/weight/boxes_plan.h>
+#include <adjoint/ops/conv/weight/parts.h>
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
+namespace adjoint::cuda {
+namespace {
+
+using namespace weight_parts;
+
+constexpr std::int64_t kSmemBytes = 224 * 1024;
+constexpr std::int64_t kBlocksAtOnce = 132;  // an H100's multiprocessors: a wave, whatever the device
+constexpr int kLeastStages = 3;              // what the ring of stages needs so as not to lock up
+constexpr std::int64_t kMaxItems = 4096;     // of weight_item(): 8 bytes of shared memory each
+
+double wide(std::int64_t value) { return static_cast<double>(value); }
+
+/// The ring takes what shared memory there is. Items' rows and columns are packed in 16 bits each.
+bool build_stage(WeightPlan& p, std::int32_t taps_per_block, bool split) {
+  if (p.boxes) {
+    if (!build_box_blocks(p, taps_per_block)) return false;
+  } else {
+    if (!build_tap_blocks(p, taps_per_block)) return false;
+    if (p.image_stage() << p.log2_tile_n > kMaxItems) return false;
+    if (p.rows * p.stride_h + p.planes_h > 0xffff || p.cols * p.stride_w + p.planes_w > 0xffff) return false;
+  }
+  for (p.smem_stages = kMaxWeightStages; p.smem_stages >= kLeastStages; --p.smem_stages) {
+    if (wgmma_weight_smem_bytes(p, split) <= kSmemBytes) return true;
+  }
+  return false;
+}
+
+/// Bytes of 32-byte sectors that rows of `row_bytes` touch, for each byte of theirs; few begin at a sector's first
+/// byte.
+double sectors(double row_bytes) { return (row_bytes + 32) / row_bytes; }
+
+/// What a stage draws from the L2, in bytes.
+double stage_bytes(const WeightPlan& p) {
+  const double size = 4.0 / p.unit_elements;
+  const double image = wide(p.block_channels) * wide(p.image_stage() << p.log2_tile_n) * size;
+  const double feature = wide(std::min(p.tile_columns, p.feature_channels) << p.log2_positions()) * size;
+  const bool whole_rows = p.feature_w == 1 << p.log2_tile_w;
+  const double feature_row = size * (1 << (p.log2_tile_w + (whole_rows ? p.log2_tile_h : 0)));
+  return image * sectors(wide(p.cols * p.planes_w) * size) + feature * sectors(feature_row);
+}
+
+/// Of one stage, by whichever of the multiprocessor's parts is busiest.
+double stage_clocks(const WeightPlan& p, bool split) {
+  const double positions = 1 << p.log2_positions(), unit_bytes = 4, products = split ? 3 : 1;
+  const double tiles = positions / (8 * p.unit_elements) * (p.tile_rows / 64);  // wgmma's, of 64 rows, all columns
+  const double image = wide(p.block_channels) * wide(p.image_stage() << p.log2_tile_n) / p.unit_elements;  // in units
+  const double feature = p.tile_columns * positions / p.unit_elements;
+  const double matrix = tiles * products * p.tile_columns / 2;
+  // Half precision reads odd offsets twice; rows that are not eight neighbouring channels meet in banks.
+  const double fragment = 16 * (p.unit_elements == 2 ? 1.5 : 1) * (p.block_channels % 8 == 0 ? 1 : 2);
+  const double shared =
+      tiles * (fragment + products * p.tile_columns / 4) + (image + feature * (split ? 2 : 1)) * unit_bytes / 128;
+  const double memory = stage_bytes(p) / kBytesPerClock;
+  // Instructions of the loaders' warps; with a stride float32 are copied one by one, halves sorted in registers.
+  const double per_copy = p.stride_w == 1                 ? 5.0 / 2
+                          : p.unit_elements == 1          ? 6
+                          : wgmma_image_vector(p, 8) == 8 ? 3
+                                                          : 2 * 10;
+  const double loaders = (image * per_copy + feature * (split ? 6 : 3)) / 128 + 100;
+  // Parts that wait for each other overlap in part.
+  return std::max({matrix, shared, memory, loaders}) + (matrix + shared) / 8 + 100;
+}
+
+double model_clocks(const WeightPlan& p, double stage) {
+  const double waves = wide(ceil_div(p.blocks_per_split() * p.splits, kBlocksAtOnce));
+  const double tile = wide(p.tile_rows) * p.tile_columns * 4;
+  const double start = 3000 + 2 * tile / kBytesPerClock;
+  const double reduction = tile * wide(p.blocks_per_split() * p.splits) / kBlocksAtOnce / kBytesPerClock;
+  return waves * (stage * wide(p.stages_per_split) + start) + reduction;
+}
+
+double clocks_of_stage(const WeightPlan& p, bool split) {
+  return p.boxes ? box_stage_clocks(p, split) : stage_clocks(p, split);
+}
+
+struct Search {
+  bool split;
+  double best = std::numeric_limits<double>::infinity();
+  WeightPlan candidate;
+  WeightPlan& plan;
+
+  /// Whole waves of blocks, as many as serve best.
+  void try_splits() {
+    const double stage = clocks_of_stage(candidate, split);
+    const std::int64_t blocks = candidate.blocks_per_split();
+    std::int64_t before = 0;
+    for (std::int64_t waves = 1; waves <= 4; ++waves) {
+      const std::int64_t most = std::max<std::int64_t>(candidate.stages / 4, 1);
+      const std::int64_t splits = std::clamp<std::int64_t>(kBlocksAtOnce * waves / blocks, 1, most);
+      if (splits == before) continue;
+      before = splits;
+      set_splits(candidate, splits);
+      const double clocks = model_clocks(candidate, stage);
+      if (clocks < best) {
+        best = clocks;
+        plan = candidate;
+      }
+    }
+  }
+
+  /// Taps and channels in equal blocks: as many taps as a block may have, and as many channels as then fit.
+  void try_blocks() {
+    const std::int32_t taps = candidate.kernel_h * candidate.kernel_w;
+    std::int32_t before = 0;
+    for (std::int32_t blocks = 1; blocks <= std::min(taps, kMaxTapBlocks); ++blocks) {
+      const auto per_block = static_cast<std::int32_t>(ceil_div(taps, blocks));
+      if (per_block == before || per_block > candidate.tile_rows) continue;
+      before = per_block;
+      const std::int32_t most = std::min(candidate.tile_rows / per_block, candidate.image_channels);
+      std::int64_t channels = ceil_div(candidate.image_channels, ceil_div(candidate.image_channels, most));
+      // Eight neighbouring channels a fragment read without bank conflicts, in each box.
+      const std::int64_t together = 8 * candidate.residues, rounded = ceil_div(channels, together) * together;
+      if (rounded <= candidate.tile_rows / per_block) channels = rounded;
+      candidate.block_channels = static_cast<std::int32_t>(channels);
+      candidate.channel_blocks = static_cast<std::int32_t>(ceil_div(candidate.image_channels, channels));
+      if (build_stage(candidate, per_block, split)) try_splits();
+    }
+  }
+
+  void try_stages() {
+    const int log2_least_w = candidate.unit_elements == 1 ? 2 : 3;  // positions of half an instruction's depth
+    for (const int log2_positions : {5, 6, 7}) {
+      const int least = candidate.boxes ? candidate.line_positions()
+                                        : wgmma_weight_positions(candidate.tile_columns, candidate.unit_elements);
+      if (1 << log2_positions < least) continue;
+      for (int w = log2_positions; w >= log2_least_w; --w) {  // of equals the widest, which takes fewer instructions
+        for (int h = 0; h <= log2_positions - w; ++h) {
+          set_tile(candidate, log2_positions - w - h, h, w);
+          if (candidate.stages < kMaxStages && (!candidate.boxes || tile_takes_boxes(candidate))) try_blocks();
+        }
+      }
+    }
+  }
+};
+
+/// The best plan of all tiles, or of `only`.
+bool search(const ConvGeometry& g, int unit_elements, bool split, bool boxes, WeightTile only, WeightPlan& plan) {
+  if (!supported(g)) return false;
+  Search search{.split = split, .candidate = {}, .plan = plan};
+  WeightPlan& candidate = search.candidate;
+  set_geometry(g, unit_elements, candidate);
+  candidate.boxes = boxes;
+  if (boxes && (g.batch == 0 || !rows_take_boxes(candidate))) return false;  // no tensor map has an empty axis
+  for (const WeightTile& tile : kWgmmaWeightTiles) {
+    if (split && !wgmma_weight_splits(tile)) continue;
+    if (only.rows != 0 && (tile.rows != only.rows || tile.columns != only.columns)) continue;
+    candidate.tile_rows = tile.rows;
+    candidate.tile_columns = tile.columns;
+    candidate.column_blocks = static_cast<std::int32_t>(ceil_div(candidate.feature_channels, tile.columns));
+    search.try_stages();
+  }
+  if (search.best == std::numeric_limits<double>::infinity()) return false;
+  for (int i = 0; i < static_cast<int>(std::size(plan.quad_offsets)); ++i) {
+    const std::int32_t position = 4 * unit_elements << i;
+    plan.quad_offsets[i] = position < 1 << plan.log2_positions() ? weight_position_offset(plan, position) : 0;
+  }
+  return true;
+}
+
+}  // namespace
+
+double weight_parts::wgmma_weight_clocks(const WeightPlan& p, bool split) {
+  return model_clocks(p, clocks_of_stage(p, split));
+}
+
+std::int64_t wgmma_weight_smem_bytes(const WeightPlan& p, bool split) {
+  return std::int64_t{wgmma_stage_bytes(p, split)} * p.smem_stages +
+         (p.boxes ? 0 : std::int64_t{8} * (p.image_stage() << p.log2_tile_n));
+}
+
+bool plan_wgmma_weight(const ConvGeometry& g, int unit_elements, bool split, WeightPlan& plan, WeightTile only) {
+  return search(g, unit_elements, split, false, only, plan);
+}
+
+bool plan_boxed_weight(const ConvGeometry& g, int unit_elements, bool split, WeightPlan& plan, WeightTile only) {
+  return search(g, unit_elements, split, true, only, plan);
+}
+
+}  // namespace adjoint::cuda

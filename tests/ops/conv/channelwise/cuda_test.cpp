@@ -1,0 +1,214 @@
+// The kernels for few channels a group: exact on integers in every dtype over shapes that reach every compiled number
+// of taps, at odd addresses, with NaN and infinity where the oracle puts them; the same bits from run to run.
+#ifdef ADJOINT_WITH_CUDA
+
+#include <adjoint/ops/conv/choose/cuda/dispatch.h>
+#include <adjoint/tests/support/conv_trio.h>
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace adjoint::testing {
+namespace {
+
+const std::vector<ConvCase>& grouped_cases() {
+  static const std::vector<ConvCase> cases = {
+      {.name = "up2",
+       .in_channels = 6,
+       .out_channels = 6,
+       .groups = 6,
+       .input = {17, 40},
+       .kernel = {4, 4},
+       .stride = {2, 2},
+       .padding = {1, 1}},
+      {.name = "multiplier",
+       .in_channels = 3,
+       .out_channels = 12,
+       .groups = 3,
+       .input = {9, 150},
+       .kernel = {3, 3},
+       .stride = {1, 1},
+       .padding = {1, 1}},
+      {.name = "three_a_group",
+       .in_channels = 9,
+       .out_channels = 6,
+       .groups = 3,
+       .input = {8, 9},
+       .kernel = {5, 5},
+       .stride = {2, 1},
+       .padding = {2, 2},
+       .output_padding = {1, 0}},
+      {.name = "row",
+       .in_channels = 4,
+       .out_channels = 4,
+       .groups = 4,
+       .input = {1, 5000},
+       .kernel = {1, 16},
+       .stride = {1, 8},
+       .padding = {0, 4}},
+      {.name = "short_row",
+       .in_channels = 4,
+       .out_channels = 4,
+       .groups = 4,
+       .input = {1, 700},
+       .kernel = {1, 4},
+       .stride = {1, 2},
+       .padding = {0, 1},
+       .dilation = {1, 3}},
+      {.name = "one_pixel", .in_channels = 4, .out_channels = 4, .groups = 4, .input = {1, 1}, .kernel = {5, 5}},
+      {.name = "no_taps",
+       .in_channels = 2,
+       .out_channels = 2,
+       .groups = 2,
+       .input = {5, 6},
+       .kernel = {2, 2},
+       .stride = {3, 3},
+       .output_padding = {1, 2}},
+      {.name = "up8",
+       .in_channels = 2,
+       .out_channels = 2,
+       .groups = 2,
+       .input = {9, 21},
+       .kernel = {16, 16},
+       .stride = {8, 8},
+       .padding = {4, 4}},
+      {.name = "large_kernel",
+       .in_channels = 3,
+       .out_channels = 3,
+       .groups = 3,
+       .input = {30, 45},
+       .kernel = {7, 7},
+       .padding = {3, 3}},
+      {.name = "strided_dilated_grouped",
+       .in_channels = 6,
+       .out_channels = 4,
+       .groups = 2,
+       .input = {19, 33},
+       .kernel = {3, 5},
+       .stride = {2, 3},
+       .padding = {2, 1},
+       .output_padding = {1, 0},
+       .dilation = {3, 2}},
+      {.name = "wide",
+       .batch = 1,
+       .in_channels = 2,
+       .out_channels = 2,
+       .groups = 2,
+       .input = {40, 601},
+       .kernel = {3, 3},
+       .padding = {1, 1}},
+      {.name = "small_planes",
+       .batch = 65,
+       .in_channels = 40,
+       .out_channels = 40,
+       .groups = 40,
+       .input = {7, 7},
+       .kernel = {3, 3},
+       .stride = {1, 1},
+       .padding = {1, 1}},
+      {.name = "four_a_group_up2",
+       .in_channels = 8,
+       .out_channels = 8,
+       .groups = 2,
+       .input = {17, 40},
+       .kernel = {4, 4},
+       .stride = {2, 2},
+       .padding = {1, 1}},
+      {.name = "four_a_group",
+       .in_channels = 8,
+       .out_channels = 8,
+       .groups = 2,
+       .input = {19, 50},
+       .kernel = {3, 3},
+       .padding = {1, 1}},
+      {.name = "two_a_group",
+       .in_channels = 6,
+       .out_channels = 6,
+       .groups = 3,
+       .input = {19, 50},
+       .kernel = {3, 3},
+       .stride = {2, 2},
+       .padding = {1, 1},
+       .output_padding = {1, 1}},
+      {.name = "one_to_many",
+       .in_channels = 11,
+       .out_channels = 1,
+       .input = {12, 30},
+       .kernel = {9, 9},
+       .padding = {4, 4}},
+      {.name = "two_kernels",
+       .batch = 1,
+       .in_channels = 2,
+       .out_channels = 2,
+       .groups = 2,
+       .input = {40, 33},
+       .kernel = {4, 4},
+       .stride = {3, 2},
+       .dilation = {2, 1}},
+  };
+  return cases;
+}
+
+void expect_oracles(const ConvProblem& p, DType dtype) {
+  SCOPED_TRACE(to_string(dtype));
+  expect_trio_values(run_trio(p, {.dtype = dtype, .device = kCUDA}), oracle_trio(p));
+}
+
+TEST(ChannelwiseCuda, TakesTheCases) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  for (const ConvCase& c : grouped_cases()) {
+    for (const auto role : {cuda::ConvRole::kFeature, cuda::ConvRole::kImage, cuda::ConvRole::kFilter}) {
+      const cuda::ConvProblem problem{.role = role,
+                                      .geometry = geometry(c),
+                                      .dtype = kFloat32,
+                                      .precision = Precision::kFull,
+                                      .device = 0,
+                                      .first = nullptr,
+                                      .second = nullptr,
+                                      .bias = nullptr,
+                                      .out = nullptr};
+      EXPECT_EQ(std::string(cuda::select_conv_kernel(problem).name).substr(0, 11), "channelwise") << c.name;
+    }
+  }
+}
+
+TEST(ChannelwiseCuda, IntegersAreExact) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  for (const ConvCase& c : grouped_cases()) {
+    SCOPED_TRACE(c);
+    const ConvProblem p = integer_problem(geometry(c));
+    for (const DType dtype : {kFloat32, kBFloat16, kFloat16}) expect_oracles(p, dtype);
+  }
+}
+
+TEST(ChannelwiseCuda, NonFiniteValuesAppearWhereTheOraclePutsThem) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  for (const ConvCase& c : grouped_cases()) {
+    SCOPED_TRACE(c);
+    for (const double value : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+      for (auto operand : {&ConvProblem::image, &ConvProblem::filter, &ConvProblem::feature}) {
+        ConvProblem p = integer_problem(geometry(c));
+        (p.*operand)[(p.*operand).size() / 2] = value;
+        expect_oracles(p, kFloat32);
+      }
+    }
+  }
+}
+
+TEST(ChannelwiseCuda, RepeatsItsBits) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  for (const ConvCase& c : grouped_cases()) {
+    SCOPED_TRACE(c);
+    const ConvProblem p = real_problem(geometry(c));
+    const TensorOptions options{.dtype = kFloat32, .device = kCUDA};
+    const TrioTensors first = run_trio(p, options);
+    expect_same_trio("again", run_trio(p, options), first);
+  }
+}
+
+}  // namespace
+}  // namespace adjoint::testing
+#endif

@@ -1,0 +1,147 @@
+// The kernels for few channels a group on the emulator: exact on small integers in every dtype, at any address and in
+// any order of execution, with NaN and infinity where the oracle puts them.
+#include <adjoint/tests/support/emulation/kernel_run.h>
+#include <cuda_runtime.h>
+#include <adjoint/ops/conv/channelwise/cuda/gather.cuh>
+#include <adjoint/ops/conv/channelwise/cuda/weight.cuh>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace adjoint::testing {
+namespace {
+
+template <class T>
+void check_gather(const ConvProblem& p, bool transposed, std::uint64_t seed, std::set<std::string>& kernels) {
+  const ConvGeometry& g = p.geometry;
+  cuda::ChannelwisePlan plan;
+  ASSERT_TRUE(cuda::plan_channelwise(g, transposed, sizeof(T), plan));
+  ASSERT_LE(plan.smem_bytes(), cuda::kChannelwiseSmemBytes);
+  kernels.insert(std::to_string(plan.taps_h) + "x" + std::to_string(plan.taps_w) + "/" +
+                 std::to_string(plan.walk_shift) + " " + std::to_string(plan.channel_block));
+  const auto& bias = transposed ? p.image_bias : p.feature_bias;
+  const std::vector<double> expected =
+      transposed ? oracle::conv_transpose(g, p.feature, p.filter, bias) : oracle::conv(g, p.image, p.filter, bias);
+  Operand<T> source(transposed ? p.feature : p.image, seed % 9), filter(p.filter, seed % 3), biases(bias, 0);
+  Operand<T> out(std::vector<double>(expected.size(), std::numeric_limits<double>::quiet_NaN()), seed % 5);
+  const cuda::channelwise::GatherOperands<T> operands{
+      source.data(), filter.data(), bias.empty() ? nullptr : biases.data(), out.data(), {}};
+  const auto kernel = cuda::channelwise::select_gather<T>(plan);
+  emulation::run({.grid = {static_cast<unsigned>(plan.tiles())},
+                  .block = {static_cast<unsigned>(plan.threads)},
+                  .seed = seed,
+                  .smem_bytes = static_cast<std::size_t>(plan.smem_bytes())},
+                 [&] { kernel(plan, operands); });
+  SCOPED_TRACE(transposed ? "conv_transpose" : "conv");
+  expect_equal(out.data(), expected);
+}
+
+template <class T>
+void check_weight(const ConvProblem& p, std::uint64_t seed, std::set<std::string>& kernels) {
+  cuda::ChannelwiseWeightPlan plan;
+  ASSERT_TRUE(cuda::plan_channelwise_weight(p.geometry, sizeof(T), plan));
+  const cuda::ChannelwisePlan& walk = plan.walk;
+  ASSERT_LE(plan.smem_bytes(), cuda::kChannelwiseSmemBytes);
+  // So few sums are one tile a split; half of the cases stage one tile while another one is added up.
+  if (seed % 2 == 0) {
+    plan.tiles_per_split = 3;
+    plan.splits = static_cast<std::int32_t>((walk.tiles() + 2) / 3);
+  }
+  kernels.insert("weight " + std::to_string(walk.taps_h) + "x" + std::to_string(walk.taps_w) + "/" +
+                 std::to_string(walk.walk_shift) + (walk.w.tap_spacing == 1 ? "" : " spaced"));
+  Operand<T> image(p.image, seed % 9), feature(p.feature, seed % 3);
+  Operand<T> out(std::vector<double>(p.filter.size(), std::numeric_limits<double>::quiet_NaN()), 0);
+  std::vector<float> partial(p.filter.size() * static_cast<std::size_t>(plan.splits),
+                             std::numeric_limits<float>::quiet_NaN());
+  const cuda::channelwise::WeightOperands<T> operands{image.data(), feature.data(), partial.data()};
+  const auto kernel = cuda::channelwise::select_weight<T>(walk);
+  const std::int64_t blocks = plan.pairs * plan.splits * plan.tap_row_blocks * plan.tap_column_blocks;
+  emulation::run({.grid = {static_cast<unsigned>(blocks)},
+                  .block = {static_cast<unsigned>(walk.threads)},
+                  .seed = seed,
+                  .smem_bytes = static_cast<std::size_t>(plan.smem_bytes())},
+                 [&] { kernel(plan, operands); });
+  emulation::run({.grid = {1}, .block = {32}, .seed = seed}, [&] {
+    cuda::channelwise::add_pair_splits<T>(partial.data(), out.data(), static_cast<std::int64_t>(p.filter.size()),
+                                          plan.splits);
+  });
+  SCOPED_TRACE("conv_weight");
+  expect_equal(out.data(), oracle::conv_weight(p.geometry, p.image, p.feature));
+}
+
+template <class T>
+void check_trio(const ConvProblem& p, std::uint64_t seed, std::set<std::string>& kernels) {
+  check_gather<T>(p, true, seed, kernels);
+  check_gather<T>(p, false, seed, kernels);
+  check_weight<T>(p, seed, kernels);
+}
+
+ConvCase random_channelwise_case(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto upto = [&](std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low + 1));
+  };
+  for (;;) {
+    ConvCase c{.name = "seed" + std::to_string(seed)};
+    const bool row = upto(0, 2) == 0, dilated = upto(0, 3) == 0, square = upto(0, 1) == 0;
+    c.batch = upto(1, 3);
+    c.groups = upto(1, 4);
+    c.in_channels = c.groups * (upto(0, 1) == 0 ? 1 : upto(1, 4));
+    c.out_channels = c.groups * (upto(0, 1) == 0 ? 1 : upto(1, 4));
+    for (std::size_t axis = 0; axis < 2; ++axis) {
+      c.input[axis] = row ? (axis == 0 ? 1 : upto(1, 300)) : upto(1, upto(0, 4) == 0 ? 60 : 20);
+      c.kernel[axis] = row && axis == 0 ? 1 : upto(1, upto(0, 5) == 0 ? 16 : 5);
+      c.stride[axis] = upto(1, upto(0, 5) == 0 ? 8 : 3);
+      if (square && axis == 1) {
+        c.kernel[1] = row ? c.kernel[1] : c.kernel[0];
+        c.stride[1] = c.stride[0];
+      }
+      c.dilation[axis] = dilated ? upto(1, 4) : 1;
+      c.padding[axis] = row && axis == 0 ? 0 : upto(0, 4);
+      c.output_padding[axis] = row && axis == 0 ? 0 : upto(0, std::max(c.stride[axis], c.dilation[axis]) - 1);
+    }
+    const Extent2 out = output_extents(c);
+    if (out[0] >= 1 && out[1] >= 1 && multiply_adds(c) < 1'000'000) return c;
+  }
+}
+
+template <class T>
+class ChannelwiseEmulation : public ::testing::Test {};
+using Elements = ::testing::Types<float, __nv_bfloat16, __half>;
+TYPED_TEST_SUITE(ChannelwiseEmulation, Elements);
+
+TYPED_TEST(ChannelwiseEmulation, RandomGeometriesAreExact) {
+  std::set<std::string> kernels;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const ConvCase c = random_channelwise_case(seed);
+    SCOPED_TRACE(c);
+    check_trio<TypeParam>(integer_problem(geometry(c)), seed, kernels);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+  EXPECT_GE(kernels.size(), 30) << "kernels that these geometries reach";
+}
+
+TYPED_TEST(ChannelwiseEmulation, NonFiniteValuesAppearWhereTheOraclePutsThem) {
+  std::set<std::string> kernels;
+  for (std::uint64_t seed = 200; seed < 206; ++seed) {
+    const ConvCase c = random_channelwise_case(seed);
+    SCOPED_TRACE(c);
+    for (const double value : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+      for (auto operand : {&ConvProblem::image, &ConvProblem::filter, &ConvProblem::feature}) {
+        ConvProblem p = integer_problem(geometry(c));
+        (p.*operand)[(p.*operand).size() / 2] = value;
+        check_trio<TypeParam>(p, seed, kernels);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace adjoint::testing

@@ -1,0 +1,221 @@
+// The schedule of the kernels for few channels a group, replayed: every result belongs to one step of one walk, and
+// every tap of it lies in the tile's stage, over the image position that the definition names.
+#include <adjoint/ops/conv/channelwise/plan.h>
+#include <adjoint/tests/support/conv_cases.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace adjoint::testing {
+namespace {
+
+using cuda::ChannelwisePlan;
+using cuda::ChannelwiseRun;
+using cuda::ChannelwiseTile;
+
+struct Result {
+  std::int32_t row, column, stage_row, stage_column;  // the stage's place of tap (0, 0)
+};
+
+/// Step `step` of a tile's walk down lane `lane` and phase `phase`.
+Result result_at(const ChannelwisePlan& p, const ChannelwiseTile& tile, std::int32_t phase, std::int32_t lane,
+                 std::int32_t step) {
+  const cuda::ChannelwiseRows rows = cuda::channelwise_rows(p, tile, phase);
+  Result r{rows.result_row, tile.column + lane, rows.stage_row, 0};
+  if (p.along_row != 0) {
+    r.column += step * p.lanes;
+  } else {
+    r.row += step * p.h.residues * p.h.phases;
+    r.stage_row += step * p.h.shift;
+  }
+  const std::int32_t first = tile.column + lane, period = first / p.w.phases;
+  r.stage_column = p.w.run[first % p.w.phases].source + period * p.w.period_source - tile.source_column;
+  if (p.along_row != 0) r.stage_column += step * p.step_pitch;
+  return r;
+}
+
+void expect_taps_staged(const ChannelwisePlan& p, const ChannelwiseTile& tile, const Result& r) {
+  const ChannelwiseRun h = p.h.run[r.row % p.h.phases], w = p.w.run[r.column % p.w.phases];
+  if (h.taps > 0) {
+    ASSERT_EQ(tile.source_row + r.stage_row * p.h.tap_spacing, h.source + r.row / p.h.phases * p.h.period_source);
+  }
+  ASSERT_EQ(tile.source_column + r.stage_column, w.source + r.column / p.w.phases * p.w.period_source);
+  ASSERT_GE(r.stage_row, 0);
+  ASSERT_GE(r.stage_column, 0);
+  ASSERT_LT(r.stage_row + std::max(p.taps_h, h.taps) - 1, p.stage_rows);
+  ASSERT_LT(r.stage_column + (std::max(p.taps_w, w.taps) - 1) * p.w.tap_spacing, p.stage_columns);
+}
+
+/// Each result of one unit's planes, counted.
+void replay(const ChannelwisePlan& p) {
+  std::vector<int> seen(static_cast<std::size_t>(p.h.result) * static_cast<std::size_t>(p.w.result));
+  for (std::int32_t index = 0; index < p.plane_tiles(); ++index) {
+    const ChannelwiseTile tile = cuda::channelwise_tile(p, index);
+    ASSERT_EQ(tile.unit, 0);
+    for (std::int32_t phase = 0; phase < p.h.phases; ++phase) {
+      for (std::int32_t step = 0; step < p.chunks * cuda::kChannelwiseWalk; ++step) {
+        for (std::int32_t lane = 0; lane < p.lanes; ++lane) {
+          const Result r = result_at(p, tile, phase, lane, step);
+          if (r.row >= p.h.result || r.column >= p.w.result) continue;
+          expect_taps_staged(p, tile, r);
+          if (::testing::Test::HasFatalFailure()) return;
+          ++seen[static_cast<std::size_t>(r.row) * static_cast<std::size_t>(p.w.result) +
+                 static_cast<std::size_t>(r.column)];
+        }
+      }
+    }
+  }
+  for (const int count : seen) ASSERT_EQ(count, 1);
+}
+
+void expect_places_distinct(const ChannelwisePlan& p) {
+  EXPECT_GE(p.pitch, p.stage_columns + p.vector - 1) << "rows share a vector";
+  EXPECT_GE(p.plane_pitch, p.stage_rows * p.pitch);
+  EXPECT_GE(p.unit_pitch, p.stage_channels * p.plane_pitch);
+  EXPECT_EQ((p.pitch - p.h.tap_spacing * p.w.source) % p.vector, 0) << "rows are not aligned like the source's";
+  EXPECT_EQ((p.plane_pitch - p.h.source * p.w.source) % p.vector, 0);
+  EXPECT_EQ((p.unit_pitch - p.unit_stride) % p.vector, 0);
+  EXPECT_LE(p.lanes * p.lines, p.threads);
+  EXPECT_LE(p.threads, cuda::kChannelwiseThreads);
+}
+
+TEST(ChannelwisePlan, EveryResultBelongsToOneStepWhoseTapsAreStaged) {
+  int planned = 0;
+  for (const ConvCase& c : conv_cases()) {
+    SCOPED_TRACE(c);
+    for (const bool transposed : {false, true}) {
+      for (const std::int64_t bytes : {4, 2}) {
+        ChannelwisePlan plan;
+        if (!cuda::plan_channelwise(geometry(c), transposed, bytes, plan)) continue;
+        ++planned;
+        EXPECT_LE(plan.smem_bytes(), cuda::kChannelwiseSmemBytes);
+        expect_places_distinct(plan);
+        replay(plan);
+        if (::testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+  EXPECT_GT(planned, 700);
+}
+
+TEST(ChannelwisePlan, SplitsOfTheWeightCoverItsTilesOnce) {
+  for (const ConvCase& c : conv_cases()) {
+    SCOPED_TRACE(c);
+    cuda::ChannelwiseWeightPlan plan;
+    if (!cuda::plan_channelwise_weight(geometry(c), 4, plan)) continue;
+    EXPECT_LE(plan.smem_bytes(), cuda::kChannelwiseSmemBytes);
+    EXPECT_GE(plan.splits * plan.tiles_per_split, plan.walk.tiles());
+    EXPECT_LT((plan.splits - 1) * plan.tiles_per_split, plan.walk.tiles()) << "a split without tiles";
+    EXPECT_GE(plan.tap_row_blocks * plan.walk.taps_h, c.kernel[0]);
+    EXPECT_GE(plan.tap_column_blocks * plan.walk.taps_w, c.kernel[1]);
+    expect_places_distinct(plan.walk);
+    replay(plan.walk);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(ChannelwisePlan, StaysBelowTheSharedMemoryThatNeedNotBeAskedFor) {
+  std::int64_t most = 0, most_weight = 0;
+  for (std::int64_t width = 1; width <= 600; ++width) {
+    for (const std::int64_t stride : {1, 2, 5}) {
+      const ConvGeometry g = geometry({.input = {20, width}, .kernel = {7, 7}, .stride = {stride, stride}});
+      for (const std::int64_t bytes : {4, 2}) {
+        ChannelwisePlan plan;
+        ASSERT_TRUE(cuda::plan_channelwise(g, false, bytes, plan));
+        most = std::max(most, plan.smem_bytes());
+        cuda::ChannelwiseWeightPlan weight;
+        ASSERT_TRUE(cuda::plan_channelwise_weight(g, bytes, weight));
+        most_weight = std::max(most_weight, weight.smem_bytes());
+      }
+    }
+  }
+  for (const std::int64_t bytes : {most, most_weight}) {
+    EXPECT_LE(bytes, cuda::kChannelwiseSmemBytes);
+    EXPECT_GT(bytes, cuda::kChannelwiseSmemBytes - 1024) << "these widths do not try the limit";
+  }
+}
+
+/// Of conv, or of conv_transpose; in float32 by three products, or in TF32; or of half precision.
+bool pays(const ConvCase& c, bool transposed, bool split, bool gathers, int unit_channels = 1) {
+  ChannelwisePlan plan;
+  EXPECT_TRUE(cuda::plan_channelwise(geometry(c), transposed, 4 / unit_channels, plan));
+  return cuda::channelwise_pays(plan, unit_channels, split, gathers);
+}
+
+TEST(ChannelwisePlan, PaysWhereTensorCoresWouldMultiplyPadding) {
+  const ConvCase depthwise{.in_channels = 32,
+                           .out_channels = 32,
+                           .groups = 32,
+                           .input = {64, 64},
+                           .kernel = {4, 4},
+                           .stride = {2, 2},
+                           .padding = {1, 1}};
+  const ConvCase four_a_group{
+      .in_channels = 32, .out_channels = 32, .groups = 8, .input = {64, 64}, .kernel = {3, 3}, .padding = {1, 1}};
+  const ConvCase fsrcnn{.in_channels = 56,
+                        .input = {256, 256},
+                        .kernel = {9, 9},
+                        .stride = {3, 3},
+                        .padding = {4, 4},
+                        .output_padding = {2, 2}};
+  const ConvCase many{.in_channels = 64, .out_channels = 64, .input = {64, 64}, .kernel = {3, 3}};
+  for (const bool split : {false, true}) {
+    for (const bool gathers : {false, true}) {
+      for (const bool transposed : {false, true}) {
+        EXPECT_TRUE(pays(depthwise, transposed, split, gathers));
+        EXPECT_TRUE(pays(four_a_group, transposed, split, gathers));
+        EXPECT_FALSE(pays(many, transposed, split, gathers));
+      }
+      EXPECT_EQ(pays(fsrcnn, false, split, gathers), !gathers) << "81 taps of one channel, to 56";
+    }
+  }
+  const ConvCase sixteen_taps{.in_channels = 32,
+                              .out_channels = 32,
+                              .groups = 8,
+                              .input = {64, 64},
+                              .kernel = {4, 4},
+                              .stride = {2, 2},
+                              .padding = {1, 1}};
+  EXPECT_TRUE(pays(sixteen_taps, false, true, true));
+  EXPECT_FALSE(pays(sixteen_taps, false, false, true, 2)) << "64 products of a result, of halves";
+  EXPECT_TRUE(pays(sixteen_taps, true, false, true, 2)) << "16 of them";
+  EXPECT_TRUE(pays(sixteen_taps, false, false, false, 2)) << "by mma.sync, which does not gather";
+}
+
+// Two phases of a stride of two, one of which has taps, and a result of one column, of the other phase.
+TEST(ChannelwisePlan, LeavesResultsThatNoTapReachesToOthers) {
+  const ConvCase c{.batch = 3,
+                   .input = {1, 3},
+                   .kernel = {1, 4},
+                   .stride = {1, 2},
+                   .padding = {0, 17},
+                   .output_padding = {0, 6},
+                   .dilation = {1, 8}};
+  ChannelwisePlan plan;
+  EXPECT_FALSE(cuda::plan_channelwise(geometry(c), true, 4, plan));
+}
+
+TEST(ChannelwisePlan, LeavesLongStridesToOthers) {
+  ChannelwisePlan plan;
+  EXPECT_FALSE(
+      cuda::plan_channelwise(geometry({.input = {40, 40}, .kernel = {20, 20}, .stride = {17, 17}}), true, 4, plan));
+}
+
+// Of 2^28 elements.
+TEST(ChannelwisePlan, LeavesLargePlanesToOthers) {
+  constexpr std::int64_t kSide = 1 << 14;
+  ChannelwisePlan plan;
+  const auto takes = [&](const Extent2& feature, std::int64_t kernel) {
+    return cuda::plan_channelwise(geometry({.input = feature, .kernel = {kernel, kernel}}), false, 4, plan);
+  };
+  EXPECT_TRUE(takes({kSide - 2, kSide - 3}, 3));
+  EXPECT_FALSE(takes({kSide - 2, kSide - 2}, 3)) << "the image alone";
+  EXPECT_TRUE(takes({kSide, kSide - 1}, 1));
+  EXPECT_FALSE(takes({kSide, kSide}, 1));
+}
+
+}  // namespace
+}  // namespace adjoint::testing

@@ -1,0 +1,162 @@
+// How the CUDA kernel of a convolution is chosen, and problems of more elements than 32 bits count.
+
+#include <adjoint/core/tensor.h>
+#include <adjoint/ops/conv/trio.h>
+#include <adjoint/tests/support/conv_cases.h>
+#include <adjoint/tests/support/conv_cuda.h>
+#include <adjoint/tests/support/errors.h>
+#include <adjoint/tests/support/values.h>
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#if defined(ADJOINT_WITH_CUDA)
+#include <adjoint/ops/conv/choose/cuda/dispatch.h>
+
+namespace adjoint::testing {
+namespace {
+
+constexpr cuda::ConvRole kRoles[] = {cuda::ConvRole::kFeature, cuda::ConvRole::kImage, cuda::ConvRole::kFilter};
+
+cuda::ConvProblem problem(cuda::ConvRole role) {
+  return {.role = role,
+          .geometry = {},
+          .dtype = kFloat64,
+          .precision = Precision::kFull,
+          .device = 0,
+          .first = nullptr,
+          .second = nullptr,
+          .bias = nullptr,
+          .out = nullptr};
+}
+
+TEST(ConvDispatch, PlainKernelsComeLastAndTakeEverything) {
+  for (const cuda::ConvRole role : kRoles) {
+    const cuda::ConvKernel& last = *cuda::conv_kernels(role).back();
+    EXPECT_STREQ(last.name, "plain");
+    EXPECT_TRUE(last.takes(problem(role)));
+  }
+}
+
+// `rearranged` leaves the activation to whichever kernel computes what is left.
+TEST(ConvDispatch, EveryKernelOfConvAndItsTransposeActivates) {
+  for (const cuda::ConvRole role : {cuda::ConvRole::kFeature, cuda::ConvRole::kImage}) {
+    for (const cuda::ConvKernel* kernel : cuda::conv_kernels(role)) EXPECT_TRUE(kernel->activates) << kernel->name;
+  }
+}
+
+TEST(ConvDispatch, AForcedKernelIsChosenWhileTheGuardLives) {
+  for (const cuda::ConvRole role : kRoles) {
+    const std::string before = cuda::select_conv_kernel(problem(role)).name;
+    {
+      const cuda::ForceConvKernel guard("plain");
+      EXPECT_STREQ(cuda::select_conv_kernel(problem(role)).name, "plain");
+    }
+    EXPECT_EQ(cuda::select_conv_kernel(problem(role)).name, before);
+  }
+}
+
+TEST(ConvDispatch, UnknownNamesAreRefused) {
+  EXPECT_ERROR(cuda::ForceConvKernel("imaginary"), "ForceConvKernel: name must be a kernel's", "'imaginary'");
+}
+
+/// The kernels of conv, conv_transpose and conv_weight.
+std::vector<std::string> best_kernels(const ConvCase& c, DType dtype = kFloat32) {
+  std::vector<std::string> names;
+  for (const cuda::ConvRole role : kRoles) {
+    cuda::ConvProblem p = problem(role);
+    p.geometry = simplified(geometry(c), false);
+    p.dtype = dtype;
+    names.emplace_back(cuda::best_conv_kernel(p).name);
+  }
+  return names;
+}
+
+// Strides and kernels that no tensor-core kernel takes, or that it would take badly.
+TEST(ConvDispatchCuda, LargeStridesBecomeChannels) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  const std::vector<std::string> all{"rearranged_conv", "rearranged_conv_transpose", "rearranged_conv_weight"};
+  const ConvCase fcn{.in_channels = 21, .out_channels = 21, .input = {16, 16}, .kernel = {64, 64}, .stride = {32, 32}};
+  EXPECT_EQ(best_kernels(fcn), all);
+  const ConvCase vit{
+      .batch = 32, .in_channels = 384, .out_channels = 3, .input = {14, 14}, .kernel = {16, 16}, .stride = {16, 16}};
+  EXPECT_EQ(best_kernels(vit), all);
+  const ConvCase frames{
+      .batch = 4, .in_channels = 514, .out_channels = 1, .input = {1, 400}, .kernel = {1, 1024}, .stride = {1, 256}};
+  EXPECT_EQ(best_kernels(frames), all);
+}
+
+// Rows of features that the copy engine does not take, or that are shorter than a line of it: samples become columns,
+// rows are padded, strides become channels.
+TEST(ConvDispatchCuda, ShortRowsGetAnotherOrder) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  if (compute_capability() != 90) GTEST_SKIP() << "kernels for sm_90a do not run here";
+  const ConvCase cases[] = {
+      {.batch = 128,
+       .in_channels = 256,
+       .out_channels = 128,
+       .input = {4, 4},
+       .kernel = {4, 4},
+       .stride = {2, 2},
+       .padding = {1, 1}},
+      {.rank = 1,
+       .batch = 64,
+       .in_channels = 512,
+       .out_channels = 256,
+       .input = {1, 16},
+       .kernel = {1, 25},
+       .stride = {1, 4},
+       .padding = {0, 11}},
+      {.batch = 4, .in_channels = 512, .out_channels = 256, .input = {28, 28}, .kernel = {2, 2}, .stride = {2, 2}},
+      {.rank = 1,
+       .batch = 16,
+       .in_channels = 128,
+       .out_channels = 64,
+       .input = {1, 3000},
+       .kernel = {1, 10},
+       .stride = {1, 5}}};
+  for (const ConvCase& c : cases) {
+    SCOPED_TRACE(c);
+    // Of many channels, copies in channel blocks.
+    const bool deep = c.in_channels > 128 && c.input[0] != 28;
+    EXPECT_EQ(best_kernels(c, kBFloat16).back(), deep ? "blocked_conv_weight" : "rearranged_conv_weight");
+    const ConvGeometry g = geometry(c);
+    for (const ConvMode& mode : kConvModes) {
+      SCOPED_TRACE(mode.name);
+      const ConvOperands operands = integer_operands(cuda::ConvRole::kFilter, g, mode.dtype, 3, 3, 1);
+      const cuda::ConvProblem p = conv_problem(cuda::ConvRole::kFilter, g, mode, operands);
+      const Tensor expected = run_guarded(*cuda::conv_kernels(cuda::ConvRole::kFilter).back(), p, 0);
+      expect_same_guarded("best", run_guarded(cuda::best_conv_kernel(p), p, 0), expected);
+    }
+  }
+}
+
+// 2^31 image elements: y = (1, 1, ...) through w = (1, 2) at stride 2.
+TEST(ConvLargeCuda, MoreElementsThan32BitsCount) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  const std::int64_t length = std::int64_t{1} << 30;
+  ConvGeometry g;
+  g.rank = 1;
+  g.image = {1, 2 * length};
+  g.feature = {1, length};
+  g.kernel = {1, 2};
+  g.stride = {1, 2};
+  const TensorOptions options{.dtype = kBFloat16, .device = kCUDA};
+  const Tensor filter = Tensor::from_vector<double>({1, 2}, {1, 1, 2}, options);
+  const Tensor feature = Tensor::ones({1, 1, length}, options);
+  const Tensor image = conv_transpose(feature, filter, {}, g);
+  expect_values("image's begin", image.narrow(2, 0, 4), {1, 2, 1, 2});
+  expect_values("image's end", image.narrow(2, 2 * length - 4, 4), {1, 2, 1, 2});
+  const Tensor back = conv(image, filter, {}, g);
+  expect_values("feature's begin", back.narrow(2, 0, 3), {5, 5, 5});
+  expect_values("feature's end", back.narrow(2, length - 3, 3), {5, 5, 5});
+  // Every partial sum is an integer below 2^24, and the last ones are added in float64: exact.
+  expect_values("filter", conv_weight(image, feature, g), {0x1p30, 0x1p31});
+}
+
+}  // namespace
+}  // namespace adjoint::testing
+#endif

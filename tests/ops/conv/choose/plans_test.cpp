@@ -1,0 +1,290 @@
+// What the planners of CUDA kernels make of the layers that the benchmarks run (tests/fixtures/conv_plans.tsv): times
+// in their models, memory, tiles and verdicts, each a number of four digits. A planner that is changed on purpose
+// changes the table: with ADJOINT_WRITE_PLANS=FILE in the environment the test writes it anew, and git shows what
+// moved.
+#include <adjoint/core/parallel.h>
+#include <adjoint/ops/conv/channelwise/plan.h>
+#include <adjoint/ops/conv/correlation/clocks.h>
+#include <adjoint/ops/conv/correlation/plan.h>
+#include <adjoint/ops/conv/correlation/slices.h>
+#include <adjoint/ops/conv/few_results/plan.h>
+#include <adjoint/ops/conv/line/col2im/plan.h>
+#include <adjoint/ops/conv/line/narrow/plan.h>
+#include <adjoint/ops/conv/line/packed/plan.h>
+#include <adjoint/ops/conv/product/plan.h>
+#include <adjoint/ops/conv/product/taps.h>
+#include <adjoint/ops/conv/rearranged/plan.h>
+#include <adjoint/ops/conv/weight/blocks_plan.h>
+#include <adjoint/ops/conv/weight/boxes_plan.h>
+#include <adjoint/ops/conv/weight/plan.h>
+#include <adjoint/tests/support/conv_geometries.h>
+#include <adjoint/tests/support/fixtures.h>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <initializer_list>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace adjoint::cuda {
+namespace {
+
+using Cells = std::vector<std::pair<std::string, std::string>>;
+
+struct Layer {
+  std::string text;  // the columns that define it, as they stand in the file
+  ConvGeometry geometry;
+};
+
+constexpr int kLayerColumns = 16;
+
+/// name, batch, in_channels, out_channels, groups, and input, kernel, stride, padding, dilation, output_padding of
+/// height and width.
+Layer layer_of(const std::vector<std::string>& columns) {
+  std::vector<std::int64_t> n;
+  Layer layer;
+  for (int i = 0; i < kLayerColumns + 1; ++i) {
+    layer.text += (i == 0 ? "" : "\t") + columns[static_cast<std::size_t>(i)];
+    if (i > 0) n.push_back(std::stoll(columns[static_cast<std::size_t>(i)]));
+  }
+  layer.geometry = testing::make_geometry(n[0], n[2], n[1], n[3], {n[4], n[5]}, {n[6], n[7]}, {n[8], n[9]},
+                                          {n[10], n[11]}, {n[12], n[13]}, {n[14], n[15]});
+  return layer;
+}
+
+std::string numbers(std::initializer_list<double> values) {
+  std::string text;
+  for (const double value : values) text += fmt::format("{}{:.4g}", text.empty() ? "" : " ", value);
+  return text;
+}
+
+template <class Plan, class Make, class Describe>
+void add(Cells& cells, const std::string& name, const Make& make, const Describe& describe) {
+  Plan plan{};
+  cells.emplace_back(name, make(plan) ? describe(plan) : "-");
+}
+
+struct Arithmetic {
+  const char* name;
+  int unit;
+  bool split;
+  std::int64_t bytes;
+};
+constexpr Arithmetic kArithmetics[] = {{"half", 2, false, 2}, {"tf32", 1, false, 4}, {"float32", 1, true, 4}};
+
+void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
+  const std::string role = transposed ? "conv_transpose" : "conv";
+  for (const Arithmetic& a : kArithmetics) {
+    const auto name = [&](const char* kernel) { return fmt::format("{} {} {}", role, a.name, kernel); };
+    CorrelationPlan whole;
+    bool has_whole = false;
+    for (const auto& [kernel, limits] :
+         {std::pair("correlation", kCorrelationLimits), {"blocked", kBlockedLimits}, {"mma", CorrelationLimits{}}}) {
+      const auto describe = [&](const CorrelationPlan& p) {
+        return numbers({correlation_clocks(p, a.split), static_cast<double>(correlation_smem_bytes(p)),
+                        static_cast<double>(p.tiles()), static_cast<double>(p.tile_columns),
+                        static_cast<double>(p.x_stages)});
+      };
+      add<CorrelationPlan>(
+          cells, name(kernel),
+          [&, limits = limits, kernel = kernel](CorrelationPlan& p) {
+            if (!plan_correlation(g, transposed, a.unit, a.split, limits, p)) return false;
+            if (kernel == std::string("correlation")) {
+              whole = p;
+              has_whole = true;
+            }
+            return true;
+          },
+          describe);
+    }
+    add<CorrelationPlan>(
+        cells, name("sliced"),
+        [&](CorrelationPlan& p) {
+          return has_whole && has_few_tiles(whole) &&
+                 plan_slices(g, transposed, a.unit, a.split, kCorrelationLimits, p);
+        },
+        [&](const CorrelationPlan& p) {
+          return numbers({slices_clocks(p, a.split), static_cast<double>(slices_bytes(p)),
+                          slices_pay(p, whole, a.split) ? 1.0 : 0.0});
+        });
+    add<NarrowPlan>(
+        cells, name("narrow"), [&](NarrowPlan& p) { return plan_narrow(g, transposed, a.bytes, p); },
+        [&](const NarrowPlan& p) {
+          return numbers({narrow_clocks(p, a.unit), static_cast<double>(p.smem_bytes()),
+                          narrow_pays(p, a.unit, a.split) ? 1.0 : 0.0});
+        });
+    add<PackedPlan>(
+        cells, name("packed"), [&](PackedPlan& p) { return plan_packed(g, transposed, a.bytes, a.split, p); },
+        [&](const PackedPlan& p) {
+          return numbers({packed_clocks(p), static_cast<double>(p.smem_bytes()), packed_pays(p) ? 1.0 : 0.0});
+        });
+    add<ChannelwisePlan>(
+        cells, name("channelwise"), [&](ChannelwisePlan& p) { return plan_channelwise(g, transposed, a.bytes, p); },
+        [&](const ChannelwisePlan& p) {
+          return numbers({static_cast<double>(p.smem_bytes()), static_cast<double>(p.tiles()),
+                          static_cast<double>(p.taps_h), static_cast<double>(p.taps_w),
+                          channelwise_pays(p, a.unit, a.split, true) ? 1.0 : 0.0,
+                          channelwise_pays(p, a.unit, a.split, false) ? 1.0 : 0.0});
+        });
+    if (a.unit == 1) {
+      add<Col2imPlan>(
+          cells, name("col2im"), [&](Col2imPlan& p) { return plan_col2im(g, transposed, a.split, p); },
+          [&](const Col2imPlan& p) {
+            return numbers({col2im_clocks(p), static_cast<double>(p.smem_bytes())});
+          });
+    }
+    add<RearrangedPlan>(
+        cells, name("order"), [&](RearrangedPlan& p) { return plan_conv_order(g, transposed, a.unit, a.split, p); },
+        [&](const RearrangedPlan& p) {
+          return numbers({static_cast<double>(p.geometry.image[1]), static_cast<double>(p.geometry.image_channels),
+                          static_cast<double>(p.image.numel())});
+        });
+    if (!a.split) {
+      add<FewResultsPlan>(
+          cells, name("few_results"), [&](FewResultsPlan& p) { return plan_few_results(g, transposed, p); },
+          [&](const FewResultsPlan& p) {
+            return numbers({few_results_clocks(p, a.bytes), few_results_pay(p, a.bytes) ? 1.0 : 0.0,
+                            static_cast<double>(p.slices)});
+          });
+    }
+  }
+}
+
+std::string describe_product(const ProductPlan& p) {
+  return numbers({static_cast<double>(p.tiles()), static_cast<double>(p.slices), static_cast<double>(p.smem_bytes()),
+                  static_cast<double>(product_copy_bytes(p)), product_pays(p) ? 1.0 : 0.0});
+}
+
+void add_products(Cells& cells, const ConvGeometry& g) {
+  for (const auto& [name, of] : {std::pair("conv", ProductOf::kFeature),
+                                 {"conv_transpose", ProductOf::kImage},
+                                 {"conv_weight", ProductOf::kFilter}}) {
+    for (const std::int64_t bytes : {2, 4}) {
+      add<ProductPlan>(
+          cells, fmt::format("{} {} product", name, bytes == 2 ? "half" : "tf32"),
+          [&, of = of](ProductPlan& p) { return plan_product(g, of, bytes, p); }, describe_product);
+    }
+  }
+}
+
+void add_weights(Cells& cells, const ConvGeometry& g) {
+  const auto describe = [](const WeightPlan& p) {
+    return numbers({static_cast<double>(weight_smem_bytes(p)), static_cast<double>(weight_workspace_bytes(p)),
+                    static_cast<double>(p.stages), static_cast<double>(p.stages_per_split),
+                    static_cast<double>(p.block_channels)});
+  };
+  for (const Arithmetic& a : kArithmetics) {
+    const auto name = [&](const char* kernel) { return fmt::format("conv_weight {} {}", a.name, kernel); };
+    WeightPlan copied;
+    bool has_copied = false;
+    add<WeightPlan>(
+        cells, name("mma"), [&](WeightPlan& p) { return plan_weight(g, a.unit, a.split, p); }, describe);
+    add<WeightPlan>(
+        cells, name("wgmma"),
+        [&](WeightPlan& p) {
+          has_copied = plan_wgmma_weight(g, a.unit, a.split, p);
+          copied = p;
+          return has_copied;
+        },
+        describe);
+    add<WeightPlan>(
+        cells, name("boxes"), [&](WeightPlan& p) { return plan_boxed_weight(g, a.unit, a.split, p); },
+        [&](const WeightPlan& p) { return describe(p) + (has_copied && boxes_pay(p, copied) ? " 1" : " 0"); });
+    add<RearrangedPlan>(
+        cells, name("order"), [&](RearrangedPlan& p) { return plan_conv_weight_order(g, a.unit, a.split, p); },
+        [&](const RearrangedPlan& p) {
+          return numbers({static_cast<double>(p.geometry.image[1]), static_cast<double>(p.geometry.feature[1]),
+                          static_cast<double>(p.image.numel() + p.image_samples.numel()), p.for_boxes ? 1.0 : 0.0,
+                          p.pays ? 1.0 : 0.0});
+        });
+  }
+  for (const std::int64_t bytes : {2, 4}) {
+    const char* arithmetic = bytes == 2 ? "half" : "tf32";
+    add<TapwisePlan>(
+        cells, fmt::format("conv_weight {} tapwise", arithmetic),
+        [&](TapwisePlan& p) { return plan_tapwise(g, bytes, p); },
+        [&](const TapwisePlan& p) {
+          return numbers({tapwise_clocks(p), tapwise_pays(g, p) ? 1.0 : 0.0});
+        });
+    add<ChannelwiseWeightPlan>(
+        cells, fmt::format("conv_weight {} channelwise", arithmetic),
+        [&](ChannelwiseWeightPlan& p) { return plan_channelwise_weight(g, bytes, p); },
+        [&](const ChannelwiseWeightPlan& p) {
+          return numbers({static_cast<double>(p.smem_bytes()), static_cast<double>(p.workspace_bytes()),
+                          static_cast<double>(p.tiles_per_split), static_cast<double>(p.walk.tiles())});
+        });
+    add<FewWeightPlan>(
+        cells, fmt::format("conv_weight {} few_results", arithmetic),
+        [&](FewWeightPlan& p) { return plan_few_weight(g, p); },
+        [&](const FewWeightPlan& p) {
+          return numbers({few_weight_clocks(p, bytes), static_cast<double>(p.workspace_bytes()),
+                          few_weight_pays(p, bytes) ? 1.0 : 0.0});
+        });
+  }
+  add<BlockedWeightPlan>(
+      cells, "conv_weight half blocked", [&](BlockedWeightPlan& p) { return plan_blocked_weight(g, p); },
+      [&](const BlockedWeightPlan& p) {
+        return numbers({static_cast<double>(p.tiles()), static_cast<double>(p.smem_bytes()),
+                        static_cast<double>(p.sums_bytes()), blocked_weight_pays(g, p) ? 1.0 : 0.0});
+      });
+}
+
+Cells plans_of(const ConvGeometry& g) {
+  Cells cells;
+  for (const bool transposed : {false, true}) add_sums(cells, g, transposed);
+  add_products(cells, g);
+  add_weights(cells, g);
+  return cells;
+}
+
+std::vector<std::string> split(const std::string& line) {
+  std::vector<std::string> columns;
+  std::stringstream stream(line);
+  for (std::string column; std::getline(stream, column, '\t');) columns.push_back(column);
+  return columns;
+}
+
+TEST(ConvPlans, OfBenchmarksLayersAreThoseOfTheTable) {
+  std::ifstream file(testing::fixture("conv_plans.tsv"));
+  std::string line;
+  ASSERT_TRUE(std::getline(file, line));
+  const std::vector<std::string> header = split(line);
+  std::vector<std::vector<std::string>> rows;
+  while (std::getline(file, line)) rows.push_back(split(line));
+  ASSERT_GE(rows.size(), 129U);
+
+  std::vector<Cells> plans(rows.size());
+  std::vector<Layer> layers;
+  for (const auto& row : rows) layers.push_back(layer_of(row));
+  parallel_for(std::ssize(rows), [&](std::int64_t i) {
+    plans[static_cast<std::size_t>(i)] = plans_of(layers[static_cast<std::size_t>(i)].geometry);
+  });
+
+  if (const char* path = std::getenv("ADJOINT_WRITE_PLANS")) {
+    std::ofstream out(path);
+    for (int i = 0; i < kLayerColumns + 1; ++i) out << (i == 0 ? "" : "\t") << header[static_cast<std::size_t>(i)];
+    for (const auto& [name, value] : plans[0]) out << '\t' << name;
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      out << '\n' << layers[i].text;
+      for (const auto& [name, value] : plans[i]) out << '\t' << value;
+    }
+    out << '\n';
+    return;
+  }
+  ASSERT_EQ(header.size(), kLayerColumns + 1 + plans[0].size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    ASSERT_EQ(rows[i].size(), header.size()) << rows[i][0];
+    for (std::size_t c = 0; c < plans[i].size(); ++c) {
+      EXPECT_EQ(header[kLayerColumns + 1 + c], plans[i][c].first);
+      EXPECT_EQ(plans[i][c].second, rows[i][kLayerColumns + 1 + c]) << rows[i][0] << ": " << plans[i][c].first;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace adjoint::cuda

@@ -1,0 +1,258 @@
+// The schedules of the kernels for few results a position, replayed: every result belongs to one position of the line
+// and sums the products that the definition names; every value of a filter to one warp's tile; slices share what is
+// summed. When the kernels are said to pay.
+#include <adjoint/ops/conv/few_results/plan.h>
+#include <adjoint/tests/support/conv_cases.h>
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace adjoint::testing {
+namespace {
+
+using cuda::FewResultsAxis;
+using cuda::FewResultsPlan;
+using cuda::FewWeightPlan;
+
+using Product = std::pair<std::int64_t, std::int64_t>;  // source position and tap
+
+std::set<Product> defined_products(const ConvGeometry& g, std::size_t axis, bool transposed, std::int64_t i) {
+  std::set<Product> products;
+  for (std::int64_t k = 0; k < g.kernel[axis]; ++k) {
+    if (!transposed) {
+      products.emplace(image_position(i, k, g.stride[axis], g.padding[axis], g.dilation[axis]), k);
+      continue;
+    }
+    const std::int64_t distance = i + g.padding[axis] - k * g.dilation[axis];
+    if (distance % g.stride[axis] == 0) products.emplace(distance / g.stride[axis], k);
+  }
+  return products;
+}
+
+std::set<Product> planned_products(const FewResultsAxis& a, std::int32_t residue, std::int32_t source) {
+  std::set<Product> products;
+  const cuda::FewResultsRun& run = a.run[residue];
+  for (std::int32_t t = 0; t < run.taps; ++t) {
+    products.emplace(source + t * a.source_step, run.tap + t * a.tap_step);
+  }
+  return products;
+}
+
+void replay(const ConvGeometry& g, bool transposed, const FewResultsPlan& p) {
+  std::set<std::tuple<int, int, int>> seen;
+  for (std::int32_t n = 0; n < p.total; ++n) {
+    const cuda::FewResultsPlace at = cuda::few_results_place(p, n);
+    if (at.row >= p.h.result || at.column >= p.w.result) continue;
+    ASSERT_TRUE(seen.emplace(at.sample, at.row, at.column).second);
+    ASSERT_EQ(planned_products(p.h, at.residue_h, at.source_row), defined_products(g, 0, transposed, at.row));
+    ASSERT_EQ(planned_products(p.w, at.residue_w, at.source_column), defined_products(g, 1, transposed, at.column));
+  }
+  ASSERT_EQ(static_cast<std::int64_t>(seen.size()), p.batch * std::int64_t{p.h.result} * p.w.result);
+  EXPECT_GE(std::int64_t{p.tiles} * p.lanes, p.total);
+  EXPECT_GE(p.threads(), 32);
+  EXPECT_LE(p.threads(), cuda::kFewThreads);
+  EXPECT_GE(p.slices * p.slice_channels, p.source_channels);
+  EXPECT_LT((p.slices - 1) * p.slice_channels, p.source_channels) << "a slice without channels";
+}
+
+void replay(const ConvGeometry& g, const FewWeightPlan& p) {
+  std::vector<int> seen(static_cast<std::size_t>(g.filter_numel()));
+  for (std::int32_t index = 0; index < p.tiles(); ++index) {
+    const cuda::FewWeightTile tile = cuda::few_weight_tile(p, index);
+    ASSERT_EQ(tile.slice, 0);
+    for (std::int32_t f = tile.feature_channel; f < tile.feature_channel + p.tile_feature; ++f) {
+      for (std::int32_t i = tile.image_channel; i < tile.image_channel + p.tile_image; ++i) {
+        for (std::int32_t t = tile.tap; t < tile.tap + p.tile_taps; ++t) {
+          if (f >= p.feature_channels || i >= p.image_channels || t >= p.taps) continue;
+          const std::int64_t channel = std::int64_t{tile.group} * p.feature_channels + f;
+          ++seen[static_cast<std::size_t>((channel * p.image_channels + i) * p.taps + t)];
+        }
+      }
+    }
+  }
+  for (const int count : seen) ASSERT_EQ(count, 1);
+  ASSERT_EQ(cuda::few_weight_tile(p, p.tiles()).slice, 1);
+  EXPECT_LE(p.tile_image * p.tile_feature * p.tile_taps, 16);
+  EXPECT_EQ(p.slice_positions % 32, 0);
+  EXPECT_GE(p.slices * p.slice_positions, p.total);
+  EXPECT_LT((p.slices - 1) * p.slice_positions, p.total) << "a slice without positions";
+}
+
+TEST(FewResultsPlan, EveryProductOfEveryResultIsMadeOnce) {
+  int gathers = 0, weights = 0;
+  for (const ConvCase& c : conv_cases()) {
+    SCOPED_TRACE(c);
+    const ConvGeometry g = geometry(c);
+    for (const bool transposed : {false, true}) {
+      FewResultsPlan plan;
+      if (!cuda::plan_few_results(g, transposed, plan)) continue;
+      ++gathers;
+      replay(g, transposed, plan);
+    }
+    FewWeightPlan plan;
+    if (cuda::plan_few_weight(g, plan)) {
+      ++weights;
+      replay(g, plan);
+    }
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+  EXPECT_GT(gathers, 100);
+  EXPECT_GT(weights, 100);
+}
+
+TEST(FewResultsPlan, LeavesManyResultsLongStridesAndLargeProblemsToOthers) {
+  constexpr std::int64_t kFar = std::int64_t{1} << 30;
+  const auto takes = [](const ConvCase& c) {
+    FewResultsPlan conv, transposed;
+    FewWeightPlan weight;
+    const ConvGeometry g = geometry(c);
+    return std::tuple{cuda::plan_few_results(g, false, conv), cuda::plan_few_results(g, true, transposed),
+                      cuda::plan_few_weight(g, weight)};
+  };
+  const ConvCase few{.in_channels = 4, .out_channels = 5, .input = {9, 9}, .kernel = {3, 3}};
+  EXPECT_EQ(takes(few), std::tuple(true, false, true));
+  ConvCase c = few;
+  std::swap(c.in_channels, c.out_channels);
+  EXPECT_EQ(takes(c), std::tuple(false, true, true));
+  c.in_channels = c.out_channels = 5;
+  EXPECT_EQ(takes(c), std::tuple(false, false, false));
+  c.groups = 5;
+  EXPECT_EQ(takes(c), std::tuple(true, true, true));
+  c = few;
+  c.out_channels = 4;
+  c.stride = {1, 16};
+  EXPECT_EQ(takes(c), std::tuple(true, true, true));
+  c.stride = {17, 1};
+  EXPECT_EQ(takes(c), std::tuple(true, false, true));
+  c = few;
+  c.batch = 0;
+  EXPECT_EQ(takes(c), std::tuple(false, false, false));
+  c = {.in_channels = 3, .out_channels = 3, .input = {1, 20}, .kernel = {1, 1}, .dilation = {1, kFar}};
+  EXPECT_EQ(takes(c), std::tuple(false, false, false));
+  c = {.in_channels = 1, .out_channels = 1, .input = {1 << 15, 1 << 15}};
+  EXPECT_EQ(takes(c), std::tuple(false, false, false));
+  // One pixel a sample, of 256 places that a stride has: 32 bits would count 256 in all.
+  c = {.batch = (1 << 24) + 1, .stride = {16, 16}};
+  EXPECT_EQ(takes(c), std::tuple(true, false, true));
+}
+
+/// The ends of discriminators, as conv_transpose states them: conv makes one channel of `out_channels`.
+ConvCase end(std::int64_t batch, std::int64_t channels, const Extent2& result, const Extent2& kernel,
+             const Extent2& padding) {
+  return {.batch = batch,
+          .in_channels = 1,
+          .out_channels = channels,
+          .input = result,
+          .kernel = kernel,
+          .padding = padding};
+}
+
+TEST(FewResultsPlan, FillsTheMachineAtBatchOne) {
+  for (const ConvCase& c : {end(1, 512, {30, 30}, {4, 4}, {1, 1}), end(1, 1024, {1, 64}, {1, 3}, {0, 1}),
+                            end(1, 1024, {14, 3}, {3, 1}, {1, 0})}) {
+    SCOPED_TRACE(c);
+    const ConvGeometry g = geometry(c);
+    FewResultsPlan plan;
+    ASSERT_TRUE(cuda::plan_few_results(g, false, plan));
+    EXPECT_GE(plan.blocks(), 64);
+    EXPECT_EQ(plan.workspace_bytes(), 4 * plan.slices * g.feature_numel());
+    FewWeightPlan weight;
+    ASSERT_TRUE(cuda::plan_few_weight(g, weight));
+    EXPECT_GE(weight.tiles() * weight.slices, 256);
+  }
+}
+
+bool pays(const ConvCase& c, bool transposed, std::int64_t bytes) {
+  FewResultsPlan plan;
+  EXPECT_TRUE(cuda::plan_few_results(geometry(c), transposed, plan));
+  return cuda::few_results_pay(plan, bytes);
+}
+
+bool weight_pays(const ConvCase& c, std::int64_t bytes) {
+  FewWeightPlan plan;
+  EXPECT_TRUE(cuda::plan_few_weight(geometry(c), plan));
+  return cuda::few_weight_pays(plan, bytes);
+}
+
+TEST(FewResultsPlan, PaysForLongSumsOfFewResults) {
+  for (const std::int64_t bytes : {2, 4}) {
+    SCOPED_TRACE(bytes);
+    EXPECT_TRUE(pays(end(64, 512, {1, 1}, {4, 4}, {0, 0}), false, bytes));
+    EXPECT_TRUE(pays(end(64, 1024, {14, 3}, {3, 1}, {1, 0}), false, bytes));
+    EXPECT_TRUE(pays(end(1, 512, {30, 30}, {4, 4}, {1, 1}), false, bytes));
+    const ConvCase grey{.batch = 64,
+                        .in_channels = 64,
+                        .out_channels = 1,
+                        .input = {14, 14},
+                        .kernel = {4, 4},
+                        .stride = {2, 2},
+                        .padding = {1, 1}};
+    EXPECT_TRUE(pays(grey, true, bytes));
+    EXPECT_TRUE(weight_pays(grey, bytes));
+    EXPECT_TRUE(weight_pays(end(64, 1024, {14, 3}, {3, 1}, {1, 0}), bytes));
+    EXPECT_TRUE(weight_pays(end(16, 1024, {1, 64}, {1, 3}, {0, 1}), bytes));
+  }
+}
+
+/// The largest batch up to which the weight gradient pays; at most 300.
+std::int64_t batches_that_pay(std::int64_t in_channels, std::int64_t out_channels, std::int64_t extent,
+                              std::int64_t kernel, std::int64_t stride, std::int64_t padding, std::int64_t bytes) {
+  constexpr std::int64_t kMost = 300;
+  for (std::int64_t batch = 1; batch <= kMost; ++batch) {
+    const ConvCase c{.batch = batch,
+                     .in_channels = in_channels,
+                     .out_channels = out_channels,
+                     .input = {extent, extent},
+                     .kernel = {kernel, kernel},
+                     .stride = {stride, stride},
+                     .padding = {padding, padding}};
+    if (!weight_pays(c, bytes)) return batch - 1;
+  }
+  return kMost;
+}
+
+// What was chosen when the model was fitted. Rows whose bytes are no multiple of 16, of either operand, cost others
+// more.
+TEST(FewResultsPlan, WeightGradientsAreLeftToOthersFromABatchOn) {
+  struct Case {
+    const char* name;
+    std::int64_t extent, kernel, stride, padding;
+    std::int64_t one_in[2], one_out[2];  // of 2 and 4 bytes an element
+  };
+  for (const Case& c : {
+           Case{"both aligned", 16, 4, 2, 1, {10, 11}, {16, 16}},
+           Case{"the feature alone unaligned, in halves", 4, 4, 2, 1, {300, 190}, {256, 256}},
+           Case{"the image alone unaligned, in halves", 8, 4, 1, 0, {300, 106}, {64, 64}},
+           Case{"both unaligned", 15, 4, 2, 1, {204, 30}, {18, 18}},
+       }) {
+    SCOPED_TRACE(c.name);
+    for (const int wide : {0, 1}) {
+      const std::int64_t bytes = 2 << wide;
+      EXPECT_EQ(batches_that_pay(1, 256, c.extent, c.kernel, c.stride, c.padding, bytes), c.one_in[wide]) << bytes;
+      EXPECT_EQ(batches_that_pay(256, 1, c.extent, c.kernel, c.stride, c.padding, bytes), c.one_out[wide]) << bytes;
+    }
+  }
+}
+
+TEST(FewResultsPlan, LeavesManyProductsAndDepthwiseLayersToOthers) {
+  for (const std::int64_t bytes : {2, 4}) {
+    SCOPED_TRACE(bytes);
+    const ConvCase tail{
+        .batch = 16, .in_channels = 3, .out_channels = 64, .input = {192, 192}, .kernel = {3, 3}, .padding = {1, 1}};
+    EXPECT_FALSE(pays(tail, false, bytes));
+    EXPECT_FALSE(weight_pays(tail, bytes));
+    const ConvCase depthwise{
+        .in_channels = 64, .out_channels = 64, .groups = 64, .input = {14, 14}, .kernel = {3, 3}, .padding = {1, 1}};
+    for (const bool transposed : {false, true}) EXPECT_FALSE(pays(depthwise, transposed, bytes));
+    EXPECT_FALSE(weight_pays(depthwise, bytes));
+  }
+}
+
+}  // namespace
+}  // namespace adjoint::testing
