@@ -5,7 +5,8 @@
 //   };
 //   elementwise<float(float, float)>(Add{}, out, a, b);   // result's and operands' storage types
 //
-// Operands may be `out` itself. Contiguous operands move in 16-byte pieces where their addresses allow.
+// Operands may be `out` itself. Operands whose innermost axes run through memory in order, backwards or not at all move
+// in 16-byte pieces where their addresses allow.
 #pragma once
 
 #include <adjoint/core/cuda/launch.h>
@@ -41,21 +42,68 @@ bool is_aligned(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data) % (sizeof(T) * V) == 0;
 }
 
+// One block for each piece of the work: the hardware hands out blocks faster than a loop over the grid goes round.
+inline LaunchGeometry covering_geometry(std::int64_t threads) {
+  const std::int64_t blocks = (threads + kElementwiseThreads - 1) / kElementwiseThreads;
+  return {dim3(static_cast<unsigned>(blocks)), dim3(kElementwiseThreads)};
+}
+
+// So many of a thread's loads are under way before the first is used: 8 elements, which is 16 bytes of the 16-bit types.
+template <int V>
+inline constexpr int kPacksAThread = V < 8 ? 2 : 1;
+inline constexpr int kItemsAThread = 4;  // where elements move one by one
+
+// f of the packs' elements. Arguments are loaded by the caller, so that all of them are before f is called at all.
+template <class Out, int kPacks, int V, class F, class... Packs>
+__device__ void compute_packs(const F& f, Pack<Out, V> (&results)[kPacks], const Packs&... in) {
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) results[p].values[v] = f(in.packs[p].values[v]...);
+  }
+}
+
+template <class T, int kPacks, int V>
+struct Loaded {
+  Pack<T, V> packs[kPacks];
+};
+
+// Neighbouring threads' packs are neighbours. `count`: elements from `in` on; there may be fewer than packs hold.
+template <int kPacks, int V, class T>
+__device__ Loaded<T, kPacks, V> load_contiguous(const T* in, std::int64_t count) {
+  Loaded<T, kPacks, V> loaded{};
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    const std::int64_t begin = std::int64_t{p} * kElementwiseThreads * V;
+    if (begin + V <= count) {
+      loaded.packs[p] = *reinterpret_cast<const Pack<T, V>*>(in + begin);
+    } else {
+#pragma unroll
+      for (int v = 0; v < V; ++v) {
+        if (begin + v < count) loaded.packs[p].values[v] = in[begin + v];
+      }
+    }
+  }
+  return loaded;
+}
+
 template <int V, class F, class Out, class... In>
 __global__ void __launch_bounds__(kElementwiseThreads)
     elementwise_contiguous(F f, std::int64_t numel, Out* out, const In*... in) {
-  const std::int64_t step = std::int64_t{gridDim.x} * kElementwiseThreads * V;
-  for (std::int64_t i = (std::int64_t{blockIdx.x} * kElementwiseThreads + threadIdx.x) * V; i < numel; i += step) {
-    if (i + V <= numel) {
-      Pack<Out, V> result;
-      const auto compute = [&](const auto&... packs) {
+  constexpr int kPacks = kPacksAThread<V>;
+  const std::int64_t first = (std::int64_t{blockIdx.x} * kElementwiseThreads * kPacks + threadIdx.x) * V;
+  Pack<Out, V> results[kPacks];
+  compute_packs(f, results, load_contiguous<kPacks, V>(in + first, numel - first)...);
 #pragma unroll
-        for (int v = 0; v < V; ++v) result.values[v] = f(packs.values[v]...);
-      };
-      compute(*reinterpret_cast<const Pack<In, V>*>(in + i)...);
-      *reinterpret_cast<Pack<Out, V>*>(out + i) = result;
+  for (int p = 0; p < kPacks; ++p) {
+    const std::int64_t begin = first + std::int64_t{p} * kElementwiseThreads * V;
+    if (begin + V <= numel) {
+      *reinterpret_cast<Pack<Out, V>*>(out + begin) = results[p];
     } else {
-      for (std::int64_t j = i; j < numel; ++j) out[j] = f(in[j]...);
+#pragma unroll
+      for (int v = 0; v < V; ++v) {
+        if (begin + v < numel) out[begin + v] = results[p].values[v];
+      }
     }
   }
 }
@@ -122,23 +170,101 @@ struct WideLoops {
   StridedPlan<N> plan;
 };
 
-template <std::size_t... I, class Loops, class F, class Out, class... In>
-__device__ void compute_strided(std::index_sequence<I...>, const Loops& loops, const F& f, typename Loops::Index numel,
-                                Out* out, const In*... in) {
+// Packs of V elements along the innermost axis, where each operand's elements there are neighbours, in either direction,
+// or one and the same.
+template <std::size_t N>
+struct Steps {
+  int of[N];  // from an element to the next: 1, 0 or -1
+};
+template <std::size_t N>
+struct PackedPlan {
+  StridedPlan<N> packs;  // sizes and strides of the innermost axis are those of packs
+  Steps<N> steps;
+};
+
+template <int V, std::size_t N>
+bool packs_rows(const StridedPlan<N>& plan, const std::array<std::pair<const void*, std::size_t>, N>& operands,
+                PackedPlan<N>* packed) {
+  if (plan.strides[0][0] != 1 || plan.sizes[0] % V != 0) return false;
+  packed->packs = plan;
+  packed->packs.numel /= V;
+  packed->packs.sizes[0] /= V;
+  for (std::size_t n = 0; n < N; ++n) {
+    const std::int64_t step = plan.strides[n][0];
+    if (step < -1 || step > 1) return false;
+    packed->steps.of[n] = static_cast<int>(step);
+    packed->packs.strides[n][0] = step * V;
+    if (step == 0) continue;
+    const auto [data, size] = operands[n];
+    const std::size_t behind = step < 0 ? V - 1 : 0;  // elements of the first pack before the first of the row
+    if ((reinterpret_cast<std::uintptr_t>(data) - behind * size) % (size * V) != 0) return false;
+    for (int axis = 1; axis < plan.rank; ++axis) {
+      if (plan.strides[n][axis] % V != 0) return false;
+    }
+  }
+  return true;
+}
+
+template <int V, class T>
+__device__ Pack<T, V> load_pack(const T* in, int step) {
+  Pack<T, V> pack;
+  if (step == 1) {
+    pack = *reinterpret_cast<const Pack<T, V>*>(in);
+  } else if (step == 0) {
+    const T value = *in;
+#pragma unroll
+    for (int v = 0; v < V; ++v) pack.values[v] = value;
+  } else {
+    const Pack<T, V> backwards = *reinterpret_cast<const Pack<T, V>*>(in - (V - 1));
+#pragma unroll
+    for (int v = 0; v < V; ++v) pack.values[v] = backwards.values[V - 1 - v];
+  }
+  return pack;
+}
+
+template <int V, int kPacks, class T, std::size_t N>
+__device__ Loaded<T, kPacks, V> load_packs(const T* in, const std::int64_t (&offsets)[kPacks][N], std::size_t n,
+                                           int step) {
+  Loaded<T, kPacks, V> loaded;
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    if constexpr (V == 1) {
+      loaded.packs[p].values[0] = in[offsets[p][n]];
+    } else {
+      loaded.packs[p] = load_pack<V>(in + offsets[p][n], step);
+    }
+  }
+  return loaded;
+}
+
+// `count` packs of V elements, or single elements of any strides where V is 1.
+template <int V, int kPacks, std::size_t... I, class Loops, class F, class Out, class... In>
+__device__ void compute_strided(std::index_sequence<I...>, const Loops& loops, const Steps<1 + sizeof...(In)>& steps,
+                                const F& f, typename Loops::Index count, Out* out, const In*... in) {
   using Index = typename Loops::Index;
-  const Index step = static_cast<Index>(gridDim.x) * kElementwiseThreads;
-  for (Index i = static_cast<Index>(blockIdx.x) * kElementwiseThreads + threadIdx.x; i < numel; i += step) {
-    std::int64_t offsets[1 + sizeof...(In)];
-    loops.locate(i, offsets);
-    out[offsets[0]] = f(in[offsets[1 + I]]...);
+  const Index first = static_cast<Index>(blockIdx.x) * (kElementwiseThreads * kPacks) + threadIdx.x;
+  std::int64_t offsets[kPacks][1 + sizeof...(In)];
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    // Behind the end the last one is loaded again, and not stored.
+    const Index i = first + static_cast<Index>(p * kElementwiseThreads);
+    loops.locate(i < count ? i : count - 1, offsets[p]);
+  }
+  Pack<Out, V> results[kPacks];
+  compute_packs(f, results, load_packs<V>(in, offsets, 1 + I, steps.of[1 + I])...);
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    if (first + static_cast<Index>(p * kElementwiseThreads) < count) {
+      *reinterpret_cast<Pack<Out, V>*>(out + offsets[p][0]) = results[p];
+    }
   }
 }
 
-template <class Loops, class F, class Out, class... In>
+template <int V, int kPacks, class Loops, class F, class Out, class... In>
 __global__ void __launch_bounds__(kElementwiseThreads)
-    elementwise_strided(const __grid_constant__ Loops loops, F f, typename Loops::Index numel, Out* out,
-                        const In*... in) {
-  compute_strided(std::index_sequence_for<In...>{}, loops, f, numel, out, in...);
+    elementwise_strided(const __grid_constant__ Loops loops, const __grid_constant__ Steps<1 + sizeof...(In)> steps,
+                        F f, typename Loops::Index count, Out* out, const In*... in) {
+  compute_strided<V, kPacks>(std::index_sequence_for<In...>{}, loops, steps, f, count, out, in...);
 }
 
 template <class Signature>
@@ -158,8 +284,9 @@ struct Elementwise<Out(In...)> {
     const int device = out.device().index;
     auto* out_data = static_cast<Out*>(out.raw_mutable_data());
     if (plan.contiguous() && is_aligned<Out, kVector>(out_data) && (is_aligned<In, kVector>(in.raw_data()) && ...)) {
+      constexpr int kElements = kVector * kPacksAThread<kVector>;
       launch(elementwise_contiguous<kVector, F, Out, In...>,
-             elementwise_geometry((plan.numel + kVector - 1) / kVector, device), device, f, plan.numel, out_data,
+             covering_geometry((plan.numel + kElements - 1) / kElements), device, f, plan.numel, out_data,
              static_cast<const In*>(in.raw_data())...);
     } else {
       run_strided(f, plan, device, out_data, static_cast<const In*>(in.raw_data())...);
@@ -169,15 +296,24 @@ struct Elementwise<Out(In...)> {
  private:
   template <class F>
   static void run_strided(const F& f, const StridedPlan<kOperands>& plan, int device, Out* out, const In*... in) {
-    const LaunchGeometry geometry = elementwise_geometry(plan.numel, device);
     using Narrow = NarrowLoops<kOperands>;
     using Wide = WideLoops<kOperands>;
-    if (Narrow::fits(plan)) {
-      launch(elementwise_strided<Narrow, F, Out, In...>, geometry, device, Narrow(plan), f,
-             static_cast<std::uint32_t>(plan.numel), out, in...);
+    PackedPlan<kOperands> packed;
+    if (!Narrow::fits(plan)) {
+      launch_strided<1, 1, Wide>(f, plan, {}, device, out, in...);
+    } else if (packs_rows<kVector>(plan, {{{out, sizeof(Out)}, {in, sizeof(In)}...}}, &packed)) {
+      launch_strided<kVector, kPacksAThread<kVector>, Narrow>(f, packed.packs, packed.steps, device, out, in...);
     } else {
-      launch(elementwise_strided<Wide, F, Out, In...>, geometry, device, Wide(plan), f, plan.numel, out, in...);
+      launch_strided<1, kItemsAThread, Narrow>(f, plan, {}, device, out, in...);
     }
+  }
+
+  template <int V, int kPacks, class Loops, class F>
+  static void launch_strided(const F& f, const StridedPlan<kOperands>& plan, const Steps<kOperands>& steps, int device,
+                             Out* out, const In*... in) {
+    launch(elementwise_strided<V, kPacks, Loops, F, Out, In...>,
+           covering_geometry((plan.numel + kPacks - 1) / kPacks), device, Loops(plan), steps, f,
+           static_cast<typename Loops::Index>(plan.numel), out, in...);
   }
 };
 

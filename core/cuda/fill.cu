@@ -1,4 +1,4 @@
-// Copies with any strides and dtypes, fills, sequences and random numbers on CUDA devices.
+// Fills, sequences and random numbers on CUDA devices.
 
 #include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/backend.h>
@@ -7,14 +7,6 @@
 
 namespace adjoint::cuda {
 namespace {
-
-template <class To>
-struct Convert {
-  template <class From>
-  __device__ To operator()(From value) const {
-    return convert<To>(value);
-  }
-};
 
 template <class T>
 struct Constant {
@@ -50,11 +42,6 @@ void fill_random(Tensor& dst, const philox::Position& at, const Number& number) 
 }
 
 }  // namespace
-
-void copy_strided(const Tensor& src, Tensor& dst) {
-  visit(dst.dtype(),
-        [&]<class To>() { visit(src.dtype(), [&]<class From>() { elementwise<To(From)>(Convert<To>{}, dst, src); }); });
-}
 
 void fill(Tensor& dst, double value) {
   visit(dst.dtype(), [&]<class T>() { elementwise<T()>(Constant<T>{convert<T>(value)}, dst); });

@@ -90,6 +90,52 @@ TEST_F(CoreCuda, StridedCopiesEqualTheCpus) {
   }
 }
 
+// Axes that change places: whole tiles and parts, of extents that 16 bytes divide and others.
+TEST_F(CoreCuda, TransposedCopiesEqualTheCpus) {
+  for (const Shape& shape : {Shape{3, 144, 208}, Shape{2, 127, 131}, Shape{2, 64, 9}, Shape{1, 272, 64}}) {
+    const std::vector<double> values = integers(shape.numel(), 100, 1);
+    for (const DType dtype : {kBool, kUInt8, kBFloat16, kFloat32, kInt64}) {
+      const Tensor cpu = Tensor::from_vector(values, shape).to(kUInt8).to(dtype), cuda = cpu.to(kCUDA);
+      const std::string what = to_string(dtype) + " " + std::to_string(shape[1]);
+      for (const Dims& axes : {Dims{0, 2, 1}, Dims{2, 0, 1}, Dims{2, 1, 0}, Dims{1, 2, 0}}) {
+        expect_same_bits("permuted " + what, cuda.permute(axes).contiguous().to(kCPU), cpu.permute(axes).contiguous());
+      }
+      expect_same_bits("from a part " + what, cuda.narrow(2, 1, 8).transpose(1, 2).contiguous().to(kCPU),
+                       cpu.narrow(2, 1, 8).transpose(1, 2).contiguous());
+      Tensor into_cpu = Tensor::zeros({shape[0], shape[2], shape[1]}, {.dtype = dtype}), into_cuda = into_cpu.to(kCUDA);
+      Tensor view_cpu = into_cpu.transpose(1, 2), view_cuda = into_cuda.transpose(1, 2);
+      view_cpu.copy_(cpu);
+      view_cuda.copy_(cuda);
+      expect_same_bits("through a view " + what, into_cuda.to(kCPU), into_cpu);
+    }
+  }
+}
+
+// Rows in 16-byte pieces, forwards, backwards and of one element, and rows that no 16 bytes divide.
+TEST_F(CoreCuda, RowsOfStridedOperandsEqualTheCpus) {
+  for (const std::int64_t width : {64, 61, 8}) {
+    const Shape shape{5, 6, width};
+    const std::vector<double> values = integers(shape.numel(), 100, 1);
+    for (const DType dtype : {kUInt8, kBFloat16, kFloat32, kFloat64}) {
+      const Tensor cpu = Tensor::from_vector(values, shape).to(kUInt8).to(dtype), cuda = cpu.to(kCUDA);
+      const std::string what = to_string(dtype) + " " + std::to_string(width);
+      for (const std::int64_t start : {0, 1, 4}) {
+        expect_same_bits("narrowed " + what, cuda.narrow(2, start, 4).contiguous().to(kCPU),
+                         cpu.narrow(2, start, 4).contiguous());
+      }
+      expect_same_bits("converted " + what, cuda.narrow(1, 1, 4).to(kInt32).to(kCPU), cpu.narrow(1, 1, 4).to(kInt32));
+      expect_same_bits("expanded " + what, cuda.narrow(2, 3, 1).expand(shape).contiguous().to(kCPU),
+                       cpu.narrow(2, 3, 1).expand(shape).contiguous());
+      const auto backwards = [](const Tensor& x) {
+        Strides strides = x.strides();
+        strides[2] = -strides[2];
+        return x.view_as(x.shape(), strides, x.storage_offset() + x.size(2) - 1).clone();
+      };
+      expect_same_bits("backwards " + what, backwards(cuda).to(kCPU), backwards(cpu));
+    }
+  }
+}
+
 TEST_F(CoreCuda, UnalignedRunsMoveWhole) {
   const Tensor cpu = Tensor::arange(0, 4099), cuda = cpu.to(kCUDA);
   for (std::int64_t start = 0; start < 9; ++start) {
