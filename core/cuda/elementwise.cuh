@@ -48,7 +48,8 @@ inline LaunchGeometry covering_geometry(std::int64_t threads) {
   return {dim3(static_cast<unsigned>(blocks)), dim3(kElementwiseThreads)};
 }
 
-// So many of a thread's loads are under way before the first is used: 8 elements, which is 16 bytes of the 16-bit types.
+// So many of a thread's loads are under way before the first is used: 8 elements, which is 16 bytes of the 16-bit
+// types.
 template <int V>
 inline constexpr int kPacksAThread = V < 8 ? 2 : 1;
 inline constexpr int kItemsAThread = 4;  // where elements move one by one
@@ -170,8 +171,8 @@ struct WideLoops {
   StridedPlan<N> plan;
 };
 
-// Packs of V elements along the innermost axis, where each operand's elements there are neighbours, in either direction,
-// or one and the same.
+// Packs of V elements along the innermost axis, where each operand's elements there are neighbours, in either
+// direction, or one and the same.
 template <std::size_t N>
 struct Steps {
   int of[N];  // from an element to the next: 1, 0 or -1
@@ -311,9 +312,8 @@ struct Elementwise<Out(In...)> {
   template <int V, int kPacks, class Loops, class F>
   static void launch_strided(const F& f, const StridedPlan<kOperands>& plan, const Steps<kOperands>& steps, int device,
                              Out* out, const In*... in) {
-    launch(elementwise_strided<V, kPacks, Loops, F, Out, In...>,
-           covering_geometry((plan.numel + kPacks - 1) / kPacks), device, Loops(plan), steps, f,
-           static_cast<typename Loops::Index>(plan.numel), out, in...);
+    launch(elementwise_strided<V, kPacks, Loops, F, Out, In...>, covering_geometry((plan.numel + kPacks - 1) / kPacks),
+           device, Loops(plan), steps, f, static_cast<typename Loops::Index>(plan.numel), out, in...);
   }
 };
 
