@@ -29,7 +29,7 @@ void divisors(const PoolAttr& attr, std::int32_t y, std::vector<C>& row) {
   const std::int64_t count_y = pool::counted(attr.h, y, attr.counts_padding);
   for (std::int32_t x = 0; x < attr.w.out; ++x) {
     const std::int64_t count_x = pool::counted(attr.w, x, attr.counts_padding);
-    row[static_cast<std::size_t>(x)] = static_cast<C>(pool::divisor(attr, count_y, count_x));
+    row[static_cast<std::size_t>(x)] = pool::divisor<C>(attr, count_y, count_x);
   }
 }
 

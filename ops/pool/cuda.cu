@@ -106,6 +106,7 @@ __global__ void max_adjoint_rows(PoolAttr attr, Rows rows, RowSplit by_h, const 
     C sums[V] = {};
     for (std::int32_t line = lines.start; line < lines.end; ++line) {
       const std::int64_t from = plane + std::int64_t{line} * attr.w.out;
+#pragma unroll 2  // there are few, and more registers would leave fewer threads
       for (std::int32_t o = columns.start; o < columns.end; ++o) {
         if constexpr (V == 1) {
           if (places[from + o] == here) sums[0] += convert<C>(g[from + o]);
@@ -141,8 +142,8 @@ __global__ void average_rows(PoolAttr attr, Rows rows, RowSplit by_h, const T* _
     C sum = C(0);
     for_each_in_window<kKernel>(attr, plane, o_y, pool::window(attr.h, o_y), o, columns,
                                 [&](std::int32_t, std::int32_t, C value) { sum += value; });
-    const double by = pool::divisor(attr, pool::counted(attr.h, o_y, attr.counts_padding), count);
-    out[row * attr.w.out + o] = convert<T>(sum / static_cast<C>(by));
+    const C by = pool::divisor<C>(attr, pool::counted(attr.h, o_y, attr.counts_padding), count);
+    out[row * attr.w.out + o] = convert<T>(sum / by);
   });
 }
 
@@ -162,16 +163,17 @@ __global__ void average_adjoint_rows(PoolAttr attr, Rows rows, RowSplit by_h, co
     for (std::int32_t line = lines.start; line < lines.end; ++line) {
       const std::int64_t count = pool::counted(attr.h, line, attr.counts_padding);
       const T* const from = plane + std::int64_t{line} * attr.w.out;
+#pragma unroll 1  // there are few, and a quotient takes many registers
       for (std::int32_t o = columns.start; o < columns.end; ++o) {
-        const double by = pool::divisor(attr, count, pool::counted(attr.w, o, attr.counts_padding));
-        const C share = convert<C>(from[o]) / static_cast<C>(by);
+        const C by = pool::divisor<C>(attr, count, pool::counted(attr.w, o, attr.counts_padding));
+        const C share = convert<C>(from[o]) / by;
         if constexpr (V == 1) {
           sums[0] += share;
         } else {
-          const pool::Run window = pool::window(attr.w, o);
+          const pool::Run run = pool::covered(attr.w, o);
 #pragma unroll
           for (int v = 0; v < V; ++v) {
-            if (x + v >= window.start && x + v < window.end) sums[v] += share;
+            if (x + v >= run.start && x + v < run.end) sums[v] += share;
           }
         }
       }

@@ -73,19 +73,28 @@ ADJOINT_HD inline Run users(const PoolAxis& axis, std::int32_t i) {
   return {before <= 0 ? 0 : quotient(before - 1) + 1, end < axis.out ? end : axis.out, 1};
 }
 
+/// The inputs of an average's window o, and what padding it covers: [start, end).
+ADJOINT_HD inline Run covered(const PoolAxis& axis, std::int32_t o) {
+  if (axis.kernel == 0) return window(axis, o);
+  const std::int32_t start = o * axis.stride - axis.padding;
+  return {start, start + axis.kernel, 1};
+}
+
 /// The elements of window o that an average counts.
 ADJOINT_HD inline std::int64_t counted(const PoolAxis& axis, std::int32_t o, bool counts_padding) {
-  const Run run = window(axis, o);
-  if (!counts_padding || axis.kernel == 0) return run.end > run.start ? run.end - run.start : 0;
-  const std::int32_t start = o * axis.stride - axis.padding, end = start + axis.kernel;
-  return (end < axis.in + axis.padding ? end : axis.in + axis.padding) - start;
+  const Run run = covered(axis, o);
+  const std::int32_t around = counts_padding ? axis.padding : 0;
+  const std::int32_t start = run.start < -around ? -around : run.start;
+  const std::int32_t end = run.end < axis.in + around ? run.end : axis.in + around;
+  return end > start ? end - start : 0;
 }
 
 /// What the sum of window (y, x) is divided by. Where that is 0, so is the sum.
-ADJOINT_HD inline double divisor(const PoolAttr& attr, std::int64_t count_y, std::int64_t count_x) {
-  if (attr.divisor != 0) return static_cast<double>(attr.divisor);
+template <class C>
+ADJOINT_HD C divisor(const PoolAttr& attr, std::int64_t count_y, std::int64_t count_x) {
+  if (attr.divisor != 0) return static_cast<C>(attr.divisor);
   const std::int64_t count = count_y * count_x;
-  return count > 0 ? static_cast<double>(count) : 1.0;
+  return count > 0 ? static_cast<C>(count) : C(1);
 }
 
 /// Places in a plane, in 32 or 64 bits.
