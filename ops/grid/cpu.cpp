@@ -26,10 +26,13 @@ void grid_sample(std::span<const Tensor> in, Tensor& out, const GridAttr& attr) 
     using A = compute_t<T>;
     const T *const image = in[0].data<T>(), *const numbers = in[1].data<T>();
     T* const result = out.mutable_data<T>();
-    for_each_point(attr, attr.channels * attr.taps() * attr.taps(), [&](std::int64_t n, std::int64_t p) {
-      T* const to = result + n * attr.channels * attr.points() + p;
-      grid::sample<A>(attr, image + n * attr.channels * attr.height * attr.width, numbers + 2 * (n * attr.points() + p),
-                      [&](std::int64_t c, A sum) { to[c * attr.points()] = convert<T>(sum); });
+    grid::with_taps(attr, [&]<int kTaps>() {
+      for_each_point(attr, attr.channels * kTaps * kTaps, [&](std::int64_t n, std::int64_t p) {
+        T* const to = result + n * attr.channels * attr.points() + p;
+        grid::sample<A, kTaps, 1>(attr, image + n * attr.channels * attr.height * attr.width, attr.channels,
+                                  numbers + 2 * (n * attr.points() + p),
+                                  [&](std::int64_t c, A sum) { to[c * attr.points()] = convert<T>(sum); });
+      });
     });
   });
 }

@@ -1,9 +1,10 @@
-// grid_sample on CUDA: a point of the result's plane a thread, through all channels.
+// grid_sample on CUDA: a point of the result's plane a thread, through some of the channels.
 #include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/ops/grid/kernels.h>
 #include <adjoint/ops/index/kernels.h>
 #include <adjoint/core/cuda/elementwise.cuh>
+#include <adjoint/core/cuda/rows.cuh>
 
 namespace adjoint::cuda {
 namespace {
@@ -19,15 +20,35 @@ __device__ void for_each_point(const GridAttr& attr, const F& point) {
   }
 }
 
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    sample_points(GridAttr attr, const T* __restrict__ image, const T* __restrict__ numbers, T* __restrict__ result) {
+/// A thread computes a point's taps once for this many channels; the channels of one part are read by all points
+/// before those of the next, so that fewer planes are in use at once.
+constexpr std::int64_t kChannelsAThread = 16;
+
+/// Items are (image, part of its channels, point).
+struct Items {
+  std::int64_t count, parts;
+  RowSplit by_points, by_parts;
+};
+Items items_of(const GridAttr& attr) {
+  const std::int64_t parts = (attr.channels - 1) / kChannelsAThread + 1, count = attr.batch * parts * attr.points();
+  return {count, parts, RowSplit(attr.points(), count), RowSplit(parts, count)};
+}
+
+template <class T, int kTaps>
+__global__ void __launch_bounds__(kThreads) sample_points(GridAttr attr, Items items, const T* __restrict__ image,
+                                                          const T* __restrict__ numbers, T* __restrict__ result) {
   using A = compute_t<T>;
-  for_each_point(attr, [&](std::int64_t n, std::int64_t p) {
-    T* const to = result + n * attr.channels * attr.points() + p;
-    grid::sample<A>(attr, image + n * attr.channels * attr.height * attr.width, numbers + 2 * (n * attr.points() + p),
-                    [&](std::int64_t c, A sum) { to[c * attr.points()] = convert<T>(sum); });
-  });
+  constexpr int kGroup = kTaps == kMostTaps ? 1 : 4;
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads, plane = attr.height * attr.width;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < items.count; i += step) {
+    std::int64_t p = i, part = items.by_points(p);  // which becomes the point, then the part of image n
+    const std::int64_t n = items.by_parts(part), first = part * kChannelsAThread;
+    const std::int64_t rest = attr.channels - first, channels = rest < kChannelsAThread ? rest : kChannelsAThread;
+    T* const to = result + (n * attr.channels + first) * attr.points() + p;
+    grid::sample<A, kTaps, kGroup>(attr, image + (n * attr.channels + first) * plane, channels,
+                                   numbers + 2 * (n * attr.points() + p),
+                                   [&](std::int64_t c, A sum) { to[c * attr.points()] = convert<T>(sum); });
+  }
 }
 
 template <class A>
@@ -43,9 +64,12 @@ __global__ void __launch_bounds__(kThreads)
 
 void grid_sample(std::span<const Tensor> in, Tensor& out, const GridAttr& attr) {
   const int device = out.device().index;
+  const Items items = items_of(attr);
   visit_floating(out.dtype(), [&]<class T>() {
-    launch(sample_points<T>, detail::elementwise_geometry(attr.batch * attr.points(), device), device, attr,
-           in[0].data<T>(), in[1].data<T>(), out.mutable_data<T>());
+    grid::with_taps(attr, [&]<int kTaps>() {
+      launch(sample_points<T, kTaps>, detail::elementwise_geometry(items.count, device), device, attr, items,
+             in[0].data<T>(), in[1].data<T>(), out.mutable_data<T>());
+    });
   });
 }
 

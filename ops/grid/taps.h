@@ -80,7 +80,9 @@ ADJOINT_HD Taps<A> taps_of(const GridAttr& attr, A number, std::int64_t size) {
   if (!cubic) place = padded(attr, place, size);
   const A first = attr.mode == GridSampleMode::kNearest ? std::nearbyint(place.at) : std::floor(place.at);
   Taps<A> taps{place.at - first, place.slope, {}};
-  for (int t = 0; t < attr.taps(); ++t) {
+  const int count = attr.taps();
+  for (int t = 0; t < kMostTaps; ++t) {  // by a constant, so that taps stay in registers
+    if (t >= count) break;
     A pixel = first + static_cast<A>(cubic ? t - 1 : t);
     if (cubic) pixel = padded(attr, Place<A>{pixel, A(1)}, size).at;
     taps.index[t] = pixel >= A(0) && pixel < extent ? static_cast<std::int64_t>(pixel) : -1;
@@ -114,28 +116,46 @@ ADJOINT_HD A weight(GridSampleMode mode, int tap, A fraction) {
   return ((p.of[3] * fraction + p.of[2]) * fraction + p.of[1]) * fraction + p.of[0];
 }
 
-/// Point `p` of image n: in each channel the sum of weights times pixels, in a fixed order. out(c, sum) takes it.
-template <class A, class T, class Out>
-ADJOINT_HD void sample(const GridAttr& attr, const T* image, const T* numbers, const Out& out) {
+/// use.operator()<taps>() with attr.taps().
+template <class Use>
+void with_taps(const GridAttr& attr, const Use& use) {
+  switch (attr.mode) {
+    case GridSampleMode::kNearest: return use.template operator()<1>();
+    case GridSampleMode::kBilinear: return use.template operator()<2>();
+    default: return use.template operator()<kMostTaps>();
+  }
+}
+
+/// A point of an image: in each of `channels` channels the sum of weights times pixels, in a fixed order. out(c, sum)
+/// takes it. kTaps is attr.taps(); loads of kGroup channels are under way at once.
+template <class A, int kTaps, int kGroup, class T, class Out>
+ADJOINT_HD void sample(const GridAttr& attr, const T* image, std::int64_t channels, const T* numbers, const Out& out) {
   const Taps<A> tx = taps_of(attr, static_cast<A>(numbers[0]), attr.width);
   const Taps<A> ty = taps_of(attr, static_cast<A>(numbers[1]), attr.height);
-  const int taps = attr.taps();
-  A wx[kMostTaps], wy[kMostTaps];
-  for (int t = 0; t < taps; ++t) {
+  A wx[kTaps], wy[kTaps];
+  for (int t = 0; t < kTaps; ++t) {
     wx[t] = weight(attr.mode, t, tx.fraction);
     wy[t] = weight(attr.mode, t, ty.fraction);
   }
   const std::int64_t plane = attr.height * attr.width;
-  for (std::int64_t c = 0; c < attr.channels; ++c) {
-    A sum{};
-    for (int i = 0; i < taps; ++i) {
-      if (ty.index[i] < 0) continue;
-      const T* const row = image + c * plane + ty.index[i] * attr.width;
-      for (int j = 0; j < taps; ++j) {
-        if (tx.index[j] >= 0) sum += wy[i] * wx[j] * static_cast<A>(row[tx.index[j]]);
+  const T* rows[kTaps];
+  for (int i = 0; i < kTaps; ++i) rows[i] = image + (ty.index[i] < 0 ? 0 : ty.index[i] * attr.width);
+  for (std::int64_t c = 0; c < channels; c += kGroup) {
+    A sums[kGroup] = {};
+    for (int g = 0; g < kGroup; ++g) {
+      // The last group reads the last channel for those that are not there.
+      const std::int64_t offset = (c + g < channels ? c + g : channels - 1) * plane;
+      for (int i = 0; i < kTaps; ++i) {
+        for (int j = 0; j < kTaps; ++j) {
+          const bool inside = ty.index[i] >= 0 && tx.index[j] >= 0;
+          const A pixel = inside ? static_cast<A>(rows[i][offset + tx.index[j]]) : A(0);
+          sums[g] += wy[i] * wx[j] * pixel;
+        }
       }
     }
-    out(c, sum);
+    for (int g = 0; g < kGroup; ++g) {
+      if (c + g < channels) out(c + g, sums[g]);
+    }
   }
 }
 
