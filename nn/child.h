@@ -46,14 +46,15 @@ decltype(auto) located(const Module& module, const F& f) {
   }
 }
 
-/// The module in a Child<M>, as a std::any of its type; empty where there is none.
+/// The module in a Child<M>, as a std::any of its type; empty where there is none, or where it cannot be copied.
 template <class M>
 std::any typed(const M& module) {
-  return module;
+  if constexpr (std::copy_constructible<M>) return module;
+  return {};
 }
 template <class M>
 std::any typed(const std::optional<M>& module) {
-  return module ? std::any(*module) : std::any();
+  return module ? typed(*module) : std::any();
 }
 template <class M>
 const Module* base_of(const M& module) {

@@ -1,4 +1,4 @@
-// clone: a module with tensors of its own, of any class.
+// clone: a module with tensors of its own, of any class. A function, for Module's own member would not know the class.
 //
 //   nn::Sequential average = nn::clone(net);
 //

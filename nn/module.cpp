@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <mutex>
 #include <ostream>
 #include <unordered_map>
 #include <unordered_set>
@@ -16,6 +17,9 @@
 namespace adjoint::nn {
 
 namespace {
+
+// Threads may put one module into trees of their own.
+std::mutex places_guard;
 
 std::string join(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
 
@@ -109,7 +113,12 @@ std::vector<std::pair<std::string, Module>> Module::named_modules() const {
 }
 
 std::string Module::State::path() const {
-  for (const auto& weak : places) {
+  std::vector<std::weak_ptr<const ChildSlot>> now;
+  {
+    const std::lock_guard lock(places_guard);
+    now = places;
+  }
+  for (const auto& weak : now) {
     const auto slot = weak.lock();
     if (slot == nullptr || !slot->module || slot->module->state_.get() != this) continue;
     const auto owner = std::static_pointer_cast<const State>(slot->owner.lock());
@@ -370,6 +379,7 @@ std::shared_ptr<ChildSlot> Module::add_slot(const char* op, const std::string& n
 void detail::place(const std::shared_ptr<ChildSlot>& slot, const Module* module, std::any& own) {
   if (module != nullptr) {
     auto& places = module->state_->places;
+    const std::lock_guard lock(places_guard);
     std::erase_if(places, [](const auto& place) { return place.expired(); });
     places.push_back(slot);
   }

@@ -122,7 +122,8 @@ class ADJOINT_API Module {
   /// f of every module below and then of this one, each once, children before what they stand in.
   void apply(const std::function<void(Module& module)>& f) const;
   /// f(module), under its own type, of every M below this module, each once and in apply's order:
-  /// net.visit<nn::Conv2d>([](auto& conv) { nn::init::dirac_(conv.weight); }). M is the type itself, not a base.
+  /// net.visit<nn::Conv2d>([](auto& conv) { nn::init::dirac_(conv.weight); }). M is the type itself, not a base, and
+  /// has a copy constructor.
   template <class M, class F>
   void visit(const F& f) const {
     each_below([&](const std::any& own) {

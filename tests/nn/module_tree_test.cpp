@@ -11,9 +11,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -182,6 +185,37 @@ TEST(ModuleTree, VisitsModulesUnderTheirOwnType) {
   net.visit<UNet>([&](auto&) { FAIL() << "the root is not below itself"; });
   net.decoder.visit<Sequential>([&](Sequential& s) { s.append(pointwise(4.0)); });
   EXPECT_EQ(net.decoder.head.size(), 4U);
+}
+
+class Unique : public Module {
+ public:
+  explicit Unique(double value) : Module("Unique"), factor(std::make_unique<double>(value)) {}
+  Tensor operator()(const Tensor& x) const { return x * *factor; }
+  std::unique_ptr<double> factor;
+};
+
+TEST(ModuleTree, TakesModulesThatCannotBeCopied) {
+  Module parent;
+  const auto child = parent.register_module("child", Unique(3.0));
+  EXPECT_EQ(child(kOne).item<float>(), 3.0F);
+  EXPECT_EQ(parent.named_children()[0].second.type(), "Unique");
+}
+
+TEST(ModuleTree, OneModuleMayStandInTreesOfSeveralThreads) {
+  const Conv1d conv = pointwise(2.0);
+  std::vector<std::thread> threads;
+  std::atomic<int> right{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) {
+        const Sequential net{Identity(), conv};
+        const std::string text = message([&] { net(line(2, 2)); });
+        right += text.find("conv1d: ") != std::string::npos && text[0] == '1';
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, 800);
 }
 
 // ---- Children that may be absent.
