@@ -113,18 +113,18 @@ std::vector<std::pair<std::string, Module>> Module::named_modules() const {
 }
 
 std::string Module::State::path() const {
-  std::vector<std::weak_ptr<const ChildSlot>> now;
+  std::vector<std::shared_ptr<const ChildSlot>> held;  // let go once the guard is
+  std::shared_ptr<const State> owner;
   {
     const std::lock_guard lock(places_guard);
-    now = places;
+    for (auto place = places.begin(); place != places.end() && owner == nullptr; ++place) {
+      held.push_back(place->lock());
+      const auto& slot = held.back();
+      if (slot == nullptr || !slot->module || slot->module->state_.get() != this) continue;
+      owner = std::static_pointer_cast<const State>(slot->owner.lock());
+    }
   }
-  for (const auto& weak : now) {
-    const auto slot = weak.lock();
-    if (slot == nullptr || !slot->module || slot->module->state_.get() != this) continue;
-    const auto owner = std::static_pointer_cast<const State>(slot->owner.lock());
-    if (owner != nullptr) return join(owner->path(), slot->name);
-  }
-  return {};
+  return owner == nullptr ? std::string() : join(owner->path(), held.back()->name);
 }
 
 void Module::State::list_below(std::vector<std::shared_ptr<ChildSlot>>& all,
@@ -377,13 +377,15 @@ std::shared_ptr<ChildSlot> Module::add_slot(const char* op, const std::string& n
 }
 
 void detail::place(const std::shared_ptr<ChildSlot>& slot, const Module* module, std::any& own) {
+  std::optional<Module> before;  // goes once the guard has
+  const std::lock_guard lock(places_guard);
   if (module != nullptr) {
     auto& places = module->state_->places;
-    const std::lock_guard lock(places_guard);
     std::erase_if(places, [](const auto& place) { return place.expired(); });
     places.push_back(slot);
   }
   slot->own.swap(own);
+  if (slot->module) before.emplace(std::move(*slot->module));
   slot->module.reset();
   if (module != nullptr) slot->module.emplace(*module);
 }
