@@ -151,6 +151,7 @@ void run_tiles(const Tensor& in, Tensor& out, const PlaneAttr& attr, bool transp
     launch(kernel, geometry, device, tiling, transposed ? h.inputs : h.outputs, transposed ? w.inputs : w.outputs,
            in.data<T>(), out.mutable_data<T>());
   };
+  if (columns <= 1) return go(resampling::resample_tiles<T, 1>);
   if (columns <= 2) return go(resampling::resample_tiles<T, 2>);
   if (columns <= 4) return go(resampling::resample_tiles<T, 4>);
   go(resampling::resample_tiles<T, resampling::kMostUnrolled>);

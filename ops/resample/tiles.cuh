@@ -169,19 +169,35 @@ __global__ void __launch_bounds__(kThreads) resample_tiles(Tiling tiling, Band<c
     const std::int32_t first = thread >> tiling.log_width, step = kThreads >> tiling.log_width;
     const T* line = from + std::int64_t{row0 + first} * tiling.from_width + start;
     const std::int64_t lines = std::int64_t{step} * tiling.from_width;
-    const auto leading = [&] {
-      C sum = C(0);
-#pragma unroll
-      for (int t = 0; t < kTaps; ++t) sum += factors.values[t] * (t < count ? convert<C>(line[t]) : C(0));
-      return sum;
-    };
     C* cell = sums + (first << tiling.log_width) + column;
-    if (count <= kTaps) {
-#pragma unroll 4
-      for (std::int32_t row = row0 + first; row < row1; row += step, line += lines, cell += kThreads) *cell = leading();
+    if (count == kTaps) {
+      // As everywhere but at edges, for the usual ratios. Loads stand before the first use, of several lines.
+      constexpr int kLines = kTaps <= 4 ? 5 : 3;
+      for (std::int32_t row = row0 + first; row < row1; row += kLines * step) {
+        T values[kLines][kTaps];
+#pragma unroll
+        for (int k = 0; k < kLines; ++k) {
+          const T* const read = line + (row + k * step < row1 ? k * lines : 0);
+#pragma unroll
+          for (int t = 0; t < kTaps; ++t) values[k][t] = read[t];
+        }
+#pragma unroll
+        for (int k = 0; k < kLines; ++k) {
+          C sum = C(0);
+#pragma unroll
+          for (int t = 0; t < kTaps; ++t) sum += factors.values[t] * convert<C>(values[k][t]);
+          if (row + k * step < row1) cell[k * kThreads] = sum;
+        }
+        line += kLines * lines;
+        cell += kLines * kThreads;
+      }
     } else {
       for (std::int32_t row = row0 + first; row < row1; row += step, line += lines, cell += kThreads) {
-        C sum = leading();
+        C sum = C(0);
+#pragma unroll
+        for (int t = 0; t < kTaps; ++t) {
+          if (t < count) sum += factors.values[t] * convert<C>(line[t]);
+        }
         for (std::int32_t t = kTaps; t < count; ++t) sum += weights[t] * convert<C>(line[t]);
         *cell = sum;
       }

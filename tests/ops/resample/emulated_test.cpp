@@ -130,6 +130,7 @@ TEST(ResampleTiles, AreTheMatricesAndTheirTransposes) {
           SCOPED_TRACE(::testing::Message()
                        << "(" << e[0] << ", " << e[1] << ") -> (" << e[2] << ", " << e[3] << ") filter "
                        << static_cast<int>(filter) << " variant " << variant << (transposed ? " transposed" : ""));
+          check<float, 1>(attr, transposed, ++seed);
           check<float, 2>(attr, transposed, ++seed);
           check<double, 4>(attr, transposed, ++seed);
           check<bfloat16, 8>(attr, transposed, ++seed);
