@@ -106,6 +106,31 @@ TEST(ModulePaths, OfHooksAndOfFusedPairs) {
   EXPECT_TRUE(begins(message([&] { net(line(1, 2)); }), "1: narrow: "));
 }
 
+class Overloaded : public Module {
+ public:
+  Overloaded() : Module("Overloaded"), conv(register_module("conv", pointwise(2.0))) {}
+  Tensor operator()(const Tensor& x) const { return conv(x); }
+  Tensor operator()(const Tensor& x, double factor) const { return conv(x) * factor; }
+  Child<Conv1d> conv;
+};
+
+class Counting : public Module {
+ public:
+  Counting() : Module("Counting") {}
+  Tensor operator()(const Tensor& x) { return x * static_cast<double>(++calls); }
+  int calls = 0;
+};
+
+TEST(ModulePaths, CallsOfOtherKindsStayAsTheyAre) {
+  Module parent;
+  const auto overloaded = parent.register_module("overloaded", Overloaded());
+  EXPECT_EQ(overloaded(kOne, 3.0).item<float>(), 6.0F);
+  EXPECT_TRUE(begins(message([&] { overloaded(line(2, 2)); }), "overloaded.conv: conv1d: "));
+  auto counting = parent.register_module("counting", Counting());
+  counting(kOne);
+  EXPECT_EQ(counting(kOne).item<float>(), 2.0F);
+}
+
 class OwnError : public Error {
  public:
   explicit OwnError(int value) : Error("own: it went wrong"), code(value) {}
