@@ -22,10 +22,17 @@ struct Values {
   struct In {
     T x, y;
   };
+  static constexpr int kPack = kReducePack<T>;
   F f;
   const T *x, *y;
 
   __device__ In load(std::int64_t i) const { return {x[i], y[i]}; }
+  bool aligned() const { return packs_aligned<kPack>(x) && packs_aligned<kPack>(y); }
+  __device__ void load_pack(std::int64_t pack, bool aligned, In (&to)[kPack]) const {
+    const auto of_x = cuda::load_pack<kPack>(x, pack, aligned), of_y = cuda::load_pack<kPack>(y, pack, aligned);
+#pragma unroll
+    for (int v = 0; v < kPack; ++v) to[v] = {of_x.values[v], of_y.values[v]};
+  }
   __device__ compute_t<T> value(In loaded, std::int64_t /*i*/) const {
     return f.value(convert<compute_t<T>>(loaded.x), convert<compute_t<T>>(loaded.y));
   }

@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(kThreads)
 
 // A piece is a row of whole, aligned packs that its lanes can hold, as are its channels: it is read once.
 template <class T, int kPacks>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 3)
     norm_held(const __grid_constant__ Norm<T> norm, const __grid_constant__ Pieces pieces,
               Statistics<compute_t<T>>* found, T* y) {
   using A = compute_t<T>;
@@ -150,33 +150,35 @@ __global__ void __launch_bounds__(kThreads)
   for (int p = 0; p < kPacks; ++p) {
     if (holds(p)) norm.load(norm.x, Span{first + at(p), 0, kV}, x[p]);
   }
-  const A count = static_cast<A>(pieces.length),
-          origin = norm.centred && place.active ? convert<A>(norm.x[first]) : A{0};
-  // About one of the row's numbers first, about nearly the mean then, what rounding took from which is found as well.
-  const auto about = [&](A pivot) {
-    Parts parts{A{0}, A{0}};
+  const A count = static_cast<A>(pieces.length);
+  const auto each = [&](const auto& f) {
 #pragma unroll
     for (int p = 0; p < kPacks; ++p) {
       if (!holds(p)) continue;
 #pragma unroll
-      for (int v = 0; v < kV; ++v) {
-        const A distance = x[p][v] - pivot;
-        parts.sum += distance;
-        parts.squares += distance * distance;
-      }
+      for (int v = 0; v < kV; ++v) f(x[p][v]);
     }
-    return combine_lanes<kThreads>(parts, pieces.lanes, [](const Parts& a, const Parts& b) {
-      return Parts{a.sum + b.sum, a.squares + b.squares};
-    });
   };
-  Statistics<A> statistics{A{0}, A{0}, A{0}};
+  // The mean is found about one of the row's numbers, and moments about it, so that what its rounding left is too.
+  A pivot{0};
   if (norm.centred) {
-    const A pivot = origin + about(origin).sum / count;
-    const Parts parts = about(pivot);
-    statistics = MomentsToStatistics<A>::finish(reduce::moments_about(count, pivot, parts.sum, parts.squares));
-  } else {
-    statistics.variance = about(A{0}).squares / count;
+    const A origin = place.active ? convert<A>(norm.x[first]) : A{0};
+    A sum{0};
+    each([&](A value) { sum += value - origin; });
+    pivot = origin + combine_lanes<kThreads>(sum, pieces.lanes, [](A a, A b) { return a + b; }) / count;
   }
+  Parts parts{A{0}, A{0}};
+  each([&](A value) {
+    const A distance = value - pivot;
+    parts.sum += distance;
+    parts.squares += distance * distance;
+  });
+  parts = combine_lanes<kThreads>(parts, pieces.lanes, [](const Parts& a, const Parts& b) {
+    return Parts{a.sum + b.sum, a.squares + b.squares};
+  });
+  const Statistics<A> statistics =
+      norm.centred ? MomentsToStatistics<A>::finish(reduce::moments_about(count, pivot, parts.sum, parts.squares))
+                   : Statistics<A>{A{0}, A{0}, parts.squares / count};
   if (place.active && place.lane == 0) found[place.row] = statistics;
   const A rstd = norm.rstd(statistics);
 #pragma unroll

@@ -56,7 +56,7 @@ __device__ inline std::int64_t quotient(std::int64_t a, std::int64_t b) {
   constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
   return a <= kMost && b <= kMost ? static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b) : a / b;
 }
-__device__ inline std::int64_t remainder(std::int64_t a, std::int64_t b) { return a - quotient(a, b) * b; }
+__device__ inline std::int64_t remainder(std::int64_t a, std::int64_t b) { return b == 1 ? 0 : a - quotient(a, b) * b; }
 
 // What a thread has to do with a piece.
 struct Place {

@@ -37,6 +37,19 @@ struct FirstMax {
     const bool more = !(x.value <= acc.value) && acc.value == acc.value;
     return more || acc.at < 0 ? x : acc;
   }
+  // Of neighbours: places are told apart by a few bits until the largest is known.
+  template <int V>
+  __device__ Acc add_row(Acc acc, const Acc (&x)[V]) const {
+    A value = x[0].value;
+    int at = 0;
+#pragma unroll
+    for (int v = 1; v < V; ++v) {
+      const bool more = !(x[v].value <= value) && value == value;
+      value = more ? x[v].value : value;
+      at = more ? v : at;
+    }
+    return add(acc, {value, x[0].at + at});
+  }
   __device__ Acc close(Acc acc) const { return acc; }
   __device__ Acc combine(Acc a, Acc b) const {
     if (b.at < 0) return a;

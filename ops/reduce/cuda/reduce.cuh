@@ -76,7 +76,8 @@ struct Reduction {
   __device__ In load(std::int64_t i) const { return source.load(i); }
   __device__ Acc identity() const { return rule.identity(); }
   __device__ Acc add(Acc acc, In loaded, std::int64_t i) const { return rule.add(acc, source.value(loaded, i)); }
-  // Neighbours, each to an accumulator of its own. Rules whose accumulators share a beginning take it from the first:
+  // Neighbours, each to an accumulator of its own, or all of one result to the first where a rule has add_row(). Rules
+  // whose accumulators share a beginning take it from the first:
   // of one result's (kFold), from one element.
   template <bool kFold>
   __device__ void add_pack(Acc (&acc)[kPack], const In (&loaded)[kPack], std::int64_t pack, bool aligned,
@@ -88,6 +89,10 @@ struct Reduction {
     } else {
 #pragma unroll
       for (int v = 0; v < kPack; ++v) values[v] = source.value(loaded[v], pack * kPack + v);
+    }
+    if constexpr (kFold && requires { rule.add_row(acc[0], values); }) {
+      acc[0] = rule.add_row(acc[0], values);
+      return;
     }
 #pragma unroll
     for (int v = 0; v < kPack; ++v) {
