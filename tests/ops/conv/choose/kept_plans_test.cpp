@@ -6,8 +6,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <thread>
+#include <vector>
 
 namespace adjoint::testing {
 namespace {
@@ -50,18 +53,42 @@ TEST(KeptPlans, AreMadeOnce) {
 // A kernel that holds its plan asks for those of the kernels in it, however many problems came before.
 TEST(KeptPlans, OutliveTheNextOnes) {
   const cuda::PlanForMultiprocessors plans(1);
-  constexpr auto kMost = static_cast<std::int64_t>(cuda::kMostKept);
+  constexpr auto kMost = static_cast<std::int64_t>(cuda::kMostKept), kRecent = std::int64_t{cuda::kMostRecent};
   int made = 0;
-  for (std::int64_t batch = 1; batch <= kMost; ++batch) plan_of(batch, made);
-  for (std::int64_t held = 1; held <= kMost; ++held) {
-    const Plan* const plan = plan_of(held, made);
+  for (std::int64_t batch = 1; batch <= kMost + kRecent; ++batch) plan_of(batch, made);
+  for (std::int64_t held = 1; held <= kMost; held += 97) {
     const int before = made;
-    plan_of(kMost + held, made);
-    EXPECT_EQ(made, before + 1);
-    EXPECT_EQ(plan_of(held, made), plan) << held;
-    EXPECT_EQ(made, before + 1) << held << " was made again";
-    EXPECT_EQ(plan->batch, held);
+    EXPECT_EQ(plan_of(held, made)->batch, held);
+    EXPECT_EQ(made, before) << "the first ones stay";
   }
+  for (std::int64_t held = 1; held < kRecent; ++held) {
+    const Plan* const plan = plan_of(2 * kMost + held, made);
+    for (std::int64_t next = 1; next < kRecent; next += 13) plan_of(kMost * (3 + held) + next, made);
+    const int before = made;
+    EXPECT_EQ(plan_of(2 * kMost + held, made), plan) << held;
+    EXPECT_EQ(made, before) << held << " was made again";
+    EXPECT_EQ(plan->batch, 2 * kMost + held);
+  }
+}
+
+TEST(KeptPlans, AreSharedByThreads) {
+  const cuda::PlanForMultiprocessors plans(1);
+  std::atomic<int> made = 0;
+  std::vector<const Plan*> found(8);
+  std::vector<std::thread> threads;
+  for (const Plan*& plan : found) {
+    threads.emplace_back([&] {
+      const cuda::PlanForMultiprocessors same(1);
+      int own = 0;
+      for (std::int64_t batch = 100; batch < 200; ++batch) plan = plan_of(batch, own);
+      made += own;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Plan* plan : found) EXPECT_EQ(plan, found[0]);
+  int again = 0;
+  EXPECT_EQ(plan_of(199, again), found[0]);
+  EXPECT_EQ(again, 0);
 }
 
 }  // namespace
