@@ -58,13 +58,20 @@ constinit const auto prelu_op =
 
 // One pass, or where the sweep is recorded, the same formula in operators.
 template <template <class> class Gradient>
-Tensor snake_gradient(const Context& c) {
+Tensor formula_gradient(const Context& c) {
   static constinit const auto op = define<Gradient>();
   if (Tape::current() == nullptr) return apply(op, {c.grad, c.in[0], c.in[1]});
   return Gradient<double>{}(widened(c.grad), widened(c.in[0]), widened(c.in[1])).to(c.grad.dtype());
 }
-constinit const auto snake_op = define<Snake>(Rule{kSaveIn0 | kSaveIn1, snake_gradient<SnakeGradX>},
-                                              Rule{kSaveIn0 | kSaveIn1, snake_gradient<SnakeGradA>});
+constinit const auto snake_op = define<Snake>(Rule{kSaveIn0 | kSaveIn1, formula_gradient<SnakeGradX>},
+                                              Rule{kSaveIn0 | kSaveIn1, formula_gradient<SnakeGradA>});
+
+// The gradient in x is x's place taken by the result's.
+constinit const OpDef<NoAttr> glu_op = define<GLU>(Rule{kSaveIn1,
+                                                        [](const Context& c) {
+                                                          return apply(glu_op, {c.grad, c.in[1]});
+                                                        }},
+                                                   Rule{kSaveIn0 | kSaveIn1, formula_gradient<GLUGradGate>});
 
 // `parameter`, with one element or one for each of x's axis 1, in a shape that broadcasts with x.
 Tensor along_channels(const char* op, const char* name, const Tensor& parameter, const Tensor& x) {
@@ -113,7 +120,7 @@ Tensor glu(const Tensor& x, std::int64_t axis) {
   ADJOINT_CHECK(x.size(at) % 2 == 0, "glu: the axis must have an even extent; got {} of axis {} of x {}", x.size(at),
                 at, x.shape());
   const std::int64_t half = x.size(at) / 2;
-  return x.narrow(at, 0, half) * sigmoid(x.narrow(at, half, half));
+  return apply(glu_op, {x.narrow(at, 0, half), x.narrow(at, half, half)});
 }
 
 void check_activation(const char* op, const Activation& activation) {

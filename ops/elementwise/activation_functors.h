@@ -1,5 +1,5 @@
-// Activations, one element at a time: those of the table in activation.h, and prelu and snake, whose parameters are
-// tensors.
+// Activations, one element at a time: those of the table in activation.h, and glu, prelu and snake, which have more
+// operands than one.
 #pragma once
 
 #include <adjoint/ops/elementwise/functor.h>
@@ -187,7 +187,24 @@ struct Hardswish : Unary<> {
   }
 };
 
-// ---- With parameters that are tensors.
+// ---- With a second operand.
+
+/// x sigmoid(gate) (Dauphin et al.: "Language modeling with gated convolutional networks", 2017).
+template <class T>
+struct GLU : Signature<2, kFloating> {
+  static constexpr const char* kName = "glu";
+  ADJOINT_HD T operator()(T x, T gate) const { return x * sigmoid(gate); }
+};
+/// (g, x, gate) -> the gate's gradient.
+template <class T>
+struct GLUGradGate : Signature<3, kFloating> {
+  static constexpr const char* kName = "glu";
+  template <class V>
+  ADJOINT_HD V operator()(const V& g, const V& x, const V& gate) const {
+    const V s = sigmoid(gate);
+    return g * x * s * (1 - s);
+  }
+};
 
 template <class T>
 struct PReLU : Signature<2, kFloating> {

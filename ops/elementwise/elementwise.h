@@ -137,7 +137,8 @@ struct NanToNumOptions {
   /// The dtype's largest and least finite numbers where they are left out.
   std::optional<double> posinf = {}, neginf = {};
 };
-/// Finite numbers in place of NaN and infinities; their gradient is zero.
+/// Finite numbers in place of NaN and infinities; their gradient is zero. Integers stay as they are. Throws Error where
+/// the dtype cannot hold a number given.
 ADJOINT_API Tensor nan_to_num(const Tensor& x, const NanToNumOptions& options = {});
 
 // ---- Logic and tests. Any dtype; the result is bool and has no gradient. What is not 0 is true, NaN too.

@@ -24,6 +24,9 @@ struct PairAttr {
   double first;
   double second;
 };
+struct NumbersAttr {
+  double nan, posinf, neginf;
+};
 
 }  // namespace adjoint
 

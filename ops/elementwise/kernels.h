@@ -33,7 +33,8 @@ void map(std::span<const Tensor> in, Tensor& out, const typename F<float>::Attr&
   X(Atan, atan) X(Sinh, sinh) X(Cosh, cosh) X(Erf, erf) X(Abs, abs)
 #define ADJOINT_STEP_FUNCTIONS(X) X(Sign, sign) X(Floor, floor) X(Ceil, ceil) X(Trunc, trunc) X(Round, round)
 #define ADJOINT_MATH_FUNCTORS(X) X(PowScalar) X(Pow) X(Atan2) X(Fmod) X(Remainder) X(Lerp) X(MaximumGrad)
-#define ADJOINT_PARAMETRIC_FUNCTORS(X) X(PReLU) X(PReLUGrad) X(PReLUGate) X(Snake) X(SnakeGradX) X(SnakeGradA)
+#define ADJOINT_PARAMETRIC_FUNCTORS(X) X(PReLU) X(PReLUGrad) X(PReLUGate) X(Snake) X(SnakeGradX) X(SnakeGradA) \
+  X(GLU) X(GLUGradGate)
 #define ADJOINT_SELECTION_FUNCTORS(X) \
   X(Equal) X(NotEqual) X(Less) X(LessEqual) X(EqualScalar) X(NotEqualScalar) X(LessScalar) X(LessEqualScalar) \
   X(GreaterScalar) X(GreaterEqualScalar) X(Minimum) X(Maximum) X(Where)

@@ -199,6 +199,16 @@ struct Clamp : Unary<PairAttr, Kept::kOperand, true, kNumbers> {
   ADJOINT_HD T gradient(T g, T x) const { return x >= low && x <= high ? g : T{0}; }
 };
 
+template <class T>
+struct NanToNum : Unary<NumbersAttr, Kept::kOperand, true> {
+  static constexpr const char* kName = "nan_to_num";
+  T nan, posinf, neginf;
+  explicit NanToNum(const NumbersAttr& attr)
+      : nan(static_cast<T>(attr.nan)), posinf(static_cast<T>(attr.posinf)), neginf(static_cast<T>(attr.neginf)) {}
+  ADJOINT_HD T operator()(T x) const { return is_finite(x) ? x : x != x ? nan : x > T{0} ? posinf : neginf; }
+  ADJOINT_HD T gradient(T g, T x) const { return is_finite(x) ? g : T{0}; }
+};
+
 // ---- Functions whose derivative is 0 almost everywhere.
 
 template <class T>

@@ -1,5 +1,6 @@
 // Comparisons, logic, tests, and where.
 #include <adjoint/core/op_scope.h>
+#include <adjoint/core/scalar.h>
 #include <adjoint/ops/elementwise/define.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 
@@ -106,10 +107,10 @@ Tensor nan_to_num(const Tensor& x, const NanToNumOptions& options) {
   check_defined("nan_to_num", "x", x);
   if (!is_floating_point(x.dtype())) return x.clone();
   const double largest = largest_finite(x.dtype());
-  const Tensor numbers = where(isnan(x), options.nan, x);
-  const Tensor below =
-      where(numbers == std::numeric_limits<double>::infinity(), options.posinf.value_or(largest), numbers);
-  return where(below == -std::numeric_limits<double>::infinity(), options.neginf.value_or(-largest), below);
+  const auto fit = [&](double value) { return fit_scalar("nan_to_num", value, x.dtype(), x.shape()); };
+  return unary(elementwise::UnaryOp<NanToNum>::op, x,
+               NumbersAttr{fit(options.nan), fit(options.posinf.value_or(largest)),
+                           fit(options.neginf.value_or(-largest))});
 }
 
 }  // namespace adjoint
