@@ -8,10 +8,12 @@
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/index/kernels.h>
 #include <adjoint/core/cuda/elementwise.cuh>
+#include <adjoint/core/cuda/rows.cuh>
 
 #include <cub/device/device_radix_sort.cuh>
 
 #include <bit>
+#include <cstring>
 #include <type_traits>
 
 namespace adjoint::cuda {
@@ -30,32 +32,60 @@ __device__ void for_each(std::int64_t count, const F& f) {
   for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step) f(i);
 }
 
-// What element `e` of (outer, count, inner) is of x; -1 where its index names none.
-__device__ std::int64_t place_of(const IndexLayout& at, const std::int64_t* index, std::int64_t e, std::int64_t* name) {
-  const std::int64_t i = e % at.inner, row = e / at.inner, j = row % at.count, o = row / at.count;
-  const std::int64_t k = index[at.each ? e : o / at.repeat * at.count + j];
-  *name = k;
-  return k >= 0 && k < at.extent ? (o * at.extent + k) * at.inner + i : -1;
+// What elements of (outer, count, inner) are of x.
+struct Places {
+  IndexLayout at;
+  RowSplit by_inner, by_count, by_repeat;
+
+  Places(const IndexLayout& layout, std::int64_t elements)
+      : at(layout),
+        by_inner(layout.inner, elements),
+        by_count(layout.count, elements),
+        by_repeat(layout.repeat, elements) {}
+  /// Of element `e`; -1 where its index names none.
+  __device__ std::int64_t of(const std::int64_t* index, std::int64_t e, std::int64_t* name) const {
+    std::int64_t i = e, j = by_inner(i);
+    const std::int64_t o = by_count(j);
+    std::int64_t rest = o;
+    const std::int64_t k = index[at.each ? e : by_repeat(rest) * at.count + j];
+    *name = k;
+    return k >= 0 && k < at.extent ? (o * at.extent + k) * at.inner + i : -1;
+  }
+};
+
+constexpr int kItems = detail::kItemsAThread;  // of a thread, loaded before the first is stored
+
+template <class Bits>
+__global__ void __launch_bounds__(kThreads)
+    take_elements(const __grid_constant__ Places places, std::int64_t count, Bits outside, const Bits* __restrict__ x,
+                  const std::int64_t* __restrict__ index, Bits* __restrict__ picked) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * (kThreads * kItems) + threadIdx.x;
+  Bits taken[kItems];
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    std::int64_t name;
+    const std::int64_t place = places.of(index, min(first + item * kThreads, count - 1), &name);
+    taken[item] = place >= 0 ? x[place] : name == kNowhere ? Bits{} : outside;
+  }
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    if (first + item * kThreads < count) picked[first + item * kThreads] = taken[item];
+  }
 }
 
 template <class Bits>
-__global__ void take_elements(IndexLayout at, std::int64_t count, Bits outside, const Bits* __restrict__ x,
-                              const std::int64_t* __restrict__ index, Bits* __restrict__ picked) {
-  for_each(count, [&](std::int64_t e) {
+__global__ void __launch_bounds__(kThreads)
+    put_elements(const __grid_constant__ Places places, std::int64_t count, const Bits* __restrict__ picked,
+                 const std::int64_t* __restrict__ index, Bits* __restrict__ x) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * (kThreads * kItems) + threadIdx.x;
+#pragma unroll
+  for (int item = 0; item < kItems; ++item) {
+    const std::int64_t e = first + item * kThreads;
+    if (e >= count) return;
     std::int64_t name;
-    const std::int64_t place = place_of(at, index, e, &name);
-    picked[e] = place >= 0 ? x[place] : name == kNowhere ? Bits{0} : outside;
-  });
-}
-
-template <class Bits>
-__global__ void put_elements(IndexLayout at, std::int64_t count, const Bits* __restrict__ picked,
-                             const std::int64_t* __restrict__ index, Bits* __restrict__ x) {
-  for_each(count, [&](std::int64_t e) {
-    std::int64_t name;
-    const std::int64_t place = place_of(at, index, e, &name);
+    const std::int64_t place = places.of(index, e, &name);
     if (place >= 0) x[place] = picked[e];
-  });
+  }
 }
 
 // NaN, or 0 of integers.
@@ -67,6 +97,42 @@ std::uint64_t bits_outside(DType dtype) {
     case kFloat64: return 0x7ff8000000000000U;
     default: return 0;
   }
+}
+
+// Rows that share an index move in pieces as large as divide them and their addresses: f.operator()<Piece>(places,
+// pieces), for `elements` of x and of what is picked.
+template <class F>
+void visit_pieces(const IndexLayout& at, std::int64_t elements, const Tensor& x, const Tensor& picked, const F& f) {
+  const auto size = static_cast<std::int64_t>(element_size(x.dtype()));
+  std::int64_t bytes = size;
+  if (!at.each) {
+    const auto fits = [&](std::int64_t piece) {
+      const auto unit = static_cast<std::uintptr_t>(piece);
+      return at.inner * size % piece == 0 && reinterpret_cast<std::uintptr_t>(x.raw_data()) % unit == 0 &&
+             reinterpret_cast<std::uintptr_t>(picked.raw_data()) % unit == 0;
+    };
+    while (bytes < 16 && fits(2 * bytes)) bytes *= 2;
+  }
+  IndexLayout pieces = at;
+  pieces.inner = at.inner * size / bytes;
+  const std::int64_t count = elements * size / bytes;
+  const Places places(pieces, count);
+  switch (bytes) {
+    case 1: return f.template operator()<std::uint8_t>(places, count);
+    case 2: return f.template operator()<std::uint16_t>(places, count);
+    case 4: return f.template operator()<std::uint32_t>(places, count);
+    case 8: return f.template operator()<std::uint64_t>(places, count);
+    default: return f.template operator()<Pack<std::uint64_t, 2>>(places, count);
+  }
+}
+
+// An element's bits, as often as a piece holds them.
+template <class Piece>
+Piece repeated(std::uint64_t bits, std::size_t size) {
+  Piece piece;
+  for (std::size_t at = 0; at < sizeof(Piece); at += size)
+    std::memcpy(reinterpret_cast<unsigned char*>(&piece) + at, &bits, size);
+  return piece;
 }
 
 // ---- Sums.
@@ -268,18 +334,23 @@ LaunchGeometry warp_each(std::int64_t chunks) {
 }  // namespace
 
 void take(std::span<const Tensor> in, Tensor& out, const IndexAttr& attr) {
-  visit_bits(out.dtype(), [&]<class Bits>() {
-    launch(take_elements<Bits>, geometry(out.numel(), out), out.device().index, attr.layout, out.numel(),
-           static_cast<Bits>(bits_outside(out.dtype())), static_cast<const Bits*>(in[0].raw_data()),
-           in[1].data<std::int64_t>(), static_cast<Bits*>(out.raw_mutable_data()));
+  if (out.numel() == 0) return;
+  void* const picked = out.raw_mutable_data();
+  visit_pieces(attr.layout, out.numel(), in[0], out, [&]<class Piece>(const Places& places, std::int64_t count) {
+    const auto outside =
+        repeated<Piece>(bits_outside(out.dtype()), static_cast<std::size_t>(element_size(out.dtype())));
+    launch(take_elements<Piece>, detail::covering_geometry((count + kItems - 1) / kItems), out.device().index, places,
+           count, outside, static_cast<const Piece*>(in[0].raw_data()), in[1].data<std::int64_t>(),
+           static_cast<Piece*>(picked));
   });
 }
 
 void put(Tensor& x, const Tensor& picked, const Tensor& index, const IndexAttr& attr) {
-  visit_bits(x.dtype(), [&]<class Bits>() {
-    launch(put_elements<Bits>, geometry(picked.numel(), x), x.device().index, attr.layout, picked.numel(),
-           static_cast<const Bits*>(picked.raw_data()), index.data<std::int64_t>(),
-           static_cast<Bits*>(x.raw_mutable_data()));
+  if (picked.numel() == 0) return;
+  void* const to = x.raw_mutable_data();
+  visit_pieces(attr.layout, picked.numel(), x, picked, [&]<class Piece>(const Places& places, std::int64_t count) {
+    launch(put_elements<Piece>, detail::covering_geometry((count + kItems - 1) / kItems), x.device().index, places,
+           count, static_cast<const Piece*>(picked.raw_data()), index.data<std::int64_t>(), static_cast<Piece*>(to));
   });
 }
 
