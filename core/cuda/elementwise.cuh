@@ -38,7 +38,7 @@ inline LaunchGeometry elementwise_geometry(std::int64_t threads, int device) {
 }
 
 template <class T, int V>
-bool is_aligned(const void* data) {
+ADJOINT_HD inline bool is_aligned(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data) % (sizeof(T) * V) == 0;
 }
 
@@ -88,6 +88,19 @@ __device__ Loaded<T, kPacks, V> load_contiguous(const T* in, std::int64_t count)
   return loaded;
 }
 
+// `whole`: `out` is aligned to packs.
+template <class T, int V>
+__device__ void store_contiguous(const Pack<T, V>& pack, T* out, std::int64_t count, bool whole = true) {
+  if (whole && V <= count) {
+    *reinterpret_cast<Pack<T, V>*>(out) = pack;
+  } else {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      if (v < count) out[v] = pack.values[v];
+    }
+  }
+}
+
 template <int V, class F, class Out, class... In>
 __global__ void __launch_bounds__(kElementwiseThreads)
     elementwise_contiguous(F f, std::int64_t numel, Out* out, const In*... in) {
@@ -98,14 +111,7 @@ __global__ void __launch_bounds__(kElementwiseThreads)
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
     const std::int64_t begin = first + std::int64_t{p} * kElementwiseThreads * V;
-    if (begin + V <= numel) {
-      *reinterpret_cast<Pack<Out, V>*>(out + begin) = results[p];
-    } else {
-#pragma unroll
-      for (int v = 0; v < V; ++v) {
-        if (begin + v < numel) out[begin + v] = results[p].values[v];
-      }
-    }
+    store_contiguous(results[p], out + begin, numel - begin);
   }
 }
 

@@ -1,26 +1,49 @@
-// roll on CUDA: one element of the result a thread; its bits are moved, whatever they mean.
-#include <adjoint/core/cuda/launch.h>
+// roll on CUDA: a thread has neighbours that fill 16 bytes; their bits are moved, whatever they mean.
 #include <adjoint/ops/roll/kernels.h>
+#include <adjoint/core/cuda/elementwise.cuh>
+#include <adjoint/core/cuda/rows.cuh>
 
 namespace adjoint::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = detail::kElementwiseThreads;
 
-template <class Bits>
-__global__ void roll_elements(RollAttr attr, std::int64_t count, const Bits* __restrict__ in, Bits* __restrict__ out) {
-  const std::int64_t index = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (index >= count) return;
-  const std::int64_t place = index / attr.inner % attr.extent;
-  const std::int64_t back = place < attr.shift ? attr.shift - attr.extent : attr.shift;
-  out[index] = in[index - back * attr.inner];
+// Rows of `period` elements, whose last `shift` elements become the first. `whole`: both are multiples of V, and the
+// operands are aligned to packs.
+template <int V, class Bits>
+__global__ void __launch_bounds__(kThreads)
+    roll_elements(RowSplit by_period, std::int64_t period, std::int64_t shift, bool whole, std::int64_t count,
+                  const Bits* __restrict__ in, Bits* __restrict__ out) {
+  const std::int64_t first = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * V;
+  if (first >= count) return;
+  std::int64_t place = first;
+  by_period(place);
+  const auto source = [&](std::int64_t at) { return at < shift ? period - shift : -shift; };  // from the element itself
+  Pack<Bits, V> pack;
+  if (whole) {
+    pack = *reinterpret_cast<const Pack<Bits, V>*>(in + first + source(place));
+  } else {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      if (first + v < count) pack.values[v] = in[first + v + source(place)];
+      if (++place == period) place = 0;
+    }
+  }
+  detail::store_contiguous(pack, out + first, count - first, detail::is_aligned<Bits, V>(out));
 }
 
 template <class Bits>
 void run(const Tensor& in, Tensor& out, const RollAttr& attr) {
-  const auto blocks = static_cast<unsigned>((out.numel() + kThreads - 1) / kThreads);
-  launch(roll_elements<Bits>, {.grid = dim3(blocks), .block = dim3(kThreads)}, out.device().index, attr, out.numel(),
-         static_cast<const Bits*>(in.raw_data()), static_cast<Bits*>(out.raw_mutable_data()));
+  constexpr int kPack = static_cast<int>(16 / sizeof(Bits));
+  const std::int64_t count = out.numel();
+  if (count == 0) return;
+  const std::int64_t period = attr.extent * attr.inner, shift = attr.shift * attr.inner;
+  const auto* from = static_cast<const Bits*>(in.raw_data());
+  auto* to = static_cast<Bits*>(out.raw_mutable_data());
+  const bool whole = period % kPack == 0 && shift % kPack == 0 && detail::is_aligned<Bits, kPack>(from) &&
+                     detail::is_aligned<Bits, kPack>(to);
+  launch(roll_elements<kPack, Bits>, detail::covering_geometry((count - 1) / kPack + 1), out.device().index,
+         RowSplit(period, count), period, shift, whole, count, from, to);
 }
 
 }  // namespace
