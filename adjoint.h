@@ -65,7 +65,11 @@
 #include <adjoint/ops/view/view.h>
 #include <adjoint/optim/adam.h>
 #include <adjoint/optim/clip.h>
+#include <adjoint/optim/ema.h>
+#include <adjoint/optim/groups.h>
+#include <adjoint/optim/lion.h>
 #include <adjoint/optim/optimizer.h>
+#include <adjoint/optim/rmsprop.h>
 #include <adjoint/optim/schedule.h>
 #include <adjoint/optim/sgd.h>
 

@@ -9,14 +9,15 @@ namespace adjoint::optim {
 namespace {
 
 template <class Options>
-std::vector<std::string> state_names(const Options& options) {
+std::vector<std::string> names_of_state(const Options& options) {
   std::vector<std::string> names{"exp_avg", "exp_avg_sq"};
   if (options.amsgrad) names.push_back("max_exp_avg_sq");
   return names;
 }
 
 template <class Options>
-void check(const char* name, const Options& options) {
+void check_options(const Options& options) {
+  constexpr const char* name = Options::kName;
   for (const double beta : options.betas) {
     ADJOINT_CHECK(beta >= 0.0 && beta < 1.0, "{}: betas must be in [0, 1); got {}, {}", name, options.betas[0],
                   options.betas[1]);
@@ -27,14 +28,14 @@ void check(const char* name, const Options& options) {
 }
 
 template <class Options>
-AdamAttr attributes(const Options& options, double lr, std::int64_t step) {
+AdamAttr attributes(const Options& options, std::int64_t step) {
   const auto t = static_cast<double>(step);
   return {.beta1 = options.betas[0],
           .beta2 = options.betas[1],
           .eps = options.eps,
           .weight_decay = 0.0,
           .shrink = 1.0,
-          .step_size = lr / (1.0 - std::pow(options.betas[0], t)),
+          .step_size = options.lr / (1.0 - std::pow(options.betas[0], t)),
           .bias_correction2_sqrt = std::sqrt(1.0 - std::pow(options.betas[1], t))};
 }
 
@@ -48,26 +49,23 @@ void run(const Batch& batch, const AdamAttr& attr, bool amsgrad) {
 
 }  // namespace
 
-Adam::Adam(std::vector<Tensor> parameters, const AdamOptions& options)
-    : Optimizer("Adam", std::move(parameters), options.lr, state_names(options)), options_(options) {
-  check("Adam", options);
-}
+void AdamOptions::check() const { check_options(*this); }
+std::vector<std::string> AdamOptions::state_names() const { return names_of_state(*this); }
+void AdamWOptions::check() const { check_options(*this); }
+std::vector<std::string> AdamWOptions::state_names() const { return names_of_state(*this); }
 
 void Adam::update_batch(const Batch& batch) {
-  AdamAttr attr = attributes(options_, lr(), batch.step);
-  attr.weight_decay = options_.weight_decay;
-  run(batch, attr, options_.amsgrad);
-}
-
-AdamW::AdamW(std::vector<Tensor> parameters, const AdamWOptions& options)
-    : Optimizer("AdamW", std::move(parameters), options.lr, state_names(options)), options_(options) {
-  check("AdamW", options);
+  const AdamOptions o = options(batch.group);
+  AdamAttr attr = attributes(o, batch.step);
+  attr.weight_decay = o.weight_decay;
+  run(batch, attr, o.amsgrad);
 }
 
 void AdamW::update_batch(const Batch& batch) {
-  AdamAttr attr = attributes(options_, lr(), batch.step);
-  attr.shrink = 1.0 - lr() * options_.weight_decay;
-  run(batch, attr, options_.amsgrad);
+  const AdamWOptions o = options(batch.group);
+  AdamAttr attr = attributes(o, batch.step);
+  attr.shrink = 1.0 - o.lr * o.weight_decay;
+  run(batch, attr, o.amsgrad);
 }
 
 }  // namespace adjoint::optim

@@ -18,6 +18,13 @@ struct AdamOptions {
   /// Divides by the largest average of squares so far (Reddi, Kale, Kumar: "On the convergence of Adam and beyond",
   /// 2018).
   bool amsgrad = false;
+  /// Float32 copies of parameters of half precision (Optimizer::step).
+  bool master_weights = true;
+
+  static constexpr const char* kName = "Adam";
+  /// Throws Error for negative eps or weight_decay, and for betas outside [0, 1).
+  ADJOINT_API void check() const;
+  ADJOINT_API std::vector<std::string> state_names() const;
 };
 
 struct AdamWOptions {
@@ -27,34 +34,32 @@ struct AdamWOptions {
   /// p shrinks by lr * weight_decay * p, apart from the gradient.
   double weight_decay = 1e-2;
   bool amsgrad = false;
+  bool master_weights = true;
+
+  static constexpr const char* kName = "AdamW";
+  /// As Adam's.
+  ADJOINT_API void check() const;
+  ADJOINT_API std::vector<std::string> state_names() const;
 };
 
 /// Kingma, Ba: "Adam: a method for stochastic optimization" (2015), as PyTorch computes it:
 /// p -= lr / (1 - beta1^t) * exp_avg / (sqrt(exp_avg_sq / (1 - beta2^t)) + eps).
 /// State: "exp_avg", "exp_avg_sq" and, with amsgrad, "max_exp_avg_sq".
-class ADJOINT_API Adam : public Optimizer {
+class ADJOINT_API Adam : public OptimizerOf<AdamOptions> {
  public:
-  /// Throws Error for negative lr, eps or weight_decay, and for betas outside [0, 1).
-  explicit Adam(std::vector<Tensor> parameters, const AdamOptions& options = {});
+  using OptimizerOf::OptimizerOf;
 
  protected:
   void update_batch(const Batch& batch) override;
-
- private:
-  AdamOptions options_;
 };
 
 /// Adam with decoupled weight decay (Loshchilov, Hutter: "Decoupled weight decay regularization", 2019).
-class ADJOINT_API AdamW : public Optimizer {
+class ADJOINT_API AdamW : public OptimizerOf<AdamWOptions> {
  public:
-  /// As Adam.
-  explicit AdamW(std::vector<Tensor> parameters, const AdamWOptions& options = {});
+  using OptimizerOf::OptimizerOf;
 
  protected:
   void update_batch(const Batch& batch) override;
-
- private:
-  AdamWOptions options_;
 };
 
 }  // namespace adjoint::optim

@@ -29,8 +29,14 @@ void update(const Batch& batch, const typename Rule<float>::Attr& attr) {
 
 }  // namespace adjoint::optim
 
-#define ADJOINT_INSTANTIATE_UPDATES                                \
-  template void update<PlainSGD>(const Batch&, const SGDAttr&);    \
-  template void update<MomentumSGD>(const Batch&, const SGDAttr&); \
-  template void update<PlainAdam>(const Batch&, const AdamAttr&);  \
-  template void update<Amsgrad>(const Batch&, const AdamAttr&);
+#define ADJOINT_INSTANTIATE_UPDATES                                                \
+  template void update<PlainSGD>(const Batch&, const SGDAttr&);                    \
+  template void update<MomentumSGD>(const Batch&, const SGDAttr&);                 \
+  template void update<PlainAdam>(const Batch&, const AdamAttr&);                  \
+  template void update<Amsgrad>(const Batch&, const AdamAttr&);                    \
+  template void update<PlainRMSprop>(const Batch&, const RMSpropAttr&);            \
+  template void update<MomentumRMSprop>(const Batch&, const RMSpropAttr&);         \
+  template void update<CenteredRMSprop>(const Batch&, const RMSpropAttr&);         \
+  template void update<CenteredMomentumRMSprop>(const Batch&, const RMSpropAttr&); \
+  template void update<LionRule>(const Batch&, const LionAttr&);                   \
+  template void update<Average>(const Batch&, const AverageAttr&);

@@ -5,6 +5,7 @@
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor_impl.h>
+#include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/optim/batch.h>
 
 #include <algorithm>
@@ -15,19 +16,39 @@
 #include <unordered_set>
 
 namespace adjoint::optim {
+namespace {
+
+void check_lr(const std::string& name, double lr) {
+  ADJOINT_CHECK(std::isfinite(lr) && lr >= 0.0, "{}: lr must be finite and not negative; got {}", name, lr);
+}
+
+/// Where the program wrote to the parameter, its elements; else the master's.
+Tensor heeding(const Tensor& master, const Tensor& parameter) {
+  return where(master.to(parameter.dtype()) == parameter, master, parameter.to(master.dtype()));
+}
+
+}  // namespace
 
 Optimizer::Optimizer(std::string name, std::vector<Tensor> parameters, double lr, std::vector<std::string> state_names)
-    : name_(std::move(name)),
-      parameters_(std::move(parameters)),
-      state_names_(std::move(state_names)),
-      slots_(parameters_.size()) {
-  ADJOINT_CHECK(state_names_.size() <= kMaxState,
-                "{}: an optimiser can keep {} tensors for each parameter at most; got {} names", name_, kMaxState,
-                state_names_.size());
+    : Optimizer(std::move(name), {detail::Group{std::move(parameters), lr, std::move(state_names)}}) {}
+
+Optimizer::Optimizer(std::string name, std::vector<detail::Group> groups) : name_(std::move(name)) {
+  for (detail::Group& group : groups) add_group(std::move(group));
   ADJOINT_CHECK(!parameters_.empty(), "{}: there must be a parameter; got an empty list", name_);
+}
+
+Optimizer::~Optimizer() = default;
+
+void Optimizer::add_group(detail::Group group) {
+  check_lr(name_, group.lr);
+  ADJOINT_CHECK(group.state_names.size() <= kMaxState,
+                "{}: an optimiser can keep {} tensors for each parameter at most; got {} names", name_, kMaxState,
+                group.state_names.size());
+  std::vector<Tensor> all = parameters_;
+  all.insert(all.end(), group.params.begin(), group.params.end());
   std::unordered_set<const TensorImpl*> seen;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const Tensor& parameter = parameters_[i];
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Tensor& parameter = all[i];
     ADJOINT_CHECK(parameter.defined(), "{}: parameters must be defined; got Tensor{{}} as parameter {}", name_, i);
     ADJOINT_CHECK(is_floating_point(parameter.dtype()) && !parameter.impl()->recorded() && parameter.is_contiguous(),
                   "{}: parameters must be contiguous floating-point leaves; got {} {}{} as parameter {}", name_,
@@ -36,14 +57,58 @@ Optimizer::Optimizer(std::string name, std::vector<Tensor> parameters, double lr
     ADJOINT_CHECK(seen.insert(parameter.impl()).second,
                   "{}: parameters must be distinct; got parameter {} (shape {}) twice", name_, i, parameter.shape());
   }
-  set_lr(lr);
+  std::vector<Slot> slots = slots_;
+  slots.resize(all.size(), Slot{.group = groups_.size()});
+  group.params.clear();
+  groups_.push_back(std::move(group));
+  parameters_ = std::move(all);
+  slots_ = std::move(slots);
 }
 
-Optimizer::~Optimizer() = default;
+void Optimizer::check_group(std::size_t group) const {
+  ADJOINT_CHECK(group < groups_.size(), "{}: the group must be one of {}, counted from 0; got {}", name_,
+                groups_.size(), group);
+}
 
-void Optimizer::set_lr(double lr) {
-  ADJOINT_CHECK(std::isfinite(lr) && lr >= 0.0, "{}: lr must be finite and not negative; got {}", name_, lr);
-  lr_ = lr;
+double Optimizer::lr(std::size_t group) const {
+  check_group(group);
+  return groups_[group].lr;
+}
+
+void Optimizer::set_lr(double lr, std::size_t group) {
+  check_group(group);
+  check_lr(name_, lr);
+  groups_[group].lr = lr;
+}
+
+void Optimizer::set_lr(double lr) { set_lrs(std::vector<double>(groups_.size(), lr)); }
+
+void Optimizer::set_lrs(const std::vector<double>& lrs) {
+  ADJOINT_CHECK(lrs.size() == groups_.size(), "{}: there must be an lr for each of the {} groups; got {}", name_,
+                groups_.size(), lrs.size());
+  for (const double lr : lrs) check_lr(name_, lr);
+  for (std::size_t g = 0; g < lrs.size(); ++g) groups_[g].lr = lrs[g];
+}
+
+bool Optimizer::frozen(std::size_t group) const {
+  check_group(group);
+  return groups_[group].frozen;
+}
+
+void Optimizer::set_frozen(bool frozen, std::size_t group) {
+  check_group(group);
+  groups_[group].frozen = frozen;
+}
+
+std::optional<double> Optimizer::momentum(std::size_t group) const {
+  check_group(group);
+  return {};
+}
+
+void Optimizer::set_momentum(double momentum, std::size_t group) {
+  ADJOINT_CHECK(this->momentum(group).has_value(), "{}: there must be a momentum to set; got none in group {}", name_,
+                group);
+  ADJOINT_CHECK(momentum > 0.0 && momentum < 1.0, "{}: momentum must be above 0 and below 1; got {}", name_, momentum);
 }
 
 void Optimizer::zero_grad() {
@@ -54,7 +119,7 @@ std::vector<Tensor> Optimizer::fitting_state(std::size_t i) const {
   const Tensor& parameter = parameters_[i];
   const DType dtype = state_dtype(parameter.dtype());
   std::vector<Tensor> state = slots_[i].state;
-  state.resize(state_names_.size());
+  state.resize(groups_[slots_[i].group].state_names.size());
   for (Tensor& tensor : state) {
     tensor = tensor.defined() ? tensor.to(dtype).to(parameter.device())
                               : Tensor::zeros(parameter.shape(), {.dtype = dtype, .device = parameter.device()});
@@ -62,47 +127,72 @@ std::vector<Tensor> Optimizer::fitting_state(std::size_t i) const {
   return state;
 }
 
+bool Optimizer::keeps_master(std::size_t i) const {
+  const DType dtype = parameters_[i].dtype();
+  return groups_[slots_[i].group].master_weights && state_dtype(dtype) != dtype;
+}
+
+Tensor Optimizer::fitting_master(std::size_t i) const {
+  if (!keeps_master(i)) return {};
+  const Tensor& parameter = parameters_[i];
+  const Tensor& master = slots_[i].master;
+  return master.defined() ? master.to(parameter.device()) : parameter.to(state_dtype(parameter.dtype()));
+}
+
+struct Optimizer::Change {
+  Tensor& parameter;
+  Slot& slot;
+  Tensor gradient;  // contiguous, for as long as the kernels need it
+  std::vector<Tensor> state;
+  Tensor master;
+};
+
+std::vector<Optimizer::Change> Optimizer::prepare() {
+  std::vector<Change> changes;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    Tensor& parameter = parameters_[i];
+    if (groups_[slots_[i].group].frozen || !parameter.grad().defined() || parameter.numel() == 0) continue;
+    check_writable(name_.c_str(), parameter);
+    changes.push_back({parameter, slots_[i], contiguous_copy(parameter.grad()), fitting_state(i), fitting_master(i)});
+  }
+  return changes;
+}
+
 void Optimizer::step() {
   const PauseTape pause;
   // Whatever can fail is done before anything changes; from there on nothing is allocated.
-  struct Change {
-    Tensor& parameter;
-    Slot& slot;
-    Tensor gradient;  // contiguous, for as long as the kernels need it
-    std::vector<Tensor> state;
-  };
-  std::vector<Change> changes;
-  std::map<std::tuple<DType, DeviceType, int, std::int64_t>, Batch> batches;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    Tensor& parameter = parameters_[i];
-    if (!parameter.grad().defined() || parameter.numel() == 0) continue;
-    check_writable(name_.c_str(), parameter);
-    changes.push_back({parameter, slots_[i], contiguous_copy(parameter.grad()), fitting_state(i)});
-  }
+  std::vector<Change> changes = prepare();
+  std::map<std::tuple<std::size_t, DType, DeviceType, int, std::int64_t>, Batch> batches;
   for (Change& change : changes) {
     Tensor& parameter = change.parameter;
     const Device device = parameter.device();
+    const std::size_t group = change.slot.group;
     const std::int64_t step = change.slot.step + 1;
+    const bool masters = change.master.defined();
     Item item{.tensor = &parameter,
               .gradient_tensor = &change.gradient,
+              .master_tensor = masters ? &change.slot.master : nullptr,
               .state_tensors = &change.slot.state,
               .parameter = const_cast<void*>(parameter.raw_data()),
               .gradient = change.gradient.raw_data(),
+              .master = masters ? const_cast<void*>(change.master.raw_data()) : nullptr,
               .state = {},
               .numel = parameter.numel()};
     for (std::size_t s = 0; s < change.state.size(); ++s) item.state[s] = const_cast<void*>(change.state[s].raw_data());
     Batch& batch = batches
-                       .try_emplace({parameter.dtype(), device.type, device.index, step},
-                                    Batch{device, parameter.dtype(), step, {}})
+                       .try_emplace({group, parameter.dtype(), device.type, device.index, step},
+                                    Batch{device, parameter.dtype(), group, step, {}})
                        .first->second;
     batch.items.push_back(item);
   }
   const auto on_cpu = [](const auto& entry) { return entry.second.device.is_cpu(); };
-  if (std::any_of(batches.begin(), batches.end(), on_cpu)) detail::prepare_threads();
+  if (std::any_of(batches.begin(), batches.end(), on_cpu)) adjoint::detail::prepare_threads();
   for (Change& change : changes) {
     ++change.slot.step;
     change.slot.state = std::move(change.state);
+    change.slot.master = std::move(change.master);
     change.parameter.raw_mutable_data();  // counts the write
+    if (change.slot.master.defined()) change.slot.master.raw_mutable_data();
     for (Tensor& tensor : change.slot.state) tensor.raw_mutable_data();
   }
   for (const auto& [key, batch] : batches) update_batch(batch);
@@ -113,40 +203,65 @@ void Optimizer::update(const ParameterUpdate&) {
 }
 
 void Optimizer::update_batch(const Batch& batch) {
+  const double lr = groups_[batch.group].lr;
   for (const Item& item : batch.items) {
-    update({*item.tensor, *item.gradient_tensor, *item.state_tensors, batch.step});
+    if (item.master_tensor == nullptr) {
+      update({*item.tensor, *item.gradient_tensor, *item.state_tensors, batch.step, lr, batch.group});
+      continue;
+    }
+    Tensor& master = *item.master_tensor;
+    master.copy_(heeding(master, *item.tensor));
+    update({master, item.gradient_tensor->to(master.dtype()), *item.state_tensors, batch.step, lr, batch.group});
+    item.tensor->copy_(master);
   }
 }
 
+std::string Optimizer::lr_name(std::size_t group) const {
+  return groups_.size() == 1 ? "lr" : fmt::format("group.{}.lr", group);
+}
+
 NamedTensors Optimizer::state_dict() const {
-  NamedTensors state{{"lr", Tensor::scalar(lr_, {.dtype = kFloat64})}};
+  NamedTensors state;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    state.emplace_back(lr_name(g), Tensor::scalar(groups_[g].lr, {.dtype = kFloat64}));
+  }
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];
     if (slot.step == 0) continue;
     const std::string prefix = std::to_string(i) + ".";
+    const std::vector<std::string>& names = groups_[slot.group].state_names;
     state.emplace_back(prefix + "step", Tensor::from_vector<std::int64_t>({slot.step}, {}, {.dtype = kInt64}));
-    for (std::size_t s = 0; s < slot.state.size(); ++s) state.emplace_back(prefix + state_names_[s], slot.state[s]);
+    for (std::size_t s = 0; s < slot.state.size(); ++s) state.emplace_back(prefix + names[s], slot.state[s]);
+    if (slot.master.defined()) state.emplace_back(prefix + "master", slot.master);
   }
   return state;
 }
 
-Optimizer::Slot Optimizer::load_slot(std::size_t i, std::vector<Tensor> given) const {
+// `given`: "step", the tensors of the group's state names in their order, and "master" where the state has it.
+Optimizer::Slot Optimizer::load_slot(std::size_t i, const NamedTensors& given) const {
   const Tensor& parameter = parameters_[i];
-  ADJOINT_CHECK(given[0].numel() == 1 && given[0].dtype() == kInt64,
-                "load_state_dict ({}): '{}.step' must be one int64; got {} {}", name_, i, given[0].dtype(),
-                given[0].shape());
+  const Tensor& step = given[0].second;
+  ADJOINT_CHECK(step.numel() == 1 && step.dtype() == kInt64,
+                "load_state_dict ({}): '{}.step' must be one int64; got {} {}", name_, i, step.dtype(), step.shape());
   const DType dtype = state_dtype(parameter.dtype());
-  Slot slot;
-  slot.step = given[0].item<std::int64_t>();
+  Slot slot{.group = slots_[i].group};
+  slot.step = step.item<std::int64_t>();
   ADJOINT_CHECK(slot.step >= 1, "load_state_dict ({}): '{}.step' must be at least 1; got {}", name_, i, slot.step);
-  for (std::size_t s = 0; s < state_names_.size(); ++s) {
-    const Tensor& tensor = given[s + 1];
+  for (std::size_t s = 1; s < given.size(); ++s) {
+    const auto& [name, tensor] = given[s];
     ADJOINT_CHECK(tensor.shape() == parameter.shape() &&
                       (tensor.dtype() == dtype || state_dtype(tensor.dtype()) == kFloat32),
                   "load_state_dict ({}): '{}.{}' must be {} {} (a narrower float is converted); got {} {}", name_, i,
-                  state_names_[s], dtype, parameter.shape(), tensor.dtype(), tensor.shape());
-    slot.state.push_back(Tensor::empty(parameter.shape(), {.dtype = dtype, .device = parameter.device()}));
-    slot.state.back().copy_(tensor);
+                  name, dtype, parameter.shape(), tensor.dtype(), tensor.shape());
+    const bool is_master = s > groups_[slot.group].state_names.size();
+    if (is_master && !keeps_master(i)) continue;
+    Tensor copy = Tensor::empty(parameter.shape(), {.dtype = dtype, .device = parameter.device()});
+    copy.copy_(tensor);
+    if (is_master) {
+      slot.master = std::move(copy);
+    } else {
+      slot.state.push_back(std::move(copy));
+    }
   }
   return slot;
 }
@@ -168,21 +283,26 @@ void Optimizer::load_state_dict(const NamedTensors& state) {
     given.erase(found);
     return tensor;
   };
-  const Tensor lr_given = take("lr");
-  ADJOINT_CHECK(lr_given.numel() == 1, "load_state_dict ({}): 'lr' must be one number; got {} {}", name_,
-                lr_given.dtype(), lr_given.shape());
-  const auto lr = lr_given.item<double>();
-  std::vector<Slot> slots(parameters_.size());
-  for (std::size_t i = 0; i < slots.size(); ++i) {
+  std::vector<double> lrs;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    const Tensor lr = take(lr_name(g));
+    ADJOINT_CHECK(lr.numel() == 1, "load_state_dict ({}): '{}' must be one number; got {} {}", name_, lr_name(g),
+                  lr.dtype(), lr.shape());
+    lrs.push_back(lr.item<double>());
+  }
+  std::vector<Slot> slots;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    slots.push_back({.group = slots_[i].group});
     const std::string prefix = std::to_string(i) + ".";
     if (!given.contains(prefix + "step")) continue;
-    std::vector<Tensor> taken{take(prefix + "step")};
-    for (const std::string& name : state_names_) taken.push_back(take(prefix + name));
-    slots[i] = load_slot(i, std::move(taken));
+    NamedTensors taken{{"step", take(prefix + "step")}};
+    for (const std::string& name : groups_[slots[i].group].state_names) taken.emplace_back(name, take(prefix + name));
+    if (given.contains(prefix + "master")) taken.emplace_back("master", take(prefix + "master"));
+    slots[i] = load_slot(i, taken);
   }
   ADJOINT_CHECK(given.empty(), "load_state_dict ({}): every name must belong to one of the {} parameters; got '{}'",
                 name_, parameters_.size(), given.begin()->first);
-  set_lr(lr);
+  set_lrs(lrs);
   slots_ = std::move(slots);
 }
 

@@ -96,4 +96,93 @@ using PlainAdam = AdamRule<T, false>;
 template <class T>
 using Amsgrad = AdamRule<T, true>;
 
+struct RMSpropAttr {
+  double lr, alpha, eps, weight_decay, momentum;
+};
+
+/// State: square_avg, then grad_avg with kCentered, then momentum_buffer with kMomentum.
+template <class T, bool kCentered, bool kMomentum>
+struct RMSpropRule {
+  using Attr = RMSpropAttr;
+  static constexpr int kState = 1 + kCentered + kMomentum;
+  T lr, alpha, add, eps, weight_decay, momentum;
+
+  explicit RMSpropRule(const Attr& a)
+      : lr(static_cast<T>(a.lr)),
+        alpha(static_cast<T>(a.alpha)),
+        add(static_cast<T>(1.0 - a.alpha)),
+        eps(static_cast<T>(a.eps)),
+        weight_decay(static_cast<T>(a.weight_decay)),
+        momentum(static_cast<T>(a.momentum)) {}
+  ADJOINT_HD void operator()(T& parameter, T gradient, T* state) const {
+    gradient += weight_decay * parameter;
+    state[0] = alpha * state[0] + add * gradient * gradient;
+    T variance = state[0];
+    if constexpr (kCentered) {
+      state[1] = alpha * state[1] + add * gradient;
+      variance -= state[1] * state[1];
+      variance = variance < T(0) ? T(0) : variance;  // rounding may leave less than nothing; NaN stays
+    }
+    T change = gradient / (std::sqrt(variance) + eps);
+    if constexpr (kMomentum) {
+      T& buffer = state[1 + kCentered];
+      buffer = momentum * buffer + change;
+      change = buffer;
+    }
+    parameter -= lr * change;
+  }
+};
+template <class T>
+using PlainRMSprop = RMSpropRule<T, false, false>;
+template <class T>
+using MomentumRMSprop = RMSpropRule<T, false, true>;
+template <class T>
+using CenteredRMSprop = RMSpropRule<T, true, false>;
+template <class T>
+using CenteredMomentumRMSprop = RMSpropRule<T, true, true>;
+
+struct LionAttr {
+  double lr, beta1, beta2;
+  double shrink;  // the parameter's factor
+};
+
+/// State: exp_avg.
+template <class T>
+struct LionRule {
+  using Attr = LionAttr;
+  static constexpr int kState = 1;
+  T lr, beta1, add1, beta2, add2, shrink;
+
+  explicit LionRule(const Attr& a)
+      : lr(static_cast<T>(a.lr)),
+        beta1(static_cast<T>(a.beta1)),
+        add1(static_cast<T>(1.0 - a.beta1)),
+        beta2(static_cast<T>(a.beta2)),
+        add2(static_cast<T>(1.0 - a.beta2)),
+        shrink(static_cast<T>(a.shrink)) {}
+  ADJOINT_HD void operator()(T& parameter, T gradient, T* state) const {
+    const T mixed = beta1 * state[0] + add1 * gradient;
+    const T sign = mixed > T(0) ? T(1) : mixed < T(0) ? T(-1) : mixed;  // 0 and NaN stay
+    parameter = shrink * parameter - lr * sign;
+    state[0] = beta2 * state[0] + add2 * gradient;
+  }
+};
+
+struct AverageAttr {
+  double decay;
+};
+
+/// The "parameter" is an average, the "gradient" what it follows. A decay of 0 copies.
+template <class T>
+struct Average {
+  using Attr = AverageAttr;
+  static constexpr int kState = 0;
+  T decay, add;
+
+  explicit Average(const Attr& a) : decay(static_cast<T>(a.decay)), add(static_cast<T>(1.0 - a.decay)) {}
+  ADJOINT_HD void operator()(T& average, T value, T*) const {
+    average = decay == T(0) ? value : decay * average + add * value;
+  }
+};
+
 }  // namespace adjoint::optim

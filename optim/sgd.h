@@ -11,21 +11,24 @@ struct SGDOptions {
   double dampening = 0.0;
   double weight_decay = 0.0;
   bool nesterov = false;
+  /// Float32 copies of parameters of half precision (Optimizer::step).
+  bool master_weights = true;
+
+  static constexpr const char* kName = "SGD";
+  /// Throws Error for negative options, and for Nesterov's momentum with dampening or without momentum.
+  ADJOINT_API void check() const;
+  ADJOINT_API std::vector<std::string> state_names() const;
 };
 
 /// PyTorch's SGD: g = gradient + weight_decay * p; b = momentum * b + (1 - dampening) * g, at first g;
 /// p -= lr * (nesterov ? g + momentum * b : b). Sutskever, Martens, Dahl, Hinton: "On the importance of initialization
 /// and momentum in deep learning" (2013). State: "momentum_buffer", where momentum is not 0.
-class ADJOINT_API SGD : public Optimizer {
+class ADJOINT_API SGD : public OptimizerOf<SGDOptions> {
  public:
-  /// Throws Error for negative options, and for Nesterov's momentum with dampening or without momentum.
-  explicit SGD(std::vector<Tensor> parameters, const SGDOptions& options = {});
+  using OptimizerOf::OptimizerOf;
 
  protected:
   void update_batch(const Batch& batch) override;
-
- private:
-  SGDOptions options_;
 };
 
 }  // namespace adjoint::optim

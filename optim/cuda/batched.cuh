@@ -15,7 +15,7 @@ namespace adjoint::optim::cuda {
 
 inline constexpr int kThreads = 256;
 inline constexpr std::int64_t kChunk = 4096;  // elements of a block
-// A kernel's parameters may hold 4 KiB.
+// So that a table of them stays a few KiB, of the 32 that a kernel's parameters may hold.
 inline constexpr int kMaxEntries = 64;
 
 inline std::int64_t chunks_of(std::int64_t numel) { return (numel + kChunk - 1) / kChunk; }

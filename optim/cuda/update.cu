@@ -15,19 +15,26 @@ __global__ void __launch_bounds__(kThreads) update_kernel(const __grid_constant_
   const Item& item = table.find(begin, end);
   T* const parameters = static_cast<T*>(item.parameter);
   const T* const gradients = static_cast<const T*>(item.gradient);
+  C* const masters = static_cast<C*>(item.master);
   C* states[kMaxState];
 #pragma unroll
   for (int n = 0; n < Rule::kState; ++n) states[n] = static_cast<C*>(item.state[n]);
 #pragma unroll 4
   for (std::int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
-    C parameter = convert<C>(parameters[i]);
+    C parameter{};
+    if (parameters != nullptr) parameter = convert<C>(parameters[i]);
+    if (masters != nullptr) {
+      const C master = masters[i];
+      if (parameters == nullptr || convert<C>(convert<T>(master)) == parameter) parameter = master;
+    }
     C state[kMaxState];
 #pragma unroll
     for (int n = 0; n < Rule::kState; ++n) state[n] = states[n][i];
     rule(parameter, convert<C>(gradients[i]), state);
 #pragma unroll
     for (int n = 0; n < Rule::kState; ++n) states[n][i] = state[n];
-    parameters[i] = convert<T>(parameter);
+    if (masters != nullptr) masters[i] = parameter;
+    if (parameters != nullptr) parameters[i] = convert<T>(parameter);
   }
 }
 

@@ -2,6 +2,9 @@
 #include <adjoint/core/tape.h>
 #include <adjoint/optim/adam.h>
 #include <adjoint/optim/clip.h>
+#include <adjoint/optim/ema.h>
+#include <adjoint/optim/lion.h>
+#include <adjoint/optim/rmsprop.h>
 #include <adjoint/optim/sgd.h>
 #include <adjoint/tests/faults/faults.h>
 
@@ -24,6 +27,14 @@ const std::vector<std::pair<std::string, Make>>& optimisers() {
       {"SGD", [](const Parameters& p) { return std::make_unique<optim::SGD>(p, optim::SGDOptions{.momentum = 0.9}); }},
       {"Adam",
        [](const Parameters& p) { return std::make_unique<optim::Adam>(p, optim::AdamOptions{.amsgrad = true}); }},
+      {"RMSprop",
+       [](const Parameters& p) {
+         using Group = optim::ParamGroup<optim::RMSpropOptions>;
+         return std::make_unique<optim::RMSprop>(
+             std::vector<Group>{{.params = {p[0], p[1]}, .options = optim::RMSpropOptions{.centered = true}},
+                                {.params = {p[2], p[3]}}});
+       }},
+      {"Lion", [](const Parameters& p) { return std::make_unique<optim::Lion>(p); }},
   };
   return all;
 }
@@ -97,6 +108,26 @@ TEST(OptimizerFaults, StepsClipsAndLoadsChangeNothing) {
     const Make& of_this = make;
     expect_all_or_nothing(name, [&of_this] { return steps_clips_and_loads(of_this); });
   }
+}
+
+TEST(OptimizerFaults, AveragesAreUpdatedAndLoadedOrLeft) {
+  const Threads one(1);
+  expect_all_or_nothing("EMA", [] {
+    const auto all = std::make_shared<Parameters>(parameters());
+    const auto ema = std::make_shared<optim::EMA>(*all), other = std::make_shared<optim::EMA>(parameters());
+    other->update();
+    const auto state = std::make_shared<NamedTensors>(other->state_dict());
+    const auto update = [ema] { ema->update(); };
+    return Trial{.steps = {update, [all] { (*all)[2].fill_(5.0); }, update,
+                           [ema, state] { ema->load_state_dict(*state); }},
+                 .state =
+                     [ema] {
+                       std::vector<Tensor> tensors;
+                       for (const auto& [name, tensor] : ema->state_dict()) tensors.push_back(tensor);
+                       return tensors;
+                     },
+                 .results = [] { return std::vector<Tensor>{}; }};
+  });
 }
 
 TEST(OptimizerFaults, ClipsOfRecordedGradientsChangeNothing) {

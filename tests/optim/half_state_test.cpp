@@ -1,6 +1,10 @@
 // Optimisers of half-precision parameters: state in float32, one rounding of the parameter a step.
+#include <adjoint/core/random.h>
+#include <adjoint/core/tape.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/nn/safetensors.h>
+#include <adjoint/ops/loss/loss.h>
+#include <adjoint/ops/matmul/matmul.h>
 #include <adjoint/optim/adam.h>
 #include <adjoint/optim/sgd.h>
 #include <adjoint/tests/support/errors.h>
@@ -70,22 +74,108 @@ TEST(HalfState, MomentumKeepsSmallAddends) {
   EXPECT_NEAR(state[2].second.to_vector<double>()[1], sum * 0x1p-10, 1e-4);
 }
 
+// momentum * buffer + gradient, and the weight, as float32 has them; nesterov's look ahead too. With a master weight
+// the parameter is its rounding, without one it is rounded itself.
 TEST(HalfState, TheParameterIsRoundedOnceAStep) {
-  // momentum * buffer + gradient, and the weight, as float32 has them; nesterov's look ahead too.
   const auto half = [](float value) { return static_cast<float>(bfloat16(value)); };
-  for (const bool nesterov : {false, true}) {
-    const float gradient = half(0.3F);
-    float weight = 1.0F, buffer = 0.0F;
-    Tensor p = Tensor::ones({1}, {.dtype = kBFloat16, .requires_grad = true});
-    p.set_grad(Tensor::full({1}, 0.3, {.dtype = kBFloat16}));
-    SGD sgd({p}, {.lr = 0.5, .momentum = 0.75, .nesterov = nesterov});
-    for (int t = 0; t < 3; ++t) {
-      buffer = t == 0 ? gradient : 0.75F * buffer + gradient;
-      weight = half(weight - 0.5F * (nesterov ? gradient + 0.75F * buffer : buffer));
-      sgd.step();
-      EXPECT_EQ(p.item<float>(), weight) << t;
+  for (const bool master_weights : {false, true}) {
+    for (const bool nesterov : {false, true}) {
+      const float gradient = half(0.3F);
+      float weight = 1.0F, buffer = 0.0F;
+      Tensor p = Tensor::ones({1}, {.dtype = kBFloat16, .requires_grad = true});
+      p.set_grad(Tensor::full({1}, 0.3, {.dtype = kBFloat16}));
+      SGD sgd({p}, {.lr = 0.5, .momentum = 0.75, .nesterov = nesterov, .master_weights = master_weights});
+      for (int t = 0; t < 3; ++t) {
+        buffer = t == 0 ? gradient : 0.75F * buffer + gradient;
+        weight = weight - 0.5F * (nesterov ? gradient + 0.75F * buffer : buffer);
+        if (!master_weights) weight = half(weight);
+        sgd.step();
+        EXPECT_EQ(p.item<float>(), half(weight)) << t;
+      }
     }
   }
+}
+
+// Steps of 2^-12 from 1 are lost in bfloat16, whose numbers stand 2^-8 apart there.
+void expect_small_steps_to_add_up(Device device) {
+  for (const DType dtype : {kBFloat16, kFloat16}) {
+    for (const bool master_weights : {false, true}) {
+      const SGDOptions options{.lr = 0x1p-14, .master_weights = master_weights};
+      EXPECT_EQ(after<SGD>(512, 1.0, 1.0, dtype, options, device), master_weights ? 1.0 - 0x1p-5 : 1.0);
+    }
+  }
+}
+
+TEST(MasterWeights, SmallStepsAddUp) { expect_small_steps_to_add_up(kCPU); }
+TEST(MasterWeightsCuda, SmallStepsAddUp) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  expect_small_steps_to_add_up(kCUDA);
+}
+
+// An element that the program wrote between steps is where the next one begins; the others keep their masters.
+void expect_writes_to_be_heeded(Device device) {
+  Tensor p = Tensor::ones({5000}, {.dtype = kBFloat16, .device = device, .requires_grad = true});
+  p.set_grad(Tensor::ones({5000}, {.dtype = kBFloat16, .device = device}));
+  SGD sgd({p}, {.lr = 0x1p-12});
+  sgd.step();
+  p.detach().narrow(0, 4999, 1).fill_(4.0);
+  sgd.step();
+  const NamedTensors state = sgd.state_dict();
+  ASSERT_EQ(state.back().first, "0.master");
+  const auto master = state.back().second.to_vector<double>();
+  EXPECT_EQ(master[4998], 1.0 - 0x1p-11);
+  EXPECT_EQ(master[4999], 4.0 - 0x1p-12);
+  EXPECT_EQ(p.to_vector<double>()[4999], 4.0);
+}
+
+TEST(MasterWeights, HeedWhatTheProgramWrites) { expect_writes_to_be_heeded(kCPU); }
+TEST(MasterWeightsCuda, HeedWhatTheProgramWrites) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  expect_writes_to_be_heeded(kCUDA);
+}
+
+TEST(MasterWeights, AreSavedAndMadeWhereAStateHasNone) {
+  const auto make = [] { return Tensor::ones({2}, {.dtype = kBFloat16, .requires_grad = true}); };
+  const auto step = [](SGD& sgd, Tensor& p) {
+    p.set_grad(Tensor::ones({2}, {.dtype = p.dtype()}));
+    sgd.step();
+  };
+  Tensor p = make(), q = make(), r = make(), s = make().to(kFloat32).detach().requires_grad_();
+  SGD first({p}, {.lr = 0x1p-12}), second({q}, {.lr = 1.0}), old({r}, {.lr = 1.0}), wide({s}, {.lr = 1.0});
+  step(first, p);
+  NamedTensors state = first.state_dict();
+  ASSERT_EQ(state.size(), 3U);
+  second.load_state_dict(state);
+  step(second, q);
+  EXPECT_EQ(second.state_dict()[2].second.to_vector<double>()[1], 1.0 - 0x1p-11);
+  wide.load_state_dict(state);  // a float32 parameter needs none
+  EXPECT_EQ(wide.state_dict().size(), 2U);
+  state.pop_back();
+  old.load_state_dict(state);
+  step(old, r);
+  EXPECT_EQ(old.state_dict()[2].second.to_vector<double>()[1], 1.0 - 0x1p-12);
+}
+
+// A least-squares fit whose steps are soon too small for bfloat16.
+double fitted_loss(DType dtype, bool master_weights) {
+  manual_seed(3);
+  const Tensor x = Tensor::randn({64, 8}), y = matmul(x, Tensor::randn({8, 1}));
+  const Tensor inputs = x.to(dtype), targets = y.to(dtype);
+  Tensor w = Tensor::zeros({8, 1}, {.dtype = dtype, .requires_grad = true});
+  Adam adam({w}, {.lr = 2e-3, .master_weights = master_weights});
+  for (int t = 0; t < 3000; ++t) {
+    Tape tape;
+    tape.backward(mse_loss(matmul(inputs, w), targets));
+    adam.step();
+    adam.zero_grad();
+  }
+  return mse_loss(matmul(x, w.detach().to(kFloat32)), y).item<double>();
+}
+
+TEST(MasterWeights, ATrainingInBFloat16EndsWhereFloat32sDoes) {
+  EXPECT_LT(fitted_loss(kFloat32, true), 1e-4);
+  EXPECT_LT(fitted_loss(kBFloat16, true), 1e-4);
+  EXPECT_GT(fitted_loss(kBFloat16, false), 1.0);
 }
 
 DType state_dtype_after_a_step(const Tensor& weight) {
@@ -121,11 +211,12 @@ TEST(HalfState, FollowsAModuleThatIsConverted) {
     step(1e-3);
     average = 0.9 * average + 0.1 * layer.bias.grad().to_vector<double>()[0];
     const NamedTensors state = adam.state_dict();
-    const Tensor& exp_avg = state[5].second;  // lr, then step and two averages a parameter
-    ASSERT_EQ(state[5].first, "1.exp_avg");
+    const std::size_t at = dtype == kFloat16 || dtype == kBFloat16 ? 6 : 5;  // a parameter has a master, or has not
+    const Tensor& exp_avg = state[at].second;
+    ASSERT_EQ(state[at].first, "1.exp_avg");
     EXPECT_EQ(exp_avg.dtype(), dtype == kFloat64 ? kFloat64 : kFloat32);
     EXPECT_NEAR(exp_avg.to_vector<double>()[1], average, 1e-9);
-    EXPECT_EQ(state[4].second.item<std::int64_t>(), ++steps);
+    EXPECT_EQ(state[at - 1].second.item<std::int64_t>(), ++steps);
   }
 }
 

@@ -2,6 +2,9 @@
 
 #include <adjoint/optim/adam.h>
 #include <adjoint/optim/clip.h>
+#include <adjoint/optim/ema.h>
+#include <adjoint/optim/lion.h>
+#include <adjoint/optim/rmsprop.h>
 #include <adjoint/optim/schedule.h>
 #include <adjoint/optim/sgd.h>
 #include <adjoint/tests/support/invalid_calls.h>
@@ -45,6 +48,11 @@ TEST(InvalidCalls, OfOptimisers) {
       {"SGD", [&](A a) { sgd.set_lr(a.scalar()); }},
       {"Adam", [&](A a) { optim::Adam(a.tensors(), {.lr = a.scalar(), .betas = betas(a), .eps = a.scalar()}); }},
       {"AdamW", [&](A a) { optim::AdamW(a.tensors(), {.lr = a.scalar(), .betas = betas(a), .eps = a.scalar()}); }},
+      {"RMSprop",
+       [](A a) { optim::RMSprop(a.tensors(), {.lr = a.scalar(), .alpha = a.scalar(), .momentum = a.scalar()}); }},
+      {"Lion", [&](A a) { optim::Lion(a.tensors(), {.lr = a.scalar(), .betas = betas(a)}); }},
+      {"SGD", [&](A a) { sgd.set_lr(a.scalar(), static_cast<std::size_t>(a.integer())); }},
+      {"EMA", [](A a) { optim::EMA(a.tensors(), {.decay = a.scalar()}); }},
       {"load_state_dict (SGD)",
        [&](A a) {
          sgd.load_state_dict(state(a, {"lr", "0.step", "0.momentum_buffer"}));

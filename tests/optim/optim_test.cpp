@@ -1,17 +1,13 @@
 // Optimisers and schedules against PyTorch's numbers (tests/fixtures/optim.json), and their state.
 #include <adjoint/core/tape.h>
 #include <adjoint/nn/linear.h>
-#include <adjoint/optim/adam.h>
 #include <adjoint/optim/schedule.h>
-#include <adjoint/optim/sgd.h>
+#include <adjoint/tests/optim/optim_fixture.h>
 #include <adjoint/tests/support/errors.h>
-#include <adjoint/tests/support/fixtures.h>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <cmath>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,54 +15,8 @@
 namespace adjoint::optim {
 namespace {
 
-using Json = nlohmann::json;
-
-const Json& fixture() {
-  static const Json json = [] {
-    std::ifstream file(testing::fixture("optim.json"));
-    return Json::parse(file);
-  }();
-  return json;
-}
-
-template <class Options>
-Options common_options(const Json& o) {
-  Options options;
-  options.lr = o.value("lr", options.lr);
-  options.weight_decay = o.value("weight_decay", options.weight_decay);
-  if constexpr (requires { options.betas; }) {
-    if (o.contains("betas")) options.betas = {o["betas"][0], o["betas"][1]};
-    options.eps = o.value("eps", options.eps);
-    options.amsgrad = o.value("amsgrad", options.amsgrad);
-  } else {
-    options.momentum = o.value("momentum", options.momentum);
-    options.dampening = o.value("dampening", options.dampening);
-    options.nesterov = o.value("nesterov", options.nesterov);
-  }
-  return options;
-}
-
-std::unique_ptr<Optimizer> make_optimizer(const Json& c, const std::vector<Tensor>& parameters) {
-  if (c["kind"] == "sgd") return std::make_unique<SGD>(parameters, common_options<SGDOptions>(c["options"]));
-  if (c["kind"] == "adam") return std::make_unique<Adam>(parameters, common_options<AdamOptions>(c["options"]));
-  return std::make_unique<AdamW>(parameters, common_options<AdamWOptions>(c["options"]));
-}
-
-Tensor start(DType dtype) {
-  const auto values = fixture()["start"].get<std::vector<double>>();
-  return Tensor::from_vector(values, {static_cast<std::int64_t>(values.size())},
-                             {.dtype = dtype, .requires_grad = true});
-}
-
-// The fixture's gradient at step t.
-void set_gradient(Tensor& p, std::size_t t) {
-  std::vector<double> gradient = p.to_vector<double>();
-  for (double& g : gradient) g = g * g * g / 3 + 0.1 * static_cast<double>(t + 1) - 0.25;
-  p.set_grad(Tensor::from_vector(gradient, p.shape(), {.dtype = p.dtype()}));
-}
-
 void expect_trajectories(DType dtype, double tolerance) {
-  ASSERT_EQ(fixture()["optimisers"].size(), 11U);
+  ASSERT_EQ(fixture()["optimisers"].size(), 18U);
   for (const Json& c : fixture()["optimisers"]) {
     Tensor p = start(dtype);
     const auto optimizer = make_optimizer(c, {p});
@@ -224,6 +174,12 @@ TEST(Optimizer, BadParametersAndOptionsAreErrors) {
   EXPECT_ERROR(AdamW({p}, {.weight_decay = -0.1}), "AdamW: weight_decay must not be negative; got -0.1");
   EXPECT_ERROR(SGD({p}, {.momentum = -0.5}), "SGD: momentum must not be negative; got -0.5");
   EXPECT_ERROR(SGD({p}, {.weight_decay = -1.0}), "SGD: weight_decay must not be negative; got -1");
+  EXPECT_ERROR(RMSprop({p}, {.alpha = 1.0}), "RMSprop: alpha must be in [0, 1); got 1");
+  EXPECT_ERROR(RMSprop({p}, {.eps = -1.0}), "RMSprop: eps must not be negative; got -1");
+  EXPECT_ERROR(RMSprop({p}, {.weight_decay = -2.0}), "RMSprop: weight_decay must not be negative; got -2");
+  EXPECT_ERROR(RMSprop({p}, {.momentum = -3.0}), "RMSprop: momentum must not be negative; got -3");
+  EXPECT_ERROR(Lion({p}, {.betas = {1.0, 0.5}}), "Lion: betas must be in [0, 1); got 1, 0.5");
+  EXPECT_ERROR(Lion({p}, {.weight_decay = -0.1}), "Lion: weight_decay must not be negative; got -0.1");
   EXPECT_ERROR(SGD({p}, {.nesterov = true}), "SGD: nesterov needs a momentum above 0 and no dampening; got momentum 0");
   EXPECT_ERROR(SGD({p}, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}), "dampening 0.1");
 }

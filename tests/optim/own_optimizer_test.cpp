@@ -25,7 +25,7 @@ class OwnMomentum : public optim::Optimizer {
   void update(const optim::ParameterUpdate& u) override {
     steps.push_back(u.step);
     u.state[0].mul_(0.5).add_(u.gradient.to(u.state[0].dtype()));
-    u.parameter.copy_(u.parameter.to(u.state[0].dtype()) - u.state[0] * lr());
+    u.parameter.copy_(u.parameter.to(u.state[0].dtype()) - u.state[0] * u.lr);
   }
 };
 
@@ -62,6 +62,40 @@ TEST(OwnOptimizer, DoesWhatTheLibrarysDoes) {
     for (std::size_t i = 0; i < own.size(); ++i) testing::expect_same_bits("parameter", own[i], library[i]);
     EXPECT_EQ(a.steps, (std::vector<std::int64_t>{1, 1, 2, 2, 3, 3}));
   }
+}
+
+struct OwnOptions {
+  double lr = 1.0;
+  double power = 1.0;
+  bool master_weights = false;
+  static constexpr const char* kName = "OwnPower";
+  void check() const {
+    if (power < 0) throw Error("OwnPower: power must not be negative");
+  }
+  std::vector<std::string> state_names() const { return {}; }
+};
+
+// p -= lr * gradient^power, each group with its own.
+class OwnPower : public optim::OptimizerOf<OwnOptions> {
+ public:
+  using OptimizerOf::OptimizerOf;
+
+ protected:
+  void update(const optim::ParameterUpdate& u) override {
+    u.parameter.sub_(pow(u.gradient, options(u.group).power), u.lr);
+  }
+};
+
+TEST(OwnOptimizer, HasGroupsWithOptions) {
+  const std::vector<Tensor> own = leaves(kFloat32);
+  OwnPower power({{.params = {own[0]}, .options = OwnOptions{.lr = 0.5, .power = 2.0}}, {.params = {own[1]}}});
+  backward(own);
+  power.set_lr(0.25, 0);
+  power.step();
+  EXPECT_EQ(own[0].to_vector<float>(), (std::vector<float>{0, -2, -6}));
+  EXPECT_EQ(own[1].item<float>(), -4.0F);
+  EXPECT_ERROR(power.add_param_group({.params = {own[2]}, .options = OwnOptions{.power = -1}}), "OwnPower: power");
+  EXPECT_FALSE(power.momentum(1).has_value());
 }
 
 TEST(OwnOptimizer, SavesItsState) {

@@ -1,0 +1,163 @@
+#include <adjoint/optim/ema.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/core/parallel.h>
+#include <adjoint/core/tape.h>
+#include <adjoint/core/tensor_impl.h>
+#include <adjoint/optim/kernels.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+
+namespace adjoint::optim {
+namespace {
+
+NamedTensors numbered(const std::vector<Tensor>& parameters) {
+  NamedTensors named;
+  for (const Tensor& parameter : parameters) named.emplace_back(std::to_string(named.size()), parameter);
+  return named;
+}
+
+}  // namespace
+
+EMA::EMA(const std::vector<Tensor>& parameters, const EMAOptions& options) : EMA(numbered(parameters), {}, options) {}
+
+EMA::EMA(NamedTensors parameters, const NamedTensors& buffers, const EMAOptions& options) : options_(options) {
+  ADJOINT_CHECK(options.decay >= 0.0 && options.decay < 1.0, "EMA: decay must be in [0, 1); got {}", options.decay);
+  if (options.use_buffers) {
+    std::copy_if(buffers.begin(), buffers.end(), std::back_inserter(parameters), [](const auto& buffer) {
+      return !buffer.second.defined() || is_floating_point(buffer.second.dtype());
+    });
+  }
+  ADJOINT_CHECK(!parameters.empty(), "EMA: there must be a parameter; got an empty list");
+  const PauseTape pause;
+  for (const auto& [name, weight] : parameters) {
+    ADJOINT_CHECK(weight.defined(), "EMA: parameters must be defined; got Tensor{{}} as '{}'", name);
+    ADJOINT_CHECK(is_floating_point(weight.dtype()) && !weight.impl()->recorded() && weight.is_contiguous(),
+                  "EMA: parameters must be contiguous floating-point leaves; got {} {}{} as '{}'", weight.dtype(),
+                  weight.shape(), weight.impl()->recorded() ? ", the result of an operation" : "", name);
+    const DType dtype = state_dtype(weight.dtype());
+    entries_.push_back({"module." + name, weight, weight.detach().to(dtype).clone()});
+  }
+}
+
+void EMA::check_not_applied(const char* op) const {
+  ADJOINT_CHECK(!applied_,
+                "{}: the weights must be the network's own; got the averages, which a guard of apply() keeps", op);
+}
+
+void EMA::update() {
+  check_not_applied("EMA::update");
+  const PauseTape pause;
+  const auto n = static_cast<double>(n_averaged_);
+  const double warm = options_.warmup ? std::min(options_.decay, (1.0 + n) / (10.0 + n)) : options_.decay;
+  const AverageAttr attr{n_averaged_ == 0 ? 0.0 : warm};
+  // Whatever can fail is done before anything changes.
+  std::vector<Tensor> averages;
+  std::map<std::tuple<DType, DeviceType, int>, Batch> batches;
+  for (const Entry& entry : entries_) {
+    const Tensor& weight = entry.weight;
+    const Device device = weight.device();
+    averages.push_back(entry.average.to(state_dtype(weight.dtype())).to(device));
+    if (weight.numel() == 0) continue;
+    Batch& batch =
+        batches.try_emplace({weight.dtype(), device.type, device.index}, Batch{device, weight.dtype(), 0, 1, {}})
+            .first->second;
+    batch.items.push_back({.tensor = nullptr,
+                           .gradient_tensor = nullptr,
+                           .master_tensor = nullptr,
+                           .state_tensors = nullptr,
+                           .parameter = nullptr,
+                           .gradient = weight.raw_data(),
+                           .master = const_cast<void*>(averages.back().raw_data()),
+                           .state = {},
+                           .numel = weight.numel()});
+    if (device.is_cpu()) adjoint::detail::prepare_threads();
+  }
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    entries_[i].average = std::move(averages[i]);
+    entries_[i].average.raw_mutable_data();  // counts the write
+  }
+  for (const auto& [key, batch] : batches) optim::update<Average>(batch, attr);
+  ++n_averaged_;
+}
+
+EMA::Guard EMA::apply() {
+  check_not_applied("EMA::apply");
+  ADJOINT_CHECK(n_averaged_ > 0, "EMA::apply: there must be an update before; got 0");
+  const PauseTape pause;
+  std::vector<Tensor> stored;
+  for (const Entry& entry : entries_) {
+    check_writable("EMA::apply", entry.weight);
+    stored.push_back(entry.weight.detach().clone());
+  }
+  for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i].stored = std::move(stored[i]);
+  applied_ = true;
+  try {
+    for (Entry& entry : entries_) entry.weight.copy_(entry.average);
+  } catch (...) {
+    restore();
+    throw;
+  }
+  return Guard(*this);
+}
+
+void EMA::restore() noexcept {
+  const PauseTape pause;
+  for (Entry& entry : entries_) {
+    entry.weight.copy_(entry.stored);
+    entry.stored = {};
+  }
+  applied_ = false;
+}
+
+EMA::Guard::~Guard() { ema_.restore(); }
+
+NamedTensors EMA::state_dict() const {
+  NamedTensors state{{"n_averaged", Tensor::from_vector<std::int64_t>({n_averaged_}, {}, {.dtype = kInt64})}};
+  for (const Entry& entry : entries_) state.emplace_back(entry.name, entry.average);
+  return state;
+}
+
+void EMA::load_state_dict(const NamedTensors& state) {
+  const PauseTape pause;
+  std::unordered_map<std::string, Tensor> given;
+  for (const auto& [name, tensor] : state) {
+    ADJOINT_CHECK(tensor.defined() && given.emplace(name, tensor).second,
+                  "load_state_dict (EMA): names must be unique and tensors defined; got '{}' {}", name,
+                  tensor.defined() ? "twice" : "of Tensor{}");
+  }
+  const auto take = [&](const std::string& name) {
+    const auto found = given.find(name);
+    ADJOINT_CHECK(found != given.end(), "load_state_dict (EMA): the state must hold '{}'; got {} other names", name,
+                  state.size());
+    const Tensor tensor = found->second;
+    given.erase(found);
+    return tensor;
+  };
+  const Tensor n = take("n_averaged");
+  ADJOINT_CHECK(n.numel() == 1 && n.dtype() == kInt64,
+                "load_state_dict (EMA): 'n_averaged' must be one int64; got {} {}", n.dtype(), n.shape());
+  const auto n_averaged = n.item<std::int64_t>();
+  ADJOINT_CHECK(n_averaged >= 0, "load_state_dict (EMA): 'n_averaged' must not be negative; got {}", n_averaged);
+  std::vector<Tensor> averages;
+  for (const Entry& entry : entries_) {
+    const Tensor tensor = take(entry.name);
+    const DType dtype = state_dtype(entry.weight.dtype());
+    ADJOINT_CHECK(tensor.shape() == entry.weight.shape() &&
+                      (tensor.dtype() == dtype || state_dtype(tensor.dtype()) == kFloat32),
+                  "load_state_dict (EMA): '{}' must be {} {} (a narrower float is converted); got {} {}", entry.name,
+                  dtype, entry.weight.shape(), tensor.dtype(), tensor.shape());
+    averages.push_back(Tensor::empty(tensor.shape(), {.dtype = dtype, .device = entry.weight.device()}));
+    averages.back().copy_(tensor);
+  }
+  ADJOINT_CHECK(given.empty(), "load_state_dict (EMA): every name must belong to one of the {} averages; got '{}'",
+                entries_.size(), given.begin()->first);
+  for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i].average = std::move(averages[i]);
+  n_averaged_ = n_averaged;
+}
+
+}  // namespace adjoint::optim

@@ -1,0 +1,101 @@
+// Exponential moving averages of a network's weights, to evaluate with.
+//
+//   optim::EMA ema(net, {.decay = 0.999});
+//   ...
+//   adam.step();
+//   ema.update();
+//   ...
+//   {
+//     const auto averaged = ema.apply();  // the network computes with the averages while it lives
+//     evaluate(net);
+//   }
+#pragma once
+
+#include <adjoint/core/named_tensors.h>
+#include <adjoint/core/tensor.h>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace adjoint::optim {
+
+struct EMAOptions {
+  /// The average's share that stays in an update, in [0, 1).
+  double decay = 0.999;
+  /// In update n, counted from 0, it is min(decay, (1 + n) / (10 + n)) instead, so that the first weights are soon
+  /// forgotten.
+  bool warmup = false;
+  /// Floating-point buffers, such as BatchNorm's running statistics, are averaged too. Else the network keeps its own.
+  bool use_buffers = false;
+};
+
+/// What has parameters and buffers by name, such as nn::Module.
+template <class M>
+concept HasNamedTensors = requires(const M& module) {
+  { module.named_parameters() } -> std::convertible_to<NamedTensors>;
+  { module.named_buffers() } -> std::convertible_to<NamedTensors>;
+};
+
+/// PyTorch's AveragedModel with an exponential average: the first update copies the weights, each other makes
+/// average = decay * average + (1 - decay) * weight. Averages of float16 and bfloat16 weights are float32; they follow
+/// a weight that is moved or converted. Integer buffers are never averaged.
+class ADJOINT_API EMA {
+ public:
+  /// Both throw Error for a decay outside [0, 1), for tensors that are not contiguous floating-point leaves, and
+  /// where there are none.
+  template <HasNamedTensors M>
+  explicit EMA(const M& module, const EMAOptions& options = {})
+      : EMA(module.named_parameters(), module.named_buffers(), options) {}
+  /// Named by their places: "0", "1", ...
+  explicit EMA(const std::vector<Tensor>& parameters, const EMAOptions& options = {});
+
+  /// Takes the weights into the averages; not recorded. One pass over memory. Throws Error while a guard of apply()
+  /// lives. Where memory runs out nothing has changed.
+  void update();
+  /// Updates so far.
+  std::int64_t n_averaged() const { return n_averaged_; }
+
+  /// While it lives, the weights are the averages; its end puts back what was there before.
+  class ADJOINT_API Guard {
+   public:
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+    ~Guard();
+
+   private:
+    friend class EMA;
+    explicit Guard(EMA& ema) : ema_(ema) {}
+    EMA& ema_;
+  };
+  /// Throws Error before the first update and where a guard lives already. What tapes recorded with the weights cannot
+  /// be differentiated any more. The EMA must outlive the guard.
+  [[nodiscard]] Guard apply();
+
+  /// "n_averaged" (int64) and each average, in PyTorch's name "module.<name>"; they share elements with it.
+  NamedTensors state_dict() const;
+  /// Copies the state in. Throws Error, and changes nothing, for names, shapes or dtypes that do not fit.
+  void load_state_dict(const NamedTensors& state);
+
+ private:
+  struct Entry {
+    std::string name;  // "module.<name>"
+    Tensor weight;
+    Tensor average;
+    Tensor stored = {};  // the weight, while a guard lives
+  };
+
+  EMA(NamedTensors parameters, const NamedTensors& buffers, const EMAOptions& options);
+  void check_not_applied(const char* op) const;
+  void restore() noexcept;
+
+  EMAOptions options_;
+  std::vector<Entry> entries_;
+  std::int64_t n_averaged_ = 0;
+  bool applied_ = false;
+};
+
+}  // namespace adjoint::optim
