@@ -174,7 +174,7 @@ TEST(EMA, BadOptionsAndStatesAreErrors) {
   EXPECT_ERROR(ema.load_state_dict(with(1, Tensor{})), "got 'module.0' of Tensor{}");
   EXPECT_ERROR(ema.load_state_dict(more), "every name must belong to one of the 1 averages; got 'module.1'");
   EXPECT_ERROR(ema.load_state_dict(with(0, Tensor::scalar(1))), "'n_averaged' must be one int64", "got float32 ()");
-  EXPECT_ERROR(ema.load_state_dict(with(0, Tensor::scalar(-1, {.dtype = kInt64}))), "not negative");
+  EXPECT_ERROR(ema.load_state_dict(with(0, Tensor::scalar(-1, {.dtype = kInt64}))), "not be negative; got -1");
   EXPECT_ERROR(ema.load_state_dict(with(1, Tensor::ones({3}))), "'module.0' must be float32 (2,)", "got float32 (3,)");
   EXPECT_ERROR(ema.load_state_dict(with(1, Tensor::ones({2}, {.dtype = kFloat64}))), "got float64 (2,)");
   EXPECT_EQ(ema.n_averaged(), 1);
