@@ -69,6 +69,7 @@
 #include <adjoint/optim/groups.h>
 #include <adjoint/optim/lion.h>
 #include <adjoint/optim/optimizer.h>
+#include <adjoint/optim/plateau.h>
 #include <adjoint/optim/rmsprop.h>
 #include <adjoint/optim/schedule.h>
 #include <adjoint/optim/sgd.h>

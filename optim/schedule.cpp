@@ -3,85 +3,124 @@
 #include <adjoint/core/check.h>
 
 #include <cmath>
-#include <numbers>
+#include <utility>
 
 namespace adjoint::optim {
 
-Schedule::Schedule(const char* name, Optimizer& optimizer, const Warmup& warmup)
-    : name_(name), optimizer_(optimizer), warmup_(warmup), base_lr_(optimizer.lr()) {
-  ADJOINT_CHECK(warmup.steps >= 0, "{}: warmup.steps must not be negative; got {}", name, warmup.steps);
+void Curve::set_warmup(const Warmup& warmup) {
+  ADJOINT_CHECK(warmup.steps >= 0, "{}: warmup.steps must not be negative; got {}", name_, warmup.steps);
   ADJOINT_CHECK(warmup.start_factor >= 0.0 && warmup.start_factor <= 1.0,
-                "{}: warmup.start_factor must be between 0 and 1; got {}", name, warmup.start_factor);
+                "{}: warmup.start_factor must be between 0 and 1; got {}", name_, warmup.start_factor);
+  warmup_ = warmup;
+}
+
+double Curve::lr(double base_lr, std::int64_t t) const {
+  if (t >= warmup_.steps) return lr_(base_lr, t - warmup_.steps);
+  const double done = static_cast<double>(t) / static_cast<double>(warmup_.steps);
+  return base_lr * (warmup_.start_factor + (1.0 - warmup_.start_factor) * done);
+}
+
+std::optional<double> Curve::momentum(std::int64_t t) const {
+  if (!momentum_) return {};
+  return momentum_(t);
+}
+
+namespace detail {
+
+ScheduleHold::ScheduleHold(const std::string& name, Optimizer& optimizer)
+    : name_(std::make_shared<const std::string>(name)), optimizer_(optimizer) {
+  const auto other = optimizer.schedule_.lock();
+  ADJOINT_CHECK(
+      other == nullptr,
+      "{}: an optimiser must have one schedule; got {} with a {} that lives; make one of both by SequentialLR "
+      "or ChainedScheduler",
+      name, optimizer.name_, other == nullptr ? "" : *other);
+  optimizer.schedule_ = name_;
+}
+
+}  // namespace detail
+
+Schedule::Schedule(Optimizer& optimizer, std::vector<Curve> curves)
+    : hold_(curves.size() == 1 ? curves[0].name() : "Schedule", optimizer), curves_(std::move(curves)) {
+  check_curves();
+  for (std::size_t g = 0; g < optimizer.num_groups(); ++g) {
+    ADJOINT_CHECK(!curve(g).momentum(0).has_value() || optimizer.momentum(g).has_value(),
+                  "{}: the optimiser must keep a momentum or betas to cycle; got none in its group {}; set "
+                  "cycle_momentum to false",
+                  hold_.name(), g);
+  }
+  move_to(0, {});
 }
 
 Schedule::~Schedule() = default;
 
-void Schedule::step() { move_to(last_epoch_ + 1, base_lr_); }
+void Schedule::check_curves() const {
+  const std::size_t groups = hold_.optimizer().num_groups();
+  ADJOINT_CHECK(curves_.size() == 1 || curves_.size() == groups,
+                "{}: there must be one curve, or one for each of the {} groups; got {}", hold_.name(), groups,
+                curves_.size());
+}
 
-void Schedule::apply() { move_to(last_epoch_, base_lr_); }
+void Schedule::step() { move_to(last_epoch_ + 1, base_lrs_); }
 
-void Schedule::move_to(std::int64_t last_epoch, double base_lr) {
-  const std::int64_t t = last_epoch - warmup_.steps;
-  if (t >= 0) {
-    optimizer_.set_lr(rate(base_lr, t));
-  } else {
-    const double done = static_cast<double>(last_epoch) / static_cast<double>(warmup_.steps);
-    optimizer_.set_lr(base_lr * (warmup_.start_factor + (1.0 - warmup_.start_factor) * done));
+void Schedule::move_to(std::int64_t last_epoch, std::vector<double> base_lrs) {
+  Optimizer& optimizer = hold_.optimizer();
+  check_curves();
+  std::vector<double> lrs;
+  std::vector<std::optional<double>> momenta;
+  for (std::size_t g = 0; g < optimizer.num_groups(); ++g) {
+    if (g == base_lrs.size()) base_lrs.push_back(optimizer.lr(g));
+    lrs.push_back(curve(g).lr(base_lrs[g], last_epoch));
+    momenta.push_back(curve(g).momentum(last_epoch));
+  }
+  optimizer.set_lrs(lrs);
+  for (std::size_t g = 0; g < momenta.size(); ++g) {
+    if (momenta[g].has_value() && optimizer.momentum(g).has_value()) optimizer.set_momentum(*momenta[g], g);
   }
   last_epoch_ = last_epoch;
-  base_lr_ = base_lr;
+  base_lrs_ = std::move(base_lrs);
+}
+
+std::vector<double> Schedule::preview(std::int64_t n, std::size_t group) const {
+  ADJOINT_CHECK(n >= 0, "{}: preview's n must not be negative; got {}", hold_.name(), n);
+  ADJOINT_CHECK(group < base_lrs_.size(), "{}: preview's group must be one of {}, counted from 0; got {}", hold_.name(),
+                base_lrs_.size(), group);
+  std::vector<double> rates;
+  for (std::int64_t t = 0; t < n; ++t) rates.push_back(curve(group).lr(base_lrs_[group], last_epoch_ + t));
+  return rates;
 }
 
 NamedTensors Schedule::state_dict() const {
+  const Shape shape = base_lrs_.size() == 1 ? Shape{} : Shape{static_cast<std::int64_t>(base_lrs_.size())};
   return {{"last_epoch", Tensor::from_vector<std::int64_t>({last_epoch_}, {}, {.dtype = kInt64})},
-          {"base_lr", Tensor::scalar(base_lr_, {.dtype = kFloat64})}};
+          {"base_lr", Tensor::from_vector(base_lrs_, shape, {.dtype = kFloat64})}};
 }
 
 void Schedule::load_state_dict(const NamedTensors& state) {
+  const std::string& name = hold_.name();
   std::int64_t last_epoch = -1;
-  double base_lr = -1.0;
-  for (const auto& [name, tensor] : state) {
-    ADJOINT_CHECK(tensor.defined() && tensor.numel() == 1,
-                  "load_state_dict ({}): every tensor must be one number; got {} as '{}'", name_,
-                  tensor.defined() ? to_string(tensor.shape()) : "Tensor{}", name);
-    if (name == "last_epoch" && tensor.dtype() == kInt64) {
+  std::vector<double> base_lrs;
+  for (const auto& [key, tensor] : state) {
+    const bool counts = key == "last_epoch";
+    const auto numel = static_cast<std::int64_t>(counts ? 1 : hold_.optimizer().num_groups());
+    ADJOINT_CHECK(tensor.defined() && tensor.numel() == numel,
+                  "load_state_dict ({}): every tensor must be one number, base_lr one for each group; got {} as '{}'",
+                  name, tensor.defined() ? to_string(tensor.shape()) : "Tensor{}", key);
+    if (counts && tensor.dtype() == kInt64) {
       last_epoch = tensor.item<std::int64_t>();
-    } else if (name == "base_lr" && tensor.dtype() == kFloat64) {
-      base_lr = tensor.item<double>();
+    } else if (key == "base_lr" && tensor.dtype() == kFloat64) {
+      base_lrs = tensor.to_vector<double>();
     } else {
-      fail("load_state_dict ({}): the state must be an int64 last_epoch and a float64 base_lr; got '{}' of {}", name_,
-           name, tensor.dtype());
+      fail("load_state_dict ({}): the state must be an int64 last_epoch and a float64 base_lr; got '{}' of {}", name,
+           key, tensor.dtype());
     }
   }
-  ADJOINT_CHECK(last_epoch >= 0 && std::isfinite(base_lr) && base_lr >= 0.0,
+  bool fits = last_epoch >= 0 && !base_lrs.empty();
+  for (const double base_lr : base_lrs) fits = fits && std::isfinite(base_lr) && base_lr >= 0.0;
+  ADJOINT_CHECK(fits,
                 "load_state_dict ({}): the state must hold last_epoch and base_lr, neither negative; got {} names",
-                name_, state.size());
-  move_to(last_epoch, base_lr);
-}
-
-StepLR::StepLR(Optimizer& optimizer, const StepLROptions& options)
-    : Schedule("StepLR", optimizer, options.warmup), options_(options) {
-  ADJOINT_CHECK(options.step_size >= 1, "StepLR: step_size must be at least 1; got {}", options.step_size);
-  ADJOINT_CHECK(std::isfinite(options.gamma) && options.gamma >= 0.0,
-                "StepLR: gamma must be finite and not negative; got {}", options.gamma);
-  apply();
-}
-
-double StepLR::rate(double base_lr, std::int64_t t) const {
-  return base_lr * std::pow(options_.gamma, static_cast<double>(t / options_.step_size));
-}
-
-CosineAnnealingLR::CosineAnnealingLR(Optimizer& optimizer, const CosineAnnealingLROptions& options)
-    : Schedule("CosineAnnealingLR", optimizer, options.warmup), options_(options) {
-  ADJOINT_CHECK(options.T_max >= 1, "CosineAnnealingLR: T_max must be at least 1; got {}", options.T_max);
-  ADJOINT_CHECK(std::isfinite(options.eta_min) && options.eta_min >= 0.0,
-                "CosineAnnealingLR: eta_min must be finite and not negative; got {}", options.eta_min);
-  apply();
-}
-
-double CosineAnnealingLR::rate(double base_lr, std::int64_t t) const {
-  const double phase = std::numbers::pi * static_cast<double>(t) / static_cast<double>(options_.T_max);
-  return options_.eta_min + (base_lr - options_.eta_min) * (1.0 + std::cos(phase)) / 2.0;
+                name, state.size());
+  move_to(last_epoch, std::move(base_lrs));
 }
 
 }  // namespace adjoint::optim

@@ -1,92 +1,300 @@
-// Learning-rate schedules: each sets its optimiser's learning rate as a function of the number of steps, in closed
-// form, so that a schedule that was saved and loaded goes on with the same numbers.
+// Learning-rate schedules: the learning rates as a function of the number of steps, in closed form, so that a schedule
+// that was saved and loaded goes on with the same numbers.
 //
-//   optim::CosineAnnealingLR schedule(adam, {.T_max = epochs});
+//   optim::CosineAnnealingLR schedule(adam, {.T_max = epochs, .warmup = {.steps = 5}});
 //   for (...) { train(); schedule.step(); }
+//
+// A schedule's options are its curve. Curves make others, and each group of an optimiser may have its own:
+//
+//   optim::SequentialLR schedule(adam, {.schedules = {optim::ConstantLROptions{.factor = 0.1, .total_iters = 4},
+//                                                     optim::ExponentialLROptions{.gamma = 0.9}},
+//                                       .milestones = {4}});
+//   optim::Schedule schedule(adam, {optim::ConstantLROptions{.factor = 1.0}, optim::StepLROptions{.step_size = 30}});
+//
+// A curve of one's own is a LambdaLR, or an aggregate with `kName`, `check()` and `lr()` as the options below.
+// ReduceLROnPlateau, which needs a metric, stands in plateau.h.
 #pragma once
 
 #include <adjoint/core/named_tensors.h>
 #include <adjoint/optim/optimizer.h>
 
+#include <concepts>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace adjoint::optim {
 
-/// For the first `steps` steps the learning rate rises in a line from start_factor times the optimiser's to the whole
+/// For the first `steps` steps the learning rate rises in a line from start_factor times the group's own to the whole
 /// of it; then the schedule begins. PyTorch's LinearLR followed by the schedule in a SequentialLR.
 struct Warmup {
   std::int64_t steps = 0;
   double start_factor = 1.0 / 3.0;
 };
 
-/// Base of the schedules. The optimiser must outlive it; its learning rate at construction is the base rate.
+/// What a schedule's options are: `check()` throws Error for values that are none, `lr` gives the rate after t steps.
+template <class O>
+concept ScheduleOptions = requires(const O& options, double base_lr, std::int64_t t) {
+  { O::kName } -> std::convertible_to<const char*>;
+  options.check();
+  { options.lr(base_lr, t) } -> std::convertible_to<double>;
+};
+
+/// Any schedule's options, checked; with their warm-up, where they have one.
+class ADJOINT_API Curve {
+ public:
+  template <ScheduleOptions O>
+  Curve(const O& options)  // NOLINT(google-explicit-constructor)
+      : name_(O::kName), lr_([options](double base_lr, std::int64_t t) { return options.lr(base_lr, t); }) {
+    options.check();
+    if constexpr (requires { options.momentum(std::int64_t{}); }) {
+      momentum_ = [options](std::int64_t t) { return options.momentum(t); };
+    }
+    if constexpr (requires { options.warmup; }) set_warmup(options.warmup);
+  }
+
+  const char* name() const { return name_; }
+  /// The learning rate after t steps of a group whose own is base_lr. Throws Error after the end of a OneCycleLR.
+  double lr(double base_lr, std::int64_t t) const;
+  /// The momentum then; nothing where the schedule leaves it alone.
+  std::optional<double> momentum(std::int64_t t) const;
+
+ private:
+  void set_warmup(const Warmup& warmup);
+
+  const char* name_;
+  std::function<double(double, std::int64_t)> lr_;
+  std::function<std::optional<double>(std::int64_t)> momentum_;
+  Warmup warmup_;
+};
+
+namespace detail {
+
+/// A schedule's claim on its optimiser, for as long as it lives. Throws Error where another has one.
+class ADJOINT_API ScheduleHold {
+ public:
+  ScheduleHold(const std::string& name, Optimizer& optimizer);
+  const std::string& name() const { return *name_; }
+  Optimizer& optimizer() const { return optimizer_; }
+
+ private:
+  std::shared_ptr<const std::string> name_;
+  Optimizer& optimizer_;
+};
+
+}  // namespace detail
+
+/// What sets an optimiser's learning rates. The optimiser must outlive it and stay where it is; its groups' learning
+/// rates at construction are the base rates.
 class ADJOINT_API Schedule {
  public:
+  /// One curve for all groups, or one for each. Throws Error for another number of curves, where the optimiser has a
+  /// schedule already (SequentialLR and ChainedScheduler make one of several), and where a curve cycles a momentum that
+  /// the optimiser does not keep.
+  Schedule(Optimizer& optimizer, std::vector<Curve> curves);
   virtual ~Schedule();
   Schedule(const Schedule&) = delete;
   Schedule& operator=(const Schedule&) = delete;
 
-  /// Counts one step (an epoch, or an update: as the program likes) and sets the learning rate. Throws Error, and
-  /// counts nothing, where the rate is not finite.
+  /// Counts one step (an epoch, or an update: as the program likes) and sets the learning rates. A group that was added
+  /// since joins with the learning rate that it has. Throws Error, and counts nothing, where a rate is not finite or
+  /// is negative.
   void step();
   /// Steps so far.
   std::int64_t last_epoch() const { return last_epoch_; }
+  /// The group's learning rates now and after 1, 2, ... n - 1 further steps; nothing is changed. Throws Error for a
+  /// negative n and for a group that is none.
+  std::vector<double> preview(std::int64_t n, std::size_t group = 0) const;
 
-  /// "last_epoch" (int64) and "base_lr" (float64).
+  /// "last_epoch" (int64) and "base_lr" (float64; of several groups one for each).
   NamedTensors state_dict() const;
-  /// Throws Error, and changes nothing, for names or dtypes that do not fit.
+  /// Sets the learning rates too. Throws Error, and changes nothing, for names, shapes or dtypes that do not fit.
   void load_state_dict(const NamedTensors& state);
 
- protected:
-  Schedule(const char* name, Optimizer& optimizer, const Warmup& warmup);
-  /// The learning rate after t steps, without warm-up. Constructors end with apply().
-  virtual double rate(double base_lr, std::int64_t t) const = 0;
-  void apply();
-
  private:
-  void move_to(std::int64_t last_epoch, double base_lr);
+  const Curve& curve(std::size_t group) const { return curves_[curves_.size() == 1 ? 0 : group]; }
+  void check_curves() const;
+  void move_to(std::int64_t last_epoch, std::vector<double> base_lrs);
 
-  const char* name_;
-  Optimizer& optimizer_;
-  Warmup warmup_;
-  double base_lr_;
+  detail::ScheduleHold hold_;
+  std::vector<Curve> curves_;
+  std::vector<double> base_lrs_;  // (groups)
   std::int64_t last_epoch_ = 0;
 };
 
-struct StepLROptions {
+/// The schedule of these options.
+template <ScheduleOptions Options>
+class ScheduleOf : public Schedule {
+ public:
+  /// Throws Error for options that are none, and as Schedule does.
+  ScheduleOf(Optimizer& optimizer, const Options& options) : Schedule(optimizer, {Curve(options)}) {}
+};
+
+// ---- The curves, with PyTorch's names and defaults; t counts steps from the end of the warm-up. What each throws
+// Error for is what check() says.
+
+/// base_lr * factor for the first total_iters steps, then base_lr. A factor in [0, 1].
+struct ADJOINT_API ConstantLROptions {
+  double factor = 1.0 / 3.0;
+  std::int64_t total_iters = 5;
+  Warmup warmup = {};
+
+  static constexpr const char* kName = "ConstantLR";
+  void check() const;
+  double lr(double base_lr, std::int64_t t) const;
+};
+
+/// base_lr times a factor that goes from start_factor to end_factor in total_iters steps. Factors in [0, 1].
+struct ADJOINT_API LinearLROptions {
+  double start_factor = 1.0 / 3.0, end_factor = 1.0;
+  std::int64_t total_iters = 5;
+  Warmup warmup = {};
+
+  static constexpr const char* kName = "LinearLR";
+  void check() const;
+  double lr(double base_lr, std::int64_t t) const;
+};
+
+/// base_lr * gamma^floor(t / step_size). step_size at least 1.
+struct ADJOINT_API StepLROptions {
   std::int64_t step_size = 0;
   double gamma = 0.1;
   Warmup warmup = {};
-};
-/// base_lr * gamma^floor(t / step_size). Throws Error for step_size below 1.
-class ADJOINT_API StepLR : public Schedule {
- public:
-  StepLR(Optimizer& optimizer, const StepLROptions& options);
 
- protected:
-  double rate(double base_lr, std::int64_t t) const override;
-
- private:
-  StepLROptions options_;
+  static constexpr const char* kName = "StepLR";
+  void check() const;
+  double lr(double base_lr, std::int64_t t) const;
 };
 
-struct CosineAnnealingLROptions {
-  /// Steps from the base rate down to eta_min.
+/// base_lr * gamma^(how many of the milestones are at most t). Milestones not negative, in any order.
+struct ADJOINT_API MultiStepLROptions {
+  std::vector<std::int64_t> milestones = {};
+  double gamma = 0.1;
+  Warmup warmup = {};
+
+  static constexpr const char* kName = "MultiStepLR";
+  void check() const;
+  double lr(double base_lr, std::int64_t t) const;
+};
+
+/// base_lr * gamma^t. gamma above 0.
+struct ADJOINT_API ExponentialLROptions {
+  double gamma = 0.0;
+  Warmup warmup = {};
+
+  static constexpr const char* kName = "ExponentialLR";
+  void check() const;
+  double lr(double base_lr, std::int64_t t) const;
+};
+
+/// base_lr * (1 - min(t, total_iters) / total_iters)^power. total_iters at least 1, power not negative.
+struct ADJOINT_API PolynomialLROptions {
+  std::int64_t total_iters = 5;
+  double power = 1.0;
+  Warmup warmup = {};
+
+  static constexpr const char* kName = "PolynomialLR";
+  void check() const;
+  double lr(double base_lr, std::int64_t t) const;
+};
+
+/// eta_min + (base_lr - eta_min) * (1 + cos(pi * t / T_max)) / 2 (Loshchilov, Hutter: "SGDR", 2017, without restarts):
+/// from the base rate down to eta_min in T_max steps, and up again. T_max at least 1, eta_min not negative.
+struct ADJOINT_API CosineAnnealingLROptions {
   std::int64_t T_max = 0;
   double eta_min = 0.0;
   Warmup warmup = {};
-};
-/// eta_min + (base_lr - eta_min) * (1 + cos(pi * t / T_max)) / 2 (Loshchilov, Hutter: "SGDR", 2017, without restarts).
-/// Throws Error for T_max below 1.
-class ADJOINT_API CosineAnnealingLR : public Schedule {
- public:
-  CosineAnnealingLR(Optimizer& optimizer, const CosineAnnealingLROptions& options);
 
- protected:
-  double rate(double base_lr, std::int64_t t) const override;
-
- private:
-  CosineAnnealingLROptions options_;
+  static constexpr const char* kName = "CosineAnnealingLR";
+  void check() const;
+  double lr(double base_lr, std::int64_t t) const;
 };
+
+/// The same, from the base rate anew after T_0 steps, then after T_0 * T_mult, then T_0 * T_mult^2, ... (SGDR). T_0 and
+/// T_mult at least 1, eta_min not negative.
+struct ADJOINT_API CosineAnnealingWarmRestartsOptions {
+  std::int64_t T_0 = 0;
+  std::int64_t T_mult = 1;
+  double eta_min = 0.0;
+  Warmup warmup = {};
+
+  static constexpr const char* kName = "CosineAnnealingWarmRestarts";
+  void check() const;
+  double lr(double base_lr, std::int64_t t) const;
+};
+
+enum class Anneal { kCos, kLinear };
+
+/// From max_lr / div_factor up to max_lr in the first pct_start of total_steps, then down to max_lr / div_factor /
+/// final_div_factor, whatever the base rate; with three_phase down to where it began in as many steps as it rose, and
+/// then to the end (Smith, Topin: "Super-convergence", 2017). Meanwhile momentum, or betas[0], goes from max_momentum
+/// down to base_momentum and back: that needs an optimiser that keeps an average of gradients, so SGD and RMSprop with
+/// a momentum above 0. The step after total_steps - 1, which a loop takes behind its last update, keeps the last rate;
+/// further ones throw Error. total_steps at least 1, max_lr not negative, pct_start in [0, 1], factors above 0,
+/// momenta above 0 and below 1.
+struct ADJOINT_API OneCycleLROptions {
+  double max_lr = 0.0;
+  std::int64_t total_steps = 0;
+  double pct_start = 0.3;
+  Anneal anneal_strategy = Anneal::kCos;
+  bool cycle_momentum = true;
+  double base_momentum = 0.85, max_momentum = 0.95;
+  double div_factor = 25.0, final_div_factor = 1e4;
+  bool three_phase = false;
+
+  static constexpr const char* kName = "OneCycleLR";
+  void check() const;
+  double lr(double base_lr, std::int64_t t) const;
+  std::optional<double> momentum(std::int64_t t) const;
+};
+
+/// base_lr * lr_lambda(t).
+struct ADJOINT_API LambdaLROptions {
+  std::function<double(std::int64_t t)> lr_lambda = {};
+  Warmup warmup = {};
+
+  static constexpr const char* kName = "LambdaLR";
+  void check() const;
+  double lr(double base_lr, std::int64_t t) const;
+};
+
+/// The first curve up to the first milestone, then the second from its beginning, and so on. Milestones above 0 and
+/// ascending, one fewer than curves.
+struct ADJOINT_API SequentialLROptions {
+  std::vector<Curve> schedules = {};
+  std::vector<std::int64_t> milestones = {};
+
+  static constexpr const char* kName = "SequentialLR";
+  void check() const;
+  double lr(double base_lr, std::int64_t t) const;
+  std::optional<double> momentum(std::int64_t t) const;
+};
+
+/// Curves at once: the rate of each is the base rate of the next. Of curves that multiply the base rate that is
+/// PyTorch's ChainedScheduler: all but cosines with an eta_min.
+struct ADJOINT_API ChainedSchedulerOptions {
+  std::vector<Curve> schedules = {};
+
+  static constexpr const char* kName = "ChainedScheduler";
+  void check() const;
+  double lr(double base_lr, std::int64_t t) const;
+  std::optional<double> momentum(std::int64_t t) const;
+};
+
+using ConstantLR = ScheduleOf<ConstantLROptions>;
+using LinearLR = ScheduleOf<LinearLROptions>;
+using StepLR = ScheduleOf<StepLROptions>;
+using MultiStepLR = ScheduleOf<MultiStepLROptions>;
+using ExponentialLR = ScheduleOf<ExponentialLROptions>;
+using PolynomialLR = ScheduleOf<PolynomialLROptions>;
+using CosineAnnealingLR = ScheduleOf<CosineAnnealingLROptions>;
+using CosineAnnealingWarmRestarts = ScheduleOf<CosineAnnealingWarmRestartsOptions>;
+using OneCycleLR = ScheduleOf<OneCycleLROptions>;
+using LambdaLR = ScheduleOf<LambdaLROptions>;
+using SequentialLR = ScheduleOf<SequentialLROptions>;
+using ChainedScheduler = ScheduleOf<ChainedSchedulerOptions>;
 
 }  // namespace adjoint::optim

@@ -4,6 +4,7 @@
 #include <adjoint/optim/clip.h>
 #include <adjoint/optim/ema.h>
 #include <adjoint/optim/lion.h>
+#include <adjoint/optim/plateau.h>
 #include <adjoint/optim/rmsprop.h>
 #include <adjoint/optim/schedule.h>
 #include <adjoint/optim/sgd.h>
@@ -42,6 +43,7 @@ TEST(InvalidCalls, OfOptimisers) {
   Tensor weight = Tensor::ones({2, 3});
   optim::SGD sgd({weight}, {.lr = 0.1, .momentum = 0.9});
   optim::StepLR decay(sgd, {.step_size = 2});
+  optim::SGD other({weight});
   const std::vector<Call> table{
       {"SGD",
        [](A a) { optim::SGD(a.tensors(), {.lr = a.scalar(), .momentum = a.scalar(), .weight_decay = a.scalar()}); }},
@@ -61,8 +63,15 @@ TEST(InvalidCalls, OfOptimisers) {
        [&](A a) {
          decay.load_state_dict(state(a, {"last_epoch", "base_lr"}));
        }},
-      {"StepLR", [&](A a) { optim::StepLR(sgd, {.step_size = a.integer(), .gamma = a.scalar()}); }},
-      {"CosineAnnealingLR", [&](A a) { optim::CosineAnnealingLR(sgd, {.T_max = a.integer(), .eta_min = a.scalar()}); }},
+      {"StepLR", [&](A a) { optim::StepLR(other, {.step_size = a.integer(), .gamma = a.scalar()}); }},
+      {"CosineAnnealingLR",
+       [&](A a) { optim::CosineAnnealingLR(other, {.T_max = a.integer(), .eta_min = a.scalar()}); }},
+      {"OneCycleLR",
+       [&](A a) {
+         optim::OneCycleLR(other, {.max_lr = a.scalar(), .total_steps = a.integer(), .pct_start = a.scalar()});
+       }},
+      {"ReduceLROnPlateau",
+       [&](A a) { optim::ReduceLROnPlateau(other, {.factor = a.scalar(), .patience = a.integer()}); }},
       {"clip_grad_norm_",
        [](A a) { return optim::clip_grad_norm_(with_gradients(a), a.scalar(), {.norm_type = a.scalar()}); }},
       {"clip_grad_value_", [](A a) { optim::clip_grad_value_(with_gradients(a), a.scalar()); }},

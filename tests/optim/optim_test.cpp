@@ -1,7 +1,6 @@
 // Optimisers and schedules against PyTorch's numbers (tests/fixtures/optim.json), and their state.
 #include <adjoint/core/tape.h>
 #include <adjoint/nn/linear.h>
-#include <adjoint/optim/schedule.h>
 #include <adjoint/tests/optim/optim_fixture.h>
 #include <adjoint/tests/support/errors.h>
 
@@ -228,77 +227,6 @@ TEST(OptimizerCuda, StateFollowsParametersThatMove) {
   train();
   EXPECT_EQ(adam.state_dict()[2].second.device(), Device(kCUDA));
   EXPECT_NEAR(layer.bias.to_vector<float>()[0], before - 1e-3F, 1e-6F);
-}
-
-template <class Make>
-void expect_rates(const char* name, const Make& make) {
-  const auto expected = fixture()["schedules"][name].get<std::vector<double>>();
-  ASSERT_GE(expected.size(), 9U);
-  SGD sgd({start(kFloat64)}, {.lr = fixture()["base_lr"]});
-  auto schedule = make(sgd);
-  for (std::size_t t = 0; t < expected.size(); ++t) {
-    EXPECT_NEAR(sgd.lr(), expected[t], 1e-15) << name << " step " << t;
-    EXPECT_EQ(schedule->last_epoch(), static_cast<std::int64_t>(t));
-    schedule->step();
-  }
-}
-
-TEST(Schedule, RatesArePyTorchs) {
-  const Warmup warmup{.steps = 4, .start_factor = 0.25};
-  expect_rates("step",
-               [](Optimizer& o) { return std::make_unique<StepLR>(o, StepLROptions{.step_size = 3, .gamma = 0.5}); });
-  expect_rates("cosine", [](Optimizer& o) {
-    return std::make_unique<CosineAnnealingLR>(o, CosineAnnealingLROptions{.T_max = 8, .eta_min = 0.05});
-  });
-  expect_rates("warmup_step", [&](Optimizer& o) {
-    return std::make_unique<StepLR>(o, StepLROptions{.step_size = 3, .gamma = 0.5, .warmup = warmup});
-  });
-  expect_rates("warmup_cosine", [&](Optimizer& o) {
-    return std::make_unique<CosineAnnealingLR>(o,
-                                               CosineAnnealingLROptions{.T_max = 8, .eta_min = 0.05, .warmup = warmup});
-  });
-}
-
-TEST(Schedule, ResumesExactlyFromItsState) {
-  SGD first({start(kFloat64)}, {.lr = 0.4}), second({start(kFloat64)}, {.lr = 1.0});
-  CosineAnnealingLR schedule(first, {.T_max = 10});
-  for (int t = 0; t < 4; ++t) schedule.step();
-  CosineAnnealingLR resumed(second, {.T_max = 10});
-  second.load_state_dict(first.state_dict());
-  resumed.load_state_dict(schedule.state_dict());
-  EXPECT_EQ(second.lr(), first.lr());
-  schedule.step();
-  resumed.step();
-  EXPECT_EQ(second.lr(), first.lr());
-}
-
-TEST(Schedule, ARateThatIsNotFiniteChangesNothing) {
-  SGD sgd({start(kFloat64)}, {.lr = 1.0});
-  StepLR schedule(sgd, {.step_size = 1, .gamma = 1e200});
-  schedule.step();
-  EXPECT_ERROR(schedule.step(), "SGD: lr must be finite and not negative; got inf");
-  EXPECT_ERROR(schedule.load_state_dict({{"last_epoch", Tensor::full({}, 2, {.dtype = kInt64})},
-                                         {"base_lr", Tensor::full({}, 0.5, {.dtype = kFloat64})}}),
-               "lr must be finite");
-  EXPECT_EQ(schedule.last_epoch(), 1);
-  EXPECT_EQ(schedule.state_dict()[1].second.item<double>(), 1.0);
-  EXPECT_EQ(sgd.lr(), 1e200);
-}
-
-TEST(Schedule, BadOptionsAndStatesAreErrors) {
-  SGD sgd({start(kFloat64)}, {.lr = 0.4});
-  EXPECT_ERROR(StepLR(sgd, {}), "StepLR: step_size must be at least 1; got 0");
-  EXPECT_ERROR(StepLR(sgd, {.step_size = 2, .gamma = -0.1}), "StepLR: gamma must be finite and not negative; got -0.1");
-  EXPECT_ERROR(CosineAnnealingLR(sgd, {}), "CosineAnnealingLR: T_max must be at least 1; got 0");
-  EXPECT_ERROR(CosineAnnealingLR(sgd, {.T_max = 3, .eta_min = -1}),
-               "CosineAnnealingLR: eta_min must be finite and not negative");
-  EXPECT_ERROR(StepLR(sgd, {.step_size = 2, .warmup = {.steps = -1}}),
-               "StepLR: warmup.steps must not be negative; got -1");
-  EXPECT_ERROR(StepLR(sgd, {.step_size = 2, .warmup = {.steps = 1, .start_factor = 1.5}}), "start_factor", "got 1.5");
-  StepLR schedule(sgd, {.step_size = 2});
-  EXPECT_ERROR(schedule.load_state_dict({}), "load_state_dict (StepLR): the state must hold last_epoch and base_lr");
-  EXPECT_ERROR(schedule.load_state_dict({{"last_epoch", Tensor::zeros({})}}), "got 'last_epoch' of float32");
-  EXPECT_EQ(sgd.lr(), 0.4);
 }
 
 }  // namespace

@@ -1,0 +1,106 @@
+#include <adjoint/optim/plateau.h>
+
+#include <adjoint/core/check.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace adjoint::optim {
+namespace {
+
+constexpr const char* kName = "ReduceLROnPlateau";
+
+const ReduceLROnPlateauOptions& checked(const ReduceLROnPlateauOptions& o) {
+  check_enumerator(kName, "PlateauMode", o.mode, PlateauMode::kMax);
+  check_enumerator(kName, "ThresholdMode", o.threshold_mode, ThresholdMode::kAbs);
+  ADJOINT_CHECK(o.factor >= 0.0 && o.factor < 1.0, "{}: factor must be in [0, 1); got {}", kName, o.factor);
+  for (const auto& [what, value] : {std::pair{"patience", o.patience}, {"cooldown", o.cooldown}}) {
+    ADJOINT_CHECK(value >= 0, "{}: {} must not be negative; got {}", kName, what, value);
+  }
+  for (const auto& [what, value] : {std::pair{"threshold", o.threshold}, {"min_lr", o.min_lr}, {"eps", o.eps}}) {
+    ADJOINT_CHECK(std::isfinite(value) && value >= 0.0, "{}: {} must be finite and not negative; got {}", kName, what,
+                  value);
+  }
+  return o;
+}
+
+}  // namespace
+
+ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, const ReduceLROnPlateauOptions& options)
+    : options_(checked(options)), hold_(kName, optimizer) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  state_.best = options.mode == PlateauMode::kMin ? infinity : -infinity;
+}
+
+bool ReduceLROnPlateau::is_better(double metric) const {
+  const double sign = options_.mode == PlateauMode::kMin ? -1.0 : 1.0;
+  const double bound = options_.threshold_mode == ThresholdMode::kRel ? state_.best * (1.0 + sign * options_.threshold)
+                                                                      : state_.best + sign * options_.threshold;
+  return sign < 0.0 ? metric < bound : metric > bound;
+}
+
+void ReduceLROnPlateau::step(double metric) {
+  ++state_.last_epoch;
+  if (is_better(metric)) {
+    state_.best = metric;
+    state_.num_bad_epochs = 0;
+  } else {
+    ++state_.num_bad_epochs;
+  }
+  if (state_.cooldown_counter > 0) {
+    --state_.cooldown_counter;
+    state_.num_bad_epochs = 0;
+  }
+  if (state_.num_bad_epochs > options_.patience) {
+    reduce();
+    state_.cooldown_counter = options_.cooldown;
+    state_.num_bad_epochs = 0;
+  }
+}
+
+void ReduceLROnPlateau::reduce() {
+  Optimizer& optimizer = hold_.optimizer();
+  for (std::size_t g = 0; g < optimizer.num_groups(); ++g) {
+    const double old = optimizer.lr(g), reduced = std::max(old * options_.factor, options_.min_lr);
+    if (old - reduced > options_.eps) optimizer.set_lr(reduced, g);
+  }
+}
+
+NamedTensors ReduceLROnPlateau::state_dict() const {
+  const auto count = [](std::int64_t value) {
+    return Tensor::from_vector<std::int64_t>({value}, {}, {.dtype = kInt64});
+  };
+  return {{"last_epoch", count(state_.last_epoch)},
+          {"num_bad_epochs", count(state_.num_bad_epochs)},
+          {"cooldown_counter", count(state_.cooldown_counter)},
+          {"best", Tensor::scalar(state_.best, {.dtype = kFloat64})}};
+}
+
+void ReduceLROnPlateau::load_state_dict(const NamedTensors& state) {
+  State loaded{};
+  const std::array<std::pair<const char*, std::int64_t*>, 3> counts{{{"last_epoch", &loaded.last_epoch},
+                                                                     {"num_bad_epochs", &loaded.num_bad_epochs},
+                                                                     {"cooldown_counter", &loaded.cooldown_counter}}};
+  const auto take = [&](const std::string& name, DType dtype) {
+    const auto found = std::find_if(state.begin(), state.end(), [&](const auto& entry) { return entry.first == name; });
+    ADJOINT_CHECK(found != state.end() && found->second.defined() && found->second.numel() == 1 &&
+                      found->second.dtype() == dtype,
+                  "load_state_dict ({}): the state must hold one {} as '{}'; got {}", kName, dtype, name,
+                  found == state.end()       ? "no such name"
+                  : !found->second.defined() ? "Tensor{}"
+                                             : to_string(found->second.dtype()) + to_string(found->second.shape()));
+    return found->second;
+  };
+  ADJOINT_CHECK(state.size() == 4, "load_state_dict ({}): the state must hold 4 names; got {}", kName, state.size());
+  for (const auto& [name, value] : counts) {
+    *value = take(name, kInt64).item<std::int64_t>();
+    ADJOINT_CHECK(*value >= 0, "load_state_dict ({}): '{}' must not be negative; got {}", kName, name, *value);
+  }
+  loaded.best = take("best", kFloat64).item<double>();
+  state_ = loaded;
+}
+
+}  // namespace adjoint::optim
