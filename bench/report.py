@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Makes the README's table and chart from what bench/compare_pytorch.py wrote.
+"""Makes the documents' tables and chart from what bench/compare_pytorch.py wrote.
 
     bench/report.py [bench/results/pytorch_cuda.json] [--others bench/results/pytorch_cuda_others.json]
 
-Replaces what stands in README.md between the lines "<!-- bench: begin -->" and "<!-- bench: end -->", and draws
-docs/images/pytorch_cuda.svg; of what --others wrote, between "<!-- others: begin -->" and "<!-- others: end -->", and in
-a table of its own, bench/results/other_layers.md. Needs nothing but Python.
+Replaces what stands between the lines "<!-- bench: begin -->" and "<!-- bench: end -->": in README.md a sentence and the
+chart, in docs/performance.md the table; and draws docs/images/pytorch_cuda.svg. Of what --others wrote, it replaces what
+stands in docs/performance.md between "<!-- others: begin -->" and "<!-- others: end -->", and makes a table of its own,
+bench/results/other_layers.md. Needs nothing but Python.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import html
 import json
 import math
 import pathlib
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TITLES = {"tf32": "TF32", "bfloat16": "bfloat16", "float16": "float16", "float32": "float32"}
@@ -107,24 +109,41 @@ def run_text(record):
             f"(driver {record['driver']}, {record['date'][:10]}, at {record['commit']})")
 
 
-def text(record):
-    summary = (
-        f"Milliseconds on one {record['device']}, and PyTorch's time over ours; {run_text(record)}. The floor is the time that the bytes or the products need at rates measured in the same run; "
-        "the means' second number is the share of it that is reached. "
-        f"{beside_best(record)} "
-        "`bench/compare_pytorch.py` measures, `bench/report.py` makes this table."
-    )
-    over = record.get("float32_over_pytorch_tf32")
-    if over:
-        summary += (
-            f" float32 here keeps float32's accuracy; beside PyTorch's TF32 it is {over[PARTS[0]]:.2f} times as fast forward "
-            f"and {over[PARTS[1]]:.2f} times with the gradients."
-        )
-    return "\n\n".join([table(record), summary, "![Speed beside PyTorch](docs/images/pytorch_cuda.svg)"])
+def paragraph(sentences):
+    return textwrap.fill(sentences, width=120, break_long_words=False, break_on_hyphens=False)
 
 
 def list_of(words):
     return ", ".join(words[:-1]) + " and " + words[-1]
+
+
+def readme_text(record):
+    """The README's sentence and its chart."""
+    both = [(TITLES[precision], parts[PARTS[1]]) for precision, parts in record["summary"].items()]
+    sentence = (f"On one {record['device']}, over ten layers of real networks and in geometric mean, transposed convolution "
+                f"with its gradients is faster than PyTorch's plain call with cuDNN: "
+                + list_of([f"{times(means['speedup'])} in {title}" for title, means in both]))
+    if all(means["speedup_over_best"] is not None for _, means in both):
+        sentence += (", and than the quickest of PyTorch's ways for each layer: "
+                     + list_of([times(means["speedup_over_best"]) for _, means in both]))
+    return "\n\n".join([paragraph(f"{sentence} ({record['date'][:10]}, at {record['commit']})."),
+                        "![Speed beside PyTorch](docs/images/pytorch_cuda.svg)"])
+
+
+def text(record):
+    """docs/performance.md's table, and what it says."""
+    paragraphs = [
+        f"Cells are milliseconds on one {record['device']}, and PyTorch's time over ours; {run_text(record)}. The floor is the "
+        "time that the bytes or the products need at rates measured in the same run; the means' second number is the share of "
+        "it that is reached. `bench/compare_pytorch.py` measures, `bench/report.py` makes this table.",
+        beside_best(record),
+    ]
+    over = record.get("float32_over_pytorch_tf32")
+    if over:
+        paragraphs.append(
+            f"float32 here keeps float32's accuracy; beside PyTorch's TF32 it is {over[PARTS[0]]:.2f} times as fast forward "
+            f"and {over[PARTS[1]]:.2f} times with the gradients.")
+    return "\n\n".join([table(record), *map(paragraph, paragraphs)])
 
 
 def slower(record, precision):
@@ -134,7 +153,7 @@ def slower(record, precision):
 
 
 def others_text(record):
-    """The README's sentences on the layers of other_layers.py."""
+    """docs/performance.md's sentences on the other layers."""
     sentences = []
     for precision, means in record["summary"].items():
         longer = slower(record, precision)
@@ -144,10 +163,10 @@ def others_text(record):
         else:
             sentence += "none takes longer"
         sentences.append(sentence)
-    return (f"Other layers, {len(by_case(record))} of KernelBench, of published networks and of odd shapes, beside PyTorch's "
-            f"plain call: forward, input gradient, weight gradient, and all together, in geometric mean: "
-            f"{'. '.join(sentences)} ([each layer](bench/results/other_layers.md), one {record['device']}, "
-            f"{record['date'][:10]}, at {record['commit']}).")
+    return paragraph(
+        f"Of {len(by_case(record))} other layers, of KernelBench, of published networks and of odd shapes, beside PyTorch's plain "
+        f"call: forward, input gradient, weight gradient, and all together, in geometric mean: {'. '.join(sentences)} ([each "
+        f"layer](../bench/results/other_layers.md), one {record['device']}, {record['date'][:10]}, at {record['commit']}).")
 
 
 def others_table(record):
@@ -168,13 +187,14 @@ def others_table(record):
     return "\n".join(lines) + "\n"
 
 
-def replaced(readme, name, text):
-    """`readme` with `text` between the lines that begin and end what `name` is of."""
+def replace(path, name, text):
+    """In the file, what stands between the lines that begin and end what `name` is of, by `text`."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    if begin not in readme or end not in readme:
-        raise SystemExit(f"bench/report.py: README has no lines {begin} and {end}")
-    before, rest = readme.split(begin, 1)
-    return f"{before}{begin}\n{text}\n{end}{rest.split(end, 1)[1]}"
+    before, found, rest = path.read_text().partition(begin + "\n")
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise SystemExit(f"bench/report.py: {path} has no lines {begin} and {end}")
+    path.write_text(f"{before}{begin}\n{text}\n{end}{after}")
 
 
 class Svg:
@@ -245,11 +265,13 @@ def main():
     parser.add_argument("results", nargs="?", type=pathlib.Path, default=ROOT / "bench/results/pytorch_cuda.json")
     parser.add_argument("--others", type=pathlib.Path, default=ROOT / "bench/results/pytorch_cuda_others.json")
     parser.add_argument("--readme", type=pathlib.Path, default=ROOT / "README.md")
+    parser.add_argument("--performance", type=pathlib.Path, default=ROOT / "docs/performance.md")
     parser.add_argument("--chart", type=pathlib.Path, default=ROOT / "docs/images/pytorch_cuda.svg")
     arguments = parser.parse_args()
     record, others = (json.loads(path.read_text()) for path in (arguments.results, arguments.others))
-    readme = replaced(arguments.readme.read_text(), "bench", text(record))
-    arguments.readme.write_text(replaced(readme, "others", others_text(others)))
+    replace(arguments.readme, "bench", readme_text(record))
+    replace(arguments.performance, "bench", text(record))
+    replace(arguments.performance, "others", others_text(others))
     (ROOT / "bench/results/other_layers.md").write_text(others_table(others))
     arguments.chart.parent.mkdir(parents=True, exist_ok=True)
     arguments.chart.write_text(chart(record))
