@@ -120,8 +120,8 @@ def list_of(words):
 def readme_text(record):
     """The README's sentence and its chart."""
     both = [(TITLES[precision], parts[PARTS[1]]) for precision, parts in record["summary"].items()]
-    sentence = (f"On one {record['device']}, over ten layers of real networks and in geometric mean, transposed convolution "
-                f"with its gradients is faster than PyTorch's plain call with cuDNN: "
+    sentence = (f"On one {record['device']}, over ten layers of real networks and in geometric mean, transposed "
+                "convolution with its gradients is faster than PyTorch's plain call with cuDNN: "
                 + list_of([f"{times(means['speedup'])} in {title}" for title, means in both]))
     if all(means["speedup_over_best"] is not None for _, means in both):
         sentence += (", and than the quickest of PyTorch's ways for each layer: "
@@ -133,16 +133,16 @@ def readme_text(record):
 def text(record):
     """docs/performance.md's table, and what it says."""
     paragraphs = [
-        f"Cells are milliseconds on one {record['device']}, and PyTorch's time over ours; {run_text(record)}. The floor is the "
-        "time that the bytes or the products need at rates measured in the same run; the means' second number is the share of "
-        "it that is reached. `bench/compare_pytorch.py` measures, `bench/report.py` makes this table.",
+        f"Cells are milliseconds on one {record['device']}, and PyTorch's time over ours: {run_text(record)}. The floor is "
+        "the time that the bytes or the products need at rates measured in the same run; the means' second number is the "
+        "share of it that is reached. `bench/compare_pytorch.py` measures, `bench/report.py` makes this table.",
         beside_best(record),
     ]
     over = record.get("float32_over_pytorch_tf32")
     if over:
         paragraphs.append(
-            f"float32 here keeps float32's accuracy; beside PyTorch's TF32 it is {over[PARTS[0]]:.2f} times as fast forward "
-            f"and {over[PARTS[1]]:.2f} times with the gradients.")
+            f"float32 here keeps float32's accuracy; beside PyTorch's TF32 it is {over[PARTS[0]]:.2f} times as fast "
+            f"forward and {over[PARTS[1]]:.2f} times with the gradients.")
     return "\n\n".join([table(record), *map(paragraph, paragraphs)])
 
 
@@ -164,17 +164,18 @@ def others_text(record):
             sentence += "none takes longer"
         sentences.append(sentence)
     return paragraph(
-        f"Of {len(by_case(record))} other layers, of KernelBench, of published networks and of odd shapes, beside PyTorch's plain "
-        f"call: forward, input gradient, weight gradient, and all together, in geometric mean: {'. '.join(sentences)} ([each "
-        f"layer](../bench/results/other_layers.md), one {record['device']}, {record['date'][:10]}, at {record['commit']}).")
+        f"Of {len(by_case(record))} other layers, of KernelBench, of published networks and of odd shapes, beside PyTorch's "
+        "plain call: forward, input gradient, weight gradient, and all together, in geometric mean: "
+        f"{'. '.join(sentences)} ([each layer](../bench/results/other_layers.md), one {record['device']}, "
+        f"{record['date'][:10]}, at {record['commit']}).")
 
 
 def others_table(record):
     """A document: every layer's times and ratios."""
     lines = ["# Other layers beside PyTorch", "",
-             "`bench/compare_pytorch.py --others --quick`, and `bench/report.py` for this table: milliseconds, medians of 5, and "
-             "PyTorch's time over ours. "
-             f"{run_text(record)}; one {record['device']}."]
+             paragraph("`bench/compare_pytorch.py --others --quick` measured these layers, and `bench/report.py` made the "
+                       "tables. Cells are milliseconds, medians of 5, and PyTorch's time over ours. What ran beside ours, on "
+                       f"one {record['device']}, is {run_text(record)}.")]
     for precision, means in record["summary"].items():
         lines += ["", f"## {TITLES[precision]}", ""]
         lines += ["| layer | " + " | ".join(ALL_PARTS) + " |", "|---|" + "---:|" * len(ALL_PARTS)]
