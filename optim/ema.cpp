@@ -21,6 +21,37 @@ NamedTensors numbered(const std::vector<Tensor>& parameters) {
   return named;
 }
 
+/// Passes of the rule Average over tensors of any dtypes and devices. Running it allocates nothing.
+class Plan {
+ public:
+  /// An Item's parameter, gradient and master, of a weight's dtype, device and size.
+  void add(const Tensor& weight, void* parameter, const void* gradient, void* master) {
+    if (weight.numel() == 0) return;
+    const Device device = weight.device();
+    if (device.is_cpu()) adjoint::detail::prepare_threads();
+    Batch& batch =
+        batches_.try_emplace({weight.dtype(), device.type, device.index}, Batch{device, weight.dtype(), 0, 1, {}})
+            .first->second;
+    batch.items.push_back({.tensor = nullptr,
+                           .gradient_tensor = nullptr,
+                           .master_tensor = nullptr,
+                           .state_tensors = nullptr,
+                           .parameter = parameter,
+                           .gradient = gradient,
+                           .master = master,
+                           .state = {},
+                           .numel = weight.numel()});
+  }
+  void run(double decay) const {
+    for (const auto& [key, batch] : batches_) optim::update<Average>(batch, {decay});
+  }
+
+ private:
+  std::map<std::tuple<DType, DeviceType, int>, Batch> batches_;
+};
+
+void* address(const Tensor& tensor) { return const_cast<void*>(tensor.raw_data()); }
+
 }  // namespace
 
 EMA::EMA(const std::vector<Tensor>& parameters, const EMAOptions& options) : EMA(numbered(parameters), {}, options) {}
@@ -53,68 +84,68 @@ void EMA::update() {
   check_not_applied("EMA::update");
   const PauseTape pause;
   const auto n = static_cast<double>(n_averaged_);
-  const double warm = options_.warmup ? std::min(options_.decay, (1.0 + n) / (10.0 + n)) : options_.decay;
-  const AverageAttr attr{n_averaged_ == 0 ? 0.0 : warm};
+  const double decay = options_.warmup ? std::min(options_.decay, (1.0 + n) / (10.0 + n)) : options_.decay;
   // Whatever can fail is done before anything changes.
   std::vector<Tensor> averages;
-  std::map<std::tuple<DType, DeviceType, int>, Batch> batches;
+  Plan plan;
   for (const Entry& entry : entries_) {
-    const Tensor& weight = entry.weight;
-    const Device device = weight.device();
-    averages.push_back(entry.average.to(state_dtype(weight.dtype())).to(device));
-    if (weight.numel() == 0) continue;
-    Batch& batch =
-        batches.try_emplace({weight.dtype(), device.type, device.index}, Batch{device, weight.dtype(), 0, 1, {}})
-            .first->second;
-    batch.items.push_back({.tensor = nullptr,
-                           .gradient_tensor = nullptr,
-                           .master_tensor = nullptr,
-                           .state_tensors = nullptr,
-                           .parameter = nullptr,
-                           .gradient = weight.raw_data(),
-                           .master = const_cast<void*>(averages.back().raw_data()),
-                           .state = {},
-                           .numel = weight.numel()});
-    if (device.is_cpu()) adjoint::detail::prepare_threads();
+    averages.push_back(entry.average.to(state_dtype(entry.weight.dtype())).to(entry.weight.device()));
+    plan.add(entry.weight, nullptr, entry.weight.raw_data(), address(averages.back()));
   }
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     entries_[i].average = std::move(averages[i]);
     entries_[i].average.raw_mutable_data();  // counts the write
   }
-  for (const auto& [key, batch] : batches) optim::update<Average>(batch, attr);
+  plan.run(n_averaged_ == 0 ? 0.0 : decay);
   ++n_averaged_;
 }
+
+// What a guard puts back.
+struct EMA::Applied {
+  std::vector<Tensor> stored;    // (entries_)
+  std::vector<void*> addresses;  // of the weights, as the plan has them
+  Plan back;
+};
 
 EMA::Guard EMA::apply() {
   check_not_applied("EMA::apply");
   ADJOINT_CHECK(n_averaged_ > 0, "EMA::apply: there must be an update before; got 0");
   const PauseTape pause;
-  std::vector<Tensor> stored;
+  const auto applied = std::make_shared<Applied>();
+  std::vector<Tensor> averages;
+  Plan plan;
   for (const Entry& entry : entries_) {
-    check_writable("EMA::apply", entry.weight);
-    stored.push_back(entry.weight.detach().clone());
+    const Tensor& weight = entry.weight;
+    check_writable("EMA::apply", weight);
+    averages.push_back(entry.average.to(weight.dtype()).to(weight.device()));
+    applied->stored.push_back(weight.detach().clone());
+    applied->addresses.push_back(address(weight));
+    plan.add(weight, address(weight), averages.back().raw_data(), nullptr);
+    applied->back.add(weight, address(weight), applied->stored.back().raw_data(), nullptr);
   }
-  for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i].stored = std::move(stored[i]);
-  applied_ = true;
-  try {
-    for (Entry& entry : entries_) entry.weight.copy_(entry.average);
-  } catch (...) {
-    restore();
-    throw;
-  }
+  for (Entry& entry : entries_) entry.weight.raw_mutable_data();  // counts the write
+  plan.run(0.0);
+  applied_ = applied;
   return Guard(*this);
 }
 
-void EMA::restore() noexcept {
+EMA::Guard::~Guard() {
   const PauseTape pause;
-  for (Entry& entry : entries_) {
-    entry.weight.copy_(entry.stored);
-    entry.stored = {};
+  const std::shared_ptr<Applied> applied = std::move(ema_.applied_);
+  bool moved = false;
+  for (std::size_t i = 0; i < ema_.entries_.size(); ++i) {
+    moved = moved || ema_.entries_[i].weight.raw_data() != applied->addresses[i];
   }
-  applied_ = false;
+  for (std::size_t i = 0; i < ema_.entries_.size(); ++i) {
+    Tensor& weight = ema_.entries_[i].weight;
+    if (moved) {
+      weight.copy_(applied->stored[i].to(weight.device()));
+    } else {
+      weight.raw_mutable_data();  // counts the write
+    }
+  }
+  if (!moved) applied->back.run(0.0);
 }
-
-EMA::Guard::~Guard() { ema_.restore(); }
 
 NamedTensors EMA::state_dict() const {
   NamedTensors state{{"n_averaged", Tensor::from_vector<std::int64_t>({n_averaged_}, {}, {.dtype = kInt64})}};

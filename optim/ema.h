@@ -17,6 +17,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,7 +73,8 @@ class ADJOINT_API EMA {
     EMA& ema_;
   };
   /// Throws Error before the first update and where a guard lives already. What tapes recorded with the weights cannot
-  /// be differentiated any more. The EMA must outlive the guard.
+  /// be differentiated any more. The EMA must outlive the guard. Where memory runs out nothing has changed; the guard's
+  /// end needs none, unless weights were moved or converted meanwhile.
   [[nodiscard]] Guard apply();
 
   /// "n_averaged" (int64) and each average, in PyTorch's name "module.<name>"; they share elements with it.
@@ -85,17 +87,16 @@ class ADJOINT_API EMA {
     std::string name;  // "module.<name>"
     Tensor weight;
     Tensor average;
-    Tensor stored = {};  // the weight, while a guard lives
   };
+  struct Applied;
 
   EMA(NamedTensors parameters, const NamedTensors& buffers, const EMAOptions& options);
   void check_not_applied(const char* op) const;
-  void restore() noexcept;
 
   EMAOptions options_;
   std::vector<Entry> entries_;
   std::int64_t n_averaged_ = 0;
-  bool applied_ = false;
+  std::shared_ptr<Applied> applied_;  // while a guard lives
 };
 
 }  // namespace adjoint::optim

@@ -8,8 +8,8 @@
 
 namespace adjoint::optim {
 
-Selector::Selector(const char* pattern)
-    : Selector(pattern, [pattern = std::string(pattern)](const std::string& name, const Tensor&) {
+Selector::Selector(const std::string& pattern)
+    : Selector(pattern, [pattern](const std::string& name, const Tensor&) {
         return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
       }) {}
 

@@ -24,7 +24,8 @@ class ADJOINT_API Selector {
  public:
   /// Those whose whole name matches a pattern as file names match a shell's (POSIX fnmatch): * is any characters, dots
   /// too, ? is one, [ab] one of those.
-  Selector(const char* pattern);  // NOLINT(google-explicit-constructor)
+  Selector(const std::string& pattern);                              // NOLINT(google-explicit-constructor)
+  Selector(const char* pattern) : Selector(std::string(pattern)) {}  // NOLINT(google-explicit-constructor)
   /// Those for which `selects` is true. `description` stands in errors.
   Selector(std::string description, std::function<bool(const std::string& name, const Tensor& parameter)> selects);
 

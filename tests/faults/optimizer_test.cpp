@@ -118,11 +118,11 @@ TEST(OptimizerFaults, AveragesAreUpdatedAndLoadedOrLeft) {
     other->update();
     const auto state = std::make_shared<NamedTensors>(other->state_dict());
     const auto update = [ema] { ema->update(); };
-    return Trial{.steps = {update, [all] { (*all)[2].fill_(5.0); }, update,
+    return Trial{.steps = {update, [all] { (*all)[2].fill_(5.0); }, update, [ema] { const auto guard = ema->apply(); },
                            [ema, state] { ema->load_state_dict(*state); }},
                  .state =
-                     [ema] {
-                       std::vector<Tensor> tensors;
+                     [ema, all] {
+                       std::vector<Tensor> tensors = *all;
                        for (const auto& [name, tensor] : ema->state_dict()) tensors.push_back(tensor);
                        return tensors;
                      },

@@ -109,6 +109,35 @@ TEST(EMA, IsSwappedInAndOut) {
   EXPECT_EQ(ema.state_dict()[1].second.to_vector<float>(), (std::vector<float>{2.5, 2.5}));
 }
 
+// A weight that is converted while the averages are in gets back what it was.
+void expect_swaps_of_every_dtype(Device device) {
+  for (const DType dtype : {kFloat64, kFloat32, kFloat16, kBFloat16}) {
+    for (const bool converted : {false, true}) {
+      nn::Linear layer(70, 300);
+      layer.to(dtype);
+      layer.to(device);
+      EMA ema(layer, {.decay = 0.5});
+      for (const double value : {1.0, 3.0}) {
+        for (Tensor& p : layer.parameters()) p.fill_(value);
+        ema.update();
+      }
+      {
+        const auto guard = ema.apply();
+        EXPECT_EQ(layer.weight.to_vector<double>(), std::vector<double>(21000, 2.0));
+        EXPECT_EQ(layer.bias.to_vector<double>().back(), 2.0);
+        if (converted) layer.to(kFloat64);
+      }
+      EXPECT_EQ(layer.weight.to_vector<double>(), std::vector<double>(21000, 3.0));
+      EXPECT_EQ(layer.bias.to_vector<double>().back(), 3.0);
+    }
+  }
+}
+TEST(EMA, SwapsEveryDtype) { expect_swaps_of_every_dtype(kCPU); }
+TEST(EMACuda, SwapsEveryDtype) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  expect_swaps_of_every_dtype(kCUDA);
+}
+
 TEST(EMA, BuffersAreTheNetworksOrAveraged) {
   for (const bool use_buffers : {false, true}) {
     nn::Sequential net{nn::BatchNorm2d(2)};

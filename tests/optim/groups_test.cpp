@@ -216,7 +216,7 @@ TEST(GroupBy, ErrorsNameTheParameterAndTheGroup) {
   const NamedTensors named = net.named_parameters();
   EXPECT_ERROR(group_by<SGDOptions>(named, {{.select = "*.bias"}, {.select = of_type<nn::LayerNorm>(net)}}),
                "group_by: a parameter must be in one group; got '1.bias' in *.bias and in LayerNorm");
-  EXPECT_ERROR(group_by<SGDOptions>(named, {{.select = "*.bais"}}),
+  EXPECT_ERROR(group_by<SGDOptions>(named, {{.select = std::string("*.bais")}}),
                "group_by: a group must hold a parameter; got none of 8 for *.bais");
   EXPECT_ERROR(group_by<SGDOptions>(named, {{.select = of_type<nn::BatchNorm2d>(net)}}), "got none of 8 for a type");
 }
