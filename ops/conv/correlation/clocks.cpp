@@ -13,8 +13,6 @@
 namespace adjoint::cuda {
 namespace {
 
-thread_local int multiprocessors = static_cast<int>(kMultiprocessors);
-
 constexpr double kSectorBytes = 32;
 // A multiprocessor's clocks for a sector that is written in part, and the share of the shorter of those and all else
 // that is not hidden: fitted to the times of 13 layers in TF32 and bfloat16, with rows of tiles of 8 to 256 positions.
@@ -259,10 +257,6 @@ double correlation_bank_conflicts(const CorrelationPlan& plan, std::int32_t stri
   return plan.stage_units == 1 ? static_cast<double>(ceil_div(stride, 4)) : std::gcd(stride, 8);
 }
 
-PlanForMultiprocessors::PlanForMultiprocessors(int count) : before_(multiprocessors) { multiprocessors = count; }
-PlanForMultiprocessors::~PlanForMultiprocessors() { multiprocessors = before_; }
-int planned_multiprocessors() { return multiprocessors; }
-
 double correlation_clocks(const CorrelationPlan& plan, bool split) {
   const Rates& rates = rates_of(plan, split);
   double tile = 0;
@@ -270,6 +264,7 @@ double correlation_clocks(const CorrelationPlan& plan, bool split) {
     tile += rates.whole * tile_clocks(plan, plan.class_list[i], split, rates) / plan.classes;
   }
   const auto tiles = static_cast<double>(plan.tiles());
+  const int multiprocessors = planned_multiprocessors();
   const double waves = tiles / (multiprocessors * plan.blocks_per_sm);
   double clocks = tile * plan.blocks_per_sm * std::max(1.0, waves + rates.part_wave * (std::ceil(waves) - waves));
   // Blocks that share a multiprocessor with none, or not all.

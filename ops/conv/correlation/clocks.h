@@ -12,21 +12,6 @@ namespace adjoint::cuda {
 /// in three products. Plans may be compared whatever their kind: blocked, boxed, neither.
 ADJOINT_API double correlation_clocks(const CorrelationPlan& plan, bool split);
 
-/// While it lives, this thread's correlation_clocks(), and so its plans, are those of a GPU of so many multiprocessors:
-/// for tests, whose small problems would leave an H200's without work and never get the larger tiles.
-class ADJOINT_API PlanForMultiprocessors {
- public:
-  explicit PlanForMultiprocessors(int count);
-  ~PlanForMultiprocessors();
-  PlanForMultiprocessors(const PlanForMultiprocessors&) = delete;
-  PlanForMultiprocessors& operator=(const PlanForMultiprocessors&) = delete;
-
- private:
-  int before_;
-};
-/// How many those are.
-ADJOINT_API int planned_multiprocessors();
-
 /// What a read of eight positions' four units takes, beside one whose lanes meet 32 banks, where neighbouring positions
 /// are `stride` columns of a stage apart.
 double correlation_bank_conflicts(const CorrelationPlan& plan, std::int32_t stride);

@@ -9,6 +9,7 @@
 
 #include <adjoint/core/cuda/tensor_map.h>
 #include <adjoint/core/dtype.h>
+#include <adjoint/ops/conv/base/machine.h>
 
 #include <cstdint>
 
@@ -16,8 +17,7 @@ namespace adjoint::cuda {
 
 /// Elements of a copy's tensor map that are one position of a block: the fewer, the longer a box's rows may be.
 inline constexpr int kMapElements = 2;
-inline constexpr int kChunkBlocks = 4;  // of a chunk's channels, without tails
-inline constexpr std::int64_t kMostCopyBytes = std::int64_t{2} << 30;
+inline constexpr int kChunkBlocks = 4;                           // of a chunk's channels, without tails
 inline constexpr std::int64_t kMaxFlat = std::int64_t{1} << 29;  // positions of a line, whose elements are counted
 
 /// A copy's shape. Extents are the image's; `chunks` of a group's channels have `chunk_blocks` each, and where float32

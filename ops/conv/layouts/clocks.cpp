@@ -1,5 +1,6 @@
 // What copies in another order take: measured on an H200 (bench/lab/LOG.md).
-#include <adjoint/ops/conv/rearranged/plan.h>
+#include <adjoint/ops/conv/layouts/samples_last.h>
+#include <adjoint/ops/conv/layouts/unshuffle.h>
 
 #include <algorithm>
 

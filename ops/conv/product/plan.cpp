@@ -1,9 +1,8 @@
 #include <adjoint/ops/conv/product/plan.h>
 
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
 #include <adjoint/ops/conv/base/rows_aligned.h>
-#include <adjoint/ops/conv/correlation/clocks.h>
-#include <adjoint/ops/conv/correlation/plan.h>
 
 #include <algorithm>
 #include <cmath>

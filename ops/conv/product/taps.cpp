@@ -1,6 +1,8 @@
 #include <adjoint/ops/conv/product/taps.h>
 
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
+#include <adjoint/ops/conv/rearranged/plan.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -42,17 +44,6 @@ double clocks_behind_copies(const TapwisePlan& plan) {
 
 }  // namespace
 
-TapGather tap_gather(std::int64_t count, std::int32_t taps, std::int64_t element_bytes, bool of_sums) {
-  constexpr std::int64_t kUnit = 16, kBlocks = 512;  // elements of a run; blocks, to wait for memory side by side
-  const std::int64_t most = floor_to(kGatherBytes / element_bytes / taps, kUnit);
-  TapGather gather{.count = count, .of_sums = of_sums};
-  gather.run = static_cast<std::int32_t>(std::clamp(floor_to(count / kBlocks, kUnit), kUnit, most));
-  gather.taps = Divider(static_cast<std::uint32_t>(taps));
-  const auto vector = static_cast<std::int32_t>(16 / (of_sums ? sizeof(float) : element_bytes));
-  gather.vector = count % vector == 0 ? vector : 1;
-  return gather;
-}
-
 bool plan_tapwise(const ConvGeometry& g, std::int64_t element_bytes, TapwisePlan& plan) {
   plan = {};
   RearrangedPlan order;
@@ -72,7 +63,7 @@ bool plan_tapwise(const ConvGeometry& g, std::int64_t element_bytes, TapwisePlan
   const Extent2 residues = strided ? plan.image.residues : Extent2{1, 1};
   const Extent2 blocks = strided ? plan.image.blocks : g.image;
   for (const std::int64_t elements : {plan.image.numel(), plan.feature.numel(), g.filter_numel()}) {
-    if (elements * element_bytes > kMostMovedBytes) return false;
+    if (elements * element_bytes > kMostCopyBytes) return false;
   }
   p.rows = planes_of(g.feature_channels, 1, g.feature[0], width);
   p.columns = planes_of(g.image_channels, residues[0] * residues[1], blocks[0], blocks[1] * samples);

@@ -1,5 +1,5 @@
 // The schedule of conv_weight tap by tap: for each tap a product of matrices (plan.h) over positions and
-// samples. Samples follow positions in copies of both operands (rearranged/plan.h), where a tap moves the image by
+// samples. Samples follow positions in copies of both operands (layouts/samples_last.h), where a tap moves the image by
 // whole positions, so that blocks of both come by the copy engine wherever a tap begins. Results are apart by taps;
 // another kernel puts taps last, and adds slices up. For small planes and large batches: whatever kernel reads rows of
 // positions has few of them there.
@@ -7,32 +7,15 @@
 //     filter[f][c][tap] = sum over positions q, samples n of feature[f][q][n] * image[c][q * stride + tap][n]
 #pragma once
 
-#include <adjoint/core/divider.h>
 #include <adjoint/core/export.h>
 #include <adjoint/ops/conv/geometry.h>
+#include <adjoint/ops/conv/layouts/samples_last.h>
 #include <adjoint/ops/conv/product/plan.h>
-#include <adjoint/ops/conv/rearranged/plan.h>
+#include <adjoint/ops/conv/sums/taps.h>
 
 #include <cstdint>
 
 namespace adjoint::cuda {
-
-inline constexpr int kGatherThreads = 256;
-inline constexpr int kGatherBytes = 16 << 10;  // of results that a block of threads holds, at most
-
-/// How results are put in order: [tap][slice][filter and channel] to [filter and channel][tap].
-struct TapGather {
-  std::int64_t count;                     // of each tap
-  std::int64_t tap_stride, slice_stride;  // elements
-  std::int32_t slices;
-  bool of_sums;         // whether results are float32 whatever the filter is
-  std::int32_t run;     // of a block of threads, a multiple of 16 elements
-  std::int32_t vector;  // elements that are read at once: 16 bytes, or one
-  Divider taps;
-};
-
-/// Of `count` results a tap, with filters of so many bytes an element; where the results lie the caller says.
-TapGather tap_gather(std::int64_t count, std::int32_t taps, std::int64_t element_bytes, bool of_sums);
 
 struct TapwisePlan {
   SamplesLast image, feature;

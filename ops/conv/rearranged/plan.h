@@ -19,79 +19,15 @@
 // engine wants them. That is the same move at stride 1.
 #pragma once
 
-#include <adjoint/core/divider.h>
 #include <adjoint/core/export.h>
 #include <adjoint/ops/conv/geometry.h>
+#include <adjoint/ops/conv/layouts/samples_last.h>
+#include <adjoint/ops/conv/layouts/unshuffle.h>
 #include <adjoint/ops/conv/weight/plan.h>
 
-#include <array>
 #include <cstdint>
 
 namespace adjoint::cuda {
-
-inline constexpr int kUnshuffleTile = 4096;                 // elements that a block of threads moves, at most
-inline constexpr int kUnshuffleBytes = 4 * kUnshuffleTile;  // and where it takes vectors apart: that many bytes of them
-inline constexpr int kUnshuffleThreads = 256;
-
-/// How planes are taken apart: [plane][row][column] to [plane][row's residue][column's residue][row's block][column's].
-struct Unshuffle {
-  std::int64_t planes = 0;  // 0 where nothing moves
-  Extent2 extents{}, padding{}, stride{1, 1};
-  Extent2 residues{1, 1}, blocks{};  // those that are kept
-  // A block of threads moves some blocks of rows and of columns; of residues all, or some and one block of columns.
-  Extent2 tile_residues{}, tile_blocks{};
-  std::int64_t tile_planes = 1;  // of whole planes, where they are taken apart by vectors
-  std::array<Divider, 2> residue_tiles, block_tiles;
-  Divider row, rows, plane_rows;            // of a tile in the planes: elements of a row, residues of rows, all rows
-  Divider row_vectors, columns;             // vectors that hold a row, wherever it begins; the columns' stride
-  Divider vectors_w, blocks_h, residues_w;  // of a tile where it is apart
-  std::int32_t vector = 1;                  // elements of a vector: of 16 bytes, or one
-  std::int32_t log2_lanes = 5;              // that share a row
-
-  bool has_whole_planes() const { return tile_residues == residues && tile_blocks == blocks; }
-  std::int64_t numel() const { return planes * residues[0] * residues[1] * blocks[0] * blocks[1]; }
-  std::int64_t tiles() const {
-    std::int64_t tiles = (planes + tile_planes - 1) / tile_planes;
-    for (const auto& counts : {residue_tiles, block_tiles}) {
-      tiles *= std::int64_t{counts[0].divisor()} * counts[1].divisor();
-    }
-    return tiles;
-  }
-};
-
-inline constexpr std::int64_t kMostMovedBytes = std::int64_t{1} << 31;  // of a copy in another order
-
-inline constexpr int kSamplesTile = 4096;  // elements that a block of threads moves, positions by samples
-
-/// How samples are put behind positions: [sample][channel][row][column] to [channel][row's residue][column's
-/// residue][row's block][column's][sample].
-struct SamplesLast {
-  std::int64_t samples = 0, padded_samples = 0;  // 0 where nothing moves; with zeros, a multiple of 16 bytes
-  std::int64_t channels = 0;
-  Extent2 extents{}, padding{}, stride{1, 1}, residues{1, 1}, blocks{};
-  std::int32_t log2_tile_samples = 6;  // 3 to 6: as few as hold all, for more positions
-  Divider position_tiles, channel_count;
-  Divider blocks_w, blocks_h, residues_w;
-
-  ADJOINT_HD constexpr std::int64_t positions() const { return residues[0] * residues[1] * blocks[0] * blocks[1]; }
-  std::int64_t numel() const { return channels * positions() * padded_samples; }
-  std::int64_t tiles() const {
-    const std::int64_t tile_samples = std::int64_t{1} << log2_tile_samples;
-    return channels * position_tiles.divisor() * ((padded_samples + tile_samples - 1) / tile_samples);
-  }
-};
-
-/// A block's tile: its channel, its first position and its first sample.
-struct SamplesTile {
-  std::int32_t channel, position, sample;
-};
-ADJOINT_HD inline SamplesTile samples_tile(const SamplesLast& s, std::int32_t block) {
-  SamplesTile tile{};
-  tile.channel = s.position_tiles.split(block);
-  tile.sample = s.channel_count.split(tile.channel) << s.log2_tile_samples;
-  tile.position = block * (kSamplesTile >> s.log2_tile_samples);
-  return tile;
-}
 
 struct RearrangedPlan {
   ConvGeometry geometry;                       // of the same sums in that order
@@ -136,10 +72,6 @@ struct WeightOrderClocks {
 };
 /// What conv_weight takes in the quickest of those orders, copies included; as it is, less what models are off by.
 WeightOrderClocks conv_weight_clocks(const ConvGeometry& geometry, int unit_elements, bool split);
-/// What taking planes apart takes; nothing where nothing moves.
-double unshuffle_clocks(const Unshuffle& copy, std::int64_t element_size);
-/// What putting samples last takes.
-double samples_last_clocks(const SamplesLast& copy, std::int64_t element_size);
 
 /// How conv_weight's result has the taps of a filter that is apart like that.
 ADJOINT_API WeightOrder weight_order(const Unshuffle& filter);

@@ -1,8 +1,9 @@
 #include <adjoint/ops/conv/weight/blocks_plan.h>
 
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
-#include <adjoint/ops/conv/correlation/clocks.h>
 #include <adjoint/ops/conv/correlation/passes.h>
+#include <adjoint/ops/conv/product/taps.h>
 #include <adjoint/ops/conv/rearranged/plan.h>
 
 #include <algorithm>

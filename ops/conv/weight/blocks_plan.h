@@ -10,14 +10,14 @@
 // Rows of the products are one operand's channels, columns the other's; which is which, padding decides. A unit is one
 // tap of 64 rows; a tile is four units and 128 columns. Units are numbered rows by rows, taps in order of their place,
 // and cut into tiles as they come. The line is cut into slices, whose sums another kernel adds up as it puts taps last
-// (product/taps.h). The geometry alone says how many there are.
+// (sums/taps.h). The geometry alone says how many there are.
 #pragma once
 
 #include <adjoint/core/divider.h>
 #include <adjoint/core/export.h>
 #include <adjoint/ops/conv/geometry.h>
 #include <adjoint/ops/conv/layouts/channel_blocks.h>
-#include <adjoint/ops/conv/product/taps.h>
+#include <adjoint/ops/conv/sums/taps.h>
 
 #include <cstdint>
 

@@ -4,7 +4,7 @@
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/core/cuda/launch_observer.h>
-#include <adjoint/ops/conv/correlation/clocks.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/correlation/cuda/mma/mma.h>
 #include <adjoint/ops/conv/correlation/store_boxes.h>
 #include <adjoint/ops/conv/weight/cuda/weight.h>

@@ -6,7 +6,7 @@
 #include <adjoint/core/cuda/tensor_map.h>
 #include <adjoint/core/error.h>
 #include <adjoint/core/stream.h>
-#include <adjoint/ops/conv/correlation/clocks.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/support/conv_cuda.h>
 #include <adjoint/tests/support/conv_layers.h>

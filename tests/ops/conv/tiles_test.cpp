@@ -1,6 +1,6 @@
 // The cases that tests run on a GPU reach every tile that is compiled: one that no case reached would be untested.
 // Where planning has changed, add a case.
-#include <adjoint/ops/conv/correlation/clocks.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/correlation/plan.h>
 #include <adjoint/ops/conv/weight/plan.h>
 #include <adjoint/tests/support/conv_layers.h>

@@ -2,7 +2,7 @@
 // compute-sanitizer, a case a test so that slow tools can share the cases out.
 #ifdef ADJOINT_WITH_CUDA
 
-#include <adjoint/ops/conv/correlation/clocks.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/weight/cuda/weight.h>
 #include <adjoint/tests/support/conv_cuda.h>
 #include <adjoint/tests/support/conv_layers.h>

@@ -1,8 +1,8 @@
 // What the tensor-core kernels of the trio compute with.
 #pragma once
 
+#include <adjoint/ops/conv/base/cuda/problem.h>
 #include <adjoint/ops/conv/base/rows_aligned.h>
-#include <adjoint/ops/conv/choose/cuda/dispatch.h>
 
 #include <cstdint>
 

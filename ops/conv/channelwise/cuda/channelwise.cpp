@@ -1,6 +1,6 @@
 // Chooses and calls the kernels for few channels a group. Their code is in one .cu file a dtype.
+#include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
-#include <adjoint/ops/conv/choose/cuda/kept_plans.h>
 #include <adjoint/ops/conv/correlation/cuda/correlation.h>
 #include <adjoint/ops/conv/weight/cuda/weight.h>
 

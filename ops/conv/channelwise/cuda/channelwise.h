@@ -2,8 +2,8 @@
 // NaN and infinity go where they go in the plain kernels.
 #pragma once
 
+#include <adjoint/ops/conv/base/cuda/problem.h>
 #include <adjoint/ops/conv/channelwise/plan.h>
-#include <adjoint/ops/conv/choose/cuda/dispatch.h>
 
 namespace adjoint::cuda {
 

@@ -5,60 +5,12 @@
 // to run whatever the grid, and NaN and infinity wherever `plain` does.
 #pragma once
 
-#include <adjoint/core/dtype.h>
 #include <adjoint/core/export.h>
-#include <adjoint/core/precision.h>
-#include <adjoint/ops/conv/geometry.h>
-#include <adjoint/ops/elementwise/activation.h>
+#include <adjoint/ops/conv/base/cuda/problem.h>
 
-#include <cstddef>
-#include <cstdint>
 #include <span>
 
 namespace adjoint::cuda {
-
-/// Named after the tensor that is computed.
-enum class ConvRole : std::uint8_t {
-  kFeature,  // conv: from image and filter
-  kImage,    // conv_transpose: from feature and filter
-  kFilter,   // conv_weight: from image and feature
-};
-
-/// One call: operands are contiguous, on `device`, and have the geometry's shapes.
-struct ConvProblem {
-  ConvRole role;
-  ConvGeometry geometry;
-  DType dtype;
-  Precision precision;  // of float32
-  int device;
-  const void* first;   // image, or for kImage feature
-  const void* second;  // filter, or for kFilter feature
-  const void* bias;    // one value a channel of the result, or null
-  void* out;
-  Activation activation = {};  // of sum and bias, before they are rounded
-  void* linear = nullptr;      // where it is not null, gets sum and bias as they are, rounded; like `out`
-  // Whether another kernel of the call reads the results: then the copy engine does not write them, for tools that
-  // watch memory do not see what it writes.
-  bool read_again = false;
-};
-
-struct ConvKernel {
-  /// Role and tile, never a version.
-  const char* name;
-  /// Whether this kernel is right for the problem, and, where there is no pays(), faster than those after it. Decides
-  /// by geometry, dtype, precision, alignment and the device's architecture.
-  bool (*takes)(const ConvProblem& problem);
-  /// Enqueues on the device's current stream.
-  void (*run)(const ConvProblem& problem);
-  /// Whether run() applies the problem's activation and writes `linear`. Where it does not, another pass does, after
-  /// the rounding.
-  bool activates = false;
-  /// Bytes of the device's memory that run() takes for its own use and gives back; null for none. Bounded: a filter
-  /// padded to tiles, an input of a bounded size in another order, or partial sums of a filter.
-  std::size_t (*workspace_bytes)(const ConvProblem& problem) = nullptr;
-  /// Whether it is faster than those after it for a problem that it takes; null for always.
-  bool (*pays)(const ConvProblem& problem) = nullptr;
-};
 
 /// The kernels of a role, best first.
 ADJOINT_API std::span<const ConvKernel* const> conv_kernels(ConvRole role);

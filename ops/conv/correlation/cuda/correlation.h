@@ -7,7 +7,7 @@
 
 #include <adjoint/core/cuda/tensor_map.h>
 #include <adjoint/ops/conv/base/cuda/arithmetic.h>
-#include <adjoint/ops/conv/choose/cuda/dispatch.h>
+#include <adjoint/ops/conv/base/cuda/problem.h>
 #include <adjoint/ops/conv/correlation/plan.h>
 #include <adjoint/ops/conv/correlation/store_boxes.h>
 #include <adjoint/ops/elementwise/activate.h>

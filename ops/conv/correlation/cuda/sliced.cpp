@@ -2,10 +2,11 @@
 
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/ops/conv/base/cuda/hopper.h>
-#include <adjoint/ops/conv/choose/cuda/kept_plans.h>
+#include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/correlation/cuda/blocks/blocked.h>
 #include <adjoint/ops/conv/correlation/cuda/correlation.h>
 #include <adjoint/ops/conv/correlation/slices.h>
+#include <adjoint/ops/conv/sums/cuda/slices.h>
 
 #include <cstddef>
 

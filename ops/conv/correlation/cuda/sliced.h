@@ -3,15 +3,11 @@
 // they reach there.
 #pragma once
 
-#include <adjoint/ops/conv/choose/cuda/dispatch.h>
+#include <adjoint/ops/conv/base/cuda/problem.h>
 
 namespace adjoint::cuda {
 
 extern const ConvKernel sliced_conv;
 extern const ConvKernel sliced_conv_transpose;
-
-/// Writes the problem's result from `slices` partial results a group, [image][group][slice][channel][position], or of a
-/// filter [group][slice][feature channel][image channel and tap].
-void add_slices(const ConvProblem& problem, const float* partial, int slices);
 
 }  // namespace adjoint::cuda

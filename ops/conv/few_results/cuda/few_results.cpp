@@ -2,8 +2,8 @@
 #include <adjoint/ops/conv/few_results/cuda/few_results.h>
 
 #include <adjoint/core/cuda/runtime.h>
-#include <adjoint/ops/conv/choose/cuda/kept_plans.h>
-#include <adjoint/ops/conv/correlation/cuda/sliced.h>
+#include <adjoint/ops/conv/base/cuda/kept_plans.h>
+#include <adjoint/ops/conv/sums/cuda/slices.h>
 
 #include <cstddef>
 

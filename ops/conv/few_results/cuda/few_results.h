@@ -2,7 +2,7 @@
 // NaN and infinity go where they go in the plain kernels.
 #pragma once
 
-#include <adjoint/ops/conv/choose/cuda/dispatch.h>
+#include <adjoint/ops/conv/base/cuda/problem.h>
 #include <adjoint/ops/conv/few_results/plan.h>
 
 namespace adjoint::cuda {

@@ -1,6 +1,6 @@
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/ops/conv/base/numbers.h>
-#include <adjoint/ops/conv/rearranged/cuda/rearranged.h>
+#include <adjoint/ops/conv/layouts/cuda/rearrange.h>
 #include <adjoint/ops/conv/layouts/cuda/samples_last.cuh>
 #include <adjoint/ops/conv/layouts/cuda/unshuffle.cuh>
 

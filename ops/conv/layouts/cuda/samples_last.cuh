@@ -4,7 +4,7 @@
 #pragma once
 
 #include <adjoint/core/cuda/pack.h>
-#include <adjoint/ops/conv/rearranged/plan.h>
+#include <adjoint/ops/conv/layouts/samples_last.h>
 
 #include <cstdint>
 

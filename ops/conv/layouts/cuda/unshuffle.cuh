@@ -4,7 +4,7 @@
 
 #include <adjoint/core/cuda/pack.h>
 #include <adjoint/core/divider.h>
-#include <adjoint/ops/conv/rearranged/plan.h>
+#include <adjoint/ops/conv/layouts/unshuffle.h>
 #include <adjoint/ops/conv/layouts/cuda/unshuffle_tile.cuh>
 #include <adjoint/ops/conv/layouts/cuda/unshuffle_vectors.cuh>
 

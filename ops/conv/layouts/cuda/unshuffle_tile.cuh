@@ -1,7 +1,7 @@
-// Where the tiles are by which planes are taken apart (rearranged/plan.h's Unshuffle), and a tile as it is apart.
+// Where the tiles are by which planes are taken apart (layouts/unshuffle.h), and a tile as it is apart.
 #pragma once
 
-#include <adjoint/ops/conv/rearranged/plan.h>
+#include <adjoint/ops/conv/layouts/unshuffle.h>
 
 #include <cstdint>
 

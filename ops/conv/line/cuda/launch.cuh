@@ -3,7 +3,7 @@
 
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/ops/conv/base/cuda/arithmetic.h>
-#include <adjoint/ops/conv/choose/cuda/dispatch.h>
+#include <adjoint/ops/conv/base/cuda/problem.h>
 #include <adjoint/ops/conv/line/cuda/line.cuh>
 
 #include <cstddef>

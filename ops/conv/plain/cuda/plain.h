@@ -1,7 +1,7 @@
 // The kernels that take every problem: every geometry, size and floating-point dtype.
 #pragma once
 
-#include <adjoint/ops/conv/choose/cuda/dispatch.h>
+#include <adjoint/ops/conv/base/cuda/problem.h>
 
 namespace adjoint::cuda {
 

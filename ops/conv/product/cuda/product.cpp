@@ -3,8 +3,8 @@
 
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/ops/conv/base/cuda/hopper.h>
-#include <adjoint/ops/conv/choose/cuda/kept_plans.h>
-#include <adjoint/ops/conv/correlation/cuda/sliced.h>
+#include <adjoint/ops/conv/base/cuda/kept_plans.h>
+#include <adjoint/ops/conv/sums/cuda/slices.h>
 
 #include <cstddef>
 #include <optional>

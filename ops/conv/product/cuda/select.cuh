@@ -1,8 +1,8 @@
 // Which kernel for products of matrices runs, on which grid and with which operands.
 #pragma once
 
+#include <adjoint/ops/conv/base/cuda/problem.h>
 #include <adjoint/ops/conv/base/rows_aligned.h>
-#include <adjoint/ops/conv/choose/cuda/dispatch.h>
 #include <adjoint/ops/conv/product/cuda/kernel.cuh>
 #include <adjoint/ops/conv/product/cuda/positions_kernel.cuh>
 

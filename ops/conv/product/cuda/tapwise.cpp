@@ -2,9 +2,12 @@
 
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/ops/conv/base/cuda/hopper.h>
-#include <adjoint/ops/conv/choose/cuda/kept_plans.h>
+#include <adjoint/ops/conv/base/cuda/kept_plans.h>
+#include <adjoint/ops/conv/layouts/cuda/rearrange.h>
 #include <adjoint/ops/conv/product/cuda/product.h>
+#include <adjoint/ops/conv/product/taps.h>
 #include <adjoint/ops/conv/rearranged/cuda/rearranged.h>
+#include <adjoint/ops/conv/sums/cuda/taps.h>
 
 #include <cstddef>
 #include <cstdint>

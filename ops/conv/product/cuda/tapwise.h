@@ -3,15 +3,10 @@
 // taps that meet them there.
 #pragma once
 
-#include <adjoint/core/dtype.h>
-#include <adjoint/ops/conv/choose/cuda/dispatch.h>
-#include <adjoint/ops/conv/product/taps.h>
+#include <adjoint/ops/conv/base/cuda/problem.h>
 
 namespace adjoint::cuda {
 
 extern const ConvKernel tapwise_conv_weight;
-
-/// Puts taps last, on the device's current stream. `from`: results, or where there are slices their sums in float32.
-void gather_taps(const TapGather& gather, DType dtype, const void* from, void* to, int device);
 
 }  // namespace adjoint::cuda

@@ -2,12 +2,15 @@
 
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/ops/conv/base/cuda/hopper.h>
+#include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
-#include <adjoint/ops/conv/choose/cuda/kept_plans.h>
+#include <adjoint/ops/conv/choose/cuda/dispatch.h>
 #include <adjoint/ops/conv/correlation/cuda/blocks/blocked.h>
 #include <adjoint/ops/conv/correlation/cuda/correlation.h>
 #include <adjoint/ops/conv/correlation/cuda/sliced.h>
 #include <adjoint/ops/conv/correlation/plan.h>
+#include <adjoint/ops/conv/layouts/cuda/rearrange.h>
+#include <adjoint/ops/conv/rearranged/plan.h>
 #include <adjoint/ops/conv/weight/cuda/weight.h>
 
 #include <algorithm>
@@ -102,7 +105,7 @@ const RearrangedPlan* find_plan(const ConvProblem& problem) {
     }
     for (const std::int64_t copied : {plan.image.numel(), plan.feature.numel(), plan.filter.numel(),
                                       plan.image_samples.numel(), plan.feature_samples.numel()}) {
-      if (copied * size > kMostMovedBytes) return false;
+      if (copied * size > kMostCopyBytes) return false;
     }
     return true;
   });

@@ -3,10 +3,7 @@
 // multiplied as in correlation.h.
 #pragma once
 
-#include <adjoint/ops/conv/choose/cuda/dispatch.h>
-#include <adjoint/ops/conv/rearranged/plan.h>
-
-#include <cstdint>
+#include <adjoint/ops/conv/base/cuda/problem.h>
 
 namespace adjoint::cuda {
 
@@ -16,14 +13,5 @@ extern const ConvKernel rearranged_conv_weight;
 
 /// Whether conv_weight is large enough for copies of its operands, and not one for ordinary cores.
 bool weight_copies_may_pay(const ConvProblem& problem);
-
-/// Planes at `from`, apart at `to`, on the device's current stream.
-void unshuffle(const Unshuffle& how, std::int64_t element_size, const void* from, void* to, int device);
-/// What is apart at `from`, put together at `to`.
-void shuffle(const Unshuffle& how, std::int64_t element_size, const void* from, void* to, int device);
-/// Samples at `from`, behind positions at `to`.
-void put_samples_last(const SamplesLast& how, std::int64_t element_size, const void* from, void* to, int device);
-/// Each of `count` elements, `times` times.
-void repeat(std::int64_t count, std::int64_t times, std::int64_t element_size, const void* from, void* to, int device);
 
 }  // namespace adjoint::cuda

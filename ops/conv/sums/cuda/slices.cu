@@ -1,6 +1,6 @@
 #include <adjoint/core/cuda/launch_early.h>
 #include <adjoint/ops/conv/base/cuda/hopper.h>
-#include <adjoint/ops/conv/correlation/cuda/sliced.h>
+#include <adjoint/ops/conv/sums/cuda/slices.h>
 #include <adjoint/ops/conv/sums/cuda/slices.cuh>
 
 namespace adjoint::cuda {

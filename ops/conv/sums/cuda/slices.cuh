@@ -4,8 +4,8 @@
 
 #include <adjoint/core/cuda/pack.h>
 #include <adjoint/core/divider.h>
+#include <adjoint/ops/conv/base/cuda/problem.h>
 #include <adjoint/ops/conv/base/numbers.h>
-#include <adjoint/ops/conv/choose/cuda/dispatch.h>
 #include <adjoint/ops/elementwise/activate.h>
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/ops/conv/base/cuda/arithmetic.cuh>

@@ -1,6 +1,6 @@
 #include <adjoint/core/cuda/launch_early.h>
 #include <adjoint/ops/conv/base/numbers.h>
-#include <adjoint/ops/conv/product/cuda/tapwise.h>
+#include <adjoint/ops/conv/sums/cuda/taps.h>
 #include <adjoint/ops/conv/sums/cuda/taps.cuh>
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <adjoint/core/cuda/pack.h>
-#include <adjoint/ops/conv/product/taps.h>
+#include <adjoint/ops/conv/sums/taps.h>
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/ops/conv/base/cuda/arithmetic.cuh>
 

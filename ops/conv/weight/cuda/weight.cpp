@@ -1,6 +1,6 @@
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/ops/conv/base/cuda/hopper.h>
-#include <adjoint/ops/conv/choose/cuda/kept_plans.h>
+#include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/weight/boxes_plan.h>
 #include <adjoint/ops/conv/weight/cuda/weight.h>
 

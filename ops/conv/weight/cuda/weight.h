@@ -5,7 +5,7 @@
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/arithmetic.h>
-#include <adjoint/ops/conv/choose/cuda/dispatch.h>
+#include <adjoint/ops/conv/base/cuda/problem.h>
 #include <adjoint/ops/conv/weight/plan.h>
 
 namespace adjoint::cuda {

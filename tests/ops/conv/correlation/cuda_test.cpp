@@ -3,7 +3,7 @@
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/core/precision.h>
-#include <adjoint/ops/conv/correlation/clocks.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/correlation/plan.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/support/conv_cuda.h>

@@ -2,7 +2,7 @@
 // reach every tile.
 #pragma once
 
-#include <adjoint/ops/conv/correlation/clocks.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/tests/support/emulation/kernel_run.h>
 #include <adjoint/tests/support/emulation/tensor_map.h>
 #include <cuda_runtime.h>

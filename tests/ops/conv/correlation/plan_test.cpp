@@ -1,6 +1,6 @@
 // Replays the walk of every block of the tensor-core kernels on the CPU, with the kernels' own index arithmetic: staged
 // input, packed filter blocks, products, stores. Small integers, so one wrong index fails exactly.
-#include <adjoint/ops/conv/correlation/clocks.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/correlation/plan.h>
 #include <adjoint/tests/support/conv_geometries.h>
 

@@ -1,5 +1,5 @@
 // Which order of operands is chosen, without a GPU.
-#include <adjoint/ops/conv/correlation/clocks.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/rearranged/plan.h>
 #include <adjoint/ops/conv/weight/boxes_plan.h>
 #include <adjoint/tests/support/conv_geometries.h>

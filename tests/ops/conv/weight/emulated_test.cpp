@@ -3,10 +3,10 @@
 #include <adjoint/tests/support/emulation/kernel_run.h>
 #include <adjoint/tests/support/emulation/tensor_map.h>
 #include <cuda_runtime.h>
-#include <adjoint/ops/conv/sums/cuda/splits.cuh>
 #include <adjoint/ops/conv/weight/cuda/boxes/select.cuh>
 #include <adjoint/ops/conv/weight/cuda/copied/select.cuh>
 #include <adjoint/ops/conv/weight/cuda/mma/select.cuh>
+#include <adjoint/ops/conv/weight/cuda/splits.cuh>
 
 #include <gtest/gtest.h>
 

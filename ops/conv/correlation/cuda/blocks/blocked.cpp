@@ -3,7 +3,7 @@
 #include <adjoint/ops/conv/correlation/cuda/blocks/blocked.h>
 
 #include <adjoint/ops/conv/base/cuda/hopper.h>
-#include <adjoint/ops/conv/choose/cuda/kept_plans.h>
+#include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/correlation/clocks.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include <adjoint/ops/conv/correlation/cuda/mma/mma.h>
 
 #include <adjoint/core/cuda/runtime.h>
-#include <adjoint/ops/conv/choose/cuda/kept_plans.h>
+#include <adjoint/ops/conv/base/cuda/kept_plans.h>
 
 namespace adjoint::cuda {
 namespace {

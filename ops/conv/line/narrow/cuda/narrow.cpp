@@ -2,8 +2,8 @@
 #include <adjoint/ops/conv/line/narrow/cuda/narrow.h>
 
 #include <adjoint/ops/conv/base/cuda/hopper.h>
+#include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/base/machine.h>
-#include <adjoint/ops/conv/choose/cuda/kept_plans.h>
 #include <adjoint/ops/conv/correlation/cuda/blocks/blocked.h>
 
 namespace adjoint::cuda {

@@ -2,7 +2,7 @@
 // where they go in the plain kernels.
 #pragma once
 
-#include <adjoint/ops/conv/choose/cuda/dispatch.h>
+#include <adjoint/ops/conv/base/cuda/problem.h>
 #include <adjoint/ops/conv/line/narrow/plan.h>
 
 namespace adjoint::cuda {

@@ -3,8 +3,8 @@
 
 #include <adjoint/core/cuda/launch_early.h>
 #include <adjoint/ops/conv/weight/cuda/weight.h>
-#include <adjoint/ops/conv/sums/cuda/splits_launch.cuh>
 #include <adjoint/ops/conv/weight/cuda/boxes/select.cuh>
+#include <adjoint/ops/conv/weight/cuda/splits_launch.cuh>
 
 #include <cstdint>
 

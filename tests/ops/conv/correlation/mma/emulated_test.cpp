@@ -1,6 +1,6 @@
 // The mma.sync kernel of conv and conv_transpose on the emulator: exact on small integers in every arithmetic, at any
 // address, on any grid and in any order of execution.
-#include <adjoint/ops/conv/correlation/clocks.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/tests/ops/conv/correlation/emulated_run.h>
 #include <adjoint/ops/conv/correlation/cuda/mma/select.cuh>
 

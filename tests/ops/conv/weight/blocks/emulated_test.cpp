@@ -1,7 +1,7 @@
 // conv_weight from copies in channel blocks on the emulator, copies and all: exact on small integers at any address, on
 // any grid, with and without slices.
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
-#include <adjoint/ops/conv/correlation/clocks.h>
 #include <adjoint/ops/conv/weight/blocks_plan.h>
 #include <adjoint/tests/ops/conv/sums/taps_emulated_run.h>
 #include <adjoint/tests/support/emulation/kernel_run.h>

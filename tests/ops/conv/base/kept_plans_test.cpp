@@ -1,8 +1,8 @@
 // What is kept of plans, without a GPU.
 #ifdef ADJOINT_WITH_CUDA
 
-#include <adjoint/ops/conv/choose/cuda/kept_plans.h>
-#include <adjoint/ops/conv/correlation/clocks.h>
+#include <adjoint/ops/conv/base/cuda/kept_plans.h>
+#include <adjoint/ops/conv/base/machine.h>
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <adjoint/core/cuda/launch_early.h>
-#include <adjoint/ops/conv/sums/cuda/splits.cuh>
+#include <adjoint/ops/conv/weight/cuda/splits.cuh>
 
 namespace adjoint::cuda::weight {
 

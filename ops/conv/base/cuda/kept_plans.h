@@ -2,8 +2,8 @@
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/arithmetic.h>
-#include <adjoint/ops/conv/choose/cuda/dispatch.h>
-#include <adjoint/ops/conv/correlation/clocks.h>
+#include <adjoint/ops/conv/base/cuda/problem.h>
+#include <adjoint/ops/conv/base/machine.h>
 
 #include <algorithm>
 #include <array>
