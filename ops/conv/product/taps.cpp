@@ -106,10 +106,4 @@ double tapwise_clocks(const TapwisePlan& plan) {
   return samples_last_clocks(plan.image, size) + samples_last_clocks(plan.feature, size) + clocks_behind_copies(plan);
 }
 
-bool tapwise_pays(const ConvGeometry& g, const TapwisePlan& plan) {
-  constexpr double kLonger = 1.3;  // measured: what the others take, of what their models say (bench/lab/LOG.md)
-  const auto unit_elements = static_cast<int>(4 / plan.product.element_bytes);
-  return tapwise_clocks(plan) < kLonger * conv_weight_clocks(g, unit_elements, false).clocks;
-}
-
 }  // namespace adjoint::cuda

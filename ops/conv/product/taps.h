@@ -21,7 +21,6 @@ struct TapwisePlan {
   SamplesLast image, feature;
   ProductPlan product;
   TapGather gather;
-  bool pays = false;  // whether it is quicker, copies and all
 
   /// Of copies and results, bytes.
   std::int64_t copy_bytes(const SamplesLast& copy) const { return product.element_bytes * copy.numel(); }
@@ -38,8 +37,5 @@ ADJOINT_API bool plan_tapwise(const ConvGeometry& geometry, std::int64_t element
 
 /// What the plan's kernels take, copies included, in clocks of a multiprocessor.
 ADJOINT_API double tapwise_clocks(const TapwisePlan& plan);
-
-/// Whether the plan is quicker than any other order of the operands, as models of clocks tell, copies included.
-ADJOINT_API bool tapwise_pays(const ConvGeometry& geometry, const TapwisePlan& plan);
 
 }  // namespace adjoint::cuda

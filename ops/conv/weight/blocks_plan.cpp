@@ -3,8 +3,6 @@
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
 #include <adjoint/ops/conv/correlation/passes.h>
-#include <adjoint/ops/conv/product/taps.h>
-#include <adjoint/ops/conv/rearranged/plan.h>
 
 #include <algorithm>
 #include <cmath>
@@ -164,16 +162,6 @@ bool plan_blocked_weight(const ConvGeometry& g, BlockedWeightPlan& p) {
   return true;
 }
 
-bool blocked_weight_pays(const ConvGeometry& g, const BlockedWeightPlan& p) {
-  // What this kernel and the others take of what their models say, and the copies' rate, read and written, in bytes a
-  // clock: fitted to the times of 100 layers in bfloat16 (bench/lab/LOG.md).
-  constexpr double kThis = .85, kTapwise = .85, kInPlace = 1.45, kCopied = 1.05, kCopiedBytes = 2200, kLaunch = 2000;
-  const double copies = 2.0 * static_cast<double>(p.image.bytes() + p.feature.bytes()) / kCopiedBytes;
-  const double clocks = copies + kLaunch + kThis * clocks_of_slices(p);
-  TapwisePlan tapwise;
-  if (plan_tapwise(g, 2, tapwise) && tapwise_pays(g, tapwise)) return clocks < kTapwise * tapwise_clocks(tapwise);
-  const WeightOrderClocks others = conv_weight_clocks(g, 2, false);
-  return clocks < (others.copies ? kCopied : kInPlace) * others.clocks;
-}
+double blocked_weight_clocks(const BlockedWeightPlan& p) { return clocks_of_slices(p); }
 
 }  // namespace adjoint::cuda

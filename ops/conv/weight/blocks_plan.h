@@ -57,7 +57,6 @@ struct BlockedWeightPlan {
   BlockedWeightTap tap_list[kMostBlockedTaps];
   BlockedWeightBox box_list[kMostBlockedTaps];
   TapGather gather;
-  bool pays;  // whether it is quicker, copies and all
 
   ADJOINT_HD std::int32_t tiles() const { return row_tiles * column_tiles * slices; }
   ADJOINT_HD const ChannelBlocks& rows() const { return rows_are_image ? image : feature; }
@@ -127,7 +126,7 @@ ADJOINT_HD inline BlockedWeightBoxes blocked_weight_boxes(const BlockedWeightPla
 /// kMostCopyBytes, and very large extents.
 ADJOINT_API bool plan_blocked_weight(const ConvGeometry& geometry, BlockedWeightPlan& plan);
 
-/// Whether the plan is quicker than any other kernel, as models of clocks tell, copies included.
-ADJOINT_API bool blocked_weight_pays(const ConvGeometry& geometry, const BlockedWeightPlan& plan);
+/// What the plan's kernels take behind the copies, in clocks of a multiprocessor, as the model tells.
+ADJOINT_API double blocked_weight_clocks(const BlockedWeightPlan& plan);
 
 }  // namespace adjoint::cuda

@@ -39,8 +39,8 @@ struct ConvProblem {
 struct ConvKernel {
   /// Role and tile, never a version.
   const char* name;
-  /// Whether this kernel is right for the problem, and, where there is no pays(), faster than those after it. Decides
-  /// by geometry, dtype, precision, alignment and the device's architecture.
+  /// Whether this kernel is right for the problem; where choose/ asks nothing more, faster than those after it, too.
+  /// Decides by geometry, dtype, precision, alignment and the device's architecture.
   bool (*takes)(const ConvProblem& problem);
   /// Enqueues on the device's current stream.
   void (*run)(const ConvProblem& problem);
@@ -50,8 +50,6 @@ struct ConvKernel {
   /// Bytes of the device's memory that run() takes for its own use and gives back; null for none. Bounded: a filter
   /// padded to tiles, an input of a bounded size in another order, or partial sums of a filter.
   std::size_t (*workspace_bytes)(const ConvProblem& problem) = nullptr;
-  /// Whether it is faster than those after it for a problem that it takes; null for always.
-  bool (*pays)(const ConvProblem& problem) = nullptr;
 };
 
 }  // namespace adjoint::cuda

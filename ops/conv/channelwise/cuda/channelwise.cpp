@@ -1,6 +1,7 @@
 // Chooses and calls the kernels for few channels a group. Their code is in one .cu file a dtype.
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
+#include <adjoint/ops/conv/choose/cuda/pays.h>
 #include <adjoint/ops/conv/correlation/cuda/correlation.h>
 #include <adjoint/ops/conv/weight/cuda/weight.h>
 
@@ -45,7 +46,7 @@ bool takes_weight(const ConvProblem& problem) {
   if (problem.dtype == kFloat64 || pairs > kFewPairs) return false;
   // Of as many sums as fill a tile, tensor cores that the copy engine feeds take half of the time in half precision.
   const bool fills = pairs * g.taps() > kFewSums && arithmetic_of(problem) != Arithmetic::kFloat32;
-  if (fills && boxes_conv_weight.takes(problem) && boxes_conv_weight.pays(problem)) return false;
+  if (fills && boxes_conv_weight.takes(problem) && boxes_pay(problem)) return false;
   return weight_plan(problem) != nullptr;
 }
 

@@ -4,6 +4,7 @@
 #include <adjoint/core/copy.h>
 #include <adjoint/core/tensor.h>
 #include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
+#include <adjoint/ops/conv/choose/cuda/pays.h>
 #include <adjoint/ops/conv/correlation/cuda/blocks/blocked.h>
 #include <adjoint/ops/conv/correlation/cuda/correlation.h>
 #include <adjoint/ops/conv/correlation/cuda/mma/mma.h>
@@ -21,29 +22,72 @@
 #include <adjoint/ops/conv/weight/cuda/weight.h>
 #include <adjoint/ops/elementwise/activate.h>
 
+#include <array>
+#include <cstddef>
 #include <string_view>
 
 namespace adjoint::cuda {
 namespace {
 
+struct Choice {
+  const ConvKernel* kernel;
+  bool (*pays)(const ConvProblem& problem) = nullptr;  // null for always
+};
+
 // `few_results` stands here twice: where it pays, and, named `*_else`, for what only `plain` would take.
-constexpr const ConvKernel* kConv[] = {&few_results_conv, &product_conv,     &rearranged_conv, &channelwise_conv,
-                                       &col2im_conv,      &packed_conv,      &narrow_conv,     &sliced_conv,
-                                       &blocked_conv,     &correlation_conv, &mma_conv,        &few_results_conv_else,
-                                       &plain_conv};
-constexpr const ConvKernel* kConvTranspose[] = {&few_results_conv_transpose, &product_conv_transpose,
-                                                &channelwise_conv_transpose, &rearranged_conv_transpose,
-                                                &col2im_conv_transpose,      &packed_conv_transpose,
-                                                &narrow_conv_transpose,      &sliced_conv_transpose,
-                                                &blocked_conv_transpose,     &correlation_conv_transpose,
-                                                &mma_conv_transpose,         &few_results_conv_transpose_else,
-                                                &plain_conv_transpose};
-constexpr const ConvKernel* kConvWeight[] = {&few_results_conv_weight, &product_conv_weight,
-                                             &blocked_conv_weight,     &tapwise_conv_weight,
-                                             &rearranged_conv_weight,  &channelwise_conv_weight,
-                                             &boxes_conv_weight,       &wgmma_conv_weight,
-                                             &tensor_core_conv_weight, &few_results_conv_weight_else,
-                                             &plain_conv_weight};
+constexpr Choice kConv[] = {{&few_results_conv, few_results_pay},
+                            {&product_conv, product_pays},
+                            {&rearranged_conv, rearranged_pays},
+                            {&channelwise_conv},
+                            {&col2im_conv, col2im_pays},
+                            {&packed_conv, packed_pays},
+                            {&narrow_conv, narrow_pays},
+                            {&sliced_conv, sliced_pays},
+                            {&blocked_conv, blocked_pays},
+                            {&correlation_conv},
+                            {&mma_conv},
+                            {&few_results_conv_else},
+                            {&plain_conv}};
+constexpr Choice kConvTranspose[] = {{&few_results_conv_transpose, few_results_pay},
+                                     {&product_conv_transpose, product_pays},
+                                     {&channelwise_conv_transpose},
+                                     {&rearranged_conv_transpose, rearranged_pays},
+                                     {&col2im_conv_transpose, col2im_pays},
+                                     {&packed_conv_transpose, packed_pays},
+                                     {&narrow_conv_transpose, narrow_pays},
+                                     {&sliced_conv_transpose, sliced_pays},
+                                     {&blocked_conv_transpose, blocked_pays},
+                                     {&correlation_conv_transpose},
+                                     {&mma_conv_transpose},
+                                     {&few_results_conv_transpose_else},
+                                     {&plain_conv_transpose}};
+constexpr Choice kConvWeight[] = {{&few_results_conv_weight, few_weight_pays},
+                                  {&product_conv_weight, product_pays},
+                                  {&blocked_conv_weight, blocked_weight_pays},
+                                  {&tapwise_conv_weight, tapwise_pays},
+                                  {&rearranged_conv_weight, rearranged_pays},
+                                  {&channelwise_conv_weight},
+                                  {&boxes_conv_weight, boxes_pay},
+                                  {&wgmma_conv_weight},
+                                  {&tensor_core_conv_weight},
+                                  {&few_results_conv_weight_else},
+                                  {&plain_conv_weight}};
+
+template <std::size_t kCount>
+constexpr std::array<const ConvKernel*, kCount> kernels_of(const Choice (&choices)[kCount]) {
+  std::array<const ConvKernel*, kCount> kernels{};
+  for (std::size_t i = 0; i < kCount; ++i) kernels[i] = choices[i].kernel;
+  return kernels;
+}
+
+std::span<const Choice> choices_of(ConvRole role) {
+  switch (role) {
+    case ConvRole::kFeature: return kConv;
+    case ConvRole::kImage: return kConvTranspose;
+    case ConvRole::kFilter: break;
+  }
+  return kConvWeight;
+}
 
 thread_local const char* forced = nullptr;
 
@@ -94,18 +138,21 @@ void run(ConvRole role, std::span<const Tensor> in, std::span<Tensor> outs, cons
 }  // namespace
 
 std::span<const ConvKernel* const> conv_kernels(ConvRole role) {
+  static constexpr auto conv = kernels_of(kConv);
+  static constexpr auto conv_transpose = kernels_of(kConvTranspose);
+  static constexpr auto conv_weight = kernels_of(kConvWeight);
   switch (role) {
-    case ConvRole::kFeature: return kConv;
-    case ConvRole::kImage: return kConvTranspose;
+    case ConvRole::kFeature: return conv;
+    case ConvRole::kImage: return conv_transpose;
     case ConvRole::kFilter: break;
   }
-  return kConvWeight;
+  return conv_weight;
 }
 
 const ConvKernel& best_conv_kernel(const ConvProblem& problem, const ConvKernel* except) {
-  for (const ConvKernel* kernel : conv_kernels(problem.role)) {
+  for (const auto& [kernel, pays] : choices_of(problem.role)) {
     if (kernel == except) continue;
-    if (kernel->takes(problem) && (kernel->pays == nullptr || kernel->pays(problem))) return *kernel;
+    if (kernel->takes(problem) && (pays == nullptr || pays(problem))) return *kernel;
   }
   return *conv_kernels(problem.role).back();
 }

@@ -30,24 +30,20 @@ bool plan_quickest(const ConvProblem& problem, CorrelationPlan& plan) {
   return true;
 }
 
-const CorrelationPlan* find_plan(const ConvProblem& problem) {
+}  // namespace
+
+const CorrelationPlan* find_sliced_plan(const ConvProblem& problem) {
   return keep_plan<CorrelationPlan>(problem, [&](CorrelationPlan& plan) { return plan_quickest(problem, plan); });
 }
 
-bool takes(const ConvProblem& problem) {
-  return problem.dtype != kFloat64 && runs_wgmma(problem.device) && find_plan(problem) != nullptr;
-}
+namespace {
 
-bool pays(const ConvProblem& problem) {
-  const CorrelationPlan& sliced = *find_plan(problem);
-  const CorrelationPlan* blocked = find_blocked_plan(problem);
-  const bool split = is_split(problem);
-  return slices_pay(sliced, *find_correlation_plan(problem), split) &&
-         (blocked == nullptr || slices_pay(sliced, *blocked, split));
+bool takes(const ConvProblem& problem) {
+  return problem.dtype != kFloat64 && runs_wgmma(problem.device) && find_sliced_plan(problem) != nullptr;
 }
 
 void run(const ConvProblem& problem) {
-  const CorrelationPlan& plan = *find_plan(problem);
+  const CorrelationPlan& plan = *find_sliced_plan(problem);
   const Workspace partial(static_cast<std::size_t>(slices_bytes(plan)), problem.device);
   ConvProblem slices = problem;
   slices.bias = nullptr;
@@ -63,24 +59,16 @@ void run(const ConvProblem& problem) {
 }
 
 std::size_t workspace_bytes(const ConvProblem& problem) {
-  const CorrelationPlan& plan = *find_plan(problem);
+  const CorrelationPlan& plan = *find_sliced_plan(problem);
   return static_cast<std::size_t>(plan.filter_units() * 4 + (plan.blocked ? plan.copy().bytes() : 0) +
                                   slices_bytes(plan));
 }
 
 }  // namespace
 
-const ConvKernel sliced_conv{.name = "sliced_conv",
-                             .takes = takes,
-                             .run = run,
-                             .activates = true,
-                             .workspace_bytes = workspace_bytes,
-                             .pays = pays};
-const ConvKernel sliced_conv_transpose{.name = "sliced_conv_transpose",
-                                       .takes = takes,
-                                       .run = run,
-                                       .activates = true,
-                                       .workspace_bytes = workspace_bytes,
-                                       .pays = pays};
+const ConvKernel sliced_conv{
+    .name = "sliced_conv", .takes = takes, .run = run, .activates = true, .workspace_bytes = workspace_bytes};
+const ConvKernel sliced_conv_transpose{
+    .name = "sliced_conv_transpose", .takes = takes, .run = run, .activates = true, .workspace_bytes = workspace_bytes};
 
 }  // namespace adjoint::cuda

@@ -4,10 +4,14 @@
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/problem.h>
+#include <adjoint/ops/conv/correlation/plan.h>
 
 namespace adjoint::cuda {
 
 extern const ConvKernel sliced_conv;
 extern const ConvKernel sliced_conv_transpose;
+
+/// The problem's plan, null where there is none.
+const CorrelationPlan* find_sliced_plan(const ConvProblem& problem);
 
 }  // namespace adjoint::cuda

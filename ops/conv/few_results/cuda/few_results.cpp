@@ -8,27 +8,25 @@
 #include <cstddef>
 
 namespace adjoint::cuda {
-namespace {
 
-const FewResultsPlan* find_plan(const ConvProblem& problem) {
+const FewResultsPlan* find_few_results_plan(const ConvProblem& problem) {
   return keep_plan<FewResultsPlan>(problem, [&](FewResultsPlan& plan) {
     return plan_few_results(problem.geometry, problem.role == ConvRole::kImage, plan);
   });
 }
 
-const FewWeightPlan* find_weight_plan(const ConvProblem& problem) {
+const FewWeightPlan* find_few_weight_plan(const ConvProblem& problem) {
   return keep_plan<FewWeightPlan>(problem,
                                   [&](FewWeightPlan& plan) { return plan_few_weight(problem.geometry, plan); });
 }
 
-bool takes(const ConvProblem& problem) { return problem.dtype != kFloat64 && find_plan(problem) != nullptr; }
-bool takes_weight(const ConvProblem& problem) {
-  return problem.dtype != kFloat64 && find_weight_plan(problem) != nullptr;
-}
+namespace {
 
-bool pays(const ConvProblem& problem) { return few_results_pay(*find_plan(problem), element_size(problem.dtype)); }
-bool pays_weight(const ConvProblem& problem) {
-  return few_weight_pays(*find_weight_plan(problem), element_size(problem.dtype));
+bool takes(const ConvProblem& problem) {
+  return problem.dtype != kFloat64 && find_few_results_plan(problem) != nullptr;
+}
+bool takes_weight(const ConvProblem& problem) {
+  return problem.dtype != kFloat64 && find_few_weight_plan(problem) != nullptr;
 }
 
 /// run(partial), with memory for the plan's slices where it has several, which are added up then.
@@ -41,7 +39,7 @@ void run_slices(const Plan& plan, const ConvProblem& problem, const Run& run) {
 }
 
 void run(const ConvProblem& problem) {
-  const FewResultsPlan& plan = *find_plan(problem);
+  const FewResultsPlan& plan = *find_few_results_plan(problem);
   run_slices(plan, problem, [&](float* partial) {
     switch (problem.dtype) {
       case kBFloat16: return run_few_results<kBFloat16>(plan, problem, partial);
@@ -52,7 +50,7 @@ void run(const ConvProblem& problem) {
 }
 
 void run_weight(const ConvProblem& problem) {
-  const FewWeightPlan& plan = *find_weight_plan(problem);
+  const FewWeightPlan& plan = *find_few_weight_plan(problem);
   run_slices(plan, problem, [&](float* partial) {
     switch (problem.dtype) {
       case kBFloat16: return run_few_weight<kBFloat16>(plan, problem, partial);
@@ -63,29 +61,27 @@ void run_weight(const ConvProblem& problem) {
 }
 
 std::size_t workspace_bytes(const ConvProblem& problem) {
-  return static_cast<std::size_t>(find_plan(problem)->workspace_bytes());
+  return static_cast<std::size_t>(find_few_results_plan(problem)->workspace_bytes());
 }
 std::size_t weight_workspace_bytes(const ConvProblem& problem) {
-  return static_cast<std::size_t>(find_weight_plan(problem)->workspace_bytes());
+  return static_cast<std::size_t>(find_few_weight_plan(problem)->workspace_bytes());
 }
 
-constexpr ConvKernel gather(const char* name, bool (*pays)(const ConvProblem&)) {
-  return {
-      .name = name, .takes = takes, .run = run, .activates = true, .workspace_bytes = workspace_bytes, .pays = pays};
+constexpr ConvKernel gather(const char* name) {
+  return {.name = name, .takes = takes, .run = run, .activates = true, .workspace_bytes = workspace_bytes};
 }
 
-constexpr ConvKernel weight(const char* name, bool (*pays)(const ConvProblem&)) {
-  return {
-      .name = name, .takes = takes_weight, .run = run_weight, .workspace_bytes = weight_workspace_bytes, .pays = pays};
+constexpr ConvKernel weight(const char* name) {
+  return {.name = name, .takes = takes_weight, .run = run_weight, .workspace_bytes = weight_workspace_bytes};
 }
 
 }  // namespace
 
-const ConvKernel few_results_conv = gather("few_results_conv", pays);
-const ConvKernel few_results_conv_transpose = gather("few_results_conv_transpose", pays);
-const ConvKernel few_results_conv_weight = weight("few_results_conv_weight", pays_weight);
-const ConvKernel few_results_conv_else = gather("few_results_conv_else", nullptr);
-const ConvKernel few_results_conv_transpose_else = gather("few_results_conv_transpose_else", nullptr);
-const ConvKernel few_results_conv_weight_else = weight("few_results_conv_weight_else", nullptr);
+const ConvKernel few_results_conv = gather("few_results_conv");
+const ConvKernel few_results_conv_transpose = gather("few_results_conv_transpose");
+const ConvKernel few_results_conv_weight = weight("few_results_conv_weight");
+const ConvKernel few_results_conv_else = gather("few_results_conv_else");
+const ConvKernel few_results_conv_transpose_else = gather("few_results_conv_transpose_else");
+const ConvKernel few_results_conv_weight_else = weight("few_results_conv_weight_else");
 
 }  // namespace adjoint::cuda

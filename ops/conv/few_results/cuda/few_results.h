@@ -15,6 +15,10 @@ extern const ConvKernel few_results_conv_else;
 extern const ConvKernel few_results_conv_transpose_else;
 extern const ConvKernel few_results_conv_weight_else;
 
+/// The problem's plans, null where there are none.
+const FewResultsPlan* find_few_results_plan(const ConvProblem& problem);
+const FewWeightPlan* find_few_weight_plan(const ConvProblem& problem);
+
 /// Enqueue the plan's kernel for the problem on the device's current stream; `partial`: for the slices' sums where
 /// there are several, else null. One translation unit a dtype.
 template <DType kDType>

@@ -21,18 +21,20 @@ ProductOf product_of(ConvRole role) {
   return ProductOf::kFilter;
 }
 
-const ProductPlan* find_plan(const ConvProblem& problem) {
+}  // namespace
+
+const ProductPlan* find_product_plan(const ConvProblem& problem) {
   return keep_plan<ProductPlan>(problem, [&](ProductPlan& plan) {
     return plan_product(problem.geometry, product_of(problem.role), element_size(problem.dtype), plan);
   });
 }
 
+namespace {
+
 bool takes(const ConvProblem& problem) {
   if (problem.dtype == kFloat64 || !is_pointwise(problem.geometry) || !runs_wgmma(problem.device)) return false;
-  return arithmetic_of(problem) != Arithmetic::kFloat32 && find_plan(problem) != nullptr;
+  return arithmetic_of(problem) != Arithmetic::kFloat32 && find_product_plan(problem) != nullptr;
 }
-
-bool pays(const ConvProblem& problem) { return product_pays(*find_plan(problem)); }
 
 /// A factor at `data` where the copy engine can have it: as it is, or copied.
 class Factor {
@@ -51,7 +53,7 @@ class Factor {
 };
 
 void run(const ConvProblem& problem) {
-  const ProductPlan& plan = *find_plan(problem);
+  const ProductPlan& plan = *find_product_plan(problem);
   const auto factor = [&](const ProductMatrix& matrix, bool first) {
     return Factor(matrix, plan.element_bytes, first ? problem.first : problem.second, problem.device);
   };
@@ -64,7 +66,7 @@ void run(const ConvProblem& problem) {
 }
 
 std::size_t workspace_bytes(const ConvProblem& problem) {
-  const ProductPlan& plan = *find_plan(problem);
+  const ProductPlan& plan = *find_product_plan(problem);
   return static_cast<std::size_t>(product_copy_bytes(plan) + plan.partial_bytes());
 }
 
@@ -78,19 +80,16 @@ void run_product(const ProductPlan& plan, const ConvProblem& problem, const void
   run_in(plan, problem, rows, columns, partial);
 }
 
-const ConvKernel product_conv{.name = "product_conv",
-                              .takes = takes,
-                              .run = run,
-                              .activates = true,
-                              .workspace_bytes = workspace_bytes,
-                              .pays = pays};
+const ConvKernel product_conv{
+    .name = "product_conv", .takes = takes, .run = run, .activates = true, .workspace_bytes = workspace_bytes};
 const ConvKernel product_conv_transpose{.name = "product_conv_transpose",
                                         .takes = takes,
                                         .run = run,
                                         .activates = true,
-                                        .workspace_bytes = workspace_bytes,
-                                        .pays = pays};
-const ConvKernel product_conv_weight{
-    .name = "product_conv_weight", .takes = takes, .run = run, .workspace_bytes = workspace_bytes, .pays = pays};
+                                        .workspace_bytes = workspace_bytes};
+const ConvKernel product_conv_weight{.name = "product_conv_weight",
+                                     .takes = takes,
+                                     .run = run,
+                                     .workspace_bytes = workspace_bytes};
 
 }  // namespace adjoint::cuda

@@ -13,6 +13,9 @@ extern const ConvKernel product_conv;
 extern const ConvKernel product_conv_transpose;
 extern const ConvKernel product_conv_weight;
 
+/// The problem's plan, null where there is none.
+const ProductPlan* find_product_plan(const ConvProblem& problem);
+
 /// Copies a factor's lines, which follow each other at `from`, to lines `pitch` apart, or, floats, transposed, on the
 /// device's current stream.
 void copy_factor(const ProductMatrix& matrix, std::int64_t element_bytes, const void* from, void* to, int device);

@@ -6,32 +6,28 @@
 #include <adjoint/ops/conv/layouts/cuda/rearrange.h>
 #include <adjoint/ops/conv/product/cuda/product.h>
 #include <adjoint/ops/conv/product/taps.h>
-#include <adjoint/ops/conv/rearranged/cuda/rearranged.h>
 #include <adjoint/ops/conv/sums/cuda/taps.h>
 
 #include <cstddef>
 #include <cstdint>
 
 namespace adjoint::cuda {
-namespace {
 
-const TapwisePlan* find_plan(const ConvProblem& problem) {
+const TapwisePlan* find_tapwise_plan(const ConvProblem& problem) {
   return keep_plan<TapwisePlan>(problem, [&](TapwisePlan& plan) {
-    if (!plan_tapwise(problem.geometry, element_size(problem.dtype), plan)) return false;
-    plan.pays = weight_copies_may_pay(problem) && tapwise_pays(problem.geometry, plan);
-    return true;
+    return plan_tapwise(problem.geometry, element_size(problem.dtype), plan);
   });
 }
 
+namespace {
+
 bool takes(const ConvProblem& problem) {
   if (problem.dtype == kFloat64 || problem.geometry.groups != 1 || !runs_wgmma(problem.device)) return false;
-  return arithmetic_of(problem) != Arithmetic::kFloat32 && find_plan(problem) != nullptr;
+  return arithmetic_of(problem) != Arithmetic::kFloat32 && find_tapwise_plan(problem) != nullptr;
 }
 
-bool pays(const ConvProblem& problem) { return find_plan(problem)->pays; }
-
 void run(const ConvProblem& problem) {
-  const TapwisePlan& plan = *find_plan(problem);
+  const TapwisePlan& plan = *find_tapwise_plan(problem);
   const ProductPlan& product = plan.product;
   const auto workspace = [&](std::int64_t bytes) { return Workspace(static_cast<std::size_t>(bytes), problem.device); };
   const Workspace image = workspace(plan.copy_bytes(plan.image)), feature = workspace(plan.copy_bytes(plan.feature)),
@@ -47,13 +43,15 @@ void run(const ConvProblem& problem) {
 }
 
 std::size_t workspace_bytes(const ConvProblem& problem) {
-  const TapwisePlan& plan = *find_plan(problem);
+  const TapwisePlan& plan = *find_tapwise_plan(problem);
   return static_cast<std::size_t>(plan.copy_bytes(plan.image) + plan.copy_bytes(plan.feature) + plan.result_bytes());
 }
 
 }  // namespace
 
-const ConvKernel tapwise_conv_weight{
-    .name = "tapwise_conv_weight", .takes = takes, .run = run, .workspace_bytes = workspace_bytes, .pays = pays};
+const ConvKernel tapwise_conv_weight{.name = "tapwise_conv_weight",
+                                     .takes = takes,
+                                     .run = run,
+                                     .workspace_bytes = workspace_bytes};
 
 }  // namespace adjoint::cuda

@@ -4,9 +4,13 @@
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/problem.h>
+#include <adjoint/ops/conv/product/taps.h>
 
 namespace adjoint::cuda {
 
 extern const ConvKernel tapwise_conv_weight;
+
+/// The problem's plan, null where there is none.
+const TapwisePlan* find_tapwise_plan(const ConvProblem& problem);
 
 }  // namespace adjoint::cuda

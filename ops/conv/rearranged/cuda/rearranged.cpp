@@ -3,8 +3,8 @@
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/ops/conv/base/cuda/hopper.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
-#include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
+#include <adjoint/ops/conv/choose/cuda/pays.h>
 #include <adjoint/ops/conv/correlation/cuda/blocks/blocked.h>
 #include <adjoint/ops/conv/correlation/cuda/correlation.h>
 #include <adjoint/ops/conv/correlation/cuda/sliced.h>
@@ -84,7 +84,9 @@ bool plan_quicker_conv(const ConvProblem& problem, RearrangedPlan& plan) {
   return plan_conv_order(problem.geometry, transposed, unit_elements(arithmetic_of(problem)), is_split(problem), plan);
 }
 
-const RearrangedPlan* find_plan(const ConvProblem& problem) {
+}  // namespace
+
+const RearrangedPlan* find_rearranged_plan(const ConvProblem& problem) {
   return keep_plan<RearrangedPlan>(problem, [&](RearrangedPlan& plan) {
     const ConvGeometry& g = problem.geometry;
     const std::int64_t size = element_size(problem.dtype);
@@ -110,6 +112,8 @@ const RearrangedPlan* find_plan(const ConvProblem& problem) {
     return true;
   });
 }
+
+namespace {
 
 /// How each of a role's tensors is moved.
 struct Moves {
@@ -152,10 +156,8 @@ bool takes(const ConvProblem& problem) {
   const ConvGeometry& g = problem.geometry;
   if (problem.dtype == kFloat64) return false;
   if (g.stride == Extent2{1, 1} && g.feature_plane() != 1 && problem.role != ConvRole::kFilter) return false;
-  return find_plan(problem) != nullptr;
+  return find_rearranged_plan(problem) != nullptr;
 }
-
-bool pays(const ConvProblem& problem) { return find_plan(problem)->pays; }
 
 /// `from` moved into `to`, which it then is.
 void bring(const Unshuffle& how, std::int64_t element_size, const Workspace& to, int device, const void*& from) {
@@ -170,7 +172,7 @@ void bring(const SamplesLast& how, std::int64_t element_size, const Workspace& t
 }
 
 void run(const ConvProblem& problem) {
-  const RearrangedPlan& plan = *find_plan(problem);
+  const RearrangedPlan& plan = *find_rearranged_plan(problem);
   const Moves moves = moves_of(plan, problem.role);
   const CopyBytes bytes = copy_bytes(plan, problem);
   const std::int64_t size = element_size(problem.dtype);
@@ -200,7 +202,7 @@ void run(const ConvProblem& problem) {
 }
 
 std::size_t workspace_bytes(const ConvProblem& problem) {
-  const RearrangedPlan& plan = *find_plan(problem);
+  const RearrangedPlan& plan = *find_rearranged_plan(problem);
   const CopyBytes bytes = copy_bytes(plan, problem);
   const ConvProblem inner = inner_problem(plan, problem);
   const ConvKernel& kernel = plan.for_boxes ? boxes_conv_weight : best_conv_kernel(inner);
@@ -209,25 +211,16 @@ std::size_t workspace_bytes(const ConvProblem& problem) {
 
 }  // namespace
 
-bool weight_copies_may_pay(const ConvProblem& problem) {
-  constexpr std::int64_t kFewestProducts = std::int64_t{1} << 27;  // fewer take no longer than copies
-  const ConvGeometry& g = problem.geometry;
-  return g.batch * g.feature_plane() * g.filter_numel() >= kFewestProducts && !channelwise_conv_weight.takes(problem);
-}
-
-const ConvKernel rearranged_conv{.name = "rearranged_conv",
-                                 .takes = takes,
-                                 .run = run,
-                                 .activates = true,
-                                 .workspace_bytes = workspace_bytes,
-                                 .pays = pays};
+const ConvKernel rearranged_conv{
+    .name = "rearranged_conv", .takes = takes, .run = run, .activates = true, .workspace_bytes = workspace_bytes};
 const ConvKernel rearranged_conv_transpose{.name = "rearranged_conv_transpose",
                                            .takes = takes,
                                            .run = run,
                                            .activates = true,
-                                           .workspace_bytes = workspace_bytes,
-                                           .pays = pays};
-const ConvKernel rearranged_conv_weight{
-    .name = "rearranged_conv_weight", .takes = takes, .run = run, .workspace_bytes = workspace_bytes, .pays = pays};
+                                           .workspace_bytes = workspace_bytes};
+const ConvKernel rearranged_conv_weight{.name = "rearranged_conv_weight",
+                                        .takes = takes,
+                                        .run = run,
+                                        .workspace_bytes = workspace_bytes};
 
 }  // namespace adjoint::cuda

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/problem.h>
+#include <adjoint/ops/conv/rearranged/plan.h>
 
 namespace adjoint::cuda {
 
@@ -11,7 +12,7 @@ extern const ConvKernel rearranged_conv;
 extern const ConvKernel rearranged_conv_transpose;
 extern const ConvKernel rearranged_conv_weight;
 
-/// Whether conv_weight is large enough for copies of its operands, and not one for ordinary cores.
-bool weight_copies_may_pay(const ConvProblem& problem);
+/// The problem's plan, null where there is none.
+const RearrangedPlan* find_rearranged_plan(const ConvProblem& problem);
 
 }  // namespace adjoint::cuda

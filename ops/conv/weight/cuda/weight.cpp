@@ -18,16 +18,18 @@ const WeightPlan* find_plan(const ConvProblem& problem) {
   });
 }
 
-const WeightPlan* find_wgmma_plan(const ConvProblem& problem) {
+thread_local WeightTile forced_tile{};
+
+}  // namespace
+
+const WeightPlan* find_wgmma_weight_plan(const ConvProblem& problem) {
   const Arithmetic arithmetic = arithmetic_of(problem);
   return keep_plan<WeightPlan>(problem, [&](WeightPlan& plan) {
     return plan_wgmma_weight(problem.geometry, unit_elements(arithmetic), arithmetic == Arithmetic::kFloat32, plan);
   });
 }
 
-thread_local WeightTile forced_tile{};
-
-const WeightPlan* find_boxes_plan(const ConvProblem& problem) {
+const WeightPlan* find_boxes_weight_plan(const ConvProblem& problem) {
   const Arithmetic arithmetic = arithmetic_of(problem);
   const auto make = [&](WeightPlan& plan) {
     return plan_boxed_weight(problem.geometry, unit_elements(arithmetic), arithmetic == Arithmetic::kFloat32, plan,
@@ -37,6 +39,8 @@ const WeightPlan* find_boxes_plan(const ConvProblem& problem) {
   thread_local WeightPlan forced;
   return make(forced) ? &forced : nullptr;
 }
+
+namespace {
 
 bool has_tensor_cores(int device) {
   int major = 0;
@@ -75,12 +79,12 @@ void run(const ConvProblem& problem) {
 
 bool takes_wgmma(const ConvProblem& problem) {
   if (problem.dtype == kFloat64 || !runs_wgmma(problem.device)) return false;
-  const WeightPlan* plan = find_wgmma_plan(problem);
+  const WeightPlan* plan = find_wgmma_weight_plan(problem);
   return plan != nullptr && use_of_tile(*plan) >= kLeastUse;
 }
 
 void run_wgmma(const ConvProblem& problem) {
-  const WeightPlan& plan = *find_wgmma_plan(problem);
+  const WeightPlan& plan = *find_wgmma_weight_plan(problem);
   switch (arithmetic_of(problem)) {
     case Arithmetic::kTF32: return run_wgmma_weight<Arithmetic::kTF32>(plan, problem);
     case Arithmetic::kFloat32: return run_wgmma_weight<Arithmetic::kFloat32>(plan, problem);
@@ -91,13 +95,8 @@ void run_wgmma(const ConvProblem& problem) {
 
 bool takes_boxes(const ConvProblem& problem) {
   if (problem.dtype == kFloat64 || !runs_wgmma(problem.device)) return false;
-  const WeightPlan* plan = find_boxes_plan(problem);
+  const WeightPlan* plan = find_boxes_weight_plan(problem);
   return plan != nullptr && use_of_tile(*plan) >= kLeastUse;
-}
-
-bool boxes_pay(const ConvProblem& problem) {
-  const WeightPlan* other = find_wgmma_plan(problem);
-  return other == nullptr || boxes_pay(*find_boxes_plan(problem), *other);
 }
 
 void run_boxes(const ConvProblem& problem) { run_boxes_conv_weight(problem, {}); }
@@ -107,17 +106,17 @@ std::size_t workspace_bytes(const ConvProblem& problem) {
 }
 
 std::size_t wgmma_workspace_bytes(const ConvProblem& problem) {
-  return static_cast<std::size_t>(weight_workspace_bytes(*find_wgmma_plan(problem)));
+  return static_cast<std::size_t>(weight_workspace_bytes(*find_wgmma_weight_plan(problem)));
 }
 
 std::size_t boxes_workspace_bytes(const ConvProblem& problem) {
-  return static_cast<std::size_t>(weight_workspace_bytes(*find_boxes_plan(problem)));
+  return static_cast<std::size_t>(weight_workspace_bytes(*find_boxes_weight_plan(problem)));
 }
 
 }  // namespace
 
 void run_boxes_conv_weight(const ConvProblem& problem, const WeightOrder& order) {
-  const WeightPlan& plan = *find_boxes_plan(problem);
+  const WeightPlan& plan = *find_boxes_weight_plan(problem);
   switch (arithmetic_of(problem)) {
     case Arithmetic::kTF32: return run_boxes_weight<Arithmetic::kTF32>(plan, problem, order);
     case Arithmetic::kFloat32: return run_boxes_weight<Arithmetic::kFloat32>(plan, problem, order);
@@ -132,8 +131,7 @@ ForceBoxesTile::~ForceBoxesTile() { forced_tile = before_; }
 const ConvKernel boxes_conv_weight{.name = "boxes_conv_weight",
                                    .takes = takes_boxes,
                                    .run = run_boxes,
-                                   .workspace_bytes = boxes_workspace_bytes,
-                                   .pays = boxes_pay};
+                                   .workspace_bytes = boxes_workspace_bytes};
 const ConvKernel wgmma_conv_weight{"wgmma_conv_weight", takes_wgmma, run_wgmma, false, wgmma_workspace_bytes};
 const ConvKernel tensor_core_conv_weight{"tensor_core_conv_weight", takes, run, false, workspace_bytes};
 

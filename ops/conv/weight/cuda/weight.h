@@ -14,6 +14,10 @@ extern ADJOINT_API const ConvKernel boxes_conv_weight;  // sm_90, stages by the 
 extern const ConvKernel wgmma_conv_weight;              // sm_90
 extern const ConvKernel tensor_core_conv_weight;        // mma.sync: sm_80 and later
 
+/// The problem's plans, null where there are none.
+const WeightPlan* find_wgmma_weight_plan(const ConvProblem& problem);
+const WeightPlan* find_boxes_weight_plan(const ConvProblem& problem);
+
 /// Runs boxes_conv_weight for a filter that has its taps in that order.
 void run_boxes_conv_weight(const ConvProblem& problem, const WeightOrder& order);
 

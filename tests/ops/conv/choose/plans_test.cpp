@@ -4,6 +4,7 @@
 // moved.
 #include <adjoint/core/parallel.h>
 #include <adjoint/ops/conv/channelwise/plan.h>
+#include <adjoint/ops/conv/choose/weight_pays.h>
 #include <adjoint/ops/conv/correlation/clocks.h>
 #include <adjoint/ops/conv/correlation/plan.h>
 #include <adjoint/ops/conv/correlation/slices.h>

@@ -4,7 +4,6 @@
 
 #include <adjoint/ops/conv/base/cuda/hopper.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
-#include <adjoint/ops/conv/correlation/clocks.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -25,13 +24,6 @@ bool takes(const ConvProblem& problem) {
   return problem.dtype != kFloat64 && runs_wgmma(problem.device) && find_blocked_plan(problem) != nullptr;
 }
 
-bool pays(const ConvProblem& problem) {
-  const CorrelationPlan* other = find_correlation_plan(problem);
-  if (other == nullptr || !correlation_pays(*other)) return false;
-  const bool split = is_split(problem);
-  return correlation_clocks(*find_blocked_plan(problem), split) < correlation_clocks(*other, split);
-}
-
 void run(const ConvProblem& problem) { run_blocked(*find_blocked_plan(problem), problem); }
 
 std::size_t workspace_bytes(const ConvProblem& problem) {
@@ -40,14 +32,6 @@ std::size_t workspace_bytes(const ConvProblem& problem) {
 }
 
 }  // namespace
-
-double wgmma_clocks(const ConvProblem& problem) {
-  double clocks = std::numeric_limits<double>::infinity();
-  for (const CorrelationPlan* plan : {find_correlation_plan(problem), find_blocked_plan(problem)}) {
-    if (plan != nullptr) clocks = std::min(clocks, correlation_clocks(*plan, is_split(problem)));
-  }
-  return clocks;
-}
 
 void run_blocked(const CorrelationPlan& plan, const ConvProblem& problem, bool partial) {
   const CorrelationOperands operands = correlation_operands(plan, problem, partial);
@@ -60,17 +44,12 @@ void run_blocked(const CorrelationPlan& plan, const ConvProblem& problem, bool p
   }
 }
 
-const ConvKernel blocked_conv{.name = "blocked_conv",
-                              .takes = takes,
-                              .run = run,
-                              .activates = true,
-                              .workspace_bytes = workspace_bytes,
-                              .pays = pays};
+const ConvKernel blocked_conv{
+    .name = "blocked_conv", .takes = takes, .run = run, .activates = true, .workspace_bytes = workspace_bytes};
 const ConvKernel blocked_conv_transpose{.name = "blocked_conv_transpose",
                                         .takes = takes,
                                         .run = run,
                                         .activates = true,
-                                        .workspace_bytes = workspace_bytes,
-                                        .pays = pays};
+                                        .workspace_bytes = workspace_bytes};
 
 }  // namespace adjoint::cuda

@@ -16,10 +16,6 @@ extern const ConvKernel blocked_conv_transpose;
 /// The problem's plan, null where there is none.
 const CorrelationPlan* find_blocked_plan(const ConvProblem& problem);
 
-/// Clocks of the quicker of `blocked` and `correlation`, as their models tell, of a multiprocessor; infinity where
-/// neither has a plan.
-double wgmma_clocks(const ConvProblem& problem);
-
 /// Computes by a blocked plan, on the device's current stream; with float32 results where they are partial.
 void run_blocked(const CorrelationPlan& plan, const ConvProblem& problem, bool partial = false);
 

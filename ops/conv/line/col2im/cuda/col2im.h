@@ -11,6 +11,9 @@ namespace adjoint::cuda {
 extern const ConvKernel col2im_conv;
 extern const ConvKernel col2im_conv_transpose;
 
+/// The problem's plan, null where there is none.
+const Col2imPlan* find_col2im_plan(const ConvProblem& problem);
+
 /// Enqueues the plan's kernel for the problem on the device's current stream. One translation unit an arithmetic.
 template <Arithmetic kArithmetic>
 void run_col2im(const Col2imPlan& plan, const ConvProblem& problem);

@@ -4,7 +4,6 @@
 #include <adjoint/ops/conv/base/cuda/hopper.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/base/machine.h>
-#include <adjoint/ops/conv/correlation/cuda/blocks/blocked.h>
 
 namespace adjoint::cuda {
 
@@ -18,15 +17,6 @@ namespace {
 
 bool takes(const ConvProblem& problem) { return problem.dtype != kFloat64 && find_narrow_plan(problem) != nullptr; }
 
-bool pays(const ConvProblem& problem) {
-  const NarrowPlan& plan = *find_narrow_plan(problem);
-  const int unit = unit_elements(arithmetic_of(problem));
-  if (!narrow_pays(plan, unit, is_split(problem))) return false;
-  // The plans of what wgmma runs know better what tensor cores take.
-  constexpr double kMargin = .95;
-  return !runs_wgmma(problem.device) || narrow_clocks(plan, unit) < kMargin * kMultiprocessors * wgmma_clocks(problem);
-}
-
 void run(const ConvProblem& problem) {
   const NarrowPlan& plan = *find_narrow_plan(problem);
   switch (problem.dtype) {
@@ -38,8 +28,7 @@ void run(const ConvProblem& problem) {
 
 }  // namespace
 
-const ConvKernel narrow_conv{.name = "narrow_conv", .takes = takes, .run = run, .activates = true, .pays = pays};
-const ConvKernel narrow_conv_transpose{
-    .name = "narrow_conv_transpose", .takes = takes, .run = run, .activates = true, .pays = pays};
+const ConvKernel narrow_conv{.name = "narrow_conv", .takes = takes, .run = run, .activates = true};
+const ConvKernel narrow_conv_transpose{.name = "narrow_conv_transpose", .takes = takes, .run = run, .activates = true};
 
 }  // namespace adjoint::cuda

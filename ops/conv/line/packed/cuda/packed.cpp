@@ -4,8 +4,6 @@
 #include <adjoint/ops/conv/base/cuda/hopper.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/base/machine.h>
-#include <adjoint/ops/conv/correlation/cuda/blocks/blocked.h>
-#include <adjoint/ops/conv/line/narrow/cuda/narrow.h>
 
 namespace adjoint::cuda {
 
@@ -20,29 +18,6 @@ namespace {
 
 bool takes(const ConvProblem& problem) {
   return problem.dtype != kFloat64 && runs_wgmma(problem.device) && find_packed_plan(problem) != nullptr;
-}
-
-/// Of the clocks that `blocked` or `correlation` take, the share below which this kernel is quicker, by the measured
-/// times of some thirty layers beside what the models say.
-double quicker_share(const PackedPlan& plan, Arithmetic arithmetic) {
-  if (arithmetic == Arithmetic::kTF32 || arithmetic == Arithmetic::kFloat32) return 0.9;
-  const bool row = plan.h.source == 1 && plan.w.phases <= 2;
-  return row ? 1.3 : 1.1;
-}
-
-/// Where rows do not begin at multiples of 16 bytes they are read element by element, which costs more than it saves.
-/// The rows' length decides, not where the tensor begins: an address must not choose the bits.
-bool pays(const ConvProblem& problem) {
-  const PackedPlan& plan = *find_packed_plan(problem);
-  if (plan.w.source % plan.vector != 0) return false;
-  const double clocks = packed_clocks(plan);
-  const bool by_lines = packed_pays(plan);
-  const bool by_plans = clocks < quicker_share(plan, arithmetic_of(problem)) * kMultiprocessors * wgmma_clocks(problem);
-  // Of halves one model sees layers that the other does not; of floats each takes some for quicker that are not.
-  const bool half = element_size(problem.dtype) == 2;
-  if (half ? !(by_lines || by_plans) : !(by_lines && by_plans)) return false;
-  const NarrowPlan* narrow = find_narrow_plan(problem);
-  return narrow == nullptr || clocks < narrow_clocks(*narrow, plan.unit_channels);
 }
 
 void run(const ConvProblem& problem) {
@@ -61,17 +36,9 @@ std::size_t workspace_bytes(const ConvProblem& problem) {
 
 }  // namespace
 
-const ConvKernel packed_conv{.name = "packed_conv",
-                             .takes = takes,
-                             .run = run,
-                             .activates = true,
-                             .workspace_bytes = workspace_bytes,
-                             .pays = pays};
-const ConvKernel packed_conv_transpose{.name = "packed_conv_transpose",
-                                       .takes = takes,
-                                       .run = run,
-                                       .activates = true,
-                                       .workspace_bytes = workspace_bytes,
-                                       .pays = pays};
+const ConvKernel packed_conv{
+    .name = "packed_conv", .takes = takes, .run = run, .activates = true, .workspace_bytes = workspace_bytes};
+const ConvKernel packed_conv_transpose{
+    .name = "packed_conv_transpose", .takes = takes, .run = run, .activates = true, .workspace_bytes = workspace_bytes};
 
 }  // namespace adjoint::cuda

@@ -5,32 +5,28 @@
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/ops/conv/base/cuda/hopper.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
-#include <adjoint/ops/conv/rearranged/cuda/rearranged.h>
 #include <adjoint/ops/conv/sums/cuda/taps.h>
 
 #include <cstddef>
 #include <cstdint>
 
 namespace adjoint::cuda {
-namespace {
 
-const BlockedWeightPlan* find_plan(const ConvProblem& problem) {
+const BlockedWeightPlan* find_blocked_weight_plan(const ConvProblem& problem) {
   return keep_plan<BlockedWeightPlan>(problem, [&](BlockedWeightPlan& plan) {
-    if (!plan_blocked_weight(problem.geometry, plan)) return false;
-    plan.pays = weight_copies_may_pay(problem) && blocked_weight_pays(problem.geometry, plan);
-    return true;
+    return plan_blocked_weight(problem.geometry, plan);
   });
 }
 
+namespace {
+
 bool takes(const ConvProblem& problem) {
   if (element_size(problem.dtype) != 2 || problem.geometry.groups != 1 || !runs_wgmma(problem.device)) return false;
-  return find_plan(problem) != nullptr;
+  return find_blocked_weight_plan(problem) != nullptr;
 }
 
-bool pays(const ConvProblem& problem) { return find_plan(problem)->pays; }
-
 void run(const ConvProblem& problem) {
-  const BlockedWeightPlan& plan = *find_plan(problem);
+  const BlockedWeightPlan& plan = *find_blocked_weight_plan(problem);
   const auto workspace = [&](std::int64_t bytes) { return Workspace(static_cast<std::size_t>(bytes), problem.device); };
   const Workspace image = workspace(plan.image.bytes()), feature = workspace(plan.feature.bytes()),
                   sums = workspace(plan.sums_bytes());
@@ -44,13 +40,15 @@ void run(const ConvProblem& problem) {
 }
 
 std::size_t workspace_bytes(const ConvProblem& problem) {
-  const BlockedWeightPlan& plan = *find_plan(problem);
+  const BlockedWeightPlan& plan = *find_blocked_weight_plan(problem);
   return static_cast<std::size_t>(plan.image.bytes() + plan.feature.bytes() + plan.sums_bytes());
 }
 
 }  // namespace
 
-const ConvKernel blocked_conv_weight{
-    .name = "blocked_conv_weight", .takes = takes, .run = run, .workspace_bytes = workspace_bytes, .pays = pays};
+const ConvKernel blocked_conv_weight{.name = "blocked_conv_weight",
+                                     .takes = takes,
+                                     .run = run,
+                                     .workspace_bytes = workspace_bytes};
 
 }  // namespace adjoint::cuda

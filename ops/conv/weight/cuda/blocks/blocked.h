@@ -11,6 +11,9 @@ namespace adjoint::cuda {
 
 extern const ConvKernel blocked_conv_weight;
 
+/// The problem's plan, null where there is none.
+const BlockedWeightPlan* find_blocked_weight_plan(const ConvProblem& problem);
+
 /// Where a call's copies and sums go: of the plan's bytes.
 struct BlockedWeightSpaces {
   void *image, *feature;

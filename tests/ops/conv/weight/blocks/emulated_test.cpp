@@ -2,6 +2,7 @@
 // any grid, with and without slices.
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
+#include <adjoint/ops/conv/choose/weight_pays.h>
 #include <adjoint/ops/conv/weight/blocks_plan.h>
 #include <adjoint/tests/ops/conv/sums/taps_emulated_run.h>
 #include <adjoint/tests/support/emulation/kernel_run.h>

@@ -1,0 +1,24 @@
+// Whether a kernel is faster than those after it in its role's list, for a problem that it takes.
+#pragma once
+
+#include <adjoint/ops/conv/base/cuda/problem.h>
+
+namespace adjoint::cuda {
+
+bool narrow_pays(const ConvProblem& problem);
+bool packed_pays(const ConvProblem& problem);
+bool col2im_pays(const ConvProblem& problem);
+bool sliced_pays(const ConvProblem& problem);
+bool blocked_pays(const ConvProblem& problem);
+bool boxes_pay(const ConvProblem& problem);
+bool product_pays(const ConvProblem& problem);
+bool few_results_pay(const ConvProblem& problem);
+bool few_weight_pays(const ConvProblem& problem);
+bool rearranged_pays(const ConvProblem& problem);
+bool tapwise_pays(const ConvProblem& problem);
+bool blocked_weight_pays(const ConvProblem& problem);
+
+/// Whether conv_weight is large enough for copies of its operands, and not one for ordinary cores.
+bool weight_copies_may_pay(const ConvProblem& problem);
+
+}  // namespace adjoint::cuda
