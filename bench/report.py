@@ -3,10 +3,10 @@
 
     bench/report.py [bench/results/pytorch_cuda.json] [--others bench/results/pytorch_cuda_others.json]
 
-Replaces what stands between the lines "<!-- bench: begin -->" and "<!-- bench: end -->": in README.md a sentence and the
-chart, in docs/performance.md the table; and draws docs/images/pytorch_cuda.svg. Of what --others wrote, it replaces what
-stands in docs/performance.md between "<!-- others: begin -->" and "<!-- others: end -->", and makes a table of its own,
-bench/results/other_layers.md. Needs nothing but Python.
+Replaces what stands between the lines "<!-- bench: begin -->" and "<!-- bench: end -->": in README.md a sentence and
+the chart, in docs/performance.md the table; and draws docs/images/pytorch_cuda.svg. Of what --others wrote, it replaces
+what stands in docs/performance.md between "<!-- others: begin -->" and "<!-- others: end -->", and makes a table of its
+own, bench/results/other_layers.md. Needs nothing but Python.
 """
 
 import argparse
