@@ -6,6 +6,9 @@ endif()
 find_package(Doxygen 1.9.4 QUIET)
 if(DOXYGEN_FOUND)
   set(headers ${PROJECT_BINARY_DIR}/docs/include)
+  # Every document: they link to each other.
+  file(GLOB documents CONFIGURE_DEPENDS *.md docs/*.md bench/*/*.md examples/*/*.md ops/*/README.md ops/*/*/README.md)
+  list(JOIN documents " " documents)
   configure_file(docs/Doxyfile.in ${PROJECT_BINARY_DIR}/docs/Doxyfile @ONLY)
   add_custom_target(docs
     COMMAND ${CMAKE_COMMAND} -E rm -rf ${headers}
