@@ -62,7 +62,8 @@ void StepLROptions::check() const {
   check_not_negative(kName, "gamma", gamma);
 }
 double StepLROptions::lr(double base_lr, std::int64_t t) const {
-  return base_lr * std::pow(gamma, static_cast<double>(t / step_size));
+  const std::int64_t drops = t / step_size;
+  return base_lr * std::pow(gamma, static_cast<double>(drops));
 }
 
 void MultiStepLROptions::check() const {

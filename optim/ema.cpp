@@ -165,7 +165,7 @@ void EMA::load_state_dict(const NamedTensors& state) {
     const auto found = given.find(name);
     ADJOINT_CHECK(found != given.end(), "load_state_dict (EMA): the state must hold '{}'; got {} other names", name,
                   state.size());
-    const Tensor tensor = found->second;
+    Tensor tensor = found->second;
     given.erase(found);
     return tensor;
   };

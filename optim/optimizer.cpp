@@ -279,7 +279,7 @@ void Optimizer::load_state_dict(const NamedTensors& state) {
     const auto found = given.find(name);
     ADJOINT_CHECK(found != given.end(), "load_state_dict ({}): the state must hold '{}'; got {} other names", name_,
                   name, state.size());
-    const Tensor tensor = found->second;
+    Tensor tensor = found->second;
     given.erase(found);
     return tensor;
   };

@@ -24,6 +24,7 @@ const ReduceLROnPlateauOptions& checked(const ReduceLROnPlateauOptions& o) {
     ADJOINT_CHECK(std::isfinite(value) && value >= 0.0, "{}: {} must be finite and not negative; got {}", kName, what,
                   value);
   }
+  o.warmup.check(kName);
   return o;
 }
 
@@ -33,6 +34,14 @@ ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, const ReduceLROnPlate
     : options_(checked(options)), hold_(kName, optimizer) {
   const double infinity = std::numeric_limits<double>::infinity();
   state_.best = options.mode == PlateauMode::kMin ? infinity : -infinity;
+  for (std::size_t g = 0; g < optimizer.num_groups(); ++g) base_lrs_.push_back(optimizer.lr(g));
+  if (options.warmup.steps > 0) warm_up();
+}
+
+void ReduceLROnPlateau::warm_up() {
+  const std::int64_t t = state_.last_epoch;
+  const double factor = t < options_.warmup.steps ? options_.warmup.factor(t) : 1.0;
+  for (std::size_t g = 0; g < base_lrs_.size(); ++g) hold_.optimizer().set_lr(base_lrs_[g] * factor, g);
 }
 
 bool ReduceLROnPlateau::is_better(double metric) const {
@@ -43,7 +52,7 @@ bool ReduceLROnPlateau::is_better(double metric) const {
 }
 
 void ReduceLROnPlateau::step(double metric) {
-  ++state_.last_epoch;
+  if (++state_.last_epoch <= options_.warmup.steps) return warm_up();
   if (is_better(metric)) {
     state_.best = metric;
     state_.num_bad_epochs = 0;
@@ -76,7 +85,9 @@ NamedTensors ReduceLROnPlateau::state_dict() const {
   return {{"last_epoch", count(state_.last_epoch)},
           {"num_bad_epochs", count(state_.num_bad_epochs)},
           {"cooldown_counter", count(state_.cooldown_counter)},
-          {"best", Tensor::scalar(state_.best, {.dtype = kFloat64})}};
+          {"best", Tensor::scalar(state_.best, {.dtype = kFloat64})},
+          {"base_lr",
+           Tensor::from_vector(base_lrs_, {static_cast<std::int64_t>(base_lrs_.size())}, {.dtype = kFloat64})}};
 }
 
 void ReduceLROnPlateau::load_state_dict(const NamedTensors& state) {
@@ -84,22 +95,23 @@ void ReduceLROnPlateau::load_state_dict(const NamedTensors& state) {
   const std::array<std::pair<const char*, std::int64_t*>, 3> counts{{{"last_epoch", &loaded.last_epoch},
                                                                      {"num_bad_epochs", &loaded.num_bad_epochs},
                                                                      {"cooldown_counter", &loaded.cooldown_counter}}};
-  const auto take = [&](const std::string& name, DType dtype) {
+  const auto take = [&](const std::string& name, DType dtype, std::size_t numel = 1) {
     const auto found = std::find_if(state.begin(), state.end(), [&](const auto& entry) { return entry.first == name; });
-    ADJOINT_CHECK(found != state.end() && found->second.defined() && found->second.numel() == 1 &&
-                      found->second.dtype() == dtype,
-                  "load_state_dict ({}): the state must hold one {} as '{}'; got {}", kName, dtype, name,
+    ADJOINT_CHECK(found != state.end() && found->second.defined() &&
+                      found->second.numel() == static_cast<std::int64_t>(numel) && found->second.dtype() == dtype,
+                  "load_state_dict ({}): the state must hold {} {} as '{}'; got {}", kName, numel, dtype, name,
                   found == state.end()       ? "no such name"
                   : !found->second.defined() ? "Tensor{}"
                                              : to_string(found->second.dtype()) + to_string(found->second.shape()));
     return found->second;
   };
-  ADJOINT_CHECK(state.size() == 4, "load_state_dict ({}): the state must hold 4 names; got {}", kName, state.size());
+  ADJOINT_CHECK(state.size() == 5, "load_state_dict ({}): the state must hold 5 names; got {}", kName, state.size());
   for (const auto& [name, value] : counts) {
     *value = take(name, kInt64).item<std::int64_t>();
     ADJOINT_CHECK(*value >= 0, "load_state_dict ({}): '{}' must not be negative; got {}", kName, name, *value);
   }
   loaded.best = take("best", kFloat64).item<double>();
+  base_lrs_ = take("base_lr", kFloat64, base_lrs_.size()).to_vector<double>();
   state_ = loaded;
 }
 

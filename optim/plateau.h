@@ -7,6 +7,7 @@
 #include <adjoint/optim/schedule.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace adjoint::optim {
 
@@ -29,9 +30,12 @@ struct ReduceLROnPlateauOptions {
   double min_lr = 0.0;
   /// Changes up to this are not made.
   double eps = 1e-8;
+  /// Its steps count no metric.
+  Warmup warmup = {};
 };
 
-/// PyTorch's ReduceLROnPlateau. Multiplies each group's own learning rate. A metric that is NaN is no improvement.
+/// PyTorch's ReduceLROnPlateau, after a warm-up. Multiplies each group's own learning rate. A metric that is NaN is no
+/// improvement.
 class ADJOINT_API ReduceLROnPlateau {
  public:
   /// Throws Error for options out of their ranges, and where the optimiser has a schedule already. The optimiser must
@@ -44,10 +48,10 @@ class ADJOINT_API ReduceLROnPlateau {
   /// Steps so far.
   std::int64_t last_epoch() const { return state_.last_epoch; }
 
-  /// "last_epoch", "num_bad_epochs", "cooldown_counter" (int64) and "best" (float64). The learning rates are in the
-  /// optimiser's state.
+  /// "last_epoch", "num_bad_epochs", "cooldown_counter" (int64), "best" and, one for each group, "base_lr" (float64).
+  /// The learning rates are in the optimiser's state.
   NamedTensors state_dict() const;
-  /// Throws Error, and changes nothing, for names or dtypes that do not fit.
+  /// Throws Error, and changes nothing, for names, shapes or dtypes that do not fit.
   void load_state_dict(const NamedTensors& state);
 
  private:
@@ -57,10 +61,12 @@ class ADJOINT_API ReduceLROnPlateau {
   };
 
   bool is_better(double metric) const;
+  void warm_up();
   void reduce();
 
   ReduceLROnPlateauOptions options_;
   detail::ScheduleHold hold_;
+  std::vector<double> base_lrs_;  // of the groups at construction
   State state_;
 };
 

@@ -7,17 +7,19 @@
 
 namespace adjoint::optim {
 
-void Curve::set_warmup(const Warmup& warmup) {
-  ADJOINT_CHECK(warmup.steps >= 0, "{}: warmup.steps must not be negative; got {}", name_, warmup.steps);
-  ADJOINT_CHECK(warmup.start_factor >= 0.0 && warmup.start_factor <= 1.0,
-                "{}: warmup.start_factor must be between 0 and 1; got {}", name_, warmup.start_factor);
-  warmup_ = warmup;
+void Warmup::check(const char* schedule) const {
+  ADJOINT_CHECK(steps >= 0, "{}: warmup.steps must not be negative; got {}", schedule, steps);
+  ADJOINT_CHECK(start_factor >= 0.0 && start_factor <= 1.0, "{}: warmup.start_factor must be between 0 and 1; got {}",
+                schedule, start_factor);
+}
+
+double Warmup::factor(std::int64_t t) const {
+  const double done = static_cast<double>(t) / static_cast<double>(steps);
+  return start_factor + (1.0 - start_factor) * done;
 }
 
 double Curve::lr(double base_lr, std::int64_t t) const {
-  if (t >= warmup_.steps) return lr_(base_lr, t - warmup_.steps);
-  const double done = static_cast<double>(t) / static_cast<double>(warmup_.steps);
-  return base_lr * (warmup_.start_factor + (1.0 - warmup_.start_factor) * done);
+  return t < warmup_.steps ? base_lr * warmup_.factor(t) : lr_(base_lr, t - warmup_.steps);
 }
 
 std::optional<double> Curve::momentum(std::int64_t t) const {

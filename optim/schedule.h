@@ -30,9 +30,14 @@ namespace adjoint::optim {
 
 /// For the first `steps` steps the learning rate rises in a line from start_factor times the group's own to the whole
 /// of it; then the schedule begins. PyTorch's LinearLR followed by the schedule in a SequentialLR.
-struct Warmup {
+struct ADJOINT_API Warmup {
   std::int64_t steps = 0;
   double start_factor = 1.0 / 3.0;
+
+  /// Throws Error, naming the schedule, for negative steps and for a start_factor outside [0, 1].
+  void check(const char* schedule) const;
+  /// The learning rate's share after t steps, t below `steps`.
+  double factor(std::int64_t t) const;
 };
 
 /// What a schedule's options are: `check()` throws Error for values that are none, `lr` gives the rate after t steps.
@@ -53,7 +58,10 @@ class ADJOINT_API Curve {
     if constexpr (requires { options.momentum(std::int64_t{}); }) {
       momentum_ = [options](std::int64_t t) { return options.momentum(t); };
     }
-    if constexpr (requires { options.warmup; }) set_warmup(options.warmup);
+    if constexpr (requires { options.warmup; }) {
+      options.warmup.check(name_);
+      warmup_ = options.warmup;
+    }
   }
 
   const char* name() const { return name_; }
@@ -63,8 +71,6 @@ class ADJOINT_API Curve {
   std::optional<double> momentum(std::int64_t t) const;
 
  private:
-  void set_warmup(const Warmup& warmup);
-
   const char* name_;
   std::function<double(double, std::int64_t)> lr_;
   std::function<std::optional<double>(std::int64_t)> momentum_;

@@ -321,6 +321,23 @@ TEST(ReduceLROnPlateau, RatesArePyTorchsAndResume) {
   }
 }
 
+TEST(ReduceLROnPlateau, IsWarmedUp) {
+  const ReduceLROnPlateauOptions options{.factor = 0.5, .patience = 0, .warmup = {.steps = 4, .start_factor = 0.5}};
+  SGD sgd = optimizer_of(0.5), other = optimizer_of(3.0);
+  ReduceLROnPlateau schedule(sgd, options), resumed(other, options);
+  std::vector<double> rates{sgd.lr()};
+  for (int t = 0; t < 6; ++t) {
+    if (t == 2) {
+      resumed.load_state_dict(schedule.state_dict());
+      other.load_state_dict(sgd.state_dict());
+    }
+    ReduceLROnPlateau& going_on = t < 2 ? schedule : resumed;
+    going_on.step(1.0 + t);  // the fifth is the best so far, the sixth is worse
+    rates.push_back(t < 2 ? sgd.lr() : other.lr());
+  }
+  EXPECT_EQ(rates, (std::vector<double>{0.25, 0.3125, 0.375, 0.4375, 0.5, 0.5, 0.25}));
+}
+
 TEST(ReduceLROnPlateau, BadOptionsAndStatesAreErrors) {
   SGD sgd = optimizer_of(0.4);
   using O = ReduceLROnPlateauOptions;
@@ -332,6 +349,7 @@ TEST(ReduceLROnPlateau, BadOptionsAndStatesAreErrors) {
   error({.cooldown = -2}, "cooldown must not be negative; got -2");
   error({.threshold = -0.5}, "threshold must be finite and not negative; got -0.5");
   error({.min_lr = -0.25}, "min_lr must be finite and not negative; got -0.25");
+  error({.warmup = {.steps = -3}}, "warmup.steps must not be negative; got -3");
   error({.eps = std::nan("")}, "eps must be finite and not negative; got nan");
   error({.mode = static_cast<PlateauMode>(2)}, "a value of PlateauMode must be");
   error({.threshold_mode = static_cast<ThresholdMode>(2)}, "a value of ThresholdMode must be");
@@ -344,11 +362,13 @@ TEST(ReduceLROnPlateau, BadOptionsAndStatesAreErrors) {
     return state;
   };
   const char* const load = "load_state_dict (ReduceLROnPlateau): ";
-  EXPECT_ERROR(schedule.load_state_dict({}), load, "the state must hold 4 names; got 0");
-  EXPECT_ERROR(schedule.load_state_dict({good[0], good[1], good[2], good[2]}), load,
+  EXPECT_ERROR(schedule.load_state_dict({}), load, "the state must hold 5 names; got 0");
+  EXPECT_ERROR(schedule.load_state_dict({good[0], good[1], good[2], good[2], good[4]}), load,
                "float64 as 'best'; got no such name");
   EXPECT_ERROR(schedule.load_state_dict(with(1, Tensor::scalar(1))), "int64 as 'num_bad_epochs'; got float32()");
   EXPECT_ERROR(schedule.load_state_dict(with(3, Tensor{})), "'best'; got Tensor{}");
+  EXPECT_ERROR(schedule.load_state_dict(with(4, Tensor::zeros({2}, {.dtype = kFloat64}))),
+               "must hold 1 float64 as 'base_lr'; got float64(2,)");
   EXPECT_ERROR(schedule.load_state_dict(with(2, Tensor::scalar(-1, {.dtype = kInt64}))), load,
                "'cooldown_counter' must not be negative; got -1");
 }
