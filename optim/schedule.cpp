@@ -2,6 +2,7 @@
 
 #include <adjoint/core/check.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -24,7 +25,7 @@ double Curve::lr(double base_lr, std::int64_t t) const {
 
 std::optional<double> Curve::momentum(std::int64_t t) const {
   if (!momentum_) return {};
-  return momentum_(t);
+  return momentum_(std::max<std::int64_t>(t - warmup_.steps, 0));
 }
 
 namespace detail {

@@ -11,6 +11,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -158,6 +159,36 @@ TEST(Schedule, EachGroupHasItsOwnBaseRate) {
   EXPECT_EQ(sgd.lr(2), 3.0);
   sgd.add_param_group({.params = {start(kFloat64)}});
   EXPECT_ERROR(schedule.step(), "Schedule: there must be one curve, or one for each of the 4 groups; got 3");
+}
+
+// A curve of a program's own, which may cycle momentum and be warmed up.
+struct HalvingOptions {
+  std::int64_t every = 1;
+  Warmup warmup = {};
+  static constexpr const char* kName = "HalvingLR";
+  void check() const {
+    if (every < 1) throw Error("HalvingLR: every must be at least 1");
+  }
+  double lr(double base_lr, std::int64_t t) const { return std::ldexp(base_lr, -static_cast<int>(t / every)); }
+  std::optional<double> momentum(std::int64_t t) const { return t < 2 ? 0.75 : 0.5; }
+};
+
+TEST(Schedule, TakesACurveOfOnesOwn) {
+  SGD sgd = optimizer_of(1.0, 0.9);
+  ScheduleOf<HalvingOptions> schedule(sgd, {.every = 2, .warmup = {.steps = 1, .start_factor = 0.5}});
+  EXPECT_EQ(schedule.preview(6), (std::vector<double>{0.5, 1.0, 1.0, 0.5, 0.5, 0.25}));
+  EXPECT_EQ(*sgd.momentum(), 0.75);
+  for (int t = 0; t < 2; ++t) schedule.step();
+  EXPECT_EQ(*sgd.momentum(), 0.75);
+  schedule.step();
+  EXPECT_EQ(*sgd.momentum(), 0.5);
+  SGD other = optimizer_of(1.0, 0.9);
+  EXPECT_ERROR(ScheduleOf<HalvingOptions>(other, {.every = 0}), "HalvingLR: every must be at least 1");
+  const SequentialLROptions later{{HalvingOptions{}, ConstantLROptions{.factor = 1.0}}, {3}};
+  EXPECT_EQ(Schedule(other, {later}).preview(5), (std::vector<double>{1.0, 0.5, 0.25, 1.0, 1.0}));
+  const ChainedSchedulerOptions chained{{HalvingOptions{}, ConstantLROptions{}}};
+  EXPECT_EQ(*chained.momentum(5), 0.5);
+  EXPECT_FALSE(later.momentum(3).has_value());
 }
 
 TEST(Schedule, TwoThatLiveAreAnError) {
