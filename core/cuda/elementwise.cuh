@@ -290,29 +290,54 @@ struct Elementwise<Out(In...)> {
     const StridedPlan<kOperands> plan = make_strided_plan<kOperands>(out.shape(), {out.strides(), in.strides()...});
     const int device = out.device().index;
     auto* out_data = static_cast<Out*>(out.raw_mutable_data());
-    if (plan.contiguous() && is_aligned<Out, kVector>(out_data) && (is_aligned<In, kVector>(in.raw_data()) && ...)) {
-      constexpr int kElements = kVector * kPacksAThread<kVector>;
-      launch(elementwise_contiguous<kVector, F, Out, In...>,
-             covering_geometry((plan.numel + kElements - 1) / kElements), device, f, plan.numel, out_data,
-             static_cast<const In*>(in.raw_data())...);
+    if (plan.contiguous() && are_aligned(out_data, in.raw_data()...)) {
+      run_packs<kVector>(f, plan.numel, device, out_data, static_cast<const In*>(in.raw_data())...);
     } else {
       run_strided(f, plan, device, out_data, static_cast<const In*>(in.raw_data())...);
     }
   }
 
+  template <class F, class... Tensors>
+  static void run_contiguous(const F& f, Tensor& out, const Tensors&... in) {
+    static_assert(sizeof...(Tensors) == sizeof...(In), "one tensor for each operand of the signature");
+    if (out.numel() == 0) return;
+    auto* out_data = static_cast<Out*>(out.raw_mutable_data());
+    const auto run = are_aligned(out_data, in.raw_data()...) ? run_packs<kVector, F> : run_packs<1, F>;
+    run(f, out.numel(), out.device().index, out_data, static_cast<const In*>(in.raw_data())...);
+  }
+
  private:
+  template <class... Data>
+  static bool are_aligned(const void* out, const Data*... in) {
+    return is_aligned<Out, kVector>(out) && (is_aligned<In, kVector>(in) && ...);
+  }
+
+  template <int V, class F>
+  static void run_packs(const F& f, std::int64_t numel, int device, Out* out, const In*... in) {
+    constexpr int kElements = V * kPacksAThread<V>;
+    launch(elementwise_contiguous<V, F, Out, In...>, covering_geometry((numel + kElements - 1) / kElements), device, f,
+           numel, out, in...);
+  }
+
+  // Functions of one operand seldom see rows that are not the whole tensor, but for copies. They have no kernel of
+  // packs for them, which would be a quarter of what compiles.
+  template <class F>
+  static constexpr bool kPacksRows = sizeof...(In) > 1 ||
+                                     (requires { F::kCopies; } && (std::is_same_v<Out, In> && ...));
+
   template <class F>
   static void run_strided(const F& f, const StridedPlan<kOperands>& plan, int device, Out* out, const In*... in) {
     using Narrow = NarrowLoops<kOperands>;
     using Wide = WideLoops<kOperands>;
-    PackedPlan<kOperands> packed;
-    if (!Narrow::fits(plan)) {
-      launch_strided<1, 1, Wide>(f, plan, {}, device, out, in...);
-    } else if (packs_rows<kVector>(plan, {{{out, sizeof(Out)}, {in, sizeof(In)}...}}, &packed)) {
-      launch_strided<kVector, kPacksAThread<kVector>, Narrow>(f, packed.packs, packed.steps, device, out, in...);
-    } else {
-      launch_strided<1, kItemsAThread, Narrow>(f, plan, {}, device, out, in...);
+    if (!Narrow::fits(plan)) return launch_strided<1, 1, Wide>(f, plan, {}, device, out, in...);
+    if constexpr (kPacksRows<F>) {
+      PackedPlan<kOperands> packed;
+      if (packs_rows<kVector>(plan, {{{out, sizeof(Out)}, {in, sizeof(In)}...}}, &packed)) {
+        return launch_strided<kVector, kPacksAThread<kVector>, Narrow>(f, packed.packs, packed.steps, device, out,
+                                                                       in...);
+      }
     }
+    launch_strided<1, kItemsAThread, Narrow>(f, plan, {}, device, out, in...);
   }
 
   template <int V, int kPacks, class Loops, class F>
@@ -336,6 +361,13 @@ __global__ void __launch_bounds__(kElementwiseThreads) generate_kernel(F f, std:
 template <class Signature, class F, class... Tensors>
 void elementwise(const F& f, Tensor& out, const Tensors&... in) {
   detail::Elementwise<Signature>::run(f, out, in...);
+}
+
+/// The same for tensors that are all contiguous, at any addresses: kernels of strides, which take long to compile, are
+/// left out.
+template <class Signature, class F, class... Tensors>
+void elementwise_contiguous(const F& f, Tensor& out, const Tensors&... in) {
+  detail::Elementwise<Signature>::run_contiguous(f, out, in...);
 }
 
 /// out[i] = f(i) for a contiguous `out`.

@@ -68,7 +68,7 @@ void loss_value(std::span<const Tensor> in, Tensor& out, const LossAttr& attr) {
   visit_floating(out.dtype(), [&]<class T>() {
     using Functor = F<compute_t<T>>;
     const Functor f(attr.parameter);
-    if (!attr.reduced) return elementwise<T(T, T)>(Value<Functor, T>{f}, out, in[0], in[1]);
+    if (!attr.reduced) return elementwise_contiguous<T(T, T)>(Value<Functor, T>{f}, out, in[0], in[1]);
     run_reduce_stages(reduce::Total<reduce::Sum, double, T>{attr.divisor},
                       Values<Functor, T>{f, in[0].data<T>(), in[1].data<T>()}, out, {Shape{numel}, 1U, false, 1.0});
   });
@@ -81,9 +81,9 @@ void loss_gradient(std::span<const Tensor> in, Tensor& out, const LossAttr& attr
     using Gradient = loss::Gradient<F, C, kOfY>;
     const Each<Gradient, T> each{Gradient{F<C>(attr.parameter)}, static_cast<C>(attr.scale())};
     if (attr.reduced) {
-      elementwise<T(T, T)>(OfSum<Gradient, T>{each, in[0].data<T>()}, out, in[1], in[2]);
+      elementwise_contiguous<T(T, T)>(OfSum<Gradient, T>{each, in[0].data<T>()}, out, in[1], in[2]);
     } else {
-      elementwise<T(T, T, T)>(each, out, in[0], in[1], in[2]);
+      elementwise_contiguous<T(T, T, T)>(each, out, in[0], in[1], in[2]);
     }
   });
 }
