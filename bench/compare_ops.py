@@ -48,7 +48,7 @@ class Case:
     shapes: list  # of the operands, in elements of the dtype under test; or tensors' makers
     call: Callable
     backward: bool = False
-    # Of backward: how many times the largest operand moves; None: operands and results.
+    # How many times the largest of operands and results moves; None: each of them once.
     moves: float | None = None
     make: Callable | None = None
 
@@ -109,7 +109,7 @@ def cases(n):
         Case("atan2", "arithmetic", two, torch.atan2),
         Case("fmod", "arithmetic", two, torch.fmod, make=away_from_zero),
         Case("remainder", "arithmetic", two, torch.remainder, make=away_from_zero),
-        Case("relu", "elementwise", flat, F.relu, True, 3),
+        Case("relu", "elementwise", flat, F.relu, True, 5),
         Case("gelu", "elementwise", flat, F.gelu, True, 5),
         Case("silu", "elementwise", flat, F.silu, True, 5),
         Case("mul", "elementwise", two, torch.mul, True, 8),
@@ -304,7 +304,8 @@ def measure(library, case, dtype, n, repeats, device):
         if moved is None:
             nbytes = sum(t.numel() * t.element_size() for t in [*tensors, *expected])
         else:
-            nbytes = moved * max(t.numel() * t.element_size() for t in [*tensors, *expected] if t.is_floating_point())
+            floats = [t for t in (*tensors, *expected, grad_output) if t is not None and t.is_floating_point()]
+            nbytes = moved * max(t.numel() * t.element_size() for t in floats)
         del expected
         ms = TIMERS[device]({"adjoint": ours, "pytorch": theirs}, repeats)
     release()
