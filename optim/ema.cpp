@@ -5,12 +5,12 @@
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/optim/kernels.h>
+#include <adjoint/optim/saved_state.h>
 
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <tuple>
-#include <unordered_map>
 
 namespace adjoint::optim {
 namespace {
@@ -66,10 +66,7 @@ EMA::EMA(NamedTensors parameters, const NamedTensors& buffers, const EMAOptions&
   ADJOINT_CHECK(!parameters.empty(), "EMA: there must be a parameter; got an empty list");
   const PauseTape pause;
   for (const auto& [name, weight] : parameters) {
-    ADJOINT_CHECK(weight.defined(), "EMA: parameters must be defined; got Tensor{{}} as '{}'", name);
-    ADJOINT_CHECK(is_floating_point(weight.dtype()) && !weight.impl()->recorded() && weight.is_contiguous(),
-                  "EMA: parameters must be contiguous floating-point leaves; got {} {}{} as '{}'", weight.dtype(),
-                  weight.shape(), weight.impl()->recorded() ? ", the result of an operation" : "", name);
+    check_weight("EMA", weight, "'" + name + "'");
     const DType dtype = state_dtype(weight.dtype());
     entries_.push_back({"module." + name, weight, weight.detach().to(dtype).clone()});
   }
@@ -155,38 +152,11 @@ NamedTensors EMA::state_dict() const {
 
 void EMA::load_state_dict(const NamedTensors& state) {
   const PauseTape pause;
-  std::unordered_map<std::string, Tensor> given;
-  for (const auto& [name, tensor] : state) {
-    ADJOINT_CHECK(tensor.defined() && given.emplace(name, tensor).second,
-                  "load_state_dict (EMA): names must be unique and tensors defined; got '{}' {}", name,
-                  tensor.defined() ? "twice" : "of Tensor{}");
-  }
-  const auto take = [&](const std::string& name) {
-    const auto found = given.find(name);
-    ADJOINT_CHECK(found != given.end(), "load_state_dict (EMA): the state must hold '{}'; got {} other names", name,
-                  state.size());
-    Tensor tensor = found->second;
-    given.erase(found);
-    return tensor;
-  };
-  const Tensor n = take("n_averaged");
-  ADJOINT_CHECK(n.numel() == 1 && n.dtype() == kInt64,
-                "load_state_dict (EMA): 'n_averaged' must be one int64; got {} {}", n.dtype(), n.shape());
-  const auto n_averaged = n.item<std::int64_t>();
-  ADJOINT_CHECK(n_averaged >= 0, "load_state_dict (EMA): 'n_averaged' must not be negative; got {}", n_averaged);
+  SavedState saved("EMA", state);
+  const std::int64_t n_averaged = saved.take_count("n_averaged", 0);
   std::vector<Tensor> averages;
-  for (const Entry& entry : entries_) {
-    const Tensor tensor = take(entry.name);
-    const DType dtype = state_dtype(entry.weight.dtype());
-    ADJOINT_CHECK(tensor.shape() == entry.weight.shape() &&
-                      (tensor.dtype() == dtype || state_dtype(tensor.dtype()) == kFloat32),
-                  "load_state_dict (EMA): '{}' must be {} {} (a narrower float is converted); got {} {}", entry.name,
-                  dtype, entry.weight.shape(), tensor.dtype(), tensor.shape());
-    averages.push_back(Tensor::empty(tensor.shape(), {.dtype = dtype, .device = entry.weight.device()}));
-    averages.back().copy_(tensor);
-  }
-  ADJOINT_CHECK(given.empty(), "load_state_dict (EMA): every name must belong to one of the {} averages; got '{}'",
-                entries_.size(), given.begin()->first);
+  for (const Entry& entry : entries_) averages.push_back(saved.take_like(entry.name, entry.weight));
+  saved.check_taken(fmt::format("{} averages", entries_.size()));
   for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i].average = std::move(averages[i]);
   n_averaged_ = n_averaged;
 }

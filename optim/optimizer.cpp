@@ -7,12 +7,12 @@
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/optim/batch.h>
+#include <adjoint/optim/saved_state.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <tuple>
-#include <unordered_map>
 #include <unordered_set>
 
 namespace adjoint::optim {
@@ -49,11 +49,7 @@ void Optimizer::add_group(detail::Group group) {
   std::unordered_set<const TensorImpl*> seen;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Tensor& parameter = all[i];
-    ADJOINT_CHECK(parameter.defined(), "{}: parameters must be defined; got Tensor{{}} as parameter {}", name_, i);
-    ADJOINT_CHECK(is_floating_point(parameter.dtype()) && !parameter.impl()->recorded() && parameter.is_contiguous(),
-                  "{}: parameters must be contiguous floating-point leaves; got {} {}{} as parameter {}", name_,
-                  parameter.dtype(), parameter.shape(),
-                  parameter.impl()->recorded() ? ", the result of an operation" : "", i);
+    check_weight(name_, parameter, fmt::format("parameter {}", i));
     ADJOINT_CHECK(seen.insert(parameter.impl()).second,
                   "{}: parameters must be distinct; got parameter {} (shape {}) twice", name_, i, parameter.shape());
   }
@@ -237,71 +233,37 @@ NamedTensors Optimizer::state_dict() const {
   return state;
 }
 
-// `given`: "step", the tensors of the group's state names in their order, and "master" where the state has it.
-Optimizer::Slot Optimizer::load_slot(std::size_t i, const NamedTensors& given) const {
+// Slot i, whose step the state has.
+Optimizer::Slot Optimizer::load_slot(std::size_t i, SavedState& saved) const {
   const Tensor& parameter = parameters_[i];
-  const Tensor& step = given[0].second;
-  ADJOINT_CHECK(step.numel() == 1 && step.dtype() == kInt64,
-                "load_state_dict ({}): '{}.step' must be one int64; got {} {}", name_, i, step.dtype(), step.shape());
-  const DType dtype = state_dtype(parameter.dtype());
-  Slot slot{.group = slots_[i].group};
-  slot.step = step.item<std::int64_t>();
-  ADJOINT_CHECK(slot.step >= 1, "load_state_dict ({}): '{}.step' must be at least 1; got {}", name_, i, slot.step);
-  for (std::size_t s = 1; s < given.size(); ++s) {
-    const auto& [name, tensor] = given[s];
-    ADJOINT_CHECK(tensor.shape() == parameter.shape() &&
-                      (tensor.dtype() == dtype || state_dtype(tensor.dtype()) == kFloat32),
-                  "load_state_dict ({}): '{}.{}' must be {} {} (a narrower float is converted); got {} {}", name_, i,
-                  name, dtype, parameter.shape(), tensor.dtype(), tensor.shape());
-    const bool is_master = s > groups_[slot.group].state_names.size();
-    if (is_master && !keeps_master(i)) continue;
-    Tensor copy = Tensor::empty(parameter.shape(), {.dtype = dtype, .device = parameter.device()});
-    copy.copy_(tensor);
-    if (is_master) {
-      slot.master = std::move(copy);
-    } else {
-      slot.state.push_back(std::move(copy));
-    }
+  const std::string prefix = std::to_string(i) + ".";
+  Slot slot{.group = slots_[i].group, .step = saved.take_count(prefix + "step", 1)};
+  for (const std::string& name : groups_[slot.group].state_names) {
+    slot.state.push_back(saved.take_like(prefix + name, parameter));
+  }
+  if (saved.contains(prefix + "master")) {
+    Tensor master = saved.take_like(prefix + "master", parameter);
+    if (keeps_master(i)) slot.master = std::move(master);
   }
   return slot;
 }
 
 void Optimizer::load_state_dict(const NamedTensors& state) {
   const PauseTape pause;
-  std::unordered_map<std::string, Tensor> given;
-  for (const auto& [name, tensor] : state) {
-    ADJOINT_CHECK(tensor.defined(), "load_state_dict ({}): every tensor must be defined; got Tensor{{}} as '{}'", name_,
-                  name);
-    ADJOINT_CHECK(given.emplace(name, tensor).second, "load_state_dict ({}): names must be unique; got '{}' twice",
-                  name_, name);
-  }
-  const auto take = [&](const std::string& name) {
-    const auto found = given.find(name);
-    ADJOINT_CHECK(found != given.end(), "load_state_dict ({}): the state must hold '{}'; got {} other names", name_,
-                  name, state.size());
-    Tensor tensor = found->second;
-    given.erase(found);
-    return tensor;
-  };
+  SavedState saved(name_, state);
   std::vector<double> lrs;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
-    const Tensor lr = take(lr_name(g));
+    const Tensor lr = saved.take(lr_name(g));
     ADJOINT_CHECK(lr.numel() == 1, "load_state_dict ({}): '{}' must be one number; got {} {}", name_, lr_name(g),
                   lr.dtype(), lr.shape());
     lrs.push_back(lr.item<double>());
   }
   std::vector<Slot> slots;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    slots.push_back({.group = slots_[i].group});
-    const std::string prefix = std::to_string(i) + ".";
-    if (!given.contains(prefix + "step")) continue;
-    NamedTensors taken{{"step", take(prefix + "step")}};
-    for (const std::string& name : groups_[slots[i].group].state_names) taken.emplace_back(name, take(prefix + name));
-    if (given.contains(prefix + "master")) taken.emplace_back("master", take(prefix + "master"));
-    slots[i] = load_slot(i, taken);
+    const bool updated = saved.contains(std::to_string(i) + ".step");
+    slots.push_back(updated ? load_slot(i, saved) : Slot{.group = slots_[i].group});
   }
-  ADJOINT_CHECK(given.empty(), "load_state_dict ({}): every name must belong to one of the {} parameters; got '{}'",
-                name_, parameters_.size(), given.begin()->first);
+  saved.check_taken(fmt::format("{} parameters", parameters_.size()));
   set_lrs(lrs);
   slots_ = std::move(slots);
 }

@@ -44,6 +44,7 @@
 namespace adjoint::optim {
 
 struct Batch;
+class SavedState;
 
 namespace detail {
 
@@ -155,7 +156,7 @@ class ADJOINT_API Optimizer {
   std::vector<Tensor> fitting_state(std::size_t i) const;
   Tensor fitting_master(std::size_t i) const;
   std::vector<Change> prepare();
-  Slot load_slot(std::size_t i, const NamedTensors& given) const;
+  Slot load_slot(std::size_t i, SavedState& saved) const;
   std::string lr_name(std::size_t group) const;
 
   std::string name_;

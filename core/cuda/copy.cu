@@ -119,9 +119,8 @@ bool copy_transposed(const StridedPlan<2>& plan, int device, const Bits* in, Bit
   StridedPlan<2> matrices = plan;
   matrices.rank = 0;
   matrices.numel = 1;
-  bool packs = detail::is_aligned<Bits, kPack>(in) && detail::is_aligned<Bits, kPack>(out) &&
-               plan.sizes[0] % kPack == 0 && plan.sizes[along] % kPack == 0 && plan.strides[1][0] % kPack == 0 &&
-               plan.strides[0][along] % kPack == 0;
+  bool packs = is_aligned<Bits, kPack>(in) && is_aligned<Bits, kPack>(out) && plan.sizes[0] % kPack == 0 &&
+               plan.sizes[along] % kPack == 0 && plan.strides[1][0] % kPack == 0 && plan.strides[0][along] % kPack == 0;
   for (int axis = 1; axis < plan.rank; ++axis) {
     if (axis == along) continue;
     const int at = matrices.rank++;

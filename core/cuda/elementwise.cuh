@@ -37,11 +37,6 @@ inline LaunchGeometry elementwise_geometry(std::int64_t threads, int device) {
   return {dim3(static_cast<unsigned>(std::min(blocks, most))), dim3(kElementwiseThreads)};
 }
 
-template <class T, int V>
-ADJOINT_HD inline bool is_aligned(const void* data) {
-  return reinterpret_cast<std::uintptr_t>(data) % (sizeof(T) * V) == 0;
-}
-
 // One block for each piece of the work: the hardware hands out blocks faster than a loop over the grid goes round.
 inline LaunchGeometry covering_geometry(std::int64_t threads) {
   const std::int64_t blocks = (threads + kElementwiseThreads - 1) / kElementwiseThreads;

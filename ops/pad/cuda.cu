@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kThreads)
     const std::int64_t from_x = pad_map::source(w, map.mode, x);
     pack.values[v] = begin >= 0 && from_x >= 0 ? in[begin + from_x] : static_cast<Bits>(map.value);
   });
-  detail::store_contiguous(pack, out + first, count - first, detail::is_aligned<Bits, kPack<Bits>>(out));
+  detail::store_contiguous(pack, out + first, count - first, is_aligned<Bits, kPack<Bits>>(out));
 }
 
 // The places of the padded tensor that come from rows of one y and z.
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(kThreads)
       pack.values[v] = convert<T>(sum_of_places(map, at, pad_map::places(w, map.mode, x), in));
     });
   }
-  detail::store_contiguous(pack, out + first, count - first, detail::is_aligned<T, kPack<T>>(out));
+  detail::store_contiguous(pack, out + first, count - first, is_aligned<T, kPack<T>>(out));
 }
 
 // One thread for each 16 bytes of the result, whose rows have map.axes[k].*extent elements.

@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kThreads)
       if (++place == period) place = 0;
     }
   }
-  detail::store_contiguous(pack, out + first, count - first, detail::is_aligned<Bits, V>(out));
+  detail::store_contiguous(pack, out + first, count - first, is_aligned<Bits, V>(out));
 }
 
 template <class Bits>
@@ -40,8 +40,8 @@ void run(const Tensor& in, Tensor& out, const RollAttr& attr) {
   const std::int64_t period = attr.extent * attr.inner, shift = attr.shift * attr.inner;
   const auto* from = static_cast<const Bits*>(in.raw_data());
   auto* to = static_cast<Bits*>(out.raw_mutable_data());
-  const bool whole = period % kPack == 0 && shift % kPack == 0 && detail::is_aligned<Bits, kPack>(from) &&
-                     detail::is_aligned<Bits, kPack>(to);
+  const bool whole =
+      period % kPack == 0 && shift % kPack == 0 && is_aligned<Bits, kPack>(from) && is_aligned<Bits, kPack>(to);
   launch(roll_elements<kPack, Bits>, detail::covering_geometry((count - 1) / kPack + 1), out.device().index,
          RowSplit(period, count), period, shift, whole, count, from, to);
 }

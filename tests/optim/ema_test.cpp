@@ -200,7 +200,7 @@ TEST(EMA, BadOptionsAndStatesAreErrors) {
   EXPECT_ERROR(ema.load_state_dict({}), "load_state_dict (EMA): the state must hold 'n_averaged'");
   EXPECT_ERROR(ema.load_state_dict({good[0]}), "the state must hold 'module.0'");
   EXPECT_ERROR(ema.load_state_dict(twice), "names must be unique", "got 'module.0' twice");
-  EXPECT_ERROR(ema.load_state_dict(with(1, Tensor{})), "got 'module.0' of Tensor{}");
+  EXPECT_ERROR(ema.load_state_dict(with(1, Tensor{})), "every tensor must be defined; got Tensor{} as 'module.0'");
   EXPECT_ERROR(ema.load_state_dict(more), "every name must belong to one of the 1 averages; got 'module.1'");
   EXPECT_ERROR(ema.load_state_dict(with(0, Tensor::scalar(1))), "'n_averaged' must be one int64", "got float32 ()");
   EXPECT_ERROR(ema.load_state_dict(with(0, Tensor::scalar(-1, {.dtype = kInt64}))), "not be negative; got -1");

@@ -27,7 +27,7 @@ struct Values {
   const T *x, *y;
 
   __device__ In load(std::int64_t i) const { return {x[i], y[i]}; }
-  bool aligned() const { return packs_aligned<kPack>(x) && packs_aligned<kPack>(y); }
+  bool aligned() const { return is_aligned<T, kPack>(x) && is_aligned<T, kPack>(y); }
   __device__ void load_pack(std::int64_t pack, bool aligned, In (&to)[kPack]) const {
     const auto of_x = cuda::load_pack<kPack>(x, pack, aligned), of_y = cuda::load_pack<kPack>(y, pack, aligned);
 #pragma unroll

@@ -151,7 +151,7 @@ struct GradientElements {
 
   bool has_packs() const { return norm.depth * norm.inner % kPack == 0; }
   bool aligned() const {
-    return packs_aligned<kPack>(norm.x) && packs_aligned<kPack>(grad) && packs_aligned<kPack>(norm.residual);
+    return is_aligned<T, kPack>(norm.x) && is_aligned<T, kPack>(grad) && is_aligned<T, kPack>(norm.residual);
   }
   __device__ void load_pack(std::int64_t pack, bool aligned, In (&to)[kPack]) const {
     const auto x = cuda::load_pack<kPack>(norm.x, pack, aligned), g = cuda::load_pack<kPack>(grad, pack, aligned);

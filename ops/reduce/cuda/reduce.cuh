@@ -20,10 +20,6 @@ inline constexpr int kReducePack = std::is_arithmetic_v<T> || is_reduced_float<T
                                        ? static_cast<int>(sizeof(T) == 1 ? 8 : 16 / sizeof(T))
                                        : 1;
 
-template <int V>
-bool packs_aligned(const auto* data) {
-  return reinterpret_cast<std::uintptr_t>(data) % (sizeof(*data) * V) == 0;
-}
 /// V neighbours, one load where they are aligned.
 template <int V, class T>
 __device__ Pack<T, V> load_pack(const T* data, std::int64_t pack, bool aligned) {
@@ -46,7 +42,7 @@ struct Elements {
   __device__ T load(std::int64_t i) const { return data[i]; }
   __device__ T value(T loaded, std::int64_t /*i*/) const { return loaded; }
 
-  bool aligned() const { return packs_aligned<kPack>(data); }
+  bool aligned() const { return is_aligned<T, kPack>(data); }
   __device__ void load_pack(std::int64_t pack, bool aligned, T (&to)[kPack]) const {
     const auto loaded = cuda::load_pack<kPack>(data, pack, aligned);
 #pragma unroll

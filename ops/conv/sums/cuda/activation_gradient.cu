@@ -22,7 +22,7 @@ struct LinearGradient {
   __device__ T value(In in, std::int64_t i) const { return z[i] = of(in); }
 
   // In sum's packs, so that the bias's gradient has the bits of sum's.
-  bool aligned() const { return packs_aligned<kPack>(grad) && packs_aligned<kPack>(kept) && packs_aligned<kPack>(z); }
+  bool aligned() const { return is_aligned<T, kPack>(grad) && is_aligned<T, kPack>(kept) && is_aligned<T, kPack>(z); }
   __device__ void load_pack(std::int64_t pack, bool aligned, In (&to)[kPack]) const {
     const auto g = cuda::load_pack<kPack>(grad, pack, aligned), k = cuda::load_pack<kPack>(kept, pack, aligned);
 #pragma unroll
