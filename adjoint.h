@@ -1,6 +1,7 @@
 // Adjoint: tensors, a tape that differentiates, and transposed convolution. Includes every public header.
 #pragma once
 
+#include <adjoint/core/autocast.h>
 #include <adjoint/core/cpu_backend.h>
 #include <adjoint/core/custom.h>
 #include <adjoint/core/device.h>

@@ -1,4 +1,5 @@
 // checkpoint(): trade computing a piece of a program twice for not keeping its intermediate results.
+#include <adjoint/core/autocast.h>
 #include <adjoint/core/check.h>
 #include <adjoint/core/node.h>
 #include <adjoint/core/op.h>
@@ -51,11 +52,12 @@ std::vector<Tensor> as_leaves(std::span<const Tensor> inputs) {
 class CheckpointNode final : public detail::Node {
  public:
   CheckpointNode(Function f, std::size_t inputs, const Generator& random)
-      : f_(std::move(f)), inputs_(inputs), random_(random) {}
+      : f_(std::move(f)), inputs_(inputs), random_(random), autocast_(detail::autocast_settings()) {}
   const char* name() const override { return "checkpoint"; }
 
   void backward(Operands grads, const std::vector<bool>& needed, std::vector<Tensor>& operand_grads) override {
     const GeneratorGuard replay(random_);  // the same random numbers as the first run drew
+    const AutocastGuard autocast(autocast_.dtype, autocast_.options);
     if (Tape* const sweeping = Tape::current()) {
       // Recomputed on the sweeping tape itself, so that the gradient is differentiable in its turn.
       std::vector<Tensor> operands;
@@ -93,6 +95,7 @@ class CheckpointNode final : public detail::Node {
   Function f_;
   std::size_t inputs_;
   Generator random_;
+  detail::AutocastSettings autocast_;  // the first run's
 };
 
 Tensor record(Tape& tape, const Function& f, const std::vector<Tensor>& inputs, const Generator& random) {

@@ -4,6 +4,7 @@
 // its gradients, a rule an operand or one for all, written in other operators, so that they are differentiable again.
 #pragma once
 
+#include <adjoint/core/autocast.h>
 #include <adjoint/core/copy.h>
 #include <adjoint/core/device.h>
 #include <adjoint/core/node.h>
@@ -133,9 +134,6 @@ struct Kernel {
   }
 };
 
-/// What mixed precision computes an operator in: the widest of its operands' dtypes, 16 bits, or float32 (kFull).
-enum class MixedPrecision : std::uint8_t { kWidest, kLow, kFull };
-
 /// What a call moves and computes.
 struct Cost {
   double bytes = 0.0;
@@ -258,11 +256,9 @@ Outputs run(const OpDef<Attr>& op, Operands in, const Attr& attr, bool keep) {
   return out;
 }
 
-/// Every recorded or recordable call of every operator passes here.
+/// The call outside every region of mixed precision.
 template <class Attr>
-Outputs call(const OpDef<Attr>& op, Operands in, const Attr& attr) {
-  const OpScope scope(op.name);
-  check_operands(op.name, in, op.optional);
+Outputs call_as_given(const OpDef<Attr>& op, Operands in, const Attr& attr) {
   Tape* tape = Tape::current();
   if (tape == nullptr) {
     Outputs out = run(op, in, attr, false);
@@ -292,6 +288,17 @@ Outputs call(const OpDef<Attr>& op, Operands in, const Attr& attr) {
   }
   recording.commit(tape->impl().template make_node<OpNode<Attr>>(op, attr), in, out.all(), out.results, saves);
   return out;
+}
+
+/// Every recorded or recordable call of every operator passes here.
+template <class Attr>
+Outputs call(const OpDef<Attr>& op, Operands in, const Attr& attr) {
+  const OpScope scope(op.name);
+  check_operands(op.name, in, op.optional);
+  if (autocast_region() == nullptr) [[likely]]
+    return call_as_given(op, in, attr);
+  const AutocastCall cast(op.mixed_precision, in);
+  return call_as_given(op, cast.operands(), attr);
 }
 
 }  // namespace detail

@@ -1,4 +1,5 @@
 // The reverse sweep: one loop from the result's entry to the first, and the gradients' way into the leaves.
+#include <adjoint/core/autocast.h>
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
 #include <adjoint/core/node.h>
@@ -235,6 +236,7 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
   if (last < 0) not_recorded(caller, result);
   ADJOINT_CHECK(!options.record || Tape::current() == &owner_,
                 "{}: .record needs this tape to be the innermost one of its thread, not paused", caller);
+  const PauseAutocast in_recorded_dtypes;
   std::optional<PauseTape> pause;
   if (!options.record) pause.emplace();
 
@@ -295,7 +297,8 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
         check_nan(id, result_grads, operand_grads[i]);
       accumulate(grads[static_cast<std::size_t>(node->ids[i])], std::move(operand_grads[i]), options.record);
     }
-    if (!options.retain && !options.record) passed.push_back(node);
+    // What saved nothing serves other sweeps too: a parameter's cast may stand in front of several results.
+    if (!options.retain && !options.record && node->saved != nullptr) passed.push_back(node);
   }
   frozen.thaw();
   add_to_leaves(leaf_grads, options.record);

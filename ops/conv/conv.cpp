@@ -2,6 +2,7 @@
 
 #include <adjoint/ops/conv/conv.h>
 
+#include <adjoint/core/autocast.h>
 #include <adjoint/core/op_scope.h>
 #include <adjoint/ops/conv/check.h>
 #include <adjoint/ops/conv/trio.h>
@@ -12,9 +13,35 @@ namespace {
 
 Extent2 pair(const Size2& size) { return {size.h, size.w}; }
 
+Tensor run(const ConvCall& call);
+
+// In the dtype of the region around. An activation that is a pass of its own has a policy of its own.
+Tensor run_in_region(const ConvCall& call) {
+  const bool fused = fuses_into_convolution(call.activation);
+  const auto cast = [&] {
+    const detail::AutocastCall low(MixedPrecision::kLow, {call.input, call.weight, call.bias});
+    return run({.op = call.op,
+                .rank = call.rank,
+                .transposed = call.transposed,
+                .input = low[0],
+                .weight = low[1],
+                .bias = low[2],
+                .stride = call.stride,
+                .padding = call.padding,
+                .dilation = call.dilation,
+                .groups = call.groups,
+                .output_padding = call.output_padding,
+                .output_size = call.output_size,
+                .activation = fused ? call.activation : Activation{}});
+  };
+  const Tensor result = cast();
+  return fused ? result : activate(result, call.activation);
+}
+
 Tensor run(const ConvCall& call) {
   const OpScope scope(call.op);
   check_activation(call.op, call.activation);
+  if (detail::autocast_region() != nullptr) return run_in_region(call);
   const ConvGeometry geometry = resolve_geometry(call);
   const auto op = call.transposed ? conv_transpose : conv;
   try {

@@ -121,6 +121,7 @@ struct GELUTanh : Unary<> {
 template <class T>
 struct Softplus : Unary<PairAttr> {
   static constexpr const char* kName = "softplus";
+  static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   T beta, threshold;
   explicit Softplus(const PairAttr& attr) : beta(static_cast<T>(attr.first)), threshold(static_cast<T>(attr.second)) {}
   ADJOINT_HD T operator()(T x) const {
@@ -209,6 +210,7 @@ struct GLUGradGate : Signature<3, kFloating> {
 template <class T>
 struct PReLU : Signature<2, kFloating> {
   static constexpr const char* kName = "prelu";
+  static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kLow;
   ADJOINT_HD T operator()(T x, T weight) const { return select(x > T{0}, x, x * weight); }
 };
 /// g is the result's gradient.

@@ -86,6 +86,7 @@ struct DivScalar : Signature<1, kFloating, ScalarAttr> {
 template <class T>
 struct ScalarDiv : Signature<1, kFloating, ScalarAttr> {
   static constexpr const char* kName = "div";
+  static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   T value;
   explicit ScalarDiv(const ScalarAttr& attr) : value(static_cast<T>(attr.value)) {}
   ADJOINT_HD T operator()(T x) const { return value / x; }

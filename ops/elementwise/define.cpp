@@ -33,6 +33,10 @@ void check_dtypes(const char* op, functor::Accepts accepts, bool mask, Operands 
 
 Tensor with_scalar(const OpDef<ScalarAttr>& op, const Tensor& x, double value) {
   check_defined(op.name, "the tensor", x);
+  // The scalar is rounded to the dtype that is computed in.
+  if (const detail::AutocastCall cast(op.mixed_precision, Operands(&x, 1)); cast) {
+    return with_scalar(op, cast[0], value);
+  }
   const Operands operands(&x, 1);
   op.infer.one(operands,
                {value});  // a dtype that the operator does not take comes before a scalar that the dtype does not
@@ -48,6 +52,7 @@ Tensor binary(const OpDef<NoAttr>& op, const Tensor& a, const Tensor& b) {
   check_defined(op.name, "the first operand", a);
   check_defined(op.name, "the second operand", b);
   if (a.shape() == b.shape()) return apply(op, {a, b});
+  if (const detail::AutocastCall cast(op.mixed_precision, {a, b}); cast) return binary(op, cast[0], cast[1]);
   if (a.dtype() != b.dtype()) [[unlikely]]
     mixed_dtypes(op.name, a, b);
   const OpScope scope(op.name);
@@ -60,6 +65,9 @@ Tensor ternary(const OpDef<NoAttr>& op, const Tensor& a, const Tensor& b, const 
   check_defined(op.name, "the second operand", b);
   check_defined(op.name, "the third operand", c);
   const OpScope scope(op.name);
+  if (const detail::AutocastCall cast(op.mixed_precision, {a, b, c}); cast) {
+    return ternary(op, cast[0], cast[1], cast[2]);
+  }
   const Shape shape = broadcast_shapes(op.name, broadcast_shapes(op.name, a.shape(), b.shape()), c.shape());
   return apply(op, {a.expand(shape), b.expand(shape), c.expand(shape)});
 }

@@ -29,6 +29,7 @@ constexpr OpDef<AttrOf<F>> define(Rules... rules) {
           .cpu = cpu::map<F>,
           .cuda = ADJOINT_IF_CUDA(cuda::map<F>),
           .strided = true,
+          .mixed_precision = F<float>::kMixedPrecision,
           .vjp = {Vjp<AttrOf<F>>(rules)...}};
 }
 

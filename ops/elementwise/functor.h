@@ -5,6 +5,7 @@
 // says how many operands it has, of which dtypes, and which attributes it is made from.
 #pragma once
 
+#include <adjoint/core/autocast.h>
 #include <adjoint/core/convert.h>
 #include <adjoint/core/dtype.h>
 #include <adjoint/ops/elementwise/scalar_math.h>
@@ -43,6 +44,7 @@ struct Signature {
   static constexpr Accepts kAccepts = kTypes;
   static constexpr bool kPredicate = kIsPredicate;
   static constexpr bool kMask = kHasMask;
+  static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kWidest;  // functors have their own
 };
 
 using enum Accepts;

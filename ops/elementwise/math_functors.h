@@ -14,6 +14,7 @@ namespace adjoint::functor {
 template <class T>
 struct Exp : Unary<NoAttr, Kept::kResult> {
   static constexpr const char* kName = "exp";
+  static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   ADJOINT_HD T operator()(T x) const { return exp(x); }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& y) const {
@@ -23,6 +24,7 @@ struct Exp : Unary<NoAttr, Kept::kResult> {
 template <class T>
 struct Expm1 : Unary<NoAttr, Kept::kResult> {
   static constexpr const char* kName = "expm1";
+  static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   ADJOINT_HD T operator()(T x) const { return expm1(x); }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& y) const {
@@ -32,6 +34,7 @@ struct Expm1 : Unary<NoAttr, Kept::kResult> {
 template <class T>
 struct Log : Unary<> {
   static constexpr const char* kName = "log";
+  static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   ADJOINT_HD T operator()(T x) const { return log(x); }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& x) const {
@@ -41,6 +44,7 @@ struct Log : Unary<> {
 template <class T>
 struct Log1p : Unary<> {
   static constexpr const char* kName = "log1p";
+  static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   ADJOINT_HD T operator()(T x) const { return log1p(x); }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& x) const {
@@ -50,6 +54,7 @@ struct Log1p : Unary<> {
 template <class T>
 struct Log2 : Unary<> {
   static constexpr const char* kName = "log2";
+  static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   ADJOINT_HD T operator()(T x) const { return log2(x); }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& x) const {
@@ -68,6 +73,7 @@ struct Sqrt : Unary<NoAttr, Kept::kResult> {
 template <class T>
 struct Rsqrt : Unary<NoAttr, Kept::kResult> {
   static constexpr const char* kName = "rsqrt";
+  static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   ADJOINT_HD T operator()(T x) const { return T{1} / sqrt(x); }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& y) const {
@@ -77,6 +83,7 @@ struct Rsqrt : Unary<NoAttr, Kept::kResult> {
 template <class T>
 struct Reciprocal : Unary<NoAttr, Kept::kResult> {
   static constexpr const char* kName = "reciprocal";
+  static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   ADJOINT_HD T operator()(T x) const { return T{1} / x; }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& y) const {
@@ -113,6 +120,7 @@ struct Cos : Unary<> {
 template <class T>
 struct Tan : Unary<NoAttr, Kept::kResult> {
   static constexpr const char* kName = "tan";
+  static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   ADJOINT_HD T operator()(T x) const { return tan(x); }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& y) const {
@@ -122,6 +130,7 @@ struct Tan : Unary<NoAttr, Kept::kResult> {
 template <class T>
 struct Asin : Unary<> {
   static constexpr const char* kName = "asin";
+  static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   ADJOINT_HD T operator()(T x) const { return asin(x); }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& x) const {
@@ -131,6 +140,7 @@ struct Asin : Unary<> {
 template <class T>
 struct Acos : Unary<> {
   static constexpr const char* kName = "acos";
+  static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   ADJOINT_HD T operator()(T x) const { return acos(x); }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& x) const {
@@ -149,6 +159,7 @@ struct Atan : Unary<> {
 template <class T>
 struct Sinh : Unary<> {
   static constexpr const char* kName = "sinh";
+  static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   ADJOINT_HD T operator()(T x) const { return sinh(x); }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& x) const {
@@ -158,6 +169,7 @@ struct Sinh : Unary<> {
 template <class T>
 struct Cosh : Unary<> {
   static constexpr const char* kName = "cosh";
+  static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   ADJOINT_HD T operator()(T x) const { return cosh(x); }
   template <class V>
   ADJOINT_HD V gradient(const V& g, const V& x) const {
@@ -272,6 +284,7 @@ struct Round : Signature<1, kNumbers> {
 template <class T>
 struct PowScalar : Signature<1, kFloating, ScalarAttr> {
   static constexpr const char* kName = "pow";
+  static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   T exponent;
   explicit PowScalar(const ScalarAttr& attr) : exponent(static_cast<T>(attr.value)) {}
   ADJOINT_HD T operator()(T x) const { return exponent == T{2} ? x * x : std::pow(x, exponent); }
@@ -279,6 +292,7 @@ struct PowScalar : Signature<1, kFloating, ScalarAttr> {
 template <class T>
 struct Pow : Signature<2, kFloating> {
   static constexpr const char* kName = "pow";
+  static constexpr MixedPrecision kMixedPrecision = MixedPrecision::kFull;
   ADJOINT_HD T operator()(T x, T exponent) const { return std::pow(x, exponent); }
 };
 template <class T>

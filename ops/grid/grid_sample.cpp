@@ -102,6 +102,9 @@ Tensor grid_sample(const Tensor& input, const Tensor& grid, const GridSamplePara
   const OpScope scope("grid_sample");
   check_defined("grid_sample", "input", input);
   check_defined("grid_sample", "grid", grid);
+  if (const detail::AutocastCall cast(MixedPrecision::kWidest, {input, grid}); cast) {
+    return grid_sample(cast[0], cast[1], params);
+  }
   check_floating("grid_sample", input.dtype());
   ADJOINT_CHECK(grid.dtype() == input.dtype(),
                 "grid_sample: input and grid must share a dtype; got {} and {}; convert one with to()", input.dtype(),

@@ -135,6 +135,9 @@ Tensor gather(const Tensor& x, std::int64_t axis, const Tensor& index) {
 
 Tensor scatter(const Tensor& x, std::int64_t axis, const Tensor& index, const Tensor& src) {
   const OpScope scope("scatter");
+  if (const detail::AutocastCall cast(MixedPrecision::kWidest, {x, src}); cast) {
+    return scatter(cast[0], axis, index, cast[1]);
+  }
   const Scattering s("scatter", x, axis, index, src);
   const Tensor unique = last_of_equals(s.index, s.attr);
   Tensor result = apply(scatter_op, {s.part(), s.src, unique}, s.attr);
@@ -156,6 +159,9 @@ Tensor scatter(const Tensor& x, std::int64_t axis, const Tensor& index, double v
 
 Tensor scatter_add(const Tensor& x, std::int64_t axis, const Tensor& index, const Tensor& src) {
   const OpScope scope("scatter_add");
+  if (const detail::AutocastCall cast(MixedPrecision::kWidest, {x, src}); cast) {
+    return scatter_add(cast[0], axis, index, cast[1]);
+  }
   const Scattering s("scatter_add", x, axis, index, src);
   const Tensor result = s.whole() ? accumulate(s.src, s.index, s.x, s.attr)
                                   : s.x + padded_to(accumulate(s.src, s.index, {}, s.attr), s.x.shape());

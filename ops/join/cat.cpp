@@ -79,6 +79,9 @@ void check_alike(const char* op, const std::vector<Tensor>& tensors, std::size_t
 
 Tensor cat(const std::vector<Tensor>& tensors, std::int64_t axis) {
   check_first("cat", tensors);
+  if (const detail::AutocastCall cast(MixedPrecision::kWidest, Operands(tensors)); cast) {
+    return cat({cast.operands().begin(), cast.operands().end()}, axis);
+  }
   ADJOINT_CHECK(tensors[0].dim() > 0,
                 "cat: tensors must have an axis at least; got {} in place 0; use stack for scalars",
                 tensors[0].shape());
@@ -98,6 +101,9 @@ Tensor cat(const std::vector<Tensor>& tensors, std::int64_t axis) {
 Tensor stack(const std::vector<Tensor>& tensors, std::int64_t axis) {
   const OpScope scope("stack");
   check_first("stack", tensors);
+  if (const detail::AutocastCall cast(MixedPrecision::kWidest, Operands(tensors)); cast) {
+    return stack({cast.operands().begin(), cast.operands().end()}, axis);
+  }
   const std::size_t rank = tensors[0].shape().size() + 1;
   ADJOINT_CHECK(rank <= kMaxRank, "stack: the result can have {} axes at most; got tensors {}; flatten some axes",
                 kMaxRank, tensors[0].shape());

@@ -111,6 +111,11 @@ Tensor soft_cross_entropy(const Tensor& scores, const Tensor& target, const Cros
 Tensor nll_loss(const Tensor& input, const Tensor& target, const NllLossOptions& options) {
   constexpr const char* kOp = "nll_loss";
   const OpScope scope(kOp);
+  if (const detail::AutocastCall full(MixedPrecision::kFull, {input, target, options.weight}); full) {
+    auto with_weight = options;
+    with_weight.weight = full[2];
+    return nll_loss(full[0], full[1], with_weight);
+  }
   check_scores(kOp, input, options.weight);
   check_defined(kOp, "target", target);
   loss::check_reduction(kOp, options.reduction);
@@ -124,6 +129,11 @@ Tensor nll_loss(const Tensor& input, const Tensor& target, const NllLossOptions&
 Tensor cross_entropy(const Tensor& input, const Tensor& target, const CrossEntropyOptions& options) {
   constexpr const char* kOp = "cross_entropy";
   const OpScope scope(kOp);
+  if (const detail::AutocastCall full(MixedPrecision::kFull, {input, target, options.weight}); full) {
+    auto with_weight = options;
+    with_weight.weight = full[2];
+    return cross_entropy(full[0], full[1], with_weight);
+  }
   const double smoothing = options.label_smoothing;
   check_scores(kOp, input, options.weight);
   check_defined(kOp, "target", target);
@@ -153,6 +163,9 @@ Tensor cross_entropy(const Tensor& input, const Tensor& target, const CrossEntro
 Tensor dice_loss(const Tensor& input, const Tensor& target, const DiceLossOptions& options) {
   constexpr const char* kOp = "dice_loss";
   const OpScope scope(kOp);
+  if (const detail::AutocastCall full(MixedPrecision::kFull, {input, target}); full) {
+    return dice_loss(full[0], full[1], options);
+  }
   loss::check_pair(kOp, "input", input, "target", target);
   loss::check_reduction(kOp, options.reduction);
   ADJOINT_CHECK(input.dim() >= 3, "{}: input must have at least three axes, (N, C, d1, ...); got shape {}", kOp,

@@ -47,6 +47,9 @@ Tensor norms(const Tensor& x) {
 Tensor gan_discriminator_loss(GanLoss loss, const Tensor& real, const Tensor& fake, Reduction reduction) {
   constexpr const char* kOp = "gan_discriminator_loss";
   const OpScope scope(kOp);
+  if (const detail::AutocastCall full(MixedPrecision::kFull, {real, fake}); full) {
+    return gan_discriminator_loss(loss, full[0], full[1], reduction);
+  }
   const Parts& by = parts(kOp, loss);
   loss::check_reduction(kOp, reduction);
   loss::check_floating(kOp, "real", real);
@@ -63,15 +66,24 @@ Tensor gan_discriminator_loss(GanLoss loss, const Tensor& real, const Tensor& fa
 Tensor gan_generator_loss(GanLoss loss, const Tensor& fake, Reduction reduction) {
   constexpr const char* kOp = "gan_generator_loss";
   const OpScope scope(kOp);
+  if (const detail::AutocastCall full(MixedPrecision::kFull, {fake}); full) {
+    return gan_generator_loss(loss, full[0], reduction);
+  }
   const Parts& by = parts(kOp, loss);
   loss::check_reduction(kOp, reduction);
   loss::check_floating(kOp, "fake", fake);
   return loss::reduced(by.generator(widened(fake)), reduction).to(fake.dtype());
 }
 
-Tensor gradient_penalty(const std::function<Tensor(const Tensor&)>& critic, const Tensor& real, const Tensor& fake,
-                        const GradientPenaltyOptions& options) {
+Tensor gradient_penalty(const std::function<Tensor(const Tensor&)>& critic, const Tensor& real_samples,
+                        const Tensor& fake_samples, const GradientPenaltyOptions& given) {
   constexpr const char* kOp = "gradient_penalty";
+  Tensor real = real_samples, fake = fake_samples;
+  GradientPenaltyOptions options = given;
+  // In float32, but for the critic, which follows the region around.
+  if (const detail::AutocastCall full(MixedPrecision::kFull, {real_samples, fake_samples, given.u}); full) {
+    real = full[0], fake = full[1], options.u = full[2];
+  }
   ADJOINT_CHECK(critic != nullptr, "{}: the critic must not be empty; got a function without a target", kOp);
   loss::check_pair(kOp, "real", real, "fake", fake);
   loss::check_reduction(kOp, options.reduction);

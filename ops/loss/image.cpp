@@ -53,6 +53,9 @@ Tensor over_images(const Tensor& each, Reduction reduction, const Tensor& input)
 Tensor ssim(const Tensor& input, const Tensor& target, const SsimOptions& options) {
   constexpr const char* kOp = "ssim";
   const OpScope scope(kOp);
+  if (const detail::AutocastCall full(MixedPrecision::kFull, {input, target}); full) {
+    return ssim(full[0], full[1], options);
+  }
   check_metric(kOp, input, target, options);
   check_positive(kOp, "sigma", options.sigma);
   const std::int64_t n = input.size(0), c = input.size(1), h = input.size(2), w = input.size(3);
@@ -77,6 +80,9 @@ Tensor ssim(const Tensor& input, const Tensor& target, const SsimOptions& option
 Tensor psnr(const Tensor& input, const Tensor& target, const PsnrOptions& options) {
   constexpr const char* kOp = "psnr";
   const OpScope scope(kOp);
+  if (const detail::AutocastCall full(MixedPrecision::kFull, {input, target}); full) {
+    return psnr(full[0], full[1], options);
+  }
   check_metric(kOp, input, target, options);
   const Tensor errors = square(widened(input) - widened(target)).mean({1, 2, 3});
   const Tensor each = 20.0 * std::log10(options.data_range) - log(errors) * (10.0 / std::log(10.0));
@@ -86,6 +92,9 @@ Tensor psnr(const Tensor& input, const Tensor& target, const PsnrOptions& option
 Tensor total_variation(const Tensor& input, Reduction reduction) {
   constexpr const char* kOp = "total_variation";
   const OpScope scope(kOp);
+  if (const detail::AutocastCall full(MixedPrecision::kFull, {input}); full) {
+    return total_variation(full[0], reduction);
+  }
   loss::check_floating(kOp, "input", input);
   loss::check_reduction(kOp, reduction);
   check_images(kOp, input);

@@ -107,6 +107,7 @@ constinit const OpDef<LossAttr> value_op{.name = F<float>::kName,
                                          .infer = value_spec<F>,
                                          .cpu = cpu::loss_value<F>,
                                          .cuda = ADJOINT_IF_CUDA(cuda::loss_value<F>),
+                                         .mixed_precision = MixedPrecision::kFull,
                                          .vjp = {{{kSaveIn0 | kSaveIn1, gradient_of_input<F>},
                                                   {kSaveIn0 | kSaveIn1, gradient_of_target<F>}}}};
 
@@ -158,6 +159,9 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Bin
   constexpr const char* kOp = "binary_cross_entropy";
   if (!options.weight.defined()) return loss::run<loss::Bce>(input, target, options.reduction);
   const OpScope scope(kOp);
+  if (const detail::AutocastCall full(MixedPrecision::kFull, {input, target, options.weight}); full) {
+    return binary_cross_entropy(full[0], full[1], {.weight = full[2], .reduction = options.reduction});
+  }
   loss::check_pair(kOp, "input", input, "target", target);
   loss::check_reduction(kOp, options.reduction);
   const Tensor each = loss::run<loss::Bce>(widened(input), widened(target), Reduction::kNone);
@@ -170,6 +174,10 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
   const auto& [weight, reduction, pos_weight] = options;
   if (!weight.defined() && !pos_weight.defined()) return loss::run<loss::BceWithLogits>(input, target, reduction);
   const OpScope scope(kOp);
+  if (const detail::AutocastCall full(MixedPrecision::kFull, {input, target, weight, pos_weight}); full) {
+    return binary_cross_entropy_with_logits(full[0], full[1],
+                                            {.weight = full[2], .reduction = reduction, .pos_weight = full[3]});
+  }
   loss::check_pair(kOp, "input", input, "target", target);
   loss::check_reduction(kOp, reduction);
   const Tensor x = widened(input), y = widened(target);
@@ -187,6 +195,9 @@ Tensor kl_div(const Tensor& input, const Tensor& target, const KlDivOptions& opt
   const auto run = options.log_target ? loss::run<loss::KlDivLog> : loss::run<loss::KlDiv>;
   if (options.reduction != Reduction::kBatchMean) return run(input, target, options.reduction, 0.0);
   const OpScope scope("kl_div");
+  if (const detail::AutocastCall full(MixedPrecision::kFull, {input, target}); full) {
+    return kl_div(full[0], full[1], options);
+  }
   loss::check_pair("kl_div", "input", input, "target", target);
   ADJOINT_CHECK(input.dim() > 0, "kl_div: a mean over the batch needs an axis; got shape {}", input.shape());
   const Tensor sum = run(widened(input), widened(target), Reduction::kSum, 0.0);

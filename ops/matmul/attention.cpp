@@ -46,6 +46,9 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
                                     const Tensor& attn_mask, double dropout_p, bool is_causal,
                                     std::optional<double> scale) {
   const OpScope scope(kOp);
+  if (const detail::AutocastCall low(MixedPrecision::kLow, {query, key, value, attn_mask}); low) {
+    return scaled_dot_product_attention(low[0], low[1], low[2], low[3], dropout_p, is_causal, scale);
+  }
   check_operands(query, key, value);
   ADJOINT_CHECK(!(is_causal && attn_mask.defined()), "{}: is_causal stands for a mask; got one beside it", kOp);
   ADJOINT_CHECK(dropout_p >= 0.0 && dropout_p <= 1.0, "{}: dropout_p must lie in [0, 1]; got {}", kOp, dropout_p);

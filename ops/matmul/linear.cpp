@@ -1,5 +1,6 @@
 #include <adjoint/ops/matmul/linear.h>
 
+#include <adjoint/core/autocast.h>
 #include <adjoint/core/check.h>
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/matmul/matmul.h>
@@ -10,6 +11,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const OpScope scope("linear");
   check_defined("linear", "input", x);
   check_defined("linear", "weight", weight);
+  if (const detail::AutocastCall low(MixedPrecision::kLow, {x, weight, bias}); low) {
+    return linear(low[0], low[1], low[2]);
+  }
   ADJOINT_CHECK(weight.dim() == 2, "linear: weight must have two axes, (out_features, in_features); got {}",
                 weight.shape());
   ADJOINT_CHECK(x.dim() >= 1 && x.size(-1) == weight.size(1),

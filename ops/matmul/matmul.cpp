@@ -108,6 +108,7 @@ MatrixBatch as_matrices(const Tensor& tensor) {
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
   const OpScope scope("matmul");
+  if (const detail::AutocastCall low(MixedPrecision::kLow, {a, b}); low) return matmul(low[0], low[1]);
   check_operands(a, b);
   const Tensor result = product(a.dim() == 1 ? a.unsqueeze(0) : a, b.dim() == 1 ? b.unsqueeze(-1) : b);
   const Tensor without_column = b.dim() == 1 ? result.squeeze(-1) : result;

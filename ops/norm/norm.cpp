@@ -79,7 +79,8 @@ constinit const OpDef<DType> give_op{.name = "normalize",
                                            return TensorSpec{{in[0].numel(), kStatisticsFields}, dtype};
                                          },
                                      .cpu = cpu::give_statistics,
-                                     .cuda = ADJOINT_IF_CUDA(cuda::give_statistics)};
+                                     .cuda = ADJOINT_IF_CUDA(cuda::give_statistics),
+                                     .mixed_precision = MixedPrecision::kAsGiven};
 
 constinit const OpDef<FollowAttr> follow_op{.name = "normalize",
                                             .infer = [](Operands in, const FollowAttr&) -> Specs {
@@ -87,7 +88,8 @@ constinit const OpDef<FollowAttr> follow_op{.name = "normalize",
                                               return {.specs = {each, each}, .results = 2};
                                             },
                                             .cpu = cpu::follow_statistics,
-                                            .cuda = ADJOINT_IF_CUDA(cuda::follow_statistics)};
+                                            .cuda = ADJOINT_IF_CUDA(cuda::follow_statistics),
+                                            .mixed_precision = MixedPrecision::kAsGiven};
 
 Tensor given_statistics(const Tensor& x, const Running& running) {
   return apply(give_op, {running.mean.detach(), running.variance.detach()},
@@ -137,6 +139,10 @@ Tensor over_last_axes(const Call& c, const Shape& normalized, NormAttr attr) {
 Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                   const Tensor& bias, bool training, double momentum, double eps, const NormFusion& behind) {
   const OpScope scope("batch_norm");
+  if (const detail::AutocastCall cast(MixedPrecision::kFirst, {input, weight, bias, behind.residual}); cast) {
+    return batch_norm(cast[0], running_mean, running_var, cast[1], cast[2], training, momentum, eps,
+                      {behind.activation, cast[3]});
+  }
   const Call call{"batch_norm", input, weight, bias, behind};
   const Running running{running_mean, running_var};
   const NormAttr attr = by_channel(call, running, true, !training, eps);
@@ -153,12 +159,18 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
 Tensor layer_norm(const Tensor& input, const Shape& normalized_shape, const Tensor& weight, const Tensor& bias,
                   double eps, const NormFusion& behind) {
   const OpScope scope("layer_norm");
+  if (const detail::AutocastCall cast(MixedPrecision::kFull, {input, weight, bias, behind.residual}); cast) {
+    return layer_norm(cast[0], normalized_shape, cast[1], cast[2], eps, {behind.activation, cast[3]});
+  }
   return over_last_axes({"layer_norm", input, weight, bias, behind}, normalized_shape, {.eps = eps});
 }
 
 Tensor group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps,
                   const NormFusion& behind) {
   const OpScope scope("group_norm");
+  if (const detail::AutocastCall cast(MixedPrecision::kFull, {input, weight, bias, behind.residual}); cast) {
+    return group_norm(cast[0], num_groups, cast[1], cast[2], eps, {behind.activation, cast[3]});
+  }
   const Call call{"group_norm", input, weight, bias, behind};
   check_channels(call);
   ADJOINT_CHECK(num_groups >= 1 && input.size(1) % num_groups == 0,
@@ -174,6 +186,10 @@ Tensor group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& we
 Tensor instance_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                      const Tensor& bias, bool use_input_stats, double momentum, double eps, const NormFusion& behind) {
   const OpScope scope("instance_norm");
+  if (const detail::AutocastCall cast(MixedPrecision::kFirst, {input, weight, bias, behind.residual}); cast) {
+    return instance_norm(cast[0], running_mean, running_var, cast[1], cast[2], use_input_stats, momentum, eps,
+                         {behind.activation, cast[3]});
+  }
   const Call call{"instance_norm", input, weight, bias, behind};
   const Running running{running_mean, running_var};
   const NormAttr attr = by_channel(call, running, !use_input_stats, !use_input_stats, eps);
@@ -192,6 +208,9 @@ Tensor instance_norm(const Tensor& input, const Tensor& running_mean, const Tens
 Tensor rms_norm(const Tensor& input, const Shape& normalized_shape, const Tensor& weight, std::optional<double> eps,
                 const NormFusion& behind) {
   const OpScope scope("rms_norm");
+  if (const detail::AutocastCall cast(MixedPrecision::kFull, {input, weight, behind.residual}); cast) {
+    return rms_norm(cast[0], normalized_shape, cast[1], eps, {behind.activation, cast[2]});
+  }
   check_defined("rms_norm", "input", input);
   return over_last_axes({"rms_norm", input, weight, {}, behind}, normalized_shape,
                         {.centred = false, .eps = eps.value_or(epsilon(input.dtype()))});

@@ -124,7 +124,7 @@ constinit const OpDef<NormAttr> normalize_op{.name = "normalize",
                                              .cpu = cpu::normalize,
                                              .cuda = ADJOINT_IF_CUDA(cuda::normalize),
                                              .optional = 0b11110,
-                                             .mixed_precision = MixedPrecision::kFull,
+                                             .mixed_precision = MixedPrecision::kAsGiven,
                                              .joint_vjp = {saves, gradients}};
 
 }  // namespace

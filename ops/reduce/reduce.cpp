@@ -27,6 +27,7 @@ constinit const OpDef<ReduceAttr> sum_op{.name = "sum",
                                          .infer = sum_spec,
                                          .cpu = cpu::reduce_sum,
                                          .cuda = ADJOINT_IF_CUDA(cuda::reduce_sum),
+                                         .mixed_precision = MixedPrecision::kFull,
                                          .vjp = {{{.rule = [](const Context& c) { return spread(c.grad, c.attr); }}}}};
 
 constinit const OpDef<ReduceAttr> mean_op{.name = "mean",
@@ -68,6 +69,7 @@ constinit const OpDef<ReduceAttr> prod_op{.name = "prod",
                                           .infer = sum_spec,
                                           .cpu = cpu::reduce_product,
                                           .cuda = ADJOINT_IF_CUDA(cuda::reduce_product),
+                                          .mixed_precision = MixedPrecision::kFull,
                                           .vjp = {{{.saves = kSaveIn0, .rule = prod_gradient}}}};
 
 Tensor logsumexp_gradient(const Context& c) {
@@ -118,6 +120,7 @@ constinit const OpDef<ExtremeAttr> extreme_norm_op{
     .infer = [](Operands in, const ExtremeAttr& attr) { return sum_spec(in, attr.reduce); },
     .cpu = cpu::extreme,
     .cuda = ADJOINT_IF_CUDA(cuda::extreme),
+    .mixed_precision = MixedPrecision::kFull,
     .vjp = {{{.saves = kSaveIn0 | kSaveOut, .rule = extreme_norm_gradient}}}};
 
 }  // namespace

@@ -16,6 +16,7 @@ constinit const OpDef<CumsumAttr> cumsum_op{
         },
     .cpu = cpu::cumsum,
     .cuda = ADJOINT_IF_CUDA(cuda::cumsum),
+    .mixed_precision = MixedPrecision::kFull,
     .vjp = {{{.rule = [](const Ctx<CumsumAttr>& c) {
       const auto& [outer, extent, inner, reversed] = c.attr;
       return apply(cumsum_op, {c.grad}, CumsumAttr{outer, extent, inner, !reversed});

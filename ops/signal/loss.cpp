@@ -1,5 +1,6 @@
 #include <adjoint/ops/signal/loss.h>
 
+#include <adjoint/core/autocast.h>
 #include <adjoint/core/check.h>
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/elementwise/elementwise.h>
@@ -33,6 +34,9 @@ Tensor frobenius(const Tensor& x) {
 Tensor multi_resolution_stft_loss(const Tensor& input, const Tensor& target, const MultiResolutionStftOptions& o) {
   constexpr const char* kName = "multi_resolution_stft_loss";
   const OpScope scope(kName);
+  if (const detail::AutocastCall full(MixedPrecision::kFull, {input, target}); full) {
+    return multi_resolution_stft_loss(full[0], full[1], o);
+  }
   check_pair(kName, input, target);
   ADJOINT_CHECK(!o.resolutions.empty(), "{}: there must be a resolution; got none", kName);
   ADJOINT_CHECK(o.floor > 0, "{}: floor must be positive; got {}", kName, o.floor);
@@ -54,6 +58,9 @@ Tensor multi_resolution_stft_loss(const Tensor& input, const Tensor& target, con
 
 Tensor mel_loss(const Tensor& input, const Tensor& target, const MelLossOptions& o) {
   const OpScope scope("mel_loss");
+  if (const detail::AutocastCall full(MixedPrecision::kFull, {input, target}); full) {
+    return mel_loss(full[0], full[1], o);
+  }
   check_pair("mel_loss", input, target);
   ADJOINT_CHECK(o.floor > 0, "mel_loss: floor must be positive; got {}", o.floor);
   const auto log_mel = [&](const Tensor& x) {

@@ -104,6 +104,9 @@ Tensor magnitudes(const Tensor& spectra, bool squared) {
 
 Tensor stft(const Tensor& x, std::int64_t n_fft, const StftOptions& options) {
   const OpScope scope("stft");
+  if (const detail::AutocastCall full(MixedPrecision::kFull, {x}); full) {
+    return stft(full[0], n_fft, options);
+  }
   check_floating("stft", x);
   const Tensor half = spectra("stft", widened(x), n_fft, options);
   const Tensor bins = options.onesided ? half : both_sides(half, n_fft);
@@ -112,6 +115,9 @@ Tensor stft(const Tensor& x, std::int64_t n_fft, const StftOptions& options) {
 
 Tensor istft(const Tensor& x, std::int64_t n_fft, const IstftOptions& options) {
   const OpScope scope("istft");
+  if (const detail::AutocastCall full(MixedPrecision::kFull, {x}); full) {
+    return istft(full[0], n_fft, options);
+  }
   check_floating("istft", x);
   const Tensor wide = widened(x);
   const Frames f = resolve("istft", n_fft, options, wide);
@@ -147,6 +153,9 @@ Tensor istft(const Tensor& x, std::int64_t n_fft, const IstftOptions& options) {
 
 Tensor spectrogram(const Tensor& x, std::int64_t n_fft, const SpectrogramOptions& o) {
   const OpScope scope("spectrogram");
+  if (const detail::AutocastCall full(MixedPrecision::kFull, {x}); full) {
+    return spectrogram(full[0], n_fft, o);
+  }
   check_floating("spectrogram", x);
   ADJOINT_CHECK(o.power > 0.0, "spectrogram: power must be positive; got {}", o.power);
   const Tensor wide = widened(x);
