@@ -107,8 +107,79 @@ void Optimizer::set_momentum(double momentum, std::size_t group) {
   ADJOINT_CHECK(momentum > 0.0 && momentum < 1.0, "{}: momentum must be above 0 and below 1; got {}", name_, momentum);
 }
 
+// Whether the parameter's gradient may stand in its group's buffer.
+bool Optimizer::has_flat_gradient(std::size_t i) const {
+  if (i >= flat_views_.size() || !flat_views_[i].defined()) return false;
+  return flat_views_[i].dtype() == parameters_[i].dtype() && flat_views_[i].device() == parameters_[i].device();
+}
+
 void Optimizer::zero_grad() {
-  for (Tensor& parameter : parameters_) parameter.set_grad({});
+  const PauseTape pause;
+  for (Tensor& flat : flat_) flat.zero_();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    parameters_[i].set_grad(has_flat_gradient(i) ? flat_views_[i] : Tensor{});
+  }
+}
+
+void Optimizer::flatten_gradients() {
+  const PauseTape pause;
+  constexpr std::int64_t kAlignment = 256;  // bytes
+  std::vector<const Tensor*> first(groups_.size());
+  std::vector<std::int64_t> sizes(groups_.size()), offsets(parameters_.size());
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& parameter = parameters_[i];
+    const std::size_t group = slots_[i].group;
+    if (first[group] == nullptr) first[group] = &parameter;
+    const Tensor& other = *first[group];
+    ADJOINT_CHECK(parameter.dtype() == other.dtype() && parameter.device() == other.device(),
+                  "flatten_gradients ({}): a group's parameters must share a dtype and a device; got {} on {} and {} "
+                  "on {} in group {}",
+                  name_, other.dtype(), other.device(), parameter.dtype(), parameter.device(), group);
+    const std::int64_t unit = kAlignment / element_size(parameter.dtype());
+    offsets[i] = sizes[group];
+    sizes[group] += (parameter.numel() + unit - 1) / unit * unit;
+  }
+  std::vector<Tensor> flat, views(parameters_.size());
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    TensorOptions options;
+    if (first[g] != nullptr) options = {.dtype = first[g]->dtype(), .device = first[g]->device()};
+    flat.push_back(Tensor::zeros({sizes[g]}, options));
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& parameter = parameters_[i];
+    if (parameter.numel() == 0) continue;
+    views[i] = flat[slots_[i].group].narrow(0, offsets[i], parameter.numel()).reshape(parameter.shape());
+    if (parameter.grad().defined()) views[i].copy_(parameter.grad());
+  }
+  flat_ = std::move(flat);
+  flat_views_ = std::move(views);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (flat_views_[i].defined()) parameters_[i].set_grad(flat_views_[i]);
+  }
+}
+
+Tensor Optimizer::flat_gradients(std::size_t group) {
+  check_group(group);
+  ADJOINT_CHECK(group < flat_.size(),
+                "flat_gradients ({}): gradients must be flat; got group {}, which is not; call flatten_gradients()",
+                name_, group);
+  const PauseTape pause;
+  const auto in_group = [&](std::size_t i) { return slots_[i].group == group && parameters_[i].numel() > 0; };
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    ADJOINT_CHECK(!in_group(i) || has_flat_gradient(i),
+                  "flat_gradients ({}): a parameter must stay where it was made flat; got parameter {} (shape {}) in "
+                  "{} on {}; call flatten_gradients() again",
+                  name_, i, parameters_[i].shape(), parameters_[i].dtype(), parameters_[i].device());
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!in_group(i)) continue;
+    Tensor& view = flat_views_[i];
+    const Tensor gradient = parameters_[i].grad();
+    if (gradient.defined() && gradient.impl() == view.impl()) continue;
+    gradient.defined() ? view.copy_(gradient.detach()) : view.zero_();
+    parameters_[i].set_grad(view);
+  }
+  return flat_[group];
 }
 
 std::vector<Tensor> Optimizer::fitting_state(std::size_t i) const {

@@ -87,8 +87,18 @@ class ADJOINT_API Optimizer {
   /// parameter is narrower and else of its dtype, and follows it when it is moved or converted. Where memory runs out
   /// nothing has changed.
   void step();
-  /// Forgets the parameters' gradients, those of frozen groups too.
+  /// Forgets the parameters' gradients, those of frozen groups too; where they stand in flat buffers, sets these to 0.
   void zero_grad();
+
+  /// From now on the gradients of a group are views of one buffer, which backward passes add to and zero_grad() sets to
+  /// 0: their addresses stay, and sums over devices are one call. Gradients that there are go in; a parameter without
+  /// one has zeros, and step() updates it with these. To be called again after add_param_group() and where parameters
+  /// were moved or converted. Throws Error, and changes nothing, where a group's parameters differ in dtype or device.
+  void flatten_gradients();
+  /// A group's buffer (elements), each gradient at a multiple of 256 bytes and zeros between. A gradient that was put
+  /// beside it, by set_grad() or a recorded backward pass, is copied in. Throws Error for a group that is none, without
+  /// flatten_gradients(), and where a parameter was moved, converted or added since.
+  Tensor flat_gradients(std::size_t group = 0);
 
   /// Of all groups, in their order.
   const std::vector<Tensor>& parameters() const { return parameters_; }
@@ -158,11 +168,14 @@ class ADJOINT_API Optimizer {
   std::vector<Change> prepare();
   Slot load_slot(std::size_t i, SavedState& saved) const;
   std::string lr_name(std::size_t group) const;
+  bool has_flat_gradient(std::size_t i) const;
 
   std::string name_;
   std::vector<detail::Group> groups_;  // their params stand in parameters_
   std::vector<Tensor> parameters_;
   std::vector<Slot> slots_;                    // (parameters_)
+  std::vector<Tensor> flat_;                   // (groups_), where gradients are flat; later groups have none
+  std::vector<Tensor> flat_views_;             // (parameters_), likewise; undefined for those without elements
   std::weak_ptr<const std::string> schedule_;  // the name of what sets the learning rates
 };
 
