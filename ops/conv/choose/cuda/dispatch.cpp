@@ -34,9 +34,11 @@ struct Choice {
   bool (*pays)(const ConvProblem& problem) = nullptr;  // null for always
 };
 
-// `few_results` stands here twice: where it pays, and, named `*_else`, for what only `plain` would take.
+// Two stand here twice: `few_results` where it pays, and, named `*_else`, for what only `plain` would take; `plain`
+// where it pays, and for all that is left.
 constexpr Choice kConv[] = {{&few_results_conv, few_results_pay},
                             {&product_conv, product_pays},
+                            {&plain_conv, plain_pays},
                             {&rearranged_conv, rearranged_pays},
                             {&channelwise_conv},
                             {&col2im_conv, col2im_pays},
@@ -50,6 +52,7 @@ constexpr Choice kConv[] = {{&few_results_conv, few_results_pay},
                             {&plain_conv}};
 constexpr Choice kConvTranspose[] = {{&few_results_conv_transpose, few_results_pay},
                                      {&product_conv_transpose, product_pays},
+                                     {&plain_conv_transpose, plain_pays},
                                      {&channelwise_conv_transpose},
                                      {&rearranged_conv_transpose, rearranged_pays},
                                      {&col2im_conv_transpose, col2im_pays},
@@ -73,12 +76,21 @@ constexpr Choice kConvWeight[] = {{&few_results_conv_weight, few_weight_pays},
                                   {&few_results_conv_weight_else},
                                   {&plain_conv_weight}};
 
+/// Each kernel of a list once, in the order of where it stands last.
 template <std::size_t kCount>
-constexpr std::array<const ConvKernel*, kCount> kernels_of(const Choice (&choices)[kCount]) {
+struct Kernels {
   std::array<const ConvKernel*, kCount> kernels{};
-  for (std::size_t i = 0; i < kCount; ++i) kernels[i] = choices[i].kernel;
-  return kernels;
-}
+  std::size_t count = 0;
+
+  constexpr explicit Kernels(const Choice (&choices)[kCount]) {
+    for (std::size_t i = 0; i < kCount; ++i) {
+      bool again = false;
+      for (std::size_t j = i + 1; j < kCount; ++j) again = again || choices[j].kernel == choices[i].kernel;
+      if (!again) kernels[count++] = choices[i].kernel;
+    }
+  }
+  constexpr std::span<const ConvKernel* const> all() const { return {kernels.data(), count}; }
+};
 
 std::span<const Choice> choices_of(ConvRole role) {
   switch (role) {
@@ -138,15 +150,15 @@ void run(ConvRole role, std::span<const Tensor> in, std::span<Tensor> outs, cons
 }  // namespace
 
 std::span<const ConvKernel* const> conv_kernels(ConvRole role) {
-  static constexpr auto conv = kernels_of(kConv);
-  static constexpr auto conv_transpose = kernels_of(kConvTranspose);
-  static constexpr auto conv_weight = kernels_of(kConvWeight);
+  static constexpr Kernels conv(kConv);
+  static constexpr Kernels conv_transpose(kConvTranspose);
+  static constexpr Kernels conv_weight(kConvWeight);
   switch (role) {
-    case ConvRole::kFeature: return conv;
-    case ConvRole::kImage: return conv_transpose;
+    case ConvRole::kFeature: return conv.all();
+    case ConvRole::kImage: return conv_transpose.all();
     case ConvRole::kFilter: break;
   }
-  return conv_weight;
+  return conv_weight.all();
 }
 
 const ConvKernel& best_conv_kernel(const ConvProblem& problem, const ConvKernel* except) {

@@ -14,6 +14,7 @@
 #include <adjoint/ops/conv/line/col2im/cuda/col2im.h>
 #include <adjoint/ops/conv/line/narrow/cuda/narrow.h>
 #include <adjoint/ops/conv/line/packed/cuda/packed.h>
+#include <adjoint/ops/conv/plain/plan.h>
 #include <adjoint/ops/conv/product/cuda/product.h>
 #include <adjoint/ops/conv/product/cuda/tapwise.h>
 #include <adjoint/ops/conv/rearranged/cuda/rearranged.h>
@@ -111,6 +112,8 @@ bool boxes_pay(const ConvProblem& problem) {
 }
 
 bool product_pays(const ConvProblem& problem) { return product_pays(*find_product_plan(problem)); }
+
+bool plain_pays(const ConvProblem& problem) { return plain_pays(problem.geometry, problem.role == ConvRole::kImage); }
 
 bool few_results_pay(const ConvProblem& problem) {
   return few_results_pay(*find_few_results_plan(problem), element_size(problem.dtype));

@@ -12,6 +12,7 @@ bool sliced_pays(const ConvProblem& problem);
 bool blocked_pays(const ConvProblem& problem);
 bool boxes_pay(const ConvProblem& problem);
 bool product_pays(const ConvProblem& problem);
+bool plain_pays(const ConvProblem& problem);
 bool few_results_pay(const ConvProblem& problem);
 bool few_weight_pays(const ConvProblem& problem);
 bool rearranged_pays(const ConvProblem& problem);

@@ -5,6 +5,7 @@
 #include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/ops/conv/plain/cuda/plain.h>
+#include <adjoint/ops/conv/plain/plan.h>
 #include <adjoint/ops/conv/plain/tap_run.h>
 #include <adjoint/ops/elementwise/activate.h>
 #include <adjoint/ops/conv/base/cuda/index.cuh>
@@ -15,7 +16,7 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kThreads = kPlainThreads;
 constexpr int kResidentBlocks = 4;  // a multiprocessor; leaves a thread 128 registers
 constexpr int kBlocksPerMultiprocessor = 32;
 // Strides up to this one have their phases tabled in shared memory.
@@ -177,11 +178,11 @@ void run_gather(const ConvProblem& problem) {
   const bool narrow = fits_32_bits(g);
   visit_floating(problem.dtype, [&]<class T>() {
     if (!narrow) {
-      launch_gather<kTransposed, 4, T, std::int64_t>(problem);
+      launch_gather<kTransposed, kPlainChannels, T, std::int64_t>(problem);
     } else if (channels == 1) {
       launch_gather<kTransposed, 1, T, std::int32_t>(problem);
     } else {
-      launch_gather<kTransposed, 4, T, std::int32_t>(problem);
+      launch_gather<kTransposed, kPlainChannels, T, std::int32_t>(problem);
     }
   });
 }

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,34 @@ TEST(ConvDispatch, PlainKernelsComeLastAndTakeEverything) {
     EXPECT_STREQ(last.name, "plain");
     EXPECT_TRUE(last.takes(problem(role)));
   }
+}
+
+// Benchmarks and tests run each once.
+TEST(ConvDispatch, EveryKernelIsNamedOnce) {
+  for (const cuda::ConvRole role : kRoles) {
+    std::set<std::string> names;
+    for (const cuda::ConvKernel* kernel : cuda::conv_kernels(role)) EXPECT_TRUE(names.insert(kernel->name).second);
+  }
+}
+
+// The last layers of discriminators, as conv_transpose that makes many channels of one, and what is too large for that.
+TEST(ConvDispatchCuda, FewShortSumsRunPlainly) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  const auto conv_transpose = [](const ConvCase& c) {
+    cuda::ConvProblem p = problem(cuda::ConvRole::kImage);
+    p.geometry = simplified(geometry(c), false);
+    return std::string(cuda::best_conv_kernel(p).name);
+  };
+  ConvCase scales{.rank = 1,
+                  .batch = 1,
+                  .in_channels = 1,
+                  .out_channels = 1024,
+                  .input = {1, 64},
+                  .kernel = {1, 3},
+                  .padding = {0, 1}};
+  EXPECT_EQ(conv_transpose(scales), "plain");
+  scales.batch = 256;
+  EXPECT_NE(conv_transpose(scales), "plain");
 }
 
 // `rearranged` leaves the activation to whichever kernel computes what is left.

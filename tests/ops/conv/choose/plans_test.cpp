@@ -12,6 +12,7 @@
 #include <adjoint/ops/conv/line/col2im/plan.h>
 #include <adjoint/ops/conv/line/narrow/plan.h>
 #include <adjoint/ops/conv/line/packed/plan.h>
+#include <adjoint/ops/conv/plain/plan.h>
 #include <adjoint/ops/conv/product/plan.h>
 #include <adjoint/ops/conv/product/taps.h>
 #include <adjoint/ops/conv/rearranged/plan.h>
@@ -80,6 +81,7 @@ constexpr Arithmetic kArithmetics[] = {{"half", 2, false, 2}, {"tf32", 1, false,
 
 void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
   const std::string role = transposed ? "conv_transpose" : "conv";
+  cells.emplace_back(role + " plain", numbers({plain_clocks(g, transposed), plain_pays(g, transposed) ? 1.0 : 0.0}));
   for (const Arithmetic& a : kArithmetics) {
     const auto name = [&](const char* kernel) { return fmt::format("{} {} {}", role, a.name, kernel); };
     CorrelationPlan whole;
