@@ -9,8 +9,10 @@
 #include <adjoint/core/error.h>
 #include <adjoint/core/factories.h>
 #include <adjoint/core/gradcheck.h>
+#include <adjoint/core/memory.h>
 #include <adjoint/core/named_tensors.h>
 #include <adjoint/core/parallel.h>
+#include <adjoint/core/pinned.h>
 #include <adjoint/core/precision.h>
 #include <adjoint/core/random.h>
 #include <adjoint/core/shape.h>

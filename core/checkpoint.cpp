@@ -56,7 +56,8 @@ class CheckpointNode final : public detail::Node {
   const char* name() const override { return "checkpoint"; }
 
   void backward(Operands grads, const std::vector<bool>& needed, std::vector<Tensor>& operand_grads) override {
-    const GeneratorGuard replay(random_);  // the same random numbers as the first run drew
+    const GeneratorGuard replay(random_);             // the same random numbers as the first run drew
+    const MemoryScope scope(MemoryCategory::kOther);  // what f computes again is no gradient
     const AutocastGuard autocast(autocast_.dtype, autocast_.options);
     if (Tape* const sweeping = Tape::current()) {
       // Recomputed on the sweeping tape itself, so that the gradient is differentiable in its turn.

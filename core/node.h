@@ -40,7 +40,10 @@ class Node {
 
   /// Lets go of what the gradients needed: there will be no other sweep.
   void release() {
-    if (saved != nullptr) std::destroy_n(saved, size + outputs);
+    for (std::size_t i = 0; saved != nullptr && i < size + outputs; ++i) {
+      if (saved[i].defined()) saved[i].impl()->storage->unsave();
+      std::destroy_at(&saved[i]);
+    }
     saved = nullptr;
     released = true;
   }

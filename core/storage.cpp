@@ -1,6 +1,7 @@
 #include <adjoint/core/storage.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/large_blocks.h>
 
 #include <unistd.h>
 
@@ -19,7 +20,6 @@ constexpr std::size_t kAlignment = 64;  // a cache line, and the widest vector r
 // Requests from here on are compared with what is free: Linux would grant them and kill the process on first use.
 constexpr std::size_t kCheckedBytes = std::size_t{1} << 30;
 
-std::atomic<std::size_t> cpu_bytes_held{0};
 std::atomic<AllocationObserver> allocation_observer{nullptr};
 
 std::size_t cpu_bytes_free() {
@@ -38,11 +38,10 @@ void* allocate_cpu(std::size_t nbytes) {
   if (fits) data = std::aligned_alloc(kAlignment, rounded);
   if (data == nullptr) {
     throw_out_of_memory(
-        fmt::format("empty: out of memory on cpu; asked for {} bytes, holding {}, free {}; release "
-                    "tensors or use a smaller batch",
-                    nbytes, cpu_bytes_held.load(), cpu_bytes_free()));
+        fmt::format("empty: out of memory on cpu; asked for {} bytes, holding {}, free {}; {}; release tensors or use "
+                    "a smaller batch",
+                    nbytes, memory_stats(kCPU).held, cpu_bytes_free(), detail::memory_report(kCPU)));
   }
-  cpu_bytes_held += nbytes;
   return data;
 }
 
@@ -55,19 +54,26 @@ void check_device(Device device) {
 
 }  // namespace
 
-std::shared_ptr<Storage> Storage::allocate(std::size_t nbytes, Device device) {
+Storage::Storage(void* data, std::size_t nbytes, Device device)
+    : data_(data), nbytes_(nbytes), device_(device), use_(static_cast<std::uint32_t>(MemoryScope::current())) {}
+
+std::shared_ptr<Storage> Storage::allocate(std::size_t nbytes, Device device, const TensorSpec* spec) {
   check_device(device);
   // The owner comes first: memory without one would be lost if there were no room for it.
   auto storage = std::make_shared<Storage>(nullptr, nbytes, device);
   if (nbytes == 0) return storage;
   if (const AllocationObserver observer = allocation_observer.load(std::memory_order_relaxed)) observer(nbytes, device);
+  storage->large_ = detail::LargeBlock::make(*storage, spec);
   if (device.is_cpu()) {
     storage->data_ = allocate_cpu(nbytes);
-    return storage;
-  }
+  } else {
 #if defined(ADJOINT_WITH_CUDA)
-  storage->data_ = cuda::allocate(nbytes, device.index, &storage->stream_);
+    storage->data_ = cuda::allocate(nbytes, device.index, &storage->stream_);
 #endif
+  }
+  storage->counted_ = true;
+  detail::count_memory(device, storage->category(), nbytes);
+  if (storage->large_) storage->large_->list();
   return storage;
 }
 
@@ -79,13 +85,42 @@ std::shared_ptr<Storage> Storage::wrap(void* data, std::size_t nbytes, Device de
   return storage;
 }
 
+std::shared_ptr<Storage> Storage::allocate_pinned(std::size_t nbytes) {
+#if defined(ADJOINT_WITH_CUDA)
+  if (cuda_is_available() && nbytes > 0) {
+    auto storage = std::make_shared<Storage>(nullptr, nbytes, kCPU);
+    storage->owned_ = false;
+    storage->pinned_ = true;
+    storage->data_ = cuda::allocate_pinned(nbytes);
+    return storage;
+  }
+#endif
+  return allocate(nbytes, kCPU);
+}
+
+void Storage::set_category(MemoryCategory category) {
+  const auto own = static_cast<std::uint32_t>(category);
+  std::uint32_t before = use_.load(std::memory_order_relaxed);
+  while (!use_.compare_exchange_weak(before, before / kOneSave * kOneSave + own, std::memory_order_relaxed)) {
+  }
+  change_use(before, own - before % kOneSave);
+}
+
+void Storage::recount(std::uint32_t before, std::uint32_t after) {
+  if (counted_) detail::recount_memory(device_, counted_as(before), counted_as(after), nbytes_);
+}
+
 void observe_allocations(AllocationObserver observer) { allocation_observer = observer; }
 
 Storage::~Storage() {
   if (release_) release_();
+  large_.reset();
+  if (counted_) detail::uncount_memory(device_, category(), nbytes_);
+#if defined(ADJOINT_WITH_CUDA)
+  if (pinned_) cuda::release_pinned(data_);
+#endif
   if (!owned_ || data_ == nullptr) return;
   if (device_.is_cpu()) {
-    cpu_bytes_held -= nbytes_;
     std::free(data_);
     return;
   }

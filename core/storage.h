@@ -3,6 +3,7 @@
 
 #include <adjoint/core/device.h>
 #include <adjoint/core/export.h>
+#include <adjoint/core/memory.h>
 
 #include <atomic>
 #include <cstddef>
@@ -12,15 +13,23 @@
 
 namespace adjoint {
 
+struct TensorSpec;
+namespace detail {
+class LargeBlock;
+}
+
 class ADJOINT_API Storage {
  public:
-  /// Allocates `nbytes` on `device`, uninitialised. Throws OutOfMemoryError where the memory is not there.
-  static std::shared_ptr<Storage> allocate(std::size_t nbytes, Device device);
+  /// Allocates `nbytes` on `device`, uninitialised, for a tensor of `spec`, which messages tell (null: none). Throws
+  /// OutOfMemoryError where the memory is not there.
+  static std::shared_ptr<Storage> allocate(std::size_t nbytes, Device device, const TensorSpec* spec = nullptr);
   /// Wraps memory that someone else owns; `release` (may be empty) runs when the last tensor lets go. Where this throws
   /// it does not run: the memory is still the caller's.
   static std::shared_ptr<Storage> wrap(void* data, std::size_t nbytes, Device device, std::function<void()> release);
+  /// Page-locked memory of the host (core/pinned.h). Ordinary memory where no GPU is.
+  static std::shared_ptr<Storage> allocate_pinned(std::size_t nbytes);
 
-  Storage(void* data, std::size_t nbytes, Device device) : data_(data), nbytes_(nbytes), device_(device) {}
+  Storage(void* data, std::size_t nbytes, Device device);
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
   ~Storage();
@@ -28,6 +37,14 @@ class ADJOINT_API Storage {
   void* data() const { return data_; }
   std::size_t nbytes() const { return nbytes_; }
   Device device() const { return device_; }
+  bool pinned() const { return pinned_; }
+
+  /// What the memory counts as (core/memory.h): kOther becomes kSaved while a tape keeps it.
+  MemoryCategory category() const { return counted_as(use_.load(std::memory_order_relaxed)); }
+  void set_category(MemoryCategory category);
+  /// A tape keeps it, and lets go.
+  void save() { change_use(use_.fetch_add(kOneSave, std::memory_order_relaxed), kOneSave); }
+  void unsave() { change_use(use_.fetch_sub(kOneSave, std::memory_order_relaxed), 0U - kOneSave); }
 
   /// Counts the writes made through tensors; a saved tensor whose count moved is an error at the sweep.
   std::uint32_t version() const { return version_.load(std::memory_order_relaxed); }
@@ -40,13 +57,28 @@ class ADJOINT_API Storage {
   void thaw() { frozen_.fetch_sub(1, std::memory_order_relaxed); }
 
  private:
+  // The category of its own in the lower 8 bits, above them how often it is saved.
+  static constexpr std::uint32_t kOneSave = 256;
+  static MemoryCategory counted_as(std::uint32_t use) {
+    const auto own = static_cast<MemoryCategory>(use % kOneSave);
+    return own == MemoryCategory::kOther && use >= kOneSave ? MemoryCategory::kSaved : own;
+  }
+  void change_use(std::uint32_t before, std::uint32_t change) {
+    if (counted_as(before) != counted_as(before + change)) recount(before, before + change);
+  }
+  void recount(std::uint32_t before, std::uint32_t after);
+
   void* data_;
   std::size_t nbytes_;
   Device device_;
   bool owned_ = true;
+  bool pinned_ = false;
+  bool counted_ = false;
+  std::atomic<std::uint32_t> use_;
   std::atomic<std::uint32_t> version_{0};
   std::atomic<std::uint32_t> frozen_{0};
   std::function<void()> release_;
+  std::unique_ptr<detail::LargeBlock> large_;
   void* stream_ = nullptr;  // CUDA: the stream whose order the allocation and the release follow
 };
 

@@ -150,6 +150,7 @@ void TapeImpl::append(NodePtr<Node> node, std::span<const Tensor> in, std::span<
     needed = needed && tensor.defined();
     new (&saved[at]) Tensor(needed ? tensor : Tensor{});
     node->versions[at] = needed ? tensor.impl()->storage->version() : 0;
+    if (needed) tensor.impl()->storage->save();
   };
   for (std::size_t i = 0; saved != nullptr && i < in.size(); ++i) {
     save(i, in[i], (save_mask >> std::min<std::size_t>(i, kSavedOperandBits - 1) & 1U) != 0);

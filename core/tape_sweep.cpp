@@ -237,6 +237,7 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
   ADJOINT_CHECK(!options.record || Tape::current() == &owner_,
                 "{}: .record needs this tape to be the innermost one of its thread, not paused", caller);
   const PauseAutocast in_recorded_dtypes;
+  const MemoryScope scope(MemoryCategory::kGradients);
   std::optional<PauseTape> pause;
   if (!options.record) pause.emplace();
 

@@ -86,7 +86,7 @@ void check_floating(const char* op, DType dtype) {
 
 Tensor make_tensor(const TensorSpec& spec, Device device) {
   const std::int64_t numel = spec.shape.numel();
-  return wrap_storage(Storage::allocate(checked_nbytes(spec, numel), device), spec, numel);
+  return wrap_storage(Storage::allocate(checked_nbytes(spec, numel), device, &spec), spec, numel);
 }
 
 void check_defined(const char* op, const char* operand, const Tensor& tensor) {
@@ -288,6 +288,12 @@ Tensor& Tensor::requires_grad_(bool value) {
   ADJOINT_CHECK(!impl_->recorded(),
                 "requires_grad_: a recorded tensor always requires a gradient; got shape {}; detach() it", shape());
   if (value && !impl_->leaf) impl_->leaf = std::make_unique<LeafState>();
+  Storage& storage = *impl_->storage;
+  if (value) {
+    storage.set_category(MemoryCategory::kParameters);
+  } else if (storage.category() == MemoryCategory::kParameters) {
+    storage.set_category(MemoryCategory::kOther);
+  }
   impl_->requires_grad = value;
   return *this;
 }
@@ -312,6 +318,12 @@ void Tensor::set_grad(const Tensor& gradient) {
   if (!impl_->leaf) {
     if (!gradient.defined()) return;
     impl_->leaf = std::make_unique<LeafState>();
+  }
+  if (gradient.defined()) {
+    Storage& storage = *gradient.impl()->storage;
+    const MemoryCategory category = storage.category();
+    const bool unclaimed = category == MemoryCategory::kOther || category == MemoryCategory::kSaved;
+    if (unclaimed) storage.set_category(MemoryCategory::kGradients);
   }
   impl_->leaf->grad = gradient;
 }

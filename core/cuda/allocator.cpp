@@ -3,6 +3,7 @@
 #include <adjoint/core/check.h>
 #include <adjoint/core/cuda/backend.h>
 #include <adjoint/core/cuda/runtime.h>
+#include <adjoint/core/memory.h>
 
 #include <cstdint>
 #include <memory>
@@ -35,8 +36,7 @@ class Pool {
     if (status == cudaErrorMemoryAllocation) {
       cudaGetLastError();
       // What other streams have freed, and holes too small for this request, go back to the driver first.
-      ADJOINT_CUDA(cudaDeviceSynchronize());
-      ADJOINT_CUDA(cudaMemPoolTrimTo(pool_, 0));
+      trim();
       status = cudaMallocFromPoolAsync(&data, nbytes, pool_, stream);
     }
     if (status == cudaErrorMemoryAllocation) {
@@ -45,6 +45,17 @@ class Pool {
     }
     check(status, "cudaMallocFromPoolAsync");
     return data;
+  }
+
+  std::size_t held() const {
+    std::uint64_t bytes = 0;
+    ADJOINT_CUDA(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &bytes));
+    return bytes;
+  }
+
+  void trim() {
+    ADJOINT_CUDA(cudaDeviceSynchronize());
+    ADJOINT_CUDA(cudaMemPoolTrimTo(pool_, 0));
   }
 
   // Lets `peer` read and write this pool's memory directly where the hardware can.
@@ -71,9 +82,9 @@ class Pool {
     ADJOINT_CUDA(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrUsedMemCurrent, &used));
     ADJOINT_CUDA(cudaMemGetInfo(&free, &total));
     throw_out_of_memory(
-        fmt::format("empty: out of memory on cuda:{}; asked for {} bytes, holding {}, free {} of {}; release "
+        fmt::format("empty: out of memory on cuda:{}; asked for {} bytes, holding {}, free {} of {}; {}; release "
                     "tensors or use a smaller batch",
-                    device_, nbytes, used, free, total));
+                    device_, nbytes, used, free, total, detail::memory_report(Device(DeviceType::kCUDA, device_))));
   }
 
   int device_;
@@ -82,17 +93,36 @@ class Pool {
   std::vector<int> peers_;
 };
 
-Pool& pool_of(int device) {
-  static std::mutex mutex;
-  static auto* pools = new std::vector<std::unique_ptr<Pool>>(static_cast<std::size_t>(device_count()));
-  thread_local std::vector<Pool*> known(pools->size());
-  Pool*& pool = known[static_cast<std::size_t>(device)];
-  if (pool == nullptr) {
-    const std::lock_guard lock(mutex);
-    std::unique_ptr<Pool>& owner = (*pools)[static_cast<std::size_t>(device)];
-    if (owner == nullptr) owner = std::make_unique<Pool>(device);
-    pool = owner.get();
+class Pools {
+ public:
+  Pools() : pools_(static_cast<std::size_t>(device_count())) {}
+
+  Pool& of(int device) {
+    const std::lock_guard lock(mutex_);
+    std::unique_ptr<Pool>& pool = pools_[static_cast<std::size_t>(device)];
+    if (pool == nullptr) pool = std::make_unique<Pool>(device);
+    return *pool;
   }
+  // Null where nothing was allocated yet.
+  Pool* find(int device) {
+    const std::lock_guard lock(mutex_);
+    return pools_[static_cast<std::size_t>(device)].get();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Pool>> pools_;
+};
+
+Pools& pools() {
+  static auto* pools = new Pools;
+  return *pools;
+}
+
+Pool& pool_of(int device) {
+  thread_local std::vector<Pool*> known(static_cast<std::size_t>(device_count()));
+  Pool*& pool = known[static_cast<std::size_t>(device)];
+  if (pool == nullptr) pool = &pools().of(device);
   return *pool;
 }
 
@@ -112,6 +142,21 @@ void release(void* data, int device, void* stream) noexcept {
   if (before != device) cudaSetDevice(device);
   if (cudaFreeAsync(data, static_cast<cudaStream_t>(stream)) != cudaSuccess) cudaGetLastError();
   if (before != device) cudaSetDevice(before);
+}
+
+std::size_t bytes_held(int device) {
+  const Pool* const pool = pools().find(device);
+  return pool == nullptr ? 0 : pool->held();
+}
+
+void empty_caches() {
+  for (int device = 0; device < device_count(); ++device) {
+    Pool* const pool = pools().find(device);
+    if (pool == nullptr) continue;
+    const DeviceGuard guard(device);
+    pool->trim();
+  }
+  empty_pinned_cache();
 }
 
 void copy_bytes(void* dst, Device dst_device, const void* src, Device src_device, std::size_t nbytes) {

@@ -23,6 +23,20 @@ int device_count();
 /// Throws OutOfMemoryError.
 void* allocate(std::size_t nbytes, int device, void** stream);
 void release(void* data, int device, void* stream) noexcept;
+/// Bytes that the device's pool has taken from the driver.
+std::size_t bytes_held(int device);
+/// Gives back what no tensor uses: the devices' pools and page-locked memory.
+void empty_caches();
+
+/// `nbytes` > 0 bytes of page-locked memory of the host. Throws OutOfMemoryError. Where memory is released that copies
+/// still use (see copy_async), nobody gets it before they are done.
+void* allocate_pinned(std::size_t nbytes);
+void release_pinned(void* data) noexcept;
+std::size_t pinned_bytes_held();
+void empty_pinned_cache();
+/// As copy_bytes() between a device and page-locked memory, which `pinned` from allocate_pinned() holds, without
+/// waiting for it.
+void copy_async(void* dst, const void* src, Device device, bool to_device, void* pinned, std::size_t nbytes);
 
 /// In the order of the current stream. Where one side is the host, returns after the copy is done; between two GPUs,
 /// each one's current stream is ordered around it.

@@ -3,6 +3,7 @@
 #include <adjoint/core/check.h>
 #include <adjoint/core/cuda/backend.h>
 #include <adjoint/core/cuda/multiprocessors.h>
+#include <adjoint/core/memory.h>
 
 #include <algorithm>
 #include <array>
@@ -120,11 +121,15 @@ LimitMultiprocessors::LimitMultiprocessors(int count) : before_(std::exchange(mo
 LimitMultiprocessors::~LimitMultiprocessors() { most_multiprocessors = before_; }
 
 Workspace::Workspace(std::size_t nbytes, int device) : nbytes_(nbytes), device_(device) {
-  if (nbytes_ > 0) data_ = allocate(nbytes_, device_, &stream_);
+  if (nbytes_ == 0) return;
+  data_ = allocate(nbytes_, device_, &stream_);
+  adjoint::detail::count_memory(Device(DeviceType::kCUDA, device_), MemoryCategory::kWorkspace, nbytes_);
 }
 
 Workspace::~Workspace() {
-  if (data_ != nullptr) release(data_, device_, stream_);
+  if (data_ == nullptr) return;
+  release(data_, device_, stream_);
+  adjoint::detail::uncount_memory(Device(DeviceType::kCUDA, device_), MemoryCategory::kWorkspace, nbytes_);
 }
 
 }  // namespace adjoint::cuda
