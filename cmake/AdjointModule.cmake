@@ -45,6 +45,12 @@ function(adjoint_module name)
 
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
        ${PROJECT_SOURCE_DIR}/${name}/*.cpp ${PROJECT_SOURCE_DIR}/${name}/*.cu)
+  # What has a CMakeLists.txt of its own is a component (AdjointComponent.cmake).
+  file(GLOB components CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/${name}/*/CMakeLists.txt)
+  foreach(component IN LISTS components)
+    cmake_path(GET component PARENT_PATH component)
+    list(FILTER sources EXCLUDE REGEX "^${component}/")
+  endforeach()
   if(ADJOINT_WITH_CUDA)
     file(GLOB lists CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*/instances.cmake)
     foreach(list IN LISTS lists)

@@ -1,0 +1,18 @@
+# adjoint_component(<name> <source>...): the library Adjoint::<name> beside Adjoint::adjoint, for what links more than
+# that does; find_package(Adjoint COMPONENTS <name>) finds it. Called from the component's folder, which a module passes
+# over for its CMakeLists.txt; the component's headers are those of the folder.
+function(adjoint_component name)
+  set(target adjoint_${name})
+  add_library(${target} ${ARGN})
+  add_library(Adjoint::${name} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name}
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+    INSTALL_RPATH "$ORIGIN" INSTALL_RPATH_USE_LINK_PATH ON)
+  target_link_libraries(${target} PUBLIC adjoint PRIVATE $<BUILD_INTERFACE:adjoint_warnings> fmt::fmt)
+
+  install(TARGETS ${target} EXPORT Adjoint_${name})
+  install(EXPORT Adjoint_${name} NAMESPACE Adjoint:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Adjoint)
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  file(GLOB headers CONFIGURE_DEPENDS *.h)
+  install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/adjoint/${folder})
+endfunction()

@@ -1,0 +1,206 @@
+// Records made of what a program hands over, and the CSV file.
+#include <adjoint/data/log.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/data/append_file.h>
+#include <adjoint/data/image.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+namespace adjoint::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kHeader = "wall_time,step,tag,value\n";
+
+/// As RFC 4180 quotes.
+std::string quoted(const std::string& field) {
+  if (field.find_first_of(",\"") == std::string::npos) return field;
+  std::string text = "\"";
+  for (const char c : field) {
+    if (c == '"') text += '"';
+    text += c;
+  }
+  return text + '"';
+}
+
+class CsvWriter final : public LogWriter {
+ public:
+  explicit CsvWriter(const fs::path& path) : file_("csv_writer", path, AppendFile::If::kAny) {
+    const std::vector<std::uint8_t> bytes = read_file("csv_writer", path);
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const std::string_view begins = text.substr(0, kHeader.size());
+    ADJOINT_CHECK(begins == kHeader.substr(0, begins.size()),
+                  "csv_writer: '{}' must begin with the row wall_time,step,tag,value; got '{}'", path.string(),
+                  begins.substr(0, begins.find('\n')));
+    if (begins.size() < kHeader.size()) {
+      file_.truncate(0);
+      file_.append(kHeader);
+    } else if (text.back() != '\n') {
+      file_.truncate(text.rfind('\n') + 1);
+    }
+  }
+
+  void write(const LogRecord& record) override {
+    const double* value = std::get_if<double>(&record.value);
+    if (value == nullptr) return;
+    file_.append(fmt::format("{:.6f},{},{},{}\n", record.wall_time, record.step, quoted(record.tag), *value));
+  }
+
+ private:
+  AppendFile file_;
+};
+
+void append_little_endian(std::vector<std::uint8_t>& bytes, std::uint32_t value, int count) {
+  for (int i = 0; i < count; ++i) bytes.push_back(static_cast<std::uint8_t>(value >> 8 * i));
+}
+
+void append_text(std::vector<std::uint8_t>& bytes, std::string_view text) {
+  bytes.insert(bytes.end(), text.begin(), text.end());
+}
+
+// RIFF WAVE with one 'fmt ' chunk of plain PCM: Multimedia Programming Interface and Data Specifications 1.0, IBM and
+// Microsoft, 1991.
+LogAudio wav_of(const Tensor& audio, std::int64_t sample_rate) {
+  ADJOINT_CHECK(audio.defined(), "Log: audio must be defined");
+  ADJOINT_CHECK(audio.dim() == 1 || audio.dim() == 2, "Log: audio must be (frames) or (channels, frames); got {}",
+                audio.shape());
+  ADJOINT_CHECK(is_floating_point(audio.dtype()), "Log: audio must be floating point; got {}", audio.dtype());
+  const std::int64_t channels = audio.dim() == 1 ? 1 : audio.size(0), frames = audio.size(-1);
+  ADJOINT_CHECK(channels >= 1 && channels <= 32767, "Log: audio must have 1 to 32767 channels; got {}", channels);
+  constexpr std::int64_t kTop = 0xffffffff, kBeforeSamples = 36;  // bytes that the file's length counts before them
+  ADJOINT_CHECK(sample_rate >= 1 && sample_rate <= kTop / (2 * channels),
+                "Log: sample_rate must be from 1 to {} for {} channels; got {}", kTop / (2 * channels), channels,
+                sample_rate);
+  ADJOINT_CHECK(frames <= (kTop - kBeforeSamples) / (2 * channels),
+                "Log: audio must fit the 4 GiB of a WAV file; got {}", audio.shape());
+  const std::vector<float> values = audio.detach().to_vector<float>();
+  LogAudio result{static_cast<double>(sample_rate), channels, frames, {}};
+  const auto frame_bytes = static_cast<std::uint32_t>(2 * channels), rate = static_cast<std::uint32_t>(sample_rate);
+  const auto data_bytes = static_cast<std::uint32_t>(frames * 2 * channels);
+  auto& wav = result.wav;
+  wav.reserve(data_bytes + 44U);
+  append_text(wav, "RIFF");
+  append_little_endian(wav, data_bytes + static_cast<std::uint32_t>(kBeforeSamples), 4);
+  append_text(wav, "WAVEfmt ");
+  append_little_endian(wav, 16, 4);
+  append_little_endian(wav, 1, 2);  // PCM
+  append_little_endian(wav, static_cast<std::uint32_t>(channels), 2);
+  append_little_endian(wav, rate, 4);
+  append_little_endian(wav, rate * frame_bytes, 4);
+  append_little_endian(wav, frame_bytes, 2);
+  append_little_endian(wav, 16, 2);
+  append_text(wav, "data");
+  append_little_endian(wav, data_bytes, 4);
+  for (std::int64_t i = 0; i < frames; ++i) {
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const float value = values[static_cast<std::size_t>(c * frames + i)];
+      const float sample = std::isnan(value) ? 0.0F : std::round(std::clamp(value, -1.0F, 1.0F) * 32767.0F);
+      append_little_endian(wav, static_cast<std::uint16_t>(static_cast<std::int16_t>(sample)), 2);
+    }
+  }
+  return result;
+}
+
+// The limits of tensorflow/core/lib/histogram/histogram.cc: 1e-12 * 1.1^i below 1e20, their negatives, 0, and a last
+// one that everything is below.
+const std::vector<double>& histogram_limits() {
+  static const std::vector<double> limits = [] {
+    std::vector<double> positive;
+    for (double limit = 1e-12; limit < 1e20; limit *= 1.1) positive.push_back(limit);
+    positive.push_back(std::numeric_limits<double>::max());
+    std::vector<double> all;
+    for (auto it = positive.rbegin(); it != positive.rend(); ++it) all.push_back(-*it);
+    all.push_back(0.0);
+    all.insert(all.end(), positive.begin(), positive.end());
+    return all;
+  }();
+  return limits;
+}
+
+LogHistogram histogram_of(const Tensor& tensor) {
+  ADJOINT_CHECK(tensor.defined(), "Log: values must be defined");
+  const std::vector<double>& limits = histogram_limits();
+  std::vector<double> counts(limits.size());
+  LogHistogram result{.min = std::numeric_limits<double>::infinity(), .max = -std::numeric_limits<double>::infinity()};
+  for (const double value : tensor.detach().to_vector<double>()) {
+    if (!std::isfinite(value)) continue;
+    ++counts[static_cast<std::size_t>(std::lower_bound(limits.begin(), limits.end(), value) - limits.begin())];
+    result.min = std::min(result.min, value);
+    result.max = std::max(result.max, value);
+    result.count += 1.0;
+    result.sum += value;
+    result.sum_squares += value * value;
+  }
+  if (result.count == 0.0) result.min = result.max = 0.0;
+  // Buckets from the first full one to the last, with an empty one before them that says where the first begins.
+  std::size_t first = 0, end = counts.size();
+  while (first < end && counts[first] == 0.0) ++first;
+  while (end > first && counts[end - 1] == 0.0) --end;
+  if (first == end) return {.bucket_limits = {0.0}, .buckets = {0.0}};
+  if (first > 0) --first;
+  result.bucket_limits.assign(limits.begin() + static_cast<std::ptrdiff_t>(first),
+                              limits.begin() + static_cast<std::ptrdiff_t>(end));
+  result.buckets.assign(counts.begin() + static_cast<std::ptrdiff_t>(first),
+                        counts.begin() + static_cast<std::ptrdiff_t>(end));
+  return result;
+}
+
+}  // namespace
+
+LogWriter::~LogWriter() = default;
+
+std::unique_ptr<LogWriter> csv_writer(const fs::path& path) { return std::make_unique<CsvWriter>(path); }
+
+Log::Log(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  ADJOINT_CHECK(!error, "Log: cannot make the folder '{}': {}", folder.string(), error.message());
+  add_writer(csv_writer(folder / "scalars.csv"));
+}
+
+void Log::add_writer(std::unique_ptr<LogWriter> writer) {
+  ADJOINT_CHECK(writer != nullptr, "Log: a writer must not be null");
+  const std::lock_guard lock(mutex_);
+  writers_.push_back(std::move(writer));
+}
+
+void Log::write(const std::string& tag, std::int64_t step, decltype(LogRecord::value) value) {
+  ADJOINT_CHECK(!tag.empty(), "Log: a tag must not be empty");
+  ADJOINT_CHECK(std::none_of(tag.begin(), tag.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }),
+                "Log: a tag must hold no control characters; got '{}'", tag);
+  ADJOINT_CHECK(step >= 0, "Log: step must be at least 0; got {} for '{}'", step, tag);
+  const std::lock_guard lock(mutex_);
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const LogRecord record{std::chrono::duration<double>(now).count(), step, tag, std::move(value)};
+  for (const auto& writer : writers_) writer->write(record);
+}
+
+void Log::add_scalar(const std::string& tag, double value, std::int64_t step) { write(tag, step, value); }
+
+void Log::add_image(const std::string& tag, const Tensor& image, std::int64_t step) {
+  ADJOINT_CHECK(image.defined(), "Log: image must be defined");
+  const Tensor picture = image.detach().to(kCPU);
+  std::vector<std::uint8_t> png = encode_png(picture, {.compression = 1});
+  write(tag, step, LogImage{picture.size(1), picture.size(2), picture.size(0), std::move(png)});
+}
+
+void Log::add_audio(const std::string& tag, const Tensor& audio, std::int64_t step, std::int64_t sample_rate) {
+  write(tag, step, wav_of(audio, sample_rate));
+}
+
+void Log::add_histogram(const std::string& tag, const Tensor& values, std::int64_t step) {
+  write(tag, step, histogram_of(values));
+}
+
+void Log::add_text(const std::string& tag, const std::string& text, std::int64_t step) {
+  write(tag, step, LogText{text});
+}
+
+}  // namespace adjoint::data

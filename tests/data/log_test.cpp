@@ -1,0 +1,162 @@
+#include <adjoint/data/log.h>
+
+#include <adjoint/core/file.h>
+#include <adjoint/tests/support/errors.h>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace adjoint::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+class LogTest : public ::testing::Test {
+ protected:
+  LogTest() {
+    std::string name = (fs::temp_directory_path() / "adjoint-log-XXXXXX").string();
+    folder = ::mkdtemp(name.data());
+  }
+  ~LogTest() override { fs::remove_all(folder); }
+
+  /// The file's rows without their times.
+  std::vector<std::string> rows() const {
+    std::ifstream file(folder / "run" / "scalars.csv");
+    std::vector<std::string> all;
+    for (std::string row; std::getline(file, row);) all.push_back(row.substr(row.find(',') + 1));
+    return all;
+  }
+
+  fs::path folder;
+};
+
+/// Keeps what it is handed.
+class Memory final : public LogWriter {
+ public:
+  explicit Memory(std::vector<LogRecord>& records) : records_(records) {}
+  void write(const LogRecord& record) override { records_.push_back(record); }
+
+ private:
+  std::vector<LogRecord>& records_;
+};
+
+TEST_F(LogTest, WritesScalarsAsRowsThatReadBackExactly) {
+  Log log(folder / "run");
+  log.add_scalar("loss/train", 0.1 + 0.2, 3);
+  log.add_scalar("a,\"b\"", std::nan(""), 4);
+  log.add_text("note", "no scalar", 5);
+  EXPECT_EQ(rows(), (std::vector<std::string>{"step,tag,value", "3,loss/train,0.30000000000000004",
+                                              "4,\"a,\"\"b\"\"\",nan"}));  // while the log lives
+}
+
+TEST_F(LogTest, GoesOnBehindTheLastWholeRow) {
+  { Log(folder / "run").add_scalar("loss", 1, 1); }
+  const fs::path path = folder / "run" / "scalars.csv";
+  std::ofstream(path, std::ios::app) << "1764000000.0,2,lo";
+  { Log(folder / "run").add_scalar("loss", 3, 3); }
+  EXPECT_EQ(rows(), (std::vector<std::string>{"step,tag,value", "1,loss,1", "3,loss,3"}));
+
+  fs::resize_file(path, 5);  // killed within the header
+  { Log(folder / "run").add_scalar("loss", 4, 4); }
+  EXPECT_EQ(rows(), (std::vector<std::string>{"step,tag,value", "4,loss,4"}));
+}
+
+TEST_F(LogTest, LeavesAnothersFileAlone) {
+  fs::create_directory(folder / "run");
+  const fs::path path = folder / "run" / "scalars.csv";
+  std::ofstream(path) << "epoch,loss\n1,2";
+  EXPECT_ERROR(Log(folder / "run"), "csv_writer", "scalars.csv", "epoch,loss");
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text.str(), "epoch,loss\n1,2");
+}
+
+TEST_F(LogTest, TakesScalarsFromSeveralThreads) {
+  Log log(folder / "run");
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&log, t] {
+      for (int i = 0; i < 100; ++i) log.add_scalar("thread/" + std::to_string(t), i, i);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(rows().size(), 401U);
+}
+
+TEST_F(LogTest, LeavesValuesThatAreNotFiniteOutOfHistograms) {
+  std::vector<LogRecord> records;
+  Log log;
+  log.add_writer(std::make_unique<Memory>(records));
+  const double infinity = std::numeric_limits<double>::infinity();
+  log.add_histogram("h",
+                    Tensor::from_vector<double>({infinity, 1.0, std::nan(""), -infinity}, {4}, {.dtype = kFloat64}), 0);
+  log.add_histogram("h", Tensor::from_vector<double>({infinity}, {1}, {.dtype = kFloat64}), 1);
+  log.add_histogram("h",
+                    Tensor::from_vector<double>({-std::numeric_limits<double>::max(), 1e300}, {2}, {.dtype = kFloat64}),
+                    2);
+  const auto& some = std::get<LogHistogram>(records[0].value);
+  EXPECT_EQ(some.count, 1.0);
+  EXPECT_EQ(some.max, 1.0);
+  EXPECT_EQ(std::get<LogHistogram>(records[1].value).count, 0.0);
+  const auto& large = std::get<LogHistogram>(records[2].value);
+  EXPECT_EQ(large.buckets.front(), 1.0);
+  EXPECT_EQ(large.buckets.back(), 1.0);
+}
+
+TEST_F(LogTest, RefusesWhatItCannotHold) {
+  Log log(folder / "run");
+  EXPECT_ERROR(log.add_scalar("", 1, 1), "Log: a tag must not be empty");
+  EXPECT_ERROR(log.add_scalar("a\nb", 1, 1), "Log: a tag", "a\nb");
+  EXPECT_ERROR(log.add_scalar("a", 1, -1), "Log: step", "-1", "'a'");
+  EXPECT_ERROR(log.add_writer(nullptr), "Log: a writer");
+  EXPECT_ERROR(log.add_image("a", {}, 1), "Log: image must be defined");
+  EXPECT_ERROR(log.add_image("a", Tensor::zeros({5, 2, 2}), 1), "5");
+  EXPECT_ERROR(log.add_histogram("a", {}, 1), "Log: values must be defined");
+  EXPECT_ERROR(log.add_audio("a", {}, 1), "Log: audio must be defined");
+  EXPECT_ERROR(log.add_audio("a", Tensor::zeros({2, 2, 2}), 1), "Log: audio must be (frames)", "(2, 2, 2)");
+  EXPECT_ERROR(log.add_audio("a", Tensor::zeros({2}, {.dtype = kInt32}), 1), "Log: audio", "int32");
+  EXPECT_ERROR(log.add_audio("a", Tensor::zeros({0, 2}), 1), "Log: audio must have 1", "got 0");
+  EXPECT_ERROR(log.add_audio("a", Tensor::zeros({2}), 1, 0), "Log: sample_rate", "got 0");
+  EXPECT_EQ(rows().size(), 1U);
+}
+
+TEST_F(LogTest, NamesWhatIsNoFile) {
+  EXPECT_ERROR(csv_writer("/dev/null"), "csv_writer", "/dev/null", "regular file");
+  EXPECT_ERROR(csv_writer(folder), "csv_writer", folder.c_str());
+  std::ofstream(folder / "file") << "x";
+  EXPECT_ERROR(Log(folder / "file" / "run"), "Log: cannot make the folder", "file");
+}
+
+TEST_F(LogTest, LeavesNoHalfARowWhereTheDiskIsFull) {
+  Log log(folder / "run");
+  log.add_scalar("loss", 1, 1);
+  const auto size = fs::file_size(folder / "run" / "scalars.csv");
+  // A limit on the size of files stands for the disk's.
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit = before;
+  limit.rlim_cur = size + 7;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  EXPECT_ERROR(log.add_scalar("loss", 2, 2), "csv_writer: cannot write", "scalars.csv");
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(fs::file_size(folder / "run" / "scalars.csv"), size);
+  log.add_scalar("loss", 3, 3);
+  EXPECT_EQ(rows(), (std::vector<std::string>{"step,tag,value", "1,loss,1", "3,loss,3"}));
+}
+
+}  // namespace
+}  // namespace adjoint::data
