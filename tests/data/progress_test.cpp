@@ -130,7 +130,7 @@ TEST(Progress, NestedBarsHaveALineEachAndLeaveTheOutermost) {
       paper.seconds += 1.0;
       steps.update(3);
       const std::string outer = epoch == 1 ? "0  0:01" : "1  0:02  0.5 it/s";
-      EXPECT_EQ(paper.screen(), outer + "\n3  0:01  3 it/s");
+      EXPECT_EQ(paper.screen(), repeated("saved\n", epoch - 1) + outer + "\n3  0:01  3 it/s");
       steps.print("saved");
       EXPECT_EQ(paper.screen(), repeated("saved\n", epoch) + outer + "\n3  0:01  3 it/s");
     }
