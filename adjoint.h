@@ -82,5 +82,7 @@
 #include <adjoint/data/dataset.h>
 #include <adjoint/data/image.h>
 #include <adjoint/data/loader.h>
+#include <adjoint/data/log.h>
+#include <adjoint/data/progress.h>
 #include <adjoint/data/transforms.h>
 #endif
