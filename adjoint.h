@@ -5,6 +5,7 @@
 #include <adjoint/core/cpu_backend.h>
 #include <adjoint/core/custom.h>
 #include <adjoint/core/device.h>
+#include <adjoint/core/dlpack.h>
 #include <adjoint/core/dtype.h>
 #include <adjoint/core/error.h>
 #include <adjoint/core/factories.h>

@@ -1,0 +1,83 @@
+// DLPack: tensors to and from other libraries in one process, without a copy.
+//
+// The structures are declared from DLPack's specification (dmlc.github.io/dlpack, version 1.0, C API): the fields,
+// their order and their numbers are its ABI. A tensor goes out under version 0 (a capsule "dltensor" in Python) or
+// version 1
+// ("dltensor_versioned"), and comes in under both.
+#pragma once
+
+#include <adjoint/core/export.h>
+#include <adjoint/core/stream.h>
+#include <adjoint/core/tensor.h>
+
+#include <cstdint>
+
+namespace adjoint {
+namespace dlpack {
+
+struct Version {
+  std::uint32_t major;
+  std::uint32_t minor;
+};
+
+enum DeviceCode : std::int32_t { kCPUDevice = 1, kCUDADevice = 2, kCUDAHostDevice = 3 };
+struct DeviceId {
+  std::int32_t device_type;
+  std::int32_t device_id;
+};
+
+enum TypeCode : std::uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kBoolean = 6 };
+struct DataType {
+  std::uint8_t code;
+  std::uint8_t bits;
+  std::uint16_t lanes;
+};
+
+/// The specification's DLTensor. Strides are in elements; null for a contiguous tensor.
+struct View {
+  void* data;
+  DeviceId device;
+  std::int32_t ndim;
+  DataType dtype;
+  std::int64_t* shape;    // (ndim)
+  std::int64_t* strides;  // (ndim)
+  std::uint64_t byte_offset;
+};
+
+/// DLManagedTensor, version 0. Who holds it calls deleter(this) once, unless that is null.
+struct ManagedTensor {
+  View view;
+  void* manager_ctx;
+  void (*deleter)(ManagedTensor* self);
+};
+
+inline constexpr std::uint64_t kReadOnly = 1;  // a flag: the memory must not be written to
+
+/// DLManagedTensorVersioned, version 1.
+struct ManagedTensorVersioned {
+  Version version;
+  void* manager_ctx;
+  void (*deleter)(ManagedTensorVersioned* self);
+  std::uint64_t flags;
+  View view;
+};
+
+}  // namespace dlpack
+
+/// Shares x's elements with who gets the result, which keeps them alive until its deleter is called (on any thread).
+/// What x's device was given on its current stream is done before what `consumer`, the stream on which they will be
+/// used, does next; without one, they must be used in the order of the current stream. Throws Error for an undefined
+/// tensor, one that requires a gradient (detach() it, as in PyTorch), and a stream of another device.
+ADJOINT_API dlpack::ManagedTensor* to_dlpack(const Tensor& x, const Stream* consumer = nullptr);
+/// As version 1.
+ADJOINT_API dlpack::ManagedTensorVersioned* to_dlpack_versioned(const Tensor& x, const Stream* consumer = nullptr);
+
+/// A tensor of the elements of `managed`, which it owns from then on: the deleter runs when the last tensor that shares
+/// them goes. The producer must have made the current stream of the tensor's device wait for its own: Python's
+/// __dlpack__(stream) does. Throws Error, and leaves `managed` the caller's, for null, a dtype or device that Adjoint
+/// does not have, memory that is not aligned to its elements, and, in version 1, another major version and memory that
+/// must not be written to.
+ADJOINT_API Tensor from_dlpack(dlpack::ManagedTensor* managed);
+ADJOINT_API Tensor from_dlpack(dlpack::ManagedTensorVersioned* managed);
+
+}  // namespace adjoint
