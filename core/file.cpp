@@ -106,6 +106,19 @@ std::vector<std::uint8_t> read_file(const char* op, const fs::path& path, std::u
   }
 }
 
+void create_folders(const char* op, const fs::path& path) {
+  check_name(op, path);
+  std::error_code error;
+  if (fs::is_directory(path, error)) return;
+  const fs::path parent = path.has_parent_path() ? path.parent_path() : ".";
+  if (parent != path) create_folders(op, parent);
+  if (!path.has_filename()) return;  // "runs/": what it lies in is the folder itself
+  const bool made = ::mkdir(path.c_str(), 0777) == 0 || (errno == EEXIST && fs::is_directory(path, error));
+  ADJOINT_CHECK(made, "{}: cannot create the folder '{}': {}", op, path.string(), error_text(errno));
+  const Descriptor folder(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.is_open()) static_cast<void>(::fsync(folder.get()));  // some file systems cannot flush a folder
+}
+
 AtomicFile::AtomicFile(const char* op, const fs::path& path) : op_(op), path_(path.string()) {
   check_name(op, path);
   struct stat old {};

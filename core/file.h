@@ -56,6 +56,10 @@ class ADJOINT_API InputFile {
 ADJOINT_API std::vector<std::uint8_t> read_file(const char* op, const std::filesystem::path& path,
                                                 std::uint64_t max_bytes = std::uint64_t{1} << 40);
 
+/// Makes a folder, and those that it lies in, where they are not there, so that a power cut does not take them back.
+/// Throws Error, naming `op` and the path, where that fails.
+ADJOINT_API void create_folders(const char* op, const std::filesystem::path& path);
+
 /// A file that appears whole or not at all: bytes go to a temporary file beside it, adjoint-<numbers>.tmp; commit()
 /// flushes them to the disk, renames the file into place and flushes the folder. Destroyed before commit(), it leaves
 /// nothing behind.

@@ -292,6 +292,21 @@ TEST_F(FileTest, LeftoversGoAndWritersStay) {
   AtomicFile::remove_leftovers(folder_ / "none");
 }
 
+TEST_F(FileTest, FoldersAreMadeWithThoseAboveThem) {
+  create_folders("test", folder_ / "a" / "b" / "c/");
+  EXPECT_TRUE(fs::is_directory(folder_ / "a" / "b" / "c"));
+  create_folders("test", folder_ / "a" / "b");
+  fs::create_directory_symlink("a", folder_ / "link");
+  create_folders("test", folder_ / "link" / "d");
+  EXPECT_TRUE(fs::is_directory(folder_ / "a" / "d"));
+  std::ofstream(folder_ / "file") << "x";
+  const std::string file = (folder_ / "file").string();
+  EXPECT_EQ(message_of([&] { create_folders("save", file); }),
+            "save: cannot create the folder '" + file + "': File exists");
+  EXPECT_EQ(message_of([&] { create_folders("save", file + "/a"); }),
+            "save: cannot create the folder '" + file + "': File exists");
+}
+
 TEST_F(FileTest, AnInputFileIsReadInParts) {
   std::ofstream(folder_ / "a") << "0123456789";
   InputFile file("load", folder_ / "a");
