@@ -2,8 +2,10 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
+#include <adjoint/core/crc32c.h>
 #include <adjoint/core/file.h>
 #include <adjoint/core/tape.h>
+#include <adjoint/nn/safetensors_file.h>
 #include <adjoint/nn/safetensors_format.h>
 
 #include <fmt/ranges.h>
@@ -11,6 +13,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <new>
 #include <set>
 #include <string_view>
@@ -55,14 +58,14 @@ struct Item {
   const safetensors::Format* format;
 };
 
-std::vector<Item> ordered_items(const NamedTensors& tensors) {
+std::vector<Item> ordered_items(const char* op, const NamedTensors& tensors) {
   std::vector<Item> items;
   std::set<std::string_view> names;
   for (const auto& [name, tensor] : tensors) {
-    ADJOINT_CHECK(tensor.defined(), "save_safetensors: every tensor must be defined; got Tensor{{}} as '{}'", name);
-    ADJOINT_CHECK(!name.empty() && name != kMetadataKey, "save_safetensors: a name must not be empty or {}; got '{}'",
+    ADJOINT_CHECK(tensor.defined(), "{}: every tensor must be defined; got Tensor{{}} as '{}'", op, name);
+    ADJOINT_CHECK(!name.empty() && name != kMetadataKey, "{}: a name must not be empty or {}; got '{}'", op,
                   kMetadataKey, name);
-    ADJOINT_CHECK(names.insert(name).second, "save_safetensors: names must be unique; got '{}' twice", name);
+    ADJOINT_CHECK(names.insert(name).second, "{}: names must be unique; got '{}' twice", op, name);
     items.push_back({&name, &tensor, safetensors::find_format(tensor.dtype())});
   }
   std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
@@ -75,7 +78,7 @@ std::uint64_t bytes_of(const Tensor& tensor) {
   return static_cast<std::uint64_t>(tensor.numel() * element_size(tensor.dtype()));
 }
 
-std::string header_of(const std::vector<Item>& items, const Metadata& metadata) {
+std::string header_of(const char* op, const std::vector<Item>& items, const Metadata& metadata) {
   Header header{.entries = {}, .metadata = metadata};
   std::uint64_t offset = 0;
   for (const Item& item : items) {
@@ -87,8 +90,7 @@ std::string header_of(const std::vector<Item>& items, const Metadata& metadata) 
   std::string text = safetensors::write_header(header);
   text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
   ADJOINT_CHECK(text.size() <= kMaxHeaderBytes,
-                "save_safetensors: the header must be at most {} bytes; got {}; use shorter names "
-                "or less metadata",
+                "{}: the header must be at most {} bytes; got {}; use shorter names or less metadata", op,
                 kMaxHeaderBytes, text.size());
   return text;
 }
@@ -118,6 +120,18 @@ class Reader {
     return result;
   }
 
+  Header read_header() {
+    const std::uint64_t size = file_.size();
+    check(size >= 8, "the file must begin with the 8 bytes of the header's length; got {} bytes in all", size);
+    std::uint64_t length = 0;
+    read_bytes(&length, sizeof(length));
+    check(length <= kMaxHeaderBytes, "the header must be at most {} bytes; got {}; is it a safetensors file?",
+          kMaxHeaderBytes, length);
+    check(length <= size - 8, "the file must hold its whole header; got {} bytes of {}; was it cut short?", size - 8,
+          length);
+    return safetensors::parse_header(where_, file_, length, size - 8 - length);
+  }
+
  private:
   template <class... Args>
   void check(bool condition, fmt::format_string<Args...> why, Args&&... args) const {
@@ -133,18 +147,6 @@ class Reader {
     for (std::uint64_t left = bytes; left > 0; left -= std::min<std::uint64_t>(left, buffer.size())) {
       read_bytes(buffer.data(), std::min<std::uint64_t>(left, buffer.size()));
     }
-  }
-
-  Header read_header() {
-    const std::uint64_t size = file_.size();
-    check(size >= 8, "the file must begin with the 8 bytes of the header's length; got {} bytes in all", size);
-    std::uint64_t length = 0;
-    read_bytes(&length, sizeof(length));
-    check(length <= kMaxHeaderBytes, "the header must be at most {} bytes; got {}; is it a safetensors file?",
-          kMaxHeaderBytes, length);
-    check(length <= size - 8, "the file must hold its whole header; got {} bytes of {}; was it cut short?", size - 8,
-          length);
-    return safetensors::parse_header(where_, file_, length, size - 8 - length);
   }
 
   Tensor read_tensor(const Entry& entry) {
@@ -179,22 +181,58 @@ class Reader {
 
 }  // namespace
 
-void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata) {
-  constexpr const char* kOp = "save_safetensors";
-  within_memory(kOp, path, [&] {
+void safetensors::write_file(const char* op, const std::filesystem::path& path, const NamedTensors& tensors,
+                             const Metadata& metadata, bool checksum) {
+  within_memory(op, path, [&] {
     const PauseTape pause;
-    const std::vector<Item> items = ordered_items(tensors);
-    const std::string header = header_of(items, metadata);
-    AtomicFile file(kOp, path);
+    std::vector<Item> items = ordered_items(op, tensors);
+    const std::string checksum_name = kChecksumName;
+    Tensor sum = Tensor::zeros({sizeof(std::uint32_t)}, {.dtype = kUInt8});
+    if (checksum) items.push_back({&checksum_name, &sum, find_format(kUInt8)});
+    const std::string header = header_of(op, items, metadata);
+    AtomicFile file(op, path);
+    std::uint32_t crc = 0;
+    const auto write = [&](const void* data, std::uint64_t bytes) {
+      if (checksum) crc = crc32c(data, bytes, crc);
+      file.write(data, bytes);
+    };
     const std::uint64_t length = header.size();
-    file.write(&length, sizeof(length));
-    file.write(header);
+    write(&length, sizeof(length));
+    write(header.data(), header.size());
     for (const Item& item : items) {
+      if (item.tensor == &sum) std::memcpy(sum.raw_mutable_data(), &crc, sizeof(crc));
       const Tensor host = contiguous_copy(item.tensor->detach().to(kCPU));
-      file.write(host.raw_data(), bytes_of(host));
+      write(host.raw_data(), bytes_of(host));
     }
     file.commit();
   });
+}
+
+void safetensors::check_checksum(const char* op, const std::filesystem::path& path) {
+  constexpr std::uint64_t kPiece = 1 << 20;
+  InputFile file(op, path);
+  std::uint32_t crc = 0, written = 0;
+  std::vector<char> piece(std::min<std::uint64_t>(kPiece, file.size()));
+  std::uint64_t left = file.size() - std::min<std::uint64_t>(file.size(), sizeof(written));
+  while (left > 0) {
+    const std::size_t bytes = file.read(piece.data(), std::min<std::uint64_t>(left, piece.size()));
+    if (bytes == 0) break;
+    crc = crc32c(piece.data(), bytes, crc);
+    left -= bytes;
+  }
+  const bool whole = left == 0 && file.read(&written, sizeof(written)) == sizeof(written);
+  ADJOINT_CHECK(
+      whole && crc == written,
+      "{}: '{}' must end in the checksum of its {} bytes; got {:08x} for {:08x}; was it damaged or cut short?", op,
+      path.string(), file.size(), written, crc);
+}
+
+Metadata safetensors::read_metadata(const std::filesystem::path& path) {
+  return within_memory("load_safetensors", path, [&] { return Reader(path).read_header().metadata; });
+}
+
+void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata) {
+  safetensors::write_file("save_safetensors", path, tensors, metadata, false);
 }
 
 void save_safetensors(const std::filesystem::path& path, const Module& module, const Metadata& metadata) {

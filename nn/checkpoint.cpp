@@ -1,0 +1,245 @@
+#include <adjoint/nn/checkpoint.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/core/copy.h>
+#include <adjoint/core/file.h>
+#include <adjoint/core/tape.h>
+#include <adjoint/nn/checkpoint_files.h>
+#include <adjoint/nn/safetensors_file.h>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <system_error>
+#include <thread>
+
+namespace adjoint::nn {
+
+// Copies of the state, in memory that is used anew, and the thread that writes them.
+class Checkpoint::Writer {
+ public:
+  ~Writer() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+  void wait() {
+    if (thread_.joinable()) thread_.join();
+    if (const std::exception_ptr error = std::exchange(error_, nullptr)) std::rethrow_exception(error);
+  }
+
+  // `write` gets a copy of the state, on a thread of its own.
+  void start(const NamedTensors& state, std::function<void(const NamedTensors&)> write) {
+    copy(state);
+    try {
+      thread_ = std::thread([this, write = std::move(write)] {
+        try {
+          write(copies_);
+        } catch (...) {
+          error_ = std::current_exception();
+        }
+      });
+    } catch (const std::system_error& error) {
+      fail("Checkpoint::save: cannot start a thread to write: {}", error.what());
+    }
+  }
+
+ private:
+  void copy(const NamedTensors& state) {
+    NamedTensors copies;
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      const auto& [name, source] = state[i];
+      const bool reusable = i < copies_.size() && copies_[i].second.shape() == source.shape() &&
+                            copies_[i].second.dtype() == source.dtype();
+      Tensor host = reusable ? copies_[i].second : Tensor::empty(source.shape(), {.dtype = source.dtype()});
+      copy_into(source.detach(), host);
+      copies.emplace_back(name, std::move(host));
+    }
+    copies_ = std::move(copies);
+  }
+
+  NamedTensors copies_;
+  std::exception_ptr error_;
+  std::thread thread_;
+};
+
+Checkpoint::Checkpoint(std::filesystem::path folder, const CheckpointOptions& options)
+    : folder_(std::move(folder)), options_(options), writer_(std::make_unique<Writer>()) {
+  ADJOINT_CHECK(!folder_.empty(), "Checkpoint: the folder must have a name; got ''");
+  ADJOINT_CHECK(options.keep_last >= 1, "Checkpoint: keep_last must be at least 1; got {}", options.keep_last);
+  ADJOINT_CHECK(options.keep_best >= 0, "Checkpoint: keep_best must not be negative; got {}", options.keep_best);
+}
+
+Checkpoint::~Checkpoint() {
+  try {
+    wait();
+  } catch (const std::exception& error) {
+    try {
+      warn(error.what());
+    } catch (...) {  // NOLINT(bugprone-empty-catch): there is nobody left to tell
+    }
+  }
+}
+
+void Checkpoint::warn(const std::string& message) const {
+  if (options_.warn) {
+    options_.warn(message);
+  } else {
+    fmt::print(stderr, "{}\n", message);
+  }
+}
+
+void Checkpoint::add_member(Member member) {
+  const std::string& name = member.name;
+  ADJOINT_CHECK(!name.empty() && name.find('.') == std::string::npos && !name.starts_with("__"),
+                "Checkpoint::add: a name must not be empty, hold a dot or begin with '__'; got '{}'", name);
+  const bool taken = std::any_of(members_.begin(), members_.end(), [&](const Member& m) { return m.name == name; });
+  ADJOINT_CHECK(!taken, "Checkpoint::add: names must be distinct; got '{}' twice", name);
+  members_.push_back(std::move(member));
+}
+
+void Checkpoint::add_random_state(const std::string& name) {
+  add_member({.name = name,
+              .state = [] { return detail::state_of(default_generator()); },
+              .load = [](const NamedTensors& state) { detail::load_state(state, default_generator()); }});
+}
+
+NamedTensors Checkpoint::state() const {
+  NamedTensors all;
+  for (const Member& member : members_) {
+    for (auto& [name, tensor] : member.state()) {
+      ADJOINT_CHECK(tensor.defined(), "Checkpoint::save: every tensor must be defined; got Tensor{{}} as '{}' of '{}'",
+                    name, member.name);
+      all.emplace_back(name.empty() ? member.name : member.name + "." + name, std::move(tensor));
+    }
+  }
+  return all;
+}
+
+void Checkpoint::save(std::int64_t step, const SaveOptions& options) {
+  constexpr const char* kOp = "Checkpoint::save";
+  ADJOINT_CHECK(step >= 0, "{}: the step must not be negative; got {}", kOp, step);
+  wait();
+  const PauseTape pause;
+  const NamedTensors all = state();
+  const auto write = [folder = folder_,
+                      keep = checkpoint_files::Keep{options_.keep_last, options_.keep_best, options_.maximize}, step,
+                      metric = options.metric](const NamedTensors& tensors) {
+    create_folders(kOp, folder);
+    AtomicFile::remove_leftovers(folder);
+    CheckpointFile file{.path = folder / checkpoint_files::name_of(step), .step = step, .metric = metric};
+    const std::vector<CheckpointFile> before = checkpoint_files::list(folder).files;
+    file.sequence = before.empty() ? 1 : before.front().sequence + 1;
+    safetensors::write_file(kOp, file.path, tensors, checkpoint_files::metadata_of(file), true);
+    checkpoint_files::remove_others(kOp, folder, keep);
+  };
+  if (options_.background) {
+    writer_->start(all, write);
+  } else {
+    write(all);
+  }
+}
+
+void Checkpoint::wait() { writer_->wait(); }
+
+std::int64_t Checkpoint::load(const std::filesystem::path& path) {
+  constexpr const char* kOp = "Checkpoint::load";
+  wait();
+  const PauseTape pause;
+  safetensors::check_checksum(kOp, path);
+  Safetensors file = load_safetensors(path);
+  const CheckpointFile about = checkpoint_files::parse(kOp, path, file.metadata);
+
+  std::vector<NamedTensors> parts(members_.size());
+  std::vector<std::string> unexpected;
+  for (auto& [name, tensor] : file.tensors) {
+    if (name == safetensors::kChecksumName) continue;
+    const std::string owner = name.substr(0, name.find('.'));
+    const auto member =
+        std::find_if(members_.begin(), members_.end(), [&](const Member& m) { return m.name == owner; });
+    if (member != members_.end()) {
+      const std::string inner = name.size() == owner.size() ? "" : name.substr(owner.size() + 1);
+      parts[static_cast<std::size_t>(member - members_.begin())].emplace_back(inner, std::move(tensor));
+    } else if (std::find(unexpected.begin(), unexpected.end(), owner) == unexpected.end()) {
+      unexpected.push_back(owner);
+    }
+  }
+  ADJOINT_CHECK(unexpected.empty(), "{}: '{}' must hold what was added and nothing else; got {} as well", kOp,
+                path.string(), fmt::join(unexpected, ", "));
+
+  load_parts(path, parts);
+  return about.step;
+}
+
+void Checkpoint::load_parts(const std::filesystem::path& path, const std::vector<NamedTensors>& parts) {
+  std::vector<NamedTensors> before;
+  for (const Member& member : members_) {
+    before.push_back(member.state());
+    for (auto& [name, tensor] : before.back()) tensor = tensor.detach().to(kCPU).clone();
+  }
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    try {
+      members_[i].load(parts[i]);
+    } catch (...) {
+      put_back(path, before, members_[i].all_or_nothing ? i : i + 1);
+      try {
+        throw;
+      } catch (const OutOfMemoryError&) {
+        throw;
+      } catch (const Error& error) {
+        fail("Checkpoint::load: '{}' does not fit '{}': {}", path.string(), members_[i].name, error.what());
+      }
+    }
+  }
+}
+
+// Gives the first `count` members what they had, the last one first: a schedule sets its optimiser's rates.
+void Checkpoint::put_back(const std::filesystem::path& path, const std::vector<NamedTensors>& before,
+                          std::size_t count) {
+  std::vector<std::string> failures;
+  for (std::size_t i = count; i-- > 0;) {
+    try {
+      members_[i].load(before[i]);
+    } catch (const std::exception& error) {
+      failures.push_back(fmt::format("'{}': {}", members_[i].name, error.what()));
+    }
+  }
+  ADJOINT_CHECK(failures.empty(),
+                "Checkpoint::load: '{}' does not fit, and what was there before must be put back; got {}",
+                path.string(), fmt::join(failures, "; "));
+}
+
+std::optional<std::int64_t> Checkpoint::resume() {
+  wait();
+  checkpoint_files::Listing listing = checkpoint_files::list(folder_);
+  std::vector<std::string> reasons = std::move(listing.unreadable);
+  for (const std::string& reason : reasons) warn("Checkpoint::resume: passed over: " + reason);
+  for (const CheckpointFile& file : listing.files) {
+    try {
+      return load(file.path);
+    } catch (const OutOfMemoryError&) {
+      throw;
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& error) {
+      warn(fmt::format("Checkpoint::resume: passed over: {}", error.what()));
+      reasons.emplace_back(error.what());
+    }
+  }
+  ADJOINT_CHECK(reasons.empty(),
+                "Checkpoint::resume: one of the files in '{}' must be whole and fit; got {}; begin anew in another "
+                "folder, or remove them",
+                folder_.string(), fmt::join(reasons, "; "));
+  return {};
+}
+
+std::vector<CheckpointFile> Checkpoint::files() const { return checkpoint_files::list(folder_).files; }
+
+std::optional<CheckpointFile> Checkpoint::best() const {
+  std::vector<CheckpointFile> all = checkpoint_files::by_metric(files(), options_.maximize);
+  if (all.empty()) return {};
+  return all.front();
+}
+
+}  // namespace adjoint::nn
