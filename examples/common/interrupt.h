@@ -1,0 +1,12 @@
+// Ctrl-C, and the other signals that ask a program to end.
+#pragma once
+
+namespace examples {
+
+/// From now on SIGINT, SIGTERM and SIGHUP ask the training to save and stop. One that comes two seconds or more after
+/// the first ends the program at once.
+void catch_interrupts();
+/// The signal that asked; 0: none did.
+int interrupted();
+
+}  // namespace examples

@@ -1,0 +1,159 @@
+#include "common/program.h"
+
+#include "common/arithmetic.h"
+#include "common/interrupt.h"
+#include "common/run_folder.h"
+
+#include <adjoint/core/error.h>
+#include <adjoint/core/random.h>
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <utility>
+
+namespace examples {
+namespace {
+
+constexpr int kFailed = 1, kUsage = 2, kSignal = 128;  // a shell's exit code of a program that a signal ended
+constexpr std::int64_t kMany = 1'000'000'000;
+
+}  // namespace
+
+Program::Program(std::string name, const std::string& description)
+    : name_(std::move(name)),
+      app_(description, name_),
+      train_(app_.add_subcommand("train", "Train a model, test it, and write what shows how good it is")),
+      settings_(name_, *train_) {
+  app_.require_subcommand(1);
+  run_.program = name_;
+  steps_ = &settings_.add("--steps", run_.steps, "Steps to train").range(1, kMany);
+  batch_ = &settings_.add("--batch", run_.batch, "Examples a step").range(1, 1 << 16);
+  test_every_ = &settings_.add("--test-every", run_.test_every, "Steps between two tests").range(1, kMany);
+  settings_.add("--lr", run_.lr, "Highest learning rate").range(1e-12, 1e12);
+  settings_.add("--seed", run_.seed, "Of initial values, order and examples");
+  settings_
+      .add("--precision", run_.precision, fmt::format("How to compute: {}", fmt::join(precisions(), ", ")))
+      .choices(precisions());
+  settings_.add("--quick", run_.quick, "Smaller and shorter: minutes on two CPU cores");
+}
+
+CLI::App& Program::verb(const std::string& name, const std::string& description,
+                        std::function<void(adjoint::Device device)> action) {
+  CLI::App* app = app_.add_subcommand(name, description);
+  app->add_option("--device", device_, "cpu, cuda, cuda:1, ..., or auto: a GPU where there is one");
+  verbs_.push_back({app, std::move(action)});
+  return *app;
+}
+
+adjoint::Device Program::device() const {
+  if (device_ == "auto") return adjoint::default_device();
+  if (device_ == "cpu") return adjoint::kCPU;
+  const int count = adjoint::cuda_device_count();
+  for (int i = 0; i < count; ++i) {
+    if (device_ == fmt::format("cuda:{}", i) || (i == 0 && device_ == "cuda"))
+      return adjoint::Device(adjoint::DeviceType::kCUDA, i);
+  }
+  throw adjoint::Error(fmt::format("{}: --device must be cpu or one of the {} CUDA devices of this machine and build; "
+                                   "got '{}'",
+                                   name_, count, device_));
+}
+
+void Program::load_settings() {
+  const auto path = std::filesystem::path(run_.out) / Loop::kCheckpoint;
+  try {
+    settings_.load(State::settings(path));
+  } catch (const nlohmann::json::exception& error) {
+    throw adjoint::Error(fmt::format("{}: cannot go on from '{}': {}", name_, path.string(), error.what()));
+  } catch (const adjoint::OutOfMemoryError&) {
+    throw;
+  } catch (const adjoint::Error& error) {
+    throw adjoint::Error(fmt::format("{}: cannot go on from '{}': {}", name_, path.string(), error.what()));
+  }
+}
+
+int Program::train() {
+  if (resume_) {
+    load_settings();
+  } else {
+    if (run_.quick) settings_.make_quick();
+    settings_.check();
+  }
+  run_.device = device();
+  const RunFolder folder(name_, run_.out);
+  catch_interrupts();
+  adjoint::manual_seed(run_.seed);
+  const std::unique_ptr<Training> training = make_(run_);
+  Loop loop(*training, run_, settings_);
+  if (resume_) {
+    const auto fail = [&](const char* why) {
+      throw adjoint::Error(
+          fmt::format("{}: cannot go on from '{}': {}", name_, (folder / Loop::kCheckpoint).string(), why));
+    };
+    try {
+      loop.load(folder);
+    } catch (const adjoint::OutOfMemoryError&) {
+      throw;
+    } catch (const adjoint::Error& error) {
+      fail(error.what());
+    } catch (const nlohmann::json::exception& error) {
+      fail(error.what());
+    }
+  } else {
+    // From here on the folder is this training's: --resume goes on with it, however early it is interrupted.
+    loop.save(folder);
+    folder.remove(training->outputs());
+    folder.remove({"metrics.json", "curves.png"});
+  }
+  fmt::print("{} on {}\n", training->description(), to_string(run_.device));
+  std::fflush(stdout);
+  if (!loop.run(folder, [] { return interrupted() != 0; })) {
+    fmt::print("Interrupted after step {}. To go on: {} train --resume --out {}\n", loop.steps_done(), name_,
+               run_.out);
+    return kSignal + interrupted();
+  }
+  const std::vector<std::string> written = loop.finish(folder);
+  fmt::print("{} {:.4f} after {:.0f} seconds of training. Wrote:\n", loop.value_names().front(),
+             loop.curve().back().values.front(), loop.seconds());
+  for (const std::string& name : written) fmt::print("  {}\n", (folder / name).string());
+  return 0;
+}
+
+int Program::dispatch(int argc, char** argv) {
+  // Said last, so that the help begins with what is the program's own.
+  if (run_.out.empty()) run_.out = "out/" + name_;
+  CLI::Option* resume =
+      train_->add_flag("--resume", resume_, "Go on with the interrupted training in --out, with its settings");
+  for (const auto& setting : settings_.all()) resume->excludes(&setting->option());
+  train_->add_option("--out", run_.out, "Folder for what is written")->capture_default_str();
+  train_->add_option("--device", device_, "cpu, cuda, cuda:1, ..., or auto: a GPU where there is one")
+      ->capture_default_str();
+  try {
+    app_.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app_.exit(error) == 0 ? 0 : kUsage;
+  }
+  for (const Verb& verb : verbs_) {
+    if (!*verb.app) continue;
+    verb.action(device());
+    return 0;
+  }
+  return train();
+}
+
+int Program::main(int argc, char** argv) {
+  try {
+    return dispatch(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fflush(stdout);
+    fmt::print(stderr, "{}: out of memory; use a smaller --batch\n", name_);
+  } catch (const std::exception& error) {
+    std::fflush(stdout);
+    fmt::print(stderr, "{}\n", error.what());
+  }
+  return kFailed;
+}
+
+}  // namespace examples

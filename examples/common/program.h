@@ -1,0 +1,77 @@
+// Program: the command line that all example programs have, and their main().
+//
+//   int main(int argc, char** argv) {
+//     examples::Program program("denoise", "Takes the noise out of pictures, and learns to.");
+//     denoise::Options options;
+//     options.add_to(program.settings());
+//     program.on_train([&](const examples::Run& run) { return std::make_unique<denoise::Trainer>(options, run); });
+//     std::string model, from, to;
+//     CLI::App& clean = program.verb("clean", "Take the noise out of a picture",
+//                                    [&](adjoint::Device device) { denoise::clean(model, from, to, device); });
+//     clean.add_option("model", model, "model.safetensors of a training")->required();
+//     ...
+//     return program.main(argc, argv);
+//   }
+#pragma once
+
+#include "common/settings.h"
+#include "common/training.h"
+
+#include <adjoint/core/device.h>
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace examples {
+
+class Program {
+ public:
+  Program(std::string name, const std::string& description);
+
+  /// Where the program's own options of `train` are added. Those that all programs have are there already.
+  Settings& settings() { return settings_; }
+  /// Their defaults, to be changed before main(); what the command line says, after.
+  Run& defaults() { return run_; }
+  /// The common settings of which a program says what --quick makes of them: program.steps().quick(300).
+  Setting<std::int64_t>& steps() { return *steps_; }
+  Setting<std::int64_t>& batch() { return *batch_; }
+  Setting<std::int64_t>& test_every() { return *test_every_; }
+
+  /// Makes the training, once the options are known. Throws Error where there is nothing to train on.
+  void on_train(std::function<std::unique_ptr<Training>(const Run& run)> make) { make_ = std::move(make); }
+  /// A verb beside `train`. It has --device.
+  CLI::App& verb(const std::string& name, const std::string& description,
+                 std::function<void(adjoint::Device device)> action);
+
+  /// Returns the exit code: 0; 1 after an error, which is one line on standard error; 2 for wrong usage; 128 and the
+  /// signal where a training was interrupted.
+  int main(int argc, char** argv);
+
+ private:
+  struct Verb {
+    CLI::App* app;
+    std::function<void(adjoint::Device)> action;
+  };
+  int dispatch(int argc, char** argv);
+  int train();
+  void load_settings();
+  adjoint::Device device() const;
+
+  std::string name_;
+  CLI::App app_;
+  CLI::App* train_;
+  Run run_;
+  Settings settings_;
+  Setting<std::int64_t>*steps_, *batch_, *test_every_;
+  std::string device_ = "auto";
+  bool resume_ = false;
+  std::function<std::unique_ptr<Training>(const Run&)> make_;
+  std::vector<Verb> verbs_;
+};
+
+}  // namespace examples

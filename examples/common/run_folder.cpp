@@ -1,0 +1,42 @@
+#include "common/run_folder.h"
+
+#include <adjoint/core/error.h>
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+namespace examples {
+
+namespace fs = std::filesystem;
+
+RunFolder::RunFolder(const std::string& program, fs::path path) : path_(std::move(path)) {
+  const auto fail = [&](const char* what, int code) {
+    throw adjoint::Error(
+        fmt::format("{}: {} '{}': {}", program, what, path_.string(), std::generic_category().message(code)));
+  };
+  if (path_.empty()) throw adjoint::Error(fmt::format("{}: --out must name a folder; got ''", program));
+  std::error_code error;
+  fs::create_directories(path_, error);
+  if (error) fail("cannot make the folder", error.value());
+  folder_.reset(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder_.is_open()) fail("cannot open the folder", errno);
+  if (::access(path_.c_str(), W_OK | X_OK) != 0) fail("cannot write to the folder", errno);
+  // The lock goes with the process, however it ends. Some network file systems have none: there, nothing is held.
+  if (::flock(folder_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    throw adjoint::Error(fmt::format("{}: another training writes to '{}'; name another folder with --out", program,
+                                     path_.string()));
+  adjoint::AtomicFile::remove_leftovers(path_);
+}
+
+void RunFolder::remove(const std::vector<std::string>& names) const {
+  for (const std::string& name : names) fs::remove_all(path_ / name);
+}
+
+}  // namespace examples

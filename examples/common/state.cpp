@@ -1,0 +1,77 @@
+#include "common/state.h"
+
+#include <adjoint/core/error.h>
+#include <adjoint/core/random.h>
+#include <adjoint/nn/safetensors.h>
+
+#include <fmt/format.h>
+
+namespace examples {
+namespace {
+
+namespace nn = adjoint::nn;
+using adjoint::NamedTensors;
+using Json = nlohmann::json;
+
+constexpr const char *kSettings = "settings", *kValues = "values";
+
+Json parsed(const nn::Safetensors& file, const char* key, const std::filesystem::path& path) {
+  const auto entry = file.metadata.find(key);
+  if (entry == file.metadata.end())
+    throw adjoint::Error(fmt::format("'{}' is no checkpoint of such a training", path.string()));
+  return Json::parse(entry->second);
+}
+
+}  // namespace
+
+void State::add(const std::string& name, adjoint::data::DataLoader& loader) {
+  values_.push_back({name,
+                     [&loader] {
+                       return Json{{"epoch", loader.state().epoch}, {"batch", loader.state().batch}};
+                     },
+                     [&loader](const Json& json) {
+                       loader.load_state({json.at("epoch"), json.at("batch")});
+                     }});
+}
+
+void State::require(const std::string& name, std::uint64_t value, const std::string& what) {
+  values_.push_back({name, [value] { return Json(value); },
+                     [value, what](const Json& json) {
+                       if (json.get<std::uint64_t>() != value) throw adjoint::Error(what);
+                     }});
+}
+
+void State::save(const std::filesystem::path& path, const Json& settings) const {
+  NamedTensors tensors;
+  for (const Part& part : parts_) {
+    for (auto& [name, tensor] : part.get()) tensors.emplace_back(part.name + '.' + name, tensor);
+  }
+  Json values;
+  for (const Value& value : values_) values[value.name] = value.get();
+  const adjoint::Generator& generator = adjoint::default_generator();
+  values["generator"] = {{"seed", generator.seed()}, {"offset", generator.offset()}};
+  nn::save_safetensors(path, tensors, {{kSettings, settings.dump()}, {kValues, values.dump()}});
+}
+
+Json State::settings(const std::filesystem::path& path) {
+  return parsed(nn::load_safetensors(path), kSettings, path);
+}
+
+void State::load(const std::filesystem::path& path) {
+  const nn::Safetensors file = nn::load_safetensors(path);
+  const Json values = parsed(file, kValues, path);
+  for (const Value& value : values_) value.set(values.at(value.name));
+  for (const Part& part : parts_) {
+    NamedTensors own;
+    const std::string prefix = part.name + '.';
+    for (const auto& [name, tensor] : file.tensors) {
+      if (name.starts_with(prefix)) own.emplace_back(name.substr(prefix.size()), tensor);
+    }
+    part.set(own);
+  }
+  const Json& generator = values.at("generator");
+  adjoint::default_generator() = adjoint::Generator(generator.at("seed").get<std::uint64_t>());
+  adjoint::default_generator().seek(generator.at("offset"));
+}
+
+}  // namespace examples

@@ -1,0 +1,59 @@
+// What a training must keep to go on to the bit, by name: tensors, and values as JSON.
+#pragma once
+
+#include <adjoint/core/named_tensors.h>
+#include <adjoint/data/loader.h>
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace examples {
+
+class State {
+ public:
+  /// Modules, optimisers, schedules, EMA: whatever has state_dict() and load_state_dict(). `object` must outlive this.
+  template <class T>
+  requires requires(T& object) { object.load_state_dict(object.state_dict()); }
+  void add(const std::string& name, T& object) {
+    parts_.push_back({name, [&object] { return object.state_dict(); },
+                      [&object](const adjoint::NamedTensors& state) { object.load_state_dict(state); }});
+  }
+  /// Numbers, texts, vectors and structures of them: whatever becomes JSON and comes back. `value` must outlive this.
+  template <class T>
+  requires(!requires(T& object) { object.state_dict(); }) void add(const std::string& name, T& value) {
+    values_.push_back({name, [&value] { return nlohmann::json(value); },
+                       [&value](const nlohmann::json& json) { value = json.get<T>(); }});
+  }
+  /// The place in its sequence of batches.
+  void add(const std::string& name, adjoint::data::DataLoader& loader);
+  /// A number that must be the same when the training goes on, such as a fingerprint of its data; `what` stands in the
+  /// error.
+  void require(const std::string& name, std::uint64_t value, const std::string& what);
+
+  /// Writes the file atomically, the default generator's state too.
+  void save(const std::filesystem::path& path, const nlohmann::json& settings) const;
+  /// The settings that a checkpoint was written with. Throws Error, naming the file, for what is none.
+  static nlohmann::json settings(const std::filesystem::path& path);
+  /// Throws Error or nlohmann::json::exception where something is missing or does not fit.
+  void load(const std::filesystem::path& path);
+
+ private:
+  struct Part {
+    std::string name;
+    std::function<adjoint::NamedTensors()> get;
+    std::function<void(const adjoint::NamedTensors&)> set;
+  };
+  struct Value {
+    std::string name;
+    std::function<nlohmann::json()> get;
+    std::function<void(const nlohmann::json&)> set;
+  };
+  std::vector<Part> parts_;
+  std::vector<Value> values_;
+};
+
+}  // namespace examples

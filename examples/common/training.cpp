@@ -1,0 +1,190 @@
+#include "common/training.h"
+
+#include "common/canvas.h"
+#include "common/plot.h"
+
+#include <adjoint/core/error.h>
+#include <adjoint/core/file.h>
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+namespace examples {
+namespace {
+
+using adjoint::Tensor;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+}  // namespace
+
+Training::~Training() = default;
+
+Loop::Loop(Training& training, const Run& run, const Settings& settings)
+    : training_(training), run_(run), settings_(settings), names_(training.names()) {
+  for (std::size_t i = 0; i < names_.size(); ++i)
+    sums_.push_back(Tensor::zeros({}, {.dtype = adjoint::kFloat64, .device = run.device}));
+  training_.add_to(state_);
+  state_.add("loop.step", step_);
+  state_.add("loop.seconds", seconds_);
+  state_.add("loop.sums", saved_sums_);
+  state_.add("loop.value_names", value_names_);
+  state_.add("loop.curve", curve_);
+}
+
+void Loop::load(const RunFolder& folder) {
+  const auto path = folder / kCheckpoint;
+  state_.load(path);
+  check_curve();
+  if (saved_sums_.size() != sums_.size()) throw adjoint::Error("it holds other losses");
+  for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i].fill_(saved_sums_[i]);
+}
+
+// A run tests itself before its first and after its last step, and between.
+void Loop::check_curve() const {
+  if (step_ < 0 || step_ > run_.steps) throw adjoint::Error(fmt::format("it holds step {} of {}", step_, run_.steps));
+  std::int64_t last = -1;
+  for (const CurvePoint& point : curve_) {
+    if (point.step <= last) throw adjoint::Error("its curve must go forward");
+    if (point.values.size() != value_names_.size() || point.losses.size() != (point.step > 0 ? names_.size() : 0))
+      throw adjoint::Error("its curve must hold each loss and value");
+    last = point.step;
+  }
+  if (last > step_ || (last < 0 && step_ > 0) || (step_ == run_.steps && last != step_))
+    throw adjoint::Error(fmt::format("its curve must not end at step {} of {}", last, step_));
+}
+
+std::vector<double> Loop::read_sums() {
+  std::vector<double> values;
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    values.push_back(sums_[i].item<double>());
+    if (!std::isfinite(values.back())) {
+      throw adjoint::Error(fmt::format("{}: training must stay finite; got a {} of {} by step {}; lower --lr",
+                                       run_.program, names_[i], values.back(), step_));
+    }
+  }
+  return values;
+}
+
+void Loop::save(const RunFolder& folder) {
+  saved_sums_ = read_sums();
+  state_.save(folder / kCheckpoint, settings_.save());
+}
+
+void Loop::test(const RunFolder& folder) {
+  CurvePoint point{.step = step_, .seconds = seconds_};
+  const std::int64_t since = curve_.empty() ? step_ : step_ - curve_.back().step;
+  if (step_ > 0) {
+    for (const double sum : read_sums()) point.losses.push_back(sum / static_cast<double>(since));
+  }
+  value_names_.clear();
+  for (const auto& [name, value] : training_.test({step_, folder})) {
+    if (!std::isfinite(value)) {
+      throw adjoint::Error(fmt::format("{}: training must stay finite; got a {} of {} after step {}; lower --lr",
+                                       run_.program, name, value, step_));
+    }
+    value_names_.push_back(name);
+    point.values.push_back(value);
+  }
+  curve_.push_back(std::move(point));
+  for (Tensor& sum : sums_) sum.zero_();
+}
+
+std::string Loop::told(const std::vector<double>& losses) const {
+  std::string text;
+  for (std::size_t i = 0; i < losses.size(); ++i) text += fmt::format("{} {:.4f}  ", names_[i], losses[i]);
+  if (curve_.empty()) return text;
+  for (std::size_t i = 0; i < value_names_.size(); ++i)
+    text += fmt::format("{} {:.4f}  ", value_names_[i], curve_.back().values[i]);
+  return text;
+}
+
+bool Loop::run(const RunFolder& folder, const std::function<bool()>& interrupted) {
+  if (curve_.empty()) {
+    test(folder);
+    save(folder);
+    fmt::print("step {:>{}}/{}  {}\n", 0, fmt::formatted_size("{}", run_.steps), run_.steps, told({}));
+  }
+  while (step_ < run_.steps) {
+    if (interrupted()) {
+      save(folder);
+      return false;
+    }
+    const auto started = Clock::now();
+    {
+      const std::vector<Tensor> values = training_.step(training_.next());
+      for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i].add_(values[i].to(adjoint::kFloat64));
+    }
+    ++step_;
+    const bool tests = step_ % run_.test_every == 0 || step_ == run_.steps;
+    if (tests) read_sums();  // the device has done what is timed
+    seconds_ += seconds_since(started);
+    if (tests) {
+      test(folder);
+      save(folder);
+      fmt::print("step {:>{}}/{}  {}{:.0f} s\n", step_, fmt::formatted_size("{}", run_.steps), run_.steps,
+                 told(curve_.back().losses), seconds_);
+      std::fflush(stdout);
+    }
+  }
+  return true;
+}
+
+std::vector<std::string> Loop::finish(const RunFolder& folder) {
+  nlohmann::ordered_json metrics{{"program", run_.program},
+                                 {"device", to_string(run_.device)},
+                                 {"steps", step_},
+                                 {"seconds", seconds_},
+                                 {"settings", settings_.save()}};
+  const auto values_of = [&](const CurvePoint& point) {
+    nlohmann::ordered_json values;
+    for (std::size_t i = 0; i < value_names_.size(); ++i) values[value_names_[i]] = point.values[i];
+    return values;
+  };
+  metrics.update(values_of(curve_.back()));
+  metrics["untrained"] = values_of(curve_.front());
+  for (const auto& [name, value] : training_.baselines()) metrics["baselines"][name] = value;
+  training_.finish({step_, folder}, metrics);
+  for (const CurvePoint& point : curve_) {
+    nlohmann::ordered_json entry{{"step", point.step}, {"seconds", point.seconds}};
+    for (std::size_t i = 0; i < point.losses.size(); ++i) entry[names_[i]] = point.losses[i];
+    entry.update(values_of(point));
+    metrics["curve"].push_back(entry);
+  }
+
+  adjoint::AtomicFile file(run_.program.c_str(), folder / "metrics.json");
+  file.write(metrics.dump(2) + "\n");
+  file.commit();
+
+  std::vector<std::string> written;
+  for (const std::string& name : training_.outputs()) {
+    if (std::filesystem::exists(folder / name)) written.push_back(name);
+  }
+  written.push_back("metrics.json");
+  if (!can_draw()) {
+    fmt::print("There is no Cairo in this build: no pictures with labels, no curves.png\n");
+    return written;
+  }
+  Panel losses{.title = "loss", .x_label = "step"}, values{.title = value_names_.front(), .x_label = "step"};
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    losses.series.push_back({.name = names_.size() > 1 ? names_[i] : ""});
+    for (const CurvePoint& point : curve_) {
+      if (!point.losses.empty())
+        losses.series.back().points.emplace_back(static_cast<double>(point.step), point.losses[i]);
+    }
+  }
+  values.series.push_back({});
+  for (const CurvePoint& point : curve_)
+    values.series.back().points.emplace_back(static_cast<double>(point.step), point.values.front());
+  values.levels = training_.baselines();
+  write_plot(folder / "curves.png", {losses, values});
+  written.emplace_back("curves.png");
+  return written;
+}
+
+}  // namespace examples

@@ -1,0 +1,159 @@
+#include "predict.h"
+
+#include "scenes.h"
+
+#include <adjoint/core/error.h>
+#include <adjoint/data/image.h>
+#include <adjoint/data/transforms.h>
+#include <adjoint/ops/pad/pad.h>
+#include <adjoint/ops/reduce/reduce.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace segmentation {
+namespace {
+
+namespace data = adjoint::data;
+using adjoint::Tensor;
+
+/// Where one tile stands along one axis: what is computed, and what of it is kept.
+struct Span {
+  std::int64_t from, to;        // of the window
+  std::int64_t inner, inner_to;  // of the tile
+};
+
+std::vector<Span> spans(std::int64_t extent, std::int64_t tile, std::int64_t margin) {
+  std::vector<Span> all;
+  for (std::int64_t at = 0; at < extent; at += tile) {
+    const std::int64_t end = std::min(extent, at + tile);
+    all.push_back({std::max<std::int64_t>(0, at - margin), std::min(extent, end + margin), at, end});
+  }
+  return all;
+}
+
+/// (to - from): 1 on the tile, falling in a line to the window's ends.
+Tensor ramp(const Span& span) {
+  Tensor weights = Tensor::ones({span.to - span.from});
+  float* w = weights.mutable_data<float>();
+  for (std::int64_t i = span.from; i < span.to; ++i) {
+    const std::int64_t outside = std::max({span.inner - i, i + 1 - span.inner_to, std::int64_t{0}});
+    const std::int64_t room = i < span.inner ? span.inner - span.from : span.to - span.inner_to;
+    if (outside > 0) w[i - span.from] = 1.0F - static_cast<float>(outside) / static_cast<float>(room + 1);
+  }
+  return weights;
+}
+
+constexpr std::array<std::array<std::uint8_t, 3>, 8> kColors{
+    {{0, 0, 0}, {230, 80, 60}, {60, 140, 230}, {240, 190, 40}, {60, 200, 110}, {170, 80, 200}, {60, 200, 210}, {240, 130, 180}}};
+
+}  // namespace
+
+Tensor scores(const UNet& model, const Tensor& picture, adjoint::Device device, std::int64_t tile) {
+  if (tile < 1) throw adjoint::Error(fmt::format("segmentation: --tile must be at least 1; got {}", tile));
+  if (model.training()) throw adjoint::Error("segmentation: scores: the model must be in eval mode");
+  const std::int64_t align = model.alignment();
+  const std::int64_t step = (tile + align - 1) / align * align;
+  const std::int64_t height = picture.size(1), width = picture.size(2);
+  Tensor whole = data::to_float(picture);
+  if (height < align || width < align) {
+    const std::int64_t right = std::max<std::int64_t>(0, align - width), below = std::max<std::int64_t>(0, align - height);
+    whole = adjoint::pad(whole.unsqueeze(0), {0, right, 0, below}, adjoint::PadMode::kReplicate).squeeze(0);
+  }
+  const std::int64_t h = whole.size(1), w = whole.size(2);
+  const bool blend = model.options().norm == "group";
+  Tensor sums = Tensor::zeros({model.options().classes, h, w}), weights = Tensor::zeros({1, h, w});
+  for (const Span& y : spans(h, step, model.margin())) {
+    for (const Span& x : spans(w, step, model.margin())) {
+      const Tensor window = data::crop(whole, y.from, x.from, y.to - y.from, x.to - x.from);
+      const Tensor result = model(window.unsqueeze(0).to(device)).to(adjoint::kCPU).to(adjoint::kFloat32).squeeze(0);
+      if (!blend) {
+        Tensor target = sums.narrow(1, y.inner, y.inner_to - y.inner).narrow(2, x.inner, x.inner_to - x.inner);
+        target.copy_(result.narrow(1, y.inner - y.from, y.inner_to - y.inner)
+                         .narrow(2, x.inner - x.from, x.inner_to - x.inner));
+        continue;
+      }
+      const Tensor weight = ramp(y).unsqueeze(1) * ramp(x).unsqueeze(0);
+      sums.narrow(1, y.from, y.to - y.from).narrow(2, x.from, x.to - x.from).add_(result * weight);
+      weights.narrow(1, y.from, y.to - y.from).narrow(2, x.from, x.to - x.from).add_(weight.unsqueeze(0));
+    }
+  }
+  if (blend) sums = sums / weights;
+  return sums.narrow(1, 0, height).narrow(2, 0, width).contiguous();
+}
+
+Tensor classes_of(const Tensor& scores) { return adjoint::argmax(scores, 0, true).to(adjoint::kUInt8).contiguous(); }
+
+Tensor colored(const Tensor& classes) {
+  const std::int64_t h = classes.size(1), w = classes.size(2);
+  Tensor result = Tensor::empty({3, h, w}, {.dtype = adjoint::kUInt8});
+  const auto* in = classes.data<std::uint8_t>();
+  auto* out = result.mutable_data<std::uint8_t>();
+  for (std::int64_t i = 0; i < h * w; ++i) {
+    // Class 0 stays black; beyond the table colours come again. What is not counted is grey.
+    const std::size_t n = kColors.size() - 1, index = in[i] == 0 ? 0 : (in[i] - 1U) % n + 1U;
+    for (std::int64_t c = 0; c < 3; ++c)
+      out[c * h * w + i] = in[i] == kIgnored ? 128 : kColors[index][static_cast<std::size_t>(c)];
+  }
+  return result;
+}
+
+Tensor overlay(const Tensor& picture, const Tensor& classes) {
+  const Tensor colors = colored(classes);
+  Tensor result = picture.clone();
+  const auto* in = colors.data<std::uint8_t>();
+  const auto* of = classes.data<std::uint8_t>();
+  auto* out = result.mutable_data<std::uint8_t>();
+  const std::int64_t plane = classes.numel();
+  for (std::int64_t i = 0; i < 3 * plane; ++i) {
+    if (of[i % plane] != 0) out[i] = static_cast<std::uint8_t>((out[i] + in[i] + 1) / 2);
+  }
+  return result;
+}
+
+Confusion::Confusion(std::int64_t classes)
+    : classes_(classes), counts_(static_cast<std::size_t>(classes * classes), 0) {}
+
+std::int64_t Confusion::at(std::int64_t truth, std::int64_t predicted) const {
+  return counts_[static_cast<std::size_t>(truth * classes_ + predicted)];
+}
+
+void Confusion::add(const Tensor& truth, const Tensor& predicted) {
+  const Tensor t = truth.contiguous(), p = predicted.contiguous();
+  const auto* a = t.data<std::uint8_t>();
+  const auto* b = p.data<std::uint8_t>();
+  for (std::int64_t i = 0; i < t.numel(); ++i) {
+    if (a[i] != kIgnored) ++counts_[static_cast<std::size_t>(a[i] * classes_ + b[i])];
+  }
+}
+
+double Confusion::iou(std::int64_t of_class) const {
+  std::int64_t all = -at(of_class, of_class);
+  for (std::int64_t i = 0; i < classes_; ++i) all += at(of_class, i) + at(i, of_class);
+  if (all == 0) return std::numeric_limits<double>::quiet_NaN();
+  return static_cast<double>(at(of_class, of_class)) / static_cast<double>(all);
+}
+
+double Confusion::mean_iou() const {
+  double sum = 0.0, count = 0.0;
+  for (std::int64_t c = 0; c < classes_; ++c) {
+    const double one = iou(c);
+    if (std::isnan(one)) continue;
+    sum += one;
+    count += 1.0;
+  }
+  return count > 0.0 ? sum / count : 0.0;
+}
+
+double Confusion::pixel_accuracy() const {
+  std::int64_t right = 0, all = 0;
+  for (std::int64_t c = 0; c < classes_; ++c) right += at(c, c);
+  for (const std::int64_t count : counts_) all += count;
+  return all > 0 ? static_cast<double>(right) / static_cast<double>(all) : 0.0;
+}
+
+}  // namespace segmentation

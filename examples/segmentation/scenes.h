@@ -1,0 +1,28 @@
+// The built-in data: drawn scenes, each pixel's class known.
+#pragma once
+
+#include <adjoint/core/tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace segmentation {
+
+/// What stands in a mask for a pixel that is not counted.
+inline constexpr std::uint8_t kIgnored = 255;
+
+struct Scene {
+  adjoint::Tensor image;  // (3, H, W), uint8
+  adjoint::Tensor mask;   // (1, H, W), uint8: classes, or kIgnored
+};
+
+/// background, disc, square, star, wire.
+const std::vector<std::string>& scene_classes();
+
+/// Scene `number` of an endless series, the same on every machine up to rounding. Shapes of many sizes lie on one
+/// another, with holes and wires of one to three pixels; colours and textures say nothing about the class, and
+/// background and shapes share them.
+Scene drawn_scene(std::uint64_t number, std::int64_t height, std::int64_t width);
+
+}  // namespace segmentation
