@@ -35,8 +35,8 @@ std::vector<Picture> read_pictures(const std::string& program, const std::filesy
   const std::vector<std::filesystem::path> paths = data::list_images(folder, &passed_over);
   std::vector<Picture> pictures(paths.size());
   std::vector<std::string> reasons(paths.size());
-  const std::int64_t share = std::max<std::int64_t>(
-      options.max_pixels / std::max<std::int64_t>(std::ssize(paths), 1), std::int64_t{64} * 64);
+  const std::int64_t share =
+      std::max<std::int64_t>(options.max_pixels / std::max<std::int64_t>(std::ssize(paths), 1), std::int64_t{64} * 64);
   adjoint::parallel_for(std::ssize(paths), [&](std::int64_t i) {
     const auto at = static_cast<std::size_t>(i);
     try {
@@ -49,8 +49,10 @@ std::vector<Picture> read_pictures(const std::string& program, const std::filesy
     fmt::print(stderr, "{}: passed over '{}': {}\n", program, one.path.string(), one.reason);
   std::vector<Picture> found;
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    if (reasons[i].empty()) found.push_back(std::move(pictures[i]));
-    else fmt::print(stderr, "{}: passed over: {}\n", program, reasons[i]);
+    if (reasons[i].empty())
+      found.push_back(std::move(pictures[i]));
+    else
+      fmt::print(stderr, "{}: passed over: {}\n", program, reasons[i]);
   }
   if (found.empty())
     throw adjoint::Error(fmt::format("{}: '{}' holds no PNG or JPEG file that can be read", program, folder.string()));

@@ -148,7 +148,8 @@ adjoint::Tensor picture_grid(const std::vector<std::vector<GridCell>>& rows, con
       const std::int64_t h = cell.image.size(1) * options.zoom, w = cell.image.size(2) * options.zoom;
       canvas.paste(cell.image, left_of(c) + (width - w) / 2, top + (height - h) / 2, options.zoom);
       canvas.text({centre_of(c), static_cast<float>(top + height + 16)}, cell.caption,
-                  {.size = 12, .color = static_cast<std::int64_t>(c) == options.marked ? kBlue : kSoft,
+                  {.size = 12,
+                   .color = static_cast<std::int64_t>(c) == options.marked ? kBlue : kSoft,
                    .align = Align::kCentre});
     }
   }

@@ -34,8 +34,7 @@ Program::Program(std::string name, const std::string& description)
   test_every_ = &settings_.add("--test-every", run_.test_every, "Steps between two tests").range(1, kMany);
   settings_.add("--lr", run_.lr, "Highest learning rate").range(1e-12, 1e12);
   settings_.add("--seed", run_.seed, "Of initial values, order and examples");
-  settings_
-      .add("--precision", run_.precision, fmt::format("How to compute: {}", fmt::join(precisions(), ", ")))
+  settings_.add("--precision", run_.precision, fmt::format("How to compute: {}", fmt::join(precisions(), ", ")))
       .choices(precisions());
   settings_.add("--quick", run_.quick, "Smaller and shorter: minutes on two CPU cores");
 }
@@ -56,9 +55,10 @@ adjoint::Device Program::device() const {
     if (device_ == fmt::format("cuda:{}", i) || (i == 0 && device_ == "cuda"))
       return adjoint::Device(adjoint::DeviceType::kCUDA, i);
   }
-  throw adjoint::Error(fmt::format("{}: --device must be cpu or one of the {} CUDA devices of this machine and build; "
-                                   "got '{}'",
-                                   name_, count, device_));
+  throw adjoint::Error(
+      fmt::format("{}: --device must be cpu or one of the {} CUDA devices of this machine and build; "
+                  "got '{}'",
+                  name_, count, device_));
 }
 
 void Program::load_settings() {
@@ -105,13 +105,12 @@ int Program::train() {
     // From here on the folder is this training's: --resume goes on with it, however early it is interrupted.
     loop.save(folder);
     folder.remove(training->outputs());
-    folder.remove({"metrics.json", "curves.png"});
+    folder.remove({"metrics.json", "curves.png", "log"});
   }
   fmt::print("{} on {}\n", training->description(), to_string(run_.device));
   std::fflush(stdout);
   if (!loop.run(folder, [] { return interrupted() != 0; })) {
-    fmt::print("Interrupted after step {}. To go on: {} train --resume --out {}\n", loop.steps_done(), name_,
-               run_.out);
+    fmt::print("Interrupted after step {}. To go on: {} train --resume --out {}\n", loop.steps_done(), name_, run_.out);
     return kSignal + interrupted();
   }
   const std::vector<std::string> written = loop.finish(folder);

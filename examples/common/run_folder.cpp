@@ -30,8 +30,8 @@ RunFolder::RunFolder(const std::string& program, fs::path path) : path_(std::mov
   if (::access(path_.c_str(), W_OK | X_OK) != 0) fail("cannot write to the folder", errno);
   // The lock goes with the process, however it ends. Some network file systems have none: there, nothing is held.
   if (::flock(folder_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    throw adjoint::Error(fmt::format("{}: another training writes to '{}'; name another folder with --out", program,
-                                     path_.string()));
+    throw adjoint::Error(
+        fmt::format("{}: another training writes to '{}'; name another folder with --out", program, path_.string()));
   adjoint::AtomicFile::remove_leftovers(path_);
 }
 

@@ -91,7 +91,8 @@ class Settings {
  public:
   Settings(std::string program, CLI::App& train) : program_(std::move(program)), train_(train) {}
 
-  /// The option `name` ("--features"), whose default is what `value` holds; a bool is a flag. `value` must outlive this.
+  /// The option `name` ("--features"), whose default is what `value` holds; a bool is a flag. `value` must outlive
+  /// this.
   template <class T>
   Setting<T>& add(const std::string& name, T& value, const std::string& text) {
     CLI::Option* option = nullptr;

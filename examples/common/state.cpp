@@ -53,9 +53,7 @@ void State::save(const std::filesystem::path& path, const Json& settings) const 
   nn::save_safetensors(path, tensors, {{kSettings, settings.dump()}, {kValues, values.dump()}});
 }
 
-Json State::settings(const std::filesystem::path& path) {
-  return parsed(nn::load_safetensors(path), kSettings, path);
-}
+Json State::settings(const std::filesystem::path& path) { return parsed(nn::load_safetensors(path), kSettings, path); }
 
 void State::load(const std::filesystem::path& path) {
   const nn::Safetensors file = nn::load_safetensors(path);

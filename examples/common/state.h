@@ -24,7 +24,7 @@ class State {
   }
   /// Numbers, texts, vectors and structures of them: whatever becomes JSON and comes back. `value` must outlive this.
   template <class T>
-  requires(!requires(T& object) { object.state_dict(); }) void add(const std::string& name, T& value) {
+  requires(!requires(T & object) { object.state_dict(); }) void add(const std::string& name, T& value) {
     values_.push_back({name, [&value] { return nlohmann::json(value); },
                        [&value](const nlohmann::json& json) { value = json.get<T>(); }});
   }

@@ -5,6 +5,10 @@
 
 #include <adjoint/core/error.h>
 #include <adjoint/core/file.h>
+#include <adjoint/data/progress.h>
+#if EXAMPLES_WITH_EVENTS
+#include <adjoint/data/events/event_file.h>
+#endif
 
 #include <fmt/format.h>
 
@@ -18,6 +22,9 @@ namespace {
 
 using adjoint::Tensor;
 using Clock = std::chrono::steady_clock;
+
+constexpr double kShowEvery = 0.5;  // seconds
+constexpr const char* kLog = "log";
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -83,7 +90,7 @@ void Loop::test(const RunFolder& folder) {
     for (const double sum : read_sums()) point.losses.push_back(sum / static_cast<double>(since));
   }
   value_names_.clear();
-  for (const auto& [name, value] : training_.test({step_, folder})) {
+  for (const auto& [name, value] : training_.test({step_, folder, *log_})) {
     if (!std::isfinite(value)) {
       throw adjoint::Error(fmt::format("{}: training must stay finite; got a {} of {} after step {}; lower --lr",
                                        run_.program, name, value, step_));
@@ -91,45 +98,63 @@ void Loop::test(const RunFolder& folder) {
     value_names_.push_back(name);
     point.values.push_back(value);
   }
+  for (std::size_t i = 0; i < point.losses.size(); ++i)
+    log_->add_scalar(fmt::format("train/{}", names_[i]), point.losses[i], step_);
+  for (std::size_t i = 0; i < point.values.size(); ++i)
+    log_->add_scalar(fmt::format("test/{}", value_names_[i]), point.values[i], step_);
   curve_.push_back(std::move(point));
   for (Tensor& sum : sums_) sum.zero_();
 }
 
-std::string Loop::told(const std::vector<double>& losses) const {
-  std::string text;
-  for (std::size_t i = 0; i < losses.size(); ++i) text += fmt::format("{} {:.4f}  ", names_[i], losses[i]);
-  if (curve_.empty()) return text;
-  for (std::size_t i = 0; i < value_names_.size(); ++i)
-    text += fmt::format("{} {:.4f}  ", value_names_[i], curve_.back().values[i]);
+void Loop::open_log(const RunFolder& folder) {
+  if (log_) return;
+  log_ = std::make_unique<adjoint::data::Log>(folder / kLog);
+#if EXAMPLES_WITH_EVENTS
+  log_->add_writer(adjoint::data::event_writer(folder / kLog));
+#endif
+}
+
+/// The last test: what was lost on the way to it, and what it measured first.
+std::string Loop::told() const {
+  const CurvePoint& point = curve_.back();
+  std::string text = fmt::format("step {:>{}}/{}", point.step, fmt::formatted_size("{}", run_.steps), run_.steps);
+  for (std::size_t i = 0; i < point.losses.size(); ++i) text += fmt::format("  {} {:.4f}", names_[i], point.losses[i]);
+  text += fmt::format("  {} {:.4f}", value_names_.front(), point.values.front());
   return text;
 }
 
 bool Loop::run(const RunFolder& folder, const std::function<bool()>& interrupted) {
+  open_log(folder);
+  adjoint::data::Progress progress(run_.steps, {.description = run_.program, .unit = "steps", .initial = step_});
   if (curve_.empty()) {
     test(folder);
     save(folder);
-    fmt::print("step {:>{}}/{}  {}\n", 0, fmt::formatted_size("{}", run_.steps), run_.steps, told({}));
+    progress.print(told());
   }
+  auto shown = Clock::now();
   while (step_ < run_.steps) {
     if (interrupted()) {
       save(folder);
       return false;
     }
     const auto started = Clock::now();
-    {
-      const std::vector<Tensor> values = training_.step(training_.next());
-      for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i].add_(values[i].to(adjoint::kFloat64));
-    }
+    const std::vector<Tensor> values = training_.step(training_.next());
+    for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i].add_(values[i].to(adjoint::kFloat64));
     ++step_;
     const bool tests = step_ % run_.test_every == 0 || step_ == run_.steps;
-    if (tests) read_sums();  // the device has done what is timed
+    if (tests) read_sums();  // so that the device has done what is timed
     seconds_ += seconds_since(started);
+    adjoint::data::Metrics metrics;
+    if (seconds_since(shown) > kShowEvery) {  // reading a number waits for the device
+      for (std::size_t i = 0; i < values.size(); ++i) metrics.emplace_back(names_[i], values[i].item<double>());
+      metrics.emplace_back(value_names_.front(), curve_.back().values.front());
+      shown = Clock::now();
+    }
+    progress.update(1, std::move(metrics));
     if (tests) {
       test(folder);
       save(folder);
-      fmt::print("step {:>{}}/{}  {}{:.0f} s\n", step_, fmt::formatted_size("{}", run_.steps), run_.steps,
-                 told(curve_.back().losses), seconds_);
-      std::fflush(stdout);
+      progress.print(told());
     }
   }
   return true;
@@ -149,7 +174,8 @@ std::vector<std::string> Loop::finish(const RunFolder& folder) {
   metrics.update(values_of(curve_.back()));
   metrics["untrained"] = values_of(curve_.front());
   for (const auto& [name, value] : training_.baselines()) metrics["baselines"][name] = value;
-  training_.finish({step_, folder}, metrics);
+  open_log(folder);
+  training_.finish({step_, folder, *log_}, metrics);
   for (const CurvePoint& point : curve_) {
     nlohmann::ordered_json entry{{"step", point.step}, {"seconds", point.seconds}};
     for (std::size_t i = 0; i < point.losses.size(); ++i) entry[names_[i]] = point.losses[i];

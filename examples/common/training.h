@@ -10,11 +10,13 @@
 
 #include <adjoint/core/device.h>
 #include <adjoint/core/tensor.h>
+#include <adjoint/data/log.h>
 
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +44,8 @@ using Values = std::vector<std::pair<std::string, double>>;
 struct Moment {
   std::int64_t step = 0;
   const RunFolder& folder;
+  /// Scalars go there by themselves; pictures and sound may.
+  adjoint::data::Log& log;
 };
 
 class Training {
@@ -109,15 +113,17 @@ class Loop {
   const std::vector<std::string>& value_names() const { return value_names_; }
 
  private:
+  void open_log(const RunFolder& folder);
   void test(const RunFolder& folder);
   std::vector<double> read_sums();
-  std::string told(const std::vector<double>& losses) const;
+  std::string told() const;
   void check_curve() const;
 
   Training& training_;
   const Run& run_;
   const Settings& settings_;
   State state_;
+  std::unique_ptr<adjoint::data::Log> log_;
   std::vector<std::string> names_, value_names_;
   std::vector<adjoint::Tensor> sums_;  // float64, on the device: of the steps since the last test
   std::vector<double> saved_sums_;     // what a checkpoint holds of them

@@ -47,8 +47,8 @@ void evaluate(const std::string& model_path, const std::string& images, const st
   const MaskedPictures found = read_masked(images, masks);
   const std::int64_t classes = loaded.model.options().classes;
   if (found.classes > classes) {
-    throw adjoint::Error(fmt::format("segmentation: masks in '{}' must hold the model's {} classes; got class {}", masks,
-                                     classes, found.classes - 1));
+    throw adjoint::Error(fmt::format("segmentation: masks in '{}' must hold the model's {} classes; got class {}",
+                                     masks, classes, found.classes - 1));
   }
   Confusion confusion(classes);
   for (const Scene& scene : found.scenes)
@@ -84,9 +84,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
 
   std::string model, images, masks;
-  CLI::App& evaluating = program.verb("eval", "Measure a model on pictures with masks", [&](adjoint::Device device) {
-    evaluate(model, images, masks, device);
-  });
+  CLI::App& evaluating = program.verb("eval", "Measure a model on pictures with masks",
+                                      [&](adjoint::Device device) { evaluate(model, images, masks, device); });
   evaluating.add_option("model", model, "model.safetensors of a training")->required();
   evaluating.add_option("--images", images, "Folder of PNG or JPEG pictures")->required();
   evaluating.add_option("--masks", masks, "Folder of their masks")->required();

@@ -23,7 +23,7 @@ using adjoint::Tensor;
 
 /// Where one tile stands along one axis: what is computed, and what of it is kept.
 struct Span {
-  std::int64_t from, to;        // of the window
+  std::int64_t from, to;         // of the window
   std::int64_t inner, inner_to;  // of the tile
 };
 
@@ -48,8 +48,14 @@ Tensor ramp(const Span& span) {
   return weights;
 }
 
-constexpr std::array<std::array<std::uint8_t, 3>, 8> kColors{
-    {{0, 0, 0}, {230, 80, 60}, {60, 140, 230}, {240, 190, 40}, {60, 200, 110}, {170, 80, 200}, {60, 200, 210}, {240, 130, 180}}};
+constexpr std::array<std::array<std::uint8_t, 3>, 8> kColors{{{0, 0, 0},
+                                                              {230, 80, 60},
+                                                              {60, 140, 230},
+                                                              {240, 190, 40},
+                                                              {60, 200, 110},
+                                                              {170, 80, 200},
+                                                              {60, 200, 210},
+                                                              {240, 130, 180}}};
 
 }  // namespace
 
@@ -61,7 +67,8 @@ Tensor scores(const UNet& model, const Tensor& picture, adjoint::Device device, 
   const std::int64_t height = picture.size(1), width = picture.size(2);
   Tensor whole = data::to_float(picture);
   if (height < align || width < align) {
-    const std::int64_t right = std::max<std::int64_t>(0, align - width), below = std::max<std::int64_t>(0, align - height);
+    const std::int64_t right = std::max<std::int64_t>(0, align - width),
+                       below = std::max<std::int64_t>(0, align - height);
     whole = adjoint::pad(whole.unsqueeze(0), {0, right, 0, below}, adjoint::PadMode::kReplicate).squeeze(0);
   }
   const std::int64_t h = whole.size(1), w = whole.size(2);
@@ -73,8 +80,8 @@ Tensor scores(const UNet& model, const Tensor& picture, adjoint::Device device, 
       const Tensor result = model(window.unsqueeze(0).to(device)).to(adjoint::kCPU).to(adjoint::kFloat32).squeeze(0);
       if (!blend) {
         Tensor target = sums.narrow(1, y.inner, y.inner_to - y.inner).narrow(2, x.inner, x.inner_to - x.inner);
-        target.copy_(result.narrow(1, y.inner - y.from, y.inner_to - y.inner)
-                         .narrow(2, x.inner - x.from, x.inner_to - x.inner));
+        target.copy_(
+            result.narrow(1, y.inner - y.from, y.inner_to - y.inner).narrow(2, x.inner - x.from, x.inner_to - x.inner));
         continue;
       }
       const Tensor weight = ramp(y).unsqueeze(1) * ramp(x).unsqueeze(0);

@@ -78,8 +78,10 @@ Scene drawn_scene(std::uint64_t number, std::int64_t height, std::int64_t width)
   for (std::int64_t i = dice.integer(0, 3); i > 0; --i) draw_clutter(painting, dice);
   for (std::int64_t i = dice.integer(3, 8); i > 0; --i) {
     const auto kind = static_cast<Class>(dice.integer(kDisc, kWire));
-    if (kind == kWire) draw_wire(painting, dice);
-    else draw_shape(painting, dice, kind);
+    if (kind == kWire)
+      draw_wire(painting, dice);
+    else
+      draw_shape(painting, dice, kind);
   }
   return {painting.image(), painting.labels().unsqueeze(0)};
 }

@@ -78,7 +78,8 @@ fs::path mask_of(const fs::path& picture, const fs::path& images, const fs::path
 
 void Options::add_to(examples::Settings& settings) {
   settings.add("--images", images, "Folder of PNG or JPEG pictures (drawn scenes, where not given)");
-  settings.add("--masks", masks, "Folder of their masks: grey PNG files of the same names, whose values are the classes");
+  settings.add("--masks", masks,
+               "Folder of their masks: grey PNG files of the same names, whose values are the classes");
   settings.add("--norm", norm, "batch: BatchNorm, or group: GroupNorm").choices({"batch", "group"});
   settings.add("--features", features, "Channels at full resolution").range(1, 1024).quick(12);
   settings.add("--depth", depth, "Times that the resolution is halved").range(1, 6);
@@ -216,19 +217,21 @@ std::vector<Tensor> Trainer::step(const std::vector<Tensor>& batch) {
 examples::Values Trainer::test(const examples::Moment&) {
   model_.eval();
   Confusion confusion(model_.options().classes);
-  for (const Scene& scene : source_->tests) confusion.add(scene.mask, classes_of(scores(model_, scene.image, run_.device)));
+  for (const Scene& scene : source_->tests)
+    confusion.add(scene.mask, classes_of(scores(model_, scene.image, run_.device)));
   model_.train();
   examples::Values values{{"mean_iou", confusion.mean_iou()}, {"pixel_accuracy", confusion.pixel_accuracy()}};
   for (std::size_t c = 0; c < source_->names.size(); ++c) {
     const double iou = confusion.iou(static_cast<std::int64_t>(c));
-    values.emplace_back("iou " + source_->names[c], std::isnan(iou) ? 0.0 : iou);
+    values.emplace_back(fmt::format("iou {}", source_->names[c]), std::isnan(iou) ? 0.0 : iou);
   }
   return values;
 }
 
 examples::Values Trainer::baselines() const {
   Confusion confusion(model_.options().classes);
-  for (const Scene& scene : source_->tests) confusion.add(scene.mask, Tensor::zeros(scene.mask.shape(), {.dtype = adjoint::kUInt8}));
+  for (const Scene& scene : source_->tests)
+    confusion.add(scene.mask, Tensor::zeros(scene.mask.shape(), {.dtype = adjoint::kUInt8}));
   return {{"background everywhere", confusion.mean_iou()}};
 }
 
@@ -250,10 +253,9 @@ void Trainer::finish(const examples::Moment& moment, nlohmann::ordered_json& met
   }
   model_.train();
   const std::int64_t zoom = source_->tests.front().image.size(2) <= 160 ? 2 : 1;
-  data::write_png(moment.folder / "overlays.png",
-                  examples::picture_grid(rows, {.titles = {"picture", "mask", "predicted", "overlay"},
-                                                .marked = 2,
-                                                .zoom = zoom}));
+  data::write_png(
+      moment.folder / "overlays.png",
+      examples::picture_grid(rows, {.titles = {"picture", "mask", "predicted", "overlay"}, .marked = 2, .zoom = zoom}));
 }
 
 }  // namespace segmentation

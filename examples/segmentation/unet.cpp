@@ -41,8 +41,10 @@ nn::Sequential double_conv(std::int64_t in, std::int64_t out, const std::string&
   nn::Sequential layers;
   for (const std::int64_t channels : {in, out}) {
     layers.append(nn::Conv2d(channels, out, {.kernel_size = 3, .padding = 1, .bias = false}));
-    if (norm == "group") layers.append(nn::GroupNorm(out / kGroup, out));
-    else layers.append(nn::BatchNorm2d(out));
+    if (norm == "group")
+      layers.append(nn::GroupNorm(out / kGroup, out));
+    else
+      layers.append(nn::BatchNorm2d(out));
     layers.append(nn::ReLU());
   }
   return layers;
@@ -106,8 +108,7 @@ NamedModel load_model(const std::filesystem::path& path) {
                             .depth = options.at("depth"),
                             .norm = options.at("norm")}),
                       options.at("names")};
-    if (std::ssize(loaded.names) != loaded.model.options().classes)
-      throw adjoint::Error("it must name each class");
+    if (std::ssize(loaded.names) != loaded.model.options().classes) throw adjoint::Error("it must name each class");
     loaded.model.load_state_dict(file.tensors);
     loaded.model.eval();
     return loaded;
