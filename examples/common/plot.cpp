@@ -46,7 +46,7 @@ double tick_step(Range range, int count) {
 std::vector<double> ticks(Range range, double step) {
   std::vector<double> values;
   for (double i = std::ceil(range.low / step); i * step <= range.high && values.size() < 20; i += 1.0)
-    values.push_back(i * step);
+    values.push_back(i * step + 0.0);  // no -0
   return values;
 }
 

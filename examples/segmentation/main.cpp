@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
   Options options;
   program.defaults().lr = 2e-3;
   program.defaults().steps = 4000;
-  program.steps().quick(500);
+  program.steps().quick(1500);
   program.batch().quick(8);
   options.add_to(program.settings());
   program.on_train([&](const examples::Run& run) { return std::make_unique<Trainer>(options, run); });

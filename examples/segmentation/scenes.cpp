@@ -23,9 +23,8 @@ Point anywhere(const Painting& painting, Dice& dice) {
 }
 
 void draw_shape(Painting& painting, Dice& dice, Class kind) {
-  const auto extent = static_cast<float>(std::min(painting.height(), painting.width()));
   const Point centre = anywhere(painting, dice);
-  const float radius = dice.log_between(0.06F * extent, 0.28F * extent), turn = dice.between(0, 2 * kPi);
+  const float radius = dice.log_between(8.0F, 32.0F), turn = dice.between(0, 2 * kPi);
   // What is seen through a hole is another surface, which is the background's class.
   const float hole = kind != kStar && dice.chance(0.25F) ? dice.between(0.3F, 0.6F) * radius : 0.0F;
   const auto points = dice.integer(5, 7);
@@ -55,9 +54,8 @@ void draw_wire(Painting& painting, Dice& dice) {
 
 /// A patch of another surface that is still background.
 void draw_clutter(Painting& painting, Dice& dice) {
-  const auto extent = static_cast<float>(std::min(painting.height(), painting.width()));
   const Point centre = anywhere(painting, dice);
-  const float wide = dice.between(0.1F, 0.5F) * extent, high = 0.35F * wide, turn = dice.between(0, kPi);
+  const float wide = dice.between(12.0F, 60.0F), high = 0.35F * wide, turn = dice.between(0, kPi);
   painting.paint(
       {centre.x - wide, centre.y - wide}, {centre.x + wide, centre.y + wide},
       [&](Point p) { return examples::ellipse_distance(examples::turned(p, centre, turn), wide, high); }, Paint(dice),
@@ -75,8 +73,13 @@ Scene drawn_scene(std::uint64_t number, std::int64_t height, std::int64_t width)
   Dice dice(number);
   Painting painting(height, width);
   painting.fill(Paint(dice));
-  for (std::int64_t i = dice.integer(0, 3); i > 0; --i) draw_clutter(painting, dice);
-  for (std::int64_t i = dice.integer(3, 8); i > 0; --i) {
+  // As many a pixel in pictures of every size.
+  const auto count = [&](float low, float high) {
+    const float area = static_cast<float>(height * width) / (128.0F * 128.0F);
+    return static_cast<std::int64_t>(std::ceil(dice.between(low, high) * area));
+  };
+  for (std::int64_t i = count(0, 3); i > 0; --i) draw_clutter(painting, dice);
+  for (std::int64_t i = count(4, 9); i > 0; --i) {
     const auto kind = static_cast<Class>(dice.integer(kDisc, kWire));
     if (kind == kWire)
       draw_wire(painting, dice);

@@ -91,8 +91,10 @@ Tensor loss_of(const Tensor& scores, const Tensor& target) {
   const Tensor classes = target * counted.to(adjoint::kInt64);
   const Tensor weight = counted.to(scores.dtype()).unsqueeze(1);
   const Tensor wanted = adjoint::one_hot(classes, scores.size(1)).permute({0, 3, 1, 2}).to(scores.dtype());
+  // Over the batch: a class that one sample lacks would pull that sample's whole loss away from it.
+  const auto of_batch = [&](const Tensor& x) { return (x * weight).transpose(0, 1).reshape({1, scores.size(1), -1}); };
   return adjoint::cross_entropy(scores, target, {.ignore_index = kIgnored}) +
-         adjoint::dice_loss(adjoint::softmax(scores, 1) * weight, wanted * weight);
+         adjoint::dice_loss(of_batch(adjoint::softmax(scores, 1)), of_batch(wanted));
 }
 
 MaskedPictures read_masked(const std::string& images, const std::string& masks) {

@@ -31,8 +31,8 @@ struct Options {
   void add_to(examples::Settings& settings);
 };
 
-/// Cross entropy plus the mean dice loss of the classes' probabilities; scores (N, C, H, W), target (N, H, W), int64,
-/// where kIgnored is not counted.
+/// Cross entropy plus the mean over classes of the dice loss of their probabilities in the whole batch; scores (N, C,
+/// H, W), target (N, H, W), int64, where kIgnored is not counted.
 adjoint::Tensor loss_of(const adjoint::Tensor& scores, const adjoint::Tensor& target);
 
 /// Pictures with masks, a picture's mask being the PNG file of its path below the other folder, whatever its extension.
