@@ -89,6 +89,11 @@ class Painting {
 class Paint {
  public:
   explicit Paint(Dice& dice);
+  /// Both its colours, moved towards `color` by this share.
+  void tint(Rgb color, float share) {
+    base_ = mix(base_, color, share);
+    other_ = mix(other_, color, share);
+  }
   Rgb operator()(Point p) const;
 
  private:

@@ -3,6 +3,7 @@
 #include "common/paint.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 
@@ -17,6 +18,10 @@ using examples::Point;
 constexpr float kPi = std::numbers::pi_v<float>;
 enum Class : int { kBackground, kDisc, kSquare, kStar, kWire };
 
+// What the shapes' colours lean to.
+constexpr std::array<examples::Rgb, 5> kHues{
+    {{}, {0.85F, 0.3F, 0.2F}, {0.2F, 0.4F, 0.85F}, {0.9F, 0.75F, 0.2F}, {0.2F, 0.7F, 0.35F}}};
+
 Point anywhere(const Painting& painting, Dice& dice) {
   const float x = dice.between(0, static_cast<float>(painting.width()));
   return {x, dice.between(0, static_cast<float>(painting.height()))};
@@ -24,7 +29,7 @@ Point anywhere(const Painting& painting, Dice& dice) {
 
 void draw_shape(Painting& painting, Dice& dice, Class kind) {
   const Point centre = anywhere(painting, dice);
-  const float radius = dice.log_between(8.0F, 32.0F), turn = dice.between(0, 2 * kPi);
+  const float radius = dice.log_between(7.0F, 24.0F), turn = dice.between(0, 2 * kPi);
   // What is seen through a hole is another surface, which is the background's class.
   const float hole = kind != kStar && dice.chance(0.25F) ? dice.between(0.3F, 0.6F) * radius : 0.0F;
   const auto points = dice.integer(5, 7);
@@ -37,8 +42,10 @@ void draw_shape(Painting& painting, Dice& dice, Class kind) {
     return hole > 0.0F ? std::max(d, hole - std::hypot(q.x, q.y)) : d;
   };
   const float reach = 1.5F * radius;
-  painting.paint({centre.x - reach, centre.y - reach}, {centre.x + reach, centre.y + reach}, distance, Paint(dice),
-                 1.0F, kind);
+  Paint paint(dice);
+  paint.tint(kHues[kind], dice.between(0.0F, 0.7F));
+  painting.paint({centre.x - reach, centre.y - reach}, {centre.x + reach, centre.y + reach}, distance, paint, 1.0F,
+                 kind);
 }
 
 void draw_wire(Painting& painting, Dice& dice) {
@@ -49,7 +56,9 @@ void draw_wire(Painting& painting, Dice& dice) {
     heading += bend + dice.between(-0.06F, 0.06F);
     points.push_back({points.back().x + step * std::cos(heading), points.back().y + step * std::sin(heading)});
   }
-  painting.polyline(points, dice.between(1.2F, 3.0F), dice.color(), 1.0F, kWire);
+  const float thickness = dice.between(1.2F, 3.0F);
+  painting.polyline(points, thickness, examples::mix(dice.color(), kHues[kWire], dice.between(0.0F, 0.7F)), 1.0F,
+                    kWire);
 }
 
 /// A patch of another surface that is still background.

@@ -21,8 +21,8 @@ struct Scene {
 const std::vector<std::string>& scene_classes();
 
 /// Scene `number` of an endless series, the same on every machine up to rounding. Shapes of many sizes lie on one
-/// another, with holes and wires of one to three pixels; colours and textures say nothing about the class, and
-/// background and shapes share them.
+/// another, with holes, and wires of one to three pixels. Colours of a class lean to a hue, by nothing up to most of
+/// it; textures say nothing, and the background, which has patches of several, shares them.
 Scene drawn_scene(std::uint64_t number, std::int64_t height, std::int64_t width);
 
 }  // namespace segmentation
