@@ -59,6 +59,7 @@ function(adjoint_module name)
   else()
     list(FILTER sources EXCLUDE REGEX "/cuda/|\\.cu$")
   endif()
+  list(FILTER sources EXCLUDE REGEX "/distributed/(mpi|nccl)/")  # AdjointDistributed.cmake's
   if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     list(FILTER sources EXCLUDE REGEX "_avx(2|512)\\.cpp$")
   endif()

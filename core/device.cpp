@@ -1,12 +1,22 @@
 #include <adjoint/core/device.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/distributed/engine.h>
+
+#include <atomic>
 
 #if defined(ADJOINT_WITH_CUDA)
 #include <adjoint/core/cuda/backend.h>
 #endif
 
 namespace adjoint {
+namespace {
+
+std::atomic<int> default_gpu{0};
+
+}  // namespace
+
+void distributed::set_default_gpu(int index) { default_gpu = index; }
 
 void Device::no_such_device(DeviceType type, int index) {
   fail("Device: the type must be kCPU or kCUDA and the index 0 for the CPU, 0 to 127 for CUDA; got type {}, index {}",
@@ -29,6 +39,6 @@ int cuda_device_count() {
 
 bool cuda_is_available() { return cuda_device_count() > 0; }
 
-Device default_device() { return cuda_is_available() ? kCUDA : kCPU; }
+Device default_device() { return cuda_is_available() ? Device(DeviceType::kCUDA, default_gpu) : kCPU; }
 
 }  // namespace adjoint

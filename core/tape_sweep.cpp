@@ -132,6 +132,44 @@ class TapeImpl::Frozen {
   std::vector<std::shared_ptr<Storage>> storages_;
 };
 
+namespace {
+
+// The sinks that have taken a gradient of this sweep; a sweep that throws abandons them.
+class Sinks {
+ public:
+  Sinks() = default;
+  ~Sinks() {
+    for (const auto& sink : sinks_) sink->abandon();
+  }
+  Sinks(const Sinks&) = delete;
+  Sinks& operator=(const Sinks&) = delete;
+
+  bool take(const Tensor& leaf, const Tensor& gradient, bool record) {
+    const LeafState* const state = leaf.impl()->leaf.get();
+    const std::shared_ptr<GradientSink> sink = state == nullptr ? nullptr : state->sink.lock();
+    if (sink == nullptr) return false;
+    ADJOINT_CHECK(
+        !record,
+        "backward: gradients that DataParallel averages must not be recorded; got .record; use gradient() for "
+        "the derivatives that are differentiated again");
+    const bool known = std::find(sinks_.begin(), sinks_.end(), sink) != sinks_.end();
+    if (!known) sinks_.push_back(sink);
+    return sink->take(leaf, gradient);
+  }
+  void finish() {
+    for (const auto& sink : sinks_) sink->finish();
+  }
+  void commit() noexcept {
+    for (const auto& sink : sinks_) sink->commit();
+    sinks_.clear();
+  }
+
+ private:
+  std::vector<std::shared_ptr<GradientSink>> sinks_;  // in the order of their first gradients
+};
+
+}  // namespace
+
 Tensor TapeImpl::seed(const char* caller, const Tensor& result, const GradientOptions& options) const {
   const Tensor& given = options.grad_output;
   if (!given.defined()) {
@@ -252,6 +290,7 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
   std::vector<LeafGradient> leaf_grads;
   std::vector<Node*> passed;
   Frozen frozen;
+  Sinks sinks;
   if (options.grad_output.defined()) frozen.add(options.grad_output);
   std::vector<Tensor> grads(static_cast<std::size_t>(last) + 1);
   grads.back() = seed(caller, result, options);
@@ -269,7 +308,9 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
       for (std::size_t t = 0; is_target && t < targets.size(); ++t) {
         if (targets[t] == id) results[t] = grad;
       }
-      if (leaf.defined() && how.to_leaves) leaf_grads.push_back({leaf, std::move(grad)});
+      if (leaf.defined() && how.to_leaves && !sinks.take(leaf, grad, options.record)) {
+        leaf_grads.push_back({leaf, std::move(grad)});
+      }
     }
     if (is_target && how.stop_at_targets) grad = {};
     if (node == nullptr) {
@@ -301,8 +342,10 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
     // What saved nothing serves other sweeps too: a parameter's cast may stand in front of several results.
     if (!options.retain && !options.record && node->saved != nullptr) passed.push_back(node);
   }
+  sinks.finish();
   frozen.thaw();
   add_to_leaves(leaf_grads, options.record);
+  sinks.commit();
   for (Node* const node : passed) node->release();
   return results;
 }

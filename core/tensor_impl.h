@@ -11,11 +11,28 @@
 
 namespace adjoint {
 
+/// Takes the gradients of some leaves over from backward(), to make of them what .grad() becomes: sums over processes,
+/// for one. Sweeps of backward() alone; those of gradient() do not ask.
+class GradientSink {
+ public:
+  virtual ~GradientSink() = default;
+  /// The leaf's whole gradient in this sweep is known. True: finish() and commit() set the leaf's .grad(). False: it is
+  /// added to .grad() at the end, as others are.
+  virtual bool take(const Tensor& leaf, const Tensor& gradient) = 0;
+  /// Every gradient of the sweep is known. What it throws, backward() throws, and no .grad() has changed.
+  virtual void finish() = 0;
+  /// Sets .grad() of what was taken, without failing.
+  virtual void commit() noexcept = 0;
+  /// The sweep has thrown.
+  virtual void abandon() noexcept = 0;
+};
+
 /// A leaf's accumulated gradient and its hooks. Made by requires_grad_(), so that threads that share a leaf find it
 /// there; results carry one empty pointer.
 struct LeafState {
   Tensor grad;
   std::map<std::uint64_t, GradientHook> hooks;
+  std::weak_ptr<GradientSink> sink;
 };
 
 struct TensorImpl {

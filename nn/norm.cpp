@@ -4,6 +4,7 @@
 #include <adjoint/core/random.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor_impl.h>
+#include <adjoint/ops/distributed/collectives.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 
 #include <string>
@@ -14,6 +15,8 @@ namespace {
 const char* python(bool value) { return value ? "True" : "False"; }
 
 std::string python(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : "None"; }
+
+bool is_reduced(DType dtype) { return dtype == kFloat16 || dtype == kBFloat16; }
 
 Tensor ones_if(bool wanted, const Shape& shape) { return wanted ? Tensor::ones(shape) : Tensor(); }
 Tensor zeros_if(bool wanted, const Shape& shape) { return wanted ? Tensor::zeros(shape) : Tensor(); }
@@ -65,13 +68,50 @@ Tensor BatchNorm::normalized(const Tensor& input, std::int64_t least, std::int64
   const bool counts = training() && count.defined();
   const std::optional<double>& momentum = options().momentum;
   const double share = momentum ? *momentum : counts ? 1.0 / (1.0 + count.item<double>()) : 0.0;
-  const Tensor y =
-      batch_norm(input, running_mean, running_var, weight, bias, uses_input(), share, options().eps, behind);
+  const bool of_all_ranks = sync() && uses_input() && distributed::world_size() > 1;
+  const Tensor y = of_all_ranks ? synchronized(input, share, behind)
+                                : batch_norm(input, running_mean, running_var, weight, bias, uses_input(), share,
+                                             options().eps, behind);
   if (counts) {
     const PauseTape pause;
     count.add_(Tensor::ones({}, count.options()));
   }
   return y;
+}
+
+// In two rounds of sums, as a variance about the mean of all. 16 bits are computed in float32, and statistics in twice
+// the digits of that, as batch_norm does.
+Tensor BatchNorm::synchronized(const Tensor& input, double momentum, const NormFusion& behind) const {
+  Dims axes;
+  for (std::int64_t axis = 0; axis < input.dim(); ++axis) {
+    if (axis != 1) axes.push_back(axis);
+  }
+  Shape along = Dims::filled(input.shape().size(), 1);
+  along[1] = num_features();
+  const DType computed = input.dtype() == kFloat64 ? kFloat64 : kFloat32;
+  const Tensor x = input.to(computed);
+  const double own = static_cast<double>(input.numel() / num_features());
+  const double count = distributed::all_reduce(Tensor::scalar(own, {.dtype = kFloat64})).item<double>();
+  ADJOINT_CHECK(count > 1.0, "{}: in training each channel needs more than one value; got {} on all ranks", type(),
+                input.shape());
+  const auto wide = [&](const Tensor& t) { return is_reduced(input.dtype()) ? t : t.to(kFloat64); };
+  const Tensor mean = distributed::all_reduce(wide(x).sum(axes)) * (1.0 / count);
+  const Tensor centred = x - mean.to(computed).reshape(along);
+  const Tensor variance = distributed::all_reduce(wide(centred.square()).sum(axes)) * (1.0 / count);
+  Tensor y = centred * rsqrt(variance + options().eps).to(computed).reshape(along);
+  if (Tensor(weight).defined()) y = y * weight.tensor().to(computed).reshape(along);
+  if (Tensor(bias).defined()) y = y + bias.tensor().to(computed).reshape(along);
+  if (behind.residual.defined()) y = y + behind.residual.to(computed);
+  if (running_mean.defined()) {
+    const PauseTape pause;
+    const auto follow = [&](Tensor running, const Tensor& batch) {
+      const Tensor next = running.to(kFloat64) * (1.0 - momentum) + batch.to(kFloat64) * momentum;
+      running.copy_(next);
+    };
+    follow(running_mean, mean.detach());
+    follow(running_var, variance.detach() * (count / (count - 1.0)));
+  }
+  return activate(y, behind.activation).to(input.dtype());
 }
 
 InstanceNorm::InstanceNorm(const char* type, std::int64_t num_features, const InstanceNormOptions& options)

@@ -14,6 +14,7 @@
 #include <adjoint/ops/norm/norm.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 namespace adjoint::nn {
@@ -59,9 +60,20 @@ class ADJOINT_API RunningNorm : public Module {
 };
 
 class ADJOINT_API BatchNorm : public RunningNorm {
+ public:
+  /// Statistics in training are those of all ranks' batches (core/distributed/world.h); every rank must call it then,
+  /// with as many samples as it has. Copies of the module share this.
+  void set_sync(bool on) { *sync_ = on; }
+  bool sync() const { return *sync_; }
+
  protected:
   using RunningNorm::RunningNorm;
   Tensor normalized(const Tensor& input, std::int64_t least, std::int64_t most, const NormFusion& behind) const;
+
+ private:
+  Tensor synchronized(const Tensor& input, double momentum, const NormFusion& behind) const;
+
+  std::shared_ptr<bool> sync_ = std::make_shared<bool>(false);
 };
 
 class ADJOINT_API InstanceNorm : public RunningNorm {
@@ -89,6 +101,18 @@ class ADJOINT_API BatchNorm2d : public detail::BatchNorm {
       : BatchNorm("BatchNorm2d", num_features, options) {}
   Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const {
     return hooked(input, [&](const Tensor& x) { return normalized(x, 4, 4, behind); });
+  }
+};
+
+/// (N, C, ...), of any number of axes: a BatchNorm whose statistics are those of all ranks' batches.
+class ADJOINT_API SyncBatchNorm : public detail::BatchNorm {
+ public:
+  explicit SyncBatchNorm(std::int64_t num_features, const BatchNormOptions& options = {})
+      : BatchNorm("SyncBatchNorm", num_features, options) {
+    set_sync(true);
+  }
+  Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const {
+    return hooked(input, [&](const Tensor& x) { return normalized(x, 2, kMaxRank, behind); });
   }
 };
 

@@ -1,0 +1,64 @@
+// What carries tensors between processes. core knows the interface; Adjoint::distributed has the engines, and installs
+// one in init(). Internal.
+#pragma once
+
+#include <adjoint/core/distributed/world.h>
+#include <adjoint/core/tensor.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+namespace adjoint::distributed {
+
+enum class Kind : std::uint8_t { kAllReduce, kBroadcast, kAllGather, kReduceScatter, kBarrier, kFinalize, kFailure };
+
+/// A collective call, as far as the ranks must agree on it.
+struct Call {
+  Kind kind = Kind::kBarrier;
+  ReduceOp op = ReduceOp::kSum;
+  int root = 0;
+  /// Who calls, where that is not the program itself: "DataParallel, bucket 3". Ranks agree on it too.
+  std::string caller = {};
+};
+
+/// Every rank calls the same functions in the same order, on any thread and one at a time.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  virtual int rank() const = 0;
+  virtual int world_size() const = 0;
+  virtual int local_rank() const = 0;
+  /// `in` and `out` are contiguous, of one dtype and device, and may be the same tensor. On a GPU it runs in the order
+  /// of the current stream. Throws Error, naming ranks and operation, where the ranks do not agree or do not come.
+  virtual void run(const Call& call, const Tensor& in, Tensor& out) = 0;
+  /// Tells the others, in place of the next call, that this rank cannot go on: their next call throws Error with the
+  /// reason.
+  virtual void tell_failure(const std::string& reason) noexcept = 0;
+};
+
+/// Throws Error where one is installed already. `engine` may be null: a world of one.
+ADJOINT_API void install_engine(std::unique_ptr<Engine> engine);
+/// Null in a world of one.
+ADJOINT_API Engine* engine();
+/// Ends the engine, which closes what it opened.
+ADJOINT_API void remove_engine();
+
+/// engine()->run(), and in a world of one a copy.
+ADJOINT_API void run(const Call& call, const Tensor& in, Tensor& out);
+/// What the root's text is, on every rank.
+ADJOINT_API std::string broadcast_text(const std::string& text, int root, const std::string& caller);
+/// Every rank throws Error: this one with the reason, the others, in their next call, with this one's.
+[[noreturn]] ADJOINT_API void fail_everywhere(const std::string& reason);
+
+/// What InitOptions::timeout means. Throws Error for one that is none.
+ADJOINT_API std::chrono::milliseconds resolve_timeout(const InitOptions& options);
+
+/// default_device() is this GPU from now on.
+ADJOINT_API void set_default_gpu(int index);
+
+/// "all_reduce"; for messages.
+ADJOINT_API const char* name_of(Kind kind);
+ADJOINT_API const char* name_of(ReduceOp op);
+
+}  // namespace adjoint::distributed

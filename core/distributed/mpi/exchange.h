@@ -1,0 +1,69 @@
+// Before every collective each rank tells every other what it is about to do: a few hundred bytes, sent straight from
+// rank to rank, so that whoever does not come, or comes for something else, is known by name. Internal.
+#pragma once
+
+#include <adjoint/core/distributed/engine.h>
+#include <adjoint/core/shape.h>
+
+#include <mpi.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace adjoint::distributed {
+
+using Clock = std::chrono::steady_clock;
+
+/// MPI is called by one thread at a time.
+std::mutex& mpi_mutex();
+/// Throws Error, naming `call`, unless `status` is MPI_SUCCESS.
+void check_mpi(int status, const char* call);
+
+/// What a rank is about to do; the same bytes on every rank, or an error.
+struct Header {
+  std::uint64_t number = 0;  // of the call, from 1
+  std::int32_t kind = 0, op = 0, root = 0, dtype = 0, device = 0, axes = 0;
+  std::array<std::int64_t, kMaxRank> extents = {};
+  std::array<char, 256> text = {};  // the caller; of a failure the reason
+
+  Header() = default;
+  Header(std::uint64_t number_, const Call& call, const Tensor& tensor);
+  bool is_failure() const { return kind == static_cast<std::int32_t>(Kind::kFailure); }
+  bool operator==(const Header&) const = default;
+};
+/// "all_reduce of float32 (3, 4), kSum, call 17".
+std::string describe(const Header& header);
+
+/// This rank's header on its way to all others, and theirs on their way here. What has not come when it ends stays
+/// allocated for MPI.
+class Exchange {
+ public:
+  Exchange(MPI_Comm comm, int rank, int size, const Header& mine);
+  ~Exchange();
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  /// Everything has come, and gone.
+  bool poll();
+  /// What is wrong with what has come so far; empty: nothing.
+  std::string mismatch() const;
+  /// "rank 1", "ranks 2 and 5".
+  std::string missing() const;
+  const Header& mine() const { return buffers_->mine; }
+
+ private:
+  struct Buffers {
+    Header mine;
+    std::vector<Header> theirs;         // (size)
+    std::vector<MPI_Request> requests;  // (2 * size): receptions, then sends; null where there is none
+  };
+  int rank_, size_;
+  Buffers* buffers_;
+  bool done_ = false;
+};
+
+}  // namespace adjoint::distributed

@@ -1,0 +1,30 @@
+// What carries tensors between GPUs; NCCL, where this was built with it. Internal.
+#pragma once
+
+#include <adjoint/core/distributed/mpi/exchange.h>
+
+#include <functional>
+#include <memory>
+
+namespace adjoint::distributed {
+
+class GpuEngine {
+ public:
+  virtual ~GpuEngine() = default;
+  /// In the order of the current stream; whether every rank came for the same is found out while it runs.
+  virtual void run(const Call& call, const Header& header, const Tensor& in, Tensor& out) = 0;
+};
+
+struct GpuStart {
+  MPI_Comm comm = MPI_COMM_NULL;
+  int rank = 0, size = 1, device = 0;
+  std::chrono::milliseconds timeout{};
+  /// Gives every rank rank 0's bytes.
+  std::function<void(void* bytes, std::size_t size)> broadcast;
+};
+
+#if defined(ADJOINT_WITH_NCCL)
+std::unique_ptr<GpuEngine> start_nccl(const GpuStart& how);
+#endif
+
+}  // namespace adjoint::distributed

@@ -1,0 +1,61 @@
+// The processes that compute together: which of them this one is, and how many there are.
+//
+//   int main() {
+//     distributed::init();                      // first of all
+//     Net net;
+//     net.to(default_device());                 // this process's GPU
+//     distributed::DataParallel model(net);     // nn/data_parallel.h
+//     ...
+//   }
+//
+// `mpirun -n 4 ./program` starts four of them. A program that was started alone is a world of one, in which every
+// collective (ops/distributed/collectives.h) gives back what it was given. Programs link Adjoint::distributed; one that
+// links Adjoint::adjoint alone can be started alone only. docs/distributed.md says how it all is used.
+#pragma once
+
+#include <adjoint/core/export.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+namespace adjoint::distributed {
+
+struct InitOptions {
+  /// How long a rank waits for another, or for a sum on its GPU, before it gives up. Nothing: what the environment
+  /// variable ADJOINT_DISTRIBUTED_TIMEOUT says, in seconds, or 10 minutes.
+  std::optional<std::chrono::milliseconds> timeout = {};
+};
+
+namespace detail {
+ADJOINT_API void start_alone(const InitOptions& options);
+/// Adjoint::distributed's.
+ADJOINT_API void start(const InitOptions& options);
+}  // namespace detail
+
+/// Finds the other processes that the launcher started. Each process takes the GPU of its number among those of its
+/// host, and default_device() is that GPU from here on. What it opens closes when the program exits. Throws Error where
+/// it was called before, for a timeout that is not above 0, for more processes on a host than GPUs, where there are
+/// any, where ranks do not come within the timeout, and where a launcher started several processes of a program that
+/// was linked without Adjoint::distributed.
+inline void init(const InitOptions& options = {}) {
+#if defined(ADJOINT_DISTRIBUTED)
+  detail::start(options);
+#else
+  detail::start_alone(options);
+#endif
+}
+
+/// init() has been called.
+ADJOINT_API bool is_initialized();
+/// This process's number, from 0; 0 before init().
+ADJOINT_API int rank();
+/// How many processes there are; 1 before init().
+ADJOINT_API int world_size();
+/// This process's number among those of its host.
+ADJOINT_API int local_rank();
+
+/// How elements of several ranks become one. kAvg is the sum divided by the number of ranks.
+enum class ReduceOp : std::uint8_t { kSum, kAvg, kProduct, kMin, kMax };
+
+}  // namespace adjoint::distributed

@@ -1,0 +1,115 @@
+// DataParallel: a network that every process trains on its own part of each batch, with the average of all processes'
+// gradients, so that the networks stay the same, bit for bit.
+//
+//   distributed::init();
+//   Net net;
+//   net.to(default_device());
+//   distributed::DataParallel model(net);
+//   optim::Adam adam(net.parameters(), {.lr = 1e-3});
+//   for (...) {
+//     Tape tape;
+//     Tensor loss = mse_loss(model(x), y);  // of this process's part of the batch
+//     tape.backward(loss);                  // .grad() of every parameter is the average
+//     adam.step();
+//     adam.zero_grad();
+//   }
+#pragma once
+
+#include <adjoint/core/distributed/world.h>
+#include <adjoint/core/export.h>
+#include <adjoint/nn/module.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace adjoint::distributed {
+
+struct DataParallelOptions {
+  /// Gradients are summed in buckets of this many bytes, a parameter that is larger in one of its own.
+  std::int64_t bucket_bytes = std::int64_t{25} << 20;
+  /// Parameters without a gradient count as zeros where other ranks have one, and keep none where no rank has. Else
+  /// they are an error that names them.
+  bool find_unused_parameters = false;
+  /// Buffers become rank 0's at the first forward, in training mode, after each step.
+  bool broadcast_buffers = true;
+};
+
+namespace detail {
+
+/// What DataParallel does, whatever the network's type.
+class ADJOINT_API Reducer {
+ public:
+  Reducer(const nn::Module& module, const DataParallelOptions& options);
+  ~Reducer();
+  Reducer(const Reducer&) = delete;
+  Reducer& operator=(const Reducer&) = delete;
+
+  void before_forward();
+  void set_sync(bool on);
+  bool sync() const;
+  std::vector<std::vector<std::string>> buckets() const;
+
+ private:
+  class Sink;
+  std::shared_ptr<Sink> sink_;
+};
+
+}  // namespace detail
+
+/// A handle on `module`; copies of the module share parameters with it. At construction every parameter and buffer
+/// becomes rank 0's. Make it once the parameters are those that will be trained, and before the optimiser steps: a
+/// parameter that is assigned later is not averaged. It must live while tapes are swept.
+///
+/// Each backward() averages what it adds to .grad(), and what was there before. A parameter's gradient is copied into a
+/// bucket as soon as it is final; a bucket whose last gradient came is summed at once, on a stream of its own, while
+/// the sweep goes on. The buckets, the same on every rank, follow the order in which rank 0 got its gradients in the
+/// first sweep. .grad() is a view of its bucket. A sweep that reaches none of the parameters sums nothing; sweeps of
+/// Tape::gradient never do. Errors of a sweep: those of the collectives, and parameters without a gradient.
+template <class M>
+class DataParallel {
+ public:
+  /// Throws Error where ranks' parameters differ in name, shape or dtype, and for bucket_bytes below 1.
+  explicit DataParallel(const M& module, const DataParallelOptions& options = {})
+      : module_(module), reducer_(std::make_unique<detail::Reducer>(module_, options)) {}
+
+  /// module(inputs...).
+  template <class... Inputs>
+  auto operator()(Inputs&&... inputs) const {
+    reducer_->before_forward();
+    return module_(std::forward<Inputs>(inputs)...);
+  }
+
+  M& module() { return module_; }
+  const M& module() const { return module_; }
+
+  /// While it lives, gradients are added up on each rank alone, for accumulation over several backward(): the first one
+  /// after its end averages the whole.
+  class NoSync {
+   public:
+    explicit NoSync(detail::Reducer& reducer) : reducer_(reducer), before_(reducer.sync()) { reducer_.set_sync(false); }
+    ~NoSync() { reducer_.set_sync(before_); }
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+
+   private:
+    detail::Reducer& reducer_;
+    bool before_;
+  };
+  [[nodiscard]] NoSync no_sync() { return NoSync(*reducer_); }
+
+  /// The parameters' names, by bucket, in the order in which they are summed; empty before the first sweep.
+  std::vector<std::vector<std::string>> buckets() const { return reducer_->buckets(); }
+
+ private:
+  M module_;
+  std::unique_ptr<detail::Reducer> reducer_;
+};
+
+/// Every BatchNorm1d and BatchNorm2d below `module` takes its statistics over all ranks' batches in
+/// training (PyTorch's SyncBatchNorm), to any order differentiable. Ranks may have different numbers of samples.
+ADJOINT_API void convert_sync_batchnorm(const nn::Module& module);
+
+}  // namespace adjoint::distributed

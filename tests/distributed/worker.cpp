@@ -1,0 +1,49 @@
+// distributed_worker FAULT: three ranks take steps, and rank 1 does what no rank should. The others print the error
+// that they get and end with 3.
+#include <adjoint/core/distributed/world.h>
+#include <adjoint/core/error.h>
+#include <adjoint/core/tensor.h>
+#include <adjoint/ops/distributed/collectives.h>
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+namespace {
+
+using namespace adjoint;
+
+void step(int number, const std::string& fault) {
+  const bool odd = distributed::rank() == 1 && number == 3;
+  if (odd && fault == "killed") kill(getpid(), SIGKILL);
+  if (odd && fault == "hangs") {
+    alarm(8);  // it must not outlive a launcher that leaves it alone
+    for (;;) pause();
+  }
+  if (odd && fault == "throws") throw std::runtime_error("rank 1 had enough");
+  if (odd && fault == "operation") {
+    distributed::all_gather(Tensor::ones({3}));
+    return;
+  }
+  distributed::all_reduce(Tensor::ones({odd && fault == "shape" ? 4 : 3}));
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  const std::string fault = argv[1];
+  distributed::init();
+  std::fprintf(stderr, "STARTED %d\n", distributed::rank());
+  const int steps = fault == "steps" && distributed::rank() == 1 ? 3 : 5;
+  try {
+    for (int number = 0; number < steps; ++number) step(number, fault);
+  } catch (const adjoint::Error& error) {
+    std::fprintf(stderr, "SURVIVOR %d: %s\n", distributed::rank(), error.what());
+    return 3;
+  }
+  return 0;
+}
