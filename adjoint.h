@@ -5,6 +5,7 @@
 #include <adjoint/core/cpu_backend.h>
 #include <adjoint/core/custom.h>
 #include <adjoint/core/device.h>
+#include <adjoint/core/distributed/world.h>
 #include <adjoint/core/dlpack.h>
 #include <adjoint/core/dtype.h>
 #include <adjoint/core/error.h>
@@ -22,6 +23,7 @@
 #include <adjoint/core/tensor.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
+#include <adjoint/nn/data_parallel.h>
 #include <adjoint/nn/embedding.h>
 #include <adjoint/nn/init.h>
 #include <adjoint/nn/linear.h>
@@ -39,6 +41,7 @@
 #include <adjoint/nn/upsample.h>
 #include <adjoint/ops/conv/conv.h>
 #include <adjoint/ops/conv/workspace.h>
+#include <adjoint/ops/distributed/collectives.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/fold/fold.h>
 #include <adjoint/ops/grid/grid.h>
