@@ -2,7 +2,11 @@
 // that they get and end with 3.
 #include <adjoint/core/distributed/world.h>
 #include <adjoint/core/error.h>
+#include <adjoint/core/tape.h>
 #include <adjoint/core/tensor.h>
+#include <adjoint/nn/data_parallel.h>
+#include <adjoint/nn/linear.h>
+#include <adjoint/nn/sequential.h>
 #include <adjoint/ops/distributed/collectives.h>
 
 #include <signal.h>
@@ -32,6 +36,16 @@ void step(int number, const std::string& fault) {
   distributed::all_reduce(Tensor::ones({odd && fault == "shape" ? 4 : 3}));
 }
 
+// Rank 1's loss leaves out the second layer.
+void sweep_without_a_layer() {
+  const nn::Linear first(2, 2), second(2, 2);
+  const nn::Sequential net{first, second};
+  distributed::DataParallel model(net);
+  Tape tape;
+  const Tensor x = Tensor::ones({1, 2});
+  tape.backward((distributed::rank() == 1 ? first(x) : model(x)).sum());
+}
+
 }  // namespace
 
 int main(int, char** argv) {
@@ -40,6 +54,7 @@ int main(int, char** argv) {
   std::fprintf(stderr, "STARTED %d\n", distributed::rank());
   const int steps = fault == "steps" && distributed::rank() == 1 ? 3 : 5;
   try {
+    if (fault == "unused") sweep_without_a_layer();
     for (int number = 0; number < steps; ++number) step(number, fault);
   } catch (const adjoint::Error& error) {
     std::fprintf(stderr, "SURVIVOR %d: %s\n", distributed::rank(), error.what());
