@@ -1,5 +1,6 @@
 #include "common/arithmetic.h"
 
+#include <adjoint/core/autocast.h>
 #include <adjoint/core/precision.h>
 #include <adjoint/core/tape.h>
 
@@ -8,11 +9,11 @@ namespace examples {
 using adjoint::Tensor;
 
 const std::vector<std::string>& precisions() {
-  static const std::vector<std::string> names{"float32", "tf32"};
+  static const std::vector<std::string> names{"float32", "tf32", "bf16"};
   return names;
 }
 
-Arithmetic::Arithmetic(const std::string& precision) {
+Arithmetic::Arithmetic(const std::string& precision) : bfloat16_(precision == "bf16") {
   adjoint::set_float32_precision(precision == "float32" ? adjoint::Precision::kFull : adjoint::Precision::kTF32);
 }
 
@@ -20,7 +21,11 @@ Tensor Arithmetic::minimise(adjoint::optim::Optimizer& optimizer, const std::fun
   Tensor value;
   {
     adjoint::Tape tape;
-    const Tensor scalar = loss();
+    Tensor scalar;
+    {
+      const adjoint::AutocastGuard autocast(adjoint::kBFloat16, {.enabled = bfloat16_});
+      scalar = loss();
+    }
     tape.backward(scalar);
     value = scalar.detach();
   }

@@ -11,6 +11,7 @@
 namespace examples {
 
 /// The values of --precision. tf32 rounds the operands of float32 products where a GPU does; CPUs compute float32.
+/// bf16 is mixed precision: convolutions and products in bfloat16, losses and parameters in float32.
 const std::vector<std::string>& precisions();
 
 class Arithmetic {
@@ -21,6 +22,9 @@ class Arithmetic {
   /// One update of the optimiser's parameters against the gradient of loss(), a scalar, which a tape records. Gradients
   /// are zero before and after. Returns the loss, on its device and without waiting for it.
   adjoint::Tensor minimise(adjoint::optim::Optimizer& optimizer, const std::function<adjoint::Tensor()>& loss);
+
+ private:
+  bool bfloat16_;
 };
 
 }  // namespace examples

@@ -277,6 +277,17 @@ TEST_F(SegmentationTool, AFolderThatMayNotBeWrittenIsNamed) {
   fs::permissions(folder_, fs::perms::owner_all);
 }
 
+TEST_F(SegmentationTool, TrainsInMixedPrecisionAndWithGroupNorm) {
+  ASSERT_EQ(run(small("bf16", "--precision bf16")), 0) << output_;
+  const auto loss = [&](const std::string& out) {
+    return nlohmann::json::parse(std::ifstream(folder_ / out / "metrics.json"))["curve"][1]["loss"].get<double>();
+  };
+  ASSERT_EQ(run(small("tf32")), 0) << output_;
+  EXPECT_NE(loss("bf16"), loss("tf32"));
+  EXPECT_NEAR(loss("bf16"), loss("tf32"), 0.05 * loss("tf32"));
+  ASSERT_EQ(run(small("group", "--norm group")), 0) << output_;
+}
+
 TEST_F(SegmentationTool, ADivergedTrainingFailsAndWritesNoModel) {
   EXPECT_EQ(run(small("out", "--lr 1e12")), 1) << output_;
   EXPECT_NE(output_.find("training must stay finite; got a "), std::string::npos) << output_;
