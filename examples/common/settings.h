@@ -60,7 +60,7 @@ class Setting final : public SettingBase {
   }
 
   void save(nlohmann::json& to) const override { to[name()] = value_; }
-  void load(const nlohmann::json& from) override { value_ = from.at(name()).get<T>(); }
+  void load(const nlohmann::json& from) override { value_ = from.at(name()).template get<T>(); }
   void make_quick() override {
     if (quick_ && option().count() == 0) value_ = *quick_;
   }
