@@ -1,8 +1,9 @@
 #include <adjoint/nn/checkpoint.h>
 
 #include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
 #include <adjoint/core/file.h>
+#include <adjoint/core/pinned.h>
+#include <adjoint/core/stream.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/nn/checkpoint_files.h>
 #include <adjoint/nn/safetensors_file.h>
@@ -46,16 +47,25 @@ class Checkpoint::Writer {
   }
 
  private:
+  // From GPUs into page-locked memory, so that all copies are under way before the first is waited for.
   void copy(const NamedTensors& state) {
     NamedTensors copies;
+    std::vector<Device> devices;
     for (std::size_t i = 0; i < state.size(); ++i) {
       const auto& [name, source] = state[i];
       const bool reusable = i < copies_.size() && copies_[i].second.shape() == source.shape() &&
                             copies_[i].second.dtype() == source.dtype();
-      Tensor host = reusable ? copies_[i].second : Tensor::empty(source.shape(), {.dtype = source.dtype()});
-      copy_into(source.detach(), host);
+      const bool on_cpu = source.device().is_cpu();
+      Tensor host = reusable ? copies_[i].second
+                    : on_cpu ? Tensor::empty(source.shape(), {.dtype = source.dtype()})
+                             : empty_pinned(source.shape(), source.dtype());
+      copy_async(source.detach(), host);
+      if (!on_cpu && std::find(devices.begin(), devices.end(), source.device()) == devices.end()) {
+        devices.push_back(source.device());
+      }
       copies.emplace_back(name, std::move(host));
     }
+    for (const Device device : devices) synchronize(device);
     copies_ = std::move(copies);
   }
 
