@@ -5,6 +5,7 @@
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/nn/module_state.h>
+#include <adjoint/nn/renames.h>
 
 #include <fmt/ranges.h>
 
@@ -215,12 +216,22 @@ std::vector<std::pair<std::string, std::string>> Module::state_aliases() const {
 
 LoadReport Module::load_state_dict(const NamedTensors& state, const LoadOptions& options) {
   check_not_moved_from("load_state_dict");
-  std::unordered_map<std::string, const Tensor*> given;
+  struct Given {
+    const std::string* name;  // before any renaming
+    const Tensor* tensor;
+  };
+  std::unordered_map<std::string, Given> given;
   std::unordered_map<std::string, std::string> aliases;
+  const Renames renamed("load_state_dict", options.rename);
   for (auto& [alias, name] : state_aliases()) aliases.emplace(name, alias);
   for (const auto& [name, tensor] : state) {
     ADJOINT_CHECK(tensor.defined(), "load_state_dict: every tensor must be defined; got Tensor{{}} as '{}'", name);
-    ADJOINT_CHECK(given.emplace(name, &tensor).second, "load_state_dict: names must be unique; got '{}' twice", name);
+    const std::string now = renamed(name);
+    const auto [other, unique] = given.emplace(now, Given{&name, &tensor});
+    ADJOINT_CHECK(unique || *other->second.name == name,
+                  "load_state_dict: names must be unique; got '{}' for '{}' and '{}', by .rename", now,
+                  *other->second.name, name);
+    ADJOINT_CHECK(unique, "load_state_dict: names must be unique; got '{}' twice", name);
   }
   const PauseTape pause;
   LoadReport report;
@@ -236,7 +247,12 @@ LoadReport Module::load_state_dict(const NamedTensors& state, const LoadOptions&
       absent.emplace_back(name, own);
       continue;
     }
-    const Tensor& source = *found->second;
+    const Tensor& source = *found->second.tensor;
+    if (source.shape() != own.shape() && options.ignore_mismatched_sizes) {
+      report.mismatched.push_back(name);
+      given.erase(found);
+      continue;
+    }
     if (source.shape() != own.shape() || (source.dtype() != own.dtype() && !options.convert_dtype)) {
       mismatched.push_back(fmt::format("{} (the module has {} {}, got {} {})", name, own.dtype(), own.shape(),
                                        source.dtype(), source.shape()));
@@ -249,8 +265,10 @@ LoadReport Module::load_state_dict(const NamedTensors& state, const LoadOptions&
                                   [&, &own = own](const auto& copy) { return same_elements(own, copy.first); });
     if (!tied) report.missing.push_back(name);
   }
+  std::unordered_set<const std::string*> left;
+  for (const auto& [name, one] : given) left.insert(one.name);
   for (const auto& [name, tensor] : state) {
-    if (given.contains(name)) report.unexpected.push_back(name);
+    if (left.contains(&name)) report.unexpected.push_back(name);
   }
   const bool names_fit = report.missing.empty() && report.unexpected.empty();
   ADJOINT_CHECK(mismatched.empty() && (names_fit || !options.strict),

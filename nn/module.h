@@ -51,12 +51,19 @@ struct LoadOptions {
   bool strict = true;
   /// Elements of another dtype are converted to the module's, rather than an error.
   bool convert_dtype = false;
+  /// Tensors of another shape are passed over, and stay what they were in the module, rather than an error.
+  bool ignore_mismatched_sizes = false;
+  /// Changes the names of what is loaded: wherever a pattern, a regular expression (ECMAScript), is found in a name, it
+  /// becomes the text beside it, in which $1 is what the first parentheses hold. In this order, each on what the one
+  /// before it made: {{"^module\\.", ""}, {"\\.gamma$", ".weight"}}.
+  std::vector<std::pair<std::string, std::string>> rename = {};
 };
 
-/// The names that a load with .strict = false passed over.
+/// The names that a load passed over, as its options allow.
 struct LoadReport {
   std::vector<std::string> missing;     // the module has them, what was loaded does not
-  std::vector<std::string> unexpected;  // the other way round
+  std::vector<std::string> unexpected;  // the other way round, as they were before any .rename
+  std::vector<std::string> mismatched;  // of another shape; the module's names
 };
 
 struct RegisterOptions {
@@ -139,7 +146,8 @@ class ADJOINT_API Module {
   NamedTensors state_dict() const;
   /// Copies the values in, onto the module's device. They may be the module's own, under other names. One of the names
   /// of a tensor that is registered in several places is enough. Throws one Error that lists every name that is
-  /// missing, unexpected, or has another shape or dtype; nothing has changed then.
+  /// missing, unexpected, or has another shape or dtype, and Error for patterns of .rename that are none, or give two
+  /// tensors one name; nothing has changed then.
   LoadReport load_state_dict(const NamedTensors& state, const LoadOptions& options = {});
 
   /// Other names under which load_state_dict finds tensors, each with the state's own.

@@ -5,8 +5,10 @@
 #include <adjoint/core/crc32c.h>
 #include <adjoint/core/file.h>
 #include <adjoint/core/tape.h>
+#include <adjoint/nn/renames.h>
 #include <adjoint/nn/safetensors_file.h>
 #include <adjoint/nn/safetensors_format.h>
+#include <adjoint/nn/safetensors_index.h>
 
 #include <fmt/ranges.h>
 
@@ -14,6 +16,8 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <iterator>
 #include <new>
 #include <set>
 #include <string_view>
@@ -97,19 +101,21 @@ std::string header_of(const char* op, const std::vector<Item>& items, const Meta
 
 // ---- Reading.
 
+using Wanted = std::function<bool(const std::string& name)>;
+
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& path)
       : where_(fmt::format("load_safetensors: '{}': ", path.string())), file_("load_safetensors", path) {}
 
-  // Tensors of other names than `wanted`, where it is not null, are passed over.
-  Safetensors read(const SafetensorsOptions& options, const std::set<std::string>* wanted = nullptr) {
+  // Tensors that are not `wanted`, where it is not empty, are passed over.
+  Safetensors read(const SafetensorsOptions& options, const Wanted& wanted) {
     Header header = read_header();
     Safetensors result;
     result.metadata = std::move(header.metadata);
     for (Entry& entry : header.entries) {
       const bool readable = entry.format->own || (entry.format->widened && options.convert_dtype);
-      if (readable && (wanted == nullptr || wanted->contains(entry.name))) {
+      if (readable && (!wanted || wanted(entry.name))) {
         Tensor tensor = read_tensor(entry);
         result.tensors.emplace_back(std::move(entry.name), std::move(tensor));
       } else {
@@ -179,6 +185,32 @@ class Reader {
   InputFile file_;
 };
 
+// The files of an index become one.
+Safetensors read_all(const std::filesystem::path& path, const SafetensorsOptions& options, const Wanted& wanted) {
+  if (path.extension() != ".json") return Reader(path).read(options, wanted);
+  Safetensors all;
+  for (const auto& [file, names] : safetensors::read_index(path)) {
+    Safetensors part = Reader(path.parent_path() / file).read(options, wanted);
+    std::set<std::string_view> there;
+    for (const auto& [name, tensor] : part.tensors) there.insert(name);
+    for (const auto& [name, dtype] : part.skipped) there.insert(name);
+    for (const std::string& name : names) {
+      ADJOINT_CHECK(there.contains(name),
+                    "load_safetensors: '{}': the file '{}' must hold '{}', as the weight_map says", path.string(), file,
+                    name);
+    }
+    for (const std::string_view name : there) {
+      ADJOINT_CHECK(names.contains(std::string(name)),
+                    "load_safetensors: '{}': the weight_map must name what the file '{}' holds; got '{}' as well",
+                    path.string(), file, name);
+    }
+    std::move(part.tensors.begin(), part.tensors.end(), std::back_inserter(all.tensors));
+    std::move(part.skipped.begin(), part.skipped.end(), std::back_inserter(all.skipped));
+    all.metadata.merge(part.metadata);
+  }
+  return all;
+}
+
 }  // namespace
 
 void safetensors::write_file(const char* op, const std::filesystem::path& path, const NamedTensors& tensors,
@@ -240,7 +272,7 @@ void save_safetensors(const std::filesystem::path& path, const Module& module, c
 }
 
 Safetensors load_safetensors(const std::filesystem::path& path, const SafetensorsOptions& options) {
-  return within_memory("load_safetensors", path, [&] { return Reader(path).read(options); });
+  return within_memory("load_safetensors", path, [&] { return read_all(path, options, {}); });
 }
 
 Metadata load_safetensors(const std::filesystem::path& path, Module& module, const LoadOptions& options,
@@ -249,10 +281,12 @@ Metadata load_safetensors(const std::filesystem::path& path, Module& module, con
     std::set<std::string> own;
     for (const auto& [name, tensor] : module.state_dict()) own.insert(name);
     for (const auto& [alias, name] : module.state_aliases()) own.insert(alias);
-    Safetensors file = Reader(path).read({.convert_dtype = options.convert_dtype}, &own);
+    const Renames renamed("load_safetensors", options.rename);
+    const Wanted wanted = [&](const std::string& name) { return own.contains(renamed(name)); };
+    Safetensors file = read_all(path, {.convert_dtype = options.convert_dtype}, wanted);
     std::vector<std::string> unreadable;
     for (auto& [name, dtype] : file.skipped) {
-      if (own.contains(name)) {
+      if (wanted(name)) {
         unreadable.push_back(fmt::format("{} ({})", name, dtype));
       } else {
         file.tensors.emplace_back(std::move(name), Tensor::empty({0}));  // unexpected, whatever it holds

@@ -41,12 +41,16 @@ ADJOINT_API void save_safetensors(const std::filesystem::path& path, const Named
 ADJOINT_API void save_safetensors(const std::filesystem::path& path, const Module& module,
                                   const Metadata& metadata = {});
 
+// A path that ends in ".json" is the index of a model in several files (model.safetensors.index.json): all of them,
+// which lie beside it, are read as if they were one. They must hold what the index says and nothing else.
+
 /// Reads a file. Throws Error for one that breaks the format in any way, that holds more than 8 axes, or more than a
 /// million tensors or entries of metadata, and for a U64 above 2^63 - 1 that is to be converted; OutOfMemoryError.
 ADJOINT_API Safetensors load_safetensors(const std::filesystem::path& path, const SafetensorsOptions& options = {});
 /// Reads a file into a module, on whichever device it is, and returns the metadata. Names, shapes and dtypes must be
-/// the module's, as far as the options ask (load_state_dict): throws one Error that lists those that are not, and the
-/// module is as it was. `report`, where it is not null, receives the names that were passed over.
+/// the module's, as far as the options ask (load_state_dict; .rename takes PyTorch's names to the module's): throws one
+/// Error that lists those that are not, and the module is as it was. `report`, where it is not null, receives the names
+/// that were passed over.
 ADJOINT_API Metadata load_safetensors(const std::filesystem::path& path, Module& module,
                                       const LoadOptions& options = {}, LoadReport* report = nullptr);
 

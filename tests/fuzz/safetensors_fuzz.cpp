@@ -2,6 +2,7 @@
 
 #include <adjoint/core/error.h>
 #include <adjoint/nn/safetensors.h>
+#include <adjoint/nn/safetensors_index.h>
 
 #include <numeric>
 #include <set>
@@ -36,6 +37,16 @@ void load(const std::string& path, std::size_t size, bool convert) {
   }
 }
 
+void load_index(const std::string& path) {
+  try {
+    for (const auto& [file, names] : nn::safetensors::read_index(path)) {
+      fuzz::check(file.find('/') == std::string::npos && !names.empty(), "a file beside the index, with tensors");
+    }
+  } catch (const Error& error) {
+    fuzz::check(std::string(error.what()).starts_with("load_safetensors: '"), error.what());
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -44,5 +55,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::check(::ftruncate(file, 0) == 0 && ::pwrite(file, data, size, 0) == static_cast<ssize_t>(size),
               "a file in memory");
   for (const bool convert : {false, true}) load(path, size, convert);
+  load_index(path);
   return 0;
 }

@@ -53,6 +53,8 @@ void write_all(const fs::path& folder) {
       "bytes",
       R"({"x":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]},"y":{"dtype":"U16","shape":[1],"data_offsets":[2,4]}})",
       4);
+  const std::string index = R"({"metadata":{"total_size":4},"weight_map":{"a":"one","b":"two"}})";
+  write(folder / "safetensors" / "index", {index.begin(), index.end()});
 }
 
 }  // namespace
