@@ -137,9 +137,9 @@ TEST_F(SafetensorsNamesTest, BrokenIndicesAreErrors) {
       {R"({"weight_map":{"a":"none"}})", "none': No such file"},
       {R"({"weight_map":{"a":"none"})", "an index must be JSON"},
   };
-  for (const auto& [text, message] : broken) {
-    SCOPED_TRACE(text);
-    EXPECT_ERROR(load_safetensors(write_named("index.json", text)), "load_safetensors: ", message);
+  for (const auto& row : broken) {
+    SCOPED_TRACE(row.first);
+    EXPECT_ERROR(load_safetensors(write_named("index.json", row.first)), "load_safetensors: ", row.second);
   }
   EXPECT_ERROR(
       load_safetensors(write_shards(R"("weight_map":{"0.bias":"model-00002-of-00002.safetensors"}})")),
