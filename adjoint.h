@@ -22,6 +22,7 @@
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor.h>
 #include <adjoint/nn/activation.h>
+#include <adjoint/nn/checkpoint.h>
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/data_parallel.h>
 #include <adjoint/nn/embedding.h>

@@ -1,7 +1,6 @@
 // The C++ side of docs/weights.md: weights FOLDER reads from_python.safetensors and input.safetensors, and writes
 // output.safetensors, to_python.safetensors and a checkpoint.
 #include <adjoint/adjoint.h>
-#include <adjoint/nn/checkpoint.h>
 
 #include <exception>
 #include <filesystem>

@@ -1,7 +1,6 @@
 // A small training that goes on where it was killed: resume_training FOLDER STEPS WORKERS BACKGROUND DEVICE. Everything
 // that it has learnt, and each loss, stands in FOLDER/final.safetensors when it is done.
 #include <adjoint/adjoint.h>
-#include <adjoint/nn/checkpoint.h>
 
 #include <cstdint>
 #include <cstdlib>
