@@ -70,7 +70,7 @@ inline Tensor start(DType dtype) {
 inline void set_gradient(Tensor& p, std::size_t t) {
   std::vector<double> gradient = p.to_vector<double>();
   for (double& g : gradient) g = g * g * g / 3 + 0.1 * static_cast<double>(t + 1) - 0.25;
-  p.set_grad(Tensor::from_vector(gradient, p.shape(), {.dtype = p.dtype()}));
+  p.set_grad(Tensor::from_vector(gradient, p.shape(), {.dtype = p.dtype(), .device = p.device()}));
 }
 
 }  // namespace adjoint::optim

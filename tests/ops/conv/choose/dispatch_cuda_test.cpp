@@ -56,6 +56,8 @@ TEST(ConvDispatchCuda, FewShortSumsRunPlainly) {
   const auto conv_transpose = [](const ConvCase& c) {
     cuda::ConvProblem p = problem(cuda::ConvRole::kImage);
     p.geometry = simplified(geometry(c), false);
+    p.dtype = kFloat32;
+    p.precision = Precision::kTF32;
     return std::string(cuda::best_conv_kernel(p).name);
   };
   ConvCase scales{.rank = 1,
