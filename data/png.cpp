@@ -188,7 +188,9 @@ Raster decode_png(const Encoded& file) {
     png_set_crc_action(png, PNG_CRC_DEFAULT, PNG_CRC_ERROR_QUIT);  // transparency is not to be lost silently
     if (damaged) {
       png_set_crc_action(png, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);
+#if defined(PNG_IGNORE_ADLER32)  // some builds of libpng cannot: a wrong sum is an error there
       png_set_option(png, PNG_IGNORE_ADLER32, PNG_OPTION_ON);
+#endif
       png_set_compression_buffer_size(png, 1);  // a buffer that the file's end leaves unfilled is lost
     }
     png_read_info(png, info);
