@@ -51,6 +51,12 @@ if(ADJOINT_SANITIZE)
   add_link_options(-fsanitize=${ADJOINT_SANITIZE})
 endif()
 
+# Where a processor's plain instructions can round a product and a sum together, compilers do so or not as a loop's form
+# suggests: two paths of one sum would differ in their last bits, and positions would cross the edge of a pixel.
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
+endif()
+
 set(ADJOINT_WITH_CUDA OFF)
 if(NOT ADJOINT_CUDA STREQUAL "OFF")
   include(CheckLanguage)
