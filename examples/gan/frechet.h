@@ -1,0 +1,55 @@
+// How far generated pictures are from real ones: the Frechet distance of Heusel, Ramsauer, Unterthiner, Nessler,
+// Hochreiter ("GANs trained by a two time-scale update rule converge to a local Nash equilibrium", 2017), of features
+// of a classifier of the built-in shapes in place of Inception's. Its numbers compare with one another alone.
+#pragma once
+
+#include "shapes.h"
+
+#include <adjoint/core/tensor.h>
+#include <adjoint/nn/linear.h>
+#include <adjoint/nn/sequential.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace gan {
+
+/// Mean and covariance of rows.
+struct Gaussian {
+  std::vector<double> mean;        // D
+  std::vector<double> covariance;  // D x D, divided by N - 1
+};
+/// features (N, D), N at least 2, any floating-point dtype.
+Gaussian gaussian_of(const adjoint::Tensor& features);
+/// |mean_a - mean_b|^2 + tr(A + B - 2 (A B)^(1/2)), A and B the covariances; never negative.
+double frechet_distance(const Gaussian& a, const Gaussian& b);
+
+/// Tells the class of a drawn shape by features that are left when it forgets where they were.
+class Classifier : public adjoint::nn::Module {
+ public:
+  /// The first weights are always the same; draws from no default generator.
+  Classifier();
+  /// Pictures (N, 3, 32, 32) in [-1, 1] -> (N, 64).
+  adjoint::Tensor features(const adjoint::Tensor& pictures) const;
+  /// -> scores (N, 6) of shape_classes().
+  adjoint::Tensor operator()(const adjoint::Tensor& pictures) const { return out_(features(pictures)); }
+
+  /// Trains on drawn shapes, always the same ones; the thread's default generator is left as it was. Eval mode follows.
+  void fit(std::int64_t steps, adjoint::Device device);
+  /// The share of 1,000 shapes, which fit() does not see, whose class it tells.
+  double accuracy(adjoint::Device device) const;
+
+ private:
+  adjoint::nn::Child<adjoint::nn::Sequential> body_;
+  adjoint::nn::Child<adjoint::nn::Linear> out_;
+};
+
+/// Shapes from number `first` on as pictures (count, 3, 32, 32) in [-1, 1], float32; `labels`, where given, receives
+/// their classes (count), int64.
+adjoint::Tensor drawn_batch(std::uint64_t first, std::int64_t count, adjoint::Tensor* labels = nullptr);
+
+/// uint8 to [-1, 1], and back, rounded and clamped.
+adjoint::Tensor to_signed(const adjoint::Tensor& bytes);
+adjoint::Tensor to_bytes(const adjoint::Tensor& pictures);
+
+}  // namespace gan

@@ -1,0 +1,89 @@
+// gan: trains a generator of small pictures against a discriminator, and makes pictures with it.
+#include "sample.h"
+#include "trainer.h"
+
+#include "common/program.h"
+
+#include <adjoint/core/error.h>
+#include <adjoint/data/image.h>
+#include <adjoint/ops/join/join.h>
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace gan {
+namespace {
+
+namespace data = adjoint::data;
+using adjoint::Tensor;
+
+struct SampleOptions {
+  std::string model, to;
+  std::int64_t count = 64, columns = 8, rows = 4, steps = 10;
+  std::uint64_t seed = 1;
+};
+
+void check(const char* option, std::int64_t value) {
+  constexpr std::int64_t kMost = 10'000;
+  if (value < 1 || value > kMost)
+    throw adjoint::Error(fmt::format("gan: {} must be from 1 to {}; got {}", option, kMost, value));
+}
+
+void sample(const SampleOptions& options, adjoint::Device device) {
+  check("--count", options.count);
+  check("--columns", options.columns);
+  Generator model = load_model(options.model);
+  model.to(device);
+  const Tensor noise = noise_of(options.seed, options.count, model.options().latent);
+  data::write_image(options.to, tiled(generate(model, noise, device), options.columns));
+}
+
+void interpolate(const SampleOptions& options, adjoint::Device device) {
+  check("--rows", options.rows);
+  check("--steps", options.steps);
+  Generator model = load_model(options.model);
+  model.to(device);
+  const Tensor noise = noise_of(options.seed, 2 * options.rows, model.options().latent);
+  std::vector<Tensor> rows;
+  for (std::int64_t row = 0; row < options.rows; ++row)
+    rows.push_back(generate(model, great_circle(noise[2 * row], noise[2 * row + 1], options.steps), device));
+  data::write_image(options.to, tiled(adjoint::cat(rows), options.steps));
+}
+
+void add_common(CLI::App& verb, SampleOptions& options) {
+  verb.add_option("model", options.model, "model.safetensors of a training")->required();
+  verb.add_option("output", options.to, "PNG or JPEG file to write")->required();
+  verb.add_option("--seed", options.seed, "Decides the pictures")->capture_default_str();
+}
+
+}  // namespace
+}  // namespace gan
+
+int main(int argc, char** argv) {
+  using namespace gan;
+  examples::Program program("gan", "Makes small pictures out of noise, and learns to.");
+  Options options;
+  program.defaults().lr = 5e-4;
+  program.defaults().steps = 10000;
+  program.defaults().batch = 64;
+  program.defaults().test_every = 500;
+  program.steps().quick(3000);
+  options.add_to(program.settings());
+  program.on_train([&](const examples::Run& run) { return std::make_unique<Trainer>(options, run); });
+
+  SampleOptions sampling, walking;
+  CLI::App& samples =
+      program.verb("sample", "Make a grid of pictures", [&](adjoint::Device device) { sample(sampling, device); });
+  add_common(samples, sampling);
+  samples.add_option("--count", sampling.count, "Pictures")->capture_default_str();
+  samples.add_option("--columns", sampling.columns, "Pictures a row")->capture_default_str();
+  CLI::App& walks = program.verb("interpolate", "Make rows of pictures, each from one picture to another",
+                                 [&](adjoint::Device device) { interpolate(walking, device); });
+  add_common(walks, walking);
+  walks.add_option("--rows", walking.rows, "Rows")->capture_default_str();
+  walks.add_option("--steps", walking.steps, "Pictures a row")->capture_default_str();
+  return program.main(argc, argv);
+}

@@ -1,0 +1,266 @@
+#include "trainer.h"
+
+#include "sample.h"
+
+#include <adjoint/core/error.h>
+#include <adjoint/data/image.h>
+#include <adjoint/data/transforms.h>
+#include <adjoint/ops/join/join.h>
+#include <adjoint/ops/loss/gan.h>
+#include <adjoint/ops/resample/resample.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+namespace gan {
+namespace {
+
+namespace data = adjoint::data;
+using adjoint::Tensor;
+
+// Generated and, of drawn shapes, real ones that are compared. Shapes that are trained on have numbers from 2^61 on.
+constexpr std::int64_t kCompared = 2048;
+constexpr std::uint64_t kTrainShapes = std::uint64_t{1} << 61U, kCompareSeed = 1, kShowSeed = 2;
+constexpr std::int64_t kShown = 64, kShownColumns = 8;
+constexpr double kPenalty = 10.0;  // WGAN-GP's weight of its gradient penalty
+
+/// An endless series: an epoch's end says nothing.
+class DrawnShapes final : public data::Dataset {
+ public:
+  explicit DrawnShapes(std::int64_t size) : size_(size) {}
+  std::int64_t size() const override { return size_; }
+  data::Example get(std::int64_t, adjoint::Generator& generator) const override {
+    return {to_signed(drawn_shape(kTrainShapes + generator.next() % kTrainShapes).image), {}};
+  }
+
+ private:
+  std::int64_t size_;
+};
+
+/// Random ones of a user's.
+class Squares final : public data::Dataset {
+ public:
+  Squares(Tensor all, std::int64_t size) : all_(std::move(all)), size_(size) {}
+  std::int64_t size() const override { return size_; }
+  data::Example get(std::int64_t, adjoint::Generator& generator) const override {
+    const auto at = static_cast<std::int64_t>(generator.below(static_cast<std::uint64_t>(all_.size(0))));
+    return {to_signed(all_[at]), {}};
+  }
+
+ private:
+  Tensor all_;
+  std::int64_t size_;
+};
+
+}  // namespace
+
+/// What belongs to a loss.
+struct Trainer::Recipe {
+  std::string name;
+  adjoint::GanLoss loss;
+  Normalisation normalisation;
+  bool penalised;
+  std::int64_t critic_steps;
+  std::array<double, 2> betas;  // of Adam
+};
+
+// As in the papers: DCGAN; Gulrajani et al., 2017; Miyato et al., 2018.
+const Trainer::Recipe& Trainer::recipe_of(const std::string& loss) {
+  static const std::array<Recipe, 3> recipes{{
+      {"nonsaturating", adjoint::GanLoss::kNonSaturating, Normalisation::kBatch, false, 1, {0.5, 0.999}},
+      {"wgan-gp", adjoint::GanLoss::kWasserstein, Normalisation::kNone, true, 5, {0.0, 0.9}},
+      {"hinge", adjoint::GanLoss::kHinge, Normalisation::kSpectral, false, 1, {0.0, 0.9}},
+  }};
+  const auto* found = std::find_if(recipes.begin(), recipes.end(), [&](const Recipe& r) { return r.name == loss; });
+  if (found == recipes.end())
+    throw adjoint::Error(fmt::format("gan: --loss must be nonsaturating, wgan-gp or hinge; got '{}'", loss));
+  return *found;
+}
+
+std::int64_t Trainer::critic_steps_of(const Options& options) {
+  return options.critic_steps > 0 ? options.critic_steps : recipe_of(options.loss).critic_steps;
+}
+
+void Options::add_to(examples::Settings& settings) {
+  settings.add("--images", images, "Folder of PNG or JPEG pictures (drawn shapes, where not given)");
+  settings.add("--loss", loss, "nonsaturating: DCGAN, wgan-gp, or hinge: with spectral normalisation")
+      .choices({"nonsaturating", "wgan-gp", "hinge"});
+  settings.add("--latent", latent, "Numbers that a picture is made from").range(1, 1024);
+  settings.add("--features", features, "Channels at 16 x 16 pixels").range(1, 1024).quick(16);
+  settings.add("--critic-steps", critic_steps, "Discriminator's updates a step; 0: 5 for wgan-gp, else 1")
+      .range(0, 100);
+  settings.add("--ema", ema, "What stays of the generator's average in a step").range(0.0, 0.999999).quick(0.99);
+  settings.add("--classifier-steps", classifier_steps, "Steps to train the classifier that measures").range(1, 100000);
+}
+
+Tensor square_of(const Tensor& picture) {
+  const std::int64_t h = picture.size(1), w = picture.size(2), extent = std::min(h, w);
+  const Tensor middle = data::crop(picture, (h - extent) / 2, (w - extent) / 2, extent, extent);
+  return data::to_uint8(adjoint::interpolate(data::to_float(middle), {.size = kExtent, .antialias = true}));
+}
+
+struct Trainer::Source {
+  Tensor pictures;  // (N, 3, 32, 32), uint8; undefined: drawn
+  std::unique_ptr<data::Dataset> training;
+  std::uint64_t fingerprint = 0;
+
+  Source(const Options& options, const examples::Run& run, std::int64_t critic_steps) {
+    const std::int64_t size = run.batch * critic_steps * std::min<std::int64_t>(run.test_every, 1000);
+    if (options.images.empty()) {
+      training = std::make_unique<DrawnShapes>(size);
+      return;
+    }
+    std::vector<examples::Picture> found = examples::read_pictures("gan", options.images);
+    if (found.size() < 2)
+      throw adjoint::Error(fmt::format("gan: '{}' must hold at least 2 pictures; got 1", options.images));
+    std::vector<Tensor> squares;
+    for (examples::Picture& picture : found) {
+      picture.image = square_of(picture.image);
+      squares.push_back(picture.image);
+    }
+    fingerprint = examples::fingerprint(found);
+    pictures = adjoint::stack(squares);
+    training = std::make_unique<Squares>(pictures, size);
+  }
+  /// What generated pictures are compared with.
+  Tensor compared(std::uint64_t first = 0) const {
+    return pictures.defined() ? pictures : to_bytes(drawn_batch(first, kCompared));
+  }
+};
+
+Trainer::Trainer(const Options& options, const examples::Run& run)
+    : Trainer(options, run, std::make_shared<Source>(options, run, critic_steps_of(options))) {}
+
+Trainer::Trainer(const Options& options, const examples::Run& run, std::shared_ptr<Source> source)
+    : run_(run),
+      options_(options),
+      recipe_(recipe_of(options.loss)),
+      critic_steps_(critic_steps_of(options)),
+      arithmetic_(run.precision),
+      source_(std::move(source)),
+      generator_({.latent = options.latent, .features = options.features}),
+      discriminator_(options.features, recipe_.normalisation),
+      adam_g_((generator_.to(run.device), generator_.parameters()), {.lr = run.lr, .betas = recipe_.betas}),
+      adam_d_((discriminator_.to(run.device), discriminator_.parameters()), {.lr = run.lr, .betas = recipe_.betas}),
+      ema_(generator_, {.decay = options.ema, .warmup = true, .use_buffers = true}),
+      loader_(*source_->training,
+              {.batch_size = run.batch * critic_steps_, .workers = 1, .seed = run.seed, .device = run.device}) {
+  if (recipe_.normalisation == Normalisation::kBatch && run.batch < 2)
+    throw adjoint::Error(
+        fmt::format("gan: --batch must be at least 2 with --loss {}; got {}", recipe_.name, run.batch));
+  classifier_.to(run.device);
+  classifier_.eval();
+  ema_.update();  // so that there is something to test before the first step
+}
+
+void Trainer::add_to(examples::State& state) {
+  state.add("generator", generator_);
+  state.add("discriminator", discriminator_);
+  state.add("adam_g", adam_g_);
+  state.add("adam_d", adam_d_);
+  state.add("ema", ema_);
+  state.add("loader", loader_);
+  state.add("classifier", classifier_);
+  state.add("fitted", fitted_);
+  state.require("fingerprint", source_->fingerprint, "its pictures are not those that it was trained on");
+}
+
+std::string Trainer::description() const {
+  return fmt::format("{} against {} parameters, {}, {} critic steps; trained on {}", generator_.num_parameters(),
+                     discriminator_.num_parameters(), recipe_.name, critic_steps_,
+                     source_->pictures.defined() ? fmt::format("{} pictures", source_->pictures.size(0))
+                                                 : std::string("drawn shapes"));
+}
+
+std::vector<Tensor> Trainer::next() {
+  const std::int64_t real = run_.batch * critic_steps_;
+  for (;;) {
+    const auto batch = loader_.next();
+    if (!batch) continue;  // an epoch's end
+    const Tensor noise = Tensor::randn({real + run_.batch, options_.latent}, {.device = run_.device});
+    return {batch->input, noise, Tensor::rand({real}, {.device = run_.device})};
+  }
+}
+
+std::vector<Tensor> Trainer::step(const std::vector<Tensor>& batch) {
+  const std::int64_t n = run_.batch;
+  Tensor loss_d;
+  for (std::int64_t k = 0; k < critic_steps_; ++k) {
+    const Tensor real = batch[0].narrow(0, k * n, n), u = batch[2].narrow(0, k * n, n);
+    const Tensor fake = generator_(batch[1].narrow(0, k * n, n));  // no tape records it
+    loss_d = arithmetic_.minimise(adam_d_, [&] {
+      const Tensor of_real = discriminator_(real);  // first: C++ leaves the order within an expression open
+      const Tensor loss = adjoint::gan_discriminator_loss(recipe_.loss, of_real, discriminator_(fake));
+      if (!recipe_.penalised) return loss;
+      return loss + kPenalty * adjoint::gradient_penalty(discriminator_, real, fake, {.u = u});
+    });
+  }
+  // The generator's step leaves no gradients in the discriminator.
+  discriminator_.requires_grad_(false);
+  const Tensor loss_g = arithmetic_.minimise(adam_g_, [&] {
+    const Tensor fake = generator_(batch[1].narrow(0, critic_steps_ * n, n));
+    return adjoint::gan_generator_loss(recipe_.loss, discriminator_(fake));
+  });
+  discriminator_.requires_grad_(true);
+  ema_.update();
+  return {loss_g, loss_d};
+}
+
+Tensor Trainer::averaged(const Tensor& noise) {
+  const auto guard = ema_.apply();
+  generator_.eval();
+  Tensor pictures = generate(generator_, noise, run_.device);
+  generator_.train();
+  return pictures;
+}
+
+Gaussian Trainer::features_of(const Tensor& bytes) const {
+  constexpr std::int64_t kAtOnce = 256;
+  std::vector<Tensor> parts;
+  for (std::int64_t at = 0; at < bytes.size(0); at += kAtOnce) {
+    const Tensor part = bytes.narrow(0, at, std::min(kAtOnce, bytes.size(0) - at));
+    parts.push_back(classifier_.features(to_signed(part.to(run_.device))).to(adjoint::kCPU));
+  }
+  return gaussian_of(adjoint::cat(parts));
+}
+
+void Trainer::prepare_measure() {
+  if (!fitted_) classifier_.fit(options_.classifier_steps, run_.device);
+  fitted_ = true;
+  if (!real_) real_ = features_of(source_->compared());
+}
+
+examples::Values Trainer::test(const examples::Moment& moment) {
+  prepare_measure();
+  const Gaussian generated = features_of(averaged(noise_of(kCompareSeed, kCompared, options_.latent)));
+  const Tensor grid = tiled(averaged(noise_of(kShowSeed, kShown, options_.latent)), kShownColumns);
+  std::filesystem::create_directories(moment.folder / "samples");
+  data::write_png(moment.folder / fmt::format("samples/{:07}.png", moment.step), grid);
+  moment.log.add_image("samples", grid, moment.step);
+  return {{"frechet_distance", frechet_distance(*real_, generated)}};
+}
+
+examples::Values Trainer::baselines() const {
+  if (source_->pictures.defined() || !real_) return {};
+  return {{"other real pictures", frechet_distance(*real_, features_of(source_->compared(kCompared)))}};
+}
+
+void Trainer::finish(const examples::Moment& moment, nlohmann::ordered_json& metrics) {
+  prepare_measure();
+  metrics["classifier_accuracy"] = classifier_.accuracy(run_.device);
+  metrics["parameters"] = {{"generator", generator_.num_parameters()},
+                           {"discriminator", discriminator_.num_parameters()}};
+  const Tensor noise = noise_of(kShowSeed, kShown, options_.latent);
+  data::write_png(moment.folder / "samples.png", tiled(averaged(noise), kShownColumns));
+  std::vector<Tensor> walks;
+  for (std::int64_t row = 0; row < 4; ++row)
+    walks.push_back(great_circle(noise[2 * row], noise[2 * row + 1], kShownColumns));
+  data::write_png(moment.folder / "interpolation.png", tiled(averaged(adjoint::cat(walks)), kShownColumns));
+  const auto guard = ema_.apply();
+  save_model(moment.folder / "model.safetensors", generator_);
+}
+
+}  // namespace gan

@@ -1,0 +1,86 @@
+// Training of the two networks: losses, data, and how far the generator's pictures are from real ones.
+#pragma once
+
+#include "frechet.h"
+#include "networks.h"
+
+#include "common/arithmetic.h"
+#include "common/pictures.h"
+#include "common/training.h"
+
+#include <adjoint/data/dataset.h>
+#include <adjoint/data/loader.h>
+#include <adjoint/optim/adam.h>
+#include <adjoint/optim/ema.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gan {
+
+struct Options {
+  /// Folder of pictures; empty: drawn shapes.
+  std::string images;
+  std::string loss = "nonsaturating";
+  std::int64_t latent = 64, features = 64;
+  /// Updates of the discriminator for each of the generator; 0: the loss's own.
+  std::int64_t critic_steps = 0;
+  double ema = 0.999;
+  /// Steps that the classifier is trained whose features are compared.
+  std::int64_t classifier_steps = 600;
+
+  void add_to(examples::Settings& settings);
+};
+
+/// The middle square of a picture (3, H, W), uint8, as (3, 32, 32), uint8.
+adjoint::Tensor square_of(const adjoint::Tensor& picture);
+
+class Trainer final : public examples::Training {
+ public:
+  Trainer(const Options& options, const examples::Run& run);
+
+  void add_to(examples::State& state) override;
+  std::string description() const override;
+  std::vector<std::string> names() const override { return {"generator_loss", "discriminator_loss"}; }
+  /// Real pictures, noise and places of the penalty: of critic_steps batches, and noise of one more.
+  std::vector<adjoint::Tensor> next() override;
+  std::vector<adjoint::Tensor> step(const std::vector<adjoint::Tensor>& batch) override;
+  examples::Values test(const examples::Moment& moment) override;
+  examples::Values baselines() const override;
+  std::vector<std::string> outputs() const override {
+    return {"model.safetensors", "samples.png", "interpolation.png", "samples"};
+  }
+  void finish(const examples::Moment& moment, nlohmann::ordered_json& metrics) override;
+
+ private:
+  struct Recipe;
+  struct Source;
+  Trainer(const Options& options, const examples::Run& run, std::shared_ptr<Source> source);
+  static const Recipe& recipe_of(const std::string& loss);
+  static std::int64_t critic_steps_of(const Options& options);
+  /// The average's pictures, in eval mode; uint8, on the CPU.
+  adjoint::Tensor averaged(const adjoint::Tensor& noise);
+  Gaussian features_of(const adjoint::Tensor& bytes) const;
+  /// Trains the classifier, where a checkpoint has not brought it, and measures the real pictures.
+  void prepare_measure();
+
+  examples::Run run_;
+  Options options_;
+  const Recipe& recipe_;
+  std::int64_t critic_steps_;
+  examples::Arithmetic arithmetic_;
+  std::shared_ptr<Source> source_;
+  Generator generator_;
+  Discriminator discriminator_;
+  adjoint::optim::Adam adam_g_, adam_d_;
+  adjoint::optim::EMA ema_;
+  adjoint::data::DataLoader loader_;
+  Classifier classifier_;
+  bool fitted_ = false;
+  std::optional<Gaussian> real_;
+};
+
+}  // namespace gan

@@ -1,0 +1,300 @@
+#include "example_tool.h"
+
+#include "gan/frechet.h"
+#include "gan/networks.h"
+#include "gan/sample.h"
+#include "gan/shapes.h"
+#include "gan/trainer.h"
+
+#include <adjoint/core/random.h>
+#include <adjoint/data/image.h>
+#include <adjoint/nn/norm.h>
+#include <adjoint/nn/safetensors.h>
+#include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/matmul/matmul.h>
+#include <adjoint/tests/support/errors.h>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gan {
+namespace {
+
+namespace fs = std::filesystem;
+namespace data = adjoint::data;
+using adjoint::Shape;
+using adjoint::Tensor;
+
+TEST(Gan, ShapesAreReproducibleAndOfEveryClass) {
+  std::set<std::int64_t> seen;
+  for (std::uint64_t number = 0; number < 60; ++number) {
+    const DrawnShape shape = drawn_shape(number);
+    EXPECT_EQ(shape.image.shape(), (Shape{3, kExtent, kExtent}));
+    EXPECT_EQ(shape.image.to_vector<int>(), drawn_shape(number).image.to_vector<int>());
+    seen.insert(shape.label);
+  }
+  EXPECT_EQ(std::ssize(seen), std::ssize(shape_classes()));
+  EXPECT_NE(drawn_shape(1).image.to_vector<int>(), drawn_shape(2).image.to_vector<int>());
+}
+
+TEST(Gan, FrechetDistanceOfGaussiansIsTheClosedForm) {
+  const Gaussian a{{1.0, 2.0}, {4.0, 0.0, 0.0, 9.0}}, b{{0.0, 4.0}, {1.0, 0.0, 0.0, 16.0}};
+  // Of diagonal covariances, the deviations' distance: (2 - 1)^2 + (3 - 4)^2, beside the means' 1 + 4.
+  EXPECT_NEAR(frechet_distance(a, b), 7.0, 1e-12);
+  EXPECT_NEAR(frechet_distance(a, a), 0.0, 1e-12);
+  // A = I: sum of (1 - sqrt of B's eigenvalues)^2; those of {5, 4, 4, 5} are 1 and 9.
+  EXPECT_NEAR(frechet_distance({{0, 0}, {1, 0, 0, 1}}, {{0, 0}, {5, 4, 4, 5}}), 4.0, 1e-12);
+  // Of matrices that do not commute, 2x2: tr (AB)^(1/2) = sqrt(tr AB + 2 sqrt(det AB)).
+  const double tr = 2 * 3 + 1 * 1 + 1 * 1 + 2 * 1, det = 3.0 * 2.0;
+  const double wanted = 4 + 4 - 2 * std::sqrt(tr + 2 * std::sqrt(det));
+  const Gaussian c{{0, 0}, {2, 1, 1, 2}}, d{{0, 0}, {3, 1, 1, 1}};
+  EXPECT_NEAR(frechet_distance(c, d), wanted, 1e-12);
+  EXPECT_NEAR(frechet_distance(d, c), wanted, 1e-12);
+  // Without full rank.
+  EXPECT_NEAR(frechet_distance({{0, 0}, {4, 0, 0, 0}}, {{0, 0}, {0, 0, 0, 9}}), 13.0, 1e-12);
+  EXPECT_ERROR(frechet_distance(a, {{0}, {1}}), "both must have 2 features; got 1");
+}
+
+TEST(Gan, GaussianHasMeanAndUnbiasedCovariance) {
+  const Gaussian g = gaussian_of(Tensor::from_vector({1.F, 2.F, 3.F, 6.F, 5.F, 1.F}, {3, 2}));
+  const std::vector<double> mean{3, 3}, covariance{4, -1, -1, 7};
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_NEAR(g.mean[i], mean[i], 1e-12);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(g.covariance[i], covariance[i], 1e-12);
+  EXPECT_ERROR(gaussian_of(Tensor::zeros({1, 4})), "N at least 2; got (1, 4)");
+}
+
+TEST(Gan, FrechetDistanceTellsOtherPicturesFromMoreOfTheSame) {
+  const auto generator = adjoint::default_generator();
+  Classifier classifier;
+  classifier.fit(120, adjoint::kCPU);
+  EXPECT_EQ(adjoint::default_generator().offset(), generator.offset()) << "measuring must not change a training";
+  EXPECT_GT(classifier.accuracy(adjoint::kCPU), 0.5) << "chance: 0.17";
+  const Tensor some = drawn_batch(0, 300), more = drawn_batch(300, 300);
+  const Tensor faint = some + 0.5 * Tensor::randn(some.shape());
+  const auto of = [&](const Tensor& pictures) { return gaussian_of(classifier.features(pictures)); };
+  EXPECT_LT(10 * frechet_distance(of(some), of(more)), frechet_distance(of(some), of(faint)));
+}
+
+TEST(Gan, GreatCircleKeepsLengths) {
+  const Tensor noise = noise_of(4, 2, 32), points = great_circle(noise[0], noise[1], 5);
+  EXPECT_EQ(points.shape(), (Shape{5, 32}));
+  const auto length = [](const Tensor& x) { return std::sqrt(adjoint::matmul(x, x).item<float>()); };
+  for (std::int64_t i = 0; i < 32; ++i) {
+    EXPECT_NEAR(points[0][i].item<float>(), noise[0][i].item<float>(), 1e-5F);
+    EXPECT_NEAR(points[4][i].item<float>(), noise[1][i].item<float>(), 1e-5F);
+  }
+  EXPECT_GT(length(points[2]), 0.9F * std::min(length(noise[0]), length(noise[1])));
+  const Tensor same = great_circle(noise[0], noise[0], 3);
+  EXPECT_NEAR(same[1][0].item<float>(), noise[0][0].item<float>(), 1e-5F);
+}
+
+TEST(Gan, TilesStandInRows) {
+  Tensor pictures = Tensor::zeros({3, 3, 4, 5}, {.dtype = adjoint::kUInt8});
+  pictures[2].fill_(9.0);
+  const Tensor grid = tiled(pictures, 2);
+  EXPECT_EQ(grid.shape(), (Shape{3, 14, 16}));
+  EXPECT_EQ(grid[0][8][2].item<int>(), 9);
+  EXPECT_EQ(grid[0][7][2].item<int>(), 255);
+  EXPECT_EQ(grid[0][2][9].item<int>(), 0);
+  EXPECT_EQ(grid[0][8][9].item<int>(), 255) << "no fourth picture";
+}
+
+TEST(Gan, ACriticWithPenaltyOrSpectralNormHasNoBatchNorm) {
+  for (const auto& [normalisation, wanted] : {std::pair{Normalisation::kBatch, 2}, std::pair{Normalisation::kNone, 0},
+                                              std::pair{Normalisation::kSpectral, 0}}) {
+    const Discriminator net(4, normalisation);
+    int found = 0, estimates = 0;
+    net.visit<adjoint::nn::BatchNorm2d>([&](auto&) { ++found; });
+    for (const auto& [name, tensor] : net.named_buffers()) estimates += name.ends_with("weight_u") ? 1 : 0;
+    EXPECT_EQ(found, wanted);
+    EXPECT_EQ(estimates, normalisation == Normalisation::kSpectral ? 4 : 0);
+    EXPECT_EQ(net(Tensor::zeros({3, 3, kExtent, kExtent})).shape(), (Shape{3}));
+  }
+}
+
+TEST(Gan, PicturesOfEverySizeBecomeSquares) {
+  for (const auto& [h, w] : {std::pair{1, 1}, std::pair{5, 90}, std::pair{32, 32}, std::pair{100, 33}}) {
+    const Tensor grey = Tensor::full({3, h, w}, 77.0, {.dtype = adjoint::kUInt8});
+    const Tensor square = square_of(grey);
+    EXPECT_EQ(square.shape(), (Shape{3, kExtent, kExtent}));
+    for (const int value : square.to_vector<int>()) ASSERT_EQ(value, 77);
+  }
+  const Tensor same = drawn_shape(3).image;
+  EXPECT_EQ(square_of(same).to_vector<int>(), same.to_vector<int>());
+}
+
+class GanTool : public examples::ExampleTool {
+ protected:
+  GanTool() : ExampleTool(ADJOINT_GAN) {}
+
+  std::string small(const std::string& out, const std::string& more = "") const {
+    return "train --steps 20 --batch 4 --features 4 --latent 8 --classifier-steps 10 --test-every 10 --out '" +
+           (folder_ / out).string() + "' " + more;
+  }
+  nlohmann::json metrics(const std::string& out) const {
+    return nlohmann::json::parse(std::ifstream(folder_ / out / "metrics.json"));
+  }
+};
+
+TEST_F(GanTool, TrainsByEveryLossAndMakesPictures) {
+  for (const std::string loss : {"nonsaturating", "wgan-gp", "hinge"}) {
+    ASSERT_EQ(run(small(loss, "--loss " + loss)), 0) << output_;
+    const fs::path out = folder_ / loss;
+    const auto json = metrics(loss);
+    EXPECT_EQ(json["curve"].size(), 3U) << "before the first step, at 10 and at 20";
+    EXPECT_NE(json["frechet_distance"], json["untrained"]["frechet_distance"]);
+    EXPECT_LT(json["baselines"]["other real pictures"], json["frechet_distance"]);
+    EXPECT_TRUE(fs::exists(out / "log" / "scalars.csv"));
+    for (const char* name : {"samples/0000000.png", "samples/0000020.png", "samples.png"})
+      EXPECT_EQ(data::read_image(out / name).shape(), (Shape{3, 274, 274})) << name;
+    EXPECT_NE(data::read_image(out / "samples/0000000.png").to_vector<int>(),
+              data::read_image(out / "samples.png").to_vector<int>());
+
+    const std::string model = "'" + (out / "model.safetensors").string() + "' '", to = (folder_ / "made.png").string();
+    ASSERT_EQ(run("sample " + model + to + "' --count 5 --columns 3"), 0) << output_;
+    EXPECT_EQ(data::read_image(to).shape(), (Shape{3, 70, 104}));
+    const auto first = data::read_image(to).to_vector<int>();
+    ASSERT_EQ(run("sample " + model + to + "' --count 5 --columns 3 --seed 7"), 0) << output_;
+    EXPECT_NE(data::read_image(to).to_vector<int>(), first);
+    ASSERT_EQ(run("interpolate " + model + to + "' --rows 2 --steps 5"), 0) << output_;
+    EXPECT_EQ(data::read_image(to).shape(), (Shape{3, 70, 172}));
+  }
+}
+
+TEST_F(GanTool, SamplesOfAModelAreThoseOfTheTraining) {
+  ASSERT_EQ(run(small("out")), 0) << output_;
+  const std::string to = (folder_ / "made.png").string();
+  ASSERT_EQ(run("sample '" + (folder_ / "out" / "model.safetensors").string() + "' '" + to + "' --seed 2"), 0);
+  EXPECT_EQ(data::read_image(to).to_vector<int>(), data::read_image(folder_ / "out" / "samples.png").to_vector<int>());
+}
+
+TEST_F(GanTool, GoesOnToTheBit) {
+  for (const std::string loss : {"nonsaturating", "wgan-gp", "hinge"}) {
+    Options options;
+    options.loss = loss;
+    options.features = 4;
+    options.latent = 8;
+    options.classifier_steps = 5;
+    CLI::App app;
+    examples::Settings settings("gan", app);
+    options.add_to(settings);
+    const examples::Run run{.program = "gan", .device = adjoint::kCPU, .steps = 20, .batch = 4, .test_every = 8};
+    const auto trained = [&](const std::string& name, const std::vector<std::int64_t>& stops) {
+      const examples::RunFolder folder("gan", folder_ / (loss + name));
+      for (std::size_t i = 0; i <= stops.size(); ++i) {
+        adjoint::manual_seed(i == 0 ? 1 : 99);
+        Trainer trainer(options, run);
+        examples::Loop loop(trainer, run, settings);
+        if (i > 0) loop.load(folder);
+        EXPECT_EQ(loop.run(folder, [&] { return i < stops.size() && loop.steps_done() >= stops[i]; }),
+                  i == stops.size());
+      }
+      return adjoint::nn::load_safetensors(folder / examples::Loop::kCheckpoint);
+    };
+    const auto whole = trained("whole", {}), resumed = trained("resumed", {0, 3, 8, 13});
+    ASSERT_EQ(whole.tensors.size(), resumed.tensors.size());
+    for (std::size_t i = 0; i < whole.tensors.size(); ++i) {
+      EXPECT_EQ(whole.tensors[i].first, resumed.tensors[i].first);
+      EXPECT_EQ(whole.tensors[i].second.to_vector<double>(), resumed.tensors[i].second.to_vector<double>())
+          << loss << ' ' << whole.tensors[i].first;
+    }
+    const auto values = [](const auto& file) {
+      auto json = nlohmann::json::parse(file.metadata.at("values"));
+      json.erase("loop.seconds");
+      for (auto& point : json["loop.curve"]) point.erase("seconds");
+      return json;
+    };
+    EXPECT_EQ(values(whole), values(resumed)) << loss;
+  }
+}
+
+TEST_F(GanTool, AFolderIsTrainedOnAndWhatIsBrokenInItIsTold) {
+  const fs::path pictures = folder_ / "pictures";
+  fs::create_directories(pictures / "more");
+  for (int i = 0; i < 3; ++i) {
+    const Tensor image = drawn_shape(static_cast<std::uint64_t>(i)).image;
+    data::write_png(pictures / (std::to_string(i) + ".png"), image);
+    data::write_jpeg(pictures / "more" / (std::to_string(i) + ".jpg"), image.narrow(1, 0, 20 + i));
+  }
+  std::ofstream(pictures / "broken.png") << "\x89PNG\r\n\x1a\n cut";
+  std::ofstream(pictures / "empty.png");
+  std::ofstream(pictures / "notes.txt") << "no picture";
+  ASSERT_EQ(run(small("out", "--images '" + pictures.string() + "'")), 0) << output_;
+  EXPECT_NE(output_.find("broken.png"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("trained on 6 pictures"), std::string::npos) << output_;
+
+  ASSERT_EQ(run_interrupted("train --steps 1000000 --batch 4 --features 4 --latent 8 --classifier-steps 10 "
+                            "--test-every 5 --images '" +
+                            pictures.string() + "' --out '" + (folder_ / "more").string() + "'"),
+            130)
+      << output_;
+  data::write_png(pictures / "0.png", drawn_shape(40).image);
+  EXPECT_EQ(run("train --resume --out '" + (folder_ / "more").string() + "'"), 1) << output_;
+  EXPECT_NE(output_.find("its pictures are not those that it was trained on"), std::string::npos) << output_;
+}
+
+TEST_F(GanTool, BadInputIsNamedInOneLine) {
+  const std::string here = folder_.string();
+  std::ofstream(folder_ / "file") << "no folder";
+  fs::create_directories(folder_ / "none");
+  fs::create_directories(folder_ / "one");
+  data::write_png(folder_ / "one" / "only.png", drawn_shape(1).image);
+  adjoint::manual_seed(1);
+  save_model(folder_ / "good.safetensors", Generator({.latent = 3, .features = 2}));
+  adjoint::nn::save_safetensors(folder_ / "cut.safetensors", adjoint::NamedTensors{},
+                                {{"architecture", "adjoint gan generator"}, {"options", "{\"latent\": 0}"}});
+  const std::pair<std::string, const char*> cases[] = {
+      {"sample " + here + "/none.safetensors a.png", "none.safetensors"},
+      {"sample " + here + "/file a.png", "/file"},
+      {"sample " + here + "/cut.safetensors a.png", "cannot load '"},
+      {"sample " + here + "/good.safetensors " + here + "/a.png --count 0", "--count must be from 1 to 10000; got 0"},
+      {"sample " + here + "/good.safetensors " + here + "/a.png --columns -1", "--columns must be from 1 to "},
+      {"sample " + here + "/good.safetensors " + here + "/no/a.png", "/no/a.png"},
+      {"interpolate " + here + "/good.safetensors " + here + "/a.png --rows 0", "--rows must be from 1 to 10000"},
+      {"interpolate " + here + "/good.safetensors " + here + "/a.png --steps 0", "--steps must be from 1 to 10000"},
+      {small("out", "--images " + here + "/none"), "/none' holds no PNG or JPEG file"},
+      {small("out", "--images " + here + "/one"), "/one' must hold at least 2 pictures; got 1"},
+      {small("out", "--loss lsgan"), "--loss must be one of nonsaturating, wgan-gp, hinge; got 'lsgan'"},
+      {small("out", "--ema 1"), "--ema must be from 0 to "},
+      {small("out", "--critic-steps -1"), "--critic-steps must be from 0 to 100; got -1"},
+      {"train --batch 1 --out " + here + "/out", "--batch must be at least 2 with --loss nonsaturating; got 1"},
+      {small("file/out"), "cannot make the folder '"},
+      {"train --resume --out " + here + "/none", "/none/checkpoint.safetensors"},
+      {small("out", "--device cuda:99"), "--device must be cpu or one of the "},
+  };
+  for (const auto& [arguments, message] : cases) {
+    EXPECT_EQ(run(arguments), 1) << arguments << ": " << output_;
+    EXPECT_NE(output_.find(message), std::string::npos) << arguments << ": " << output_;
+    EXPECT_EQ(lines(), 1) << arguments << ": " << output_;
+  }
+  EXPECT_EQ(run("train --resume --loss hinge"), 2) << output_;
+}
+
+TEST_F(GanTool, TrainsInMixedPrecision) {
+  for (const std::string loss : {"nonsaturating", "wgan-gp", "hinge"}) {
+    ASSERT_EQ(run(small("bf16", "--precision bf16 --loss " + loss)), 0) << output_;
+    ASSERT_EQ(run(small("tf32", "--loss " + loss)), 0) << output_;
+    const auto first = [&](const std::string& out) {
+      return metrics(out)["curve"][1]["discriminator_loss"].get<double>();
+    };
+    EXPECT_NE(first("bf16"), first("tf32")) << loss;
+    EXPECT_NEAR(first("bf16"), first("tf32"), 0.1 * std::abs(first("tf32")) + 0.05) << loss;
+  }
+}
+
+TEST_F(GanTool, ADivergedTrainingFailsAndWritesNoModel) {
+  EXPECT_EQ(run(small("out", "--loss wgan-gp --lr 1e12")), 1) << output_;
+  EXPECT_NE(output_.find("training must stay finite; got a "), std::string::npos) << output_;
+  EXPECT_FALSE(fs::exists(folder_ / "out" / "model.safetensors"));
+}
+
+}  // namespace
+}  // namespace gan
