@@ -67,7 +67,8 @@ struct Trainer::Recipe {
   std::array<double, 2> betas;  // of Adam
 };
 
-// As in the papers: DCGAN; Gulrajani et al., 2017; Miyato et al., 2018.
+// As in the papers: DCGAN; WGAN-GP; Zhang, Goodfellow, Metaxas, Odena: "Self-attention generative adversarial
+// networks", 2019.
 const Trainer::Recipe& Trainer::recipe_of(const std::string& loss) {
   static const std::array<Recipe, 3> recipes{{
       {"nonsaturating", adjoint::GanLoss::kNonSaturating, Normalisation::kBatch, false, 1, {0.5, 0.999}},
