@@ -1,6 +1,7 @@
 // fuzz_seeds FOLDER: writes the small files that the fuzzers begin with, a folder a format.
 #include <adjoint/core/file.h>
 #include <adjoint/nn/safetensors.h>
+#include <adjoint/tests/data/array_files.h>
 #include <adjoint/tests/data/image_files.h>
 
 #include <cstdio>
@@ -55,6 +56,15 @@ void write_all(const fs::path& folder) {
       4);
   const std::string index = R"({"metadata":{"total_size":4},"weight_map":{"a":"one","b":"two"}})";
   write(folder / "safetensors" / "index", {index.begin(), index.end()});
+  for (const data::NpyFixture& array : data::npy_fixtures()) write(folder / "npy" / array.name, array.file);
+  write(folder / "npy" / "packed", data::gzip(data::npy_fixtures().front().file));
+  for (const std::uint8_t type : {0x08, 0x09, 0x0b, 0x0c, 0x0d, 0x0e}) {
+    std::vector<std::uint8_t> array = data::idx_header(type, {2, 1});
+    const std::size_t element = type == 0x0e ? 8 : type >= 0x0c ? 4 : type == 0x0b ? 2 : 1;
+    array.resize(array.size() + 2 * element);
+    write(folder / "idx" / std::to_string(type), array);
+    write(folder / "idx" / ("packed" + std::to_string(type)), data::gzip(array));
+  }
 }
 
 }  // namespace
