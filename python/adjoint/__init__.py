@@ -1,1 +1,1 @@
-"""Adjoint's Python side: a drop-in for PyTorch's transposed convolutions, in adjoint.torch."""
+"""Adjoint's Python side: a drop-in for PyTorch's convolutions and transposed convolutions, in adjoint.torch."""

@@ -1,0 +1,34 @@
+"""Drop-in for PyTorch's convolutions of one and two axes and their transposes, on Adjoint's kernels.
+
+    import adjoint.torch as adj
+    print(adj.replace(model))                # every Conv and ConvTranspose of a model, in place; says what it did
+    m = adj.ConvTranspose1d(128, 128, 3)     # torch.nn.ConvTranspose1d's signature, state_dict and initial weights
+    y = adj.conv2d(x, w, bias, stride, padding, dilation, groups)
+    adj.set_precision("tf32")
+
+Autograd works to any order, in reverse and in forward mode: the three operators of the trio are each other's gradients.
+Tensors of float16, bfloat16, float32 and float64, on CUDA and on the CPU; non-contiguous and lazily negated ones are
+copied first. Calls run on the current stream. docs/python.md is the page to read.
+"""
+
+from adjoint.torch import registration as _registration  # torch.ops.adjoint is there from now on
+from adjoint.torch.functional import conv1d, conv2d, conv_transpose1d, conv_transpose2d
+from adjoint.torch.modules import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d
+from adjoint.torch.native import get_precision, set_precision
+from adjoint.torch.replacement import Report, replace, restore
+
+__all__ = [
+    "Conv1d",
+    "Conv2d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "Report",
+    "conv1d",
+    "conv2d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "get_precision",
+    "replace",
+    "restore",
+    "set_precision",
+]

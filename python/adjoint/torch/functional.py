@@ -1,0 +1,160 @@
+"""torch.nn.functional's convolutions, on Adjoint's kernels."""
+
+import torch
+from torch.nn.functional import pad
+from torch.overrides import handle_torch_function, has_torch_function_variadic
+
+from adjoint.torch import operators
+from adjoint.torch.native import DTYPES
+from adjoint.torch.problem import as_tuple, kept_problem, problem_of_call
+
+is_compiling = torch.compiler.is_compiling if hasattr(torch, "compiler") else lambda: False
+_NAMES = {(1, False): "conv1d", (2, False): "conv2d", (1, True): "conv_transpose1d", (2, True): "conv_transpose2d"}
+_tracing_state = torch._C._get_tracing_state
+
+# The dtype that torch.autocast asks for on a device, or None where it is off. Since PyTorch 2.4 the queries take the
+# device's type; those that name it are deprecated there, and warn in every call.
+if hasattr(torch, "get_autocast_dtype"):
+
+    def autocast_dtype(device):
+        return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+
+else:
+
+    def autocast_dtype(device):
+        if device == "cuda":
+            return torch.get_autocast_gpu_dtype() if torch.is_autocast_enabled() else None
+        return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
+
+
+def check_operands(name, rank, input, weight, bias=None):
+    if input.dim() != rank + 2 or weight.dim() != rank + 2:
+        raise ValueError(
+            f"{name}: input and weight must have {rank + 2} axes; got input {tuple(input.shape)}, "
+            f"weight {tuple(weight.shape)}"
+        )
+    if input.dtype != weight.dtype or input.device != weight.device:
+        raise ValueError(
+            f"{name}: input and weight must share dtype and device; got {input.dtype} on {input.device} and "
+            f"{weight.dtype} on {weight.device}"
+        )
+    if not (input.is_cpu or input.is_cuda or input.is_meta):
+        raise ValueError(f"{name}: tensors must be on the CPU or on a CUDA device; got {input.device}")
+    if input.dtype not in DTYPES:
+        raise ValueError(f"{name}: the dtype must be float16, bfloat16, float32 or float64; got {input.dtype}")
+    if bias is not None and (bias.dtype != input.dtype or bias.device != input.device):
+        raise ValueError(
+            f"{name}: bias must have input's dtype and device; got {bias.dtype} on {bias.device} beside {input.dtype} "
+            f"on {input.device}"
+        )
+
+
+def check_bias(name, bias, channels):
+    if bias is not None and tuple(bias.shape) != (channels,):
+        raise ValueError(f"{name}: bias must have shape {(channels,)}; got {tuple(bias.shape)}")
+
+
+def _padded(name, rank, input, weight, stride, padding, dilation):
+    """'valid' and 'same' in numbers. -> the input, which is longer where 'same' is not symmetric, and the padding."""
+    if padding == "valid":
+        return input, 0
+    if padding != "same":
+        raise ValueError(f"{name}: padding must be numbers, 'same' or 'valid'; got {padding!r}")
+    if any(s != 1 for s in as_tuple(stride, rank, f"{name}: stride")):
+        raise ValueError(f"{name}: padding 'same' must have stride 1; got stride {stride}")
+    dilation = as_tuple(dilation, rank, f"{name}: dilation")
+    totals = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:])]
+    behind = [value for total in reversed(totals) for value in (0, total % 2)]
+    return pad(input, behind) if any(behind) else input, tuple(total // 2 for total in totals)
+
+
+def _traced(rank, transposed, input, weight, bias, stride, padding, output_padding, groups, dilation):
+    """The call as compilers and tracers are to see it: one operator, which checks, and casts where autocast is on."""
+    name = _NAMES[rank, transposed]
+    if isinstance(padding, str):
+        input, padding = _padded(name, rank, input, weight, stride, padding, dilation)
+    batch = input if input.dim() == rank + 2 else input.unsqueeze(0)
+    stride = as_tuple(stride, rank, f"{name}: stride")
+    padding = as_tuple(padding, rank, f"{name}: padding")
+    dilation = as_tuple(dilation, rank, f"{name}: dilation")
+    if transposed:
+        output_padding = as_tuple(output_padding, rank, f"{name}: output_padding")
+        out = torch.ops.adjoint.conv_transpose(batch, weight, bias, stride, padding, dilation, groups, output_padding)
+    else:
+        out = torch.ops.adjoint.conv(batch, weight, bias, stride, padding, dilation, groups)
+    return out if input.dim() == rank + 2 else out.squeeze(0)
+
+
+def _convolution(rank, transposed, input, weight, bias, stride, padding, output_padding, groups, dilation):
+    if is_compiling() or _tracing_state() is not None:
+        return _traced(rank, transposed, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    if has_torch_function_variadic(input, weight, bias):  # such as torch.fx's proxies, and modes
+        extra = (output_padding, groups, dilation) if transposed else (dilation, groups)
+        return handle_torch_function(
+            _FUNCTIONS[rank, transposed], (input, weight, bias), input, weight, bias, stride, padding, *extra
+        )
+    name = _NAMES[rank, transposed]
+    dtype = autocast_dtype("cuda" if input.is_cuda else "cpu")
+    if dtype is not None and input.dtype != torch.float64:
+        input, weight = input.to(dtype), weight.to(dtype)
+        bias = None if bias is None else bias.to(dtype)
+    batched = input.dim() == rank + 2
+    batch = input if batched else input.unsqueeze(0)
+    check_operands(name, rank, batch, weight, bias)
+    if isinstance(padding, str):
+        batch, padding = _padded(name, rank, batch, weight, stride, padding, dilation)
+    arguments = (rank, transposed, batch.shape, weight.shape, stride, padding, output_padding, groups, dilation)
+    try:
+        problem = kept_problem(*arguments)
+    except TypeError:  # such as a list: it does not hash, and what hashes otherwise might change
+        problem = problem_of_call(*arguments)
+    operator = operators.conv_transpose if transposed else operators.conv
+    check_bias(name, bias, problem.shapes[operator.yields][1])
+    out = operator(problem, batch, weight, bias)
+    return out if batched else out.squeeze(0)
+
+
+def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """torch.nn.functional.conv1d.
+
+    input (N, C, L) or (C, L), weight (O, C / groups, k), bias (O,) or None
+    -> (N, O, (L + 2 padding - dilation (k - 1) - 1) // stride + 1), without N where input has none. padding: 'valid' is
+    0; 'same' gives the result input's extents, with the odd one of the zeros behind, and takes stride 1 alone.
+
+    Differentiable to any order in all three. Raises ValueError for shapes, dtypes, devices and attributes that do not
+    fit, and RuntimeError where the library fails, such as for want of memory.
+    """
+    return _convolution(1, False, input, weight, bias, stride, padding, 0, groups, dilation)
+
+
+def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """torch.nn.functional.conv2d.
+
+    input (N, C, H, W) or (C, H, W), weight (O, C / groups, kh, kw), bias (O,) or None -> (N, O, H', W'), each axis and
+    all else as in conv1d.
+    """
+    return _convolution(2, False, input, weight, bias, stride, padding, 0, groups, dilation)
+
+
+def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    """torch.nn.functional.conv_transpose1d.
+
+    input (N, C, L) or (C, L), weight (C, O / groups, k), bias (O,) or None
+    -> (N, O, (L - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1), without N where input has none.
+
+    Differentiable to any order in all three. Raises ValueError for shapes, dtypes, devices and attributes that do not
+    fit, and RuntimeError where the library fails, such as for want of memory.
+    """
+    return _convolution(1, True, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    """torch.nn.functional.conv_transpose2d.
+
+    input (N, C, H, W) or (C, H, W), weight (C, O / groups, kh, kw), bias (O,) or None -> (N, O, H', W'), each axis and
+    all else as in conv_transpose1d.
+    """
+    return _convolution(2, True, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+_FUNCTIONS = dict(zip(_NAMES, (conv1d, conv2d, conv_transpose1d, conv_transpose2d)))

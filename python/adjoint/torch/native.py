@@ -1,0 +1,66 @@
+"""Calls of the library on PyTorch's tensors: where a call runs, how float32 rounds, and what lies in memory."""
+
+import ctypes
+import functools
+
+import torch
+
+from adjoint import library
+from adjoint.library import Context
+
+DTYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3}
+PRECISIONS = {"float32": 0, "tf32": 1}
+_precision = "float32"
+
+
+def set_precision(precision):
+    """How float32 may round on a GPU: "float32" (the default: float32's accuracy) or "tf32" (faster).
+
+    Raises ValueError for another name.
+    """
+    global _precision
+    if precision not in PRECISIONS:
+        raise ValueError(f"set_precision: precision must be one of {list(PRECISIONS)}; got {precision!r}")
+    _precision = precision
+
+
+def get_precision():
+    """What set_precision() was last given."""
+    return _precision
+
+
+class _Context:
+    """Where a call runs: the native structure, which threads share and nobody changes, and its address."""
+
+    def __init__(self, device, stream, dtype, precision):
+        self.native = Context(device=device, stream=stream, dtype=DTYPES[dtype], precision=PRECISIONS[precision])
+        self.address = ctypes.addressof(self.native)
+
+
+context = functools.lru_cache(maxsize=1024)(_Context)
+
+# A stream's handle as a number, without the Stream object that the public way makes first: PyTorch's own compiler
+# calls it as well.
+current_stream = getattr(
+    torch._C, "_cuda_getCurrentRawStream", lambda device: torch.cuda.current_stream(device).cuda_stream
+)
+
+
+def plain(tensor):
+    """The tensor with its elements one after another, and as they are in memory, where the library reads them: a view may
+    say that their signs are to be read the other way round (torch.Tensor.is_neg)."""
+    return tensor.resolve_neg().contiguous()
+
+
+def run(function, geometry, shape, first, second, bias=None):
+    """Calls one of the library's operators; `geometry` is an address."""
+    first, second = plain(first), plain(second)
+    out = first.new_empty(shape)
+    device = out.get_device()  # -1 for the CPU, as the library has it
+    where = context(device, None if device < 0 else current_stream(device), out.dtype, _precision)
+    addresses = [where.address, geometry, first.data_ptr(), second.data_ptr(), out.data_ptr()]
+    if function != "adjoint_conv_weight":
+        bias = None if bias is None else plain(bias)
+        addresses.insert(4, None if bias is None else bias.data_ptr())
+    library.call(function, *addresses)
+    return out

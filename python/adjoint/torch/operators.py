@@ -1,0 +1,237 @@
+"""The trio: conv, conv_transpose and conv_weight, each other's derivatives in every mode.
+
+One trilinear form of image, filter and feature has three partial derivatives, and they are the three operators
+(docs/convolution.md). So one class is all of them: an operator is what it takes and what it yields, and the derivative
+in one of its operands is the operator that yields that one, of the other operand and of the result's gradient.
+"""
+
+import contextlib
+
+import torch
+from torch.autograd import Function, forward_ad
+
+from adjoint.torch import native
+
+
+class Operator:
+    """takes: two of "image", "feature" and "filter"; yields: the third. A bias may be added for each of its channels."""
+
+    def __init__(self, name, takes, yields, has_bias):
+        self.name, self.takes, self.yields, self.has_bias = name, takes, yields, has_bias
+        self.function = f"adjoint_{name}"
+        self.registered = None  # torch.ops' operator of this name: registration.py
+        # What autograd records, `apply` as quickly as it can, and what every other transform asks for.
+        self.apply = _recorded(self).apply
+        self.transform = _transformed(self).apply
+
+    def run(self, problem, *tensors):
+        """The operator alone, unrecorded."""
+        return native.run(self.function, problem.address or problem.native_address(), problem.shapes[self.yields], *tensors)
+
+    def below(self, problem, *tensors):
+        """The operator below autograd: what it takes may yet be no numbers."""
+        if is_ordinary(tensors):
+            return self.run(problem, *tensors)
+        with held(torch._C._AutoDispatchBelowAutograd()):
+            return self.dispatch(problem, *tensors)
+
+    def dispatch(self, problem, *tensors):
+        """The operator as PyTorch knows it, by its name and by numbers."""
+        return self.registered(
+            *tensors, problem.stride, problem.padding, problem.dilation, problem.groups, *self.size(problem)
+        )
+
+    def size(self, problem):
+        """What the registered operator is told of the result's extents, where they do not follow from the rest."""
+        if self.yields == "filter":
+            return (problem.shapes["filter"][2:],)
+        return (problem.output_padding(),) if self.yields == "image" else ()
+
+    def gradients(self, problem, operands, needs, grad):
+        """The gradient in each operand that needs one, given the result's; None for the others."""
+        grad = native.plain(grad) if is_ordinary((grad,)) else grad  # once for all that take it
+        known = dict(zip(self.takes, operands), **{self.yields: grad})
+        gradients = []
+        for role, need in zip(self.takes, needs):
+            operator = YIELDS[role]
+            gradients.append(operator(problem, *(known[r] for r in operator.takes)) if need else None)
+        if self.has_bias:
+            gradients.append(grad.sum(problem.sum_axes) if needs[2] else None)
+        return tuple(gradients)
+
+    def tangent(self, problem, operands, tangents):
+        """The result's tangent, given those of operands and bias, of which each may be None."""
+        first, second = operands
+        terms = []
+        if tangents[0] is not None:
+            terms.append(self(problem, tangents[0], second))
+        if tangents[1] is not None:
+            terms.append(self(problem, first, tangents[1]))
+        if self.has_bias and tangents[2] is not None:
+            shape = [1] * (problem.rank + 2)
+            shape[1] = -1
+            terms.append(tangents[2].reshape(shape).expand(problem.shapes[self.yields]).clone())
+        return sum(terms[1:], terms[0])
+
+    def batched(self, problem, count, dims, tensors):
+        """The operator for `count` problems at once, of operands that have them along the axes `dims`, or None where all
+        share one. -> results, and their axis."""
+        shared_filter = self.yields != "filter" and dims[self.takes.index("filter")] is None
+        fold = _Samples(count) if shared_filter else _Groups(count)
+        shapes = {role: fold.shape(role, shape) for role, shape in problem.shapes.items()}
+        folded = problem.of_shapes(**shapes, groups=fold.groups(problem.groups))
+        operands = []
+        for role, tensor, dim in zip(self.takes, tensors, dims):
+            if role == "filter" and shared_filter:
+                operands.append(tensor)
+                continue
+            tensor = tensor.expand(count, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+            operands.append(fold.operand(role, tensor))
+        result = fold.result(self.yields, self(folded, *operands), problem.shapes[self.yields])
+        if self.has_bias and tensors[2] is not None:
+            bias = tensors[2]
+            bias = bias.unsqueeze(0) if dims[2] is None else bias.movedim(dims[2], 0)
+            result = result + bias.reshape(bias.shape[0], 1, -1, *(1,) * problem.rank)
+        return result, 0
+
+    def __call__(self, problem, *tensors):
+        """The operator, recorded by whatever is to know of it. `tensors`: two, and a bias or None where it has one."""
+        if self.has_bias and len(tensors) == 2:
+            tensors = (*tensors, None)
+        if _transforms_active() or getattr(forward_ad, "_current_level", 0) >= 0:
+            return self.transform(problem, *tensors)
+        if not is_ordinary(tensors):
+            return self.dispatch(problem, *tensors)
+        if torch.is_grad_enabled():
+            for tensor in tensors:
+                if tensor is not None and tensor.requires_grad:
+                    return self.apply(problem, *tensors)
+        return self.run(problem, *tensors)
+
+
+@contextlib.contextmanager
+def held(guard):
+    """One of PyTorch's guards: older ones hold for as long as they live, and are no context managers."""
+    with guard if hasattr(guard, "__enter__") else contextlib.nullcontext():
+        yield guard
+
+
+class _Samples:
+    """Many problems as one whose samples they are."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def shape(self, role, shape):
+        return shape if role == "filter" else (self.count * shape[0], *shape[1:])
+
+    def groups(self, groups):
+        return groups
+
+    def operand(self, role, tensor):
+        return tensor.reshape(-1, *tensor.shape[2:]) if tensor.numel() else tensor.flatten(0, 1)
+
+    def result(self, role, tensor, shape):
+        return tensor.reshape(self.count, *shape)
+
+
+class _Groups:
+    """Many problems as one whose groups of channels they are."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def shape(self, role, shape):
+        if role == "filter":
+            return (self.count * shape[0], *shape[1:])
+        return (shape[0], self.count * shape[1], *shape[2:])
+
+    def groups(self, groups):
+        return groups * self.count
+
+    def operand(self, role, tensor):
+        return tensor.flatten(0, 1) if role == "filter" else tensor.movedim(0, 1).flatten(1, 2)
+
+    def result(self, role, tensor, shape):
+        if role == "filter":
+            return tensor.reshape(self.count, *shape)
+        return tensor.reshape(shape[0], self.count, *shape[1:]).movedim(1, 0)
+
+
+# ---- Who is to know of a call. Each question is a lookup, for a call asks all of them.
+
+_transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
+_dispatch_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
+_tracing_state = torch._C._get_tracing_state
+_ORDINARY = {torch.Tensor, torch.nn.Parameter, type(None)}
+
+
+def is_ordinary(tensors):
+    """Whether the tensors have memory, and nobody but autograd is to know what is done with it."""
+    if _tracing_state() is not None or _dispatch_modes() or _transforms_active():
+        return False
+    for tensor in tensors:
+        if type(tensor) not in _ORDINARY or (tensor is not None and tensor.is_meta):
+            return False
+    return True
+
+
+# ---- What autograd records. An autograd.Function that has setup_context can be transformed, and takes several times as
+# long to apply: its arguments are bound by their signature.
+
+
+def _backward(operator):
+    def backward(ctx, grad):
+        operands = ctx.saved_tensors
+        return (None, *operator.gradients(ctx.problem, operands, ctx.needs_input_grad[1:], grad))
+
+    return backward
+
+
+def _jvp(operator):
+    def jvp(ctx, _, *tangents):
+        return operator.tangent(ctx.problem, ctx.saved_tensors, tangents)
+
+    return jvp
+
+
+def _recorded(operator):
+    def forward(ctx, problem, *tensors):
+        ctx.problem = problem
+        ctx.save_for_backward(*tensors[:2])
+        return operator.run(problem, *tensors)
+
+    members = {"forward": forward, "backward": _backward(operator)}
+    return _function(operator, members)
+
+
+def _transformed(operator):
+    def setup_context(ctx, inputs, output):
+        ctx.problem, *tensors = inputs
+        ctx.save_for_backward(*tensors[:2])
+        ctx.save_for_forward(*tensors[:2])
+
+    def forward_of_both(ctx, problem, *tensors):
+        setup_context(ctx, (problem, *tensors), None)
+        return operator.below(problem, *tensors)
+
+    def vmap(info, dims, problem, *tensors):
+        return operator.batched(problem, info.batch_size, dims[1:], tensors)
+
+    members = {"backward": _backward(operator), "jvp": _jvp(operator)}
+    if hasattr(Function, "setup_context"):
+        members.update(forward=operator.below, setup_context=setup_context, vmap=vmap)
+    else:
+        members.update(forward=forward_of_both)
+    return _function(operator, members)
+
+
+def _function(operator, members):
+    name = "".join(part.capitalize() for part in operator.name.split("_"))
+    return type(name, (Function,), {key: staticmethod(member) for key, member in members.items()})
+
+
+conv = Operator("conv", ("image", "filter"), "feature", has_bias=True)
+conv_transpose = Operator("conv_transpose", ("feature", "filter"), "image", has_bias=True)
+conv_weight = Operator("conv_weight", ("image", "feature"), "filter", has_bias=False)
+YIELDS = {operator.yields: operator for operator in (conv, conv_transpose, conv_weight)}

@@ -1,0 +1,128 @@
+"""Convolution problems: what PyTorch's arguments mean, checked and resolved into shapes once."""
+
+import ctypes
+import functools
+
+from adjoint.library import Geometry, Pair
+
+
+def as_tuple(value, rank, name):
+    """One value for each of `rank` axes, from an integer or from a sequence of one or `rank` of them."""
+    values = (value,) if isinstance(value, int) else tuple(value)
+    if len(values) == 1:
+        values = values * rank
+    if len(values) != rank:
+        raise ValueError(f"{name} must have one value, or one for each of {rank} axes; got {value}")
+    return values
+
+
+def resolve(rank, transposed, input, weight, stride, padding, output_padding, groups, dilation):
+    """Checks the arguments of a call.
+
+    `input` and `weight` are shapes, of rank + 2 extents. -> stride, padding and dilation as tuples, and the result's
+    spatial extents. Raises ValueError.
+    """
+    name = f"conv_transpose{rank}d" if transposed else f"conv{rank}d"
+    stride = as_tuple(stride, rank, f"{name}: stride")
+    padding = as_tuple(padding, rank, f"{name}: padding")
+    output_padding = as_tuple(output_padding, rank, f"{name}: output_padding")
+    dilation = as_tuple(dilation, rank, f"{name}: dilation")
+    if transposed and (groups < 1 or input[1] != weight[0] or input[1] % groups):
+        raise ValueError(
+            f"{name}: input channels must equal weight's first axis and be a multiple of groups; got input "
+            f"{tuple(input)}, weight {tuple(weight)}, groups {groups}"
+        )
+    if not transposed and (groups < 1 or input[1] != weight[1] * groups or weight[0] % groups):
+        raise ValueError(
+            f"{name}: input channels must equal weight's second axis times groups, and groups must divide weight's "
+            f"first axis; got input {tuple(input)}, weight {tuple(weight)}, groups {groups}"
+        )
+    if min(stride) < 1 or min(dilation) < 1 or min(padding) < 0 or min(output_padding) < 0:
+        raise ValueError(
+            f"{name}: stride and dilation must be positive, padding and output_padding not negative; got stride "
+            f"{stride}, dilation {dilation}, padding {padding}, output_padding {output_padding}"
+        )
+    for extra, s, d in zip(output_padding, stride, dilation):
+        if extra >= max(s, d):
+            raise ValueError(
+                f"{name}: output_padding must be below stride or below dilation; got output_padding "
+                f"{output_padding}, stride {stride}, dilation {dilation}"
+            )
+    extents, kernel = input[2:], weight[2:]
+    axes = zip(extents, stride, padding, dilation, kernel, output_padding)
+    if transposed:
+        size = tuple((i - 1) * s - 2 * p + d * (k - 1) + o + 1 for i, s, p, d, k, o in axes)
+    else:
+        size = tuple((i + 2 * p - d * (k - 1) - 1) // s + 1 for i, s, p, d, k, _ in axes)
+    if min(size) < 1 or min(extents) < 1 or min(weight) < 1:
+        raise ValueError(
+            f"{name}: extents must be at least 1; got input {tuple(extents)}, weight {tuple(weight)} and output {size}"
+        )
+    return stride, padding, dilation, size
+
+
+class Problem:
+    """The shapes of image, feature and filter as the caller has them, and how positions meet.
+
+    A feature's position o meets the image at o * stride - padding + k * dilation by tap k of the filter. `shapes` are
+    those of "image" (N, Ci, ...), "feature" (N, Cf, ...) and "filter" (Cf, Ci / groups, ...).
+    """
+
+    __slots__ = ("_native", "address", "dilation", "groups", "padding", "rank", "shapes", "stride", "sum_axes")
+
+    def __init__(self, image, feature, filter, stride, padding, dilation, groups):
+        self.shapes = {"image": image, "feature": feature, "filter": filter}
+        self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
+        self.rank = len(filter) - 2
+        self.sum_axes = (0, *range(2, len(filter)))  # all but the channels'
+        self.address, self._native = 0, None
+
+    def of_shapes(self, image, feature, filter, groups):
+        """The same steps for other operands."""
+        return Problem(image, feature, filter, self.stride, self.padding, self.dilation, groups)
+
+    def output_padding(self):
+        """Of the conv_transpose that yields the image: what a stride has left over."""
+        image, feature, kernel = (self.shapes[role][2:] for role in ("image", "feature", "filter"))
+        axes = zip(image, feature, kernel, self.stride, self.padding, self.dilation)
+        return tuple(i - ((f - 1) * s - 2 * p + d * (k - 1) + 1) for i, f, k, s, p, d in axes)
+
+    def native_address(self):
+        """That of the native structure, which is made at its first use: shapes of a trace are no numbers."""
+        if self._native is None:
+            self._native = self._structure()
+            self.address = ctypes.addressof(self._native)
+        return self.address
+
+    def _structure(self):
+        image, feature, filter = self.shapes["image"], self.shapes["feature"], self.shapes["filter"]
+
+        def pair(values, unit):
+            return Pair(*((unit,) * (2 - self.rank) + tuple(values)))
+
+        return Geometry(
+            image[0], image[1], feature[1], self.groups, pair(image[2:], 1), pair(feature[2:], 1), pair(filter[2:], 1),
+            pair(self.stride, 1), pair(self.padding, 0), pair(self.dilation, 1),
+        )
+
+
+def problem_of_call(rank, transposed, input, weight, stride, padding, output_padding, groups, dilation):
+    """The problem of a call's arguments; `input` and `weight` are shapes. Raises ValueError."""
+    stride, padding, dilation, size = resolve(
+        rank, transposed, input, weight, stride, padding, output_padding, groups, dilation
+    )
+    input, weight = tuple(input), tuple(weight)
+    if transposed:
+        return Problem((input[0], weight[1] * groups, *size), input, weight, stride, padding, dilation, groups)
+    return Problem(input, (input[0], weight[0], *size), weight, stride, padding, dilation, groups)
+
+
+# A model asks for the same few in every step, and resolving one takes longer than launching its kernels. The key is the
+# arguments as they come, for bringing them into one form first costs more than finding them.
+@functools.lru_cache(maxsize=4096)
+def kept_problem(rank, transposed, input, weight, stride, padding, output_padding, groups, dilation):
+    """problem_of_call of arguments that never change. Raises TypeError where they are no such."""
+    attributes = (stride, padding, output_padding, dilation)
+    if not all(isinstance(value, (int, tuple)) for value in attributes):
+        raise TypeError(f"stride and the like must be integers or tuples to be a key; got {attributes}")
+    return problem_of_call(rank, transposed, input, weight, stride, padding, output_padding, groups, dilation)

@@ -1,0 +1,145 @@
+"""The trio as operators of torch.ops.adjoint, for tracers, compilers and exporters, and whoever dispatches.
+
+    conv(Tensor image, Tensor filter, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor
+    conv_transpose(Tensor feature, Tensor filter, Tensor? bias, ..., SymInt[] output_padding) -> Tensor
+    conv_weight(Tensor image, Tensor feature, ..., SymInt[] kernel_size) -> Tensor
+
+Tensors have their batch, and attributes a value for each spatial axis.
+"""
+
+import inspect
+
+import torch
+
+from adjoint.torch import operators
+from adjoint.torch.functional import autocast_dtype, check_bias, check_operands
+from adjoint.torch.problem import kept_problem, problem_of_call
+
+_SIZE = {"feature": "", "image": ", SymInt[] output_padding", "filter": ", SymInt[] kernel_size"}
+_exclude = getattr(torch._C, "_ExcludeDispatchKeyGuard", None) or torch._C.ExcludeDispatchKeyGuard
+
+
+def _schema(operator):
+    tensors = "".join(f"Tensor {role}, " for role in operator.takes) + ("Tensor? bias, " if operator.has_bias else "")
+    attributes = f"int[] stride, int[] padding, int[] dilation, int groups{_SIZE[operator.yields]}"
+    return f"{operator.name}({tensors}{attributes}) -> Tensor"
+
+
+def _split(operator, arguments):
+    """An operator's arguments -> its problem and its tensors. Raises ValueError for operands that do not fit."""
+    count = 3 if operator.has_bias else 2
+    tensors, (stride, padding, dilation, groups, *size) = arguments[:count], arguments[count:]
+    first, second, *bias = tensors
+    name, rank = f"adjoint::{operator.name}", first.dim() - 2
+    if rank not in (1, 2):
+        raise ValueError(f"{name}: operands must have 3 or 4 axes; got {tuple(first.shape)}")
+    check_operands(name, rank, first, second, *bias)
+    output_padding = tuple(size[0]) if operator.yields == "image" else 0
+    weight = second.shape
+    if operator.yields == "filter":
+        weight = (second.shape[1], first.shape[1] // max(groups, 1), *size[0])
+    arguments = (
+        rank, operator.yields == "image", first.shape, weight, tuple(stride), tuple(padding), output_padding, groups,
+        tuple(dilation),
+    )
+    try:
+        problem = kept_problem(*arguments)
+    except TypeError:  # shapes of a trace
+        problem = problem_of_call(*arguments)
+    if operator.yields == "filter" and tuple(second.shape) != problem.shapes["feature"]:
+        raise ValueError(f"{name}: feature must have shape {problem.shapes['feature']}; got {tuple(second.shape)}")
+    if operator.has_bias:
+        check_bias(name, *bias, problem.shapes[operator.yields][1])
+    return problem, tensors
+
+
+def _kernel(operator):
+    def kernel(*arguments):
+        problem, tensors = _split(operator, arguments)
+        return operator.run(problem, *tensors)
+
+    return kernel
+
+
+def _fake(operator):
+    def fake(*arguments):
+        problem, tensors = _split(operator, arguments)
+        return tensors[0].new_empty(problem.shapes[operator.yields])
+
+    return fake
+
+
+def _autocast(operator, device):
+    key = torch._C._dispatch_key_parse(f"Autocast{device}")
+
+    def cast(value, dtype):
+        is_cast = isinstance(value, torch.Tensor) and value.is_floating_point() and value.dtype != torch.float64
+        return value.to(dtype) if is_cast else value
+
+    def kernel(*arguments):
+        dtype = autocast_dtype(device.lower())
+        with operators.held(_exclude(torch._C.DispatchKeySet(key))):
+            return operator.registered(*(cast(value, dtype) if dtype else value for value in arguments))
+
+    return kernel
+
+
+def _register_autograd(operator, library):
+    count = 3 if operator.has_bias else 2
+
+    def setup_context(ctx, inputs, output):
+        ctx.problem, tensors = _split(operator, inputs)
+        ctx.save_for_backward(*tensors[:2])
+
+    def backward(ctx, grad):
+        gradients = operator.gradients(ctx.problem, ctx.saved_tensors, ctx.needs_input_grad[:count], grad)
+        return (*gradients, *(None,) * (len(ctx.needs_input_grad) - count))
+
+    def vmap(info, dims, *arguments):
+        problem, tensors = _split(operator, [_one(value, dim) for value, dim in zip(arguments, dims)])
+        return operator.batched(problem, info.batch_size, dims[:count], arguments[:count])
+
+    name = f"adjoint::{operator.name}"
+    torch.library.register_autograd(name, backward, setup_context=setup_context, lib=library)
+    if hasattr(torch.library, "register_vmap"):
+        torch.library.register_vmap(name, vmap, lib=library)
+
+
+def _one(value, dim):
+    """An argument's shape for one of the problems that vmap has laid along `dim`."""
+    return value.select(dim, 0) if isinstance(dim, int) else value
+
+
+def _register():
+    library = torch.library.Library("adjoint", "DEF")
+    options = {}
+    if "tags" in inspect.signature(library.define).parameters:
+        options["tags"] = [
+            getattr(torch.Tag, tag) for tag in ("pt2_compliant_tag", "needs_fixed_stride_order") if hasattr(torch.Tag, tag)
+        ]
+    for operator in operators.YIELDS.values():
+        library.define(_schema(operator), **options)
+        operator.registered = getattr(torch.ops.adjoint, operator.name)
+        for device in ("CPU", "CUDA"):
+            library.impl(operator.name, _kernel(operator), device)
+            library.impl(operator.name, _autocast(operator, device), f"Autocast{device}")
+        if hasattr(torch.library, "register_fake"):
+            torch.library.register_fake(f"adjoint::{operator.name}", _fake(operator), lib=library)
+            _register_autograd(operator, library)
+        else:
+            library.impl(operator.name, _fake(operator), "Meta")
+            library.impl(operator.name, _before_autograd(operator), "Autograd")
+    return library
+
+
+def _before_autograd(operator):
+    """Where PyTorch takes no formulas: a kernel that records."""
+
+    def kernel(*arguments):
+        problem, tensors = _split(operator, arguments)
+        return operator.transform(problem, *tensors)
+
+    return kernel
+
+
+library = _register()  # the operators are there for as long as it is

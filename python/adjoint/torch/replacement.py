@@ -1,0 +1,161 @@
+"""Adjoint's modules in place of PyTorch's in a model, and back."""
+
+import dataclasses
+
+from torch import nn
+from torch.nn.parameter import is_lazy
+from torch.nn.utils import parametrize
+
+from adjoint.torch import modules, trial
+from adjoint.torch.native import DTYPES
+
+_TRANSPOSED = {nn.ConvTranspose1d: modules.ConvTranspose1d, nn.ConvTranspose2d: modules.ConvTranspose2d}
+_CONV = {nn.Conv1d: modules.Conv1d, nn.Conv2d: modules.Conv2d}
+_LAZY = {
+    nn.LazyConv1d: nn.Conv1d,
+    nn.LazyConv2d: nn.Conv2d,
+    nn.LazyConvTranspose1d: nn.ConvTranspose1d,
+    nn.LazyConvTranspose2d: nn.ConvTranspose2d,
+}
+_OURS = {ours: theirs for theirs, ours in {**_TRANSPOSED, **_CONV}.items()}
+
+
+@dataclasses.dataclass
+class Report:
+    """What replace() or restore() did to each convolution of a model, by the module's name in it.
+
+    replaced: the module's class now. left: why it stays as it was. trials: with only_where_faster, what was measured, in
+    milliseconds, since each layer's first call; a layer that PyTorch computes sooner is PyTorch's again from then on.
+    """
+
+    replaced: dict = dataclasses.field(default_factory=dict)
+    left: dict = dataclasses.field(default_factory=dict)
+    trials: dict = dataclasses.field(default_factory=dict)
+
+    def __str__(self):
+        lines = [f"{len(self.replaced)} replaced, {len(self.left)} left"]
+        lines += [f"  {name or '(the model)'}: {kind}" for name, kind in self.replaced.items()]
+        lines += [f"  {name or '(the model)'}: left, {reason}" for name, reason in self.left.items()]
+        lines += [f"  {name or '(the model)'}: {trial}" for name, trial in self.trials.items()]
+        return "\n".join(lines)
+
+
+def replace(model, transposed=True, conv=True, subclasses=(), only_where_faster=False):
+    """Makes the Conv1d, Conv2d, ConvTranspose1d and ConvTranspose2d of `model` Adjoint's, in place; returns a Report.
+
+    Parameters, buffers, hooks, parametrisations, sharing and the modules' identity stay, for only the modules' class
+    changes; optimisers and state_dicts notice nothing. A lazy module is replaced once its first call is over.
+
+    transposed, conv: which kinds. subclasses: classes that derive from these four, or names of such, which are replaced
+    too; what they override stays, and super().forward() and self._conv_forward() become Adjoint's. Others are left, for
+    they may compute something else. only_where_faster: each replaced module's first call for some shapes is timed both
+    ways, with the gradients if it records, and the module becomes PyTorch's again where that is quicker.
+    """
+    report = Report()
+    kinds = {**(_TRANSPOSED if transposed else {}), **(_CONV if conv else {})}
+    for name, module in model.named_modules():
+        if not isinstance(module, nn.modules.conv._ConvNd):
+            continue
+        reason = _replace(module, kinds, subclasses)
+        if reason is not None:
+            report.left[name] = reason
+            continue
+        report.replaced[name] = type(module).__name__ + (", once it has been called" if is_uninitialised(module) else "")
+        if only_where_faster:
+            trial.begin(module, name, report.trials, _restore)
+    return report
+
+
+def restore(model):
+    """Makes every module of `model` that is Adjoint's PyTorch's again, in place; returns a Report."""
+    report = Report()
+    for name, module in model.named_modules():
+        if isinstance(module, nn.modules.conv._ConvNd) and _restore(module):
+            report.replaced[name] = type(module).__name__
+    return report
+
+
+def _replace(module, kinds, subclasses):
+    """Returns why the module stays as it is, or None."""
+    if isinstance(module, tuple(_OURS)):
+        return "it is Adjoint's"
+    if "forward" in vars(module) or "_conv_forward" in vars(module):
+        return "its forward was replaced on the module itself"
+    kind = _own_class(module)
+    if kind in _LAZY and is_uninitialised(module):
+        if _LAZY[kind] not in kinds:
+            return "its kind was not asked for"
+        module.cls_to_become = kinds[_LAZY[kind]]
+        return None
+    if isinstance(module, (nn.Conv3d, nn.ConvTranspose3d)):
+        return "it has three spatial axes"
+    base = next((base for base in kinds if isinstance(module, base)), None)
+    if base is None:
+        return "its kind was not asked for"
+    # Not the weight's: a parametrisation computes it, and spectral_norm changes the module as it does.
+    for name, parameter in module.named_parameters():
+        if parameter.dtype not in DTYPES:
+            return f"its {name} is of {parameter.dtype}"
+    if kind is base:
+        _become(module, kinds[base])
+        return None
+    if kind in subclasses or kind.__name__ in subclasses or f"{kind.__module__}.{kind.__qualname__}" in subclasses:
+        _become(module, _mixed(kind, kinds[base]))
+        return None
+    return f"it is a {kind.__name__}, a subclass that was not asked for"
+
+
+def _restore(module):
+    """Returns whether the module was Adjoint's."""
+    if module.__dict__.get("cls_to_become") in _OURS and is_uninitialised(module):
+        del module.cls_to_become
+        return True
+    kind = _own_class(module)
+    if not isinstance(module, tuple(_OURS)):
+        return False
+    trial.end(module)
+    _become(module, kind._mixed_from if "_mixed_from" in vars(kind) else _OURS.get(kind, kind))
+    return True
+
+
+def is_uninitialised(module):
+    """Whether it is a lazy module before its first call."""
+    return any(is_lazy(parameter) for parameter in module._parameters.values())
+
+
+def _own_class(module):
+    """The module's class without what parametrisations have put before it."""
+    return parametrize.type_before_parametrizations(module) if parametrize.is_parametrized(module) else type(module)
+
+
+def _become(module, kind):
+    # A parametrised module is the one instance of a class that was made for it, which has the parametrised tensors as
+    # properties and the module's own class as its base. remove_parametrizations goes back to that base.
+    if parametrize.is_parametrized(module):
+        old = type(module)
+        members = {key: value for key, value in vars(old).items() if key not in ("__dict__", "__weakref__")}
+        kind = type(f"Parametrized{kind.__name__}", (kind,), members)
+    module.__class__ = kind
+
+
+_mixes = {}
+
+
+def _mixed(kind, ours):
+    """A class that is `kind`, and whose super() finds Adjoint's forward before PyTorch's."""
+    if (kind, ours) not in _mixes:
+        members = {"__module__": kind.__module__, "_mixed_from": kind, "__reduce_ex__": _reduce}
+        _mixes[kind, ours] = type(kind.__name__, (kind, ours), members)
+    return _mixes[kind, ours]
+
+
+def _reduce(module, protocol):
+    # The class has no name by which pickle would find it.
+    kind, ours = type(module).__bases__
+    state = module.__getstate__() if hasattr(module, "__getstate__") else None
+    return _unreduce, (kind, ours), state or module.__dict__
+
+
+def _unreduce(kind, ours):
+    made = _mixed(kind, ours)
+    return made.__new__(made)

@@ -1,0 +1,283 @@
+"""adjoint.torch.replace and restore: what they keep, what they leave and why, and only_where_faster.
+
+Needs PyTorch, and the shared library in ADJOINT_LIBRARY.
+"""
+
+import copy
+import logging
+import pickle
+import unittest
+import warnings
+from unittest import mock
+
+try:
+    import torch
+except ImportError as error:
+    raise unittest.SkipTest(f"needs PyTorch: {error}")
+
+from torch import nn
+from torch.nn.utils import parametrizations, parametrize
+
+import adjoint.torch as adj
+from adjoint.torch import native, trial
+
+KINDS = ("Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d")
+
+
+def layer(kind):
+    torch.manual_seed(0)
+    return getattr(nn, kind)(4, 6, 3, stride=2, padding=1).double()
+
+
+def input_of(module):
+    torch.manual_seed(1)
+    return torch.randn(2, 4, *(9, 8)[: len(module.kernel_size)], dtype=torch.float64)
+
+
+class Scaled(nn.Conv1d):
+    """A subclass that overrides forward."""
+
+    def forward(self, input):
+        return 2 * super().forward(input)
+
+
+class Standardised(nn.Conv2d):
+    """A subclass that computes another weight."""
+
+    def forward(self, input):
+        return self._conv_forward(input, self.weight - self.weight.mean(), self.bias)
+
+
+class Plain(nn.ConvTranspose2d):
+    """A subclass that changes nothing."""
+
+
+SUBCLASSES = (Scaled, Standardised, Plain)
+
+
+class ReplaceTest(unittest.TestCase):
+    def test_everything_of_a_model_stays(self):
+        model = nn.ModuleDict({kind: nn.Sequential(nn.ReLU(), layer(kind)) for kind in KINDS})
+        before = {name: (module, module.weight, module.bias) for name, module in model.named_modules() if hasattr(module, "weight")}
+        expected = {kind: model[kind](input_of(model[kind][1])) for kind in KINDS}
+        state = list(model.state_dict())
+        report = adj.replace(model)
+        self.assertEqual(report.replaced, {f"{kind}.1": kind for kind in KINDS})
+        self.assertEqual(report.left, {})
+        self.assertEqual(list(model.state_dict()), state)
+        for name, (module, weight, bias) in before.items():
+            self.assertIs(model.get_submodule(name), module)
+            self.assertTrue(module.weight is weight and module.bias is bias)
+        for kind in KINDS:
+            self.assertIs(type(model[kind][1]), getattr(adj, kind))
+            torch.testing.assert_close(model[kind](input_of(model[kind][1])), expected[kind])
+        again = adj.restore(model)
+        self.assertEqual(again.replaced, report.replaced)
+        for kind in KINDS:
+            self.assertIs(type(model[kind][1]), getattr(nn, kind))
+
+    def test_a_layer_alone_is_a_model(self):
+        for kind in KINDS:
+            module = layer(kind)
+            self.assertEqual(adj.replace(module).replaced, {"": kind})
+            self.assertIs(type(module), getattr(adj, kind))
+
+    def test_kinds_that_are_asked_for(self):
+        for transposed, conv in ((True, False), (False, True), (False, False)):
+            model = nn.ModuleDict({kind: layer(kind) for kind in KINDS})
+            report = adj.replace(model, transposed=transposed, conv=conv)
+            wanted = {kind for kind in KINDS if (transposed if "Transpose" in kind else conv)}
+            self.assertEqual(set(report.replaced), wanted)
+            self.assertEqual(report.left, {kind: "its kind was not asked for" for kind in set(KINDS) - wanted})
+
+    def test_what_is_left_and_why(self):
+        patched = layer("Conv1d")
+        patched.forward = lambda input: input
+        model = nn.ModuleDict({
+            "3d": nn.Conv3d(1, 1, 1), "patched": patched, "ours": adj.Conv1d(1, 1, 1), "sub": Scaled(1, 1, 1),
+            "integers": nn.Conv1d(1, 1, 1), "linear": nn.Linear(1, 1),
+        })
+        model["integers"].weight = nn.Parameter(torch.ones(1, 1, 1, dtype=torch.int8), requires_grad=False)
+        types = {name: type(module) for name, module in model.items()}
+        report = adj.replace(model)
+        self.assertEqual(report.replaced, {})
+        self.assertEqual(report.left, {
+            "3d": "it has three spatial axes", "patched": "its forward was replaced on the module itself",
+            "ours": "it is Adjoint's", "sub": "it is a Scaled, a subclass that was not asked for",
+            "integers": "its weight is of torch.int8",
+        })
+        self.assertEqual({name: type(module) for name, module in model.items()}, types)
+        self.assertIn("0 replaced, 5 left", str(report))
+        self.assertIn("  sub: left, it is a Scaled, a subclass", str(report))
+
+    def test_hooks_and_shared_modules_stay(self):
+        shared = layer("Conv1d")
+        calls = []
+        shared.register_forward_pre_hook(lambda module, arguments: calls.append("before"))
+        shared.register_forward_hook(lambda module, arguments, output: calls.append("after"))
+        model = nn.ModuleDict({"a": shared, "b": shared})
+        self.assertEqual(adj.replace(model).replaced, {"a": "Conv1d"})
+        self.assertIs(model["a"], model["b"])
+        model["b"](input_of(shared))
+        self.assertEqual(calls, ["before", "after"])
+
+    def test_parametrisations_stay(self):
+        new_weight_norm = getattr(parametrizations, "weight_norm", None)
+        spellings = {
+            "weight_norm": nn.utils.weight_norm, "spectral_norm": nn.utils.spectral_norm,
+            "parametrizations.spectral_norm": parametrizations.spectral_norm,
+        }
+        if new_weight_norm is not None:
+            spellings["parametrizations.weight_norm"] = new_weight_norm
+        for kind in KINDS:
+            for spelling, normed in spellings.items():
+                with self.subTest(kind=kind, spelling=spelling), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # the old spellings are deprecated
+                    mine, reference = normed(layer(kind)), normed(layer(kind))
+                    self.assertEqual(list(adj.replace(mine).replaced.values()), [type(mine).__name__])
+                    self.assertIsInstance(mine, getattr(adj, kind))
+                    x = input_of(reference)
+                    for _ in range(2):  # spectral_norm's vectors move in each
+                        results = []
+                        for module in (mine, reference):
+                            y = module(x)
+                            results.append([y, *torch.autograd.grad(y.square().sum(), list(module.parameters()))])
+                        for a, b in zip(*results):
+                            torch.testing.assert_close(a, b)
+                    self.assertEqual(list(mine.state_dict()), list(reference.state_dict()))
+                    for module in (mine, reference):
+                        if parametrize.is_parametrized(module):
+                            parametrize.remove_parametrizations(module, "weight")
+                        else:
+                            getattr(nn.utils, f"remove_{spelling}")(module)
+                    self.assertIs(type(mine), getattr(adj, kind))
+                    torch.testing.assert_close(mine(x), reference(x))
+
+    def test_restored_parametrisations(self):
+        module = parametrizations.spectral_norm(layer("Conv1d"))
+        reference = copy.deepcopy(module)
+        adj.replace(module)
+        copied = copy.deepcopy(module)
+        self.assertIsInstance(copied, adj.Conv1d)
+        adj.restore(module)
+        self.assertNotIsInstance(module, adj.Conv1d)
+        self.assertIsInstance(copied, adj.Conv1d)
+        x = input_of(module)
+        torch.testing.assert_close(module(x), reference(x))
+        parametrize.remove_parametrizations(module, "weight")
+        self.assertIs(type(module), nn.Conv1d)
+
+    def test_subclasses_that_are_asked_for(self):
+        def made():
+            torch.manual_seed(0)
+            return nn.ModuleDict({kind.__name__: kind(4, 6, 3).double() for kind in SUBCLASSES})
+
+        for names in (SUBCLASSES, [kind.__name__ for kind in SUBCLASSES], [f"{__name__}.{k.__qualname__}" for k in SUBCLASSES]):
+            model, reference = made(), made()
+            report = adj.replace(model, subclasses=names)
+            self.assertEqual(set(report.replaced), set(model))
+            for kind in SUBCLASSES:
+                module = model[kind.__name__]
+                self.assertIsInstance(module, kind)
+                self.assertIsInstance(module, getattr(adj, kind.__bases__[0].__name__))
+                x = input_of(module)
+                with mock.patch.object(native, "run", wraps=native.run) as run:
+                    torch.testing.assert_close(module(x), reference[kind.__name__](x))
+                self.assertEqual(run.call_count, 1)
+                for copied in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+                    self.assertIs(type(copied), type(module))
+                    torch.testing.assert_close(copied(x), module(x))
+            adj.restore(model)
+            self.assertEqual([type(module) for module in model.values()], list(SUBCLASSES))
+
+    def test_lazy_modules_are_replaced_by_their_first_call(self):
+        for kind in KINDS:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # lazy modules warn of themselves
+                model = nn.Sequential(getattr(nn, kind.replace("Conv", "LazyConv", 1))(6, 3))
+            report = adj.replace(model)
+            self.assertEqual(report.replaced, {"0": f"Lazy{kind}, once it has been called"})
+            x = torch.randn(2, 4, *(9, 8)[: int(kind[-2])])
+            expected = model(x)
+            self.assertIs(type(model[0]), getattr(adj, kind))
+            torch.testing.assert_close(model(x), expected)
+
+    def test_lazy_modules_can_be_restored_before(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = nn.Sequential(nn.LazyConv1d(6, 3))
+        adj.replace(model)
+        adj.restore(model)
+        model(torch.randn(2, 4, 9))
+        self.assertIs(type(model[0]), nn.Conv1d)
+
+    def test_replaced_models_are_copied_and_pickled(self):
+        model = nn.Sequential(*(layer(kind) for kind in KINDS))
+        adj.replace(model)
+        for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+            self.assertEqual([type(module) for module in copied], [type(module) for module in model])
+            for a, b in zip(copied.parameters(), model.parameters()):
+                self.assertTrue(torch.equal(a, b) and a is not b)
+
+
+class TrialTest(unittest.TestCase):
+    def run_trial(self, adjoint, pytorch, call=lambda module: module(input_of(module)), kind="Conv1d"):
+        """A model of one layer after a call whose two ways took so many milliseconds, and the report."""
+        module = layer(kind)
+        report = adj.replace(module, only_where_faster=True)
+        measured = trial.Trial((2, 4, 9), True, adjoint, pytorch)
+        with mock.patch.object(trial, "_measure", return_value=measured):
+            call(module)
+        return module, report
+
+    def test_the_quicker_is_kept(self):
+        for kind in KINDS:
+            module, report = self.run_trial(1.0, 2.0, kind=kind)
+            self.assertIs(type(module), getattr(adj, kind))
+            self.assertIn("adjoint is kept", str(report))
+            module, report = self.run_trial(2.0, 1.0, kind=kind)
+            self.assertIs(type(module), getattr(nn, kind))
+            self.assertIn("pytorch is kept: forward and backward of (2, 4, 9) took 2 ms by adjoint, 1 ms", str(report))
+
+    def test_there_is_one_trial(self):
+        module, report = self.run_trial(1.0, 2.0)
+        self.assertFalse(module._forward_hooks)
+        with mock.patch.object(trial, "_measure") as measure:
+            module(input_of(module))
+        measure.assert_not_called()
+
+    def test_it_says_so(self):
+        with self.assertLogs("adjoint", logging.INFO) as logs:
+            self.run_trial(2.0, 1.0)
+        self.assertIn("pytorch is kept", logs.output[0])
+
+    def test_measuring_changes_nothing(self):
+        for kind in KINDS:
+            for grad in (True, False):
+                module = parametrizations.spectral_norm(layer(kind))
+                reference = copy.deepcopy(module)
+                x = input_of(module).requires_grad_()
+                report = adj.replace(module, only_where_faster=True)
+                random = torch.get_rng_state()
+                with torch.set_grad_enabled(grad):
+                    torch.testing.assert_close(module(x), reference(x))
+                self.assertTrue(torch.equal(torch.get_rng_state(), random))
+                for name, value in reference.state_dict().items():
+                    torch.testing.assert_close(module.state_dict()[name], value, rtol=0, atol=0)
+                self.assertIsNone(x.grad)
+                self.assertTrue(all(p.grad is None for p in module.parameters()))
+                measured = report.trials[""]
+                self.assertEqual((measured.shape, measured.records), (tuple(x.shape), grad))
+                self.assertTrue(measured.adjoint > 0 and measured.pytorch > 0)
+
+    def test_models_before_their_trial_are_copied_and_pickled(self):
+        module = layer("Conv1d")
+        adj.replace(module, only_where_faster=True)
+        for copied in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+            copied(input_of(module))
+            self.assertFalse(copied._forward_hooks)
+        self.assertTrue(module._forward_hooks)
+
+
+if __name__ == "__main__":
+    unittest.main()
