@@ -172,6 +172,29 @@ class FunctionTest(unittest.TestCase):
                 for mine, reference in zip(*results):
                     torch.testing.assert_close(mine, reference, rtol=0, atol=0)
 
+    def test_channels_last_comes_back_so(self):
+        last = torch.channels_last
+        for device in DEVICES:
+            for ours, theirs, x, w, b, case in problems(device, torch.float64):
+                if x.dim() != 4:
+                    continue
+                for formats in ((last, None), (None, last), (last, last)):
+                    results = []
+                    for function in (ours, theirs):
+                        inputs = [t.clone() if f is None else t.contiguous(memory_format=f) for t, f in zip((x, w), formats)]
+                        inputs = [t.detach().requires_grad_() for t in (*inputs, b)]
+                        y = function(*inputs, **case)
+                        seed = torch.arange(y.numel(), dtype=y.dtype, device=device).remainder(7).view_as(y) - 3
+                        results.append([y, *torch.autograd.grad(y, inputs, seed.contiguous(memory_format=last))])
+                    for mine, reference in zip(*results):
+                        torch.testing.assert_close(mine, reference, rtol=0, atol=0)
+                    if not any(native.is_channels_last(t) for t in inputs[:2]):  # one channel lies both ways
+                        continue
+                    self.assertTrue(results[0][0].is_contiguous(memory_format=last))
+                    self.assertTrue(results[0][1].is_contiguous(memory_format=last))
+                    meta = ours(*(t.to("meta") for t in inputs), **case)
+                    self.assertEqual(meta.stride(), results[0][0].stride())
+
     def test_only_what_is_differentiated_is_recorded(self):
         tensors = torch.randn(1, 2, 5), torch.randn(2, 3, 3), torch.randn(3)
         leaves = [t.clone().requires_grad_() for t in tensors]

@@ -52,8 +52,18 @@ def plain(tensor):
     return tensor.resolve_neg().contiguous()
 
 
+def is_channels_last(*tensors):
+    """Whether a result of these operands is to lie so: where one of them does, as PyTorch has it."""
+    for tensor in tensors:
+        if not tensor.is_contiguous() and tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last):
+            return True
+    return False
+
+
 def run(function, geometry, shape, first, second, bias=None):
-    """Calls one of the library's operators; `geometry` is an address."""
+    """Calls one of the library's operators; `geometry` is an address. The kernels' tensors lie channel by channel; others
+    are copied on their way in and out."""
+    channels_last = function != "adjoint_conv_weight" and is_channels_last(first, second)
     first, second = plain(first), plain(second)
     out = first.new_empty(shape)
     device = out.get_device()  # -1 for the CPU, as the library has it
@@ -63,4 +73,4 @@ def run(function, geometry, shape, first, second, bias=None):
         bias = None if bias is None else plain(bias)
         addresses.insert(4, None if bias is None else bias.data_ptr())
     library.call(function, *addresses)
-    return out
+    return out.contiguous(memory_format=torch.channels_last) if channels_last else out

@@ -49,7 +49,8 @@ class Operator:
 
     def gradients(self, problem, operands, needs, grad):
         """The gradient in each operand that needs one, given the result's; None for the others."""
-        grad = native.plain(grad) if is_ordinary((grad,)) else grad  # once for all that take it
+        if is_ordinary((grad,)) and not native.is_channels_last(grad):
+            grad = native.plain(grad)  # once for all that take it
         known = dict(zip(self.takes, operands), **{self.yields: grad})
         gradients = []
         for role, need in zip(self.takes, needs):

@@ -13,6 +13,7 @@ import torch
 
 from adjoint.torch import operators
 from adjoint.torch.functional import autocast_dtype, check_bias, check_operands
+from adjoint.torch.native import is_channels_last
 from adjoint.torch.problem import kept_problem, problem_of_call
 
 _SIZE = {"feature": "", "image": ", SymInt[] output_padding", "filter": ", SymInt[] kernel_size"}
@@ -64,7 +65,9 @@ def _kernel(operator):
 def _fake(operator):
     def fake(*arguments):
         problem, tensors = _split(operator, arguments)
-        return tensors[0].new_empty(problem.shapes[operator.yields])
+        out = tensors[0].new_empty(problem.shapes[operator.yields])
+        channels_last = operator.yields != "filter" and is_channels_last(*tensors[:2])
+        return out.contiguous(memory_format=torch.channels_last) if channels_last else out
 
     return fake
 
