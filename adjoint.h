@@ -84,10 +84,14 @@
 
 // Absent from builds without ADJOINT_DATA.
 #if __has_include(<adjoint/data/loader.h>)
+#include <adjoint/data/array_files.h>
 #include <adjoint/data/dataset.h>
+#include <adjoint/data/example.h>
 #include <adjoint/data/image.h>
 #include <adjoint/data/loader.h>
 #include <adjoint/data/log.h>
 #include <adjoint/data/progress.h>
+#include <adjoint/data/sampler.h>
+#include <adjoint/data/tensor_dataset.h>
 #include <adjoint/data/transforms.h>
 #endif

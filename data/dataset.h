@@ -4,6 +4,7 @@
 #include <adjoint/core/export.h>
 #include <adjoint/core/random.h>
 #include <adjoint/core/tensor.h>
+#include <adjoint/data/example.h>
 #include <adjoint/data/image.h>
 
 #include <cstdint>
@@ -13,13 +14,6 @@
 #include <vector>
 
 namespace adjoint::data {
-
-/// An input and what is wanted for it; or, stacked along a new first axis, a batch of them. `target` may be undefined.
-///     for (const auto& [low, high] : loader) ...
-struct Example {
-  Tensor input;
-  Tensor target;
-};
 
 /// A numbered set of examples. get() is called from several threads at once.
 class ADJOINT_API Dataset {
@@ -32,7 +26,7 @@ class ADJOINT_API Dataset {
   virtual std::int64_t size() const = 0;
   /// Example `index` in [0, size()). Randomness comes from `generator`, or from the thread's default generator (rand,
   /// randn, uniform_, ...). The loader seeds both anew for every example from its seed, the epoch and the example's
-  /// number: threads change nothing.
+  /// number (with a sampler its place in the epoch too): threads change nothing.
   virtual Example get(std::int64_t index, Generator& generator) const = 0;
 };
 

@@ -4,18 +4,33 @@
 #include <adjoint/core/device.h>
 #include <adjoint/core/export.h>
 #include <adjoint/data/dataset.h>
+#include <adjoint/data/sampler.h>
 
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 
 namespace adjoint::data {
+
+/// Changes an example as the loader gets it. Called from several threads at once; see Dataset::get about randomness.
+using Transform = std::function<Example(const Example& example, Generator& generator)>;
+
+/// What happens where an example cannot be read: where the dataset, the source or the transform throws.
+enum class OnError : std::uint8_t {
+  kError,  ///< What was thrown is rethrown, in its batch's turn.
+  kSkip,   ///< The batch goes without the example; .warn hears of it once. Lack of memory is rethrown.
+};
 
 struct DataLoaderOptions {
   std::int64_t batch_size = 1;
   /// A new order every epoch; else by number.
   bool shuffle = false;
+  /// Which examples an epoch has, in which order, in place of .shuffle; must outlive the loader.
+  const Sampler* sampler = nullptr;
   /// Leave out a last batch that is not full.
   bool drop_last = false;
   /// Worker threads; 0 makes each batch when it is asked for, on the asking thread.
@@ -26,6 +41,13 @@ struct DataLoaderOptions {
   std::uint64_t seed = 0;
   /// Where batches are handed over; the asking thread moves them there.
   Device device = kCPU;
+  /// Changes every example; none leaves it as it is.
+  Transform transform = {};
+  /// Makes a batch of its examples; stack_examples where it is empty.
+  Collate collate = {};
+  OnError on_error = OnError::kError;
+  /// Gets messages on examples that are left out, a line each; else they go to stderr.
+  std::function<void(const std::string& message)> warn = {};
 };
 
 /// A place in a loader's sequence of batches: the next one is batch `batch` of epoch `epoch`, both counted from 0.
@@ -63,7 +85,7 @@ class ADJOINT_API DataLoader {
   std::default_sentinel_t end() const { return {}; }
 
   /// The next batch of the epoch under way, beginning the next one where none is; none, once, at an epoch's end.
-  /// Inputs, and targets where defined, are stacked along a new first axis; their shapes must agree.
+  /// Tensors are stacked along a new first axis (see stack_examples), or as .collate does.
   std::optional<Example> next();
 
   /// Where to go on: handed to load_state of a loader with the same dataset, options and seed, the batches that follow
@@ -74,12 +96,15 @@ class ADJOINT_API DataLoader {
 
  private:
   class Epoch;
+  void start_epoch();
   void finish_epoch();
+  void warn(const std::string& message);
 
   const Dataset& dataset_;
-  DataLoaderOptions options_;
+  const DataLoaderOptions options_;
   std::int64_t batches_ = 0;
   DataLoaderState next_;
+  std::set<std::string> warned_;
   std::unique_ptr<Epoch> epoch_;  // what is under way
 };
 

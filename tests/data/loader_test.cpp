@@ -341,8 +341,7 @@ TEST(DataLoader, ErrorsNameTheRule) {
   DataLoader uneven(sizes, {.batch_size = 2});
   EXPECT_EQ(message_of([&] { uneven.next(); }),
             "DataLoader: inputs of a batch must agree in shape and dtype; got float32 (3, 2, 2) and float32 (3, 3, 2); "
-            "crop them "
-            "to one size, or use batch_size 1");
+            "crop them to one size, pad them (pad_examples), or use batch_size 1");
   DataLoader half(targets, {.batch_size = 2});
   EXPECT_EQ(message_of([&] { half.next(); }),
             "DataLoader: targets of a batch must be all defined or all undefined; got both");
