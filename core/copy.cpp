@@ -2,6 +2,7 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/convert.h>
+#include <adjoint/core/step_capture.h>
 #include <adjoint/core/strided.h>
 #include <adjoint/core/tensor_impl.h>
 
@@ -44,6 +45,7 @@ void copy_cpu(const Tensor& src, Tensor& dst) {
 // Between devices bytes travel; strides and dtypes are settled on the side where the data already is, or will be.
 void copy_between_devices(const Tensor& src, Tensor& dst) {
 #if defined(ADJOINT_WITH_CUDA)
+  detail::StepCapture::refuse_copy(src, dst);
   Tensor from = src;
   if (src.dtype() != dst.dtype() || !src.is_contiguous()) {
     from = make_tensor({src.shape(), dst.dtype()}, src.device());

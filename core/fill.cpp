@@ -5,6 +5,7 @@
 #include <adjoint/core/copy.h>
 #include <adjoint/core/philox.h>
 #include <adjoint/core/random.h>
+#include <adjoint/core/step_capture.h>
 #include <adjoint/core/strided.h>
 #include <adjoint/core/tensor_impl.h>
 
@@ -58,6 +59,10 @@ void fill_random(Tensor& tensor, Generator& generator, const Fill& fill) {
       "{}",
       tensor.shape(), tensor.device());
   if (tensor.numel() == 0) return;
+  ADJOINT_CHECK(detail::StepCapture::current() == nullptr || generator.device_base() != nullptr,
+                "uniform_: a captured step (GraphedStep) must draw from the thread's default generator, as it was when "
+                "the step began; got one with seed {} for a tensor of shape {}",
+                generator.seed(), tensor.shape());
   Tensor contiguous = tensor;
   if (!tensor.is_contiguous()) contiguous = make_tensor({tensor.shape(), tensor.dtype()}, tensor.device());
   const auto blocks =

@@ -3,6 +3,7 @@
 #include <adjoint/core/check.h>
 #include <adjoint/core/large_blocks.h>
 #include <adjoint/core/pinned.h>
+#include <adjoint/core/step_capture.h>
 #include <adjoint/core/storage.h>
 
 #include <algorithm>
@@ -113,6 +114,7 @@ void reset_peak_memory_stats(Device device) {
 }
 
 void empty_cache() {
+  detail::StepCapture::refuse_waiting("empty_cache");
 #if defined(ADJOINT_WITH_CUDA)
   cuda::empty_caches();
 #endif

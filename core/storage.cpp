@@ -2,6 +2,7 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/large_blocks.h>
+#include <adjoint/core/step_capture.h>
 
 #include <unistd.h>
 
@@ -64,7 +65,14 @@ std::shared_ptr<Storage> Storage::allocate(std::size_t nbytes, Device device, co
   if (nbytes == 0) return storage;
   if (const AllocationObserver observer = allocation_observer.load(std::memory_order_relaxed)) observer(nbytes, device);
   storage->large_ = detail::LargeBlock::make(*storage, spec);
-  if (device.is_cpu()) {
+  if (detail::StepCapture* const capture = detail::StepCapture::current();
+      capture != nullptr && device == capture->device()) [[unlikely]] {
+    storage->release_ = [arena = capture->arena(), block = storage.get()] {
+      if (block->data_ != nullptr) arena->release(block->data_);
+    };
+    storage->data_ = capture->allocate(nbytes);
+    storage->owned_ = false;
+  } else if (device.is_cpu()) {
     storage->data_ = allocate_cpu(nbytes);
   } else {
 #if defined(ADJOINT_WITH_CUDA)

@@ -1,6 +1,7 @@
 #include <adjoint/core/stream.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/step_capture.h>
 
 #include <utility>
 
@@ -73,21 +74,27 @@ Stream Stream::current(Device device) {
 }
 
 void Stream::synchronize() const {
+  detail::StepCapture::refuse_waiting("Stream::synchronize");
   const cuda::DeviceGuard guard(device_.index);
   ADJOINT_CUDA(cudaStreamSynchronize(handle_));
 }
 
 void Stream::wait(const Stream& other) const {
+  detail::StepCapture::refuse_waiting("Stream::wait");
   cuda::order_streams(other.device_.index, other.handle_, device_.index, handle_);
 }
 
-StreamGuard::StreamGuard(const Stream& stream)
-    : stream_(stream), before_(cuda::set_current_stream(stream.device().index, stream.handle())) {}
+StreamGuard::StreamGuard(const Stream& stream) : stream_(stream), before_(nullptr) {
+  detail::StepCapture::refuse_waiting("StreamGuard");
+  before_ = cuda::set_current_stream(stream.device().index, stream.handle());
+}
 
 StreamGuard::~StreamGuard() { cuda::set_current_stream(stream_.device().index, before_); }
 
 void synchronize(Device device) {
-  if (device.is_cuda()) cuda::synchronize(device);
+  if (device.is_cpu()) return;
+  detail::StepCapture::refuse_waiting("synchronize");
+  cuda::synchronize(device);
 }
 
 }  // namespace adjoint

@@ -7,6 +7,7 @@
 #include <adjoint/core/node.h>
 #include <adjoint/core/random.h>
 #include <adjoint/core/scalar.h>
+#include <adjoint/core/step_capture.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor_impl.h>
 
@@ -183,6 +184,8 @@ TensorOptions Tensor::options() const {
 const void* Tensor::raw_data() const {
   const TensorImpl& impl = checked("raw_data", this->impl());
   if (impl.storage->data() == nullptr) return nullptr;
+  if (detail::StepCapture* const capture = detail::StepCapture::current()) [[unlikely]]
+    capture->use(*this, false);
   return static_cast<const std::byte*>(impl.storage->data()) + impl.offset * element_size(impl.dtype);
 }
 
@@ -191,6 +194,8 @@ void* Tensor::raw_mutable_data() {
   const void* data = raw_data();
   check_not_frozen("raw_mutable_data", *impl_);
   impl_->storage->bump_version();
+  if (detail::StepCapture* const capture = detail::StepCapture::current()) [[unlikely]]
+    capture->use(*this, true);
   return const_cast<void*>(data);
 }
 
@@ -235,6 +240,7 @@ T Tensor::item() const {
 template <class T>
 std::vector<T> Tensor::to_vector() const {
   const OpScope scope("to_vector");
+  detail::StepCapture::refuse_waiting("to_vector", *this);
   Tensor host = *this;
   if (dtype() != dtype_of<T> || !device().is_cpu() || !is_contiguous()) {
     host = make_tensor({shape(), dtype_of<T>}, kCPU);
@@ -300,6 +306,8 @@ Tensor& Tensor::requires_grad_(bool value) {
 
 Tensor Tensor::grad() const {
   const TensorImpl& impl = checked("grad", this->impl());
+  if (detail::StepCapture* const capture = detail::StepCapture::current()) [[unlikely]]
+    capture->read_gradient(*this);
   return impl.leaf ? impl.leaf->grad : Tensor{};
 }
 
@@ -315,6 +323,8 @@ void Tensor::set_grad(const Tensor& gradient) {
                   "pass a detach() or a clone()",
                   shape());
   }
+  if (detail::StepCapture* const capture = detail::StepCapture::current()) [[unlikely]]
+    capture->set_gradient(*this);
   if (!impl_->leaf) {
     if (!gradient.defined()) return;
     impl_->leaf = std::make_unique<LeafState>();

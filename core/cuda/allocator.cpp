@@ -4,6 +4,7 @@
 #include <adjoint/core/cuda/backend.h>
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/core/memory.h>
+#include <adjoint/core/step_capture.h>
 
 #include <cstdint>
 #include <memory>
@@ -33,10 +34,10 @@ class Pool {
   void* allocate(std::size_t nbytes, cudaStream_t stream) {
     void* data = nullptr;
     cudaError_t status = cudaMallocFromPoolAsync(&data, nbytes, pool_, stream);
-    if (status == cudaErrorMemoryAllocation) {
+    if (status == cudaErrorMemoryAllocation && adjoint::detail::StepCapture::current() == nullptr) {
       cudaGetLastError();
       // What other streams have freed, and holes too small for this request, go back to the driver first.
-      trim();
+      trim();  // which waits for the device, as a thread that captures a step must not
       status = cudaMallocFromPoolAsync(&data, nbytes, pool_, stream);
     }
     if (status == cudaErrorMemoryAllocation) {

@@ -4,6 +4,7 @@
 #include <adjoint/core/cuda/backend.h>
 #include <adjoint/core/cuda/multiprocessors.h>
 #include <adjoint/core/memory.h>
+#include <adjoint/core/step_capture.h>
 
 #include <algorithm>
 #include <array>
@@ -122,13 +123,14 @@ LimitMultiprocessors::~LimitMultiprocessors() { most_multiprocessors = before_; 
 
 Workspace::Workspace(std::size_t nbytes, int device) : nbytes_(nbytes), device_(device) {
   if (nbytes_ == 0) return;
-  data_ = allocate(nbytes_, device_, &stream_);
+  capture_ = adjoint::detail::StepCapture::current();
+  data_ = capture_ != nullptr ? capture_->allocate(nbytes_) : allocate(nbytes_, device_, &stream_);
   adjoint::detail::count_memory(Device(DeviceType::kCUDA, device_), MemoryCategory::kWorkspace, nbytes_);
 }
 
 Workspace::~Workspace() {
   if (data_ == nullptr) return;
-  release(data_, device_, stream_);
+  capture_ != nullptr ? capture_->arena()->release(data_) : release(data_, device_, stream_);
   adjoint::detail::uncount_memory(Device(DeviceType::kCUDA, device_), MemoryCategory::kWorkspace, nbytes_);
 }
 

@@ -8,6 +8,10 @@
 
 #include <cstddef>
 
+namespace adjoint::detail {
+class StepCapture;
+}
+
 namespace adjoint::cuda {
 
 /// Throws Error, naming `call`, unless `status` is cudaSuccess.
@@ -56,6 +60,7 @@ class Workspace {
   std::size_t nbytes_;
   int device_;
   void* stream_ = nullptr;
+  adjoint::detail::StepCapture* capture_ = nullptr;  // where it is a captured step's
 };
 
 }  // namespace adjoint::cuda

@@ -1,0 +1,139 @@
+// Captured steps on CUDA: a graph is captured on a stream of its own, in memory of the arena's, and runs on the stream
+// that is current.
+#include <adjoint/core/check.h>
+#include <adjoint/core/cuda/backend.h>
+#include <adjoint/core/cuda/runtime.h>
+#include <adjoint/core/cuda/step_values.h>
+#include <adjoint/core/step_graphs.h>
+#include <adjoint/core/stream.h>
+
+#include <memory>
+#include <optional>
+
+namespace adjoint {
+namespace cuda {
+namespace {
+
+struct DestroyGraph {
+  void operator()(cudaGraph_t graph) const { cudaGraphDestroy(graph); }
+};
+
+class StepDevice final : public adjoint::detail::StepDevice {
+ public:
+  explicit StepDevice(Device device)
+      : device_(device), captures_(Stream::create(device)), memory_(Stream::create(device)) {}
+
+  void begin() override {
+    const DeviceGuard guard(device_.index);
+    // Relaxed: what the step calls for the first time may load code and make handles, which is no part of the graph.
+    ADJOINT_CUDA(cudaStreamBeginCapture(captures_.handle(), cudaStreamCaptureModeRelaxed));
+    before_ = set_current_stream(device_.index, captures_.handle());
+    captures_now_ = true;
+  }
+
+  std::shared_ptr<void> end() override {
+    const std::unique_ptr<CUgraph_st, DestroyGraph> graph(end_capture());
+    const DeviceGuard guard(device_.index);
+    cudaGraphExec_t executable = nullptr;
+    ADJOINT_CUDA(cudaGraphInstantiate(&executable, graph.get(), 0));
+    return {executable, [](cudaGraphExec_t e) { cudaGraphExecDestroy(e); }};
+  }
+
+  void abandon() noexcept override {
+    if (!captures_now_) return;
+    stop();
+    cudaGraph_t graph = nullptr;
+    cudaStreamEndCapture(captures_.handle(), &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    cudaGetLastError();  // the step's own error is told
+  }
+
+  void write(void* to, const std::byte* from, std::size_t nbytes) override {
+    follow();
+    write_step_values(to, from, nbytes, device_.index);
+  }
+
+  void launch(void* graph) override {
+    follow();
+    const DeviceGuard guard(device_.index);
+    ADJOINT_CUDA(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), current_stream(device_.index)));
+  }
+
+  void wait() override {
+    if (!last_) return;
+    const DeviceGuard guard(device_.index);
+    ADJOINT_CUDA(cudaStreamSynchronize(*last_));
+  }
+
+  // On a stream that is never captured; what it gives may be used on any other.
+  void* take(std::size_t nbytes) override {
+    const DeviceGuard guard(device_.index);
+    const cudaStream_t current = set_current_stream(device_.index, memory_.handle());
+    void* data = nullptr;
+    try {
+      void* stream = nullptr;
+      data = allocate(nbytes, device_.index, &stream);
+    } catch (const OutOfMemoryError&) {
+    } catch (...) {
+      set_current_stream(device_.index, current);
+      throw;
+    }
+    set_current_stream(device_.index, current);
+    if (data != nullptr) ADJOINT_CUDA(cudaStreamSynchronize(memory_.handle()));
+    return data;
+  }
+
+  // Behind every launch, and what the thread has done with a tensor that lay there.
+  void give_back(void* data, std::size_t) noexcept override {
+    try {
+      if (last_) order_streams(device_.index, *last_, device_.index, memory_.handle());
+      if (!captures_now_) order_streams(device_.index, current_stream(device_.index), device_.index, memory_.handle());
+    } catch (const Error&) {  // the device is lost, or CUDA gone at exit
+    }
+    release(data, device_.index, memory_.handle());
+  }
+
+ private:
+  void stop() {
+    set_current_stream(device_.index, before_);
+    captures_now_ = false;
+  }
+
+  cudaGraph_t end_capture() {
+    stop();
+    cudaGraph_t graph = nullptr;
+    const cudaError_t status = cudaStreamEndCapture(captures_.handle(), &graph);
+    if (status != cudaSuccess || graph == nullptr) {
+      cudaGetLastError();
+      fail(
+          "GraphedStep: a captured step must only call what a CUDA graph can hold; got {} ({}) at its end; see what it "
+          "calls of CUDA's own, such as a synchronisation or an event",
+          cudaGetErrorName(status), cudaGetErrorString(status));
+    }
+    return graph;
+  }
+
+  // Launches share memory, and follow each other also where their streams differ.
+  void follow() {
+    const cudaStream_t now = current_stream(device_.index);
+    if (last_ && *last_ != now) order_streams(device_.index, *last_, device_.index, now);
+    last_ = now;
+  }
+
+  Device device_;
+  Stream captures_, memory_;
+  cudaStream_t before_ = nullptr;
+  bool captures_now_ = false;
+  std::optional<cudaStream_t> last_;  // of the last launch
+};
+
+}  // namespace
+}  // namespace cuda
+
+std::shared_ptr<detail::StepDevice> detail::make_step_device(Device device) {
+  if (device.is_cpu()) return nullptr;
+  cuda::check_device("GraphedStep", device);
+  return std::make_shared<cuda::StepDevice>(device);
+}
+
+}  // namespace adjoint
