@@ -108,7 +108,7 @@ void* StepCapture::allocate(std::size_t nbytes) {
       device_, nbytes, arena_->held(), limit_, memory_report(device_)));
 }
 
-std::pair<std::byte*, const void*> StepCapture::place_value(std::size_t nbytes) {
+StepCapture::Place StepCapture::place(std::size_t nbytes) {
   std::vector<std::unique_ptr<StepValues>>& values = record_.values;
   if (values.empty() || values.back()->used + nbytes > StepValues::kBytes) {
     auto more = std::make_unique<StepValues>();

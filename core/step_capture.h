@@ -107,7 +107,7 @@ class ADJOINT_API StepCapture {
   template <class T>
   const T* value(const T& now, std::function<T()> next) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= StepValues::kBytes && alignof(T) <= kValueAlignment);
-    const auto [host, device] = place_value(sizeof(T));
+    const auto [host, device] = place(sizeof(T));
     std::memcpy(host, &now, sizeof(T));
     on_replay([at = host, next = std::move(next)] {
       const T value = next();
@@ -115,6 +115,13 @@ class ADJOINT_API StepCapture {
     });
     return static_cast<const T*>(device);
   }
+  /// Room for at most StepValues::kBytes bytes: on the host, for actions to write to, and on the device.
+  struct Place {
+    std::byte* host = nullptr;
+    const void* device = nullptr;
+  };
+  Place place(std::size_t nbytes);
+
   // Throw Error where this thread captures a step.
 
   /// `call` waits for the device, to read `got`.
@@ -147,7 +154,6 @@ class ADJOINT_API StepCapture {
  private:
   static constexpr std::size_t kValueAlignment = 16;
 
-  std::pair<std::byte*, const void*> place_value(std::size_t nbytes);
   StepGradient& gradient_of(const Tensor& leaf);
 
   static constinit thread_local StepCapture* current_;

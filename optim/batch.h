@@ -3,6 +3,7 @@
 
 #include <adjoint/core/device.h>
 #include <adjoint/core/dtype.h>
+#include <adjoint/core/step_capture.h>
 #include <adjoint/core/tensor.h>
 
 #include <array>
@@ -44,6 +45,12 @@ struct Batch {
   std::size_t group;
   std::int64_t step;  // this update's number, from 1
   std::vector<Item> items;
+  /// In a captured step the rule's numbers are written here, and kernels read them on the device: in a replay a batch
+  /// without items writes those of that update.
+  adjoint::detail::StepCapture::Place rule = {};
 };
+
+/// Most bytes of a rule.
+inline constexpr std::size_t kRuleBytes = 96;
 
 }  // namespace adjoint::optim

@@ -2,6 +2,7 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/parallel.h>
+#include <adjoint/core/step_capture.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/optim/kernels.h>
@@ -42,6 +43,15 @@ class Plan {
                            .state = {},
                            .numel = weight.numel()});
   }
+  /// In a captured step: the batches read their decay from the device. A copy without tensors writes it in replays.
+  Plan capture(adjoint::detail::StepCapture& capture) {
+    Plan replayed;
+    for (auto& [key, batch] : batches_) {
+      batch.rule = capture.place(kRuleBytes);
+      replayed.batches_.emplace(key, Batch{batch.device, batch.dtype, 0, 1, {}, batch.rule});
+    }
+    return replayed;
+  }
   void run(double decay) const {
     for (const auto& [key, batch] : batches_) optim::update<Average>(batch, {decay});
   }
@@ -79,9 +89,11 @@ void EMA::check_not_applied(const char* op) const {
 
 void EMA::update() {
   check_not_applied("EMA::update");
+  adjoint::detail::StepCapture* const capture = adjoint::detail::StepCapture::current();
+  ADJOINT_CHECK(capture == nullptr || n_averaged_ > 0,
+                "EMA::update: a captured step (GraphedStep) must not be the first to update; got 0 updates; let more "
+                "calls run uncaptured (warmup)");
   const PauseTape pause;
-  const auto n = static_cast<double>(n_averaged_);
-  const double decay = options_.warmup ? std::min(options_.decay, (1.0 + n) / (10.0 + n)) : options_.decay;
   // Whatever can fail is done before anything changes.
   std::vector<Tensor> averages;
   Plan plan;
@@ -93,8 +105,23 @@ void EMA::update() {
     entries_[i].average = std::move(averages[i]);
     entries_[i].average.raw_mutable_data();  // counts the write
   }
-  plan.run(n_averaged_ == 0 ? 0.0 : decay);
+  if (capture != nullptr) {
+    capture->valid_while([this, loads = loads_] { return loads == loads_; });
+    capture->on_replay([this, replayed = plan.capture(*capture)] {
+      check_not_applied("EMA::update");
+      replayed.run(decay());
+      ++n_averaged_;
+    });
+  }
+  plan.run(decay());
   ++n_averaged_;
+}
+
+// Of the next update: the first copies.
+double EMA::decay() const {
+  const auto n = static_cast<double>(n_averaged_);
+  if (n_averaged_ == 0) return 0.0;
+  return options_.warmup ? std::min(options_.decay, (1.0 + n) / (10.0 + n)) : options_.decay;
 }
 
 // What a guard puts back.
@@ -159,6 +186,7 @@ void EMA::load_state_dict(const NamedTensors& state) {
   saved.check_taken(fmt::format("{} averages", entries_.size()));
   for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i].average = std::move(averages[i]);
   n_averaged_ = n_averaged;
+  ++loads_;
 }
 
 }  // namespace adjoint::optim

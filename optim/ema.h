@@ -92,10 +92,12 @@ class ADJOINT_API EMA {
 
   EMA(NamedTensors parameters, const NamedTensors& buffers, const EMAOptions& options);
   void check_not_applied(const char* op) const;
+  double decay() const;
 
   EMAOptions options_;
   std::vector<Entry> entries_;
   std::int64_t n_averaged_ = 0;
+  std::uint64_t loads_ = 0;  // of state: captured steps know the old one's addresses
   std::shared_ptr<Applied> applied_;  // while a guard lives
 };
 

@@ -5,6 +5,8 @@
 #include <adjoint/optim/batch.h>
 #include <adjoint/optim/rules.h>
 
+#include <cstring>
+
 namespace adjoint::optim {
 
 namespace cpu {
@@ -13,7 +15,8 @@ void update(const Batch& batch, const typename Rule<float>::Attr& attr);
 }  // namespace cpu
 
 namespace cuda {
-/// On the device's current stream; one launch for up to 64 parameters.
+/// On the device's current stream; one launch for up to 64 parameters. In a captured step the rule is read from the
+/// device's memory.
 template <template <class> class Rule>
 void update(const Batch& batch, const typename Rule<float>::Attr& attr);
 }  // namespace cuda
@@ -21,6 +24,15 @@ void update(const Batch& batch, const typename Rule<float>::Attr& attr);
 /// On the batch's device.
 template <template <class> class Rule>
 void update(const Batch& batch, const typename Rule<float>::Attr& attr) {
+  if (batch.rule.host != nullptr) {
+    visit_floating(state_dtype(batch.dtype), [&]<class T>() {
+      if constexpr (!is_reduced_float<T>) {
+        static_assert(sizeof(Rule<T>) <= kRuleBytes);
+        const Rule<T> rule(attr);
+        std::memcpy(batch.rule.host, &rule, sizeof rule);
+      }
+    });
+  }
 #if defined(ADJOINT_WITH_CUDA)
   if (batch.device.is_cuda()) return cuda::update<Rule>(batch, attr);
 #endif

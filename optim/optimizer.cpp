@@ -3,6 +3,7 @@
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
 #include <adjoint/core/parallel.h>
+#include <adjoint/core/step_capture.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/elementwise/elementwise.h>
@@ -206,6 +207,12 @@ Tensor Optimizer::fitting_master(std::size_t i) const {
   return master.defined() ? master.to(parameter.device()) : parameter.to(state_dtype(parameter.dtype()));
 }
 
+// A batch of a captured step, without its items, and the places of their parameters.
+struct Optimizer::Captured {
+  Batch batch;
+  std::vector<std::size_t> slots;
+};
+
 struct Optimizer::Change {
   Tensor& parameter;
   Slot& slot;
@@ -220,6 +227,10 @@ std::vector<Optimizer::Change> Optimizer::prepare() {
     Tensor& parameter = parameters_[i];
     if (groups_[slots_[i].group].frozen || !parameter.grad().defined() || parameter.numel() == 0) continue;
     check_writable(name_.c_str(), parameter);
+    ADJOINT_CHECK(adjoint::detail::StepCapture::current() == nullptr || slots_[i].step > 0,
+                  "{}: a captured step (GraphedStep) must update parameters that were updated before, for their state "
+                  "is made then; got parameter {} (shape {}) for the first time; let more calls run uncaptured (warmup)",
+                  name_, i, parameter.shape());
     changes.push_back({parameter, slots_[i], contiguous_copy(parameter.grad()), fitting_state(i), fitting_master(i)});
   }
   return changes;
@@ -252,6 +263,16 @@ void Optimizer::step() {
                        .first->second;
     batch.items.push_back(item);
   }
+  adjoint::detail::StepCapture* const capture = adjoint::detail::StepCapture::current();
+  std::vector<Captured> captured;
+  for (auto& [key, batch] : batches) {
+    if (capture == nullptr) break;
+    batch.rule = capture->place(kRuleBytes);
+    captured.push_back({Batch{batch.device, batch.dtype, batch.group, batch.step, {}, batch.rule}, {}});
+    for (const Item& item : batch.items) {
+      captured.back().slots.push_back(static_cast<std::size_t>(item.tensor - parameters_.data()));
+    }
+  }
   const auto on_cpu = [](const auto& entry) { return entry.second.device.is_cpu(); };
   if (std::any_of(batches.begin(), batches.end(), on_cpu)) adjoint::detail::prepare_threads();
   for (Change& change : changes) {
@@ -263,6 +284,30 @@ void Optimizer::step() {
     for (Tensor& tensor : change.slot.state) tensor.raw_mutable_data();
   }
   for (const auto& [key, batch] : batches) update_batch(batch);
+  if (capture != nullptr) this->capture(*capture, std::move(captured));
+}
+
+// What a replay does: it counts the updates, and makes the rules' numbers of today's options.
+void Optimizer::capture(adjoint::detail::StepCapture& capture, std::vector<Captured> batches) {
+  std::vector<bool> frozen;
+  for (const detail::Group& group : groups_) frozen.push_back(group.frozen);
+  capture.valid_while([this, batches, frozen, loads = loads_] {
+    if (loads != loads_ || frozen.size() != groups_.size()) return false;
+    for (std::size_t g = 0; g < frozen.size(); ++g) {
+      if (frozen[g] != groups_[g].frozen) return false;
+    }
+    return std::all_of(batches.begin(), batches.end(), [this](const Captured& captured) {
+      return std::all_of(captured.slots.begin(), captured.slots.end(), [&](std::size_t i) {
+        return slots_[i].step == slots_[captured.slots.front()].step;
+      });
+    });
+  });
+  capture.on_replay([this, replayed = std::move(batches)]() mutable {
+    for (Captured& captured : replayed) {
+      for (const std::size_t i : captured.slots) captured.batch.step = ++slots_[i].step;
+      update_batch(captured.batch);
+    }
+  });
 }
 
 void Optimizer::update(const ParameterUpdate&) {
@@ -270,6 +315,10 @@ void Optimizer::update(const ParameterUpdate&) {
 }
 
 void Optimizer::update_batch(const Batch& batch) {
+  ADJOINT_CHECK(batch.rule.host == nullptr,
+                "{}: a captured step (GraphedStep) must not call an optimiser that overrides update(), whose numbers are "
+                "the host's; got {} parameters; step it behind the captured step",
+                name_, batch.items.size());
   const double lr = groups_[batch.group].lr;
   for (const Item& item : batch.items) {
     if (item.master_tensor == nullptr) {
@@ -337,6 +386,7 @@ void Optimizer::load_state_dict(const NamedTensors& state) {
   saved.check_taken(fmt::format("{} parameters", parameters_.size()));
   set_lrs(lrs);
   slots_ = std::move(slots);
+  ++loads_;
 }
 
 }  // namespace adjoint::optim

@@ -41,6 +41,10 @@
 #include <utility>
 #include <vector>
 
+namespace adjoint::detail {
+class StepCapture;
+}
+
 namespace adjoint::optim {
 
 struct Batch;
@@ -167,6 +171,8 @@ class ADJOINT_API Optimizer {
   Tensor fitting_master(std::size_t i) const;
   std::vector<Change> prepare();
   Slot load_slot(std::size_t i, SavedState& saved) const;
+  struct Captured;
+  void capture(adjoint::detail::StepCapture& capture, std::vector<Captured> batches);
   std::string lr_name(std::size_t group) const;
   bool has_flat_gradient(std::size_t i) const;
 
@@ -176,6 +182,7 @@ class ADJOINT_API Optimizer {
   std::vector<Slot> slots_;                    // (parameters_)
   std::vector<Tensor> flat_;                   // (groups_), where gradients are flat; later groups have none
   std::vector<Tensor> flat_views_;             // (parameters_), likewise; undefined for those without elements
+  std::uint64_t loads_ = 0;                    // of state: captured steps know the old one's addresses
   std::weak_ptr<const std::string> schedule_;  // the name of what sets the learning rates
 };
 

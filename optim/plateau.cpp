@@ -1,6 +1,7 @@
 #include <adjoint/optim/plateau.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/step_capture.h>
 
 #include <algorithm>
 #include <array>
@@ -52,6 +53,7 @@ bool ReduceLROnPlateau::is_better(double metric) const {
 }
 
 void ReduceLROnPlateau::step(double metric) {
+  adjoint::detail::StepCapture::refuse_waiting(kName);  // the metric is the host's
   if (++state_.last_epoch <= options_.warmup.steps) return warm_up();
   if (is_better(metric)) {
     state_.best = metric;

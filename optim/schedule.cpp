@@ -1,6 +1,7 @@
 #include <adjoint/optim/schedule.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/step_capture.h>
 
 #include <algorithm>
 #include <cmath>
@@ -64,7 +65,12 @@ void Schedule::check_curves() const {
                 curves_.size());
 }
 
-void Schedule::step() { move_to(last_epoch_ + 1, base_lrs_); }
+void Schedule::step() {
+  move_to(last_epoch_ + 1, base_lrs_);
+  if (adjoint::detail::StepCapture* const capture = adjoint::detail::StepCapture::current()) {
+    capture->on_replay([this] { step(); });
+  }
+}
 
 void Schedule::move_to(std::int64_t last_epoch, std::vector<double> base_lrs) {
   Optimizer& optimizer = hold_.optimizer();

@@ -7,11 +7,11 @@
 #include <adjoint/core/step_graphs.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/tests/support/errors.h>
+#include <adjoint/tests/support/pretend_step_device.h>
 #include <adjoint/tests/support/values.h>
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -29,37 +29,6 @@ using Tensors = std::vector<Tensor>;
 Tensor parameter(const std::vector<double>& values) {
   return Tensor::from_vector(values, {static_cast<std::int64_t>(values.size())}, {.requires_grad = true});
 }
-
-/// Kernels that a step "launches" run at once while it is captured, for tensors are the host's; what a test puts into
-/// `kernels` runs in each launch.
-class PretendDevice final : public detail::StepDevice {
- public:
-  void begin() override { ++begun; }
-  std::shared_ptr<void> end() override { return std::make_shared<std::function<void()>>(std::exchange(kernels, {})); }
-  void abandon() noexcept override { ++abandoned; }
-  void write(void* to, const std::byte* from, std::size_t nbytes) override {
-    std::memcpy(to, from, nbytes);
-    ++writes;
-  }
-  void launch(void* graph) override {
-    ++launches;
-    const auto& run = *static_cast<std::function<void()>*>(graph);
-    if (run) run();
-  }
-  void wait() override { ++waits; }
-  void* take(std::size_t nbytes) override {
-    taken += nbytes;
-    return std::aligned_alloc(512, nbytes);
-  }
-  void give_back(void* data, std::size_t nbytes) noexcept override {
-    taken -= nbytes;
-    std::free(data);
-  }
-
-  std::function<void()> kernels;
-  int begun = 0, abandoned = 0, writes = 0, launches = 0, waits = 0;
-  std::size_t taken = 0;
-};
 
 struct Steps {
   explicit Steps(GraphedStep::Function step, const GraphedStepOptions& options = {.device = kCPU})

@@ -1,0 +1,49 @@
+// A device for captured steps that only pretends to record, on the CPU.
+#pragma once
+
+#include <adjoint/core/step_graphs.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace adjoint::testing {
+
+/// Kernels that a step "launches" run at once while it is captured, for tensors are the host's; what a test puts into
+/// `kernels` runs in each launch.
+class PretendDevice final : public detail::StepDevice {
+ public:
+  void begin() override { ++begun; }
+  std::shared_ptr<void> end() override { return std::make_shared<std::function<void()>>(std::exchange(kernels, {})); }
+  void abandon() noexcept override { ++abandoned; }
+  void write(void* to, const std::byte* from, std::size_t nbytes) override {
+    std::memcpy(to, from, nbytes);
+    written.assign(from, from + nbytes);
+    ++writes;
+  }
+  void launch(void* graph) override {
+    ++launches;
+    const auto& run = *static_cast<std::function<void()>*>(graph);
+    if (run) run();
+  }
+  void wait() override { ++waits; }
+  void* take(std::size_t nbytes) override {
+    taken += nbytes;
+    return std::aligned_alloc(512, nbytes);
+  }
+  void give_back(void* data, std::size_t nbytes) noexcept override {
+    taken -= nbytes;
+    std::free(data);
+  }
+
+  std::function<void()> kernels;
+  int begun = 0, abandoned = 0, writes = 0, launches = 0, waits = 0;
+  std::size_t taken = 0;
+  std::vector<std::byte> written;  // last
+};
+
+}  // namespace adjoint::testing
