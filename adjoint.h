@@ -11,6 +11,7 @@
 #include <adjoint/core/error.h>
 #include <adjoint/core/factories.h>
 #include <adjoint/core/gradcheck.h>
+#include <adjoint/core/graphed_step.h>
 #include <adjoint/core/memory.h>
 #include <adjoint/core/named_tensors.h>
 #include <adjoint/core/parallel.h>

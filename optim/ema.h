@@ -97,7 +97,7 @@ class ADJOINT_API EMA {
   EMAOptions options_;
   std::vector<Entry> entries_;
   std::int64_t n_averaged_ = 0;
-  std::uint64_t loads_ = 0;  // of state: captured steps know the old one's addresses
+  std::uint64_t loads_ = 0;           // of state: captured steps know the old one's addresses
   std::shared_ptr<Applied> applied_;  // while a guard lives
 };
 

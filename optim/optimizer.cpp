@@ -227,10 +227,11 @@ std::vector<Optimizer::Change> Optimizer::prepare() {
     Tensor& parameter = parameters_[i];
     if (groups_[slots_[i].group].frozen || !parameter.grad().defined() || parameter.numel() == 0) continue;
     check_writable(name_.c_str(), parameter);
-    ADJOINT_CHECK(adjoint::detail::StepCapture::current() == nullptr || slots_[i].step > 0,
-                  "{}: a captured step (GraphedStep) must update parameters that were updated before, for their state "
-                  "is made then; got parameter {} (shape {}) for the first time; let more calls run uncaptured (warmup)",
-                  name_, i, parameter.shape());
+    ADJOINT_CHECK(
+        adjoint::detail::StepCapture::current() == nullptr || slots_[i].step > 0,
+        "{}: a captured step (GraphedStep) must update parameters that were updated before, for their state "
+        "is made then; got parameter {} (shape {}) for the first time; let more calls run uncaptured (warmup)",
+        name_, i, parameter.shape());
     changes.push_back({parameter, slots_[i], contiguous_copy(parameter.grad()), fitting_state(i), fitting_master(i)});
   }
   return changes;
@@ -297,9 +298,8 @@ void Optimizer::capture(adjoint::detail::StepCapture& capture, std::vector<Captu
       if (frozen[g] != groups_[g].frozen) return false;
     }
     return std::all_of(batches.begin(), batches.end(), [this](const Captured& captured) {
-      return std::all_of(captured.slots.begin(), captured.slots.end(), [&](std::size_t i) {
-        return slots_[i].step == slots_[captured.slots.front()].step;
-      });
+      return std::all_of(captured.slots.begin(), captured.slots.end(),
+                         [&](std::size_t i) { return slots_[i].step == slots_[captured.slots.front()].step; });
     });
   });
   capture.on_replay([this, replayed = std::move(batches)]() mutable {
@@ -315,10 +315,11 @@ void Optimizer::update(const ParameterUpdate&) {
 }
 
 void Optimizer::update_batch(const Batch& batch) {
-  ADJOINT_CHECK(batch.rule.host == nullptr,
-                "{}: a captured step (GraphedStep) must not call an optimiser that overrides update(), whose numbers are "
-                "the host's; got {} parameters; step it behind the captured step",
-                name_, batch.items.size());
+  ADJOINT_CHECK(
+      batch.rule.host == nullptr,
+      "{}: a captured step (GraphedStep) must not call an optimiser that overrides update(), whose numbers are "
+      "the host's; got {} parameters; step it behind the captured step",
+      name_, batch.items.size());
   const double lr = groups_[batch.group].lr;
   for (const Item& item : batch.items) {
     if (item.master_tensor == nullptr) {

@@ -9,7 +9,8 @@ using adjoint::cuda::launch;
 using adjoint::cuda::LaunchGeometry;
 
 template <class T, class Rule>
-__global__ void __launch_bounds__(kThreads) update_kernel(const __grid_constant__ Table<Item> table, Rule rule, const Rule* captured) {
+__global__ void __launch_bounds__(kThreads)
+    update_kernel(const __grid_constant__ Table<Item> table, Rule rule, const Rule* captured) {
   using C = compute_t<T>;
   if (captured != nullptr) rule = *captured;
   std::int64_t begin, end;
@@ -46,7 +47,8 @@ void update(const Batch& batch, const typename Rule<float>::Attr& attr) {
   visit_floating(batch.dtype, [&]<class T>() {
     using R = Rule<compute_t<T>>;
     for_each_table(batch.items, kEvery, [&](const Table<Item>& table, const LaunchGeometry& geometry) {
-      launch(update_kernel<T, R>, geometry, batch.device.index, table, R(attr), static_cast<const R*>(batch.rule.device));
+      launch(update_kernel<T, R>, geometry, batch.device.index, table, R(attr),
+             static_cast<const R*>(batch.rule.device));
     });
   });
 }

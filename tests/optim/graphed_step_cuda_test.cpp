@@ -38,7 +38,8 @@ constexpr int kSteps = 20;
 nn::Sequential make_net() {
   manual_seed(3);
   nn::Sequential net(nn::Conv2d(3, 8, {.kernel_size = 3, .padding = 1}), nn::BatchNorm2d(8), nn::LeakyReLU(),
-                     nn::Dropout({.p = 0.25}), nn::ConvTranspose2d(8, 3, {.kernel_size = 4, .stride = 2, .padding = 1}));
+                     nn::Dropout({.p = 0.25}),
+                     nn::ConvTranspose2d(8, 3, {.kernel_size = 4, .stride = 2, .padding = 1}));
   net.to(kCUDA);
   return net;
 }
@@ -107,9 +108,9 @@ Tensors one_size(int step) {
 
 /// zero_grad, forward, backward, update, and what `behind` does.
 template <class Optimizer>
-std::shared_ptr<Training> make_training(
-    const std::function<std::shared_ptr<Optimizer>(const Tensors&)>& make,
-    const std::function<std::function<void()>(Training&, Optimizer&)>& behind = {}, bool clips = false) {
+std::shared_ptr<Training> make_training(const std::function<std::shared_ptr<Optimizer>(const Tensors&)>& make,
+                                        const std::function<std::function<void()>(Training&, Optimizer&)>& behind = {},
+                                        bool clips = false) {
   auto training = std::make_shared<Training>();
   Training* const t = training.get();
   const std::shared_ptr<Optimizer> optimizer = make(t->net.parameters());
@@ -163,10 +164,10 @@ TEST_F(GraphedStepCuda, AdamWithClippingAScheduleAndAnAverage) {
           return std::make_shared<optim::Adam>(parameters, optim::AdamOptions{.lr = 1e-2});
         },
         [](Training& training, optim::Adam& adam) -> std::function<void()> {
-          const auto schedule = std::make_shared<optim::CosineAnnealingLR>(
-              adam, optim::CosineAnnealingLROptions{.T_max = 15, .warmup = {.steps = 5}});
-          const auto ema =
-              std::make_shared<optim::EMA>(training.net, optim::EMAOptions{.decay = 0.9, .warmup = true});
+          const auto schedule =
+              std::make_shared<optim::CosineAnnealingLR>(adam, optim::CosineAnnealingLROptions{.T_max = 15,
+                                                                                               .warmup = {.steps = 5}});
+          const auto ema = std::make_shared<optim::EMA>(training.net, optim::EMAOptions{.decay = 0.9, .warmup = true});
           training.state = [ema, schedule] {
             Tensors state;
             for (const auto& [name, tensor] : ema->state_dict()) state.push_back(tensor.clone());
@@ -324,8 +325,7 @@ TEST_F(GraphedStepCuda, RunsOnAnyStreamAndFromPinnedBatches) {
       synchronize(kCUDA);
       const StreamGuard stream(i % 2 == 0 ? a : b);
       const Tensors pinned{batch.input.to(kCPU), batch.target.to(kCPU)};
-      results[graphed].push_back(
-          (graphed ? step(pinned) : training->step({batch.input, batch.target}))[0].to(kCPU));
+      results[graphed].push_back((graphed ? step(pinned) : training->step({batch.input, batch.target}))[0].to(kCPU));
       synchronize(kCUDA);
     }
   }

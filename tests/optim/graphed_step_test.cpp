@@ -1,5 +1,5 @@
-// What optimisers, schedules and averages do on the host in the replay of a captured step, on a device that only pretends
-// to record: kernels run while the step is captured, and not in replays.
+// What optimisers, schedules and averages do on the host in the replay of a captured step, on a device that only
+// pretends to record: kernels run while the step is captured, and not in replays.
 #include <adjoint/core/tape.h>
 #include <adjoint/optim/adam.h>
 #include <adjoint/optim/ema.h>
