@@ -2,6 +2,7 @@
 #include <adjoint/core/autocast.h>
 #include <adjoint/core/graphed_step.h>
 #include <adjoint/core/memory.h>
+#include <adjoint/core/pinned.h>
 #include <adjoint/core/random.h>
 #include <adjoint/core/stream.h>
 #include <adjoint/core/tape.h>
@@ -324,7 +325,7 @@ TEST_F(GraphedStepCuda, RunsOnAnyStreamAndFromPinnedBatches) {
       const Batch batch = make_batch(i);
       synchronize(kCUDA);
       const StreamGuard stream(i % 2 == 0 ? a : b);
-      const Tensors pinned{batch.input.to(kCPU), batch.target.to(kCPU)};
+      const Tensors pinned{pin_memory(batch.input.to(kCPU)), pin_memory(batch.target.to(kCPU))};
       results[graphed].push_back((graphed ? step(pinned) : training->step({batch.input, batch.target}))[0].to(kCPU));
       synchronize(kCUDA);
     }
