@@ -42,6 +42,16 @@ ADJOINT_HD inline double clip_factor(double norm, double max_norm) {
   return factor > 1.0 ? 1.0 : factor;
 }
 
+/// One gradient's way back from a loss that was multiplied by *scale (float32). T is what its dtype is computed in.
+template <class T>
+ADJOINT_HD T unscaled(T value, const float* scale) {
+  return value * static_cast<T>(static_cast<float>(1.0 / static_cast<double>(*scale)));
+}
+template <class T>
+ADJOINT_HD bool is_finite(T value) {
+  return value - value == T(0);
+}
+
 // `pieces` lie on one device; CUDA's is given by its index. `norm` is a float64 scalar on that device.
 
 namespace cpu {
@@ -49,12 +59,15 @@ void norm(const std::vector<Piece>& pieces, const Norm& rule, double* norm);
 /// data *= clip_factor(norm, max_norm).
 void scale(const std::vector<Piece>& pieces, const double* norm, double max_norm);
 void clamp(const std::vector<Piece>& pieces, double bound);
+/// data /= scale; found_inf = 1 where an element was not finite, and else stays. Both are float32 scalars.
+void unscale(const std::vector<Piece>& pieces, const float* scale, float* found_inf);
 }  // namespace cpu
 
 namespace cuda {
 void norm(const std::vector<Piece>& pieces, const Norm& rule, double* norm, int device);
 void scale(const std::vector<Piece>& pieces, const double* norm, double max_norm, int device);
 void clamp(const std::vector<Piece>& pieces, double bound, int device);
+void unscale(const std::vector<Piece>& pieces, const float* scale, float* found_inf, int device);
 }  // namespace cuda
 
 }  // namespace adjoint::optim

@@ -1,6 +1,7 @@
 #include <adjoint/optim/ema.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/memory.h>
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/step_capture.h>
 #include <adjoint/core/tape.h>
@@ -75,6 +76,7 @@ EMA::EMA(NamedTensors parameters, const NamedTensors& buffers, const EMAOptions&
   }
   ADJOINT_CHECK(!parameters.empty(), "EMA: there must be a parameter; got an empty list");
   const PauseTape pause;
+  const MemoryScope scope(MemoryCategory::kOptimizer);
   for (const auto& [name, weight] : parameters) {
     check_weight("EMA", weight, "'" + name + "'");
     const DType dtype = state_dtype(weight.dtype());
@@ -94,6 +96,7 @@ void EMA::update() {
                 "EMA::update: a captured step (GraphedStep) must not be the first to update; got 0 updates; let more "
                 "calls run uncaptured (warmup)");
   const PauseTape pause;
+  const MemoryScope scope(MemoryCategory::kOptimizer);
   // Whatever can fail is done before anything changes.
   std::vector<Tensor> averages;
   Plan plan;
@@ -135,6 +138,7 @@ EMA::Guard EMA::apply() {
   check_not_applied("EMA::apply");
   ADJOINT_CHECK(n_averaged_ > 0, "EMA::apply: there must be an update before; got 0");
   const PauseTape pause;
+  const MemoryScope scope(MemoryCategory::kOptimizer);
   const auto applied = std::make_shared<Applied>();
   std::vector<Tensor> averages;
   Plan plan;
@@ -179,6 +183,7 @@ NamedTensors EMA::state_dict() const {
 
 void EMA::load_state_dict(const NamedTensors& state) {
   const PauseTape pause;
+  const MemoryScope scope(MemoryCategory::kOptimizer);
   SavedState saved("EMA", state);
   const std::int64_t n_averaged = saved.take_count("n_averaged", 0);
   std::vector<Tensor> averages;

@@ -2,6 +2,7 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
+#include <adjoint/core/memory.h>
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/step_capture.h>
 #include <adjoint/core/tape.h>
@@ -184,6 +185,7 @@ Tensor Optimizer::flat_gradients(std::size_t group) {
 }
 
 std::vector<Tensor> Optimizer::fitting_state(std::size_t i) const {
+  const MemoryScope scope(MemoryCategory::kOptimizer);
   const Tensor& parameter = parameters_[i];
   const DType dtype = state_dtype(parameter.dtype());
   std::vector<Tensor> state = slots_[i].state;
@@ -202,6 +204,7 @@ bool Optimizer::keeps_master(std::size_t i) const {
 
 Tensor Optimizer::fitting_master(std::size_t i) const {
   if (!keeps_master(i)) return {};
+  const MemoryScope scope(MemoryCategory::kOptimizer);
   const Tensor& parameter = parameters_[i];
   const Tensor& master = slots_[i].master;
   return master.defined() ? master.to(parameter.device()) : parameter.to(state_dtype(parameter.dtype()));
@@ -356,6 +359,7 @@ NamedTensors Optimizer::state_dict() const {
 
 // Slot i, whose step the state has.
 Optimizer::Slot Optimizer::load_slot(std::size_t i, SavedState& saved) const {
+  const MemoryScope scope(MemoryCategory::kOptimizer);
   const Tensor& parameter = parameters_[i];
   const std::string prefix = std::to_string(i) + ".";
   Slot slot{.group = slots_[i].group, .step = saved.take_count(prefix + "step", 1)};

@@ -2,6 +2,8 @@
 #include <adjoint/core/parallel.h>
 #include <adjoint/optim/clip_kernels.h>
 
+#include <atomic>
+
 namespace adjoint::optim::cpu {
 namespace {
 
@@ -71,6 +73,25 @@ void clamp(const std::vector<Piece>& pieces, double bound) {
     const C limit = static_cast<C>(bound);
     return value > limit ? limit : value < -limit ? -limit : value;
   });
+}
+
+void unscale(const std::vector<Piece>& pieces, const float* scale, float* found_inf) {
+  for (const Piece& piece : pieces) {
+    visit_floating(piece.dtype, [&]<class T>() {
+      auto* const data = static_cast<T*>(piece.data);
+      std::atomic<bool> all_finite = true;
+      parallel_ranges(piece.numel, kGrain, [&](std::int64_t begin, std::int64_t end) {
+        bool finite = true;
+        for (std::int64_t i = begin; i < end; ++i) {
+          const auto value = convert<compute_t<T>>(data[i]);
+          finite = finite && is_finite(value);
+          data[i] = convert<T>(unscaled(value, scale));
+        }
+        if (!finite) all_finite = false;
+      });
+      if (!all_finite) *found_inf = 1.0F;
+    });
+  }
 }
 
 }  // namespace adjoint::optim::cpu

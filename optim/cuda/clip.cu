@@ -64,6 +64,16 @@ struct Clamp {
   }
 };
 
+struct Unscale {
+  const float* scale;
+  float* found_inf;
+  template <class C>
+  __device__ C operator()(C value) const {
+    if (!is_finite(value)) *found_inf = 1.0F;  // all that write it write the same
+    return unscaled(value, scale);
+  }
+};
+
 template <class T, class F>
 __global__ void __launch_bounds__(kThreads) map_kernel(const __grid_constant__ Table<Piece> table, F f) {
   std::int64_t begin, end;
@@ -116,5 +126,9 @@ void scale(const std::vector<Piece>& pieces, const double* norm, double max_norm
 }
 
 void clamp(const std::vector<Piece>& pieces, double bound, int device) { map(pieces, Clamp{bound}, device); }
+
+void unscale(const std::vector<Piece>& pieces, const float* scale, float* found_inf, int device) {
+  map(pieces, Unscale{scale, found_inf}, device);
+}
 
 }  // namespace adjoint::optim::cuda

@@ -1,0 +1,213 @@
+#include <adjoint/optim/grad_scaler.h>
+
+#include <adjoint/core/autocast.h>
+#include <adjoint/core/check.h>
+#include <adjoint/core/memory.h>
+#include <adjoint/core/tape.h>
+#include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/optim/gradients.h>
+#include <adjoint/optim/saved_state.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace adjoint::optim {
+namespace {
+
+void check_scale(const char* op, const char* name, double scale) {
+  const auto rounded = static_cast<float>(scale);
+  ADJOINT_CHECK(rounded > 0.0F && std::isfinite(rounded), "{}: {} must be above 0 and finite in float32; got {}", op,
+                name, scale);
+}
+
+void check_options(const char* op, const GradScalerOptions& o) {
+  check_scale(op, "init_scale", o.init_scale);
+  ADJOINT_CHECK(std::isfinite(o.growth_factor) && o.growth_factor > 1.0,
+                "{}: growth_factor must be above 1 and finite; got {}", op, o.growth_factor);
+  ADJOINT_CHECK(o.backoff_factor > 0.0 && o.backoff_factor < 1.0,
+                "{}: backoff_factor must be above 0 and below 1; got {}", op, o.backoff_factor);
+  ADJOINT_CHECK(o.growth_interval >= 1, "{}: growth_interval must be at least 1; got {}", op, o.growth_interval);
+}
+
+Tensor take_scalar(SavedState& saved, const char* name, DType dtype) {
+  Tensor tensor = saved.take(name);
+  ADJOINT_CHECK(tensor.numel() == 1 && tensor.dtype() == dtype,
+                "load_state_dict (GradScaler): '{}' must be one {}; got {} {}", name, dtype, tensor.dtype(),
+                tensor.shape());
+  return tensor;
+}
+
+}  // namespace
+
+GradScaler::GradScaler(const GradScalerOptions& options) : options_(options) {
+  check_options("GradScaler", options);
+  const MemoryScope scope(MemoryCategory::kOptimizer);
+  scale_ = Tensor::scalar(options.init_scale, {.dtype = kFloat32, .device = kCPU});
+  growth_tracker_ = Tensor::scalar(0, {.dtype = kInt64, .device = kCPU});
+}
+
+void GradScaler::check_scaled(const char* op) const {
+  ADJOINT_CHECK(scaled_, "{}: a loss must be scaled before; got no call of scale()", op);
+}
+
+Tensor GradScaler::scale(const Tensor& loss) {
+  check_defined("GradScaler::scale", "loss", loss);
+  ADJOINT_CHECK(is_floating_point(loss.dtype()), "GradScaler::scale: loss must be floating point; got {}",
+                loss.dtype());
+  if (!options_.enabled) return loss;
+  if (!scaled_) {
+    const PauseTape pause;
+    const MemoryScope scope(MemoryCategory::kOptimizer);
+    Tensor scale = scale_.to(loss.device());
+    growth_tracker_ = growth_tracker_.to(loss.device());
+    scale_ = std::move(scale);
+    scaled_ = true;
+  }
+  const bool half = loss.dtype() == kFloat16 || loss.dtype() == kBFloat16;
+  const Tensor wide = half ? loss.to(kFloat32) : loss;
+  // A copy, for the tape keeps it, and update() writes to the scale.
+  const Tensor factor = [&] {
+    const PauseTape pause;
+    return scale_.clone().to(wide.dtype()).to(loss.device());
+  }();
+  return wide * factor;
+}
+
+// Of the optimiser's parameters with gradients, which are unscaled.
+GradScaler::State GradScaler::unscaled(const char* op, const Optimizer& optimizer) const {
+  std::vector<std::pair<Device, std::vector<Tensor>>> by_device;
+  for (const Tensor& parameter : optimizer.parameters()) {
+    if (!parameter.grad().defined()) continue;
+    const Device device = parameter.grad().device();
+    const auto same = [&](const auto& entry) { return entry.first == device; };
+    auto found = std::find_if(by_device.begin(), by_device.end(), same);
+    if (found == by_device.end()) found = by_device.insert(found, {device, {}});
+    found->second.push_back(parameter);
+  }
+  // Whatever can fail is done before anything changes.
+  struct Work {
+    Device device;
+    Gradients gradients;
+    Tensor scale;
+    float* found_inf;
+  };
+  State state;
+  std::vector<Work> works;
+  for (const auto& [device, parameters] : by_device) {
+    state.found_inf.push_back(Tensor::zeros({}, {.dtype = kFloat32, .device = device}));
+    works.push_back({device, Gradients(op, parameters), scale_.to(device), state.found_inf.back().mutable_data<float>()});
+  }
+  for (Work& work : works) {
+    work.gradients.rewrite([&](const std::vector<Piece>& pieces) {
+      const auto* const scale = work.scale.data<float>();
+      if (work.device.is_cpu()) return cpu::unscale(pieces, scale, work.found_inf);
+#if defined(ADJOINT_WITH_CUDA)
+      cuda::unscale(pieces, scale, work.found_inf, work.device.index);
+#endif
+    });
+  }
+  return state;
+}
+
+void GradScaler::unscale_(const Optimizer& optimizer) {
+  if (!options_.enabled) return;
+  check_scaled("GradScaler::unscale_");
+  const auto found = states_.find(&optimizer);
+  ADJOINT_CHECK(found == states_.end() || !found->second.stepped,
+                "GradScaler::unscale_: it must come before step(); got a call after it");
+  ADJOINT_CHECK(found == states_.end(),
+                "GradScaler::unscale_: it can be called once for an optimiser between updates; got a second call");
+  const PauseTape pause;
+  states_[&optimizer] = unscaled("GradScaler::unscale_", optimizer);
+}
+
+void GradScaler::step(Optimizer& optimizer) {
+  if (!options_.enabled) return optimizer.step();
+  check_scaled("GradScaler::step");
+  const PauseTape pause;
+  auto found = states_.find(&optimizer);
+  ADJOINT_CHECK(found == states_.end() || !found->second.stepped,
+                "GradScaler::step: it can be called once for an optimiser between updates; got a second call");
+  if (found == states_.end()) {
+    State state = unscaled("GradScaler::step", optimizer);
+    ADJOINT_CHECK(!state.found_inf.empty(), "GradScaler::step: a parameter must have a gradient; got none of {}",
+                  optimizer.parameters().size());
+    found = states_.insert({&optimizer, std::move(state)}).first;
+  }
+  State& state = found->second;
+  ADJOINT_CHECK(!state.found_inf.empty(), "GradScaler::step: a parameter must have a gradient; got none of {}",
+                optimizer.parameters().size());
+  const bool finite = std::all_of(state.found_inf.begin(), state.found_inf.end(),
+                                  [](const Tensor& found_inf) { return found_inf.item<float>() == 0.0F; });
+  if (finite) optimizer.step();
+  state.stepped = true;
+}
+
+void GradScaler::update() {
+  if (!options_.enabled) return;
+  check_scaled("GradScaler::update");
+  const PauseTape pause;
+  const PauseAutocast no_autocast;
+  Tensor found;
+  for (const auto& [optimizer, state] : states_) {
+    for (const Tensor& own : state.found_inf) {
+      const Tensor moved = own.to(scale_.device());
+      found = found.defined() ? found + moved : moved;
+    }
+  }
+  ADJOINT_CHECK(found.defined(),
+                "GradScaler::update: gradients must be unscaled before, by unscale_() or step(); got none");
+  const Tensor infinite = found != 0.0;
+  const Tensor count = growth_tracker_ + 1.0;
+  const Tensor due = count >= static_cast<double>(options_.growth_interval);
+  const Tensor grown = scale_ * options_.growth_factor;
+  const Tensor finite = where(logical_and(due, isfinite(grown)), grown, scale_);
+  const Tensor scale = where(infinite, scale_ * options_.backoff_factor, finite);
+  const Tensor tracker = where(logical_or(infinite, due), growth_tracker_ * 0.0, count);
+  scale_.copy_(scale);
+  growth_tracker_.copy_(tracker);
+  states_.clear();
+}
+
+void GradScaler::update(double new_scale) {
+  if (!options_.enabled) return;
+  check_scaled("GradScaler::update");
+  check_scale("GradScaler::update", "new_scale", new_scale);
+  const PauseTape pause;
+  scale_.fill_(new_scale);
+  states_.clear();
+}
+
+double GradScaler::get_scale() const { return options_.enabled ? scale_.item<float>() : 1.0; }
+
+NamedTensors GradScaler::state_dict() const {
+  if (!options_.enabled) return {};
+  return {{"scale", scale_},
+          {"growth_factor", Tensor::scalar(options_.growth_factor, {.dtype = kFloat64})},
+          {"backoff_factor", Tensor::scalar(options_.backoff_factor, {.dtype = kFloat64})},
+          {"growth_interval", Tensor::from_vector<std::int64_t>({options_.growth_interval}, {}, {.dtype = kInt64})},
+          {"_growth_tracker", growth_tracker_}};
+}
+
+void GradScaler::load_state_dict(const NamedTensors& state) {
+  if (!options_.enabled) return;
+  const char* const op = "load_state_dict (GradScaler)";
+  ADJOINT_CHECK(states_.empty(), "{}: it must come after update(); got {} optimisers that were unscaled since", op,
+                states_.size());
+  const PauseTape pause;
+  SavedState saved("GradScaler", state);
+  GradScalerOptions options = options_;
+  options.init_scale = take_scalar(saved, "scale", kFloat32).item<float>();
+  options.growth_factor = take_scalar(saved, "growth_factor", kFloat64).item<double>();
+  options.backoff_factor = take_scalar(saved, "backoff_factor", kFloat64).item<double>();
+  options.growth_interval = saved.take_count("growth_interval", 1);
+  const std::int64_t tracker = saved.take_count("_growth_tracker", 0);
+  saved.check_taken("scaler's values");
+  check_options(op, options);
+  options_ = options;
+  scale_.fill_(options.init_scale);
+  growth_tracker_.fill_(static_cast<double>(tracker));
+}
+
+}  // namespace adjoint::optim
