@@ -8,6 +8,7 @@
 #include <cmath>
 
 namespace adjoint::optim {
+
 Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, const ClipGradNormOptions& options) {
   ADJOINT_CHECK(max_norm >= 0.0, "clip_grad_norm_: max_norm must not be negative; got {}", max_norm);
   ADJOINT_CHECK(options.norm_type > 0.0, "clip_grad_norm_: norm_type must be above 0; got {}", options.norm_type);

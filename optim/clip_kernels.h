@@ -52,6 +52,23 @@ ADJOINT_HD bool is_finite(T value) {
   return value - value == T(0);
 }
 
+/// After a step of a GradScaler: PyTorch's rule, in its arithmetic.
+struct ScaleRule {
+  double growth_factor, backoff_factor;
+  std::int64_t growth_interval;
+
+  ADJOINT_HD void operator()(float* scale, std::int64_t* growth_tracker, float found_inf) const {
+    if (found_inf != 0.0F) {
+      *scale = static_cast<float>(*scale * backoff_factor);
+      *growth_tracker = 0;
+    } else if (++*growth_tracker >= growth_interval) {
+      const auto grown = static_cast<float>(*scale * growth_factor);
+      if (is_finite(grown)) *scale = grown;
+      *growth_tracker = 0;
+    }
+  }
+};
+
 // `pieces` lie on one device; CUDA's is given by its index. `norm` is a float64 scalar on that device.
 
 namespace cpu {
@@ -61,6 +78,9 @@ void scale(const std::vector<Piece>& pieces, const double* norm, double max_norm
 void clamp(const std::vector<Piece>& pieces, double bound);
 /// data /= scale; found_inf = 1 where an element was not finite, and else stays. Both are float32 scalars.
 void unscale(const std::vector<Piece>& pieces, const float* scale, float* found_inf);
+inline void update_scale(const ScaleRule& rule, float* scale, std::int64_t* growth_tracker, const float* found_inf) {
+  rule(scale, growth_tracker, *found_inf);
+}
 }  // namespace cpu
 
 namespace cuda {
@@ -68,6 +88,7 @@ void norm(const std::vector<Piece>& pieces, const Norm& rule, double* norm, int 
 void scale(const std::vector<Piece>& pieces, const double* norm, double max_norm, int device);
 void clamp(const std::vector<Piece>& pieces, double bound, int device);
 void unscale(const std::vector<Piece>& pieces, const float* scale, float* found_inf, int device);
+void update_scale(const ScaleRule& rule, float* scale, std::int64_t* growth_tracker, const float* found_inf, int device);
 }  // namespace cuda
 
 }  // namespace adjoint::optim

@@ -1,6 +1,5 @@
 #include <adjoint/optim/grad_scaler.h>
 
-#include <adjoint/core/autocast.h>
 #include <adjoint/core/check.h>
 #include <adjoint/core/memory.h>
 #include <adjoint/core/tape.h>
@@ -148,7 +147,6 @@ void GradScaler::update() {
   if (!options_.enabled) return;
   check_scaled("GradScaler::update");
   const PauseTape pause;
-  const PauseAutocast no_autocast;
   Tensor found;
   for (const auto& [optimizer, state] : states_) {
     for (const Tensor& own : state.found_inf) {
@@ -158,15 +156,14 @@ void GradScaler::update() {
   }
   ADJOINT_CHECK(found.defined(),
                 "GradScaler::update: gradients must be unscaled before, by unscale_() or step(); got none");
-  const Tensor infinite = found != 0.0;
-  const Tensor count = growth_tracker_ + 1.0;
-  const Tensor due = count >= static_cast<double>(options_.growth_interval);
-  const Tensor grown = scale_ * options_.growth_factor;
-  const Tensor finite = where(logical_and(due, isfinite(grown)), grown, scale_);
-  const Tensor scale = where(infinite, scale_ * options_.backoff_factor, finite);
-  const Tensor tracker = where(logical_or(infinite, due), growth_tracker_ * 0.0, count);
-  scale_.copy_(scale);
-  growth_tracker_.copy_(tracker);
+  const ScaleRule rule{options_.growth_factor, options_.backoff_factor, options_.growth_interval};
+  const Device device = scale_.device();
+  auto* const scale = scale_.mutable_data<float>();
+  auto* const tracker = growth_tracker_.mutable_data<std::int64_t>();
+  if (device.is_cpu()) cpu::update_scale(rule, scale, tracker, found.data<float>());
+#if defined(ADJOINT_WITH_CUDA)
+  if (device.is_cuda()) cuda::update_scale(rule, scale, tracker, found.data<float>(), device.index);
+#endif
   states_.clear();
 }
 

@@ -74,6 +74,10 @@ struct Unscale {
   }
 };
 
+__global__ void update_scale_kernel(ScaleRule rule, float* scale, std::int64_t* growth_tracker, const float* found_inf) {
+  rule(scale, growth_tracker, *found_inf);
+}
+
 template <class T, class F>
 __global__ void __launch_bounds__(kThreads) map_kernel(const __grid_constant__ Table<Piece> table, F f) {
   std::int64_t begin, end;
@@ -129,6 +133,11 @@ void clamp(const std::vector<Piece>& pieces, double bound, int device) { map(pie
 
 void unscale(const std::vector<Piece>& pieces, const float* scale, float* found_inf, int device) {
   map(pieces, Unscale{scale, found_inf}, device);
+}
+
+void update_scale(const ScaleRule& rule, float* scale, std::int64_t* growth_tracker, const float* found_inf,
+                  int device) {
+  launch(update_scale_kernel, {dim3(1), dim3(1)}, device, rule, scale, growth_tracker, found_inf);
 }
 
 }  // namespace adjoint::optim::cuda
