@@ -75,6 +75,7 @@
 #include <adjoint/optim/adam.h>
 #include <adjoint/optim/clip.h>
 #include <adjoint/optim/ema.h>
+#include <adjoint/optim/grad_scaler.h>
 #include <adjoint/optim/groups.h>
 #include <adjoint/optim/lion.h>
 #include <adjoint/optim/optimizer.h>

@@ -88,7 +88,8 @@ void norm(const std::vector<Piece>& pieces, const Norm& rule, double* norm, int 
 void scale(const std::vector<Piece>& pieces, const double* norm, double max_norm, int device);
 void clamp(const std::vector<Piece>& pieces, double bound, int device);
 void unscale(const std::vector<Piece>& pieces, const float* scale, float* found_inf, int device);
-void update_scale(const ScaleRule& rule, float* scale, std::int64_t* growth_tracker, const float* found_inf, int device);
+void update_scale(const ScaleRule& rule, float* scale, std::int64_t* growth_tracker, const float* found_inf,
+                  int device);
 }  // namespace cuda
 
 }  // namespace adjoint::optim

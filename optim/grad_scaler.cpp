@@ -95,7 +95,8 @@ GradScaler::State GradScaler::unscaled(const char* op, const Optimizer& optimize
   std::vector<Work> works;
   for (const auto& [device, parameters] : by_device) {
     state.found_inf.push_back(Tensor::zeros({}, {.dtype = kFloat32, .device = device}));
-    works.push_back({device, Gradients(op, parameters), scale_.to(device), state.found_inf.back().mutable_data<float>()});
+    works.push_back(
+        {device, Gradients(op, parameters), scale_.to(device), state.found_inf.back().mutable_data<float>()});
   }
   for (Work& work : works) {
     work.gradients.rewrite([&](const std::vector<Piece>& pieces) {
@@ -118,25 +119,29 @@ void GradScaler::unscale_(const Optimizer& optimizer) {
   ADJOINT_CHECK(found == states_.end(),
                 "GradScaler::unscale_: it can be called once for an optimiser between updates; got a second call");
   const PauseTape pause;
-  states_[&optimizer] = unscaled("GradScaler::unscale_", optimizer);
+  note_unscaled("GradScaler::unscale_", optimizer);
+}
+
+// Nothing is allocated once the gradients have changed.
+GradScaler::State& GradScaler::note_unscaled(const char* op, const Optimizer& optimizer) {
+  std::unordered_map<const Optimizer*, State> noted{{&optimizer, {}}};
+  states_.reserve(states_.size() + 1);
+  noted.begin()->second = unscaled(op, optimizer);
+  states_.merge(noted);
+  return states_.at(&optimizer);
 }
 
 void GradScaler::step(Optimizer& optimizer) {
   if (!options_.enabled) return optimizer.step();
   check_scaled("GradScaler::step");
   const PauseTape pause;
-  auto found = states_.find(&optimizer);
+  const auto found = states_.find(&optimizer);
   ADJOINT_CHECK(found == states_.end() || !found->second.stepped,
                 "GradScaler::step: it can be called once for an optimiser between updates; got a second call");
-  if (found == states_.end()) {
-    State state = unscaled("GradScaler::step", optimizer);
-    ADJOINT_CHECK(!state.found_inf.empty(), "GradScaler::step: a parameter must have a gradient; got none of {}",
-                  optimizer.parameters().size());
-    found = states_.insert({&optimizer, std::move(state)}).first;
-  }
-  State& state = found->second;
-  ADJOINT_CHECK(!state.found_inf.empty(), "GradScaler::step: a parameter must have a gradient; got none of {}",
-                optimizer.parameters().size());
+  const std::vector<Tensor>& parameters = optimizer.parameters();
+  ADJOINT_CHECK(std::any_of(parameters.begin(), parameters.end(), [](const Tensor& p) { return p.grad().defined(); }),
+                "GradScaler::step: a parameter must have a gradient; got none of {}", parameters.size());
+  State& state = found == states_.end() ? note_unscaled("GradScaler::step", optimizer) : found->second;
   const bool finite = std::all_of(state.found_inf.begin(), state.found_inf.end(),
                                   [](const Tensor& found_inf) { return found_inf.item<float>() == 0.0F; });
   if (finite) optimizer.step();

@@ -33,11 +33,11 @@ struct GradScalerOptions {
   bool enabled = true;
 };
 
-/// PyTorch's GradScaler (Micikevicius et al.: "Mixed precision training", 2018). The scale grows as long as gradients are
-/// finite; where one is not, the optimiser that it belongs to leaves out its step, and the scale shrinks once in the
-/// next update(). Scale (float32) and the count of finite updates lie on the device of the first loss. scale(),
-/// unscale_() and update() do not wait for the device; step() waits for it once, to read whether a gradient was infinite,
-/// as PyTorch's does for optimisers that are not fused, so that it cannot be captured in a CUDA graph.
+/// PyTorch's GradScaler (Micikevicius et al.: "Mixed precision training", 2018). The scale grows as long as gradients
+/// are finite; where one is not, the optimiser that it belongs to leaves out its step, and the scale shrinks once in
+/// the next update(). Scale (float32) and the count of finite updates lie on the device of the first loss. scale(),
+/// unscale_() and update() do not wait for the device; step() waits for it once, to read whether a gradient was
+/// infinite, as PyTorch's does for optimisers that are not fused, so that it cannot be captured in a CUDA graph.
 ///
 /// All optimisers step between two updates. Gradients of half precision are unscaled in their dtype (PyTorch refuses
 /// float16's): in float16 what is below 6e-8 then is 0. Parameters in float32 inside an AutocastGuard have float32
@@ -50,12 +50,13 @@ class ADJOINT_API GradScaler {
   /// loss (any shape) times the scale, recorded: in float32 where the loss is of half precision, else in its dtype.
   /// Throws Error for a dtype that is not floating point.
   [[nodiscard]] Tensor scale(const Tensor& loss);
-  /// Divides the gradients of all the optimiser's parameters by the scale, in place (as clip_grad_norm_ does), and notes
-  /// on the device whether one was infinite or NaN. Throws Error before the first scale(), the second time since
+  /// Divides the gradients of all the optimiser's parameters by the scale, in place (as clip_grad_norm_ does), and
+  /// notes on the device whether one was infinite or NaN. Throws Error before the first scale(), the second time since
   /// update(), and after step().
   void unscale_(const Optimizer& optimizer);
   /// unscale_(), unless it was called since update(), then optimizer.step() unless a gradient was infinite or NaN.
   /// Throws Error before the first scale(), the second time since update(), and where no parameter has a gradient.
+  /// Where optimizer.step() throws, the gradients stay unscaled, and step() can be called again.
   void step(Optimizer& optimizer);
   /// Throws Error before the first scale(), and where no optimiser's gradients were unscaled since the last update().
   void update();
@@ -85,11 +86,12 @@ class ADJOINT_API GradScaler {
 
   void check_scaled(const char* op) const;
   State unscaled(const char* op, const Optimizer& optimizer) const;
+  State& note_unscaled(const char* op, const Optimizer& optimizer);
 
   GradScalerOptions options_;
-  Tensor scale_;           // float32, a scalar
-  Tensor growth_tracker_;  // int64, a scalar, on the same device
-  bool scaled_ = false;    // since then the two stay on their device
+  Tensor scale_;                                        // float32, a scalar
+  Tensor growth_tracker_;                               // int64, a scalar, on the same device
+  bool scaled_ = false;                                 // since then the two stay on their device
   std::unordered_map<const Optimizer*, State> states_;  // of those that were unscaled since the last update()
 };
 

@@ -74,7 +74,8 @@ struct Unscale {
   }
 };
 
-__global__ void update_scale_kernel(ScaleRule rule, float* scale, std::int64_t* growth_tracker, const float* found_inf) {
+__global__ void update_scale_kernel(ScaleRule rule, float* scale, std::int64_t* growth_tracker,
+                                    const float* found_inf) {
   rule(scale, growth_tracker, *found_inf);
 }
 

@@ -3,6 +3,7 @@
 #include <adjoint/optim/adam.h>
 #include <adjoint/optim/clip.h>
 #include <adjoint/optim/ema.h>
+#include <adjoint/optim/grad_scaler.h>
 #include <adjoint/optim/lion.h>
 #include <adjoint/optim/rmsprop.h>
 #include <adjoint/optim/sgd.h>
@@ -108,6 +109,27 @@ TEST(OptimizerFaults, StepsClipsAndLoadsChangeNothing) {
     const Make& of_this = make;
     expect_all_or_nothing(name, [&of_this] { return steps_clips_and_loads(of_this); });
   }
+}
+
+TEST(OptimizerFaults, AScalerUnscalesOnce) {
+  const Threads one(1);
+  expect_all_or_nothing("GradScaler", [] {
+    const auto s = make_state(optimisers()[0].second);
+    const auto scaler = std::make_shared<optim::GradScaler>(optim::GradScalerOptions{.init_scale = 4.0});
+    const auto step = [s, scaler] { scaler->step(*s->optimizer); };
+    const auto update = [scaler] { scaler->update(); };
+    const auto unscale = [s, scaler] { scaler->unscale_(*s->optimizer); };
+    const auto scale = [scaler] { static_cast<void>(scaler->scale(Tensor::ones({}, {.dtype = kFloat16}))); };
+    return Trial{.steps = {scale, unscale, step, update, unscale, step, update,
+                           [scaler] { scaler->load_state_dict(optim::GradScaler().state_dict()); }},
+                 .state =
+                     [s, scaler] {
+                       std::vector<Tensor> tensors = s->tensors();
+                       for (const auto& [name, tensor] : scaler->state_dict()) tensors.push_back(tensor);
+                       return tensors;
+                     },
+                 .results = [] { return std::vector<Tensor>{}; }};
+  });
 }
 
 TEST(OptimizerFaults, AveragesAreUpdatedAndLoadedOrLeft) {

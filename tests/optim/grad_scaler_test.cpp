@@ -32,9 +32,7 @@ GradScalerOptions scaler_options(const Json& o) {
           .growth_interval = o["growth_interval"]};
 }
 
-std::int64_t growth_tracker(const GradScaler& scaler) {
-  return scaler.state_dict().back().second.item<std::int64_t>();
-}
+std::int64_t growth_tracker(const GradScaler& scaler) { return scaler.state_dict().back().second.item<std::int64_t>(); }
 
 // What the fixture multiplies parameter i's loss by in step t.
 double factor_of(std::size_t t, std::size_t i) {
@@ -47,6 +45,7 @@ double factor_of(std::size_t t, std::size_t i) {
 void expect_trajectories(DType dtype, Device device, double tolerance) {
   ASSERT_EQ(fixture()["scaled"].size(), 6U);
   for (const Json& c : fixture()["scaled"]) {
+    if (dtype == kFloat32 && c["options"]["init_scale"] > 1e30) continue;  // its scaled gradients are float64's alone
     SCOPED_TRACE(c["options"].dump() + " max_norm " + c["max_norm"].dump());
     std::vector<Tensor> parameters;
     for (const double sign : {1.0, -1.0}) {
@@ -173,7 +172,9 @@ TEST(GradScaler, UnscaledGradientsAreTheLossesOwn) {
       EXPECT_EQ(tape.size(), 0U);
     }
     EXPECT_NEAR(p.grad().to_vector<double>()[5], 0.75, 1e-7);
-    if (flat) EXPECT_EQ(sgd.flat_gradients().narrow(0, 0, 6).to_vector<double>(), p.grad().to_vector<double>());
+    if (flat) {
+      EXPECT_EQ(sgd.flat_gradients().narrow(0, 0, 6).to_vector<double>(), p.grad().to_vector<double>());
+    }
     EXPECT_EQ(clip_grad_norm_({p}, 1e9).dtype(), kFloat64);
     scaler.step(sgd);
     EXPECT_NEAR(p.to_vector<double>()[5], 0.25, 1e-7);
@@ -240,7 +241,7 @@ std::vector<double> trained(bool autocast, bool scaled, Device device) {
   const Tensor target = Tensor::from_vector(testing::reals(16, 7), {8, 2}, {.device = device});
   SGD sgd({w}, {.lr = 1e8});
   GradScaler scaler({.init_scale = 0x1p60, .backoff_factor = 0x1p-6, .growth_interval = 4, .enabled = scaled});
-  int steps = 0, calls = 0;
+  std::int64_t steps = 0, calls = 0;
   while (steps < 12 && calls++ < 60) {
     Tape tape;
     Tensor loss;
@@ -253,16 +254,14 @@ std::vector<double> trained(bool autocast, bool scaled, Device device) {
       loss = mse_loss(matmul(x, w), target) * 1e-8;
     }
     tape.backward(scaler.scale(loss));
-    const std::size_t before = sgd.state_dict().size() == 1 ? 0 : 1;
-    const auto count = [&] { return sgd.state_dict().size() == 1 ? 0 : sgd.state_dict()[1].second.item<std::int64_t>(); };
-    const std::int64_t updates = before == 0 ? 0 : count();
     scaler.step(sgd);
-    if (scaled) scaler.update();
-    steps += count() > updates ? 1 : 0;
+    scaler.update();
     sgd.zero_grad();
+    const NamedTensors state = sgd.state_dict();
+    steps = state.size() == 1 ? 0 : state[1].second.item<std::int64_t>();
   }
   EXPECT_EQ(steps, 12);
-  if (scaled) EXPECT_GT(calls, 12);  // the first scales were too large
+  EXPECT_EQ(calls > 12, scaled);  // the first scales were too large
   return w.to_vector<double>();
 }
 
@@ -313,8 +312,8 @@ void expect_a_checkpoint_to_go_on(Device device) {
     GradScaler scaler{{.init_scale = 100.0, .growth_factor = 1.5, .backoff_factor = 0.3, .growth_interval = 2}};
     nn::Checkpoint checkpoint;
   };
-  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) /
-                                       (device.is_cpu() ? "adjoint_scaler" : "adjoint_scaler_cuda");
+  const std::filesystem::path folder =
+      std::filesystem::path(::testing::TempDir()) / (device.is_cpu() ? "adjoint_scaler" : "adjoint_scaler_cuda");
   std::filesystem::remove_all(folder);
   Training whole(folder, device);
   whole.run(0, 12);
@@ -381,6 +380,30 @@ TEST(GradScaler, CallsOutOfOrderAreErrors) {
   EXPECT_EQ(scaler.get_scale(), 65536.0);
 }
 
+// An optimiser of a program's own, whose first step fails.
+class Refuses : public Optimizer {
+ public:
+  explicit Refuses(const Tensor& p) : Optimizer("Refuses", {p}, 1.0, {}) {}
+  bool refuses = true;
+
+ protected:
+  void update(const ParameterUpdate& u) override {
+    if (std::exchange(refuses, false)) throw Error("Refuses: not now");
+    u.parameter.add_(u.gradient, -u.lr);
+  }
+};
+
+TEST(GradScaler, AStepThatFailsCanBeTakenAgain) {
+  const Tensor p = Tensor::ones({2}, {.requires_grad = true});
+  Refuses own(p);
+  GradScaler scaler({.init_scale = 8.0});
+  backward(scaler, p, 0.25);
+  EXPECT_ERROR(scaler.step(own), "Refuses: not now");
+  scaler.step(own);
+  scaler.update();
+  EXPECT_EQ(p.to_vector<double>(), std::vector<double>(2, 0.75));  // unscaled once
+}
+
 TEST(GradScaler, AStateThatDoesNotFitChangesNothing) {
   GradScaler scaler({.init_scale = 2.0});
   const auto expect = [&](const std::string& name, const Tensor& value, const char* part) {
@@ -395,7 +418,8 @@ TEST(GradScaler, AStateThatDoesNotFitChangesNothing) {
   expect("scale", Tensor::ones({2}), "'scale' must be one float32; got float32 (2,)");
   expect("scale", Tensor::ones({}, {.dtype = kFloat64}), "'scale' must be one float32; got float64 ()");
   expect("scale", Tensor::full({}, -1.0), "init_scale must be above 0 and finite in float32; got -1");
-  expect("growth_factor", Tensor::scalar(0.5, {.dtype = kFloat64}), "growth_factor must be above 1 and finite; got 0.5");
+  expect("growth_factor", Tensor::scalar(0.5, {.dtype = kFloat64}),
+         "growth_factor must be above 1 and finite; got 0.5");
   expect("backoff_factor", Tensor::scalar(1.5, {.dtype = kFloat64}), "backoff_factor must be above 0 and below 1");
   expect("growth_interval", Tensor::scalar(0, {.dtype = kInt64}), "'growth_interval' must be at least 1; got 0");
   expect("_growth_tracker", Tensor::scalar(-1, {.dtype = kInt64}), "'_growth_tracker' must not be negative; got -1");

@@ -3,6 +3,7 @@
 #include <adjoint/optim/adam.h>
 #include <adjoint/optim/clip.h>
 #include <adjoint/optim/ema.h>
+#include <adjoint/optim/grad_scaler.h>
 #include <adjoint/optim/lion.h>
 #include <adjoint/optim/plateau.h>
 #include <adjoint/optim/rmsprop.h>
@@ -55,6 +56,24 @@ TEST(InvalidCalls, OfOptimisers) {
       {"Lion", [&](A a) { optim::Lion(a.tensors(), {.lr = a.scalar(), .betas = betas(a)}); }},
       {"SGD", [&](A a) { sgd.set_lr(a.scalar(), static_cast<std::size_t>(a.integer())); }},
       {"EMA", [](A a) { optim::EMA(a.tensors(), {.decay = a.scalar()}); }},
+      {"GradScaler",
+       [](A a) {
+         optim::GradScaler scaler({.init_scale = a.scalar(),
+                                   .growth_factor = a.scalar(),
+                                   .backoff_factor = a.scalar(),
+                                   .growth_interval = a.integer()});
+       }},
+      {"GradScaler",
+       [](A a) {
+         optim::GradScaler scaler;
+         if (!a.chance(4)) static_cast<void>(scaler.scale(a.tensor()));
+         scaler.update(a.scalar());
+       }},
+      {"load_state_dict (GradScaler)",
+       [](A a) {
+         optim::GradScaler().load_state_dict(
+             state(a, {"scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker"}));
+       }},
       {"load_state_dict (SGD)",
        [&](A a) {
          sgd.load_state_dict(state(a, {"lr", "0.step", "0.momentum_buffer"}));
