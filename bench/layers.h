@@ -34,6 +34,22 @@ inline std::vector<std::string> split(const std::string& text, char at) {
   return parts;
 }
 
+/// The cells of a line, of which one in quotation marks may hold commas.
+inline std::vector<std::string> cells(const std::string& line) {
+  std::vector<std::string> parts(1);
+  bool quoted = false;
+  for (const char c : line) {
+    if (c == '"') {
+      quoted = !quoted;
+    } else if (c == ',' && !quoted) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
 /// One number stands for every axis; a 1-D layer has a height of `unit`.
 inline adjoint::Extent2 axes(const std::string& text, int rank, std::int64_t unit) {
   const std::vector<std::string> parts = split(text, 'x');
@@ -51,7 +67,7 @@ inline std::vector<Layer> read_layers(const std::string& name) {
   if (!std::getline(file, line)) throw adjoint::Error("read_layers: cannot read " + path);
   std::vector<Layer> layers;
   while (std::getline(file, line)) {
-    const std::vector<std::string> c = detail::split(line, ',');
+    const std::vector<std::string> c = detail::cells(line);
     const int rank = c.at(5).find('x') == std::string::npos ? 1 : 2;
     const auto axes = [&](std::size_t column, std::int64_t unit) { return detail::axes(c.at(column), rank, unit); };
     Layer layer{.name = c.at(0), .transposed = c.at(1) == "conv_transpose"};

@@ -1,6 +1,6 @@
 #include <adjoint/ops/conv/choose/cuda/pays.h>
 
-#include <adjoint/ops/conv/base/cuda/hopper.h>
+#include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/channelwise/cuda/channelwise.h>

@@ -2,7 +2,7 @@
 
 #include <adjoint/core/cuda/backend.h>
 #include <adjoint/core/cuda/runtime.h>
-#include <adjoint/ops/conv/base/cuda/hopper.h>
+#include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 
 #include <cstddef>

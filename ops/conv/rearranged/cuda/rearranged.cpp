@@ -1,7 +1,7 @@
 #include <adjoint/ops/conv/rearranged/cuda/rearranged.h>
 
 #include <adjoint/core/cuda/runtime.h>
-#include <adjoint/ops/conv/base/cuda/hopper.h>
+#include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
 #include <adjoint/ops/conv/choose/cuda/pays.h>

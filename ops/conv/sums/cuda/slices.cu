@@ -1,5 +1,5 @@
 #include <adjoint/core/cuda/launch_early.h>
-#include <adjoint/ops/conv/base/cuda/hopper.h>
+#include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/sums/cuda/slices.h>
 #include <adjoint/ops/conv/sums/cuda/slices.cuh>
 

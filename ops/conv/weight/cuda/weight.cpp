@@ -1,5 +1,4 @@
-#include <adjoint/core/cuda/runtime.h>
-#include <adjoint/ops/conv/base/cuda/hopper.h>
+#include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/weight/boxes_plan.h>
 #include <adjoint/ops/conv/weight/cuda/weight.h>
@@ -42,17 +41,11 @@ const WeightPlan* find_boxes_weight_plan(const ConvProblem& problem) {
 
 namespace {
 
-bool has_tensor_cores(int device) {
-  int major = 0;
-  ADJOINT_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  return major >= 8;
-}
+bool has_tensor_cores(int device) { return gpu_of(device).architecture >= 80; }
 
 // sm_86 and sm_89 have 99 KB a block where sm_80 has 163.
 bool fits_shared_memory(const WeightPlan& plan, int device) {
-  int most = 0;
-  ADJOINT_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  return weight_smem_bytes(plan) <= most;
+  return weight_smem_bytes(plan) <= gpu_of(device).smem_bytes_a_block;
 }
 
 double use_of_tile(const WeightPlan& plan) {

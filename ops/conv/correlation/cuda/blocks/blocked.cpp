@@ -2,7 +2,7 @@
 // arithmetic.
 #include <adjoint/ops/conv/correlation/cuda/blocks/blocked.h>
 
-#include <adjoint/ops/conv/base/cuda/hopper.h>
+#include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 
 #include <algorithm>

@@ -1,16 +1,10 @@
 #include <adjoint/ops/conv/correlation/cuda/mma/mma.h>
 
-#include <adjoint/core/cuda/runtime.h>
+#include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 
 namespace adjoint::cuda {
 namespace {
-
-int attribute(cudaDeviceAttr name, int device) {
-  int value = 0;
-  ADJOINT_CUDA(cudaDeviceGetAttribute(&value, name, device));
-  return value;
-}
 
 /// Plans are kept for each amount of shared memory apart.
 template <const CorrelationLimits& kLimits>
@@ -22,12 +16,12 @@ const CorrelationPlan* find_plan(const ConvProblem& problem) {
 }
 
 const CorrelationPlan* find_plan(const ConvProblem& problem) {
-  const int bytes = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, problem.device);
+  const int bytes = gpu_of(problem.device).smem_bytes;
   return bytes >= kMmaLimits.smem_bytes_per_sm ? find_plan<kMmaLimits>(problem) : find_plan<kSmallMmaLimits>(problem);
 }
 
 bool takes(const ConvProblem& problem) {
-  if (problem.dtype == kFloat64 || attribute(cudaDevAttrComputeCapabilityMajor, problem.device) < 8) return false;
+  if (problem.dtype == kFloat64 || gpu_of(problem.device).architecture < 80) return false;
   const CorrelationPlan* plan = find_plan(problem);
   return plan != nullptr && correlation_pays(*plan);
 }

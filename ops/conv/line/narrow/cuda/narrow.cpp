@@ -1,7 +1,7 @@
 // Chooses and calls the kernel for few results a position. Its code is in one .cu file a dtype.
 #include <adjoint/ops/conv/line/narrow/cuda/narrow.h>
 
-#include <adjoint/ops/conv/base/cuda/hopper.h>
+#include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/base/machine.h>
 

@@ -1,7 +1,7 @@
 // Chooses and calls the kernel for few results a position and several taps. Its code is in one .cu file an arithmetic.
 #include <adjoint/ops/conv/line/packed/cuda/packed.h>
 
-#include <adjoint/ops/conv/base/cuda/hopper.h>
+#include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/base/machine.h>
 

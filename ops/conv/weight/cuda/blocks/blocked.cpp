@@ -3,7 +3,7 @@
 #include <adjoint/ops/conv/weight/cuda/blocks/blocked.h>
 
 #include <adjoint/core/cuda/runtime.h>
-#include <adjoint/ops/conv/base/cuda/hopper.h>
+#include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/sums/cuda/taps.h>
 

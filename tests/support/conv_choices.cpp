@@ -1,0 +1,24 @@
+#ifdef ADJOINT_WITH_CUDA
+#include <adjoint/ops/conv/choose/cuda/dispatch.h>
+#include <adjoint/tests/support/conv_choices.h>
+
+namespace adjoint::testing {
+cuda::ConvProblem unplaced_problem(cuda::ConvRole role, const ConvGeometry& geometry, const ConvMode& mode) {
+  return {.role = role,
+          .geometry = simplified(geometry, false),
+          .dtype = mode.dtype,
+          .precision = mode.precision,
+          .device = 0,
+          .first = nullptr,
+          .second = nullptr,
+          .bias = nullptr,
+          .out = nullptr};
+}
+
+std::string chosen_kernel(const cuda::ConvProblem& problem, const cuda::Gpu& gpu) {
+  const cuda::PretendGpu pretend(gpu);
+  return cuda::best_conv_kernel(problem).name;
+}
+
+}  // namespace adjoint::testing
+#endif
