@@ -4,8 +4,10 @@
 #include "common/interrupt.h"
 #include "common/run_folder.h"
 
+#include <adjoint/core/distributed/world.h>
 #include <adjoint/core/error.h>
 #include <adjoint/core/random.h>
+#include <adjoint/ops/distributed/collectives.h>
 
 #include <fmt/format.h>
 
@@ -48,7 +50,9 @@ CLI::App& Program::verb(const std::string& name, const std::string& description,
 }
 
 adjoint::Device Program::device() const {
-  if (device_ == "auto") return adjoint::default_device();
+  namespace distributed = adjoint::distributed;
+  if (device_ == "auto" || (device_ == "cuda" && distributed::world_size() > 1 && adjoint::cuda_device_count() > 0))
+    return adjoint::default_device();  // each rank's own
   if (device_ == "cpu") return adjoint::kCPU;
   const int count = adjoint::cuda_device_count();
   for (int i = 0; i < count; ++i) {
@@ -75,6 +79,9 @@ void Program::load_settings() {
 }
 
 int Program::train() {
+  namespace distributed = adjoint::distributed;
+  distributed::init();
+  const auto rank = static_cast<std::uint64_t>(distributed::rank());
   if (resume_) {
     load_settings();
   } else {
@@ -84,8 +91,11 @@ int Program::train() {
   run_.device = device();
   const RunFolder folder(name_, run_.out);
   catch_interrupts();
+  const adjoint::Generator own = adjoint::Generator(run_.seed).fork(rank);
+  run_.data_seed = rank == 0 ? run_.seed : own.seed();
   adjoint::manual_seed(run_.seed);
   const std::unique_ptr<Training> training = make_(run_);
+  if (rank != 0) adjoint::default_generator() = own;  // from here on: initial values are the same on every rank
   Loop loop(*training, run_, settings_);
   if (resume_) {
     const auto fail = [&](const char* why) {
@@ -104,16 +114,29 @@ int Program::train() {
   } else {
     // From here on the folder is this training's: --resume goes on with it, however early it is interrupted.
     loop.save(folder);
-    folder.remove(training->outputs());
-    folder.remove({"metrics.json", "curves.png", "log"});
+    if (rank == 0) {
+      folder.remove(training->outputs());
+      folder.remove({"metrics.json", "curves.png", "log"});
+    }
   }
-  fmt::print("{} on {}\n", training->description(), to_string(run_.device));
+  if (rank == 0) {
+    fmt::print("{} on {}{}\n", training->description(),
+               distributed::world_size() > 1 ? fmt::format("{} ranks, rank 0 on ", distributed::world_size()) : "",
+               to_string(run_.device));
+  }
   std::fflush(stdout);
-  if (!loop.run(folder, [] { return interrupted() != 0; })) {
+  const bool done = loop.run(folder, [] { return interrupted() != 0; });
+  if (rank != 0) {
+    distributed::barrier();
+    return done ? 0 : kSignal + interrupted();
+  }
+  if (!done) {
+    distributed::barrier();
     fmt::print("Interrupted after step {}. To go on: {} train --resume --out {}\n", loop.steps_done(), name_, run_.out);
     return kSignal + interrupted();
   }
   const std::vector<std::string> written = loop.finish(folder);
+  distributed::barrier();
   fmt::print("{} {:.4f} after {:.0f} seconds of training. Wrote:\n", loop.value_names().front(),
              loop.curve().back().values.front(), loop.seconds());
   for (const std::string& name : written) fmt::print("  {}\n", (folder / name).string());

@@ -1,5 +1,6 @@
 #include "common/run_folder.h"
 
+#include <adjoint/core/distributed/world.h>
 #include <adjoint/core/error.h>
 
 #include <fmt/format.h>
@@ -22,6 +23,7 @@ RunFolder::RunFolder(const std::string& program, fs::path path) : path_(std::mov
         fmt::format("{}: {} '{}': {}", program, what, path_.string(), std::generic_category().message(code)));
   };
   if (path_.empty()) throw adjoint::Error(fmt::format("{}: --out must name a folder; got ''", program));
+  if (adjoint::distributed::rank() != 0) return;
   std::error_code error;
   fs::create_directories(path_, error);
   if (error) fail("cannot make the folder", error.value());

@@ -13,7 +13,8 @@ namespace examples {
 class RunFolder {
  public:
   /// Makes the folder where there is none, and removes what killed trainings left half-written. Throws Error, naming
-  /// it, for an empty path, where it cannot be written to, and where another training holds it.
+  /// it, for an empty path, where it cannot be written to, and where another training holds it. Of several processes
+  /// that train together rank 0 alone holds it; the others read.
   RunFolder(const std::string& program, std::filesystem::path path);
 
   const std::filesystem::path& path() const { return path_; }

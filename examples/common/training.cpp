@@ -3,23 +3,28 @@
 #include "common/canvas.h"
 #include "common/plot.h"
 
+#include <adjoint/core/distributed/world.h>
 #include <adjoint/core/error.h>
 #include <adjoint/core/file.h>
+#include <adjoint/core/random.h>
 #include <adjoint/data/progress.h>
 #if EXAMPLES_WITH_EVENTS
 #include <adjoint/data/events/event_file.h>
 #endif
+#include <adjoint/ops/distributed/collectives.h>
 
 #include <fmt/format.h>
 
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 namespace examples {
 namespace {
 
+namespace distributed = adjoint::distributed;
 using adjoint::Tensor;
 using Clock = std::chrono::steady_clock;
 
@@ -27,6 +32,14 @@ constexpr double kShowEvery = 0.5;  // seconds
 constexpr const char* kLog = "log";
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Some rank says so: signals come to each of them at a moment of its own.
+bool on_any_rank(bool own) {
+  if (distributed::world_size() == 1) return own;
+  Tensor any = Tensor::scalar(own ? 1 : 0, {.dtype = adjoint::kUInt8, .device = adjoint::kCPU});
+  distributed::all_reduce_(any, distributed::ReduceOp::kMax);
+  return any.item<std::uint8_t>() != 0;
+}
 
 }  // namespace
 
@@ -50,6 +63,11 @@ void Loop::load(const RunFolder& folder) {
   check_curve();
   if (saved_sums_.size() != sums_.size()) throw adjoint::Error("it holds other losses");
   for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i].fill_(saved_sums_[i]);
+  if (distributed::rank() == 0) return;
+  adjoint::Generator& generator = adjoint::default_generator();
+  const std::uint64_t offset = generator.offset();
+  generator = generator.fork(static_cast<std::uint64_t>(distributed::rank()));
+  generator.seek(offset);
 }
 
 // A run tests itself before its first and after its last step, and between.
@@ -66,9 +84,11 @@ void Loop::check_curve() const {
     throw adjoint::Error(fmt::format("its curve must not end at step {} of {}", last, step_));
 }
 
+// The average of all ranks' sums, which each of them goes on from.
 std::vector<double> Loop::read_sums() {
   std::vector<double> values;
   for (std::size_t i = 0; i < sums_.size(); ++i) {
+    if (distributed::world_size() > 1) distributed::all_reduce_(sums_[i], distributed::ReduceOp::kAvg);
     values.push_back(sums_[i].item<double>());
     if (!std::isfinite(values.back())) {
       throw adjoint::Error(fmt::format("{}: training must stay finite; got a {} of {} by step {}; lower --lr",
@@ -80,14 +100,20 @@ std::vector<double> Loop::read_sums() {
 
 void Loop::save(const RunFolder& folder) {
   saved_sums_ = read_sums();
-  state_.save(folder / kCheckpoint, settings_.save());
+  if (distributed::rank() == 0) state_.save(folder / kCheckpoint, settings_.save());
 }
 
 void Loop::test(const RunFolder& folder) {
+  const std::vector<double> sums = read_sums();
+  if (distributed::rank() == 0) measure(folder, sums);
+  for (Tensor& sum : sums_) sum.zero_();
+}
+
+void Loop::measure(const RunFolder& folder, const std::vector<double>& sums) {
   CurvePoint point{.step = step_, .seconds = seconds_};
   const std::int64_t since = curve_.empty() ? step_ : step_ - curve_.back().step;
   if (step_ > 0) {
-    for (const double sum : read_sums()) point.losses.push_back(sum / static_cast<double>(since));
+    for (const double sum : sums) point.losses.push_back(sum / static_cast<double>(since));
   }
   value_names_.clear();
   for (const auto& [name, value] : training_.test({step_, folder, *log_})) {
@@ -103,7 +129,6 @@ void Loop::test(const RunFolder& folder) {
   for (std::size_t i = 0; i < point.values.size(); ++i)
     log_->add_scalar(fmt::format("test/{}", value_names_[i]), point.values[i], step_);
   curve_.push_back(std::move(point));
-  for (Tensor& sum : sums_) sum.zero_();
 }
 
 void Loop::open_log(const RunFolder& folder) {
@@ -124,16 +149,22 @@ std::string Loop::told() const {
 }
 
 bool Loop::run(const RunFolder& folder, const std::function<bool()>& interrupted) {
-  open_log(folder);
-  adjoint::data::Progress progress(run_.steps, {.description = run_.program, .unit = "steps", .initial = step_});
-  if (curve_.empty()) {
+  const bool leads = distributed::rank() == 0;
+  std::optional<adjoint::data::Progress> progress;
+  if (leads) {
+    open_log(folder);
+    progress.emplace(run_.steps,
+                     adjoint::data::ProgressOptions{.description = run_.program, .unit = "steps", .initial = step_});
+  }
+  const auto test_and_save = [&] {
     test(folder);
     save(folder);
-    progress.print(told());
-  }
+    if (leads) progress->print(told());
+  };
+  if (curve_.empty()) test_and_save();
   auto shown = Clock::now();
   while (step_ < run_.steps) {
-    if (interrupted()) {
+    if (on_any_rank(interrupted())) {
       save(folder);
       return false;
     }
@@ -145,17 +176,13 @@ bool Loop::run(const RunFolder& folder, const std::function<bool()>& interrupted
     if (tests) read_sums();  // so that the device has done what is timed
     seconds_ += seconds_since(started);
     adjoint::data::Metrics metrics;
-    if (seconds_since(shown) > kShowEvery) {  // reading a number waits for the device
+    if (leads && seconds_since(shown) > kShowEvery) {  // reading a number waits for the device
       for (std::size_t i = 0; i < values.size(); ++i) metrics.emplace_back(names_[i], values[i].item<double>());
       metrics.emplace_back(value_names_.front(), curve_.back().values.front());
       shown = Clock::now();
     }
-    progress.update(1, std::move(metrics));
-    if (tests) {
-      test(folder);
-      save(folder);
-      progress.print(told());
-    }
+    if (leads) progress->update(1, std::move(metrics));
+    if (tests) test_and_save();
   }
   return true;
 }

@@ -33,6 +33,8 @@ struct Run {
   std::int64_t test_every = 100;
   double lr = 1e-3;
   std::uint64_t seed = 1;
+  /// The loader's: the seed, and of another rank than 0 one of its own.
+  std::uint64_t data_seed = 1;
   bool quick = false, graph = false;
   std::string out;
 };
@@ -87,14 +89,15 @@ struct CurvePoint {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CurvePoint, step, seconds, losses, values)
 
-/// The loop over a Training.
+/// The loop over a Training. Of several processes that train together (core/distributed/world.h), each steps on batches
+/// of its own; rank 0 alone tests, writes and speaks.
 class Loop {
  public:
   static constexpr const char* kCheckpoint = "checkpoint.safetensors";
 
   /// All three must outlive it.
   Loop(Training& training, const Run& run, const Settings& settings);
-  /// Goes on from the folder's checkpoint. Throws Error, naming it.
+  /// Goes on from the folder's checkpoint, with any number of ranks. Throws Error, naming it.
   void load(const RunFolder& folder);
   /// Throws Error where a loss is no longer finite: what the last checkpoint holds is better than what diverged.
   void save(const RunFolder& folder);
@@ -103,7 +106,7 @@ class Loop {
   /// Writes a checkpoint at its start, after every test and where it is interrupted.
   bool run(const RunFolder& folder, const std::function<bool()>& interrupted);
   /// Has the training write its outputs, and writes metrics.json and, where there is Cairo, curves.png. Returns the
-  /// names of what was written.
+  /// names of what was written. Rank 0's.
   std::vector<std::string> finish(const RunFolder& folder);
 
   std::int64_t steps_done() const { return step_; }
@@ -115,6 +118,7 @@ class Loop {
  private:
   void open_log(const RunFolder& folder);
   void test(const RunFolder& folder);
+  void measure(const RunFolder& folder, const std::vector<double>& sums);
   std::vector<double> read_sums();
   std::string told() const;
   void check_curve() const;

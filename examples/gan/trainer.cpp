@@ -144,11 +144,13 @@ Trainer::Trainer(const Options& options, const examples::Run& run, std::shared_p
       source_(std::move(source)),
       generator_({.latent = options.latent, .features = options.features}),
       discriminator_(options.features, recipe_.normalisation),
-      adam_g_((generator_.to(run.device), generator_.parameters()), {.lr = run.lr, .betas = recipe_.betas}),
-      adam_d_((discriminator_.to(run.device), discriminator_.parameters()), {.lr = run.lr, .betas = recipe_.betas}),
+      parallel_g_((generator_.to(run.device), generator_)),
+      parallel_d_((discriminator_.to(run.device), discriminator_)),
+      adam_g_(generator_.parameters(), {.lr = run.lr, .betas = recipe_.betas}),
+      adam_d_(discriminator_.parameters(), {.lr = run.lr, .betas = recipe_.betas}),
       ema_(generator_, {.decay = options.ema, .warmup = true, .use_buffers = true}),
       loader_(*source_->training,
-              {.batch_size = run.batch * critic_steps_, .workers = 1, .seed = run.seed, .device = run.device}) {
+              {.batch_size = run.batch * critic_steps_, .workers = 1, .seed = run.data_seed, .device = run.device}) {
   if (recipe_.normalisation == Normalisation::kBatch && run.batch < 2)
     throw adjoint::Error(
         fmt::format("gan: --batch must be at least 2 with --loss {}; got {}", recipe_.name, run.batch));
@@ -191,10 +193,10 @@ std::vector<Tensor> Trainer::step(const std::vector<Tensor>& batch) {
   Tensor loss_d;
   for (std::int64_t k = 0; k < critic_steps_; ++k) {
     const Tensor real = batch[0].narrow(0, k * n, n), u = batch[2].narrow(0, k * n, n);
-    const Tensor fake = generator_(batch[1].narrow(0, k * n, n));  // no tape records it
+    const Tensor fake = parallel_g_(batch[1].narrow(0, k * n, n));  // no tape records it
     loss_d = arithmetic_.minimise(adam_d_, [&] {
-      const Tensor of_real = discriminator_(real);  // first: C++ leaves the order within an expression open
-      const Tensor loss = adjoint::gan_discriminator_loss(recipe_.loss, of_real, discriminator_(fake));
+      const Tensor of_real = parallel_d_(real);  // first: C++ leaves the order within an expression open
+      const Tensor loss = adjoint::gan_discriminator_loss(recipe_.loss, of_real, parallel_d_(fake));
       if (!recipe_.penalised) return loss;
       return loss + kPenalty * adjoint::gradient_penalty(discriminator_, real, fake, {.u = u});
     });
@@ -202,8 +204,8 @@ std::vector<Tensor> Trainer::step(const std::vector<Tensor>& batch) {
   // The generator's step leaves no gradients in the discriminator.
   discriminator_.requires_grad_(false);
   const Tensor loss_g = arithmetic_.minimise(adam_g_, [&] {
-    const Tensor fake = generator_(batch[1].narrow(0, critic_steps_ * n, n));
-    return adjoint::gan_generator_loss(recipe_.loss, discriminator_(fake));
+    const Tensor fake = parallel_g_(batch[1].narrow(0, critic_steps_ * n, n));
+    return adjoint::gan_generator_loss(recipe_.loss, parallel_d_(fake));
   });
   discriminator_.requires_grad_(true);
   ema_.update();

@@ -10,6 +10,7 @@
 
 #include <adjoint/data/dataset.h>
 #include <adjoint/data/loader.h>
+#include <adjoint/nn/data_parallel.h>
 #include <adjoint/optim/adam.h>
 #include <adjoint/optim/ema.h>
 
@@ -75,6 +76,8 @@ class Trainer final : public examples::Training {
   std::shared_ptr<Source> source_;
   Generator generator_;
   Discriminator discriminator_;
+  adjoint::distributed::DataParallel<Generator> parallel_g_;
+  adjoint::distributed::DataParallel<Discriminator> parallel_d_;
   adjoint::optim::Adam adam_g_, adam_d_;
   adjoint::optim::EMA ema_;
   adjoint::data::DataLoader loader_;

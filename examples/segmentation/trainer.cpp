@@ -182,9 +182,11 @@ Trainer::Trainer(const Options& options, const examples::Run& run, std::shared_p
               .features = options.features,
               .depth = options.depth,
               .norm = options.norm}),
-      adam_((model_.to(run.device), model_.parameters()), {.lr = run.lr}),
+      parallel_((model_.to(run.device), model_)),
+      adam_(model_.parameters(), {.lr = run.lr}),
       schedule_(adam_, {.T_max = run.steps, .warmup = {.steps = std::min<std::int64_t>(50, run.steps / 10)}}),
-      loader_(*source_->training, {.batch_size = run.batch, .workers = 1, .seed = run.seed, .device = run.device}) {
+      loader_(*source_->training,
+              {.batch_size = run.batch, .workers = 1, .seed = run.data_seed, .device = run.device}) {
   if (options.patch < model_.alignment())
     fail(fmt::format("--patch must be at least 2^depth = {}; got {}", model_.alignment(), options.patch));
 }
@@ -211,7 +213,7 @@ std::vector<Tensor> Trainer::next() {
 }
 
 std::vector<Tensor> Trainer::step(const std::vector<Tensor>& batch) {
-  const Tensor loss = arithmetic_.minimise(adam_, [&] { return loss_of(model_(batch[0]), batch[1]); });
+  const Tensor loss = arithmetic_.minimise(adam_, [&] { return loss_of(parallel_(batch[0]), batch[1]); });
   schedule_.step();
   return {loss};
 }

@@ -10,6 +10,7 @@
 
 #include <adjoint/data/dataset.h>
 #include <adjoint/data/loader.h>
+#include <adjoint/nn/data_parallel.h>
 #include <adjoint/optim/adam.h>
 #include <adjoint/optim/schedule.h>
 
@@ -68,6 +69,7 @@ class Trainer final : public examples::Training {
   examples::Arithmetic arithmetic_;
   std::shared_ptr<Source> source_;
   UNet model_;
+  adjoint::distributed::DataParallel<UNet> parallel_;
   adjoint::optim::AdamW adam_;
   adjoint::optim::CosineAnnealingLR schedule_;
   adjoint::data::DataLoader loader_;
