@@ -129,7 +129,8 @@ struct Progress::Screen {
     std::string text = wiped();
     for (const Bar* bar : bars) {
       if (!draws(*bar)) continue;
-      text += (lines++ > 0 ? "\n" : "") + bar->line(columns(*bar));
+      if (lines++ > 0) text += '\n';
+      text += bar->line(columns(*bar));
     }
     return text;
   }
