@@ -2,6 +2,7 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/node.h>
+#include <adjoint/core/profiled_call.h>
 #include <adjoint/core/tape.h>
 
 #include <algorithm>
@@ -45,6 +46,7 @@ class CustomNode final : public detail::Node {
 
 // forward(inputs), unrecorded, as tensors of the operator's own.
 std::vector<Tensor> run(const std::string& name, const std::vector<Tensor>& inputs, const CustomForward& forward) {
+  const detail::ProfiledCall profiled(name.c_str(), inputs);
   const detail::Versions versions(inputs);
   std::vector<Tensor> results;
   {

@@ -3,6 +3,7 @@
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
 #include <adjoint/core/pinned.h>
+#include <adjoint/core/profiler.h>
 #include <adjoint/core/random.h>
 #include <adjoint/core/step_graphs.h>
 #include <adjoint/core/tape.h>
@@ -178,6 +179,7 @@ StepGraphs::Graph& StepGraphs::capture(const Key& key, const std::vector<Tensor>
 }
 
 std::vector<Tensor> StepGraphs::launch(Graph& graph) {
+  const ProfileScope scope("GraphedStep", default_device());
   for (const auto& values : graph.record.values) {
     if (values->is_written && std::memcmp(values->host.data(), values->written.data(), values->used) == 0) continue;
     device_->write(values->device->data(), values->host.data(), values->used);

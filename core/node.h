@@ -1,6 +1,7 @@
 // The tape's inside: nodes, the arena they live in, and how apply() records one. Internal to core and op.h.
 #pragma once
 
+#include <adjoint/core/profiled_call.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor_impl.h>
 
@@ -135,6 +136,7 @@ class TapeImpl {
   std::map<std::uint64_t, GradientHook> hooks_of(std::int64_t id) const;
   Tensor run_hooks(std::int64_t id, Tensor grad, Frozen& frozen) const;
   std::string describe(std::int64_t id) const;
+  const ProfilePlace* place_of(std::int64_t id) const;
   void check_saved(const char* caller, std::int64_t id) const;
   void check_nan(std::int64_t id, std::span<const Tensor> in, const Tensor& out) const;
   [[noreturn]] void not_recorded(const char* caller, const Tensor& result) const;
@@ -149,6 +151,7 @@ class TapeImpl {
   std::unordered_map<const TensorImpl*, std::int64_t> leaf_ids_;
   std::unordered_map<std::int64_t, std::map<std::uint64_t, GradientHook>> hooks_;  // of recorded tensors, by id
   std::unordered_map<std::int64_t, std::string> traces_;                           // anomaly mode: what each call was
+  std::unordered_map<std::int64_t, ProfilePlace> places_;                          // of gradients, while profiled
 };
 
 /// Decides, before an operation runs, whether it will be recorded, and then records it.

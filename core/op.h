@@ -9,6 +9,7 @@
 #include <adjoint/core/device.h>
 #include <adjoint/core/node.h>
 #include <adjoint/core/op_scope.h>
+#include <adjoint/core/profiled_call.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor.h>
 #include <adjoint/core/tensor_impl.h>
@@ -256,9 +257,9 @@ Outputs run(const OpDef<Attr>& op, Operands in, const Attr& attr, bool keep) {
   return out;
 }
 
-/// The call outside every region of mixed precision.
+/// Recorded where it has to be.
 template <class Attr>
-Outputs call_as_given(const OpDef<Attr>& op, Operands in, const Attr& attr) {
+Outputs run_recorded(const OpDef<Attr>& op, Operands in, const Attr& attr) {
   Tape* tape = Tape::current();
   if (tape == nullptr) {
     Outputs out = run(op, in, attr, false);
@@ -287,6 +288,25 @@ Outputs call_as_given(const OpDef<Attr>& op, Operands in, const Attr& attr) {
     }
   }
   recording.commit(tape->impl().template make_node<OpNode<Attr>>(op, attr), in, out.all(), out.results, saves);
+  return out;
+}
+
+/// What a call costs, for a profile.
+template <class Attr>
+Cost cost_of(const OpDef<Attr>& op, Operands in, Operands out, const Attr& attr) {
+  if (op.view != nullptr) return {};
+  return op.cost != nullptr ? op.cost(in, out, attr) : Cost{moved_bytes(in, out), 0.0};
+}
+
+/// The call outside every region of mixed precision.
+template <class Attr>
+Outputs call_as_given(const OpDef<Attr>& op, Operands in, const Attr& attr) {
+  ProfiledCall profiled(op.name, in);
+  Outputs out = run_recorded(op, in, attr);
+  if (profiled) [[unlikely]] {
+    const Cost cost = cost_of(op, in, out.all(), attr);
+    profiled.cost(cost.bytes, cost.flop);
+  }
   return out;
 }
 
@@ -337,6 +357,11 @@ void apply_into(const OpDef<Attr>& op, Tensor& target, Operands in, const Attr& 
   check_writable(op.name, target);
   detail::check_operands(op.name, in, op.optional);
   detail::check_target(op.name, target, op.infer.one(in, attr));
+  detail::ProfiledCall profiled(op.name, in);
+  if (profiled) [[unlikely]] {
+    const Cost cost = detail::cost_of(op, in, Operands(&target, 1), attr);
+    profiled.cost(cost.bytes, cost.flop);
+  }
   if (target.is_contiguous()) return detail::compute(op, in, Results(&target, 1), attr);
   Tensor result = make_tensor({target.shape(), target.dtype()}, target.device());
   detail::compute(op, in, Results(&result, 1), attr);

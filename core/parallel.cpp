@@ -2,6 +2,7 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/node.h>
+#include <adjoint/core/profiled_call.h>
 
 #include <pthread.h>
 #include <sched.h>
@@ -61,8 +62,9 @@ struct Job {
   const std::function<void(std::int64_t)>& task;
   Tape* const tape = Tape::current();    // the caller's
   const char* const op = OpScope::op();  // errors on every thread are told in its name
-  std::atomic<std::uint64_t> next{0};    // goes beyond count, by one a thread
-  int helpers = 0;                       // pool threads inside work(); guarded by the pool's mutex
+  const detail::ProfilePlace place = detail::Profiling::place();
+  std::atomic<std::uint64_t> next{0};  // goes beyond count, by one a thread
+  int helpers = 0;                     // pool threads inside work(); guarded by the pool's mutex
   std::mutex error_mutex;
   std::exception_ptr error;
 };
@@ -143,6 +145,7 @@ class Pool {
         const TaskScope scope(job->task);
         const detail::InheritTape caller(job->tape);
         const OpScope op(job->op);
+        const detail::AtPlace place(&job->place);
         job->work();
       }
       lock.lock();

@@ -137,6 +137,8 @@ void TapeImpl::append(NodePtr<Node> node, std::span<const Tensor> in, std::span<
       check_finite(node->name(), in, outs.first(results));
       trace(*node, in);
     }
+    if (Profiling::on()) [[unlikely]]
+      places_.insert_or_assign(static_cast<std::int64_t>(entries_.size()), gradient_place(node->name()));
   } catch (...) {
     for (; entries_.size() > before; entries_.pop_back()) leaf_ids_.erase(entries_.back().leaf.impl());
     throw;

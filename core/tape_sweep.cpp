@@ -231,6 +231,14 @@ std::string TapeImpl::describe(std::int64_t id) const {
   return fmt::format("{}, call #{} on its tape", trace == traces_.end() ? node.name() : trace->second, id);
 }
 
+// Null where the call was not profiled, or its gradient is not.
+const ProfilePlace* TapeImpl::place_of(std::int64_t id) const {
+  if (!Profiling::on()) [[likely]]
+    return nullptr;
+  const auto place = places_.find(id);
+  return place == places_.end() ? nullptr : &place->second;
+}
+
 void TapeImpl::check_saved(const char* caller, std::int64_t id) const {
   const Node& node = *entries_[static_cast<std::size_t>(id)].node;
   ADJOINT_CHECK(!node.released,
@@ -274,6 +282,7 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
   if (last < 0) not_recorded(caller, result);
   ADJOINT_CHECK(!options.record || Tape::current() == &owner_,
                 "{}: .record needs this tape to be the innermost one of its thread, not paused", caller);
+  const ProfiledCall profiled(ProfiledKind::kScope, caller, result.device());
   const PauseAutocast in_recorded_dtypes;
   const MemoryScope scope(MemoryCategory::kGradients);
   std::optional<PauseTape> pause;
@@ -330,7 +339,10 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
     }
     check_saved(caller, id);
     operand_grads.assign(node->size, {});
-    node->backward(result_grads, needed, operand_grads);
+    {
+      const AtPlace there(place_of(id));
+      node->backward(result_grads, needed, operand_grads);
+    }
     ADJOINT_CHECK(!ended_, "{}: the gradient of {} must leave the tape that sweeps alive; got its end", caller,
                   node->name());
     for (std::size_t i = 0; i < node->size; ++i) {

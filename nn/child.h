@@ -15,6 +15,7 @@
 
 #include <adjoint/core/error.h>
 #include <adjoint/core/export.h>
+#include <adjoint/core/profiled_call.h>
 #include <adjoint/core/tensor.h>
 
 #include <any>
@@ -35,9 +36,32 @@ struct ChildSlot;
 /// Puts the module's path in front of the message, unless it begins with the path of what is inside the module.
 ADJOINT_API void tell_path(const Module& module, Error& error);
 
+/// A call of the module, for a Profiler; nothing where none collects or the module's call is the innermost already.
+class ADJOINT_API ProfiledModule {
+ public:
+  explicit ProfiledModule(const Module& module) {
+    if (adjoint::detail::Profiling::on()) [[unlikely]]
+      begin(module);
+  }
+  ~ProfiledModule() {
+    if (call_) [[unlikely]]
+      end();
+  }
+  ProfiledModule(const ProfiledModule&) = delete;
+  ProfiledModule& operator=(const ProfiledModule&) = delete;
+
+ private:
+  void begin(const Module& module);
+  void end() noexcept;
+
+  adjoint::detail::ProfiledCall call_;
+  const void* outer_;
+};
+
 /// f(), of which Errors tell the module's path.
 template <class F>
 decltype(auto) located(const Module& module, const F& f) {
+  const ProfiledModule profiled(module);
   try {
     return f();
   } catch (Error& error) {

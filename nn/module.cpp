@@ -22,6 +22,8 @@ namespace {
 // Threads may put one module into trees of their own.
 std::mutex places_guard;
 
+thread_local const void* profiled_module = nullptr;  // whose call is the innermost
+
 std::string join(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
 
 // The tensors in the slots that each module gives, under their paths, each tensor once.
@@ -113,7 +115,7 @@ std::vector<std::pair<std::string, Module>> Module::named_modules() const {
   return all;
 }
 
-std::string Module::State::path() const {
+std::string Module::State::path(bool typed) const {
   std::vector<std::shared_ptr<const ChildSlot>> held;  // let go once the guard is
   std::shared_ptr<const State> owner;
   {
@@ -125,7 +127,8 @@ std::string Module::State::path() const {
       owner = std::static_pointer_cast<const State>(slot->owner.lock());
     }
   }
-  return owner == nullptr ? std::string() : join(owner->path(), held.back()->name);
+  if (owner == nullptr) return typed ? type : std::string();
+  return join(owner->path(typed), held.back()->name);
 }
 
 void Module::State::list_below(std::vector<std::shared_ptr<ChildSlot>>& all,
@@ -161,6 +164,15 @@ void detail::tell_path(const Module& module, Error& error) {
     return;  // no memory for a longer message
   }
 }
+
+void detail::ProfiledModule::begin(const Module& module) {
+  if (module.state_ == nullptr || module.state_.get() == profiled_module) return;
+  const std::string path = module.state_->path(true);
+  call_.begin_named(adjoint::detail::ProfiledKind::kModule, path.empty() ? "Module" : path, kCPU);
+  if (call_) outer_ = std::exchange(profiled_module, module.state_.get());
+}
+
+void detail::ProfiledModule::end() noexcept { profiled_module = outer_; }
 
 NamedTensors Module::named_parameters() const {
   check_not_moved_from("named_parameters");

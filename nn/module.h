@@ -256,6 +256,7 @@ class ADJOINT_API Module {
   friend class detail::Cloning;
   friend struct detail::Copies;
   friend ADJOINT_API void detail::tell_path(const Module& module, Error& error);
+  friend class detail::ProfiledModule;
   friend void detail::place(const std::shared_ptr<detail::ChildSlot>& slot, const Module* module, std::any& own);
   friend ADJOINT_API std::string to_string(const Module& module);
 };

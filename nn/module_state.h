@@ -31,8 +31,8 @@ struct Module::State {
   std::uint64_t next_hook = 1;
 
   // "decoder.2.up", from the outermost module that holds this one; empty for one that stands nowhere. Of several places
-  // the first counts.
-  std::string path() const;
+  // the first counts. With `typed` the outermost module's type comes first: "Generator.decoder.2.up".
+  std::string path(bool typed = false) const;
 
   // The slots of all modules below, of each the first, deeper ones before those that they are in.
   std::vector<std::shared_ptr<ChildSlot>> below() const {

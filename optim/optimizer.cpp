@@ -4,6 +4,7 @@
 #include <adjoint/core/copy.h>
 #include <adjoint/core/memory.h>
 #include <adjoint/core/parallel.h>
+#include <adjoint/core/profiler.h>
 #include <adjoint/core/step_capture.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor_impl.h>
@@ -241,6 +242,7 @@ std::vector<Optimizer::Change> Optimizer::prepare() {
 }
 
 void Optimizer::step() {
+  const ProfileScope scope(name_, parameters_.empty() ? kCPU : parameters_.front().device());
   const PauseTape pause;
   // Whatever can fail is done before anything changes; from there on nothing is allocated.
   std::vector<Change> changes = prepare();

@@ -103,7 +103,10 @@ void follow(const Call& c, const Running& running, const Tensor& statistics, dou
   for (const Tensor& target : targets) check_writable(c.op, target);
   const std::array<Tensor, 3> in{running.mean, running.variance, statistics};
   const FollowAttr attr{momentum, momentum * count / (count - 1.0)};
-  if (targets[0].is_contiguous() && targets[1].is_contiguous()) return detail::compute(follow_op, in, targets, attr);
+  if (targets[0].is_contiguous() && targets[1].is_contiguous()) {
+    const detail::ProfiledCall profiled(follow_op.name, in);
+    return detail::compute(follow_op, in, targets, attr);
+  }
   const auto made = apply_all(follow_op, in, attr);
   for (std::size_t i = 0; i < targets.size(); ++i) copy_into(made[i], targets[i]);
 }
