@@ -17,6 +17,7 @@
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/pinned.h>
 #include <adjoint/core/precision.h>
+#include <adjoint/core/profiler.h>
 #include <adjoint/core/random.h>
 #include <adjoint/core/shape.h>
 #include <adjoint/core/stream.h>
