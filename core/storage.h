@@ -10,13 +10,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 
 namespace adjoint {
 
 struct TensorSpec;
 namespace detail {
+class KeptForms;
 class LargeBlock;
-}
+}  // namespace detail
 
 class ADJOINT_API Storage {
  public:
@@ -56,6 +58,12 @@ class ADJOINT_API Storage {
   void freeze() { frozen_.fetch_add(1, std::memory_order_relaxed); }
   void thaw() { frozen_.fetch_sub(1, std::memory_order_relaxed); }
 
+  /// Where a program froze these elements for inference: what kernels have made of them and keep. Null elsewhere. While
+  /// it is not, writing through a tensor is an error. Not to be set while others compute with the elements.
+  detail::KeptForms* forms() const { return forms_.get(); }
+  const std::shared_ptr<detail::KeptForms>& shared_forms() const { return forms_; }
+  void set_forms(std::shared_ptr<detail::KeptForms> forms) { forms_ = std::move(forms); }
+
  private:
   // The category of its own in the lower 8 bits, above them how often it is saved.
   static constexpr std::uint32_t kOneSave = 256;
@@ -79,6 +87,7 @@ class ADJOINT_API Storage {
   std::atomic<std::uint32_t> frozen_{0};
   std::function<void()> release_;
   std::unique_ptr<detail::LargeBlock> large_;
+  std::shared_ptr<detail::KeptForms> forms_;
   void* stream_ = nullptr;  // CUDA: the stream whose order the allocation and the release follow
 };
 

@@ -50,6 +50,10 @@ std::size_t checked_nbytes(const TensorSpec& spec, std::int64_t numel) {
 }
 
 void check_not_frozen(const char* op, const TensorImpl& impl) {
+  ADJOINT_CHECK(impl.storage->forms() == nullptr,
+                "{}: weights must not change while their model is frozen; got shape {}; unfreeze it first, or write to "
+                "a clone()",
+                op, impl.shape);
   ADJOINT_CHECK(
       !impl.storage->frozen(),
       "{}: a gradient must not change in place while a sweep still uses it; got shape {}; let the hook return "

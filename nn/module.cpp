@@ -313,6 +313,11 @@ void Module::move_tensors(const char* op, const F& moved) const {
       Tape::current() == nullptr,
       "{}: a module must not move while a tape records; got a live tape; move it before the tape or under PauseTape",
       op);
+  for (const auto& [name, tensor] : named_parameters()) {
+    ADJOINT_CHECK(tensor.impl()->storage->forms() == nullptr,
+                  "{}: a module must not move while it is frozen; got frozen parameter '{}'; unfreeze it first", op,
+                  name);
+  }
   // All copies are made before anything changes, so that running out of memory leaves the module as it was.
   std::vector<std::pair<Tensor, Tensor>> replacements;
   for (const NamedTensors& tensors : {named_parameters(), named_buffers()}) {

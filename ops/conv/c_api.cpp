@@ -1,16 +1,23 @@
 #include <adjoint/ops/conv/c_api.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/kept_forms.h>
 #include <adjoint/core/precision.h>
 #include <adjoint/core/stream.h>
 #include <adjoint/core/tape.h>
+#include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/conv/kernels.h>
 #include <adjoint/ops/conv/trio.h>
 
 #include <array>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <optional>
+
+struct adjoint_frozen_filter {
+  std::shared_ptr<adjoint::detail::KeptForms> forms;
+};
 
 namespace {
 
@@ -93,23 +100,69 @@ void run(Kernel kernel, const Tensor& a, const Tensor& b, const void* bias, std:
   kernel(in, {&out, 1}, {geometry});
 }
 
-}  // namespace
+/// Frozen where `frozen` is not null.
+Tensor view_filter(const void* filter, adjoint_frozen_filter* frozen, const ConvGeometry& g,
+                   const TensorOptions& options) {
+  Tensor tensor = view(filter, filter_shape(g), options);
+  if (frozen != nullptr) tensor.impl()->storage->set_forms(frozen->forms);
+  return tensor;
+}
 
-int adjoint_conv(const adjoint_context* context, const adjoint_conv_geometry* geometry, const void* image,
-                 const void* filter, const void* bias, void* feature) {
-  return guarded("adjoint_conv", context, geometry, [&](const ConvGeometry& g, const TensorOptions& options) {
-    run(ADJOINT_KERNEL(conv, options), view(image, image_shape(g), options), view(filter, filter_shape(g), options),
+int run_conv(const char* op, const adjoint_context* context, const adjoint_conv_geometry* geometry,
+             adjoint_frozen_filter* frozen, const void* image, const void* filter, const void* bias, void* feature) {
+  return guarded(op, context, geometry, [&](const ConvGeometry& g, const TensorOptions& options) {
+    run(ADJOINT_KERNEL(conv, options), view(image, image_shape(g), options), view_filter(filter, frozen, g, options),
         bias, g.feature_channels, view(feature, feature_shape(g), options), g, options);
   });
 }
 
-int adjoint_conv_transpose(const adjoint_context* context, const adjoint_conv_geometry* geometry, const void* feature,
-                           const void* filter, const void* bias, void* image) {
-  return guarded("adjoint_conv_transpose", context, geometry, [&](const ConvGeometry& g, const TensorOptions& options) {
+int run_conv_transpose(const char* op, const adjoint_context* context, const adjoint_conv_geometry* geometry,
+                       adjoint_frozen_filter* frozen, const void* feature, const void* filter, const void* bias,
+                       void* image) {
+  return guarded(op, context, geometry, [&](const ConvGeometry& g, const TensorOptions& options) {
     run(ADJOINT_KERNEL(conv_transpose, options), view(feature, feature_shape(g), options),
-        view(filter, filter_shape(g), options), bias, g.image_channels, view(image, image_shape(g), options), g,
+        view_filter(filter, frozen, g, options), bias, g.image_channels, view(image, image_shape(g), options), g,
         options);
   });
+}
+
+}  // namespace
+
+int adjoint_conv(const adjoint_context* context, const adjoint_conv_geometry* geometry, const void* image,
+                 const void* filter, const void* bias, void* feature) {
+  return run_conv("adjoint_conv", context, geometry, nullptr, image, filter, bias, feature);
+}
+
+int adjoint_conv_transpose(const adjoint_context* context, const adjoint_conv_geometry* geometry, const void* feature,
+                           const void* filter, const void* bias, void* image) {
+  return run_conv_transpose("adjoint_conv_transpose", context, geometry, nullptr, feature, filter, bias, image);
+}
+
+adjoint_frozen_filter* adjoint_freeze_filter(void) {
+  try {
+    return new adjoint_frozen_filter{std::make_shared<adjoint::detail::KeptForms>()};
+  } catch (const std::exception& error) {
+    failed(error.what());
+    return nullptr;
+  }
+}
+
+void adjoint_unfreeze_filter(adjoint_frozen_filter* frozen) { delete frozen; }
+
+int64_t adjoint_frozen_bytes(const adjoint_frozen_filter* frozen) {
+  return frozen == nullptr ? 0 : static_cast<int64_t>(frozen->forms->nbytes());
+}
+
+int adjoint_conv_frozen(const adjoint_context* context, const adjoint_conv_geometry* geometry,
+                        adjoint_frozen_filter* frozen, const void* image, const void* filter, const void* bias,
+                        void* feature) {
+  return run_conv("adjoint_conv_frozen", context, geometry, frozen, image, filter, bias, feature);
+}
+
+int adjoint_conv_transpose_frozen(const adjoint_context* context, const adjoint_conv_geometry* geometry,
+                                  adjoint_frozen_filter* frozen, const void* feature, const void* filter,
+                                  const void* bias, void* image) {
+  return run_conv_transpose("adjoint_conv_transpose_frozen", context, geometry, frozen, feature, filter, bias, image);
 }
 
 int adjoint_conv_weight(const adjoint_context* context, const adjoint_conv_geometry* geometry, const void* image,

@@ -4,6 +4,8 @@
 // summed by one task in a fixed order.
 
 #include <adjoint/core/parallel.h>
+#include <adjoint/core/tensor_impl.h>
+#include <adjoint/ops/conv/base/form_key.h>
 #include <adjoint/ops/conv/cpu/backend.h>
 #include <adjoint/ops/conv/cpu/dispatch.h>
 #include <adjoint/ops/conv/cpu/gather_plan.h>
@@ -13,6 +15,8 @@
 #include <atomic>
 #include <bit>
 #include <limits>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace adjoint::cpu {
@@ -145,6 +149,7 @@ class PackedFilters {
   }
 
   bool finite() const { return finite_; }
+  std::size_t nbytes() const { return static_cast<std::size_t>(buffer_.bytes()); }
   T* group_data(std::size_t index, const GatherPlan& plan, std::int64_t group) const {
     return buffer_.template as<T>() + offsets_[index] + group * plan.rows * plan.inner;
   }
@@ -172,17 +177,49 @@ class PackedFilters {
   bool finite_ = true;
 };
 
+/// What a call needs besides its input: kept across calls where the filter is frozen.
+template <class T>
+struct Packed {
+  std::vector<OwnedGatherPlan> plans;
+  PackedFilters<T> filters;
+};
+
+template <class T>
+Packed<T> pack(const T* filter, const ConvGeometry& geometry, PlanMaker make_plans, const FilterLayout& layout) {
+  PlanLimits limits{.block = kernels<T>().block, .panel = kernels<T>().panel};
+  std::vector<OwnedGatherPlan> plans = make_plans(geometry, limits);
+  PackedFilters<T> filters(plans, layout, filter);
+  if (!filters.finite()) {  // no infinity may meet the zeros around an image
+    limits.exact_taps = true;
+    plans = make_plans(geometry, limits);
+    filters = PackedFilters<T>(plans, layout, filter);
+  }
+  return {std::move(plans), std::move(filters)};
+}
+
+template <class T>
+std::shared_ptr<const Packed<T>> kept_or_packed(const Tensor& tensor, const ConvGeometry& geometry,
+                                                PlanMaker make_plans, const FilterLayout& layout) {
+  const T* filter = tensor.data<T>();
+  const auto make = [&] { return std::make_shared<const Packed<T>>(pack(filter, geometry, make_plans, layout)); };
+  adjoint::detail::KeptForms* const forms = tensor.impl()->storage->forms();
+  if (forms == nullptr) return make();
+  adjoint::detail::FormKey key("gather");
+  key << geometry;
+  key << make_plans << filter << sizeof(T) << kernels<T>().block << kernels<T>().panel;
+  if (const auto kept = forms->find(key)) return std::static_pointer_cast<const Packed<T>>(kept);
+  const auto made = make();
+  forms->keep(key, made, made->filters.nbytes());
+  return made;
+}
+
 template <class T>
 void run(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry, PlanMaker make_plans,
          const FilterLayout& layout) {
   const Kernels<T>& kernel = kernels<T>();
-  std::vector<OwnedGatherPlan> plans = make_plans(geometry, {.block = kernel.block, .panel = kernel.panel});
-  const T* filter = in[1].data<T>();
-  PackedFilters<T> filters(plans, layout, filter);
-  if (!filters.finite()) {  // no infinity may meet the zeros around an image
-    plans = make_plans(geometry, {.block = kernel.block, .panel = kernel.panel, .exact_taps = true});
-    filters = PackedFilters<T>(plans, layout, filter);
-  }
+  const std::shared_ptr<const Packed<T>> owned_filters = kept_or_packed<T>(in[1], geometry, make_plans, layout);
+  const std::vector<OwnedGatherPlan>& plans = owned_filters->plans;
+  const PackedFilters<T>& filters = owned_filters->filters;
   std::vector<Task> tasks;
   for (std::size_t index = 0; index < plans.size(); ++index) {
     if (plans[index].by_shifts) {

@@ -46,6 +46,34 @@ TEST(ConvCApi, ComputesTheTrio) {
   EXPECT_EQ(weight, (std::vector<float>{760, 1129}));
 }
 
+// What is written to a frozen filter is not seen, for it is packed in the first call of its shapes alone.
+TEST(ConvCApi, FrozenFiltersArePackedOnce) {
+  const std::vector<float> image{1, 2, 3, 4}, expected{12, 23, 34};
+  std::vector<float> filter{10, 1}, feature(3), back(4);
+  adjoint_frozen_filter* const frozen = adjoint_freeze_filter();
+  ASSERT_NE(frozen, nullptr);
+  EXPECT_EQ(adjoint_frozen_bytes(frozen), 0);
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    ASSERT_EQ(adjoint_conv_frozen(&kHere, &kSmall, frozen, image.data(), filter.data(), nullptr, feature.data()), 0);
+    EXPECT_EQ(feature, expected);
+    ASSERT_EQ(adjoint_conv_transpose_frozen(&kHere, &kSmall, frozen, expected.data(), filter.data(), nullptr,
+                                            back.data()),
+              0);
+    EXPECT_EQ(back, (std::vector<float>{120, 242, 363, 34}));
+    if (repeat == 0) filter = {-1, -1};
+  }
+  EXPECT_EQ(adjoint_frozen_bytes(frozen), 16) << "two floats for either operator";
+  adjoint_unfreeze_filter(frozen);
+  ASSERT_EQ(adjoint_conv_frozen(&kHere, &kSmall, nullptr, image.data(), filter.data(), nullptr, feature.data()), 0);
+  EXPECT_EQ(feature, (std::vector<float>{-3, -5, -7}));
+  adjoint_unfreeze_filter(nullptr);
+  EXPECT_EQ(adjoint_frozen_bytes(nullptr), 0);
+  EXPECT_REFUSED(adjoint_conv_frozen(nullptr, &kSmall, nullptr, image.data(), filter.data(), nullptr, feature.data()),
+                 "adjoint_conv_frozen: context and geometry must not be null");
+  EXPECT_REFUSED(adjoint_conv_transpose_frozen(&kHere, &kSmall, nullptr, feature.data(), nullptr, nullptr, back.data()),
+                 "adjoint_conv_transpose_frozen: data must not be null");
+}
+
 TEST(ConvCApi, WrongContextsAndPointersAreRefusedByName) {
   std::vector<float> values(8, 1.0F), out(8, 7.0F);
   float* const x = values.data();

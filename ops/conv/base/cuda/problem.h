@@ -9,6 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 
+namespace adjoint::detail {
+class KeptForms;
+}
+
 namespace adjoint::cuda {
 
 /// Named after the tensor that is computed.
@@ -34,6 +38,8 @@ struct ConvProblem {
   // Whether another kernel of the call reads the results: then the copy engine does not write them, for tools that
   // watch memory do not see what it writes.
   bool read_again = false;
+  // Where the filter is frozen, and is the second operand: what is kept of it.
+  adjoint::detail::KeptForms* forms = nullptr;
 };
 
 struct ConvKernel {

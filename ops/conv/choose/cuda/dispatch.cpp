@@ -2,7 +2,7 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
-#include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
 #include <adjoint/ops/conv/choose/cuda/pays.h>
 #include <adjoint/ops/conv/correlation/cuda/blocks/blocked.h>
@@ -139,7 +139,8 @@ void run(ConvRole role, std::span<const Tensor> in, std::span<Tensor> outs, cons
                             .bias = has_bias ? in[2].raw_data() : nullptr,
                             .out = out.raw_mutable_data(),
                             .activation = attr.activation,
-                            .linear = linear == nullptr ? nullptr : linear->raw_mutable_data()};
+                            .linear = linear == nullptr ? nullptr : linear->raw_mutable_data(),
+                            .forms = role == ConvRole::kFilter ? nullptr : in[1].impl()->storage->forms()};
   const ConvKernel& kernel = select_conv_kernel(problem);
   kernel.run(problem);
   if (kernel.activates) return;

@@ -40,13 +40,10 @@ namespace {
 void run_in_arithmetic(const CorrelationPlan& plan, const ConvProblem& problem, bool partial) {
   const CorrelationOperands operands = correlation_operands(plan, problem, partial);
   switch (arithmetic_of(problem)) {
-    case Arithmetic::kTF32: return run_correlation<Arithmetic::kTF32>(plan, operands, problem.second, problem.device);
-    case Arithmetic::kFloat32:
-      return run_correlation<Arithmetic::kFloat32>(plan, operands, problem.second, problem.device);
-    case Arithmetic::kBFloat16:
-      return run_correlation<Arithmetic::kBFloat16>(plan, operands, problem.second, problem.device);
-    case Arithmetic::kFloat16:
-      return run_correlation<Arithmetic::kFloat16>(plan, operands, problem.second, problem.device);
+    case Arithmetic::kTF32: return run_correlation<Arithmetic::kTF32>(plan, operands, problem);
+    case Arithmetic::kFloat32: return run_correlation<Arithmetic::kFloat32>(plan, operands, problem);
+    case Arithmetic::kBFloat16: return run_correlation<Arithmetic::kBFloat16>(plan, operands, problem);
+    case Arithmetic::kFloat16: return run_correlation<Arithmetic::kFloat16>(plan, operands, problem);
   }
 }
 

@@ -113,9 +113,9 @@ bool correlation_pays(const CorrelationPlan& plan);
 template <Arithmetic kArithmetic>
 void pack_correlation_filter(const CorrelationPlan& plan, const void* filter, void* blocks, int device);
 
-/// Packs the filter into a workspace, then computes, on the device's current stream. One translation unit each.
+/// Packs the problem's filter, then computes, on the device's current stream. One translation unit each.
 template <Arithmetic kArithmetic>
-void run_correlation(const CorrelationPlan& plan, const CorrelationOperands& operands, const void* filter, int device);
+void run_correlation(const CorrelationPlan& plan, const CorrelationOperands& operands, const ConvProblem& problem);
 /// The same for a problem, wherever its input begins; with float32 results where they are partial.
 void run_correlation(const CorrelationPlan& plan, const ConvProblem& problem, bool partial = false);
 

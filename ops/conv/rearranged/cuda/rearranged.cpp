@@ -1,6 +1,7 @@
 #include <adjoint/ops/conv/rearranged/cuda/rearranged.h>
 
 #include <adjoint/core/cuda/runtime.h>
+#include <adjoint/ops/conv/base/cuda/filter_space.h>
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
@@ -160,15 +161,15 @@ bool takes(const ConvProblem& problem) {
 }
 
 /// `from` moved into `to`, which it then is.
-void bring(const Unshuffle& how, std::int64_t element_size, const Workspace& to, int device, const void*& from) {
+void bring(const Unshuffle& how, std::int64_t element_size, void* to, int device, const void*& from) {
   if (how.planes == 0) return;
-  unshuffle(how, element_size, from, to.data(), device);
-  from = to.data();
+  unshuffle(how, element_size, from, to, device);
+  from = to;
 }
-void bring(const SamplesLast& how, std::int64_t element_size, const Workspace& to, int device, const void*& from) {
+void bring(const SamplesLast& how, std::int64_t element_size, void* to, int device, const void*& from) {
   if (how.samples == 0) return;
-  put_samples_last(how, element_size, from, to.data(), device);
-  from = to.data();
+  put_samples_last(how, element_size, from, to, device);
+  from = to;
 }
 
 void run(const ConvProblem& problem) {
@@ -177,14 +178,22 @@ void run(const ConvProblem& problem) {
   const CopyBytes bytes = copy_bytes(plan, problem);
   const std::int64_t size = element_size(problem.dtype);
   const int device = problem.device;
-  const Workspace first(bytes.first, device), second(bytes.second, device), out(bytes.out, device),
-      linear(bytes.linear, device), bias(bytes.bias, device);
+  const Workspace first(bytes.first, device), out(bytes.out, device), linear(bytes.linear, device),
+      bias(bytes.bias, device);
+  FilterSpace second(problem, "rearranged", 0, bytes.second);
   ConvProblem inner = inner_problem(plan, problem);
-  bring(moves.first, size, first, device, inner.first);
-  bring(moves.second, size, second, device, inner.second);
+  bring(moves.first, size, first.data(), device, inner.first);
+  if (bytes.second != 0) {
+    if (!second.is_filled()) {
+      bring(moves.second, size, second.data(), device, inner.second);
+      bring(plan.feature_samples, size, second.data(), device, inner.second);
+      second.fill();
+    }
+    inner.second = second.data();
+    if (!second.is_kept()) inner.forms = nullptr;  // at this address there is another filter soon
+  }
   if (plan.for_boxes) {
-    bring(plan.image_samples, size, first, device, inner.first);
-    bring(plan.feature_samples, size, second, device, inner.second);
+    bring(plan.image_samples, size, first.data(), device, inner.first);
     return run_boxes_conv_weight(inner, weight_order(plan.filter));
   }
   if (bytes.bias != 0) {

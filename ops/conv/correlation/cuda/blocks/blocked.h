@@ -19,9 +19,9 @@ const CorrelationPlan* find_blocked_plan(const ConvProblem& problem);
 /// Computes by a blocked plan, on the device's current stream; with float32 results where they are partial.
 void run_blocked(const CorrelationPlan& plan, const ConvProblem& problem, bool partial = false);
 
-/// Copies the input and packs the filter into workspaces, then computes, on the device's current stream. One
-/// translation unit each.
+/// Copies the input and packs the problem's filter, then computes, on the device's current stream. One translation unit
+/// each.
 template <Arithmetic kArithmetic>
-void run_blocked(const CorrelationPlan& plan, const CorrelationOperands& operands, const void* filter, int device);
+void run_blocked(const CorrelationPlan& plan, const CorrelationOperands& operands, const ConvProblem& problem);
 
 }  // namespace adjoint::cuda

@@ -3,6 +3,7 @@
 
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/core/cuda/launch_early.h>
+#include <adjoint/ops/conv/base/cuda/filter_space.h>
 #include <adjoint/ops/conv/correlation/cuda/blocks/blocked.h>
 #include <adjoint/ops/conv/correlation/cuda/correlation.h>
 #include <adjoint/ops/conv/correlation/cuda/blocks/select.cuh>
@@ -12,19 +13,21 @@
 namespace adjoint::cuda {
 
 template <Arithmetic kArithmetic>
-void run_blocked(const CorrelationPlan& plan, const CorrelationOperands& of_call, const void* filter, int device) {
+void run_blocked(const CorrelationPlan& plan, const CorrelationOperands& of_call, const ConvProblem& problem) {
   if (plan.tiles() == 0) return;
-  const Workspace packed(static_cast<std::size_t>(plan.filter_units() * 4), device);
+  const int device = problem.device;
+  FilterSpace packed(problem, "blocks", plan.slices, static_cast<std::size_t>(plan.filter_units() * 4));
   const Workspace copy(static_cast<std::size_t>(plan.copy().bytes()), device);
   CorrelationOperands operands = of_call;
   operands.filter_blocks = packed.data();
   using T = typename ArithmeticTraits<kArithmetic>::Element;
-  const blocked::PackGrid grid = blocked::pack_grid(plan);
+  const blocked::PackGrid grid = packed.is_filled() ? blocked::copy_grid(plan) : blocked::pack_grid(plan);
   launch(blocked::pack_operands_kernel<kArithmetic>,
          {dim3(static_cast<unsigned>(grid.blocks)), dim3(correlation::kPackThreads),
           static_cast<std::size_t>(correlation_pack_bytes(plan))},
-         device, plan, grid, filter, static_cast<std::uint32_t*>(packed.data()), static_cast<const T*>(operands.x),
-         static_cast<uint4*>(copy.data()));
+         device, plan, grid, problem.second, static_cast<std::uint32_t*>(packed.data()),
+         static_cast<const T*>(operands.x), static_cast<uint4*>(copy.data()));
+  packed.fill();
   const blocked::Kernel kernel = blocked::select_kernel<kArithmetic>(plan);
   const auto smem_bytes = static_cast<std::size_t>(correlation_smem_bytes(plan));
   const std::int64_t clusters = std::max(multiprocessor_count(device) / plan.cluster, 1);

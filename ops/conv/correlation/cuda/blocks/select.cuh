@@ -58,4 +58,13 @@ inline PackGrid pack_grid(const CorrelationPlan& plan) {
   return grid;
 }
 
+/// The same where the filter is packed already: the input's blocks alone.
+inline PackGrid copy_grid(const CorrelationPlan& plan) {
+  PackGrid grid = pack_grid(plan);
+  grid.blocks = grid.input.blocks;
+  grid.spreads_filter = true;
+  grid.spread = 0;
+  return grid;
+}
+
 }  // namespace adjoint::cuda::blocked

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <adjoint/core/cuda/launch.h>
+#include <adjoint/ops/conv/base/cuda/filter_space.h>
 #include <adjoint/ops/conv/correlation/cuda/mma/select.cuh>
 
 #include <algorithm>
@@ -11,8 +12,11 @@ namespace adjoint::cuda {
 template <Arithmetic kArithmetic>
 void run_correlation_mma(const CorrelationPlan& plan, const ConvProblem& problem) {
   using T = typename ArithmeticTraits<kArithmetic>::Element;
-  const Workspace packed(static_cast<std::size_t>(plan.filter_units() * 4), problem.device);
-  pack_correlation_filter<kArithmetic>(plan, problem.second, packed.data(), problem.device);
+  FilterSpace packed(problem, "mma", plan.slices, static_cast<std::size_t>(plan.filter_units() * 4));
+  if (!packed.is_filled()) {
+    pack_correlation_filter<kArithmetic>(plan, problem.second, packed.data(), problem.device);
+    packed.fill();
+  }
   const correlation_mma::Kernel kernel = correlation_mma::select_kernel<kArithmetic>(plan);
   const auto smem_bytes = static_cast<std::size_t>(correlation_smem_bytes(plan));
   const std::int64_t resident = std::int64_t{multiprocessor_count(problem.device)} * plan.blocks_per_sm;

@@ -3,6 +3,7 @@
 
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/core/cuda/launch_early.h>
+#include <adjoint/ops/conv/base/cuda/filter_space.h>
 #include <adjoint/ops/conv/correlation/cuda/rows/select.cuh>
 
 #include <algorithm>
@@ -19,9 +20,13 @@ void pack_correlation_filter(const CorrelationPlan& plan, const void* filter, vo
 }
 
 template <Arithmetic kArithmetic>
-void run_correlation(const CorrelationPlan& plan, const CorrelationOperands& of_call, const void* filter, int device) {
-  const Workspace packed(static_cast<std::size_t>(plan.filter_units() * 4), device);
-  pack_correlation_filter<kArithmetic>(plan, filter, packed.data(), device);
+void run_correlation(const CorrelationPlan& plan, const CorrelationOperands& of_call, const ConvProblem& problem) {
+  const int device = problem.device;
+  FilterSpace packed(problem, "rows", plan.slices, static_cast<std::size_t>(plan.filter_units() * 4));
+  if (!packed.is_filled()) {
+    pack_correlation_filter<kArithmetic>(plan, problem.second, packed.data(), device);
+    packed.fill();
+  }
   CorrelationOperands operands = of_call;
   operands.filter_blocks = packed.data();
   const correlation::Kernel kernel = correlation::select_kernel<kArithmetic>(plan);

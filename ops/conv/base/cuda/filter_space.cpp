@@ -1,0 +1,63 @@
+#include <adjoint/ops/conv/base/cuda/filter_space.h>
+
+#include <adjoint/core/step_capture.h>
+#include <adjoint/core/storage.h>
+#include <adjoint/ops/conv/base/cuda/arithmetic.h>
+#include <adjoint/ops/conv/base/form_key.h>
+#include <adjoint/ops/conv/base/machine.h>
+
+#include <utility>
+
+namespace adjoint::cuda {
+namespace {
+
+/// Also where the driver does not tell, as of the default stream while others capture.
+bool captures(int device) {
+  if (adjoint::detail::StepCapture::current() != nullptr) return true;
+  const DeviceGuard guard(device);
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  if (cudaStreamIsCapturing(current_stream(device), &status) != cudaSuccess) {
+    cudaGetLastError();
+    return true;
+  }
+  return status != cudaStreamCaptureStatusNone;
+}
+
+}  // namespace
+
+struct FilterSpace::Place {
+  adjoint::detail::KeptForms& forms;
+  adjoint::detail::FormKey key;
+  std::shared_ptr<const void> storage;  // which a call holds, whoever unfreezes
+  std::size_t nbytes;
+};
+
+FilterSpace::FilterSpace(const ConvProblem& problem, const char* order, std::int64_t part, std::size_t nbytes) {
+  if (problem.forms != nullptr && nbytes > 0 && !captures(problem.device)) {
+    adjoint::detail::FormKey key(order);
+    key << problem.geometry;
+    key << problem.role << arithmetic_of(problem) << planned_multiprocessors() << part << problem.second
+        << current_stream(problem.device);
+    auto storage = std::static_pointer_cast<const Storage>(problem.forms->find(key));
+    filled_ = kept_ = storage != nullptr;
+    if (!filled_ && problem.forms->has_room()) {
+      storage = Storage::allocate(nbytes, Device(DeviceType::kCUDA, problem.device));
+    }
+    if (storage != nullptr) {
+      data_ = storage->data();
+      place_.reset(new Place{*problem.forms, std::move(key), std::move(storage), nbytes});
+      return;
+    }
+  }
+  data_ = workspace_.emplace(nbytes, problem.device).data();
+}
+
+FilterSpace::~FilterSpace() = default;
+
+void FilterSpace::fill() {
+  filled_ = true;
+  if (place_ == nullptr) return;
+  kept_ = place_->forms.keep(place_->key, place_->storage, place_->nbytes) == place_->storage;
+}
+
+}  // namespace adjoint::cuda
