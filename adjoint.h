@@ -28,6 +28,7 @@
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/data_parallel.h>
 #include <adjoint/nn/embedding.h>
+#include <adjoint/nn/freeze.h>
 #include <adjoint/nn/init.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/nn/loss.h>
