@@ -149,6 +149,7 @@ StepGraphs::Graph& StepGraphs::capture(const Key& key, const std::vector<Tensor>
       default_generator().set_device_base(
           capture.value<std::uint64_t>(0, [begin = before.offset()] { return default_generator().offset() - begin; }));
       outputs = detached(step_(graph.inputs));
+      clear_autocast_cache();  // casts that the step made are the graph's
       Generator& after = default_generator();
       graph.random_blocks = after.offset() - before.offset();
       ADJOINT_CHECK(after.seed() == before.seed(),

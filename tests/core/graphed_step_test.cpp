@@ -6,6 +6,7 @@
 #include <adjoint/core/random.h>
 #include <adjoint/core/step_graphs.h>
 #include <adjoint/core/tape.h>
+#include <adjoint/ops/matmul/matmul.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/pretend_step_device.h>
 #include <adjoint/tests/support/values.h>
@@ -168,6 +169,14 @@ TEST(GraphedStep, KeepsAGraphForEachKindOfInput) {
   const GeneratorGuard seeded(Generator(17));
   step(kinds[4]);
   EXPECT_EQ(step.device->begun, 8) << "kernels hold the seed";
+}
+
+TEST(GraphedStep, LeavesNoCastInTheRegionAroundIt) {
+  const Tensor weight = Tensor::ones({2, 3}).requires_grad_();
+  Steps step([&](const Tensors& in) -> Tensors { return {matmul(weight, in[0])}; });
+  const AutocastGuard guard(kBFloat16);
+  for (int i = 0; i < 4; ++i) step({Tensor::ones({3})});
+  EXPECT_EQ(step.device->begun, 1);
 }
 
 TEST(GraphedStep, DropsTheGraphUsedLongestAgo) {
