@@ -1,0 +1,156 @@
+#include "generator.h"
+
+#include "mel.h"
+
+#include <adjoint/core/error.h>
+#include <adjoint/nn/reparametrize.h>
+#include <adjoint/nn/safetensors.h>
+#include <adjoint/ops/elementwise/elementwise.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace vocoder {
+namespace {
+
+namespace nn = adjoint::nn;
+using adjoint::Tensor;
+
+constexpr const char* kArchitecture = "adjoint vocoder";
+constexpr std::int64_t kOuterKernel = 7;
+
+/// An odd kernel, as long out as in.
+nn::Conv1d conv(std::int64_t in, std::int64_t out, std::int64_t kernel_size, std::int64_t dilation = 1) {
+  return nn::weight_norm(nn::Conv1d(
+      in, out, {.kernel_size = kernel_size, .padding = dilation * (kernel_size - 1) / 2, .dilation = dilation}));
+}
+
+const Network& network_of(const std::string& name) {
+  const auto found =
+      std::find_if(networks().begin(), networks().end(), [&](const Network& n) { return n.name == name; });
+  if (found == networks().end()) throw adjoint::Error(fmt::format("vocoder: there is no network '{}'", name));
+  return *found;
+}
+
+Network checked(const GeneratorOptions& o) {
+  Network network = network_of(o.network);
+  if (o.channels != 0) network.channels = o.channels;
+  const std::int64_t divisor = std::int64_t{1} << network.rates.size();
+  if (network.channels < divisor || network.channels > 4096 || network.channels % divisor != 0) {
+    throw adjoint::Error(fmt::format("vocoder: channels must be a multiple of {} up to 4096 for network {}; got {}",
+                                     divisor, network.name, network.channels));
+  }
+  check_sample_rate(o.sample_rate);
+  return network;
+}
+
+}  // namespace
+
+const std::vector<Network>& networks() {
+  static const std::vector<std::int64_t> k3711{3, 7, 11};
+  static const std::vector<std::vector<std::int64_t>> same(3, {1, 3, 5}), rising{{1, 2}, {2, 6}, {3, 12}};
+  static const std::vector<Network> table{
+      {"v1", 512, {8, 8, 2, 2}, k3711, same, true},
+      {"v2", 128, {8, 8, 2, 2}, k3711, same, true},
+      {"v3", 256, {8, 8, 4}, {3, 5, 7}, rising, false},
+      {"tiny", 64, {8, 8, 4}, {3, 5, 7}, rising, false},
+  };
+  return table;
+}
+
+ResBlock::ResBlock(std::int64_t channels, std::int64_t kernel_size, const std::vector<std::int64_t>& dilations,
+                   bool paired)
+    : Module("ResBlock"),
+      convs1(register_module("convs1", nn::ModuleList<nn::Conv1d>())),
+      convs2(register_module("convs2", nn::ModuleList<nn::Conv1d>())) {
+  for (const std::int64_t dilation : dilations) {
+    convs1.append(conv(channels, channels, kernel_size, dilation));
+    if (paired) convs2.append(conv(channels, channels, kernel_size));
+  }
+}
+
+Tensor ResBlock::operator()(const Tensor& input) const {
+  const auto leaky = adjoint::Activation::leaky_relu(Generator::kSlope);
+  Tensor x = input;
+  for (std::size_t i = 0; i < convs1.size(); ++i) {
+    const Tensor active = adjoint::leaky_relu(x, Generator::kSlope);
+    x = x + (convs2.size() > 0 ? convs2[i](convs1[i].activated(active, leaky)) : convs1[i](active));
+  }
+  return x;
+}
+
+Generator::Generator(const GeneratorOptions& options)
+    : Module("Generator"),
+      options_(options),
+      network_(checked(options)),
+      conv_pre(register_module("conv_pre", conv(kMels, network_.channels, kOuterKernel))),
+      ups(register_module("ups", nn::ModuleList<nn::ConvTranspose1d>())),
+      resblocks(register_module("resblocks", nn::ModuleList<ResBlock>())),
+      conv_post(register_module("conv_post", conv(network_.channels >> network_.rates.size(), 1, kOuterKernel))) {
+  std::int64_t channels = network_.channels;
+  for (const std::int64_t rate : network_.rates) {
+    ups.append(nn::weight_norm(
+        nn::ConvTranspose1d(channels, channels / 2, {.kernel_size = 2 * rate, .stride = rate, .padding = rate / 2})));
+    channels /= 2;
+    for (std::size_t i = 0; i < network_.kernel_sizes.size(); ++i)
+      resblocks.append(ResBlock(channels, network_.kernel_sizes[i], network_.dilations[i], network_.paired));
+  }
+}
+
+Tensor Generator::normalised(const Tensor& mel) { return (mel + 5.0) / 3.0; }
+
+Tensor Generator::operator()(const Tensor& mel) const {
+  Tensor x = conv_pre(normalised(mel));
+  const std::size_t blocks = network_.kernel_sizes.size();
+  for (std::size_t i = 0; i < ups.size(); ++i) {
+    x = ups[i](adjoint::leaky_relu(x, kSlope));
+    Tensor sum = resblocks[i * blocks](x);
+    for (std::size_t j = 1; j < blocks; ++j) sum = sum + resblocks[i * blocks + j](x);
+    x = sum / static_cast<double>(blocks);
+  }
+  return conv_post.activated(adjoint::leaky_relu(x, kSlope), adjoint::Activation::tanh());
+}
+
+void remove_weight_norms(Generator& model) {
+  model.visit<nn::Conv1d>([](auto& layer) { nn::remove_weight_norm(layer); });
+  model.visit<nn::ConvTranspose1d>([](auto& layer) { nn::remove_weight_norm(layer); });
+}
+
+void save_model(const std::filesystem::path& path, const Generator& model) {
+  const GeneratorOptions& o = model.options();
+  const nlohmann::json options{{"network", o.network}, {"channels", o.channels}, {"sample_rate", o.sample_rate}};
+  nn::save_safetensors(path, model, {{"architecture", kArchitecture}, {"options", options.dump()}});
+}
+
+Generator load_model(const std::filesystem::path& path) {
+  const nn::Safetensors file = nn::load_safetensors(path);
+  const auto architecture = file.metadata.find("architecture");
+  const auto found = file.metadata.find("options");
+  if (architecture == file.metadata.end() || architecture->second != kArchitecture || found == file.metadata.end())
+    throw adjoint::Error(fmt::format("vocoder: '{}' is no model of this program", path.string()));
+  const auto fail = [&](const char* why) {
+    throw adjoint::Error(fmt::format("vocoder: cannot load '{}': {}", path.string(), why));
+  };
+  try {
+    const nlohmann::json options = nlohmann::json::parse(found->second);
+    Generator model({.network = options.at("network"),
+                     .channels = options.at("channels"),
+                     .sample_rate = options.at("sample_rate")});
+    model.load_state_dict(file.tensors);
+    remove_weight_norms(model);
+    model.eval();
+    return model;
+  } catch (const nlohmann::json::exception& error) {
+    fail(error.what());
+  } catch (const adjoint::OutOfMemoryError&) {
+    throw;
+  } catch (const adjoint::Error& error) {
+    fail(error.what());
+  }
+  throw;  // not reached: fail() throws
+}
+
+}  // namespace vocoder

@@ -1,0 +1,78 @@
+// HiFi-GAN's generator (Kong, Kim, Bae: "HiFi-GAN: generative adversarial networks for efficient and high fidelity
+// speech synthesis", 2020): transposed convolutions from a mel spectrogram's rate to the sound's, each followed by the
+// mean of residual blocks of several kernel sizes and dilations. Every convolution is weight-normalised.
+#pragma once
+
+#include <adjoint/nn/conv.h>
+#include <adjoint/nn/module_list.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace vocoder {
+
+/// A row of the table of networks; v1, v2 and v3 are the paper's.
+struct Network {
+  std::string name;
+  std::int64_t channels;             // in front of the first transposed convolution; each halves them
+  std::vector<std::int64_t> rates;   // their strides, even; the kernels are twice as large
+  std::vector<std::int64_t> kernel_sizes;
+  std::vector<std::vector<std::int64_t>> dilations;  // for each kernel size, those of the block's convolutions
+  bool paired;                       // behind each of them another one, not dilated
+};
+const std::vector<Network>& networks();
+
+struct GeneratorOptions {
+  /// Of networks().
+  std::string network = "v2";
+  /// In place of the network's own; 0: those.
+  std::int64_t channels = 0;
+  /// Hz, of the sound that it makes.
+  std::int64_t sample_rate = 22050;
+};
+
+/// x, and on top of it one convolution (or pair of them) after the other.
+class ResBlock : public adjoint::nn::Module {
+ public:
+  ResBlock(std::int64_t channels, std::int64_t kernel_size, const std::vector<std::int64_t>& dilations, bool paired);
+  adjoint::Tensor operator()(const adjoint::Tensor& input) const;
+
+  adjoint::nn::Child<adjoint::nn::ModuleList<adjoint::nn::Conv1d>> convs1, convs2;
+};
+
+class Generator : public adjoint::nn::Module {
+ public:
+  static constexpr double kSlope = 0.1;  // of the leaky ReLUs
+
+  /// Throws Error for options that are none.
+  explicit Generator(const GeneratorOptions& options);
+  /// Logarithms of mel spectrograms (N, 80, frames) -> sound (N, 1, 256 frames) in (-1, 1); see mel.h.
+  adjoint::Tensor operator()(const adjoint::Tensor& mel) const;
+
+  const GeneratorOptions& options() const { return options_; }
+  const Network& network() const { return network_; }
+  /// Bring the logarithms near a mean of 0 and a deviation of 1.
+  static adjoint::Tensor normalised(const adjoint::Tensor& mel);
+
+ private:
+  GeneratorOptions options_;
+  Network network_;
+
+ public:
+  adjoint::nn::Child<adjoint::nn::Conv1d> conv_pre;
+  adjoint::nn::Child<adjoint::nn::ModuleList<adjoint::nn::ConvTranspose1d>> ups;
+  adjoint::nn::Child<adjoint::nn::ModuleList<ResBlock>> resblocks;  // a kernel size after the other, stage by stage
+  adjoint::nn::Child<adjoint::nn::Conv1d> conv_post;
+};
+
+/// Writes parameters and, as metadata, the options.
+void save_model(const std::filesystem::path& path, const Generator& model);
+/// For synthesis: in eval mode, weights no longer made anew at each call. Throws Error, naming the file, for one that
+/// is no such model.
+Generator load_model(const std::filesystem::path& path);
+/// The same for a generator that has been trained, or has not.
+void remove_weight_norms(Generator& model);
+
+}  // namespace vocoder

@@ -1,0 +1,41 @@
+// Mel spectrograms, which sound is made from, and how near to a sound what was made from its spectrogram comes.
+#pragma once
+
+#include <adjoint/core/tensor.h>
+
+#include <cstdint>
+
+namespace vocoder {
+
+// HiFi-GAN's, at any sample rate; samples and bins.
+inline constexpr std::int64_t kFft = 1024, kHop = 256, kMels = 80;
+/// Zeros, or further sound, at both ends: the middle of frame t is that of the kHop samples that it stands for.
+inline constexpr std::int64_t kMargin = (kFft - kHop) / 2;
+
+/// Throws Error unless it is from 4000 to 96000 Hz.
+void check_sample_rate(std::int64_t sample_rate);
+
+/// Sound (..., L + 2 kMargin), L a multiple of kHop, of which the mel spectrogram is that of the L in the middle:
+/// (..., 80, L / 256). Amplitudes up to half the sample rate on Slaney's scale, each at least 1e-5, as logarithms.
+adjoint::Tensor log_mel_inside(const adjoint::Tensor& sound, std::int64_t sample_rate);
+/// Sound (..., L) -> (..., 80, ceil(L / 256)): zeros stand around it.
+adjoint::Tensor log_mel(const adjoint::Tensor& sound, std::int64_t sample_rate);
+/// Frames of a sound of this length.
+inline std::int64_t frames_of(std::int64_t samples) { return (samples + kHop - 1) / kHop; }
+
+/// Sound (C, 256 frames) by 32 iterations, from log_mel's (C, 80, frames): amplitudes are what is nearest to the mel
+/// spectrogram among those that are not negative (100 multiplicative updates of Lee, Seung: "Algorithms for
+/// non-negative matrix factorization", 2001), phases are Griffin and Lim's with the momentum 0.99 of Perraudin, Balazs,
+/// Sondergaard ("A fast Griffin-Lim algorithm", 2013), from random ones that are always the same.
+adjoint::Tensor griffin_lim(const adjoint::Tensor& log_mel, std::int64_t sample_rate);
+
+/// multi_resolution_stft_loss of sounds (C, L), at least 2048 samples long: 0 where they are the same.
+double stft_distance(const adjoint::Tensor& made, const adjoint::Tensor& original);
+/// The mean of |difference| of log_mel's.
+double mel_distance(const adjoint::Tensor& made, const adjoint::Tensor& original, std::int64_t sample_rate);
+
+/// A picture (3, 257, columns), uint8, of the amplitudes of sound (L): time to the right, frequencies from 0 to half
+/// the sample rate upwards, from black, 90 dB below a full-scale sine or less, to white, as loud as that.
+adjoint::Tensor spectrogram_picture(const adjoint::Tensor& sound);
+
+}  // namespace vocoder

@@ -1,0 +1,68 @@
+// Sound files, a user's folders of them, and examples for training. Files need Adjoint::audio, and so libsndfile: where
+// the build has none, only WAV files of 16 bits can be written, and nothing can be read.
+#pragma once
+
+#include <adjoint/core/tensor.h>
+#include <adjoint/data/dataset.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace vocoder {
+
+struct Sound {
+  std::string name;
+  adjoint::Tensor samples;  // (C, L), float32
+};
+
+bool can_read_sound();
+/// A WAV, FLAC or OGG file at this rate, resampled where it has another one. Throws Error, naming the file, for what
+/// cannot be read or holds no samples, and where the build reads none.
+Sound read_sound(const std::filesystem::path& path, std::int64_t sample_rate);
+/// (L) or (C, L), as the extension says; see data::write_audio. Throws Error, naming the file.
+void write_sound(const std::filesystem::path& path, const adjoint::Tensor& samples, std::int64_t sample_rate);
+/// Throws Error, naming the file, for a name that write_sound does not take: better before the work than after it.
+void check_output(const std::filesystem::path& path);
+
+/// The WAV, FLAC and OGG files below the folder that can be read and are not silent, with their channels mixed to one;
+/// each that is passed over is named, with the reason, in a line on standard error. Throws Error, naming the folder,
+/// where none is left.
+std::vector<Sound> read_sounds(const std::filesystem::path& folder, std::int64_t sample_rate);
+/// Every eighth, at least one, is kept for tests: {training, tests}. Throws Error for fewer than two.
+std::pair<std::vector<Sound>, std::vector<Sound>> split(std::vector<Sound> sounds);
+/// FNV-1a of lengths and samples.
+std::uint64_t fingerprint(const std::vector<Sound>& sounds);
+
+/// Random pieces (samples), as likely from here as from there; shorter sounds have zeros around them. Each is made
+/// louder or softer, so that its peak lies between 0.1 and 0.95.
+class Pieces final : public adjoint::data::Dataset {
+ public:
+  Pieces(const std::vector<Sound>& sounds, std::int64_t samples, std::int64_t size);
+  std::int64_t size() const override { return size_; }
+  adjoint::data::Example get(std::int64_t index, adjoint::Generator& generator) const override;
+
+ private:
+  const std::vector<Sound>& sounds_;
+  std::vector<std::int64_t> ends_;  // of the sounds, in one row of all of them
+  std::int64_t samples_, size_;
+};
+
+/// An endless series of made ones (made_sounds.h).
+class MadeSounds final : public adjoint::data::Dataset {
+ public:
+  MadeSounds(std::int64_t sample_rate, std::int64_t samples, std::int64_t size)
+      : sample_rate_(sample_rate), samples_(samples), size_(size) {}
+  std::int64_t size() const override { return size_; }
+  adjoint::data::Example get(std::int64_t index, adjoint::Generator& generator) const override;
+
+ private:
+  std::int64_t sample_rate_, samples_, size_;
+};
+
+/// Those that are tested on: 12 of 1.5 seconds, voices first.
+std::vector<Sound> made_tests(std::int64_t sample_rate);
+
+}  // namespace vocoder
