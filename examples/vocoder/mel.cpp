@@ -3,6 +3,7 @@
 #include <adjoint/core/error.h>
 #include <adjoint/core/random.h>
 #include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/join/join.h>
 #include <adjoint/ops/loss/loss.h>
 #include <adjoint/ops/matmul/matmul.h>
 #include <adjoint/ops/pad/pad.h>
