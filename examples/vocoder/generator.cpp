@@ -24,8 +24,9 @@ constexpr std::int64_t kOuterKernel = 7;
 
 /// An odd kernel, as long out as in.
 nn::Conv1d conv(std::int64_t in, std::int64_t out, std::int64_t kernel_size, std::int64_t dilation = 1) {
-  return nn::weight_norm(nn::Conv1d(
-      in, out, {.kernel_size = kernel_size, .padding = dilation * (kernel_size - 1) / 2, .dilation = dilation}));
+  return nn::weight_norm(
+      nn::Conv1d(in, out,
+                 {.kernel_size = kernel_size, .padding = dilation * (kernel_size - 1) / 2, .dilation = dilation}));
 }
 
 const Network& network_of(const std::string& name) {

@@ -16,11 +16,11 @@ namespace vocoder {
 /// A row of the table of networks; v1, v2 and v3 are the paper's.
 struct Network {
   std::string name;
-  std::int64_t channels;             // in front of the first transposed convolution; each halves them
-  std::vector<std::int64_t> rates;   // their strides, even; the kernels are twice as large
+  std::int64_t channels;            // in front of the first transposed convolution; each halves them
+  std::vector<std::int64_t> rates;  // their strides, even; the kernels are twice as large
   std::vector<std::int64_t> kernel_sizes;
   std::vector<std::vector<std::int64_t>> dilations;  // for each kernel size, those of the block's convolutions
-  bool paired;                       // behind each of them another one, not dilated
+  bool paired;                                       // behind each of them another one, not dilated
 };
 const std::vector<Network>& networks();
 

@@ -23,7 +23,9 @@ std::int64_t count_of(float seconds, float rate) { return static_cast<std::int64
 float noise(Dice& dice) {
   constexpr float kScale = 1.0F / 65536.0F;
   const std::uint32_t a = dice.bits(), b = dice.bits();
-  const auto part = [](std::uint32_t bits) { return static_cast<float>(bits & 0xffffU) + static_cast<float>(bits >> 16U); };
+  const auto part = [](std::uint32_t bits) {
+    return static_cast<float>(bits & 0xffffU) + static_cast<float>(bits >> 16U);
+  };
   return 1.732F * ((part(a) + part(b)) * kScale - 2.0F);
 }
 
@@ -222,8 +224,7 @@ struct Instrument {
       const float t = static_cast<float>(i - from) / rate, envelope = std::exp(-t / length);
       phase += 2.0F * kPi * low * (1.0F + 1.5F * std::exp(-t / 0.03F)) / rate;
       const float hit = band.band(noise(dice), 0.6F * center, rate) * 3.0F * std::exp(-2.0F * t / length);
-      out[static_cast<std::size_t>(i)] +=
-          0.5F * loudness * (tonal * envelope * std::sin(phase) + (1.0F - tonal) * hit);
+      out[static_cast<std::size_t>(i)] += 0.5F * loudness * (tonal * envelope * std::sin(phase) + (1.0F - tonal) * hit);
     }
   }
 };
@@ -254,7 +255,8 @@ adjoint::Tensor made_sound(std::uint64_t number, std::int64_t samples, std::int6
   Dice dice(number);
   const auto rate = static_cast<float>(sample_rate);
   const std::int64_t before = count_of(kBefore, rate);
-  std::vector<float> sound = number % 2 == 0 ? voice(dice, before + samples, rate) : music(dice, before + samples, rate);
+  std::vector<float> sound =
+      number % 2 == 0 ? voice(dice, before + samples, rate) : music(dice, before + samples, rate);
   sound.erase(sound.begin(), sound.begin() + before);
   float peak = 1e-3F;
   for (const float x : sound) peak = std::max(peak, std::abs(x));

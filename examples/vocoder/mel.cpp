@@ -73,8 +73,9 @@ Tensor griffin_lim(const Tensor& log_mel, std::int64_t sample_rate) {
   const std::int64_t frames = log_mel.size(-1), half = kHop / 2;
   // The stft's frames stand at multiples of the hop. With one more at each end, the first in the middle of the hop in
   // front of the sound, they stand in the middle of the hops.
-  const Tensor amplitudes = adjoint::pad(amplitudes_of(adjoint::exp(log_mel), sample_rate), {1, 1},
-                                         adjoint::PadMode::kReplicate).unsqueeze(-1);
+  const Tensor amplitudes =
+      adjoint::pad(amplitudes_of(adjoint::exp(log_mel), sample_rate), {1, 1}, adjoint::PadMode::kReplicate)
+          .unsqueeze(-1);
   adjoint::Generator generator(1984);
   Tensor angles = Tensor::empty(amplitudes.shape(), {.device = adjoint::kCPU});
   adjoint::fill_uniform(angles, 0.0, 2.0 * std::numbers::pi, generator);

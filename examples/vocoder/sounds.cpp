@@ -148,8 +148,9 @@ std::pair<std::vector<Sound>, std::vector<Sound>> split(std::vector<Sound> sound
   constexpr std::size_t kEvery = 8;
   const std::size_t count = sounds.size();
   if (count < 2) {
-    throw adjoint::Error(fmt::format(
-        "vocoder: --sounds must hold at least 2 sounds, one of them to test on, or --tests others; got {}", count));
+    throw adjoint::Error(
+        fmt::format("vocoder: --sounds must hold at least 2 sounds, one of them to test on, or --tests others; got {}",
+                    count));
   }
   std::pair<std::vector<Sound>, std::vector<Sound>> parts;
   for (std::size_t i = 0; i < count; ++i) {

@@ -1,0 +1,76 @@
+// Training of the generator against the discriminators: losses, data, and how near its sound comes.
+#pragma once
+
+#include "discriminators.h"
+#include "generator.h"
+#include "measure.h"
+#include "sounds.h"
+
+#include "common/arithmetic.h"
+#include "common/training.h"
+
+#include <adjoint/data/dataset.h>
+#include <adjoint/data/loader.h>
+#include <adjoint/nn/data_parallel.h>
+#include <adjoint/optim/adam.h>
+#include <adjoint/optim/schedule.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace vocoder {
+
+struct Options {
+  /// Folder of sound files; empty: made sounds.
+  std::string sounds;
+  /// Folder of those that are tested on; empty: every eighth of the others.
+  std::string tests;
+  GeneratorOptions generator;
+  /// Samples that a step learns from, a multiple of kHop.
+  std::int64_t segment = 8192;
+  std::int64_t discriminator_channels = 32;
+  /// The step from which on the discriminators take part.
+  std::int64_t adversarial_from = 0;
+
+  void add_to(examples::Settings& settings);
+};
+
+class Trainer final : public examples::Training {
+ public:
+  Trainer(const Options& options, const examples::Run& run);
+
+  void add_to(examples::State& state) override;
+  std::string description() const override;
+  std::vector<std::string> names() const override { return {"loss", "mel_loss", "discriminator_loss"}; }
+  /// Sound (N, segment + 2 kMargin).
+  std::vector<adjoint::Tensor> next() override;
+  std::vector<adjoint::Tensor> step(const std::vector<adjoint::Tensor>& batch) override;
+  examples::Values test(const examples::Moment& moment) override;
+  examples::Values baselines() const override;
+  std::vector<std::string> outputs() const override { return {"model.safetensors", "spectrograms.png", "sounds"}; }
+  void finish(const examples::Moment& moment, nlohmann::ordered_json& metrics) override;
+
+ private:
+  struct Source;
+  Trainer(const Options& options, const examples::Run& run, std::shared_ptr<Source> source);
+  /// The discriminators' update: `fake`, of no tape, is what the generator makes in place of `real`.
+  adjoint::Tensor update_discriminators(const adjoint::Tensor& real, const adjoint::Tensor& fake);
+  void write_sounds(const examples::Moment& moment) const;
+
+  examples::Run run_;
+  Options options_;
+  examples::Arithmetic arithmetic_;
+  std::shared_ptr<Source> source_;
+  Generator generator_;
+  Discriminators discriminators_;
+  adjoint::distributed::DataParallel<Generator> parallel_g_;
+  adjoint::distributed::DataParallel<Discriminators> parallel_d_;
+  adjoint::optim::AdamW adam_g_, adam_d_;
+  adjoint::optim::CosineAnnealingLR schedule_g_, schedule_d_;
+  adjoint::data::DataLoader loader_;
+  std::int64_t step_ = 0;
+};
+
+}  // namespace vocoder
