@@ -19,8 +19,7 @@ Distances distances(const Tensor& made, const Tensor& original, std::int64_t sam
   constexpr std::int64_t kLeast = 2048;  // the longest window of stft_distance
   const std::int64_t missing = std::max<std::int64_t>(0, kLeast - original.size(-1));
   const auto filled = [&](const Tensor& x) { return missing == 0 ? x : adjoint::pad(x, {0, missing}); };
-  const Tensor a = filled(made), b = filled(original);
-  return {stft_distance(a, b), mel_distance(a, b, sample_rate)};
+  return {stft_distance(filled(made), filled(original)), mel_distance(made, original, sample_rate)};
 }
 
 Tensor resynthesized(const Generator& model, const Tensor& sound, adjoint::Device device) {

@@ -17,7 +17,7 @@ namespace vocoder {
 struct Distances {
   double stft = 0.0, mel = 0.0;
 };
-/// Of sounds (C, L) of one shape, any length; zeros stand behind short ones.
+/// Of sounds (C, L) of one shape, any length; zeros stand behind those that are shorter than the longest window.
 Distances distances(const adjoint::Tensor& made, const adjoint::Tensor& original, std::int64_t sample_rate);
 
 /// Sound (C, L) on any device -> what the model makes of its spectrogram, (C, L) on the CPU, in one piece.
@@ -32,7 +32,7 @@ struct Level {
 };
 Level level_of(const adjoint::Tensor& sound);
 
-/// A tensor's distances from a sound, for each sound: of what the model and what Griffin-Lim makes.
+/// Distances from a sound of what the model, and of what Griffin-Lim makes of its spectrogram.
 struct Measured {
   std::string name;
   Distances model, griffin_lim;
@@ -41,7 +41,7 @@ std::vector<Measured> measure(const Generator& model, const std::vector<Sound>& 
 /// The mean of each number.
 Measured mean_of(const std::vector<Measured>& all);
 
-/// Seconds of computing for a second of sound, of the shorter of `runs` runs after one that does not count.
+/// Seconds of computing for a second of sound: of the shortest of `runs` runs, after one that does not count.
 double real_time_factor(const Generator& model, const adjoint::Tensor& sound, adjoint::Device device, int runs = 3);
 
 }  // namespace vocoder
