@@ -58,12 +58,13 @@ void synthesize_file(const FileOptions& options, adjoint::Device device) {
   const Tensor sound = read_sound(options.from, rate).samples;
   const auto start = std::chrono::steady_clock::now();
   const Tensor made = synthesize(model, sound, device);
-  report(model, made, sound, seconds_since(start));
+  const double seconds = seconds_since(start);
   write_sound(options.to, made, rate);
   if (!options.spectrogram.empty()) {
     const std::vector<Tensor> pictures{spectrogram_picture(sound[0]), spectrogram_picture(made[0])};
     adjoint::data::write_image(options.spectrogram, adjoint::cat(pictures, 1));
   }
+  report(model, made, sound, seconds);
 }
 
 /// As a live source would give it: a chunk, and what can be known of the result by then.
@@ -89,6 +90,7 @@ void stream_file(const FileOptions& options, adjoint::Device device) {
     sum += times.back();
   }
   const Tensor made = adjoint::cat(parts, -1), whole = resynthesized(model, sound, device);
+  write_sound(options.to, made, rate);
   std::sort(times.begin(), times.end());
   fmt::print("latency {} samples, {:.1f} ms, and a chunk of {}, {:.1f} ms\n", vocoder.latency(),
              static_cast<double>(vocoder.latency()) / per_ms, options.chunk,
@@ -97,7 +99,6 @@ void stream_file(const FileOptions& options, adjoint::Device device) {
              1000.0 * sum / static_cast<double>(times.size()), 1000.0 * times[(times.size() - 1) * 99 / 100]);
   fmt::print("largest difference from the whole at once: {:.2e}\n", adjoint::abs(made - whole).max().item<float>());
   report(model, made, sound, sum);
-  write_sound(options.to, made, rate);
 }
 
 void evaluate(const std::string& path, const std::string& folder, adjoint::Device device) {

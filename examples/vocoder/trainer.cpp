@@ -122,7 +122,7 @@ Trainer::Trainer(const Options& options, const examples::Run& run, std::shared_p
       adam_g_(generator_.parameters(), {.lr = run.lr, .betas = {0.8, 0.99}}),
       adam_d_(discriminators_.parameters(), {.lr = run.lr, .betas = {0.8, 0.99}}),
       schedule_g_(adam_g_, {.T_max = run.steps, .warmup = {.steps = std::min<std::int64_t>(50, run.steps / 10)}}),
-      schedule_d_(adam_d_, {.T_max = run.steps}),
+      schedule_d_(adam_d_, {.T_max = std::max<std::int64_t>(1, run.steps - options.adversarial_from)}),
       loader_(*source_->training,
               {.batch_size = run.batch, .workers = workers(), .seed = run.data_seed, .device = run.device}) {
   if (options.segment % kHop != 0)
@@ -186,7 +186,7 @@ std::vector<Tensor> Trainer::step(const std::vector<Tensor>& batch) {
     return sum;
   });
   schedule_g_.step();
-  schedule_d_.step();
+  if (adversarial) schedule_d_.step();
   return {loss, loss_mel, loss_d};
 }
 
