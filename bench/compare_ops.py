@@ -23,6 +23,9 @@ import sys
 import time
 from typing import Callable
 
+# PyTorch's idle threads would otherwise spin through the beginning of our turn, on the CPUs that it needs.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 import torch

@@ -12,6 +12,13 @@ function(adjoint_instruction_sets)
       set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "${${set}}")
     endif()
   endforeach()
+  # Those that core/cpu_targets.h compiles for each set in one file round every product and every sum, so that a formula
+  # has the bits of the operators that it is made of.
+  set(files ${ARGN})
+  list(FILTER files INCLUDE REGEX "^ops/elementwise/cpu/")
+  if(files)
+    set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+  endif()
 endfunction()
 
 # adjoint_instances(<header> <enumeration> IN <arithmetic>... OF <function>...): a translation unit an arithmetic that

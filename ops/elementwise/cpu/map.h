@@ -3,9 +3,12 @@
 #pragma once
 
 #include <adjoint/core/convert.h>
+#include <adjoint/core/cpu_targets.h>
 #include <adjoint/core/tensor.h>
+#include <adjoint/core/vector_math.h>
 #include <adjoint/ops/elementwise/functor.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -32,31 +35,55 @@ struct SpanLoop {
 /// Feeds all of `out` (contiguous) and the operands (any strides) to `loop`, in parallel.
 void run_spans(std::span<const Tensor> in, Tensor& out, const SpanLoop& loop);
 
+/// Elements that are computed together. Each passes the same loop of a fixed count, so that its result does not depend
+/// on its place: vectors of a loop's remainder, or of numbers one by one, may round differently.
+inline constexpr std::int64_t kSpanBlock = 64;
+
+/// The next block of an operand, as it is or, at the end, filled up with its last element.
+template <class T>
+const T* span_block(const T* from, std::int64_t rest, T* filled) {
+  if (rest >= kSpanBlock) return from;
+  for (std::int64_t j = 0; j < kSpanBlock; ++j) filled[j] = from[j < rest ? j : rest - 1];
+  return filled;
+}
+
 template <template <class> class F, class T>
 void span_loop(const void* const* in, void* out, std::int64_t n, const void* functor) {
   using Traits = F<float>;
   using Compute = functor::compute_of<F, T>;
   using Result = std::conditional_t<Traits::kPredicate, bool, T>;
   using First = std::conditional_t<Traits::kMask, bool, T>;
-  const F<Compute> f = *static_cast<const F<Compute>*>(functor);
-  const auto* a = static_cast<const First*>(in[0]);
-  auto* result = static_cast<Result*>(out);
-  if constexpr (Traits::kArity == 1) {
-    ADJOINT_INDEPENDENT_ITERATIONS
-    for (std::int64_t i = 0; i < n; ++i) result[i] = convert<Result>(f(convert<Compute>(a[i])));
-  } else if constexpr (Traits::kArity == 2) {
-    const auto* b = static_cast<const T*>(in[1]);
-    ADJOINT_INDEPENDENT_ITERATIONS
-    for (std::int64_t i = 0; i < n; ++i) result[i] = convert<Result>(f(convert<Compute>(a[i]), convert<Compute>(b[i])));
-  } else {
-    using FirstCompute = std::conditional_t<Traits::kMask, bool, Compute>;
-    const auto* b = static_cast<const T*>(in[1]);
-    const auto* c = static_cast<const T*>(in[2]);
-    ADJOINT_INDEPENDENT_ITERATIONS
-    for (std::int64_t i = 0; i < n; ++i) {
-      result[i] = convert<Result>(f(convert<FirstCompute>(a[i]), convert<Compute>(b[i]), convert<Compute>(c[i])));
+  using FirstCompute = std::conditional_t<Traits::kMask, bool, Compute>;
+  run_for_isa([=] {
+    const F<Compute> f = *static_cast<const F<Compute>*>(functor);
+    First filled_a[kSpanBlock];
+    [[maybe_unused]] T filled_b[kSpanBlock], filled_c[kSpanBlock];
+    Result results[kSpanBlock];
+    for (std::int64_t i = 0; i < n; i += kSpanBlock) {
+      const std::int64_t rest = n - i;
+      Result* const to = static_cast<Result*>(out) + i;
+      Result* const result = rest < kSpanBlock ? results : to;
+      const First* const a = span_block(static_cast<const First*>(in[0]) + i, rest, filled_a);
+      if constexpr (Traits::kArity == 1) {
+        ADJOINT_INDEPENDENT_ITERATIONS
+        for (std::int64_t j = 0; j < kSpanBlock; ++j) result[j] = convert<Result>(f(convert<Compute>(a[j])));
+      } else if constexpr (Traits::kArity == 2) {
+        const T* const b = span_block(static_cast<const T*>(in[1]) + i, rest, filled_b);
+        ADJOINT_INDEPENDENT_ITERATIONS
+        for (std::int64_t j = 0; j < kSpanBlock; ++j) {
+          result[j] = convert<Result>(f(convert<FirstCompute>(a[j]), convert<Compute>(b[j])));
+        }
+      } else {
+        const T* const b = span_block(static_cast<const T*>(in[1]) + i, rest, filled_b);
+        const T* const c = span_block(static_cast<const T*>(in[2]) + i, rest, filled_c);
+        ADJOINT_INDEPENDENT_ITERATIONS
+        for (std::int64_t j = 0; j < kSpanBlock; ++j) {
+          result[j] = convert<Result>(f(convert<FirstCompute>(a[j]), convert<Compute>(b[j]), convert<Compute>(c[j])));
+        }
+      }
+      if (rest < kSpanBlock) std::copy(results, results + rest, to);
     }
-  }
+  });
 }
 
 template <template <class> class F>
