@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Data-parallel training of Adjoint beside PyTorch's DistributedDataParallel, on the GPUs of this host.
+
+    bench/compare_distributed.py [--ranks N] [--rounds R] [--program build/cuda/bench/bench_distributed] [--markdown]
+
+Starts bench_distributed and this file's other half (`--pytorch`, through the same mpirun) in turns, and prints for each
+network and precision the median over rounds: milliseconds of a step on each GPU alone and through DataParallel or
+DistributedDataParallel, the efficiency (the former by the latter), and how much of the gradients' sum a step hides.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def networks():
+    """{name: (make, shape of the input of each rank)}; bench/distributed.cpp has the same."""
+    from torch import nn
+
+    def super_resolution():
+        return nn.Sequential(
+            nn.Conv2d(1, 32, 5, padding=2), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(),
+            nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(),
+            nn.ConvTranspose2d(32, 1, 4, 2, 1))
+
+    def generator():
+        layers = [nn.ConvTranspose2d(100, 512, 4, bias=False)]
+        for channels in (512, 256, 128, 64):
+            layers += [nn.BatchNorm2d(channels), nn.ReLU(),
+                       nn.ConvTranspose2d(channels, channels // 2 if channels > 64 else 3, 4, 2, 1, bias=False)]
+        return nn.Sequential(*layers, nn.Tanh())
+
+    def vocoder():
+        return nn.Sequential(
+            nn.Conv1d(80, 256, 7, padding=3), nn.LeakyReLU(), nn.ConvTranspose1d(256, 128, 16, 8, 4), nn.LeakyReLU(),
+            nn.Conv1d(128, 128, 7, padding=3), nn.LeakyReLU(), nn.ConvTranspose1d(128, 64, 16, 8, 4), nn.LeakyReLU(),
+            nn.Conv1d(64, 64, 7, padding=3), nn.LeakyReLU(), nn.ConvTranspose1d(64, 32, 8, 4, 2), nn.LeakyReLU(),
+            nn.Conv1d(32, 1, 7, padding=3), nn.Tanh())
+
+    def wide():
+        return nn.Sequential(*(layer for _ in range(11) for layer in (nn.Conv2d(1024, 1024, 3, padding=1), nn.ReLU())))
+
+    return {
+        "super_resolution": (super_resolution, (16, 1, 32, 32)),
+        "generator": (generator, (128, 100, 1, 1)),
+        "vocoder": (vocoder, (16, 80, 32)),
+        "wide": (wide, (32, 1024, 16, 16)),
+    }
+
+
+def time_ms(kinds, calls=20, rounds=9):
+    """Of each kind, the median over rounds of the slowest rank's milliseconds a call; kinds take turns."""
+    import torch
+    times = [[] for _ in kinds]
+    for round_ in range(-1, rounds):
+        for kind, into in zip(kinds, times):
+            torch.cuda.synchronize()
+            torch.distributed.barrier()
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            for _ in range(calls):
+                kind()
+            torch.cuda.synchronize()
+            slowest = torch.tensor([(time.perf_counter() - begin) * 1e3 / calls], device="cuda")
+            torch.distributed.all_reduce(slowest, torch.distributed.ReduceOp.MAX)
+            if round_ >= 0:
+                into.append(slowest.item())
+    return [statistics.median(of_kind) for of_kind in times]
+
+
+def run_pytorch():
+    import torch
+    rank, world = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["OMPI_COMM_WORLD_SIZE"])
+    torch.cuda.set_device(int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"]))
+    torch.distributed.init_process_group("nccl", rank=rank, world_size=world)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    torch.backends.cudnn.benchmark = True
+    for name, (make, shape) in networks().items():
+        for precision in ("tf32", "bf16"):
+            x = torch.randn(shape, device="cuda")
+
+            def trainer(model):
+                adam = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
+
+                def step():
+                    adam.zero_grad()
+                    with torch.autocast("cuda", torch.bfloat16, enabled=precision == "bf16"):
+                        loss = model(x).float().square().mean()
+                    loss.backward()
+                    adam.step()
+                return step
+
+            alone = make().cuda()
+            together = torch.nn.parallel.DistributedDataParallel(make().cuda(), gradient_as_bucket_view=True)
+            parameters = sum(parameter.numel() for parameter in alone.parameters())
+            gradients = torch.zeros(parameters, device="cuda")
+            ms = time_ms([trainer(alone), trainer(together), lambda: torch.distributed.all_reduce(gradients)])
+            if rank == 0:
+                print(json.dumps({"case": name, "precision": precision, "parameters": parameters, "alone_ms": ms[0],
+                                  "together_ms": ms[1], "sum_ms": ms[2]}), flush=True)
+    torch.distributed.destroy_process_group()
+
+
+def launch(ranks, command):
+    """{(case, precision): its line}, of one run under mpirun."""
+    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                       MASTER_ADDR="127.0.0.1", MASTER_PORT="29511", NCCL_NVLS_ENABLE="0")
+    out = subprocess.run(["mpirun", "-n", str(ranks), "--bind-to", "none", *command], check=True, text=True,
+                         stdout=subprocess.PIPE, env=environment).stdout
+    lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    return {(line["case"], line.get("precision", "")): line for line in lines}
+
+
+def median_of(runs, key):
+    return {name: statistics.median(run[key][name] for run in runs)
+            for name, value in runs[0][key].items() if not isinstance(value, str)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", type=int, default=2, help="processes, and GPUs (default 2)")
+    parser.add_argument("--rounds", type=int, default=3, help="times that each side runs (default 3)")
+    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/cuda/bench/bench_distributed")
+    parser.add_argument("--markdown", action="store_true", help="print a table for bench/results/distributed.md")
+    parser.add_argument("--pytorch", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.pytorch:
+        return run_pytorch()
+    ours, theirs = [], []
+    for _ in range(args.rounds):
+        ours.append(launch(args.ranks, [args.program]))
+        theirs.append(launch(args.ranks, [sys.executable, __file__, "--pytorch"]))
+    total = median_of(ours, ("all_reduce", ""))
+    share = f", {total['bare_ms'] / total['ms']:.1%} of a bare ncclAllReduce's speed" if total["bare_ms"] else ""
+    print(f"all_reduce of 1 GiB: {total['ms']:.3f} ms{share}\n")
+    columns = ["network", "precision", "alone, ms", "together, ms", "efficiency", "hidden", "PyTorch alone, ms",
+               "DDP, ms", "efficiency", "hidden"]
+    separator = " | " if args.markdown else "\t"
+    edge = "| " if args.markdown else ""
+    print(edge + separator.join(columns) + edge[::-1])
+    if args.markdown:
+        print("|---|---|" + "---:|" * (len(columns) - 2))
+    for key in ours[0]:
+        if key[0] == "all_reduce":
+            continue
+        row = list(key)
+        for runs in (ours, theirs):
+            line = median_of(runs, key)
+            exposed = max(0.0, line["together_ms"] - line["alone_ms"])
+            hidden = f"{max(0.0, 1 - exposed / line['sum_ms']):.0%}"
+            row += [f"{line['alone_ms']:.3f}", f"{line['together_ms']:.3f}",
+                    f"{line['alone_ms'] / line['together_ms']:.3f}", hidden]
+        print(edge + separator.join(row) + edge[::-1])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
