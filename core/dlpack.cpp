@@ -111,8 +111,9 @@ Tensor imported(Managed* managed) {
   for (std::size_t axis = 0; axis < axes && numel > 0; ++axis) {
     (strides[axis] < 0 ? first : last) += (shape[axis] - 1) * strides[axis];
   }
-  auto* const data = static_cast<std::byte*>(view.data) + view.byte_offset;
-  ADJOINT_CHECK(numel == 0 || view.data != nullptr, "from_dlpack: a tensor of shape {} must have memory; got null",
+  auto* const begin = static_cast<std::byte*>(view.data);
+  auto* const data = begin == nullptr ? nullptr : begin + view.byte_offset;
+  ADJOINT_CHECK(numel == 0 || data != nullptr, "from_dlpack: a tensor of shape {} must have memory; got null",
                 shape);
   ADJOINT_CHECK(numel == 0 || reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(bytes) == 0,
                 "from_dlpack: memory must be aligned to its elements of {} bytes; got address {}", bytes,
