@@ -113,8 +113,7 @@ Tensor imported(Managed* managed) {
   }
   auto* const begin = static_cast<std::byte*>(view.data);
   auto* const data = begin == nullptr ? nullptr : begin + view.byte_offset;
-  ADJOINT_CHECK(numel == 0 || data != nullptr, "from_dlpack: a tensor of shape {} must have memory; got null",
-                shape);
+  ADJOINT_CHECK(numel == 0 || data != nullptr, "from_dlpack: a tensor of shape {} must have memory; got null", shape);
   ADJOINT_CHECK(numel == 0 || reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(bytes) == 0,
                 "from_dlpack: memory must be aligned to its elements of {} bytes; got address {}", bytes,
                 static_cast<const void*>(data));

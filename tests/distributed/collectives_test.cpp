@@ -12,12 +12,12 @@ namespace {
 
 const std::vector<DType> kDTypes = {kFloat16, kBFloat16, kFloat32, kFloat64, kInt32, kInt64, kUInt8};
 
-// 1, 2, ... plus the rank, of small integers, so that every sum is exact.
+// On each rank's GPU where there are GPUs. 1, 2, ... plus the rank, of small integers, so that every sum is exact.
 Tensor counted(const Shape& shape, DType dtype, int of_rank = rank()) {
   Tensor x = Tensor::empty(shape, {.dtype = kFloat64});
   double* const at = x.mutable_data<double>();
   for (std::int64_t i = 0; i < x.numel(); ++i) at[i] = static_cast<double>(i % 5 + of_rank + 1);
-  return x.to(dtype);
+  return x.to(dtype).to(default_device());
 }
 
 TEST(Collectives, WorldHasTheLaunchersSize) {
@@ -52,7 +52,7 @@ TEST(Collectives, AllReduceCombinesEveryDtype) {
 
 // 2^-9 and smaller are lost in a bfloat16 sum that rounds at each step.
 TEST(Collectives, HalfPrecisionIsSummedInFloat32AndRoundedOnce) {
-  const Tensor x = Tensor::full({3}, rank() == 0 ? 1.0 : 0x1p-8, {.dtype = kBFloat16});
+  const Tensor x = Tensor::full({3}, rank() == 0 ? 1.0 : 0x1p-8, {.dtype = kBFloat16, .device = default_device()});
   const float expected = static_cast<float>(bfloat16(1.0F + 0x1p-8F * static_cast<float>(world_size() - 1)));
   EXPECT_EQ(all_reduce(x).to_vector<float>(), std::vector<float>(3, expected));
 }
@@ -66,7 +66,7 @@ TEST(Collectives, SumsAreInTheOrderOfRanks) {
     for (int r = 1; r < world_size(); ++r) sum += value(r, i);
     expected.push_back(sum);
   }
-  EXPECT_EQ(all_reduce(Tensor::from_vector(own, {101})).to_vector<float>(), expected);
+  EXPECT_EQ(all_reduce(Tensor::from_vector(own, {101}).to(default_device())).to_vector<float>(), expected);
 }
 
 TEST(Collectives, MoreElementsThanTravelAtOnce) {

@@ -1,3 +1,4 @@
+#include <adjoint/core/precision.h>
 #include <adjoint/core/random.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/nn/activation.h>
@@ -24,10 +25,14 @@ namespace {
 
 constexpr std::int64_t kBatch = 8;
 
+// Networks and batches are on each rank's GPU where there are GPUs.
+TensorOptions options(DType dtype) { return {.dtype = dtype, .device = default_device()}; }
+
 nn::Sequential network() {
   nn::Sequential net{nn::Conv2d(2, 4, {.kernel_size = 3, .padding = 1}), nn::BatchNorm2d(4), nn::ReLU(),
                      nn::ConvTranspose2d(4, 2, {.kernel_size = 4, .stride = 2, .padding = 1})};
   net.to(kFloat64);
+  net.to(default_device());
   return net;
 }
 
@@ -36,8 +41,7 @@ struct Batch {
 };
 Batch batch(int step) {
   manual_seed(100 + static_cast<std::uint64_t>(step));
-  return {Tensor::randn({kBatch, 2, 6, 6}, {.dtype = kFloat64}),
-          Tensor::randn({kBatch, 2, 12, 12}, {.dtype = kFloat64})};
+  return {Tensor::randn({kBatch, 2, 6, 6}, options(kFloat64)), Tensor::randn({kBatch, 2, 12, 12}, options(kFloat64))};
 }
 Tensor part(const Tensor& whole) {
   const std::int64_t length = whole.size(0) / world_size();
@@ -90,12 +94,41 @@ TEST(DataParallel, TrainsAsOneRankDoesOnTheWholeBatch) {
   EXPECT_EQ(model.buckets()[0][0].substr(0, 2), "3.");  // what the sweep reaches first
 }
 
+// In TF32 on GPUs, which CPUs compute as float32.
+TEST(DataParallel, LossesAreThoseOfTheWholeBatchInTF32) {
+  const Precision before = float32_precision();
+  set_float32_precision(Precision::kTF32);
+  manual_seed(11);
+  nn::Sequential net = network(), whole = network();
+  convert_sync_batchnorm(net);
+  net.to(kFloat32), whole.to(kFloat32);
+  DataParallel model(net);
+  whole.load_state_dict(net.state_dict());
+  optim::Adam adam(net.parameters(), {.lr = 1e-3}), whole_adam(whole.parameters(), {.lr = 1e-3});
+  for (int step = 0; step < 10; ++step) {
+    const auto [x, y] = batch(step);
+    const auto take = [&](auto& network, optim::Adam& optimizer, const Tensor& in, const Tensor& out) {
+      Tape tape;
+      const Tensor loss = mse_loss(network(in.to(kFloat32)), out.to(kFloat32));
+      tape.backward(loss);
+      optimizer.step();
+      optimizer.zero_grad();
+      return loss.detach();
+    };
+    const double expected = take(whole, whole_adam, x, y).item<double>();
+    const Tensor own = take(model, adam, part(x), part(y));
+    EXPECT_NEAR(all_reduce(own, ReduceOp::kAvg).item<double>(), expected, 1e-3 * expected);
+  }
+  set_float32_precision(before);
+}
+
 TEST(DataParallel, NoSyncAccumulatesAndTheNextSweepAverages) {
   manual_seed(1);
   nn::Linear net(3, 2);
   net.to(kFloat64);
+  net.to(default_device());
   DataParallel model(net);
-  const Tensor x = Tensor::full({4, 3}, rank() + 1.0, {.dtype = kFloat64});
+  const Tensor x = Tensor::full({4, 3}, rank() + 1.0, options(kFloat64));
   const auto sweep = [&] {
     Tape tape;
     tape.backward(model(x).sum());
@@ -123,8 +156,9 @@ TEST(DataParallel, UnusedParametersCountAsZeros) {
   both.register_module("b", b);
   both.register_module("c", c);
   nn::Sequential net{a, b, c};
+  net.to(default_device());
   DataParallel model(net, {.find_unused_parameters = true});
-  const Tensor x = Tensor::ones({1, 2});
+  const Tensor x = Tensor::ones({1, 2}, options(kFloat32));
   for (int step = 0; step < 3; ++step) {
     Tape tape;
     net.zero_grad();
@@ -140,8 +174,9 @@ TEST(DataParallel, UnusedParametersCountAsZeros) {
 
 TEST(DataParallel, BuffersFollowRank0) {
   nn::BatchNorm1d net(2);
+  net.to(default_device());
   DataParallel model(net);
-  const Tensor x = Tensor::randn({5, 2}) + static_cast<double>(rank());
+  const Tensor x = Tensor::randn({5, 2}, options(kFloat32)) + static_cast<double>(rank());
   for (int step = 0; step < 2; ++step) {
     Tape tape;
     tape.backward(model(x).sum());
@@ -149,7 +184,7 @@ TEST(DataParallel, BuffersFollowRank0) {
   Tape tape;
   net.eval();
   net.train();
-  model(Tensor::zeros({2, 2}) + 0.0);
+  model(Tensor::zeros({2, 2}, options(kFloat32)) + 0.0);
   const Tensor follows = net.running_mean.tensor();
   EXPECT_EQ(broadcast(follows).to_vector<float>(), follows.to_vector<float>());
 }
@@ -158,9 +193,10 @@ TEST(DataParallel, SyncBatchNormTakesUnequalBatches) {
   nn::SyncBatchNorm sync(3);
   nn::BatchNorm2d plain(3);
   sync.to(kFloat64), plain.to(kFloat64);
+  sync.to(default_device()), plain.to(default_device());
   manual_seed(7);
   const std::int64_t rows = world_size() * (world_size() + 1) / 2;
-  Tensor x = Tensor::randn({rows, 3, 4, 4}, {.dtype = kFloat64});
+  Tensor x = Tensor::randn({rows, 3, 4, 4}, options(kFloat64));
   const std::int64_t begin = rank() * (rank() + 1) / 2;
   Tensor own = x.narrow(0, begin, rank() + 1).contiguous();
   own.requires_grad_(), x.requires_grad_();
@@ -176,11 +212,12 @@ TEST(DataParallel, SyncBatchNormTakesUnequalBatches) {
 
 TEST(DataParallel, BadUseThrows) {
   nn::Linear net(2, 2);
+  net.to(default_device());
   EXPECT_ERROR(DataParallel(net, {.bucket_bytes = 0}), "bucket_bytes", "0");
   DataParallel model(net);
   EXPECT_ERROR(DataParallel(net), "one of them at a time");
   Tape tape;
-  EXPECT_ERROR(tape.backward(model(Tensor::ones({1, 2})).sum(), {.record = true}), ".record");
+  EXPECT_ERROR(tape.backward(model(Tensor::ones({1, 2}, options(kFloat32))).sum(), {.record = true}), ".record");
   EXPECT_FALSE(net.weight.tensor().grad().defined());
 }
 

@@ -1,5 +1,5 @@
-// distributed_worker FAULT: three ranks take steps, and rank 1 does what no rank should. The others print the error
-// that they get and end with 3.
+// distributed_worker FAULT: ranks take steps, on GPUs where there are, and rank 1 does what no rank should. The others
+// print the error that they get and end with 3.
 #include <adjoint/core/distributed/world.h>
 #include <adjoint/core/error.h>
 #include <adjoint/core/tape.h>
@@ -21,6 +21,8 @@ namespace {
 
 using namespace adjoint;
 
+Tensor ones(const Shape& shape) { return Tensor::ones(shape, {.device = default_device()}); }
+
 void step(int number, const std::string& fault) {
   const bool odd = distributed::rank() == 1 && number == 3;
   if (odd && fault == "killed") kill(getpid(), SIGKILL);
@@ -30,19 +32,20 @@ void step(int number, const std::string& fault) {
   }
   if (odd && fault == "throws") throw std::runtime_error("rank 1 had enough");
   if (odd && fault == "operation") {
-    distributed::all_gather(Tensor::ones({3}));
+    distributed::all_gather(ones({3}));
     return;
   }
-  distributed::all_reduce(Tensor::ones({odd && fault == "shape" ? 4 : 3}));
+  distributed::all_reduce(ones({odd && fault == "shape" ? 4 : 3}));
 }
 
 // Rank 1's loss leaves out the second layer.
 void sweep_without_a_layer() {
   const nn::Linear first(2, 2), second(2, 2);
-  const nn::Sequential net{first, second};
+  nn::Sequential net{first, second};
+  net.to(default_device());
   distributed::DataParallel model(net);
   Tape tape;
-  const Tensor x = Tensor::ones({1, 2});
+  const Tensor x = ones({1, 2});
   tape.backward((distributed::rank() == 1 ? first(x) : model(x)).sum());
 }
 
