@@ -18,6 +18,10 @@ inline constexpr double kBytesPerClock = 18;
 /// Of memory that a copy of an operand may take.
 inline constexpr std::int64_t kMostCopyBytes = std::int64_t{2} << 30;
 
+/// 32-bit units of channels that the correlation kernels sum at once; and where their steps gather, because a group has
+/// few channels, the most taps, and the most units of one.
+inline constexpr int kChunkUnits = 16, kMaxGatheredTaps = 256, kMaxGatheredUnits = 8;
+
 /// Clocks of a multiprocessor in which the correlation kernels multiply 64 positions and eight units of K by few
 /// columns (results of a position, padded to sixteen): columns / 2, or what reading the positions takes; measured times
 /// on such shapes are two and a half times that. `split`: float32 in three products.

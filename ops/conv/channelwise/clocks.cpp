@@ -2,7 +2,6 @@
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
 #include <adjoint/ops/conv/channelwise/plan.h>
-#include <adjoint/ops/conv/correlation/plan.h>
 
 #include <algorithm>
 

@@ -151,7 +151,7 @@ ADJOINT_API bool plan_channelwise(const ConvGeometry& geometry, bool transposed,
                                   ChannelwisePlan& plan);
 
 /// Whether these kernels are faster than the tensor-core kernels, which take `unit_channels` channels a 32-bit unit;
-/// `split`: float32 in three products; `gathers`: whether their steps may gather (correlation/plan.h).
+/// `split`: float32 in three products; `gathers`: whether their steps may gather (base/machine.h).
 ADJOINT_API bool channelwise_pays(const ChannelwisePlan& plan, int unit_channels, bool split, bool gathers);
 
 /// Of conv_weight: the walk of conv over single channels; a block takes a run of tiles for one pair of channels.

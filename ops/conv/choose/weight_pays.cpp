@@ -1,6 +1,6 @@
 #include <adjoint/ops/conv/choose/weight_pays.h>
 
-#include <adjoint/ops/conv/rearranged/plan.h>
+#include <adjoint/ops/conv/choose/orders.h>
 
 namespace adjoint::cuda {
 

@@ -4,15 +4,13 @@
 
 #include <adjoint/core/divider.h>
 #include <adjoint/core/dtype.h>
+#include <adjoint/ops/conv/base/machine.h>
 
 #include <cstdint>
 
 namespace adjoint::cuda {
 
-inline constexpr int kChunkUnits = 16;
 inline constexpr int kMaxSteps = 512;
-inline constexpr int kMaxGatheredTaps = 256;
-inline constexpr int kMaxGatheredUnits = 8;  // of a tap
 inline constexpr int kMaxPasses = 128;
 inline constexpr int kMaxClasses = 16;
 inline constexpr int kBoxPositions = 64;     // of a tile, that a blocked plan's stages have a box for

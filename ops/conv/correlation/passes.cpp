@@ -304,22 +304,6 @@ bool pad_box(CorrelationPlan& plan) {
 
 }  // namespace
 
-std::int32_t flat_extent(const ConvGeometry& g, bool transposed, std::size_t axis) {
-  std::int32_t first, last;  // offsets from a position to what any step reads
-  if (transposed) {
-    const auto offsets = transposed_offsets(g, axis, 0, g.stride[axis]);
-    first = offsets.front();
-    last = offsets.back();
-  } else {
-    first = floor_div(-g.padding[axis], g.stride[axis]);
-    last = floor_div((g.kernel[axis] - 1) * g.dilation[axis] - g.padding[axis], g.stride[axis]);
-  }
-  const auto feature = static_cast<std::int32_t>(g.feature[axis]);
-  const auto image = static_cast<std::int32_t>(ceil_div(g.image[axis], g.stride[axis]));
-  const std::int32_t copied = transposed ? feature : image, positions = transposed ? image : feature;
-  return std::max(positions + std::max(last, 0), copied - std::min(first, 0));
-}
-
 bool build_correlation_passes(const ConvGeometry& g, const CorrelationCut& cut, CorrelationPlan& plan) {
   const std::int32_t log2_positions = plan.log2_tile_n + plan.log2_tile_h + plan.log2_tile_w;
   plan.stage_stride_w = plan.boxed ? plan.in_stride_w : 1;

@@ -15,10 +15,6 @@ struct CorrelationCut {
   std::int32_t planes = 1;
 };
 
-/// Rows (axis 0) or columns (1) of a plane in a flat copy: as many as the copy's planes and the positions of results
-/// have, and the zeros that are read beyond the end of one row or before the beginning of the next, which both share.
-std::int32_t flat_extent(const ConvGeometry& geometry, bool transposed, std::size_t axis);
-
 /// Fills in the plan's classes, passes, steps and taps, and the shape of its stages. False where they are more than the
 /// plan holds, or a stage is larger than shared memory.
 bool build_correlation_passes(const ConvGeometry& geometry, const CorrelationCut& cut, CorrelationPlan& plan);

@@ -10,7 +10,9 @@
 #include <adjoint/core/cuda/tensor_map.h>
 #include <adjoint/core/dtype.h>
 #include <adjoint/ops/conv/base/machine.h>
+#include <adjoint/ops/conv/geometry.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace adjoint::cuda {
@@ -62,5 +64,9 @@ inline TensorMapLayout channel_blocks_layout(const ChannelBlocks& copy, const vo
           .strides = {1, row, image, block, image * images},
           .box = {kMapElements * box[0], box[1], box[2], box[3], 1}};
 }
+
+/// Rows (axis 0) or columns (1) of a plane in a flat copy: as many as the copy's planes and the positions of results
+/// have, and the zeros that are read beyond the end of one row or before the beginning of the next, which both share.
+std::int32_t flat_extent(const ConvGeometry& geometry, bool transposed, std::size_t axis);
 
 }  // namespace adjoint::cuda

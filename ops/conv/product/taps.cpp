@@ -2,7 +2,7 @@
 
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
-#include <adjoint/ops/conv/rearranged/plan.h>
+#include <adjoint/ops/conv/layouts/orders.h>
 
 #include <algorithm>
 #include <cstddef>

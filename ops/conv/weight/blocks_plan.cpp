@@ -2,7 +2,6 @@
 
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
-#include <adjoint/ops/conv/correlation/passes.h>
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,16 @@
 
 #include <algorithm>
 
-namespace adjoint::cuda::weight_parts {
+namespace adjoint::cuda {
+
+WeightOrder weight_order(const Unshuffle& filter) {
+  if (filter.planes == 0) return {};
+  const auto narrow = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
+  return {narrow(filter.residues[0]), narrow(filter.residues[1]), narrow(filter.stride[0]),
+          narrow(filter.stride[1]),   narrow(filter.extents[0]),  narrow(filter.extents[1])};
+}
+
+namespace weight_parts {
 namespace {
 
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
@@ -105,4 +114,5 @@ void set_splits(WeightPlan& p, std::int64_t splits) {
   p.splits = static_cast<std::int32_t>(std::max<std::int64_t>(ceil_div(p.stages, p.stages_per_split), 1));
 }
 
-}  // namespace adjoint::cuda::weight_parts
+}  // namespace weight_parts
+}  // namespace adjoint::cuda

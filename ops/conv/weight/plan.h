@@ -20,6 +20,7 @@
 
 #include <adjoint/core/export.h>
 #include <adjoint/ops/conv/geometry.h>
+#include <adjoint/ops/conv/layouts/unshuffle.h>
 
 #include <cstdint>
 
@@ -107,7 +108,7 @@ struct WeightPlan {
   ADJOINT_HD bool joins_rows() const { return 1 << log2_tile_w < line_positions(); }
 };
 
-/// Where a filter has taps that are channels here (strides as channels, rearranged/plan.h): tap (h, w) of channel
+/// Where a filter has taps that are channels here (strides as channels, layouts/orders.h): tap (h, w) of channel
 /// c * residues + r is channel c's tap (h * stride_h + r / residues_w, w * stride_w + r % residues_w), if there is one.
 struct WeightOrder {
   std::int32_t residues_h = 1, residues_w = 1, stride_h = 1, stride_w = 1;
@@ -128,6 +129,9 @@ struct WeightOrder {
     return h < kernel_h && w < kernel_w ? (std::int64_t{c} * kernel_h + h) * kernel_w + w : -1;
   }
 };
+
+/// How conv_weight's result has the taps of a filter that is apart like that.
+ADJOINT_API WeightOrder weight_order(const Unshuffle& filter);
 
 /// One block's part of the product.
 struct WeightWork {

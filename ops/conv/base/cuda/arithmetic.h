@@ -1,14 +1,13 @@
-// What the tensor-core kernels of the trio compute with.
+// What the tensor-core kernels compute a problem with.
 #pragma once
 
+#include <adjoint/ops/conv/base/arithmetic.h>
 #include <adjoint/ops/conv/base/cuda/problem.h>
 #include <adjoint/ops/conv/base/rows_aligned.h>
 
 #include <cstdint>
 
 namespace adjoint::cuda {
-
-enum class Arithmetic { kTF32, kFloat32, kBFloat16, kFloat16 };  // kFloat32: three tf32 products
 
 /// Of a problem in float32, bfloat16 or float16.
 inline Arithmetic arithmetic_of(const ConvProblem& problem) {
@@ -21,11 +20,6 @@ inline Arithmetic arithmetic_of(const ConvProblem& problem) {
 
 /// Whether each product is three of tf32 parts.
 inline bool is_split(const ConvProblem& problem) { return arithmetic_of(problem) == Arithmetic::kFloat32; }
-
-/// Elements of a 32-bit unit.
-inline int unit_elements(Arithmetic arithmetic) {
-  return arithmetic == Arithmetic::kBFloat16 || arithmetic == Arithmetic::kFloat16 ? 2 : 1;
-}
 
 /// Elements of `size` bytes that rows of `row` elements from `pointer` on let be read at once: 16 bytes' worth, two, or
 /// one.

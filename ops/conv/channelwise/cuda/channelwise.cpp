@@ -1,24 +1,21 @@
 // Chooses and calls the kernels for few channels a group. Their code is in one .cu file a dtype.
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
-#include <adjoint/ops/conv/choose/cuda/pays.h>
-#include <adjoint/ops/conv/correlation/cuda/correlation.h>
-#include <adjoint/ops/conv/weight/cuda/weight.h>
 
 #include <cstddef>
 #include <cstdint>
 
 namespace adjoint::cuda {
-namespace {
 
-// Of conv_weight: channels times channels of a group, and those times taps.
-constexpr std::int64_t kFewPairs = 16, kFewSums = 128;
-
-const ChannelwisePlan* gather_plan(const ConvProblem& problem) {
+const ChannelwisePlan* find_channelwise_plan(const ConvProblem& problem) {
   return keep_plan<ChannelwisePlan>(problem, [&](ChannelwisePlan& plan) {
     return plan_channelwise(problem.geometry, problem.role == ConvRole::kImage, element_size(problem.dtype), plan);
   });
 }
+
+namespace {
+
+constexpr std::int64_t kFewPairs = 16;  // of conv_weight: channels times channels of a group
 
 const ChannelwiseWeightPlan* weight_plan(const ConvProblem& problem) {
   return keep_plan<ChannelwiseWeightPlan>(problem, [&](ChannelwiseWeightPlan& plan) {
@@ -31,22 +28,17 @@ bool takes_gather(const ConvProblem& problem) {
   const std::int64_t source =
       problem.role == ConvRole::kImage ? g.feature_channels_per_group() : g.image_channels_per_group();
   if (problem.dtype == kFloat64 || source > kChannelwiseMaxSourceChannels) return false;
-  const ChannelwisePlan* plan = gather_plan(problem);
+  const ChannelwisePlan* plan = find_channelwise_plan(problem);
   if (plan == nullptr) return false;
-  const Arithmetic arithmetic = arithmetic_of(problem);
-  const bool split = arithmetic == Arithmetic::kFloat32;
-  // Only wgmma's kernels gather, and whether they take the problem is asked last: it plans them.
-  return channelwise_pays(*plan, unit_elements(arithmetic), split, true) ||
-         (channelwise_pays(*plan, unit_elements(arithmetic), split, false) && !correlation_conv.takes(problem));
+  const int unit = unit_elements(arithmetic_of(problem));
+  return channelwise_pays(*plan, unit, is_split(problem), true) ||
+         channelwise_pays(*plan, unit, is_split(problem), false);
 }
 
 bool takes_weight(const ConvProblem& problem) {
   const ConvGeometry& g = problem.geometry;
   const std::int64_t pairs = g.image_channels_per_group() * g.feature_channels_per_group();
   if (problem.dtype == kFloat64 || pairs > kFewPairs) return false;
-  // Of as many sums as fill a tile, tensor cores that the copy engine feeds take half of the time in half precision.
-  const bool fills = pairs * g.taps() > kFewSums && arithmetic_of(problem) != Arithmetic::kFloat32;
-  if (fills && boxes_conv_weight.takes(problem) && boxes_pay(problem)) return false;
   return weight_plan(problem) != nullptr;
 }
 
@@ -59,7 +51,7 @@ void run_gather(const ConvProblem& problem) {
     linear.linear = nullptr;
     run_gather(linear);
   }
-  const ChannelwisePlan& plan = *gather_plan(problem);
+  const ChannelwisePlan& plan = *find_channelwise_plan(problem);
   switch (problem.dtype) {
     case kBFloat16: return run_channelwise_gather<kBFloat16>(plan, problem);
     case kFloat16: return run_channelwise_gather<kFloat16>(plan, problem);

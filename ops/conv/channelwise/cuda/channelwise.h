@@ -11,6 +11,9 @@ extern const ConvKernel channelwise_conv;
 extern const ConvKernel channelwise_conv_transpose;
 extern const ConvKernel channelwise_conv_weight;
 
+/// conv's or conv_transpose's plan, null where there is none.
+const ChannelwisePlan* find_channelwise_plan(const ConvProblem& problem);
+
 /// Enqueue the plan's kernels for the problem on the device's current stream. One translation unit a dtype.
 template <DType kDType>
 void run_channelwise_gather(const ChannelwisePlan& plan, const ConvProblem& problem);

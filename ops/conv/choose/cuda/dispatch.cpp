@@ -5,6 +5,7 @@
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
 #include <adjoint/ops/conv/choose/cuda/pays.h>
+#include <adjoint/ops/conv/choose/cuda/rearranged.h>
 #include <adjoint/ops/conv/correlation/cuda/blocks/blocked.h>
 #include <adjoint/ops/conv/correlation/cuda/correlation.h>
 #include <adjoint/ops/conv/correlation/cuda/mma/mma.h>
@@ -17,7 +18,6 @@
 #include <adjoint/ops/conv/plain/cuda/plain.h>
 #include <adjoint/ops/conv/product/cuda/product.h>
 #include <adjoint/ops/conv/product/cuda/tapwise.h>
-#include <adjoint/ops/conv/rearranged/cuda/rearranged.h>
 #include <adjoint/ops/conv/weight/cuda/blocks/blocked.h>
 #include <adjoint/ops/conv/weight/cuda/weight.h>
 #include <adjoint/ops/elementwise/activate.h>
@@ -40,7 +40,7 @@ constexpr Choice kConv[] = {{&few_results_conv, few_results_pay},
                             {&product_conv, product_pays},
                             {&plain_conv, plain_pays},
                             {&rearranged_conv, rearranged_pays},
-                            {&channelwise_conv},
+                            {&channelwise_conv, channelwise_pays},
                             {&col2im_conv, col2im_pays},
                             {&packed_conv, packed_pays},
                             {&narrow_conv, narrow_pays},
@@ -53,7 +53,7 @@ constexpr Choice kConv[] = {{&few_results_conv, few_results_pay},
 constexpr Choice kConvTranspose[] = {{&few_results_conv_transpose, few_results_pay},
                                      {&product_conv_transpose, product_pays},
                                      {&plain_conv_transpose, plain_pays},
-                                     {&channelwise_conv_transpose},
+                                     {&channelwise_conv_transpose, channelwise_pays},
                                      {&rearranged_conv_transpose, rearranged_pays},
                                      {&col2im_conv_transpose, col2im_pays},
                                      {&packed_conv_transpose, packed_pays},
@@ -69,7 +69,7 @@ constexpr Choice kConvWeight[] = {{&few_results_conv_weight, few_weight_pays},
                                   {&blocked_conv_weight, blocked_weight_pays},
                                   {&tapwise_conv_weight, tapwise_pays},
                                   {&rearranged_conv_weight, rearranged_pays},
-                                  {&channelwise_conv_weight},
+                                  {&channelwise_conv_weight, channelwise_weight_pays},
                                   {&boxes_conv_weight, boxes_pay},
                                   {&wgmma_conv_weight},
                                   {&tensor_core_conv_weight},

@@ -17,7 +17,6 @@
 #include <adjoint/ops/conv/plain/plan.h>
 #include <adjoint/ops/conv/product/cuda/product.h>
 #include <adjoint/ops/conv/product/cuda/tapwise.h>
-#include <adjoint/ops/conv/rearranged/cuda/rearranged.h>
 #include <adjoint/ops/conv/weight/boxes_plan.h>
 #include <adjoint/ops/conv/weight/cuda/blocks/blocked.h>
 #include <adjoint/ops/conv/weight/cuda/weight.h>
@@ -123,7 +122,21 @@ bool few_weight_pays(const ConvProblem& problem) {
   return few_weight_pays(*find_few_weight_plan(problem), element_size(problem.dtype));
 }
 
-bool rearranged_pays(const ConvProblem& problem) { return find_rearranged_plan(problem)->pays; }
+bool channelwise_pays(const ConvProblem& problem) {
+  const int unit = unit_elements(arithmetic_of(problem));
+  // Only wgmma's kernels gather, and whether they take the problem is asked last: it plans them.
+  return channelwise_pays(*find_channelwise_plan(problem), unit, is_split(problem), true) ||
+         !correlation_conv.takes(problem);
+}
+
+bool channelwise_weight_pays(const ConvProblem& problem) {
+  constexpr std::int64_t kFewSums = 128;  // channels times channels of a group, times taps
+  const ConvGeometry& g = problem.geometry;
+  // Of as many sums as fill a tile, tensor cores that the copy engine feeds take half of the time in half precision.
+  const bool fills = g.image_channels_per_group() * g.feature_channels_per_group() * g.taps() > kFewSums &&
+                     arithmetic_of(problem) != Arithmetic::kFloat32;
+  return !(fills && boxes_conv_weight.takes(problem) && boxes_pay(problem));
+}
 
 bool tapwise_pays(const ConvProblem& problem) {
   return keep_plan<Verdict>(problem,
@@ -148,7 +161,8 @@ bool blocked_weight_pays(const ConvProblem& problem) {
 bool weight_copies_may_pay(const ConvProblem& problem) {
   constexpr std::int64_t kFewestProducts = std::int64_t{1} << 27;  // fewer take no longer than copies
   const ConvGeometry& g = problem.geometry;
-  return g.batch * g.feature_plane() * g.filter_numel() >= kFewestProducts && !channelwise_conv_weight.takes(problem);
+  return g.batch * g.feature_plane() * g.filter_numel() >= kFewestProducts &&
+         !(channelwise_conv_weight.takes(problem) && channelwise_weight_pays(problem));
 }
 
 }  // namespace adjoint::cuda

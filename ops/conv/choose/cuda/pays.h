@@ -15,7 +15,9 @@ bool product_pays(const ConvProblem& problem);
 bool plain_pays(const ConvProblem& problem);
 bool few_results_pay(const ConvProblem& problem);
 bool few_weight_pays(const ConvProblem& problem);
-bool rearranged_pays(const ConvProblem& problem);
+bool rearranged_pays(const ConvProblem& problem);  // rearranged.cpp
+bool channelwise_pays(const ConvProblem& problem);
+bool channelwise_weight_pays(const ConvProblem& problem);
 bool tapwise_pays(const ConvProblem& problem);
 bool blocked_weight_pays(const ConvProblem& problem);
 

@@ -4,6 +4,7 @@
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
+#include <adjoint/ops/conv/layouts/cuda/aligned_lines.h>
 #include <adjoint/ops/conv/sums/cuda/slices.h>
 
 #include <cstddef>
@@ -42,7 +43,9 @@ class Factor {
   Factor(const ProductMatrix& matrix, std::int64_t element_bytes, const void* data, int device) : data_(data) {
     if (product_is_aligned(matrix, element_bytes, data)) return;
     copy_.emplace(static_cast<std::size_t>(matrix.lines * matrix.pitch * element_bytes), device);
-    copy_factor(matrix, element_bytes, data, copy_->data(), device);
+    copy_aligned({matrix.lines, matrix.width, matrix.pitch, matrix.extents[1], matrix.extents[2], matrix.source_line,
+                  matrix.source_group},
+                 element_bytes, data, copy_->data(), device);
     data_ = copy_->data();
   }
   const void* data() const { return data_; }

@@ -16,10 +16,6 @@ extern const ConvKernel product_conv_weight;
 /// The problem's plan, null where there is none.
 const ProductPlan* find_product_plan(const ConvProblem& problem);
 
-/// Copies a factor's lines, which follow each other at `from`, to lines `pitch` apart, or, floats, transposed, on the
-/// device's current stream.
-void copy_factor(const ProductMatrix& matrix, std::int64_t element_bytes, const void* from, void* to, int device);
-
 /// Enqueues the plan's kernel on the device's current stream. The factors are aligned and `pitch` apart; `partial` gets
 /// the sums of slices, where there are some.
 void run_product(const ProductPlan& plan, const ConvProblem& problem, const void* rows, const void* columns,

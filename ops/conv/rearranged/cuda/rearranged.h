@@ -1,18 +1,28 @@
-// The trio with operands in another order (rearranged/plan.h): copies of them, or of results, and whatever kernel is
-// best for what is left. Infinity and NaN reach what they reach in that one, where zeros that stand for taps are
-// multiplied as in correlation.h.
+// The trio with operands in another order (layouts/orders.h): copies of them, or of results, around whatever computes
+// what is left, which the caller gives. Infinity and NaN reach what they reach there, where zeros that stand for taps
+// are multiplied as in correlation.h.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/problem.h>
-#include <adjoint/ops/conv/rearranged/plan.h>
+#include <adjoint/ops/conv/layouts/orders.h>
+
+#include <cstddef>
 
 namespace adjoint::cuda {
 
-extern const ConvKernel rearranged_conv;
-extern const ConvKernel rearranged_conv_transpose;
-extern const ConvKernel rearranged_conv_weight;
+struct Rearrangement {
+  RearrangedPlan plan;
+  bool filter_is_put_in_order = true;  // conv_weight: by a copy, not by the kernel itself
+};
 
-/// The problem's plan, null where there is none.
-const RearrangedPlan* find_rearranged_plan(const ConvProblem& problem);
+/// The problem that is left. Its operands are still the caller's.
+ConvProblem inner_problem(const RearrangedPlan& plan, const ConvProblem& problem);
+
+/// Bytes of the copies.
+std::size_t rearranged_bytes(const Rearrangement& how, const ConvProblem& problem);
+
+/// Enqueues the copies, and run_inner(inner problem, plan) between them. What it runs activates results.
+void run_rearranged(const Rearrangement& how, const ConvProblem& problem,
+                    void (*run_inner)(const ConvProblem& inner, const RearrangedPlan& plan));
 
 }  // namespace adjoint::cuda

@@ -4,6 +4,7 @@
 // moved.
 #include <adjoint/core/parallel.h>
 #include <adjoint/ops/conv/channelwise/plan.h>
+#include <adjoint/ops/conv/choose/orders.h>
 #include <adjoint/ops/conv/choose/weight_pays.h>
 #include <adjoint/ops/conv/correlation/clocks.h>
 #include <adjoint/ops/conv/correlation/plan.h>
@@ -15,7 +16,6 @@
 #include <adjoint/ops/conv/plain/plan.h>
 #include <adjoint/ops/conv/product/plan.h>
 #include <adjoint/ops/conv/product/taps.h>
-#include <adjoint/ops/conv/rearranged/plan.h>
 #include <adjoint/ops/conv/weight/blocks_plan.h>
 #include <adjoint/ops/conv/weight/boxes_plan.h>
 #include <adjoint/ops/conv/weight/plan.h>
@@ -202,8 +202,7 @@ void add_weights(Cells& cells, const ConvGeometry& g) {
         cells, name("order"), [&](RearrangedPlan& p) { return plan_conv_weight_order(g, a.unit, a.split, p); },
         [&](const RearrangedPlan& p) {
           return numbers({static_cast<double>(p.geometry.image[1]), static_cast<double>(p.geometry.feature[1]),
-                          static_cast<double>(p.image.numel() + p.image_samples.numel()), p.for_boxes ? 1.0 : 0.0,
-                          p.pays ? 1.0 : 0.0});
+                          static_cast<double>(p.image.numel() + p.image_samples.numel())});
         });
   }
   for (const std::int64_t bytes : {2, 4}) {

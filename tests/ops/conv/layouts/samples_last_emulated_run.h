@@ -1,7 +1,7 @@
 // The copy that puts samples behind positions, on the emulator.
 #pragma once
 
-#include <adjoint/ops/conv/rearranged/plan.h>
+#include <adjoint/ops/conv/layouts/orders.h>
 #include <adjoint/tests/support/emulation/emulator.h>
 #include <adjoint/tests/support/emulation/kernel_run.h>
 #include <adjoint/ops/conv/layouts/cuda/samples_last.cuh>

@@ -1,5 +1,5 @@
 // The copy that puts samples behind positions, on the emulator, against its definition: in tiles of any batch.
-#include <adjoint/ops/conv/rearranged/plan.h>
+#include <adjoint/ops/conv/layouts/orders.h>
 #include <adjoint/tests/ops/conv/layouts/samples_last_emulated_run.h>
 #include <adjoint/tests/support/conv_cases.h>
 #include <adjoint/tests/support/emulation/kernel_run.h>

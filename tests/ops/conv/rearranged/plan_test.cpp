@@ -1,6 +1,6 @@
 // Which order of operands is chosen, without a GPU.
 #include <adjoint/ops/conv/base/machine.h>
-#include <adjoint/ops/conv/rearranged/plan.h>
+#include <adjoint/ops/conv/choose/orders.h>
 #include <adjoint/ops/conv/weight/boxes_plan.h>
 #include <adjoint/tests/support/conv_geometries.h>
 #include <adjoint/tests/support/conv_layers.h>

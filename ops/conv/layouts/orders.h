@@ -23,7 +23,6 @@
 #include <adjoint/ops/conv/geometry.h>
 #include <adjoint/ops/conv/layouts/samples_last.h>
 #include <adjoint/ops/conv/layouts/unshuffle.h>
-#include <adjoint/ops/conv/weight/plan.h>
 
 #include <cstdint>
 
@@ -34,8 +33,6 @@ struct RearrangedPlan {
   Unshuffle image, feature, filter;            // of no planes where an operand is as it was
   SamplesLast image_samples, feature_samples;  // in place of those
   std::int64_t bias_repetitions = 1;           // of each image channel's
-  bool for_boxes = false;                      // whether it is for conv_weight by the copy engine
-  bool pays = false;                           // whether it is quicker, copies and all
 };
 
 /// Strides as channels. False where no axis has a stride, where one has a stride and a dilation, for an image to be
@@ -53,27 +50,5 @@ ADJOINT_API bool plan_batch_as_rows(const ConvGeometry& geometry, std::int64_t e
 /// The batch as columns. False where an axis has a stride and a dilation, unless planes are rows, and for very large
 /// extents. For conv_weight alone.
 ADJOINT_API bool plan_batch_as_columns(const ConvGeometry& geometry, std::int64_t element_size, RearrangedPlan& plan);
-
-/// Of those, the order in which conv_weight is done the soonest by the copy engine, as models of clocks tell, copies
-/// included; false where that is the order as it is. Of 32-bit units of one element, or of two halves; `split` for
-/// float32's three products.
-ADJOINT_API bool plan_conv_weight_order(const ConvGeometry& geometry, int unit_elements, bool split,
-                                        RearrangedPlan& plan);
-
-/// Whether conv, or conv_transpose, is done sooner by the tensor-core kernels in another order of its operands, as
-/// models of clocks tell, copies included: with strides as channels, or conv of half precision with rows of the image
-/// padded. `plan` then. Units and `split` as plan_conv_weight_order()'s.
-ADJOINT_API bool plan_conv_order(const ConvGeometry& geometry, bool transposed, int unit_elements, bool split,
-                                 RearrangedPlan& plan);
-
-struct WeightOrderClocks {
-  double clocks;
-  bool copies;  // whether an operand is copied
-};
-/// What conv_weight takes in the quickest of those orders, copies included; as it is, less what models are off by.
-WeightOrderClocks conv_weight_clocks(const ConvGeometry& geometry, int unit_elements, bool split);
-
-/// How conv_weight's result has the taps of a filter that is apart like that.
-ADJOINT_API WeightOrder weight_order(const Unshuffle& filter);
 
 }  // namespace adjoint::cuda

@@ -1,5 +1,5 @@
 // Which order of its operands serves conv_weight best: models of its kernels, and of the copies.
-#include <adjoint/ops/conv/rearranged/plan.h>
+#include <adjoint/ops/conv/choose/orders.h>
 #include <adjoint/ops/conv/weight/boxes_plan.h>
 #include <adjoint/ops/conv/weight/parts.h>
 
@@ -66,13 +66,6 @@ double quickest_order(const ConvGeometry& g, int unit_elements, bool split, Rear
 }
 
 }  // namespace
-
-WeightOrder weight_order(const Unshuffle& filter) {
-  if (filter.planes == 0) return {};
-  const auto narrow = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
-  return {narrow(filter.residues[0]), narrow(filter.residues[1]), narrow(filter.stride[0]),
-          narrow(filter.stride[1]),   narrow(filter.extents[0]),  narrow(filter.extents[1])};
-}
 
 bool plan_conv_weight_order(const ConvGeometry& g, int unit_elements, bool split, RearrangedPlan& plan) {
   bool found;

@@ -1,8 +1,8 @@
 // Whether another order of operands serves conv or conv_transpose best: models of their kernels, and of the copies.
+#include <adjoint/ops/conv/choose/orders.h>
 #include <adjoint/ops/conv/correlation/clocks.h>
 #include <adjoint/ops/conv/correlation/plan.h>
 #include <adjoint/ops/conv/product/plan.h>
-#include <adjoint/ops/conv/rearranged/plan.h>
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include <adjoint/ops/conv/rearranged/plan.h>
+#include <adjoint/ops/conv/layouts/orders.h>
 
 #include <adjoint/ops/conv/base/numbers.h>
 

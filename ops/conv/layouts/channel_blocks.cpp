@@ -1,0 +1,33 @@
+#include <adjoint/ops/conv/layouts/channel_blocks.h>
+
+#include <adjoint/ops/conv/base/numbers.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace adjoint::cuda {
+
+std::int32_t flat_extent(const ConvGeometry& g, bool transposed, std::size_t axis) {
+  const std::int64_t stride = g.stride[axis];
+  // Offsets from a position to what any tap reads.
+  std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = std::numeric_limits<std::int64_t>::min();
+  const auto reads = [&](std::int64_t offset) {
+    first = std::min(first, offset);
+    last = std::max(last, offset);
+  };
+  if (transposed) {
+    for (std::int64_t place = g.padding[axis]; place < g.padding[axis] + stride; ++place) {
+      const PhaseTaps taps = phase_taps(place % stride, g.kernel[axis], stride, g.dilation[axis]);
+      for (std::int64_t t = 0; t < taps.taps; ++t) reads(place / stride - taps.first_offset - t * taps.offset_step);
+    }
+  } else {
+    reads(floor_to(-g.padding[axis], stride) / stride);
+    reads(floor_to((g.kernel[axis] - 1) * g.dilation[axis] - g.padding[axis], stride) / stride);
+  }
+  const std::int64_t feature = g.feature[axis], image = ceil_div(g.image[axis], stride);
+  const std::int64_t copied = transposed ? feature : image, positions = transposed ? image : feature;
+  return static_cast<std::int32_t>(
+      std::max(positions + std::max<std::int64_t>(last, 0), copied - std::min<std::int64_t>(first, 0)));
+}
+
+}  // namespace adjoint::cuda
