@@ -1,7 +1,8 @@
-// What the planners of CUDA kernels make of the layers that the benchmarks run (tests/fixtures/conv_plans.tsv): times
+// What the planners of CUDA kernels make of the layers of bench/layers (tests/fixtures/conv_plans.tsv): times
 // in their models, memory, tiles and verdicts, each a number of four digits. A planner that is changed on purpose
 // changes the table: with ADJOINT_WRITE_PLANS=FILE in the environment the test writes it anew, and git shows what
 // moved.
+#include <adjoint/bench/layers.h>
 #include <adjoint/core/parallel.h>
 #include <adjoint/ops/conv/channelwise/plan.h>
 #include <adjoint/ops/conv/choose/orders.h>
@@ -19,7 +20,6 @@
 #include <adjoint/ops/conv/weight/blocks_plan.h>
 #include <adjoint/ops/conv/weight/boxes_plan.h>
 #include <adjoint/ops/conv/weight/plan.h>
-#include <adjoint/tests/support/conv_geometries.h>
 #include <adjoint/tests/support/fixtures.h>
 
 #include <fmt/format.h>
@@ -37,27 +37,6 @@ namespace adjoint::cuda {
 namespace {
 
 using Cells = std::vector<std::pair<std::string, std::string>>;
-
-struct Layer {
-  std::string text;  // the columns that define it, as they stand in the file
-  ConvGeometry geometry;
-};
-
-constexpr int kLayerColumns = 16;
-
-/// name, batch, in_channels, out_channels, groups, and input, kernel, stride, padding, dilation, output_padding of
-/// height and width.
-Layer layer_of(const std::vector<std::string>& columns) {
-  std::vector<std::int64_t> n;
-  Layer layer;
-  for (int i = 0; i < kLayerColumns + 1; ++i) {
-    layer.text += (i == 0 ? "" : "\t") + columns[static_cast<std::size_t>(i)];
-    if (i > 0) n.push_back(std::stoll(columns[static_cast<std::size_t>(i)]));
-  }
-  layer.geometry = testing::make_geometry(n[0], n[2], n[1], n[3], {n[4], n[5]}, {n[6], n[7]}, {n[8], n[9]},
-                                          {n[10], n[11]}, {n[12], n[13]}, {n[14], n[15]});
-  return layer;
-}
 
 std::string numbers(std::initializer_list<double> values) {
   std::string text;
@@ -252,40 +231,40 @@ std::vector<std::string> split(const std::string& line) {
 }
 
 TEST(ConvPlans, OfBenchmarksLayersAreThoseOfTheTable) {
-  std::ifstream file(testing::fixture("conv_plans.tsv"));
-  std::string line;
-  ASSERT_TRUE(std::getline(file, line));
-  const std::vector<std::string> header = split(line);
-  std::vector<std::vector<std::string>> rows;
-  while (std::getline(file, line)) rows.push_back(split(line));
-  ASSERT_GE(rows.size(), 129U);
-
-  std::vector<Cells> plans(rows.size());
-  std::vector<Layer> layers;
-  for (const auto& row : rows) layers.push_back(layer_of(row));
-  parallel_for(std::ssize(rows), [&](std::int64_t i) {
+  std::vector<bench::Layer> layers = bench::read_layers("reported");
+  for (bench::Layer& layer : bench::read_layers("others")) layers.push_back(std::move(layer));
+  std::vector<Cells> plans(layers.size());
+  parallel_for(std::ssize(layers), [&](std::int64_t i) {
     plans[static_cast<std::size_t>(i)] = plans_of(layers[static_cast<std::size_t>(i)].geometry);
   });
 
   if (const char* path = std::getenv("ADJOINT_WRITE_PLANS")) {
     std::ofstream out(path);
-    for (int i = 0; i < kLayerColumns + 1; ++i) out << (i == 0 ? "" : "\t") << header[static_cast<std::size_t>(i)];
+    out << "layer";
     for (const auto& [name, value] : plans[0]) out << '\t' << name;
     for (std::size_t i = 0; i < plans.size(); ++i) {
-      out << '\n' << layers[i].text;
+      out << '\n' << layers[i].name;
       for (const auto& [name, value] : plans[i]) out << '\t' << value;
     }
     out << '\n';
     return;
   }
-  ASSERT_EQ(header.size(), kLayerColumns + 1 + plans[0].size());
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    ASSERT_EQ(rows[i].size(), header.size()) << rows[i][0];
+  std::ifstream file(testing::fixture("conv_plans.tsv"));
+  std::string line;
+  ASSERT_TRUE(std::getline(file, line));
+  const std::vector<std::string> header = split(line);
+  ASSERT_EQ(header.size(), 1 + plans[0].size());
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    ASSERT_TRUE(std::getline(file, line)) << layers[i].name << " has no line";
+    const std::vector<std::string> row = split(line);
+    ASSERT_EQ(row.size(), header.size()) << line;
+    EXPECT_EQ(row[0], layers[i].name);
     for (std::size_t c = 0; c < plans[i].size(); ++c) {
-      EXPECT_EQ(header[kLayerColumns + 1 + c], plans[i][c].first);
-      EXPECT_EQ(plans[i][c].second, rows[i][kLayerColumns + 1 + c]) << rows[i][0] << ": " << plans[i][c].first;
+      EXPECT_EQ(header[1 + c], plans[i][c].first);
+      EXPECT_EQ(plans[i][c].second, row[1 + c]) << row[0] << ": " << plans[i][c].first;
     }
   }
+  EXPECT_FALSE(std::getline(file, line)) << line;
 }
 
 }  // namespace
