@@ -87,7 +87,7 @@ void bench_sum() {
   ncclUniqueId id;
   if (distributed::rank() == 0) check(ncclGetUniqueId(&id));
   std::memcpy(words.data(), &id, sizeof id);
-  Tensor shared = Tensor::from_vector(words, {static_cast<std::int64_t>(words.size())});
+  Tensor shared = Tensor::from_vector(words, {static_cast<std::int64_t>(words.size())}, {.dtype = adjoint::kInt64});
   distributed::broadcast_(shared, 0);
   std::memcpy(&id, shared.data<std::int64_t>(), sizeof id);
   ncclComm_t comm = nullptr;

@@ -26,13 +26,18 @@ namespace {
 constinit thread_local int threads_until_failure = -1;
 }  // namespace
 
+// A sanitizer's, where that is part of the program: it must hear of threads.
+extern "C" __attribute__((weak)) decltype(pthread_create) __interceptor_pthread_create;
+
 // Stands before the system's in this program.
 extern "C" __attribute__((visibility("default"))) int pthread_create(pthread_t* thread,
                                                                      const pthread_attr_t* attributes,
                                                                      void* (*start)(void*), void* argument) noexcept {
   if (threads_until_failure == 0) return EAGAIN;
   if (threads_until_failure > 0) --threads_until_failure;
-  static const auto real = reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
+  static const auto real = __interceptor_pthread_create != nullptr
+                               ? &__interceptor_pthread_create
+                               : reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
   return real(thread, attributes, start, argument);
 }
 

@@ -61,6 +61,7 @@ class NcclEngine final : public GpuEngine {
   }
 
   ~NcclEngine() override {
+    while (has_pending()) std::this_thread::sleep_for(kLook);  // the last collectives may be wrong too
     ended_ = true;
     watcher_.join();
     cudaDeviceSynchronize();
@@ -136,6 +137,11 @@ class NcclEngine final : public GpuEngine {
                     how_.timeout.count(), how_.rank);
       std::this_thread::yield();
     }
+  }
+
+  bool has_pending() {
+    const std::lock_guard lock(pending_mutex_);
+    return !pending_.empty();
   }
 
   cudaEvent_t take_event() {
