@@ -5,6 +5,8 @@ import ctypes.util
 import os
 import pathlib
 
+from adjoint import __version__
+
 Pair = ctypes.c_int64 * 2
 
 
@@ -37,27 +39,37 @@ class Context(ctypes.Structure):
 
 
 def _path():
-    """ADJOINT_LIBRARY, else the build folder beside python/, else wherever the loader finds it."""
+    """ADJOINT_LIBRARY, else the wheel's, else the build folder's beside python/, else what the loader finds."""
     named = os.environ.get("ADJOINT_LIBRARY")
     if named:
         return named
-    built = pathlib.Path(__file__).resolve().parents[2] / "build" / "libadjoint.so"
-    return str(built) if built.exists() else ctypes.util.find_library("adjoint") or "libadjoint.so"
+    here = pathlib.Path(__file__).resolve().parent
+    for path in (here / "libadjoint.so", here.parents[1] / "build" / "libadjoint.so"):
+        if path.exists():
+            return str(path)
+    return ctypes.util.find_library("adjoint") or "libadjoint.so"
 
 
 def _load():
+    path = _path()
     try:
-        library = ctypes.CDLL(_path())
-    except OSError as error:
+        library = ctypes.CDLL(path)
+        library.adjoint_version.restype = ctypes.c_char_p
+    except (OSError, AttributeError) as error:
         raise ImportError(
             f"adjoint: the shared library must load; got {error}; build it, and name it in ADJOINT_LIBRARY"
         ) from error
+    found = library.adjoint_version().decode()
+    if found != __version__:
+        raise ImportError(
+            f"adjoint: package and shared library must be of one version; got package {__version__} and library "
+            f"{found} ({path}); install them from one tree, or name another library in ADJOINT_LIBRARY"
+        )
     # Every argument is an address: a number, which ctypes passes on at less cost than a structure.
     library.adjoint_conv.argtypes = [ctypes.c_void_p] * 6
     library.adjoint_conv_transpose.argtypes = [ctypes.c_void_p] * 6
     library.adjoint_conv_weight.argtypes = [ctypes.c_void_p] * 5
     library.adjoint_last_error.restype = ctypes.c_char_p
-    library.adjoint_version.restype = ctypes.c_char_p
     return library
 
 
@@ -70,6 +82,6 @@ def call(function, *arguments):
         raise RuntimeError(_library.adjoint_last_error().decode())
 
 
-def version():
+def version() -> str:
     """The library's, such as "0.1.0"."""
     return _library.adjoint_version().decode()

@@ -1,12 +1,17 @@
 """torch.nn.functional's convolutions, on Adjoint's kernels."""
 
+from typing import Optional, Sequence, Union
+
 import torch
+from torch import Tensor
 from torch.nn.functional import pad
 from torch.overrides import handle_torch_function, has_torch_function_variadic
 
 from adjoint.torch import operators
 from adjoint.torch.native import DTYPES
 from adjoint.torch.problem import as_tuple, kept_problem, problem_of_call
+
+Size = Union[int, Sequence[int]]
 
 is_compiling = torch.compiler.is_compiling if hasattr(torch, "compiler") else lambda: False
 _NAMES = {(1, False): "conv1d", (2, False): "conv2d", (1, True): "conv_transpose1d", (2, True): "conv_transpose2d"}
@@ -114,7 +119,15 @@ def _convolution(rank, transposed, input, weight, bias, stride, padding, output_
     return out if batched else out.squeeze(0)
 
 
-def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor] = None,
+    stride: Size = 1,
+    padding: Union[Size, str] = 0,
+    dilation: Size = 1,
+    groups: int = 1,
+) -> Tensor:
     """torch.nn.functional.conv1d.
 
     input (N, C, L) or (C, L), weight (O, C / groups, k), bias (O,) or None
@@ -127,7 +140,15 @@ def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     return _convolution(1, False, input, weight, bias, stride, padding, 0, groups, dilation)
 
 
-def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor] = None,
+    stride: Size = 1,
+    padding: Union[Size, str] = 0,
+    dilation: Size = 1,
+    groups: int = 1,
+) -> Tensor:
     """torch.nn.functional.conv2d.
 
     input (N, C, H, W) or (C, H, W), weight (O, C / groups, kh, kw), bias (O,) or None -> (N, O, H', W'), each axis and
@@ -136,7 +157,16 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     return _convolution(2, False, input, weight, bias, stride, padding, 0, groups, dilation)
 
 
-def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor] = None,
+    stride: Size = 1,
+    padding: Size = 0,
+    output_padding: Size = 0,
+    groups: int = 1,
+    dilation: Size = 1,
+) -> Tensor:
     """torch.nn.functional.conv_transpose1d.
 
     input (N, C, L) or (C, L), weight (C, O / groups, k), bias (O,) or None
@@ -148,7 +178,16 @@ def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_paddi
     return _convolution(1, True, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor] = None,
+    stride: Size = 1,
+    padding: Size = 0,
+    output_padding: Size = 0,
+    groups: int = 1,
+    dilation: Size = 1,
+) -> Tensor:
     """torch.nn.functional.conv_transpose2d.
 
     input (N, C, H, W) or (C, H, W), weight (C, O / groups, kh, kw), bias (O,) or None -> (N, O, H', W'), each axis and

@@ -13,7 +13,7 @@ PRECISIONS = {"float32": 0, "tf32": 1}
 _precision = "float32"
 
 
-def set_precision(precision):
+def set_precision(precision: str) -> None:
     """How float32 may round on a GPU: "float32" (the default: float32's accuracy) or "tf32" (faster).
 
     Raises ValueError for another name.
@@ -24,7 +24,7 @@ def set_precision(precision):
     _precision = precision
 
 
-def get_precision():
+def get_precision() -> str:
     """What set_precision() was last given."""
     return _precision
 

@@ -1,6 +1,7 @@
 """Adjoint's modules in place of PyTorch's in a model, and back."""
 
 import dataclasses
+from typing import Dict, Iterable, Union
 
 from torch import nn
 from torch.nn.parameter import is_lazy
@@ -28,9 +29,9 @@ class Report:
     milliseconds, since each layer's first call; a layer that PyTorch computes sooner is PyTorch's again from then on.
     """
 
-    replaced: dict = dataclasses.field(default_factory=dict)
-    left: dict = dataclasses.field(default_factory=dict)
-    trials: dict = dataclasses.field(default_factory=dict)
+    replaced: Dict[str, str] = dataclasses.field(default_factory=dict)
+    left: Dict[str, str] = dataclasses.field(default_factory=dict)
+    trials: Dict[str, trial.Trial] = dataclasses.field(default_factory=dict)
 
     def __str__(self):
         lines = [f"{len(self.replaced)} replaced, {len(self.left)} left"]
@@ -40,7 +41,13 @@ class Report:
         return "\n".join(lines)
 
 
-def replace(model, transposed=True, conv=True, subclasses=(), only_where_faster=False):
+def replace(
+    model: nn.Module,
+    transposed: bool = True,
+    conv: bool = True,
+    subclasses: Iterable[Union[type, str]] = (),
+    only_where_faster: bool = False,
+) -> Report:
     """Makes the Conv1d, Conv2d, ConvTranspose1d and ConvTranspose2d of `model` Adjoint's, in place; returns a Report.
 
     Parameters, buffers, hooks, parametrisations, sharing and the modules' identity stay, for only the modules' class
@@ -52,6 +59,7 @@ def replace(model, transposed=True, conv=True, subclasses=(), only_where_faster=
     ways, with the gradients if it records, and the module becomes PyTorch's again where that is quicker.
     """
     report = Report()
+    subclasses = tuple(subclasses)
     kinds = {**(_TRANSPOSED if transposed else {}), **(_CONV if conv else {})}
     for name, module in model.named_modules():
         if not isinstance(module, nn.modules.conv._ConvNd):
@@ -66,7 +74,7 @@ def replace(model, transposed=True, conv=True, subclasses=(), only_where_faster=
     return report
 
 
-def restore(model):
+def restore(model: nn.Module) -> Report:
     """Makes every module of `model` that is Adjoint's PyTorch's again, in place; returns a Report."""
     report = Report()
     for name, module in model.named_modules():
