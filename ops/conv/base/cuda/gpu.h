@@ -12,6 +12,8 @@ struct Gpu {
   bool runs_wgmma;         // whether it is sm_90 itself, not what comes later, in a build that holds sm_90a code
   int smem_bytes;          // shared memory of a multiprocessor
   int smem_bytes_a_block;  // of which a block may have so much
+
+  friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
 /// The driver is asked once a thread and device.

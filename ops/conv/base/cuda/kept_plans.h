@@ -1,7 +1,8 @@
-// Plans of the tensor-core kernels, kept: planning takes up to milliseconds, launching microseconds.
+// Plans and choices of kernels, kept: planning takes up to milliseconds, launching microseconds.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/arithmetic.h>
+#include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/problem.h>
 #include <adjoint/ops/conv/base/machine.h>
 
@@ -25,6 +26,7 @@ struct PlanKey {
   ConvRole role;
   ConvGeometry geometry;
   Arithmetic arithmetic;
+  Gpu gpu;
   int multiprocessors;
 
   friend bool operator==(const PlanKey&, const PlanKey&) = default;
@@ -39,7 +41,7 @@ struct PlanKeyHash {
     };
     const ConvGeometry& g = key.geometry;
     for (const std::int64_t value : {std::int64_t{g.rank}, g.batch, g.image_channels, g.feature_channels, g.groups,
-                                     std::int64_t{key.multiprocessors}}) {
+                                     std::int64_t{key.multiprocessors}, std::int64_t{key.gpu.architecture}}) {
       mix(value);
     }
     for (const Extent2& extent : {g.image, g.feature, g.kernel, g.stride, g.padding, g.dilation}) {
@@ -50,15 +52,16 @@ struct PlanKeyHash {
   }
 };
 
-/// The plan for the problem's role, geometry and arithmetic, made by make(plan) where there is none yet; null where
-/// make() returned false. Valid until the thread has asked for kMostRecent others: a kernel may ask for those of what
-/// it is made of while it holds its own. Any number of threads may ask at once.
+/// The plan for the problem's role, geometry, arithmetic and GPU, made by make(plan) where there is none yet; null
+/// where make() returned false. Valid until the thread has asked for kMostRecent others: a kernel may ask for those of
+/// what it is made of while it holds its own. Any number of threads may ask at once.
 template <class Plan, class Make>
 const Plan* keep_plan(const ConvProblem& problem, Make&& make) {
   using Plans = std::unordered_map<PlanKey, std::unique_ptr<Plan>, PlanKeyHash>;
   static std::shared_mutex mutex;
   static Plans& kept = *new Plans;  // never destroyed: a thread may convolve while the process ends
-  const PlanKey key{problem.role, problem.geometry, arithmetic_of(problem), planned_multiprocessors()};
+  const PlanKey key{problem.role, problem.geometry, arithmetic_of(problem), gpu_of(problem.device),
+                    planned_multiprocessors()};
   bool is_full = false;
   {
     const std::shared_lock lock(mutex);

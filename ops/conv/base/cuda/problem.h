@@ -46,7 +46,7 @@ struct ConvKernel {
   /// Role and tile, never a version.
   const char* name;
   /// Whether this kernel is right for the problem; where choose/ asks nothing more, faster than those after it, too.
-  /// Decides by geometry, dtype, precision, alignment and the device's architecture.
+  /// Decides by geometry, dtype, precision and the device's architecture: the answer is kept.
   bool (*takes)(const ConvProblem& problem);
   /// Enqueues on the device's current stream.
   void (*run)(const ConvProblem& problem);

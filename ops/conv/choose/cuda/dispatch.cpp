@@ -3,6 +3,7 @@
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
 #include <adjoint/core/tensor_impl.h>
+#include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
 #include <adjoint/ops/conv/choose/cuda/pays.h>
 #include <adjoint/ops/conv/choose/cuda/rearranged.h>
@@ -101,6 +102,15 @@ std::span<const Choice> choices_of(ConvRole role) {
   return kConvWeight;
 }
 
+/// The list is walked: each kernel is asked for its plan.
+const ConvKernel& first_that_pays(const ConvProblem& problem, const ConvKernel* except) {
+  for (const auto& [kernel, pays] : choices_of(problem.role)) {
+    if (kernel == except) continue;
+    if (kernel->takes(problem) && (pays == nullptr || pays(problem))) return *kernel;
+  }
+  return *conv_kernels(problem.role).back();
+}
+
 thread_local const char* forced = nullptr;
 
 const char* role_name(ConvRole role) {
@@ -163,11 +173,15 @@ std::span<const ConvKernel* const> conv_kernels(ConvRole role) {
 }
 
 const ConvKernel& best_conv_kernel(const ConvProblem& problem, const ConvKernel* except) {
-  for (const auto& [kernel, pays] : choices_of(problem.role)) {
-    if (kernel == except) continue;
-    if (kernel->takes(problem) && (pays == nullptr || pays(problem))) return *kernel;
-  }
-  return *conv_kernels(problem.role).back();
+  // What few kernels take is not kept: the key of a plan does not know float64.
+  if (except != nullptr || problem.dtype == kFloat64) return first_that_pays(problem, except);
+  struct Best {
+    const ConvKernel* kernel;
+  };
+  return *keep_plan<Best>(problem, [&](Best& best) {
+            best.kernel = &first_that_pays(problem, nullptr);
+            return true;
+          })->kernel;
 }
 
 const ConvKernel& select_conv_kernel(const ConvProblem& problem) {

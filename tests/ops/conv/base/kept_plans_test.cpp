@@ -3,6 +3,7 @@
 
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/base/machine.h>
+#include <adjoint/tests/support/conv_choices.h>
 
 #include <gtest/gtest.h>
 
@@ -40,6 +41,7 @@ const Plan* plan_of(std::int64_t batch, int& made) {
 }
 
 TEST(KeptPlans, AreMadeOnce) {
+  const cuda::PretendGpu gpu(kHopper);
   const cuda::PlanForMultiprocessors plans(1);
   int made = 0;
   const Plan* const first = plan_of(1, made);
@@ -52,6 +54,7 @@ TEST(KeptPlans, AreMadeOnce) {
 
 // A kernel that holds its plan asks for those of the kernels in it, however many problems came before.
 TEST(KeptPlans, OutliveTheNextOnes) {
+  const cuda::PretendGpu gpu(kHopper);
   const cuda::PlanForMultiprocessors plans(1);
   constexpr auto kMost = static_cast<std::int64_t>(cuda::kMostKept), kRecent = std::int64_t{cuda::kMostRecent};
   int made = 0;
@@ -71,13 +74,29 @@ TEST(KeptPlans, OutliveTheNextOnes) {
   }
 }
 
+// A machine may have GPUs of several architectures, and a plan may be for one alone.
+TEST(KeptPlans, AreOfOneGpu) {
+  const cuda::PlanForMultiprocessors plans(1);
+  int made = 0;
+  const auto on = [&](const cuda::Gpu& which) {
+    const cuda::PretendGpu gpu(which);
+    return plan_of(std::int64_t{1} << 40, made);
+  };
+  const Plan* const hopper = on(kHopper);
+  EXPECT_NE(on(kAmpere), hopper);
+  EXPECT_EQ(on(kHopper), hopper);
+  EXPECT_EQ(made, 2);
+}
+
 TEST(KeptPlans, AreSharedByThreads) {
+  const cuda::PretendGpu gpu(kHopper);
   const cuda::PlanForMultiprocessors plans(1);
   std::atomic<int> made = 0;
   std::vector<const Plan*> found(8);
   std::vector<std::thread> threads;
   for (const Plan*& plan : found) {
     threads.emplace_back([&] {
+      const cuda::PretendGpu same_gpu(kHopper);
       const cuda::PlanForMultiprocessors same(1);
       int own = 0;
       for (std::int64_t batch = 100; batch < 200; ++batch) plan = plan_of(batch, own);
