@@ -129,12 +129,12 @@ int main(int argc, char** argv) {
   using namespace vocoder;
   examples::Program program("vocoder", "Makes sound from mel spectrograms, and learns to.");
   Options options;
-  program.defaults().lr = 5e-4;
-  program.defaults().steps = 4000;
-  program.defaults().test_every = 250;
-  program.steps().quick(1000);
+  program.defaults().lr = 1e-3;
+  program.defaults().steps = 6000;
+  program.defaults().test_every = 500;
+  program.steps().quick(2400);
   program.batch().quick(4);
-  program.test_every().quick(200);
+  program.test_every().quick(400);
   options.add_to(program.settings());
   program.on_train([&](const examples::Run& run) { return std::make_unique<Trainer>(options, run); });
 

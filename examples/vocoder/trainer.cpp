@@ -72,12 +72,12 @@ void Options::add_to(examples::Settings& settings) {
   settings.add("--segment", segment, "Samples that are trained on, a multiple of 256").range(2048, 1 << 20).quick(4096);
   settings.add("--discriminator-channels", discriminator_channels, "Of a discriminator's first layer")
       .range(1, 128)
-      .quick(4);
+      .quick(2);
   settings
       .add("--adversarial-from", adversarial_from,
            "Step from which the discriminators take part, in front of which distances of spectrograms teach alone")
       .range(0, 1'000'000'000)
-      .quick(600);
+      .quick(2000);
 }
 
 struct Trainer::Source {

@@ -30,9 +30,9 @@ struct Options {
   GeneratorOptions generator;
   /// Samples that a step learns from, a multiple of kHop.
   std::int64_t segment = 8192;
-  std::int64_t discriminator_channels = 32;
+  std::int64_t discriminator_channels = 16;  // 32 in the paper
   /// The step from which on the discriminators take part.
-  std::int64_t adversarial_from = 0;
+  std::int64_t adversarial_from = 4000;
 
   void add_to(examples::Settings& settings);
 };

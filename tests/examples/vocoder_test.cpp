@@ -9,6 +9,8 @@
 #include "vocoder/stream.h"
 #include "vocoder/trainer.h"
 
+#include <adjoint/core/device.h>
+#include <adjoint/core/precision.h>
 #include <adjoint/core/random.h>
 #include <adjoint/nn/safetensors.h>
 #include <adjoint/ops/elementwise/elementwise.h>
@@ -171,6 +173,21 @@ TEST(Vocoder, AStreamIsTheWholeSampleBySample) {
     EXPECT_LT(largest_difference(synthesize(model, made_sound(4, 3000, kRate).unsqueeze(0), adjoint::kCPU, 999),
                                  resynthesized(model, made_sound(4, 3000, kRate).unsqueeze(0), adjoint::kCPU)),
               1e-4);
+  }
+}
+
+TEST(VocoderCuda, AStreamIsTheWholeAndTheCpus) {
+  if (!adjoint::cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  const adjoint::PrecisionGuard full(adjoint::Precision::kFull);
+  const Tensor sound = made_sound(4, 3 * kRate, kRate).unsqueeze(0);
+  for (const auto& [network, channels] : {std::pair{"tiny", 16}, {"v1", 128}}) {
+    Generator model = small_generator(network, channels);
+    const Tensor wanted = resynthesized(model, sound, adjoint::kCPU);
+    const double scale = adjoint::abs(wanted).max().item<float>();
+    model.to(adjoint::kCUDA);
+    const Tensor whole = resynthesized(model, sound, adjoint::kCUDA);
+    EXPECT_LT(largest_difference(whole, wanted), 1e-3 * scale) << network;
+    EXPECT_LT(largest_difference(synthesize(model, sound, adjoint::kCUDA, 700), whole), 1e-4 * scale) << network;
   }
 }
 
