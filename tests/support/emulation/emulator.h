@@ -15,6 +15,15 @@
 #include <memory>
 #include <vector>
 
+// GCC and clang tell it differently.
+#if defined(__SANITIZE_ADDRESS__)
+#define ADJOINT_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ADJOINT_ASAN 1
+#endif
+#endif
+
 namespace adjoint::emulation {
 
 struct Dim3 {

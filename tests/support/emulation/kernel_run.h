@@ -5,6 +5,7 @@
 #include <adjoint/tests/support/conv_cases.h>
 #include <adjoint/tests/support/conv_oracle.h>
 #include <adjoint/tests/support/conv_problem.h>
+#include <adjoint/tests/support/emulation/emulator.h>
 #include <adjoint/ops/conv/base/cuda/arithmetic.cuh>
 
 #include <gtest/gtest.h>
@@ -102,7 +103,7 @@ inline Expected expected_results(const ConvProblem& p, bool transposed, const Ac
 }
 
 /// Of each kernel's random geometries; AddressSanitizer makes fibers ten times slower.
-#ifdef __SANITIZE_ADDRESS__
+#ifdef ADJOINT_ASAN
 inline constexpr std::uint64_t kRandomCases = 4;
 #else
 inline constexpr std::uint64_t kRandomCases = 40;
