@@ -1,5 +1,7 @@
 #include "frechet.h"
 
+#include "common/squares.h"
+
 #include <adjoint/core/error.h>
 #include <adjoint/core/random.h>
 #include <adjoint/core/tape.h>
@@ -23,6 +25,8 @@ namespace {
 
 namespace nn = adjoint::nn;
 using adjoint::Tensor;
+using examples::drawn_batch;
+using examples::shape_classes;
 
 constexpr std::int64_t kFeatures = 64, kBatch = 64, kTests = 1000;
 constexpr std::uint64_t kSeed = 20171212;
@@ -155,24 +159,6 @@ double Classifier::accuracy(adjoint::Device device) const {
   std::int64_t right = 0;
   for (std::size_t i = 0; i < a.size(); ++i) right += a[i] == b[i] ? 1 : 0;
   return static_cast<double>(right) / static_cast<double>(kTests);
-}
-
-Tensor drawn_batch(std::uint64_t first, std::int64_t count, Tensor* labels) {
-  std::vector<Tensor> images;
-  std::vector<std::int64_t> classes;
-  for (std::int64_t i = 0; i < count; ++i) {
-    DrawnShape shape = drawn_shape(first + static_cast<std::uint64_t>(i));
-    images.push_back(std::move(shape.image));
-    classes.push_back(shape.label);
-  }
-  if (labels != nullptr) *labels = Tensor::from_vector(classes, {count}, {.dtype = adjoint::kInt64});
-  return to_signed(adjoint::stack(images));
-}
-
-Tensor to_signed(const Tensor& bytes) { return bytes.to(adjoint::kFloat32) / 127.5 - 1.0; }
-
-Tensor to_bytes(const Tensor& pictures) {
-  return adjoint::round(adjoint::clamp(pictures.to(adjoint::kFloat32) * 127.5 + 127.5, 0.0, 255.0)).to(adjoint::kUInt8);
 }
 
 }  // namespace gan

@@ -3,8 +3,6 @@
 // of a classifier of the built-in shapes in place of Inception's. Its numbers compare with one another alone.
 #pragma once
 
-#include "shapes.h"
-
 #include <adjoint/core/tensor.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/nn/sequential.h>
@@ -43,13 +41,5 @@ class Classifier : public adjoint::nn::Module {
   adjoint::nn::Child<adjoint::nn::Sequential> body_;
   adjoint::nn::Child<adjoint::nn::Linear> out_;
 };
-
-/// Shapes from number `first` on as pictures (count, 3, 32, 32) in [-1, 1], float32; `labels`, where given, receives
-/// their classes (count), int64.
-adjoint::Tensor drawn_batch(std::uint64_t first, std::int64_t count, adjoint::Tensor* labels = nullptr);
-
-/// uint8 to [-1, 1], and back, rounded and clamped.
-adjoint::Tensor to_signed(const adjoint::Tensor& bytes);
-adjoint::Tensor to_bytes(const adjoint::Tensor& pictures);
 
 }  // namespace gan

@@ -19,6 +19,9 @@ namespace {
 
 namespace data = adjoint::data;
 using adjoint::Tensor;
+using examples::great_circle;
+using examples::noise_of;
+using examples::tiled;
 
 struct SampleOptions {
   std::string model, to;

@@ -4,10 +4,8 @@
 
 #include <adjoint/core/error.h>
 #include <adjoint/data/image.h>
-#include <adjoint/data/transforms.h>
 #include <adjoint/ops/join/join.h>
 #include <adjoint/ops/loss/gan.h>
-#include <adjoint/ops/resample/resample.h>
 
 #include <fmt/format.h>
 
@@ -20,40 +18,16 @@ namespace {
 
 namespace data = adjoint::data;
 using adjoint::Tensor;
+using examples::great_circle;
+using examples::noise_of;
+using examples::tiled;
+using examples::to_bytes;
+using examples::to_signed;
 
-// Generated and, of drawn shapes, real ones that are compared. Shapes that are trained on have numbers from 2^61 on.
-constexpr std::int64_t kCompared = 2048;
-constexpr std::uint64_t kTrainShapes = std::uint64_t{1} << 61U, kCompareSeed = 1, kShowSeed = 2;
+constexpr std::int64_t kCompared = 2048;  // generated and, of drawn shapes, real ones
+constexpr std::uint64_t kCompareSeed = 1, kShowSeed = 2;
 constexpr std::int64_t kShown = 64, kShownColumns = 8;
 constexpr double kPenalty = 10.0;  // WGAN-GP's weight of its gradient penalty
-
-/// An endless series: an epoch's end says nothing.
-class DrawnShapes final : public data::Dataset {
- public:
-  explicit DrawnShapes(std::int64_t size) : size_(size) {}
-  std::int64_t size() const override { return size_; }
-  data::Example get(std::int64_t, adjoint::Generator& generator) const override {
-    return {to_signed(drawn_shape(kTrainShapes + generator.next() % kTrainShapes).image), {}};
-  }
-
- private:
-  std::int64_t size_;
-};
-
-/// Random ones of a user's.
-class Squares final : public data::Dataset {
- public:
-  Squares(Tensor all, std::int64_t size) : all_(std::move(all)), size_(size) {}
-  std::int64_t size() const override { return size_; }
-  data::Example get(std::int64_t, adjoint::Generator& generator) const override {
-    const auto at = static_cast<std::int64_t>(generator.below(static_cast<std::uint64_t>(all_.size(0))));
-    return {to_signed(all_[at]), {}};
-  }
-
- private:
-  Tensor all_;
-  std::int64_t size_;
-};
 
 }  // namespace
 
@@ -86,7 +60,7 @@ std::int64_t Trainer::critic_steps_of(const Options& options) {
 }
 
 void Options::add_to(examples::Settings& settings) {
-  settings.add("--images", images, "Folder of PNG or JPEG pictures (drawn shapes, where not given)");
+  settings.add("--images", images, "Folder of pictures, MNIST or CIFAR-10 (drawn shapes, where not given)");
   settings.add("--loss", loss, "nonsaturating: DCGAN, wgan-gp, or hinge: with spectral normalisation")
       .choices({"nonsaturating", "wgan-gp", "hinge"});
   settings.add("--latent", latent, "Numbers that a picture is made from").range(1, 1024);
@@ -97,38 +71,13 @@ void Options::add_to(examples::Settings& settings) {
   settings.add("--classifier-steps", classifier_steps, "Steps to train the classifier that measures").range(1, 100000);
 }
 
-Tensor square_of(const Tensor& picture) {
-  const std::int64_t h = picture.size(1), w = picture.size(2), extent = std::min(h, w);
-  const Tensor middle = data::crop(picture, (h - extent) / 2, (w - extent) / 2, extent, extent);
-  return data::to_uint8(adjoint::interpolate(data::to_float(middle), {.size = kExtent, .antialias = true}));
-}
-
-struct Trainer::Source {
-  Tensor pictures;  // (N, 3, 32, 32), uint8; undefined: drawn
-  std::unique_ptr<data::Dataset> training;
-  std::uint64_t fingerprint = 0;
-
-  Source(const Options& options, const examples::Run& run, std::int64_t critic_steps) {
-    const std::int64_t size = run.batch * critic_steps * std::min<std::int64_t>(run.test_every, 1000);
-    if (options.images.empty()) {
-      training = std::make_unique<DrawnShapes>(size);
-      return;
-    }
-    std::vector<examples::Picture> found = examples::read_pictures("gan", options.images);
-    if (found.size() < 2)
-      throw adjoint::Error(fmt::format("gan: '{}' must hold at least 2 pictures; got 1", options.images));
-    std::vector<Tensor> squares;
-    for (examples::Picture& picture : found) {
-      picture.image = square_of(picture.image);
-      squares.push_back(picture.image);
-    }
-    fingerprint = examples::fingerprint(found);
-    pictures = adjoint::stack(squares);
-    training = std::make_unique<Squares>(pictures, size);
-  }
+struct Trainer::Source : examples::SquareSource {
+  Source(const Options& options, const examples::Run& run, std::int64_t critic_steps)
+      : SquareSource("gan", options.images, run.batch * critic_steps * std::min<std::int64_t>(run.test_every, 1000),
+                     false) {}
   /// What generated pictures are compared with.
   Tensor compared(std::uint64_t first = 0) const {
-    return pictures.defined() ? pictures : to_bytes(drawn_batch(first, kCompared));
+    return pictures.defined() ? pictures : to_bytes(examples::drawn_batch(first, kCompared));
   }
 };
 
@@ -174,8 +123,7 @@ void Trainer::add_to(examples::State& state) {
 std::string Trainer::description() const {
   return fmt::format("{} against {} parameters, {}, {} critic steps; trained on {}", generator_.num_parameters(),
                      discriminator_.num_parameters(), recipe_.name, critic_steps_,
-                     source_->pictures.defined() ? fmt::format("{} pictures", source_->pictures.size(0))
-                                                 : std::string("drawn shapes"));
+                     source_->description());
 }
 
 std::vector<Tensor> Trainer::next() {

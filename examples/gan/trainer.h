@@ -5,10 +5,9 @@
 #include "networks.h"
 
 #include "common/arithmetic.h"
-#include "common/pictures.h"
+#include "common/squares.h"
 #include "common/training.h"
 
-#include <adjoint/data/dataset.h>
 #include <adjoint/data/loader.h>
 #include <adjoint/nn/data_parallel.h>
 #include <adjoint/optim/adam.h>
@@ -23,7 +22,7 @@
 namespace gan {
 
 struct Options {
-  /// Folder of pictures; empty: drawn shapes.
+  /// Folder of pictures, or with MNIST's or CIFAR-10's files; empty: drawn shapes.
   std::string images;
   std::string loss = "nonsaturating";
   std::int64_t latent = 64, features = 64;
@@ -35,9 +34,6 @@ struct Options {
 
   void add_to(examples::Settings& settings);
 };
-
-/// The middle square of a picture (3, H, W), uint8, as (3, 32, 32), uint8.
-adjoint::Tensor square_of(const adjoint::Tensor& picture);
 
 class Trainer final : public examples::Training {
  public:

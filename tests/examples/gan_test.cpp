@@ -3,7 +3,6 @@
 #include "gan/frechet.h"
 #include "gan/networks.h"
 #include "gan/sample.h"
-#include "gan/shapes.h"
 #include "gan/trainer.h"
 
 #include <adjoint/core/random.h>
@@ -32,18 +31,9 @@ namespace fs = std::filesystem;
 namespace data = adjoint::data;
 using adjoint::Shape;
 using adjoint::Tensor;
-
-TEST(Gan, ShapesAreReproducibleAndOfEveryClass) {
-  std::set<std::int64_t> seen;
-  for (std::uint64_t number = 0; number < 60; ++number) {
-    const DrawnShape shape = drawn_shape(number);
-    EXPECT_EQ(shape.image.shape(), (Shape{3, kExtent, kExtent}));
-    EXPECT_EQ(shape.image.to_vector<int>(), drawn_shape(number).image.to_vector<int>());
-    seen.insert(shape.label);
-  }
-  EXPECT_EQ(std::ssize(seen), std::ssize(shape_classes()));
-  EXPECT_NE(drawn_shape(1).image.to_vector<int>(), drawn_shape(2).image.to_vector<int>());
-}
+using examples::drawn_batch;
+using examples::drawn_shape;
+using examples::kPictureExtent;
 
 TEST(Gan, FrechetDistanceOfGaussiansIsTheClosedForm) {
   const Gaussian a{{1.0, 2.0}, {4.0, 0.0, 0.0, 9.0}}, b{{0.0, 4.0}, {1.0, 0.0, 0.0, 16.0}};
@@ -83,30 +73,6 @@ TEST(Gan, FrechetDistanceTellsOtherPicturesFromMoreOfTheSame) {
   EXPECT_LT(10 * frechet_distance(of(some), of(more)), frechet_distance(of(some), of(faint)));
 }
 
-TEST(Gan, GreatCircleKeepsLengths) {
-  const Tensor noise = noise_of(4, 2, 32), points = great_circle(noise[0], noise[1], 5);
-  EXPECT_EQ(points.shape(), (Shape{5, 32}));
-  const auto length = [](const Tensor& x) { return std::sqrt(adjoint::matmul(x, x).item<float>()); };
-  for (std::int64_t i = 0; i < 32; ++i) {
-    EXPECT_NEAR(points[0][i].item<float>(), noise[0][i].item<float>(), 1e-5F);
-    EXPECT_NEAR(points[4][i].item<float>(), noise[1][i].item<float>(), 1e-5F);
-  }
-  EXPECT_GT(length(points[2]), 0.9F * std::min(length(noise[0]), length(noise[1])));
-  const Tensor same = great_circle(noise[0], noise[0], 3);
-  EXPECT_NEAR(same[1][0].item<float>(), noise[0][0].item<float>(), 1e-5F);
-}
-
-TEST(Gan, TilesStandInRows) {
-  Tensor pictures = Tensor::zeros({3, 3, 4, 5}, {.dtype = adjoint::kUInt8});
-  pictures[2].fill_(9.0);
-  const Tensor grid = tiled(pictures, 2);
-  EXPECT_EQ(grid.shape(), (Shape{3, 14, 16}));
-  EXPECT_EQ(grid[0][8][2].item<int>(), 9);
-  EXPECT_EQ(grid[0][7][2].item<int>(), 255);
-  EXPECT_EQ(grid[0][2][9].item<int>(), 0);
-  EXPECT_EQ(grid[0][8][9].item<int>(), 255) << "no fourth picture";
-}
-
 TEST(Gan, ACriticWithPenaltyOrSpectralNormHasNoBatchNorm) {
   for (const auto& [normalisation, wanted] : {std::pair{Normalisation::kBatch, 2}, std::pair{Normalisation::kNone, 0},
                                               std::pair{Normalisation::kSpectral, 0}}) {
@@ -116,19 +82,8 @@ TEST(Gan, ACriticWithPenaltyOrSpectralNormHasNoBatchNorm) {
     for (const auto& [name, tensor] : net.named_buffers()) estimates += name.ends_with("weight_u") ? 1 : 0;
     EXPECT_EQ(found, wanted);
     EXPECT_EQ(estimates, normalisation == Normalisation::kSpectral ? 4 : 0);
-    EXPECT_EQ(net(Tensor::zeros({3, 3, kExtent, kExtent})).shape(), (Shape{3}));
+    EXPECT_EQ(net(Tensor::zeros({3, 3, kPictureExtent, kPictureExtent})).shape(), (Shape{3}));
   }
-}
-
-TEST(Gan, PicturesOfEverySizeBecomeSquares) {
-  for (const auto& [h, w] : {std::pair{1, 1}, std::pair{5, 90}, std::pair{32, 32}, std::pair{100, 33}}) {
-    const Tensor grey = Tensor::full({3, h, w}, 77.0, {.dtype = adjoint::kUInt8});
-    const Tensor square = square_of(grey);
-    EXPECT_EQ(square.shape(), (Shape{3, kExtent, kExtent}));
-    for (const int value : square.to_vector<int>()) ASSERT_EQ(value, 77);
-  }
-  const Tensor same = drawn_shape(3).image;
-  EXPECT_EQ(square_of(same).to_vector<int>(), same.to_vector<int>());
 }
 
 class GanTool : public examples::ExampleTool {

@@ -1,4 +1,4 @@
-// The built-in data: drawn shapes, one a picture, of six classes.
+// Built-in data of programs that make small pictures: drawn shapes, one a picture, of six classes.
 #pragma once
 
 #include <adjoint/core/tensor.h>
@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-namespace gan {
+namespace examples {
 
-/// Extent of all pictures of this program, in pixels.
-inline constexpr std::int64_t kExtent = 32;
+/// Extent of these pictures, in pixels.
+inline constexpr std::int64_t kPictureExtent = 32;
 
 struct DrawnShape {
   adjoint::Tensor image;   // (3, 32, 32), uint8
@@ -24,4 +24,4 @@ const std::vector<std::string>& shape_classes();
 /// a dark ground that is shaded from one side to the other.
 DrawnShape drawn_shape(std::uint64_t number);
 
-}  // namespace gan
+}  // namespace examples

@@ -1,0 +1,153 @@
+// autoencoder: learns to keep little of a picture and to make it again, and new ones.
+#include "apply.h"
+#include "trainer.h"
+
+#include "common/pictures.h"
+#include "common/program.h"
+#include "common/squares.h"
+
+#include <adjoint/core/error.h>
+#include <adjoint/data/array_files.h>
+#include <adjoint/data/image.h>
+#include <adjoint/ops/join/join.h>
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace autoencoder {
+namespace {
+
+namespace data = adjoint::data;
+using adjoint::Tensor;
+
+struct VerbOptions {
+  std::string model, from, to, output;
+  std::int64_t count = 64, columns = 8, steps = 10;
+  std::uint64_t seed = 1;
+};
+
+void check(const char* option, std::int64_t value) { check_option(option, value, 1, 10'000); }
+
+std::unique_ptr<Model> model_on(const std::string& path, adjoint::Device device) {
+  std::unique_ptr<Model> model = load_model(path);
+  model->module().to(device);
+  return model;
+}
+
+Tensor read_square(const std::string& path) {
+  return examples::square_of(data::read_image(path, {.channels = data::Channels::kRGB}));
+}
+
+/// One picture, or all of a folder.
+Tensor read_squares(const std::string& path) {
+  if (!std::filesystem::is_directory(path)) return read_square(path).unsqueeze(0);
+  std::vector<Tensor> squares;
+  for (const examples::Picture& picture : examples::read_pictures("autoencoder", path))
+    squares.push_back(examples::square_of(picture.image));
+  return adjoint::stack(squares);
+}
+
+void reconstruct(const VerbOptions& options, adjoint::Device device) {
+  check("--columns", options.columns);
+  const auto model = model_on(options.model, device);
+  const Tensor pictures = read_squares(options.from);
+  const Tensor back = reconstruct(*model, pictures, device);
+  data::write_image(options.output, compared(pictures, back, options.columns));
+  fmt::print("PSNR {:.2f} dB, of {} pictures of {:.0f} bits each\n", psnr_of(back, pictures), pictures.size(0),
+             static_cast<double>(model->kept()) * model->bits());
+}
+
+void sample(const VerbOptions& options, adjoint::Device device) {
+  check("--count", options.count);
+  check("--columns", options.columns);
+  const auto model = model_on(options.model, device);
+  data::write_image(options.output,
+                    examples::tiled(sample(*model, options.count, options.seed, device), options.columns));
+}
+
+void walk(const VerbOptions& options, adjoint::Device device) {
+  check("--steps", options.steps);
+  const auto model = model_on(options.model, device);
+  const Tensor from = read_square(options.from), to = read_square(options.to);
+  data::write_image(options.output, examples::tiled(walk(*model, from, to, options.steps, device), options.steps));
+}
+
+void encode(const VerbOptions& options, adjoint::Device device) {
+  const auto model = model_on(options.model, device);
+  data::write_npy(options.output, compress(*model, read_squares(options.from), device));
+}
+
+void decode(const VerbOptions& options, adjoint::Device device) {
+  check("--columns", options.columns);
+  const auto model = model_on(options.model, device);
+  const Tensor kept = data::read_npy(options.from);
+  try {
+    data::write_image(options.output, examples::tiled(decompress(*model, kept, device), options.columns));
+  } catch (const adjoint::OutOfMemoryError&) {
+    throw;
+  } catch (const adjoint::Error& error) {
+    throw adjoint::Error(fmt::format("autoencoder: cannot decode '{}': {}", options.from, error.what()));
+  }
+}
+
+}  // namespace
+}  // namespace autoencoder
+
+int main(int argc, char** argv) {
+  using namespace autoencoder;
+  examples::Program program("autoencoder", "Keeps little of a picture, makes it again, and learns to.");
+  Options options;
+  program.defaults().lr = 1e-3;
+  program.defaults().steps = 10000;
+  program.defaults().batch = 64;
+  program.defaults().test_every = 500;
+  program.steps().quick(2000);
+  options.add_to(program.settings());
+  program.on_train([&](const examples::Run& run) { return std::make_unique<Trainer>(options, run); });
+
+  VerbOptions verbs;
+  const auto verb = [&](const char* name, const char* text, void (*action)(const VerbOptions&, adjoint::Device)) {
+    CLI::App& app = program.verb(name, text, [&verbs, action](adjoint::Device device) { action(verbs, device); });
+    app.add_option("model", verbs.model, "model.safetensors of a training")->required();
+    return &app;
+  };
+  const auto output = [&](CLI::App* app, const char* text) {
+    app->add_option("output", verbs.output, text)->required();
+  };
+  const auto columns = [&](CLI::App* app) {
+    app->add_option("--columns", verbs.columns, "Pictures a row")->capture_default_str();
+  };
+  constexpr const char* kPictures = "PNG or JPEG file, or a folder of them";
+  constexpr const char* kWritten = "PNG or JPEG file to write";
+
+  CLI::App* app = verb("reconstruct", "Show pictures, and what comes back of each below it", reconstruct);
+  app->add_option("input", verbs.from, kPictures)->required();
+  output(app, kWritten);
+  columns(app);
+
+  app = verb("sample", "Make new pictures", sample);
+  output(app, kWritten);
+  app->add_option("--count", verbs.count, "Pictures")->capture_default_str();
+  app->add_option("--seed", verbs.seed, "Decides the pictures")->capture_default_str();
+  columns(app);
+
+  app = verb("walk", "Make pictures on the way from one to another", walk);
+  app->add_option("from", verbs.from, "PNG or JPEG file")->required();
+  app->add_option("to", verbs.to, "PNG or JPEG file")->required();
+  output(app, kWritten);
+  app->add_option("--steps", verbs.steps, "Pictures")->capture_default_str();
+
+  app = verb("encode", "Write what is kept of pictures: (N, latent) numbers, or (N, 8, 8) codes", encode);
+  app->add_option("input", verbs.from, kPictures)->required();
+  output(app, "NPY file to write");
+
+  app = verb("decode", "Make pictures of what is kept of them", decode);
+  app->add_option("input", verbs.from, "NPY file of encode")->required();
+  output(app, kWritten);
+  columns(app);
+  return program.main(argc, argv);
+}

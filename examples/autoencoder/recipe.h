@@ -1,0 +1,52 @@
+// How a kind of autoencoder is trained and measured, beside what the Trainer does for all.
+#pragma once
+
+#include "model.h"
+
+#include "common/settings.h"
+#include "common/training.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace autoencoder {
+
+struct Options {
+  std::string model = "vae";
+  /// Folder of pictures, or with MNIST's or CIFAR-10's files; empty: drawn shapes.
+  std::string images;
+  std::int64_t features = 32;
+  std::int64_t latent = 64;  // vae's
+  double beta = 1.0;
+  std::int64_t codes = 256, code_width = 32;  // vqvae's
+  double commitment = 0.25;
+
+  void add_to(examples::Settings& settings);
+};
+
+class Recipe {
+ public:
+  /// `variance` of the elements that are trained on. Throws Error for options that cannot be.
+  static std::unique_ptr<Recipe> of(const Options& options, double variance, adjoint::Device device);
+  virtual ~Recipe() = default;
+  Recipe(const Recipe&) = delete;
+  Recipe& operator=(const Recipe&) = delete;
+
+  virtual Model& model() = 0;
+  virtual std::vector<std::string> names() const = 0;
+  /// What a step reads of random numbers, on the device.
+  virtual adjoint::Tensor random(std::int64_t batch) const = 0;
+  /// A scalar for each name, whose sum is to be minimised.
+  virtual std::vector<adjoint::Tensor> losses(const adjoint::Tensor& pictures, const adjoint::Tensor& random) = 0;
+  /// What changes beside the parameters, after losses() and the optimiser's update.
+  virtual void update(const adjoint::Tensor&) {}
+  /// Beside how well pictures come back, in eval mode.
+  virtual examples::Values test(const adjoint::Tensor& pictures) = 0;
+
+ protected:
+  Recipe() = default;
+};
+
+}  // namespace autoencoder

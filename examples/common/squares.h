@@ -1,0 +1,53 @@
+// What programs of small square pictures share: where those that they train on come from, and grids of them.
+#pragma once
+
+#include "common/shapes.h"
+
+#include <adjoint/core/tensor.h>
+#include <adjoint/data/dataset.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace examples {
+
+/// uint8 to [-1, 1], and back, rounded and clamped.
+adjoint::Tensor to_signed(const adjoint::Tensor& bytes);
+adjoint::Tensor to_bytes(const adjoint::Tensor& pictures);
+
+/// The middle square of a picture (3, H, W), uint8, as (3, 32, 32), uint8.
+adjoint::Tensor square_of(const adjoint::Tensor& picture);
+
+/// Shapes from number `first` on as pictures (count, 3, 32, 32) in [-1, 1], float32; `labels`, where given, receives
+/// their classes (count), int64.
+adjoint::Tensor drawn_batch(std::uint64_t first, std::int64_t count, adjoint::Tensor* labels = nullptr);
+
+/// Drawn shapes, or a user's pictures.
+struct SquareSource {
+  /// Drawn shapes where `path` is empty; else the path is a folder with MNIST's or CIFAR-10's files, whose test sets
+  /// are `tests`, or one of PNG or JPEG files, of which every eighth is held out as `tests` where `hold_out` is true.
+  /// Those that cannot be read are named and passed over. `training` counts as having `size` examples. Throws Error,
+  /// naming the path, where there are not two.
+  SquareSource(const std::string& program, const std::string& path, std::int64_t size, bool hold_out);
+
+  adjoint::Tensor pictures;                         // (N, 3, 32, 32), uint8: what is trained on; undefined: drawn
+  adjoint::Tensor tests;                            // likewise
+  std::unique_ptr<adjoint::data::Dataset> training;  // random ones, (3, 32, 32) in [-1, 1]; of drawn ones no end
+  std::uint64_t fingerprint = 0;                    // of a user's
+
+  /// "drawn shapes", "1234 pictures".
+  std::string description() const;
+};
+
+/// Pictures (N, 3, h, w), uint8, in rows of `columns`, two pixels of white between and around them: (3, H, W).
+adjoint::Tensor tiled(const adjoint::Tensor& pictures, std::int64_t columns);
+
+/// (count, latent), float32, on the CPU: normal numbers that the seed alone decides. Draws from no default generator.
+adjoint::Tensor noise_of(std::uint64_t seed, std::int64_t count, std::int64_t latent);
+
+/// `steps` points (steps, latent) from a to b, (latent) each, along a great circle, lengths between theirs (White:
+/// "Sampling generative networks", 2016): between two normal vectors a straight line is shorter than such vectors are.
+adjoint::Tensor great_circle(const adjoint::Tensor& a, const adjoint::Tensor& b, std::int64_t steps);
+
+}  // namespace examples
