@@ -28,13 +28,11 @@ Tensor by_parts(const Tensor& of, F f) {
 }  // namespace
 
 Tensor compress(const Model& model, const Tensor& pictures, adjoint::Device device) {
-  return by_parts(pictures,
-                  [&](const Tensor& part) { return model.compress(examples::to_signed(part.to(device))); });
+  return by_parts(pictures, [&](const Tensor& part) { return model.compress(examples::to_signed(part.to(device))); });
 }
 
 Tensor decompress(const Model& model, const Tensor& kept, adjoint::Device device) {
-  return by_parts(kept,
-                  [&](const Tensor& part) { return examples::to_bytes(model.decompress(part.to(device))); });
+  return by_parts(kept, [&](const Tensor& part) { return examples::to_bytes(model.decompress(part.to(device))); });
 }
 
 Tensor reconstruct(const Model& model, const Tensor& pictures, adjoint::Device device) {
@@ -73,8 +71,8 @@ Tensor compared(const Tensor& pictures, const Tensor& reconstructed, std::int64_
     for (const Tensor& of : {pictures, reconstructed}) {
       rows.push_back(of.narrow(0, at, count));
       if (count < columns && at > 0) {  // a row that is not full still begins the next one on the left
-        rows.push_back(Tensor::full({columns - count, of.size(1), of.size(2), of.size(3)}, 255.0,
-                                    {.dtype = adjoint::kUInt8}));
+        rows.push_back(
+            Tensor::full({columns - count, of.size(1), of.size(2), of.size(3)}, 255.0, {.dtype = adjoint::kUInt8}));
       }
     }
   }

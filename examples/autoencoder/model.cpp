@@ -20,8 +20,8 @@ std::unique_ptr<Model> made(const nlohmann::json& options) {
   if (kind == "vae")
     return std::make_unique<Vae>(VaeOptions{.latent = options.at("latent"), .features = options.at("features")});
   if (kind == "vqvae") {
-    return std::make_unique<VqVae>(VqVaeOptions{
-        .codes = options.at("codes"), .width = options.at("width"), .features = options.at("features")});
+    return std::make_unique<VqVae>(
+        VqVaeOptions{.codes = options.at("codes"), .width = options.at("width"), .features = options.at("features")});
   }
   throw adjoint::Error(fmt::format("its kind must be vae or vqvae; got '{}'", kind));
 }
@@ -34,8 +34,7 @@ void check_option(const char* name, std::int64_t value, std::int64_t low, std::i
 }
 
 void save_model(const std::filesystem::path& path, const Model& model) {
-  nn::save_safetensors(path, model.module(),
-                       {{"architecture", kArchitecture}, {"options", model.options().dump()}});
+  nn::save_safetensors(path, model.module(), {{"architecture", kArchitecture}, {"options", model.options().dump()}});
 }
 
 std::unique_ptr<Model> load_model(const std::filesystem::path& path) {

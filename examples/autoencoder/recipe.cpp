@@ -3,11 +3,14 @@
 #include "vae.h"
 #include "vqvae.h"
 
+#include <adjoint/core/error.h>
 #include <adjoint/nn/data_parallel.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/index/index.h>
 #include <adjoint/ops/loss/loss.h>
 #include <adjoint/ops/reduce/reduce.h>
+
+#include <fmt/format.h>
 
 #include <cmath>
 
@@ -58,13 +61,10 @@ class VqVaeRecipe final : public Recipe {
 
   Model& model() override { return model_; }
   std::vector<std::string> names() const override { return {"loss", "prior_loss"}; }
-  Tensor random(std::int64_t) const override {
-    return Tensor::rand({model_.codebook().size()}, {.device = device_});
-  }
+  Tensor random(std::int64_t) const override { return Tensor::rand({model_.codebook().size()}, {.device = device_}); }
   std::vector<Tensor> losses(const Tensor& pictures, const Tensor&) override {
     last_ = parallel_(pictures);
-    const Tensor loss =
-        adjoint::mse_loss(last_.pictures, pictures) / variance_ + commitment_ * last_.commitment;
+    const Tensor loss = adjoint::mse_loss(last_.pictures, pictures) / variance_ + commitment_ * last_.commitment;
     return {loss, last_.prior};
   }
   void update(const Tensor& random) override {
@@ -73,9 +73,8 @@ class VqVaeRecipe final : public Recipe {
   }
   examples::Values test(const Tensor& pictures) override {
     const VqVae::Output output = model_(pictures);
-    const Tensor shares = adjoint::one_hot(output.codes.reshape({-1}), model_.codebook().size())
-                              .to(adjoint::kFloat32)
-                              .mean({0});
+    const Tensor shares =
+        adjoint::one_hot(output.codes.reshape({-1}), model_.codebook().size()).to(adjoint::kFloat32).mean({0});
     const Tensor entropy = -1.0 * (shares * adjoint::log(adjoint::clamp_min(shares, 1e-30))).sum();
     return {{"perplexity", std::exp(entropy.item<float>())},
             {"codes_used", (shares > 0.0).to(adjoint::kFloat32).sum().item<float>()},
@@ -103,7 +102,10 @@ void Options::add_to(examples::Settings& settings) {
   settings.add("--commitment", commitment, "Weight of the distance of vectors to their codes").range(0.0, 1e6);
 }
 
-std::unique_ptr<Recipe> Recipe::of(const Options& options, double variance, adjoint::Device device) {
+std::unique_ptr<Recipe> Recipe::of(const Options& options, double variance, std::int64_t batch,
+                                   adjoint::Device device) {
+  if (options.model == "vae" && batch < 2)  // of one, BatchNorm's statistics are those of the picture
+    throw adjoint::Error(fmt::format("autoencoder: --batch must be at least 2 with --model vae; got {}", batch));
   if (options.model == "vae") return std::make_unique<VaeRecipe>(options, device);
   return std::make_unique<VqVaeRecipe>(options, variance, device);
 }

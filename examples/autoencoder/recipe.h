@@ -28,8 +28,9 @@ struct Options {
 
 class Recipe {
  public:
-  /// `variance` of the elements that are trained on. Throws Error for options that cannot be.
-  static std::unique_ptr<Recipe> of(const Options& options, double variance, adjoint::Device device);
+  /// `variance` of the elements that are trained on, `batch` pictures a step. Throws Error for options that cannot be.
+  static std::unique_ptr<Recipe> of(const Options& options, double variance, std::int64_t batch,
+                                    adjoint::Device device);
   virtual ~Recipe() = default;
   Recipe(const Recipe&) = delete;
   Recipe& operator=(const Recipe&) = delete;

@@ -37,7 +37,7 @@ Trainer::Trainer(const Options& options, const examples::Run& run)
       images_(options.images),
       arithmetic_(run.precision),
       source_("autoencoder", options.images, run.batch * std::min<std::int64_t>(run.test_every, 1000), true),
-      recipe_(Recipe::of(options, variance_of(*source_.training), run.device)),
+      recipe_(Recipe::of(options, variance_of(*source_.training), run.batch, run.device)),
       adam_(recipe_->model().module().parameters(), {.lr = run.lr}),
       schedule_(adam_, {.T_max = run.steps, .warmup = {.steps = std::min<std::int64_t>(100, run.steps / 10)}}),
       loader_(*source_.training, {.batch_size = run.batch, .workers = 1, .seed = run.data_seed, .device = run.device}) {
@@ -98,11 +98,11 @@ examples::Values Trainer::test(const examples::Moment& moment) {
 examples::Values Trainer::baselines() const {
   const Model& model = recipe_->model();
   const double numbers = static_cast<double>(model.kept()) * std::min(model.bits() / 8.0, 1.0);
-  const auto extent = std::clamp<std::int64_t>(static_cast<std::int64_t>(std::sqrt(numbers / 3.0)), 1,
-                                               examples::kPictureExtent);
+  const auto extent =
+      std::clamp<std::int64_t>(static_cast<std::int64_t>(std::sqrt(numbers / 3.0)), 1, examples::kPictureExtent);
   const Tensor small = adjoint::interpolate(examples::to_signed(source_.tests), {.size = extent, .antialias = true});
-  const Tensor back = adjoint::interpolate(
-      small, {.size = examples::kPictureExtent, .mode = adjoint::Interpolation::kBicubic});
+  const Tensor back =
+      adjoint::interpolate(small, {.size = examples::kPictureExtent, .mode = adjoint::Interpolation::kBicubic});
   return {{fmt::format("shrunk to {} x {}", extent, extent), psnr_of(examples::to_bytes(back), source_.tests)}};
 }
 
@@ -120,7 +120,8 @@ void Trainer::finish(const examples::Moment& moment, nlohmann::ordered_json& met
     const std::int64_t from = 2 * i % tests.size(0), to = (2 * i + 1) % tests.size(0);
     walks.push_back(walk(model, tests[from], tests[to], kColumns, run_.device));
   }
-  data::write_png(moment.folder / "reconstructions.png", compared(some, reconstruct(model, some, run_.device), kColumns));
+  data::write_png(moment.folder / "reconstructions.png",
+                  compared(some, reconstruct(model, some, run_.device), kColumns));
   data::write_png(moment.folder / "samples.png", samples);
   data::write_png(moment.folder / "walk.png", examples::tiled(adjoint::cat(walks), kColumns));
   moment.log.add_image("samples", samples, moment.step);

@@ -29,9 +29,10 @@ class Residual : public nn::Module {
  public:
   explicit Residual(std::int64_t channels)
       : Module("Residual"),
-        body_(register_module(
-            "body", nn::Sequential{nn::ReLU(), nn::Conv2d(channels, channels, {.kernel_size = 3, .padding = 1}),
-                                   nn::ReLU(), nn::Conv2d(channels, channels, {.kernel_size = 1})})) {}
+        body_(register_module("body", nn::Sequential{nn::ReLU(),
+                                                     nn::Conv2d(channels, channels, {.kernel_size = 3, .padding = 1}),
+                                                     nn::ReLU(), nn::Conv2d(channels, channels, {.kernel_size = 1})})) {
+  }
   Tensor operator()(const Tensor& x) const { return x + body_(x); }
 
  private:
@@ -88,9 +89,7 @@ Tensor VqVae::sample(std::int64_t count, adjoint::Device device) const {
   return decompress(prior_.sample(count, kGrid, kGrid, device));
 }
 
-Tensor VqVae::decompress(const Tensor& kept) const {
-  return decoder_(codebook_.vectors(kept)).to(adjoint::kFloat32);
-}
+Tensor VqVae::decompress(const Tensor& kept) const { return decoder_(codebook_.vectors(kept)).to(adjoint::kFloat32); }
 
 std::int64_t VqVae::kept() const { return kGrid * kGrid; }
 

@@ -26,8 +26,8 @@ class VqVae final : public adjoint::nn::Module, public Model {
 
   struct Output {
     adjoint::Tensor pictures;
-    adjoint::Tensor commitment;  // mean squared distance of vectors to their codes, whose gradient is the encoder's
-    adjoint::Tensor prior;       // cross entropy of the codes under the prior, in nats a code
+    adjoint::Tensor commitment;      // mean squared distance of vectors to their codes, whose gradient is the encoder's
+    adjoint::Tensor prior;           // cross entropy of the codes under the prior, in nats a code
     adjoint::Tensor vectors, codes;  // (N, width, 8, 8) and (N, 8, 8), outside the tape
   };
   /// Pictures as they come back from their codes. Their gradient passes the codes as if the vectors were not rounded

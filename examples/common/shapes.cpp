@@ -25,9 +25,7 @@ float distance(Class kind, Point p, float radius) {
     case kSquare: return box_distance(p, 0.8F * radius, 0.8F * radius);
     case kTriangle: return polygon_distance(p, 1.15F * radius, 3);
     case kStar: return star_distance(p, 1.2F * radius, 5);
-    case kCross:
-      return std::min(box_distance(p, radius, 0.3F * radius),
-                      box_distance(p, 0.3F * radius, radius));
+    case kCross: return std::min(box_distance(p, radius, 0.3F * radius), box_distance(p, 0.3F * radius, radius));
   }
   return 1.0F;
 }

@@ -129,8 +129,7 @@ SquareSource::SquareSource(const std::string& program, const std::string& path, 
     pictures = squares_of(trained);
     if (hold_out) tests = squares_of(held_out);
   }
-  fingerprint = examples::fingerprint(
-      {{"", tests.defined() ? adjoint::cat({pictures, tests}) : pictures}});
+  fingerprint = examples::fingerprint({{"", tests.defined() ? adjoint::cat({pictures, tests}) : pictures}});
   training = std::make_unique<RandomSquares>(pictures, size);
 }
 

@@ -31,10 +31,10 @@ struct SquareSource {
   /// naming the path, where there are not two.
   SquareSource(const std::string& program, const std::string& path, std::int64_t size, bool hold_out);
 
-  adjoint::Tensor pictures;                         // (N, 3, 32, 32), uint8: what is trained on; undefined: drawn
-  adjoint::Tensor tests;                            // likewise
+  adjoint::Tensor pictures;                          // (N, 3, 32, 32), uint8: what is trained on; undefined: drawn
+  adjoint::Tensor tests;                             // likewise
   std::unique_ptr<adjoint::data::Dataset> training;  // random ones, (3, 32, 32) in [-1, 1]; of drawn ones no end
-  std::uint64_t fingerprint = 0;                    // of a user's
+  std::uint64_t fingerprint = 0;                     // of a user's
 
   /// "drawn shapes", "1234 pictures".
   std::string description() const;

@@ -122,8 +122,7 @@ void Trainer::add_to(examples::State& state) {
 
 std::string Trainer::description() const {
   return fmt::format("{} against {} parameters, {}, {} critic steps; trained on {}", generator_.num_parameters(),
-                     discriminator_.num_parameters(), recipe_.name, critic_steps_,
-                     source_->description());
+                     discriminator_.num_parameters(), recipe_.name, critic_steps_, source_->description());
 }
 
 std::vector<Tensor> Trainer::next() {
