@@ -101,11 +101,11 @@ int main(int argc, char** argv) {
   using namespace autoencoder;
   examples::Program program("autoencoder", "Keeps little of a picture, makes it again, and learns to.");
   Options options;
-  program.defaults().lr = 1e-3;
+  program.defaults().lr = 2e-3;
   program.defaults().steps = 10000;
   program.defaults().batch = 64;
   program.defaults().test_every = 500;
-  program.steps().quick(2000);
+  program.steps().quick(1500);
   options.add_to(program.settings());
   program.on_train([&](const examples::Run& run) { return std::make_unique<Trainer>(options, run); });
 

@@ -18,8 +18,8 @@ struct Options {
   /// Folder of pictures, or with MNIST's or CIFAR-10's files; empty: drawn shapes.
   std::string images;
   std::int64_t features = 32;
-  std::int64_t latent = 64;  // vae's
-  double beta = 1.0;
+  std::int64_t latent = 32;  // vae's
+  double beta = 4.0;
   std::int64_t codes = 256, code_width = 32;  // vqvae's
   double commitment = 0.25;
 

@@ -13,7 +13,7 @@ namespace autoencoder {
 
 struct VaeOptions {
   /// Numbers that a picture becomes.
-  std::int64_t latent = 64;
+  std::int64_t latent = 32;
   /// Channels at 16 x 16 pixels; each halving of the resolution doubles them.
   std::int64_t features = 32;
 };
