@@ -192,14 +192,17 @@ std::vector<Tensor> Trainer::step(const std::vector<Tensor>& batch) {
 }
 
 examples::Values Trainer::test(const examples::Moment& moment) {
+  const std::int64_t rate = options_.generator.sample_rate;
+  const std::vector<const Sound*> shown = shown_of(source_->tests);
   std::vector<Measured> all;
   for (const Sound& sound : source_->tests) {
     const Tensor made = resynthesized(generator_, sound.samples, run_.device);
-    all.push_back({sound.name, distances(made, sound.samples, options_.generator.sample_rate), {}});
-  }
-  for (const Sound* sound : shown_of(source_->tests)) {
-    moment.log.add_audio(sound->name, resynthesized(generator_, sound->samples, run_.device), moment.step,
-                         options_.generator.sample_rate);
+    all.push_back({sound.name, distances(made, sound.samples, rate), {}});
+    const auto at = std::find(shown.begin(), shown.end(), &sound);
+    if (at == shown.end()) continue;
+    const auto number = at - shown.begin() + 1;
+    if (moment.step == 0) moment.log.add_audio(fmt::format("original/{}", number), sound.samples, 0, rate);
+    moment.log.add_audio(fmt::format("vocoder/{}", number), made, moment.step, rate);
   }
   const Measured mean = mean_of(all);
   return {{"stft_distance", mean.model.stft}, {"mel_distance", mean.model.mel}};

@@ -353,6 +353,34 @@ TEST_F(VocoderTool, GoesOnToTheBit) {
   EXPECT_EQ(values(whole), values(resumed));
 }
 
+TEST_F(VocoderTool, DiscriminatorsLearnFromTheirStepOn) {
+  const Options options = small_options();
+  CLI::App app;
+  examples::Settings settings("vocoder", app);
+  const examples::Run run{.program = "vocoder", .device = adjoint::kCPU, .steps = 5, .batch = 2, .test_every = 9};
+  const auto at_step = [&](std::int64_t stop) {
+    const examples::RunFolder folder("vocoder", folder_ / std::to_string(stop));
+    adjoint::manual_seed(1);
+    Trainer trainer(options, run);
+    examples::Loop loop(trainer, run, settings);
+    loop.run(folder, [&] { return loop.steps_done() >= stop; });
+    std::pair<std::vector<float>, std::vector<float>> parameters;
+    for (const auto& [name, tensor] : adjoint::nn::load_safetensors(folder / examples::Loop::kCheckpoint).tensors) {
+      if (!name.ends_with("weight_v")) continue;
+      const auto values = tensor.to_vector<float>();
+      auto& of = name.starts_with("generator.") ? parameters.first : parameters.second;
+      of.insert(of.end(), values.begin(), values.end());
+    }
+    return parameters;
+  };
+  const auto before = at_step(0), begun = at_step(options.adversarial_from), after = at_step(5);
+  ASSERT_FALSE(before.second.empty());
+  EXPECT_NE(before.first, begun.first);
+  EXPECT_EQ(before.second, begun.second) << "what the generator learns from leaves them alone";
+  EXPECT_NE(begun.first, after.first);
+  EXPECT_NE(begun.second, after.second);
+}
+
 TEST_F(VocoderTool, AFolderIsTrainedOnAndWhatIsBrokenInItIsTold) {
   if (!can_read_sound()) GTEST_SKIP() << "no libsndfile in this build";
   const fs::path sounds = folder_ / "sounds";
