@@ -94,10 +94,23 @@ Tensor view(const void* data, const Shape& shape, const TensorOptions& options) 
 using Kernel = void (*)(std::span<const Tensor>, std::span<Tensor>, const ConvAttr&);
 
 void run(Kernel kernel, const Tensor& a, const Tensor& b, const void* bias, std::int64_t channels, Tensor out,
-         const ConvGeometry& geometry, const TensorOptions& options) {
+         const ConvAttr& attr, const TensorOptions& options) {
   if (out.numel() == 0) return;
   const std::array<Tensor, 3> in{a, b, bias == nullptr ? Tensor{} : view(bias, {channels}, options)};
-  kernel(in, {&out, 1}, {geometry});
+  kernel(in, {&out, 1}, attr);
+}
+
+static_assert(ActivationKind{ADJOINT_RELU} == ActivationKind::kReLU &&
+              ActivationKind{ADJOINT_LEAKY_RELU} == ActivationKind::kLeakyReLU &&
+              ActivationKind{ADJOINT_TANH} == ActivationKind::kTanh &&
+              ActivationKind{ADJOINT_SIGMOID} == ActivationKind::kSigmoid &&
+              ActivationKind{ADJOINT_SILU} == ActivationKind::kSiLU);
+
+Activation to_activation(const char* op, const adjoint_activation* activation) {
+  if (activation == nullptr) return {};
+  ADJOINT_CHECK(activation->kind >= ADJOINT_RELU && activation->kind <= ADJOINT_SILU,
+                "{}: activation's kind must be one of ADJOINT_RELU to ADJOINT_SILU; got {}", op, activation->kind);
+  return {static_cast<ActivationKind>(activation->kind), {activation->parameter}};
 }
 
 /// Frozen where `frozen` is not null.
@@ -109,19 +122,22 @@ Tensor view_filter(const void* filter, adjoint_frozen_filter* frozen, const Conv
 }
 
 int run_conv(const char* op, const adjoint_context* context, const adjoint_conv_geometry* geometry,
-             adjoint_frozen_filter* frozen, const void* image, const void* filter, const void* bias, void* feature) {
+             const adjoint_activation* activation, adjoint_frozen_filter* frozen, const void* image, const void* filter,
+             const void* bias, void* feature) {
   return guarded(op, context, geometry, [&](const ConvGeometry& g, const TensorOptions& options) {
+    const ConvAttr attr{g, to_activation(op, activation)};
     run(ADJOINT_KERNEL(conv, options), view(image, image_shape(g), options), view_filter(filter, frozen, g, options),
-        bias, g.feature_channels, view(feature, feature_shape(g), options), g, options);
+        bias, g.feature_channels, view(feature, feature_shape(g), options), attr, options);
   });
 }
 
 int run_conv_transpose(const char* op, const adjoint_context* context, const adjoint_conv_geometry* geometry,
-                       adjoint_frozen_filter* frozen, const void* feature, const void* filter, const void* bias,
-                       void* image) {
+                       const adjoint_activation* activation, adjoint_frozen_filter* frozen, const void* feature,
+                       const void* filter, const void* bias, void* image) {
   return guarded(op, context, geometry, [&](const ConvGeometry& g, const TensorOptions& options) {
+    const ConvAttr attr{g, to_activation(op, activation)};
     run(ADJOINT_KERNEL(conv_transpose, options), view(feature, feature_shape(g), options),
-        view_filter(filter, frozen, g, options), bias, g.image_channels, view(image, image_shape(g), options), g,
+        view_filter(filter, frozen, g, options), bias, g.image_channels, view(image, image_shape(g), options), attr,
         options);
   });
 }
@@ -130,12 +146,13 @@ int run_conv_transpose(const char* op, const adjoint_context* context, const adj
 
 int adjoint_conv(const adjoint_context* context, const adjoint_conv_geometry* geometry, const void* image,
                  const void* filter, const void* bias, void* feature) {
-  return run_conv("adjoint_conv", context, geometry, nullptr, image, filter, bias, feature);
+  return run_conv("adjoint_conv", context, geometry, nullptr, nullptr, image, filter, bias, feature);
 }
 
 int adjoint_conv_transpose(const adjoint_context* context, const adjoint_conv_geometry* geometry, const void* feature,
                            const void* filter, const void* bias, void* image) {
-  return run_conv_transpose("adjoint_conv_transpose", context, geometry, nullptr, feature, filter, bias, image);
+  return run_conv_transpose("adjoint_conv_transpose", context, geometry, nullptr, nullptr, feature, filter, bias,
+                            image);
 }
 
 adjoint_frozen_filter* adjoint_freeze_filter(void) {
@@ -156,13 +173,27 @@ int64_t adjoint_frozen_bytes(const adjoint_frozen_filter* frozen) {
 int adjoint_conv_frozen(const adjoint_context* context, const adjoint_conv_geometry* geometry,
                         adjoint_frozen_filter* frozen, const void* image, const void* filter, const void* bias,
                         void* feature) {
-  return run_conv("adjoint_conv_frozen", context, geometry, frozen, image, filter, bias, feature);
+  return run_conv("adjoint_conv_frozen", context, geometry, nullptr, frozen, image, filter, bias, feature);
 }
 
 int adjoint_conv_transpose_frozen(const adjoint_context* context, const adjoint_conv_geometry* geometry,
                                   adjoint_frozen_filter* frozen, const void* feature, const void* filter,
                                   const void* bias, void* image) {
-  return run_conv_transpose("adjoint_conv_transpose_frozen", context, geometry, frozen, feature, filter, bias, image);
+  return run_conv_transpose("adjoint_conv_transpose_frozen", context, geometry, nullptr, frozen, feature, filter, bias,
+                            image);
+}
+
+int adjoint_conv_activated(const adjoint_context* context, const adjoint_conv_geometry* geometry,
+                           const adjoint_activation* activation, const void* image, const void* filter,
+                           const void* bias, void* feature) {
+  return run_conv("adjoint_conv_activated", context, geometry, activation, nullptr, image, filter, bias, feature);
+}
+
+int adjoint_conv_transpose_activated(const adjoint_context* context, const adjoint_conv_geometry* geometry,
+                                     const adjoint_activation* activation, const void* feature, const void* filter,
+                                     const void* bias, void* image) {
+  return run_conv_transpose("adjoint_conv_transpose_activated", context, geometry, activation, nullptr, feature, filter,
+                            bias, image);
 }
 
 int adjoint_conv_weight(const adjoint_context* context, const adjoint_conv_geometry* geometry, const void* image,

@@ -69,6 +69,22 @@ ADJOINT_C_API int adjoint_conv_transpose_frozen(const adjoint_context* context, 
                                                 adjoint_frozen_filter* frozen, const void* feature, const void* filter,
                                                 const void* bias, void* image);
 
+/* Activations of a result, computed where it is stored; one that needs no pass of its own. parameter: leaky_relu's
+ * negative slope; others have none. */
+enum { ADJOINT_RELU = 1, ADJOINT_LEAKY_RELU = 2, ADJOINT_TANH = 3, ADJOINT_SIGMOID = 4, ADJOINT_SILU = 5 };
+typedef struct {
+  int kind;
+  double parameter;
+} adjoint_activation;
+/* adjoint_conv and adjoint_conv_transpose, activated; NULL for none. */
+ADJOINT_C_API int adjoint_conv_activated(const adjoint_context* context, const adjoint_conv_geometry* geometry,
+                                         const adjoint_activation* activation, const void* image, const void* filter,
+                                         const void* bias, void* feature);
+ADJOINT_C_API int adjoint_conv_transpose_activated(const adjoint_context* context,
+                                                   const adjoint_conv_geometry* geometry,
+                                                   const adjoint_activation* activation, const void* feature,
+                                                   const void* filter, const void* bias, void* image);
+
 /* What went wrong in this thread's last call that returned -1, in 2047 bytes at most; "" before the first. */
 ADJOINT_C_API const char* adjoint_last_error(void);
 /* "0.1.0" */

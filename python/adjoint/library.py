@@ -38,6 +38,12 @@ class Context(ctypes.Structure):
     ]
 
 
+class Activation(ctypes.Structure):
+    """adjoint_activation"""
+
+    _fields_ = [("kind", ctypes.c_int), ("parameter", ctypes.c_double)]
+
+
 def _path():
     """ADJOINT_LIBRARY, else the wheel's, else the build folder's beside python/, else what the loader finds."""
     named = os.environ.get("ADJOINT_LIBRARY")
@@ -68,6 +74,8 @@ def _load():
     # Every argument is an address: a number, which ctypes passes on at less cost than a structure.
     library.adjoint_conv.argtypes = [ctypes.c_void_p] * 6
     library.adjoint_conv_transpose.argtypes = [ctypes.c_void_p] * 6
+    library.adjoint_conv_activated.argtypes = [ctypes.c_void_p] * 7
+    library.adjoint_conv_transpose_activated.argtypes = [ctypes.c_void_p] * 7
     library.adjoint_conv_weight.argtypes = [ctypes.c_void_p] * 5
     library.adjoint_last_error.restype = ctypes.c_char_p
     return library

@@ -15,7 +15,7 @@ from adjoint.torch import registration as _registration  # torch.ops.adjoint is 
 from adjoint.torch.functional import conv1d, conv2d, conv_transpose1d, conv_transpose2d
 from adjoint.torch.modules import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d
 from adjoint.torch.native import get_precision, set_precision
-from adjoint.torch.replacement import Report, replace, restore
+from adjoint.torch.replacement import Report, fuse, replace, restore
 
 __all__ = [
     "Conv1d",
@@ -27,6 +27,7 @@ __all__ = [
     "conv2d",
     "conv_transpose1d",
     "conv_transpose2d",
+    "fuse",
     "get_precision",
     "replace",
     "restore",

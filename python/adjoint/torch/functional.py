@@ -1,5 +1,6 @@
 """torch.nn.functional's convolutions, on Adjoint's kernels."""
 
+import functools
 from typing import Optional, Sequence, Union
 
 import torch
@@ -90,14 +91,18 @@ def _traced(rank, transposed, input, weight, bias, stride, padding, output_paddi
     return out if input.dim() == rank + 2 else out.squeeze(0)
 
 
-def _convolution(rank, transposed, input, weight, bias, stride, padding, output_padding, groups, dilation):
+def _convolution(
+    rank, transposed, input, weight, bias, stride, padding, output_padding, groups, dilation, activation=None
+):
     if is_compiling() or _tracing_state() is not None:
-        return _traced(rank, transposed, input, weight, bias, stride, padding, output_padding, groups, dilation)
+        out = _traced(rank, transposed, input, weight, bias, stride, padding, output_padding, groups, dilation)
+        return out if activation is None else activation(out)
     if has_torch_function_variadic(input, weight, bias):  # such as torch.fx's proxies, and modes
         extra = (output_padding, groups, dilation) if transposed else (dilation, groups)
-        return handle_torch_function(
+        out = handle_torch_function(
             _FUNCTIONS[rank, transposed], (input, weight, bias), input, weight, bias, stride, padding, *extra
         )
+        return out if activation is None else activation(out)
     name = _NAMES[rank, transposed]
     dtype = autocast_dtype("cuda" if input.is_cuda else "cpu")
     if dtype is not None and input.dtype != torch.float64:
@@ -115,8 +120,26 @@ def _convolution(rank, transposed, input, weight, bias, stride, padding, output_
         problem = problem_of_call(*arguments)
     operator = operators.conv_transpose if transposed else operators.conv
     check_bias(name, bias, problem.shapes[operator.yields][1])
-    out = operator(problem, batch, weight, bias)
+    if activation is None:
+        out = operator(problem, batch, weight, bias)
+    else:
+        out = operator.activated(problem, activation, batch, weight, bias)
     return out if batched else out.squeeze(0)
+
+
+@functools.lru_cache(maxsize=256)
+def activated(rank, transposed, activation):
+    """conv1d and the like, with an activation behind: a function of the same arguments, none of which has a default."""
+
+    def conv(input, weight, bias, stride, padding, dilation, groups):
+        return _convolution(rank, False, input, weight, bias, stride, padding, 0, groups, dilation, activation)
+
+    def conv_transpose(input, weight, bias, stride, padding, output_padding, groups, dilation):
+        return _convolution(
+            rank, True, input, weight, bias, stride, padding, output_padding, groups, dilation, activation
+        )
+
+    return conv_transpose if transposed else conv
 
 
 def conv1d(

@@ -60,7 +60,7 @@ def is_channels_last(*tensors):
     return False
 
 
-def run(function, geometry, shape, first, second, bias=None):
+def run(function, geometry, shape, first, second, bias=None, activation=None):
     """Calls one of the library's operators; `geometry` is an address. The kernels' tensors lie channel by channel; others
     are copied on their way in and out."""
     channels_last = function != "adjoint_conv_weight" and is_channels_last(first, second)
@@ -72,5 +72,8 @@ def run(function, geometry, shape, first, second, bias=None):
     if function != "adjoint_conv_weight":
         bias = None if bias is None else plain(bias)
         addresses.insert(4, None if bias is None else bias.data_ptr())
+    if activation is not None:
+        function = f"{function}_activated"
+        addresses.insert(2, activation.address)
     library.call(function, *addresses)
     return out.contiguous(memory_format=torch.channels_last) if channels_last else out

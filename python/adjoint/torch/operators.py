@@ -24,9 +24,20 @@ class Operator:
         self.apply = _recorded(self).apply
         self.transform = _transformed(self).apply
 
-    def run(self, problem, *tensors):
+    def run(self, problem, *tensors, activation=None):
         """The operator alone, unrecorded."""
-        return native.run(self.function, problem.address or problem.native_address(), problem.shapes[self.yields], *tensors)
+        geometry = problem.address or problem.native_address()
+        return native.run(self.function, geometry, problem.shapes[self.yields], *tensors, activation=activation)
+
+    def activated(self, problem, activation, *tensors):
+        """The operator of two tensors and a bias or None, and the activation behind it: in one pass, where that is to be
+        seen by nobody but autograd."""
+        if is_ordinary(tensors) and getattr(forward_ad, "_current_level", 0) < 0:
+            if not (torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)):
+                return self.run(problem, *tensors, activation=activation)
+            if activation.has_gradient:
+                return _Activated.apply(self, problem, activation, *tensors)
+        return activation(self(problem, *tensors))
 
     def below(self, problem, *tensors):
         """The operator below autograd: what it takes may yet be no numbers."""
@@ -204,6 +215,21 @@ def _recorded(operator):
 
     members = {"forward": forward, "backward": _backward(operator)}
     return _function(operator, members)
+
+
+class _Activated(Function):
+    @staticmethod
+    def forward(ctx, operator, problem, activation, *tensors):
+        out = operator.run(problem, *tensors, activation=activation)
+        ctx.operator, ctx.problem, ctx.activation = operator, problem, activation
+        ctx.save_for_backward(*tensors[:2], out)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        *operands, out = ctx.saved_tensors
+        grad = ctx.activation.gradient(grad, out)
+        return (None, None, None, *ctx.operator.gradients(ctx.problem, operands, ctx.needs_input_grad[3:], grad))
 
 
 def _transformed(operator):

@@ -8,6 +8,8 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
 from adjoint.torch import modules, trial
+from adjoint.torch.activation import activation_of
+from adjoint.torch.fusion import FusedSequential, own_class
 from adjoint.torch.native import DTYPES
 
 _TRANSPOSED = {nn.ConvTranspose1d: modules.ConvTranspose1d, nn.ConvTranspose2d: modules.ConvTranspose2d}
@@ -23,9 +25,9 @@ _OURS = {ours: theirs for theirs, ours in {**_TRANSPOSED, **_CONV}.items()}
 
 @dataclasses.dataclass
 class Report:
-    """What replace() or restore() did to each convolution of a model, by the module's name in it.
+    """What replace(), fuse() or restore() did to each module of a model, by the module's name in it.
 
-    replaced: the module's class now. left: why it stays as it was. trials: with only_where_faster, what was measured, in
+    replaced: the module's class now, of fuse() what is computed together. left: why it stays as it was. trials: with only_where_faster, what was measured, in
     milliseconds, since each layer's first call; a layer that PyTorch computes sooner is PyTorch's again from then on.
     """
 
@@ -74,10 +76,56 @@ def replace(
     return report
 
 
+def fuse(model: nn.Module) -> Report:
+    """Computes the convolutions in Sequentials of `model` as one operator with what stands behind; returns a Report.
+
+    The convolutions are Adjoint's: replace() comes first. Behind one may stand a BatchNorm, which becomes part of its
+    filter and bias while it evaluates, and then a ReLU, LeakyReLU, Tanh, Sigmoid or SiLU. Gradients are there to any
+    order. Sequentials' class changes, in place, and nothing else; classes that derive from Sequential are fused where
+    they inherit its forward(). fusion.FusedSequential says when parts run apart.
+    """
+    report = Report()
+    for name, module in model.named_modules():
+        if not isinstance(module, nn.Sequential) or isinstance(module, FusedSequential):
+            continue
+        pairs, reason = _pairs(module)
+        if type(module).forward is not nn.Sequential.forward or "forward" in vars(module):
+            reason = f"a {type(module).__name__} has a forward of its own"
+        elif pairs:
+            kind = own_class(module)
+            _become(module, FusedSequential if kind is nn.Sequential else _mixed(kind, FusedSequential))
+            report.replaced[name] = ", ".join(pairs)
+            continue
+        if reason is not None:
+            report.left[name] = reason
+    return report
+
+
+def _pairs(sequential):
+    """What may be computed together, in words, and why other convolutions stay alone."""
+    pairs, reason = [], None
+    layers = list(sequential._modules.items())
+    for at, (name, layer) in enumerate(layers[:-1]):
+        end = at + 1
+        end += isinstance(layers[end][1], (nn.BatchNorm1d, nn.BatchNorm2d))
+        end += end < len(layers) and activation_of(layers[end][1]) is not None
+        if end == at + 1 or not isinstance(layer, nn.modules.conv._ConvNd):
+            continue
+        if own_class(layer) in _OURS:
+            pairs.append(" + ".join(f"{key} {type(part).__name__}" for key, part in layers[at:end]))
+        else:
+            reason = f"its {name} is a {type(layer).__name__} that is not Adjoint's"
+    return pairs, reason
+
+
 def restore(model: nn.Module) -> Report:
     """Makes every module of `model` that is Adjoint's PyTorch's again, in place; returns a Report."""
     report = Report()
     for name, module in model.named_modules():
+        if isinstance(module, FusedSequential):
+            module._forget()
+            _become(module, getattr(type(module), "_mixed_from", nn.Sequential))
+            report.replaced[name] = type(module).__name__
         if isinstance(module, nn.modules.conv._ConvNd) and _restore(module):
             report.replaced[name] = type(module).__name__
     return report
@@ -89,7 +137,7 @@ def _replace(module, kinds, subclasses):
         return "it is Adjoint's"
     if "forward" in vars(module) or "_conv_forward" in vars(module):
         return "its forward was replaced on the module itself"
-    kind = _own_class(module)
+    kind = own_class(module)
     if kind in _LAZY and is_uninitialised(module):
         if _LAZY[kind] not in kinds:
             return "its kind was not asked for"
@@ -118,7 +166,7 @@ def _restore(module):
     if module.__dict__.get("cls_to_become") in _OURS and is_uninitialised(module):
         del module.cls_to_become
         return True
-    kind = _own_class(module)
+    kind = own_class(module)
     if not isinstance(module, tuple(_OURS)):
         return False
     trial.end(module)
@@ -129,11 +177,6 @@ def _restore(module):
 def is_uninitialised(module):
     """Whether it is a lazy module before its first call."""
     return any(is_lazy(parameter) for parameter in module._parameters.values())
-
-
-def _own_class(module):
-    """The module's class without what parametrisations have put before it."""
-    return parametrize.type_before_parametrizations(module) if parametrize.is_parametrized(module) else type(module)
 
 
 def _become(module, kind):

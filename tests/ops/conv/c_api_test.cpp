@@ -74,6 +74,32 @@ TEST(ConvCApi, FrozenFiltersArePackedOnce) {
                  "adjoint_conv_transpose_frozen: data must not be null");
 }
 
+TEST(ConvCApi, ActivatesTheResult) {
+  const std::vector<float> image{1, -2, 3, -4}, filter{10, 1}, bias{1};
+  std::vector<float> feature(3), back(4);
+  const adjoint_activation relu{ADJOINT_RELU, 0.0}, leaky{ADJOINT_LEAKY_RELU, 0.5};
+  // Before: 9, -16, 27.
+  ASSERT_EQ(adjoint_conv_activated(&kHere, &kSmall, &relu, image.data(), filter.data(), bias.data(), feature.data()),
+            0);
+  EXPECT_EQ(feature, (std::vector<float>{9, 0, 27}));
+  ASSERT_EQ(adjoint_conv_activated(&kHere, &kSmall, &leaky, image.data(), filter.data(), bias.data(), feature.data()),
+            0);
+  EXPECT_EQ(feature, (std::vector<float>{9, -8, 27}));
+  ASSERT_EQ(adjoint_conv_transpose_activated(&kHere, &kSmall, &leaky, feature.data(), filter.data(), nullptr,
+                                             back.data()),
+            0);
+  EXPECT_EQ(back, (std::vector<float>{90, -35.5F, 262, 27}));
+  ASSERT_EQ(adjoint_conv_activated(&kHere, &kSmall, nullptr, image.data(), filter.data(), bias.data(), feature.data()),
+            0);
+  EXPECT_EQ(feature, (std::vector<float>{9, -16, 27}));
+  for (const int kind : {-1, 0, 6, INT32_MAX}) {
+    const adjoint_activation unknown{kind, 0.0};
+    EXPECT_REFUSED(adjoint_conv_transpose_activated(&kHere, &kSmall, &unknown, feature.data(), filter.data(), nullptr,
+                                                    back.data()),
+                   "adjoint_conv_transpose_activated: activation's kind must be one of");
+  }
+}
+
 TEST(ConvCApi, WrongContextsAndPointersAreRefusedByName) {
   std::vector<float> values(8, 1.0F), out(8, 7.0F);
   float* const x = values.data();

@@ -1,0 +1,147 @@
+"""fuse(): convolutions in a model's Sequentials become one operator with what stands behind them."""
+
+import torch
+from torch import nn
+from torch.nn.modules import module as nn_module
+from torch.nn.utils import parametrize
+
+from adjoint.torch import modules
+from adjoint.torch.activation import activation_of
+from adjoint.torch.functional import activated, is_compiling
+
+_NORMS = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d}
+_CONVS = (modules.Conv1d, modules.Conv2d, modules.ConvTranspose1d, modules.ConvTranspose2d)
+_tracing_state = torch._C._get_tracing_state
+_GLOBAL_HOOKS = [
+    getattr(nn_module, f"_global_{name}_hooks")
+    for name in ("forward", "forward_pre", "backward", "backward_pre")
+    if hasattr(nn_module, f"_global_{name}_hooks")
+]
+_HOOKS = ("_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def _is_seen(module):
+    """Whether a hook looks at the module's results or gradients, which must then be there."""
+    return any(getattr(module, name, None) for name in _HOOKS)
+
+
+class FusedSequential(nn.Sequential):
+    """A Sequential that computes convolutions with what stands behind them.
+
+    Which these are is found in each call, so that modules may be changed, hooked, trained and evaluated as before: a
+    convolution of Adjoint's, then a BatchNorm that evaluates, then a ReLU, LeakyReLU, Tanh, Sigmoid or SiLU, either of
+    which may be absent. Where a hook looks at one of them they run apart.
+
+    A folded filter is kept while nothing is recorded, until one of the tensors that it is made of changes, train(),
+    load_state_dict() or to() and the like is called. PyTorch does not see what is written through `.data`; call
+    train() or eval() after that.
+    """
+
+    def forward(self, input):
+        if is_compiling() or _tracing_state() is not None or any(_GLOBAL_HOOKS):
+            return super().forward(input)
+        layers = list(self._modules.values())
+        at = 0
+        while at < len(layers):
+            norm, activation, end = _tail(layers, at)
+            if end > at + 1:
+                input = self._run(layers[at], norm, activation, input)
+            else:
+                input = layers[at](input)
+            at = end
+        return input
+
+    def _run(self, conv, norm, activation, input):
+        arguments = (input,)
+        for hook in conv._forward_pre_hooks.values():  # such as weight_norm's, which computes the weight
+            result = hook(conv, arguments)
+            if result is not None:
+                arguments = result if isinstance(result, tuple) else (result,)
+        weight, bias = conv.weight, conv.bias
+        if norm is not None:
+            weight, bias = self._folded(conv, norm, weight, bias)
+        function = conv.ours
+        if activation is not None:
+            function = activated(len(conv.kernel_size), conv.transposed, activation)
+        return conv.computed_by(function, *arguments[:1], weight, bias, *arguments[1:])
+
+    def _folded(self, conv, norm, weight, bias):
+        """The filter and bias of both layers."""
+        parts = (weight, bias, norm.weight, norm.bias, norm.running_mean, norm.running_var)
+        keeps = not torch.is_grad_enabled() and weight is conv._parameters.get("weight")
+        keeps = keeps and not any(part is not None and part.is_inference() for part in parts)
+        if not keeps:
+            return _fold(conv, norm, weight, bias)
+        folds = self.__dict__.setdefault("_folds", {})
+        versions = [None if part is None else part._version for part in parts]
+        known = folds.get(conv)
+        if known is None or known[1] != versions or any(a is not b for a, b in zip(known[0], parts)):
+            folds[conv] = known = parts, versions, _fold(conv, norm, weight, bias)
+        return known[2]
+
+    def _forget(self):
+        self.__dict__.pop("_folds", None)
+
+    def train(self, mode=True):
+        self._forget()
+        return super().train(mode)
+
+    def _apply(self, *arguments, **keywords):
+        self._forget()
+        return super()._apply(*arguments, **keywords)
+
+    def _load_from_state_dict(self, *arguments, **keywords):
+        self._forget()
+        return super()._load_from_state_dict(*arguments, **keywords)
+
+    def __getstate__(self):
+        return {key: value for key, value in self.__dict__.items() if key != "_folds"}
+
+
+def own_class(module):
+    """The module's class without what parametrisations have put before it."""
+    return parametrize.type_before_parametrizations(module) if parametrize.is_parametrized(module) else type(module)
+
+
+def _tail(layers, at):
+    """What layer `at` is computed with. -> a BatchNorm or None, an activation or None, the first layer behind."""
+    conv = layers[at]
+    if own_class(conv) not in _CONVS or _is_seen(conv) or getattr(conv, "_forward_pre_hooks_with_kwargs", None):
+        return None, None, at + 1
+    end, norm, activation = at + 1, None, None
+    if end < len(layers) and _folds(conv, layers[end]):
+        norm, end = layers[end], end + 1
+    if end < len(layers) and not _is_seen(layers[end]) and not layers[end]._forward_pre_hooks:
+        activation = activation_of(layers[end])
+        end += activation is not None
+    return norm, activation, end
+
+
+def _folds(conv, norm):
+    return (
+        type(norm) is _NORMS[len(conv.kernel_size)]
+        and not norm.training
+        and norm.running_mean is not None
+        and norm.running_var is not None
+        and norm.num_features == conv.out_channels
+        and not _is_seen(norm)
+        and not norm._forward_pre_hooks
+    )
+
+
+def _fold(conv, norm, weight, bias):
+    scale = torch.rsqrt(norm.running_var + norm.eps)
+    if norm.weight is not None:
+        scale = scale * norm.weight
+    shift = -norm.running_mean if bias is None else bias - norm.running_mean
+    shift = shift * scale
+    if norm.bias is not None:
+        shift = shift + norm.bias
+    # The filter's axes with the results' channels apart: (groups, C / groups, O / groups, ...) where it is transposed.
+    ones = [1] * len(conv.kernel_size)
+    if conv.transposed:
+        apart = weight.reshape(conv.groups, -1, *weight.shape[1:])
+        folded = (apart * scale.reshape(conv.groups, 1, -1, *ones)).reshape(weight.shape)
+    else:
+        folded = weight * scale.reshape(-1, 1, *ones)
+    return folded.to(weight.dtype), shift.to(weight.dtype)

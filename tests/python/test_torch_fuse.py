@@ -1,0 +1,212 @@
+"""adjoint.torch.fuse: values and gradients beside the model's own, what runs apart, and what it leaves.
+
+Needs PyTorch, and the shared library in ADJOINT_LIBRARY.
+"""
+
+import copy
+import pickle
+import unittest
+from unittest import mock
+
+try:
+    import torch
+except ImportError as error:
+    raise unittest.SkipTest(f"needs PyTorch: {error}")
+
+from torch import nn
+
+import adjoint.torch as adj
+from adjoint.torch import native
+from adjoint.torch.fusion import FusedSequential
+
+KINDS = ("Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d")
+ACTIVATIONS = (nn.ReLU(), nn.LeakyReLU(0.3), nn.LeakyReLU(-0.5), nn.Tanh(), nn.Sigmoid(), nn.SiLU())
+
+
+def layer(kind, **options):
+    torch.manual_seed(0)
+    return getattr(nn, kind)(4, 6, 3, stride=2, padding=1, groups=2, **options).double()
+
+
+def input_of(kind):
+    torch.manual_seed(1)
+    return torch.randn(2, 4, *(9, 8)[: int(kind[-2])], dtype=torch.float64, requires_grad=True)
+
+
+def norm_of(kind, **options):
+    norm = getattr(nn, f"BatchNorm{kind[-2:]}")(6, **options).double()
+    torch.manual_seed(2)
+    for tensor in (*norm.parameters(), *filter(torch.is_floating_point, norm.buffers())):
+        nn.init.uniform_(tensor, 0.5, 1.5)
+    return norm
+
+
+def fused(model):
+    copied = copy.deepcopy(model)
+    adj.replace(copied)
+    return copied, adj.fuse(copied)
+
+
+def calls_of(function):
+    """-> what it gives, and the library's functions that it called."""
+    with mock.patch.object(native.library, "call", wraps=native.library.call) as call:
+        return function(), [arguments.args[0] for arguments in call.call_args_list]
+
+
+class FuseTest(unittest.TestCase):
+    def assert_close(self, mine, reference, size=1.0):
+        torch.testing.assert_close(mine, reference, rtol=1e-11, atol=1e-12 * size)
+
+    def assert_same(self, mine, reference, x):
+        """Values, first gradients, and those of their squares."""
+        results = []
+        for model in (mine, reference):
+            y = model(x)
+            wanted = [x, *model.parameters()]
+            first = torch.autograd.grad(y.square().sum(), wanted, create_graph=True)
+            second = torch.autograd.grad(sum(g.square().sum() for g in first), wanted)
+            results.append(([y], first, second))
+        # A bias before a norm of the batch has gradients of 0: rounding is to be seen beside the others.
+        for mine, reference in zip(*results):
+            size = max(1.0, *(tensor.abs().max().item() for tensor in reference))
+            for a, b in zip(mine, reference):
+                self.assert_close(a, b, size)
+
+    def test_activations(self):
+        for kind in KINDS:
+            for activation in ACTIVATIONS:
+                with self.subTest(kind=kind, activation=activation):
+                    model, x = nn.Sequential(layer(kind), activation), input_of(kind)
+                    mine, report = fused(model)
+                    self.assertEqual(report.replaced, {"": f"0 {kind} + 1 {type(activation).__name__}"})
+                    self.assert_same(mine, model, x)
+                    with torch.no_grad():
+                        y, calls = calls_of(lambda: mine(x))
+                    self.assert_close(y, model(x))
+                    self.assertEqual([call.endswith("_activated") for call in calls], [True])
+
+    def test_batch_norm_is_folded_where_it_evaluates(self):
+        for kind in KINDS:
+            for bias, affine in ((True, True), (False, True), (True, False)):
+                with self.subTest(kind=kind, bias=bias, affine=affine):
+                    model = nn.Sequential(layer(kind, bias=bias), norm_of(kind, affine=affine), nn.ReLU())
+                    mine, _ = fused(model)
+                    x = input_of(kind)
+                    self.assert_same(mine.train(), model.train(), x)
+                    self.assert_close(mine[1].running_var, model[1].running_var)
+                    self.assert_same(mine.eval(), model.eval(), x)
+                    with torch.no_grad(), mock.patch.object(nn.BatchNorm1d, "forward") as one, mock.patch.object(
+                        nn.BatchNorm2d, "forward"
+                    ) as two:
+                        self.assert_close(mine(x), mine(x))
+                        one.assert_not_called()
+                        two.assert_not_called()
+
+    def test_folded_filters_follow_their_tensors(self):
+        model = nn.Sequential(layer("Conv2d"), norm_of("Conv2d")).eval()
+        mine, _ = fused(model)
+        x = input_of("Conv2d").detach()
+        changes = (
+            lambda m: m[0].weight.mul_(2.0),
+            lambda m: m[1].running_mean.add_(1.0),
+            lambda m: setattr(m[1], "bias", nn.Parameter(torch.ones(6, dtype=torch.float64))),
+            lambda m: m.load_state_dict({key: value * 2 for key, value in m.state_dict().items()}),
+            lambda m: (m[0].weight.data.mul_(3.0), m.eval()),
+        )
+        with torch.no_grad():
+            for change in changes:
+                self.assert_close(mine(x), model(x))
+                change(mine)
+                change(model)
+                self.assert_close(mine(x), model(x))
+            before = mine(x)
+            with mock.patch("adjoint.torch.fusion._fold") as fold:
+                self.assertTrue(torch.equal(mine(x), before))
+                fold.assert_not_called()
+            copied = pickle.loads(pickle.dumps(mine))
+            self.assertNotIn("_folds", vars(copied))
+            self.assertTrue(torch.equal(copied(x), before))
+        with torch.inference_mode():
+            self.assert_close(mine(x), model(x))
+
+    def test_weight_norm_stays(self):
+        def parametrised():
+            return nn.Sequential(nn.utils.weight_norm(layer("ConvTranspose1d")), nn.LeakyReLU(0.1))
+
+        mine, model = parametrised(), parametrised()
+        adj.replace(mine)
+        adj.fuse(mine)
+        x = input_of("ConvTranspose1d")
+        self.assert_same(mine, model, x)
+        with torch.no_grad():
+            mine[0].weight_g.mul_(2.0)
+            y, calls = calls_of(lambda: mine(x))
+            model[0].weight_g.mul_(2.0)
+        self.assert_close(y, model(x))
+        self.assertEqual(calls, ["adjoint_conv_transpose_activated"])
+
+    def test_hooks_see_what_stands_between(self):
+        for at in (0, 1, 2):
+            model = nn.Sequential(layer("Conv2d"), norm_of("Conv2d"), nn.ReLU()).eval()
+            mine, _ = fused(model)
+            seen = []
+            handle = mine[at].register_forward_hook(lambda module, arguments, output: seen.append(output))
+            x = input_of("Conv2d")
+            self.assert_close(mine(x), model(x))
+            self.assert_close(seen[0], model[: at + 1](x))
+            handle.remove()
+            self.assert_close(mine(x), model(x))
+            self.assertEqual(len(seen), 1)
+
+    def test_subclasses_and_restore(self):
+        class Block(nn.Sequential):
+            pass
+
+        class Doubled(nn.Sequential):
+            def forward(self, x):
+                return 2 * super().forward(x)
+
+        kinds = (Block, Doubled, nn.Sequential)
+        model = nn.ModuleList([kind(layer("Conv2d"), nn.ReLU()) for kind in kinds])
+        adj.replace(model[:2])
+        report = adj.fuse(model)
+        self.assertEqual(list(report.replaced), ["0"])
+        self.assertEqual(report.left["1"], "a Doubled has a forward of its own")
+        self.assertEqual(report.left["2"], "its 0 is a Conv2d that is not Adjoint's")
+        self.assertIsInstance(model[0], Block)
+        self.assertIsInstance(model[0], FusedSequential)
+        self.assertEqual(adj.fuse(model).replaced, {})
+        adj.restore(model)
+        self.assertEqual([type(m) for m in model], list(kinds))
+        self.assertIs(type(model[0][0]), nn.Conv2d)
+
+    def test_what_stands_apart(self):
+        model = nn.Sequential(layer("Conv2d"), nn.GELU(), nn.BatchNorm2d(6).double(), nn.ReLU())
+        mine, report = fused(model)
+        self.assertEqual((report.replaced, report.left), ({}, {}))
+        self.assertIs(type(mine), nn.Sequential)
+
+    def test_a_norm_that_does_not_fit_fails_as_before(self):
+        model = nn.Sequential(layer("Conv2d"), nn.BatchNorm2d(5).double(), nn.ReLU()).eval()
+        mine, _ = fused(model)
+        with self.assertRaises(RuntimeError):
+            mine(input_of("Conv2d"))
+
+    def test_bfloat16_and_autocast(self):
+        model = nn.Sequential(layer("Conv2d"), norm_of("Conv2d"), nn.Tanh()).float().eval()
+        mine, _ = fused(model)
+        x = input_of("Conv2d").detach().float()
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            y = mine(x)
+        self.assertEqual(y.dtype, torch.bfloat16)
+        torch.testing.assert_close(y.float(), model(x), rtol=0, atol=0.05)
+
+    def test_traced(self):
+        model = nn.Sequential(layer("Conv2d"), norm_of("Conv2d"), nn.Tanh()).eval()
+        mine, _ = fused(model)
+        x = input_of("Conv2d").detach()
+        self.assert_close(torch.jit.trace(mine, x)(x), model(x))
+
+
+if __name__ == "__main__":
+    unittest.main()
