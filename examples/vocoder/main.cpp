@@ -132,7 +132,7 @@ int main(int argc, char** argv) {
   program.defaults().lr = 1e-3;
   program.defaults().steps = 6000;
   program.defaults().test_every = 500;
-  program.steps().quick(2400);
+  program.steps().quick(4800);
   program.batch().quick(4);
   program.test_every().quick(400);
   options.add_to(program.settings());

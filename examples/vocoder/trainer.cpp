@@ -77,7 +77,7 @@ void Options::add_to(examples::Settings& settings) {
       .add("--adversarial-from", adversarial_from,
            "Step from which the discriminators take part, in front of which distances of spectrograms teach alone")
       .range(0, 1'000'000'000)
-      .quick(2000);
+      .quick(4400);
 }
 
 struct Trainer::Source {
