@@ -17,7 +17,7 @@ struct Gpu {
 };
 
 /// The driver is asked once a thread and device.
-Gpu gpu_of(int device);
+ADJOINT_API Gpu gpu_of(int device);
 
 inline bool runs_wgmma(int device) { return gpu_of(device).runs_wgmma; }
 
