@@ -113,7 +113,12 @@ class Pool {
       job_ = &job;
       ++generation_;
     }
-    wake_.notify_all();
+    // No more threads than there are tasks for: a thread that wakes for nothing takes the others' locks.
+    if (const auto helpers = static_cast<std::uint64_t>(job.count) - 1; helpers < threads_.size()) {
+      for (std::uint64_t i = 0; i < helpers; ++i) wake_.notify_one();
+    } else {
+      wake_.notify_all();
+    }
     job.work();
     std::unique_lock lock(mutex_);
     job_ = nullptr;
