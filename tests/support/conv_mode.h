@@ -3,6 +3,7 @@
 
 #include <adjoint/core/dtype.h>
 #include <adjoint/core/precision.h>
+#include <adjoint/ops/conv/base/arithmetic.h>
 
 namespace adjoint::testing {
 
@@ -11,10 +12,15 @@ struct ConvMode {
   DType dtype;
   Precision precision;
 
-  /// Elements of a 32-bit unit.
-  int unit_elements() const { return element_size(dtype) == 2 ? 2 : 1; }
+  cuda::Arithmetic arithmetic() const {
+    switch (dtype) {
+      case kBFloat16: return cuda::Arithmetic::kBFloat16;
+      case kFloat16: return cuda::Arithmetic::kFloat16;
+      default: return precision == Precision::kTF32 ? cuda::Arithmetic::kTF32 : cuda::Arithmetic::kFloat32;
+    }
+  }
   /// Whether it is three products of tf32 parts.
-  bool splits() const { return dtype == kFloat32 && precision == Precision::kFull; }
+  bool splits() const { return is_split(arithmetic()); }
 };
 inline constexpr ConvMode kConvModes[] = {{"float32", kFloat32, Precision::kFull},
                                           {"tf32", kFloat32, Precision::kTF32},

@@ -45,11 +45,13 @@ double tensor_core_clocks(const ChannelwisePlan& plan, int unit_channels, bool s
 
 }  // namespace
 
-bool channelwise_pays(const ChannelwisePlan& plan, int unit_channels, bool split, bool gathers) {
+bool channelwise_pays(const ChannelwisePlan& plan, Arithmetic arithmetic, bool gathers) {
   if (plan.source_channels > kChannelwiseMaxSourceChannels) return false;
   // So many multiply-adds for each of several results, over several channels, take tensor cores half of the time
   // (measured; the model does not know it).
   constexpr std::int32_t kSeveral = 4;
+  const bool split = is_split(arithmetic);
+  const int unit_channels = unit_elements(arithmetic);
   const double most_products = split ? 128 : unit_channels == 1 ? 64 : 32;
   const bool several = plan.source_channels >= kSeveral && plan.channels >= kSeveral;
   if (gathers && several && products_of_result(plan) > most_products) return false;

@@ -14,6 +14,7 @@
 
 #include <adjoint/core/divider.h>
 #include <adjoint/core/export.h>
+#include <adjoint/ops/conv/base/arithmetic.h>
 #include <adjoint/ops/conv/geometry.h>
 
 #include <cstdint>
@@ -150,9 +151,9 @@ ADJOINT_HD inline ChannelwiseRows channelwise_rows(const ChannelwisePlan& p, con
 ADJOINT_API bool plan_channelwise(const ConvGeometry& geometry, bool transposed, std::int64_t element_bytes,
                                   ChannelwisePlan& plan);
 
-/// Whether these kernels are faster than the tensor-core kernels, which take `unit_channels` channels a 32-bit unit;
-/// `split`: float32 in three products; `gathers`: whether their steps may gather (base/machine.h).
-ADJOINT_API bool channelwise_pays(const ChannelwisePlan& plan, int unit_channels, bool split, bool gathers);
+/// Whether these kernels are faster than the tensor-core kernels; `gathers`: whether steps of those may gather
+/// (base/machine.h).
+ADJOINT_API bool channelwise_pays(const ChannelwisePlan& plan, Arithmetic arithmetic, bool gathers);
 
 /// Of conv_weight: the walk of conv over single channels; a block takes a run of tiles for one pair of channels.
 struct ChannelwiseWeightPlan {

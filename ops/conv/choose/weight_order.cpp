@@ -11,35 +11,28 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// Of the operands' elements.
-struct Form {
-  int unit_elements;
-  bool split;
-  std::int64_t element_size() const { return 4 / unit_elements; }
-};
-
-double boxes_clocks(const ConvGeometry& geometry, Form form, WeightPlan& plan) {
-  if (!plan_boxed_weight(simplified(geometry, false), form.unit_elements, form.split, plan)) return kNever;
+double boxes_clocks(const ConvGeometry& geometry, Arithmetic arithmetic, WeightPlan& plan) {
+  if (!plan_boxed_weight(simplified(geometry, false), arithmetic, plan)) return kNever;
   // Measured: with planes 8 halves wide boxes take 1.2 to 1.27 times what the model says.
-  const bool short_rows = plan.feature_w * form.element_size() <= 16;
-  return (short_rows ? 1.25 : 1) * weight_parts::wgmma_weight_clocks(plan, form.split);
+  const bool short_rows = plan.feature_w * element_bytes(arithmetic) <= 16;
+  return (short_rows ? 1.25 : 1) * weight_parts::wgmma_weight_clocks(plan, is_split(arithmetic));
 }
 
-double clocks(const RearrangedPlan& plan, Form form, WeightPlan& weight) {
-  const std::int64_t size = form.element_size();
-  return boxes_clocks(plan.geometry, form, weight) + unshuffle_clocks(plan.image, size) +
+double clocks(const RearrangedPlan& plan, Arithmetic arithmetic, WeightPlan& weight) {
+  const std::int64_t size = element_bytes(arithmetic);
+  return boxes_clocks(plan.geometry, arithmetic, weight) + unshuffle_clocks(plan.image, size) +
          unshuffle_clocks(plan.feature, size) + samples_last_clocks(plan.image_samples, size) +
          samples_last_clocks(plan.feature_samples, size);
 }
 
 /// Clocks of the quickest order, in which `plan` is where `found`.
-double quickest_order(const ConvGeometry& g, int unit_elements, bool split, RearrangedPlan& plan, bool& found) {
-  const Form form{unit_elements, split};
-  const std::int64_t size = form.element_size();
+double quickest_order(const ConvGeometry& g, Arithmetic arithmetic, RearrangedPlan& plan, bool& found) {
+  const bool split = is_split(arithmetic);
+  const std::int64_t size = element_bytes(arithmetic);
   WeightPlan weight, copied;
-  double best = boxes_clocks(g, form, weight);
+  double best = boxes_clocks(g, arithmetic, weight);
   const bool has_boxes = best != kNever;
-  if (plan_wgmma_weight(g, unit_elements, split, copied) && !(has_boxes && boxes_pay(weight, copied))) {
+  if (plan_wgmma_weight(g, arithmetic, copied) && !(has_boxes && boxes_pay(weight, copied))) {
     // The share of the model's clocks that a copy must beat. Of what models say, threads that copy and split float32
     // take 1.1 to 1.6 times, boxes behind a copy 1 to 1.2.
     const double to_beat = split ? 1 / .9 : 1 / 1.25;
@@ -49,7 +42,7 @@ double quickest_order(const ConvGeometry& g, int unit_elements, bool split, Rear
   }
   found = false;
   const auto consider = [&](const RearrangedPlan& candidate) {
-    const double time = clocks(candidate, form, weight);
+    const double time = clocks(candidate, arithmetic, weight);
     if (time >= best) return;
     best = time;
     plan = candidate;
@@ -67,16 +60,16 @@ double quickest_order(const ConvGeometry& g, int unit_elements, bool split, Rear
 
 }  // namespace
 
-bool plan_conv_weight_order(const ConvGeometry& g, int unit_elements, bool split, RearrangedPlan& plan) {
+bool plan_conv_weight_order(const ConvGeometry& g, Arithmetic arithmetic, RearrangedPlan& plan) {
   bool found;
-  quickest_order(g, unit_elements, split, plan, found);
+  quickest_order(g, arithmetic, plan, found);
   return found;
 }
 
-WeightOrderClocks conv_weight_clocks(const ConvGeometry& g, int unit_elements, bool split) {
+WeightOrderClocks conv_weight_clocks(const ConvGeometry& g, Arithmetic arithmetic) {
   RearrangedPlan plan;
   bool found;
-  const double clocks = quickest_order(g, unit_elements, split, plan, found);
+  const double clocks = quickest_order(g, arithmetic, plan, found);
   return {clocks, found};
 }
 

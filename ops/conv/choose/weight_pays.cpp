@@ -6,8 +6,8 @@ namespace adjoint::cuda {
 
 bool tapwise_pays(const ConvGeometry& g, const TapwisePlan& plan) {
   constexpr double kLonger = 1.3;  // measured: what the others take, of what their models say (bench/lab/LOG.md)
-  const auto unit_elements = static_cast<int>(4 / plan.product.element_bytes);
-  return tapwise_clocks(plan) < kLonger * conv_weight_clocks(g, unit_elements, false).clocks;
+  const Arithmetic arithmetic = plan.product.element_bytes == 2 ? Arithmetic::kBFloat16 : Arithmetic::kTF32;
+  return tapwise_clocks(plan) < kLonger * conv_weight_clocks(g, arithmetic).clocks;
 }
 
 bool blocked_weight_pays(const ConvGeometry& g, const BlockedWeightPlan& p) {
@@ -18,7 +18,7 @@ bool blocked_weight_pays(const ConvGeometry& g, const BlockedWeightPlan& p) {
   const double clocks = copies + kLaunch + kThis * blocked_weight_clocks(p);
   TapwisePlan tapwise;
   if (plan_tapwise(g, 2, tapwise) && tapwise_pays(g, tapwise)) return clocks < kTapwise * tapwise_clocks(tapwise);
-  const WeightOrderClocks others = conv_weight_clocks(g, 2, false);
+  const WeightOrderClocks others = conv_weight_clocks(g, Arithmetic::kBFloat16);
   return clocks < (others.copies ? kCopied : kInPlace) * others.clocks;
 }
 

@@ -349,9 +349,10 @@ bool plan_paired_columns(const ConvGeometry& g, const CorrelationLimits& limits,
   return pair_columns(g, pairs) && plan_units(pairs.geometry, false, 1, &pairs, false, limits, plan);
 }
 
-bool plan_correlation(const ConvGeometry& g, bool transposed, int unit_channels, bool split,
-                      const CorrelationLimits& limits, CorrelationPlan& plan) {
-  const bool planned = plan_units(g, transposed, unit_channels, nullptr, split, limits, plan);
+bool plan_correlation(const ConvGeometry& g, bool transposed, Arithmetic arithmetic, const CorrelationLimits& limits,
+                      CorrelationPlan& plan) {
+  const int unit_channels = unit_elements(arithmetic);
+  const bool planned = plan_units(g, transposed, unit_channels, nullptr, is_split(arithmetic), limits, plan);
   CorrelationPlan pairs;
   if (!limits.pairs_columns || transposed || unit_channels != 2 || !plan_paired_columns(g, limits, pairs))
     return planned;

@@ -29,19 +29,19 @@ double slices_clocks(const CorrelationPlan& plan, bool split) {
   return correlation_clocks(plan, split) + kLaunch + 2.0 * static_cast<double>(slices_bytes(plan)) / kBytes;
 }
 
-bool plan_slices(const ConvGeometry& g, bool transposed, int unit_channels, bool split, const CorrelationLimits& limits,
+bool plan_slices(const ConvGeometry& g, bool transposed, Arithmetic arithmetic, const CorrelationLimits& limits,
                  CorrelationPlan& plan) {
   const std::int64_t channels = transposed ? g.feature_channels_per_group() : g.image_channels_per_group();
   double best = std::numeric_limits<double>::infinity();
   for (int slices = 2; slices <= kMostSlices; ++slices) {
-    if (!cuts(channels, slices, std::int64_t{kChunkUnits} * unit_channels)) continue;
+    if (!cuts(channels, slices, std::int64_t{kChunkUnits} * unit_elements(arithmetic))) continue;
     ConvGeometry sliced = g;
     sliced.groups *= slices;
     (transposed ? sliced.image_channels : sliced.feature_channels) *= slices;
     CorrelationPlan candidate;
-    if (!plan_correlation(sliced, transposed, unit_channels, split, limits, candidate)) continue;
+    if (!plan_correlation(sliced, transposed, arithmetic, limits, candidate)) continue;
     candidate.slices = slices;
-    const double clocks = slices_clocks(candidate, split);
+    const double clocks = slices_clocks(candidate, is_split(arithmetic));
     if (clocks < best) {
       best = clocks;
       plan = candidate;

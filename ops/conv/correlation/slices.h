@@ -5,6 +5,7 @@
 #pragma once
 
 #include <adjoint/core/export.h>
+#include <adjoint/ops/conv/base/arithmetic.h>
 #include <adjoint/ops/conv/correlation/plan.h>
 
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace adjoint::cuda {
 ADJOINT_API std::int64_t slices_bytes(const CorrelationPlan& sliced);
 /// The quickest plan of two slices or more, in the model; false where channels cannot be cut without much padding.
 /// Arguments as plan_correlation()'s, of which `limits` are one of the two kernels'.
-ADJOINT_API bool plan_slices(const ConvGeometry& geometry, bool transposed, int unit_channels, bool split,
+ADJOINT_API bool plan_slices(const ConvGeometry& geometry, bool transposed, Arithmetic arithmetic,
                              const CorrelationLimits& limits, CorrelationPlan& plan);
 /// What the model says of the slices and of their addition, in clocks.
 ADJOINT_API double slices_clocks(const CorrelationPlan& sliced, bool split);

@@ -152,7 +152,7 @@ bool place_line(std::int64_t most_length, LinePlan& p) {
 
 double line_block_clocks(const LinePlan& p, double clocks) {
   // In waves of two blocks a multiprocessor; the number is an H200's everywhere, for it must not choose the bits.
-  constexpr double kResident = 2 * 132;
+  constexpr double kResident = 2 * kMultiprocessors;
   return std::ceil(static_cast<double>(p.blocks()) / kResident) * kResident * clocks;
 }
 

@@ -13,6 +13,7 @@
 
 #include <adjoint/core/divider.h>
 #include <adjoint/core/export.h>
+#include <adjoint/ops/conv/base/arithmetic.h>
 #include <adjoint/ops/conv/geometry.h>
 
 #include <cstdint>

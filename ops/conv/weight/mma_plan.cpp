@@ -49,10 +49,11 @@ std::int64_t weight_workspace_bytes(const WeightPlan& p) {
   return p.blocks_per_split() * p.splits * p.tile_rows * p.tile_columns * 4;
 }
 
-bool plan_weight(const ConvGeometry& g, int unit_elements, bool split, WeightPlan& plan) {
+bool plan_weight(const ConvGeometry& g, Arithmetic arithmetic, WeightPlan& plan) {
   if (!supported(g)) return false;
   WeightPlan candidate;
-  set_geometry(g, unit_elements, candidate);
+  const bool split = is_split(arithmetic);
+  set_geometry(g, unit_elements(arithmetic), candidate);
   const std::int64_t taps = g.taps();
   double best = std::numeric_limits<double>::infinity();
   for (const WeightTile& tile : kWeightTiles) {
@@ -61,7 +62,7 @@ bool plan_weight(const ConvGeometry& g, int unit_elements, bool split, WeightPla
     candidate.tile_columns = tile.columns;
     candidate.column_blocks = static_cast<std::int32_t>(ceil_div(candidate.feature_channels, tile.columns));
     // 32 or 64 positions a stage, each row of them a multiple of the instruction's depth.
-    const int log2_depth = unit_elements == 1 ? 3 : 4;
+    const int log2_depth = candidate.unit_elements == 1 ? 3 : 4;
     for (const int log2_positions : {5, 6}) {
       for (int w = log2_depth; w <= log2_positions; ++w) {
         set_tile(candidate, 0, log2_positions - w, w);

@@ -12,9 +12,9 @@ namespace {
 using namespace weight_parts;
 
 constexpr std::int64_t kSmemBytes = 224 * 1024;
-constexpr std::int64_t kBlocksAtOnce = 132;  // an H100's multiprocessors: a wave, whatever the device
-constexpr int kLeastStages = 3;              // what the ring of stages needs so as not to lock up
-constexpr std::int64_t kMaxItems = 4096;     // of weight_item(): 8 bytes of shared memory each
+constexpr auto kBlocksAtOnce = static_cast<std::int64_t>(kMultiprocessors);  // a wave, whatever the device
+constexpr int kLeastStages = 3;           // what the ring of stages needs so as not to lock up
+constexpr std::int64_t kMaxItems = 4096;  // of weight_item(): 8 bytes of shared memory each
 
 double wide(std::int64_t value) { return static_cast<double>(value); }
 
@@ -142,11 +142,12 @@ struct Search {
 };
 
 /// The best plan of all tiles, or of `only`.
-bool search(const ConvGeometry& g, int unit_elements, bool split, bool boxes, WeightTile only, WeightPlan& plan) {
+bool search(const ConvGeometry& g, Arithmetic arithmetic, bool boxes, WeightTile only, WeightPlan& plan) {
   if (!supported(g)) return false;
+  const bool split = is_split(arithmetic);
   Search search{.split = split, .candidate = {}, .plan = plan};
   WeightPlan& candidate = search.candidate;
-  set_geometry(g, unit_elements, candidate);
+  set_geometry(g, unit_elements(arithmetic), candidate);
   candidate.boxes = boxes;
   if (boxes && (g.batch == 0 || !rows_take_boxes(candidate))) return false;  // no tensor map has an empty axis
   for (const WeightTile& tile : kWgmmaWeightTiles) {
@@ -159,7 +160,7 @@ bool search(const ConvGeometry& g, int unit_elements, bool split, bool boxes, We
   }
   if (search.best == std::numeric_limits<double>::infinity()) return false;
   for (int i = 0; i < static_cast<int>(std::size(plan.quad_offsets)); ++i) {
-    const std::int32_t position = 4 * unit_elements << i;
+    const std::int32_t position = 4 * plan.unit_elements << i;
     plan.quad_offsets[i] = position < 1 << plan.log2_positions() ? weight_position_offset(plan, position) : 0;
   }
   return true;
@@ -176,12 +177,12 @@ std::int64_t wgmma_weight_smem_bytes(const WeightPlan& p, bool split) {
          (p.boxes ? 0 : std::int64_t{8} * (p.image_stage() << p.log2_tile_n));
 }
 
-bool plan_wgmma_weight(const ConvGeometry& g, int unit_elements, bool split, WeightPlan& plan, WeightTile only) {
-  return search(g, unit_elements, split, false, only, plan);
+bool plan_wgmma_weight(const ConvGeometry& g, Arithmetic arithmetic, WeightPlan& plan, WeightTile only) {
+  return search(g, arithmetic, false, only, plan);
 }
 
-bool plan_boxed_weight(const ConvGeometry& g, int unit_elements, bool split, WeightPlan& plan, WeightTile only) {
-  return search(g, unit_elements, split, true, only, plan);
+bool plan_boxed_weight(const ConvGeometry& g, Arithmetic arithmetic, WeightPlan& plan, WeightTile only) {
+  return search(g, arithmetic, true, only, plan);
 }
 
 }  // namespace adjoint::cuda

@@ -114,8 +114,7 @@ std::vector<std::string> paths_of(const std::string& kernel, cuda::ConvProblem p
   if (mma) {
     EXPECT_TRUE(cuda::plan_correlation_mma(problem.geometry, transposed, arithmetic, cuda::kMmaLimits, plan));
   } else {
-    EXPECT_TRUE(cuda::plan_correlation(problem.geometry, transposed, cuda::unit_elements(arithmetic),
-                                       arithmetic == cuda::Arithmetic::kFloat32,
+    EXPECT_TRUE(cuda::plan_correlation(problem.geometry, transposed, arithmetic,
                                        blocked ? cuda::kBlockedLimits : cuda::kCorrelationLimits, plan));
   }
   const std::int64_t loaded = mma ? cuda::mma_load_vector(plan, problem.first, size) * size

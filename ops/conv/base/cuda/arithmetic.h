@@ -19,7 +19,7 @@ inline Arithmetic arithmetic_of(const ConvProblem& problem) {
 }
 
 /// Whether each product is three of tf32 parts.
-inline bool is_split(const ConvProblem& problem) { return arithmetic_of(problem) == Arithmetic::kFloat32; }
+inline bool is_split(const ConvProblem& problem) { return is_split(arithmetic_of(problem)); }
 
 /// Elements of `size` bytes that rows of `row` elements from `pointer` on let be read at once: 16 bytes' worth, two, or
 /// one.

@@ -30,9 +30,8 @@ bool takes_gather(const ConvProblem& problem) {
   if (problem.dtype == kFloat64 || source > kChannelwiseMaxSourceChannels) return false;
   const ChannelwisePlan* plan = find_channelwise_plan(problem);
   if (plan == nullptr) return false;
-  const int unit = unit_elements(arithmetic_of(problem));
-  return channelwise_pays(*plan, unit, is_split(problem), true) ||
-         channelwise_pays(*plan, unit, is_split(problem), false);
+  return channelwise_pays(*plan, arithmetic_of(problem), true) ||
+         channelwise_pays(*plan, arithmetic_of(problem), false);
 }
 
 bool takes_weight(const ConvProblem& problem) {

@@ -56,7 +56,7 @@ double quicker_share(const PackedPlan& plan, Arithmetic arithmetic) {
 bool narrow_pays(const ConvProblem& problem) {
   const NarrowPlan& plan = *find_narrow_plan(problem);
   const int unit = unit_elements(arithmetic_of(problem));
-  if (!narrow_pays(plan, unit, is_split(problem))) return false;
+  if (!narrow_pays(plan, arithmetic_of(problem))) return false;
   // The plans of what wgmma runs know better what tensor cores take.
   constexpr double kMargin = .95;
   return !runs_wgmma(problem.device) || narrow_clocks(plan, unit) < kMargin * kMultiprocessors * wgmma_clocks(problem);
@@ -125,7 +125,7 @@ bool few_weight_pays(const ConvProblem& problem) {
 bool channelwise_pays(const ConvProblem& problem) {
   const int unit = unit_elements(arithmetic_of(problem));
   // Only wgmma's kernels gather, and whether they take the problem is asked last: it plans them.
-  return channelwise_pays(*find_channelwise_plan(problem), unit, is_split(problem), true) ||
+  return channelwise_pays(*find_channelwise_plan(problem), arithmetic_of(problem), true) ||
          !correlation_conv.takes(problem);
 }
 

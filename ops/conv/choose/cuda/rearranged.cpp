@@ -68,8 +68,7 @@ bool plan_quicker_order(const ConvProblem& problem, Order& order) {
   if (g.groups > 1 && std::min(g.image_channels_per_group(), g.feature_channels_per_group()) < kFewestChannels)
     return false;
   const Arithmetic arithmetic = arithmetic_of(problem);
-  return plan_conv_weight_order(g, unit_elements(arithmetic), arithmetic == Arithmetic::kFloat32, order.how.plan) &&
-         boxes_take(problem, order);
+  return plan_conv_weight_order(g, arithmetic, order.how.plan) && boxes_take(problem, order);
 }
 
 /// Whether a tensor-core kernel would compute conv or conv_transpose as it is, and sooner in another order.
@@ -80,7 +79,7 @@ bool plan_quicker_conv(const ConvProblem& problem, RearrangedPlan& plan) {
   const auto multiplies = {&sliced_conv,           &blocked_conv,           &correlation_conv,
                            &sliced_conv_transpose, &blocked_conv_transpose, &correlation_conv_transpose};
   if (std::find(multiplies.begin(), multiplies.end(), otherwise) == multiplies.end()) return false;
-  return plan_conv_order(problem.geometry, transposed, unit_elements(arithmetic_of(problem)), is_split(problem), plan);
+  return plan_conv_order(problem.geometry, transposed, arithmetic_of(problem), plan);
 }
 
 /// Null where the problem has no other order.

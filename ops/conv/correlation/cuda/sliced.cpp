@@ -18,8 +18,7 @@ bool plan_quickest(const ConvProblem& problem, CorrelationPlan& plan) {
   const bool split = is_split(problem);
   const auto plan_within = [&](const CorrelationPlan* whole, const CorrelationLimits& limits, CorrelationPlan& to) {
     return whole != nullptr && has_few_tiles(*whole) &&
-           plan_slices(problem.geometry, problem.role == ConvRole::kImage, unit_elements(arithmetic_of(problem)), split,
-                       limits, to);
+           plan_slices(problem.geometry, problem.role == ConvRole::kImage, arithmetic_of(problem), limits, to);
   };
   const CorrelationPlan* whole = find_correlation_plan(problem);
   if (whole == nullptr || !correlation_pays(*whole)) return false;

@@ -38,8 +38,7 @@ ADJOINT_API bool plan_narrow(const ConvGeometry& geometry, bool transposed, std:
 /// What the kernel takes: clocks of all multiprocessors together. `unit_channels`: 2 for half precision, else 1.
 ADJOINT_API double narrow_clocks(const NarrowPlan& plan, int unit_channels);
 
-/// Whether the kernel is faster than the tensor-core kernels, which take `unit_channels` channels a 32-bit unit;
-/// `split`: float32 in three products.
-ADJOINT_API bool narrow_pays(const NarrowPlan& plan, int unit_channels, bool split);
+/// Whether the kernel is faster than the tensor-core kernels.
+ADJOINT_API bool narrow_pays(const NarrowPlan& plan, Arithmetic arithmetic);
 
 }  // namespace adjoint::cuda

@@ -162,11 +162,11 @@ bool place_tiles(PackedPlan& p) {
 
 }  // namespace
 
-bool plan_packed(const ConvGeometry& g, bool transposed, std::int64_t element_bytes, bool split, PackedPlan& p) {
+bool plan_packed(const ConvGeometry& g, bool transposed, Arithmetic arithmetic, PackedPlan& p) {
   p = {};
-  p.unit_channels = static_cast<std::int32_t>(4 / element_bytes);
-  p.parts = split ? 2 : 1;
-  if (!plan_line(g, transposed, element_bytes, p)) return false;
+  p.unit_channels = unit_elements(arithmetic);
+  p.parts = is_split(arithmetic) ? 2 : 1;
+  if (!plan_line(g, transposed, element_bytes(arithmetic), p)) return false;
   p.results = p.group_results();
   p.result_blocks = 1;
   const std::int32_t step_h = offset_step(p.h);

@@ -135,9 +135,7 @@ ADJOINT_HD inline bool is_position(const PackedPlan& p, const PackedTile& tile, 
 
 /// Of conv, or of conv_transpose. False for conv with a stride, for more results a position than a product's, and for
 /// geometries whose offsets are more, lie further apart than the kernel takes, or at uneven distances.
-/// `split`: float32 in three products of tf32 heads and tails.
-ADJOINT_API bool plan_packed(const ConvGeometry& geometry, bool transposed, std::int64_t element_bytes, bool split,
-                             PackedPlan& plan);
+ADJOINT_API bool plan_packed(const ConvGeometry& geometry, bool transposed, Arithmetic arithmetic, PackedPlan& plan);
 
 /// The source as the copy engine sees it: column, row, sample, channel of a group, group.
 ADJOINT_API TensorMapLayout packed_source_layout(const PackedPlan& plan, const void* source, DType dtype);

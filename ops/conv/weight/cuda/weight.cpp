@@ -12,9 +12,8 @@ constexpr double kLeastUse = 1.0 / 64;
 
 const WeightPlan* find_plan(const ConvProblem& problem) {
   const Arithmetic arithmetic = arithmetic_of(problem);
-  return keep_plan<WeightPlan>(problem, [&](WeightPlan& plan) {
-    return plan_weight(problem.geometry, unit_elements(arithmetic), arithmetic == Arithmetic::kFloat32, plan);
-  });
+  return keep_plan<WeightPlan>(problem,
+                               [&](WeightPlan& plan) { return plan_weight(problem.geometry, arithmetic, plan); });
 }
 
 thread_local WeightTile forced_tile{};
@@ -23,16 +22,14 @@ thread_local WeightTile forced_tile{};
 
 const WeightPlan* find_wgmma_weight_plan(const ConvProblem& problem) {
   const Arithmetic arithmetic = arithmetic_of(problem);
-  return keep_plan<WeightPlan>(problem, [&](WeightPlan& plan) {
-    return plan_wgmma_weight(problem.geometry, unit_elements(arithmetic), arithmetic == Arithmetic::kFloat32, plan);
-  });
+  return keep_plan<WeightPlan>(problem,
+                               [&](WeightPlan& plan) { return plan_wgmma_weight(problem.geometry, arithmetic, plan); });
 }
 
 const WeightPlan* find_boxes_weight_plan(const ConvProblem& problem) {
   const Arithmetic arithmetic = arithmetic_of(problem);
   const auto make = [&](WeightPlan& plan) {
-    return plan_boxed_weight(problem.geometry, unit_elements(arithmetic), arithmetic == Arithmetic::kFloat32, plan,
-                             forced_tile);
+    return plan_boxed_weight(problem.geometry, arithmetic, plan, forced_tile);
   };
   if (forced_tile.rows == 0) return keep_plan<WeightPlan>(problem, make);
   thread_local WeightPlan forced;

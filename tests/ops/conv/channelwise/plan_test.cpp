@@ -12,6 +12,7 @@
 namespace adjoint::testing {
 namespace {
 
+using cuda::Arithmetic;
 using cuda::ChannelwisePlan;
 using cuda::ChannelwiseRun;
 using cuda::ChannelwiseTile;
@@ -138,11 +139,11 @@ TEST(ChannelwisePlan, StaysBelowTheSharedMemoryThatNeedNotBeAskedFor) {
   }
 }
 
-/// Of conv, or of conv_transpose; in float32 by three products, or in TF32; or of half precision.
-bool pays(const ConvCase& c, bool transposed, bool split, bool gathers, int unit_channels = 1) {
+/// Of conv, or of conv_transpose.
+bool pays(const ConvCase& c, bool transposed, Arithmetic arithmetic, bool gathers) {
   ChannelwisePlan plan;
-  EXPECT_TRUE(cuda::plan_channelwise(geometry(c), transposed, 4 / unit_channels, plan));
-  return cuda::channelwise_pays(plan, unit_channels, split, gathers);
+  EXPECT_TRUE(cuda::plan_channelwise(geometry(c), transposed, element_bytes(arithmetic), plan));
+  return cuda::channelwise_pays(plan, arithmetic, gathers);
 }
 
 TEST(ChannelwisePlan, PaysWhereTensorCoresWouldMultiplyPadding) {
@@ -162,14 +163,14 @@ TEST(ChannelwisePlan, PaysWhereTensorCoresWouldMultiplyPadding) {
                         .padding = {4, 4},
                         .output_padding = {2, 2}};
   const ConvCase many{.in_channels = 64, .out_channels = 64, .input = {64, 64}, .kernel = {3, 3}};
-  for (const bool split : {false, true}) {
+  for (const Arithmetic arithmetic : {Arithmetic::kTF32, Arithmetic::kFloat32}) {
     for (const bool gathers : {false, true}) {
       for (const bool transposed : {false, true}) {
-        EXPECT_TRUE(pays(depthwise, transposed, split, gathers));
-        EXPECT_TRUE(pays(four_a_group, transposed, split, gathers));
-        EXPECT_FALSE(pays(many, transposed, split, gathers));
+        EXPECT_TRUE(pays(depthwise, transposed, arithmetic, gathers));
+        EXPECT_TRUE(pays(four_a_group, transposed, arithmetic, gathers));
+        EXPECT_FALSE(pays(many, transposed, arithmetic, gathers));
       }
-      EXPECT_EQ(pays(fsrcnn, false, split, gathers), !gathers) << "81 taps of one channel, to 56";
+      EXPECT_EQ(pays(fsrcnn, false, arithmetic, gathers), !gathers) << "81 taps of one channel, to 56";
     }
   }
   const ConvCase sixteen_taps{.in_channels = 32,
@@ -179,10 +180,10 @@ TEST(ChannelwisePlan, PaysWhereTensorCoresWouldMultiplyPadding) {
                               .kernel = {4, 4},
                               .stride = {2, 2},
                               .padding = {1, 1}};
-  EXPECT_TRUE(pays(sixteen_taps, false, true, true));
-  EXPECT_FALSE(pays(sixteen_taps, false, false, true, 2)) << "64 products of a result, of halves";
-  EXPECT_TRUE(pays(sixteen_taps, true, false, true, 2)) << "16 of them";
-  EXPECT_TRUE(pays(sixteen_taps, false, false, false, 2)) << "by mma.sync, which does not gather";
+  EXPECT_TRUE(pays(sixteen_taps, false, Arithmetic::kFloat32, true));
+  EXPECT_FALSE(pays(sixteen_taps, false, Arithmetic::kBFloat16, true)) << "64 products of a result, of halves";
+  EXPECT_TRUE(pays(sixteen_taps, true, Arithmetic::kBFloat16, true)) << "16 of them";
+  EXPECT_TRUE(pays(sixteen_taps, false, Arithmetic::kBFloat16, false)) << "by mma.sync, which does not gather";
 }
 
 // Two phases of a stride of two, one of which has taps, and a result of one column, of the other phase.

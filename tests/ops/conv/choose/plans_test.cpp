@@ -50,32 +50,36 @@ void add(Cells& cells, const std::string& name, const Make& make, const Describe
   cells.emplace_back(name, make(plan) ? describe(plan) : "-");
 }
 
-struct Arithmetic {
+struct Mode {
   const char* name;
-  int unit;
-  bool split;
-  std::int64_t bytes;
+  Arithmetic arithmetic;
+
+  int unit() const { return unit_elements(arithmetic); }
+  bool split() const { return is_split(arithmetic); }
+  std::int64_t bytes() const { return element_bytes(arithmetic); }
 };
-constexpr Arithmetic kArithmetics[] = {{"half", 2, false, 2}, {"tf32", 1, false, 4}, {"float32", 1, true, 4}};
+constexpr Mode kModes[] = {{"half", Arithmetic::kBFloat16},
+                           {"tf32", Arithmetic::kTF32},
+                           {"float32", Arithmetic::kFloat32}};
 
 void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
   const std::string role = transposed ? "conv_transpose" : "conv";
   cells.emplace_back(role + " plain", numbers({plain_clocks(g, transposed), plain_pays(g, transposed) ? 1.0 : 0.0}));
-  for (const Arithmetic& a : kArithmetics) {
+  for (const Mode& a : kModes) {
     const auto name = [&](const char* kernel) { return fmt::format("{} {} {}", role, a.name, kernel); };
     CorrelationPlan whole;
     bool has_whole = false;
     for (const auto& [kernel, limits] :
          {std::pair("correlation", kCorrelationLimits), {"blocked", kBlockedLimits}, {"mma", CorrelationLimits{}}}) {
       const auto describe = [&](const CorrelationPlan& p) {
-        return numbers({correlation_clocks(p, a.split), static_cast<double>(correlation_smem_bytes(p)),
+        return numbers({correlation_clocks(p, a.split()), static_cast<double>(correlation_smem_bytes(p)),
                         static_cast<double>(p.tiles()), static_cast<double>(p.tile_columns),
                         static_cast<double>(p.x_stages)});
       };
       add<CorrelationPlan>(
           cells, name(kernel),
           [&, limits = limits, kernel = kernel](CorrelationPlan& p) {
-            if (!plan_correlation(g, transposed, a.unit, a.split, limits, p)) return false;
+            if (!plan_correlation(g, transposed, a.arithmetic, limits, p)) return false;
             if (kernel == std::string("correlation")) {
               whole = p;
               has_whole = true;
@@ -87,50 +91,49 @@ void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
     add<CorrelationPlan>(
         cells, name("sliced"),
         [&](CorrelationPlan& p) {
-          return has_whole && has_few_tiles(whole) &&
-                 plan_slices(g, transposed, a.unit, a.split, kCorrelationLimits, p);
+          return has_whole && has_few_tiles(whole) && plan_slices(g, transposed, a.arithmetic, kCorrelationLimits, p);
         },
         [&](const CorrelationPlan& p) {
-          return numbers({slices_clocks(p, a.split), static_cast<double>(slices_bytes(p)),
-                          slices_pay(p, whole, a.split) ? 1.0 : 0.0});
+          return numbers({slices_clocks(p, a.split()), static_cast<double>(slices_bytes(p)),
+                          slices_pay(p, whole, a.split()) ? 1.0 : 0.0});
         });
     add<NarrowPlan>(
-        cells, name("narrow"), [&](NarrowPlan& p) { return plan_narrow(g, transposed, a.bytes, p); },
+        cells, name("narrow"), [&](NarrowPlan& p) { return plan_narrow(g, transposed, a.bytes(), p); },
         [&](const NarrowPlan& p) {
-          return numbers({narrow_clocks(p, a.unit), static_cast<double>(p.smem_bytes()),
-                          narrow_pays(p, a.unit, a.split) ? 1.0 : 0.0});
+          return numbers({narrow_clocks(p, a.unit()), static_cast<double>(p.smem_bytes()),
+                          narrow_pays(p, a.arithmetic) ? 1.0 : 0.0});
         });
     add<PackedPlan>(
-        cells, name("packed"), [&](PackedPlan& p) { return plan_packed(g, transposed, a.bytes, a.split, p); },
+        cells, name("packed"), [&](PackedPlan& p) { return plan_packed(g, transposed, a.arithmetic, p); },
         [&](const PackedPlan& p) {
           return numbers({packed_clocks(p), static_cast<double>(p.smem_bytes()), packed_pays(p) ? 1.0 : 0.0});
         });
     add<ChannelwisePlan>(
-        cells, name("channelwise"), [&](ChannelwisePlan& p) { return plan_channelwise(g, transposed, a.bytes, p); },
+        cells, name("channelwise"), [&](ChannelwisePlan& p) { return plan_channelwise(g, transposed, a.bytes(), p); },
         [&](const ChannelwisePlan& p) {
           return numbers({static_cast<double>(p.smem_bytes()), static_cast<double>(p.tiles()),
                           static_cast<double>(p.taps_h), static_cast<double>(p.taps_w),
-                          channelwise_pays(p, a.unit, a.split, true) ? 1.0 : 0.0,
-                          channelwise_pays(p, a.unit, a.split, false) ? 1.0 : 0.0});
+                          channelwise_pays(p, a.arithmetic, true) ? 1.0 : 0.0,
+                          channelwise_pays(p, a.arithmetic, false) ? 1.0 : 0.0});
         });
-    if (a.unit == 1) {
+    if (a.unit() == 1) {
       add<Col2imPlan>(
-          cells, name("col2im"), [&](Col2imPlan& p) { return plan_col2im(g, transposed, a.split, p); },
+          cells, name("col2im"), [&](Col2imPlan& p) { return plan_col2im(g, transposed, a.split(), p); },
           [&](const Col2imPlan& p) {
             return numbers({col2im_clocks(p), static_cast<double>(p.smem_bytes())});
           });
     }
     add<RearrangedPlan>(
-        cells, name("order"), [&](RearrangedPlan& p) { return plan_conv_order(g, transposed, a.unit, a.split, p); },
+        cells, name("order"), [&](RearrangedPlan& p) { return plan_conv_order(g, transposed, a.arithmetic, p); },
         [&](const RearrangedPlan& p) {
           return numbers({static_cast<double>(p.geometry.image[1]), static_cast<double>(p.geometry.image_channels),
                           static_cast<double>(p.image.numel())});
         });
-    if (!a.split) {
+    if (!a.split()) {
       add<FewResultsPlan>(
           cells, name("few_results"), [&](FewResultsPlan& p) { return plan_few_results(g, transposed, p); },
           [&](const FewResultsPlan& p) {
-            return numbers({few_results_clocks(p, a.bytes), few_results_pay(p, a.bytes) ? 1.0 : 0.0,
+            return numbers({few_results_clocks(p, a.bytes()), few_results_pay(p, a.bytes()) ? 1.0 : 0.0,
                             static_cast<double>(p.slices)});
           });
     }
@@ -160,25 +163,25 @@ void add_weights(Cells& cells, const ConvGeometry& g) {
                     static_cast<double>(p.stages), static_cast<double>(p.stages_per_split),
                     static_cast<double>(p.block_channels)});
   };
-  for (const Arithmetic& a : kArithmetics) {
+  for (const Mode& a : kModes) {
     const auto name = [&](const char* kernel) { return fmt::format("conv_weight {} {}", a.name, kernel); };
     WeightPlan copied;
     bool has_copied = false;
     add<WeightPlan>(
-        cells, name("mma"), [&](WeightPlan& p) { return plan_weight(g, a.unit, a.split, p); }, describe);
+        cells, name("mma"), [&](WeightPlan& p) { return plan_weight(g, a.arithmetic, p); }, describe);
     add<WeightPlan>(
         cells, name("wgmma"),
         [&](WeightPlan& p) {
-          has_copied = plan_wgmma_weight(g, a.unit, a.split, p);
+          has_copied = plan_wgmma_weight(g, a.arithmetic, p);
           copied = p;
           return has_copied;
         },
         describe);
     add<WeightPlan>(
-        cells, name("boxes"), [&](WeightPlan& p) { return plan_boxed_weight(g, a.unit, a.split, p); },
+        cells, name("boxes"), [&](WeightPlan& p) { return plan_boxed_weight(g, a.arithmetic, p); },
         [&](const WeightPlan& p) { return describe(p) + (has_copied && boxes_pay(p, copied) ? " 1" : " 0"); });
     add<RearrangedPlan>(
-        cells, name("order"), [&](RearrangedPlan& p) { return plan_conv_weight_order(g, a.unit, a.split, p); },
+        cells, name("order"), [&](RearrangedPlan& p) { return plan_conv_weight_order(g, a.arithmetic, p); },
         [&](const RearrangedPlan& p) {
           return numbers({static_cast<double>(p.geometry.image[1]), static_cast<double>(p.geometry.feature[1]),
                           static_cast<double>(p.image.numel() + p.image_samples.numel())});

@@ -18,7 +18,7 @@ using adjoint::testing::make_geometry;
 TEST(CorrelationChoice, PositionsAreNoMoreThanTheOutputNeeds) {
   CorrelationPlan plan;
   const ConvGeometry g = make_geometry(128, 256, 512, 1, {8, 8}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {0, 0});
-  ASSERT_TRUE(plan_correlation(g, true, 1, false, {}, plan));
+  ASSERT_TRUE(plan_correlation(g, true, Arithmetic::kTF32, {}, plan));
   EXPECT_EQ(plan.q_h, 8);
   EXPECT_EQ(plan.q_w, 8);
   EXPECT_EQ(plan.tiles() * 64 * plan.m_tiles * plan.consumers * plan.tile_columns, std::int64_t{128} * 256 * 16 * 16);
@@ -28,11 +28,11 @@ TEST(CorrelationChoice, PositionsAreNoMoreThanTheOutputNeeds) {
 // read from memory. Rows of eight positions waste none of 514, and took 2.4 times as long as those of 32.
 TEST(CorrelationChoice, LargeResultsAreWrittenInLongRuns) {
   CorrelationPlan plan;
-  const auto written_at_once = [&](const ConvGeometry& g, int unit_channels) {
+  const auto written_at_once = [&](const ConvGeometry& g, Arithmetic arithmetic) {
     double best = std::numeric_limits<double>::infinity();
     int positions = 0;
     for (const CorrelationLimits& limits : {kCorrelationLimits, kBlockedLimits}) {
-      if (!plan_correlation(g, true, unit_channels, false, limits, plan)) continue;
+      if (!plan_correlation(g, true, arithmetic, limits, plan)) continue;
       const double clocks = correlation_clocks(plan, false);
       if (clocks >= best) continue;
       best = clocks;
@@ -40,39 +40,39 @@ TEST(CorrelationChoice, LargeResultsAreWrittenInLongRuns) {
     }
     return positions;
   };
-  for (const int unit_channels : {1, 2}) {
+  for (const Arithmetic arithmetic : {Arithmetic::kTF32, Arithmetic::kBFloat16}) {
     const auto large = make_geometry(16, 128, 64, 1, {512, 512}, {3, 3}, {1, 1}, {0, 0}, {1, 1}, {0, 0});
-    EXPECT_GE(written_at_once(large, unit_channels), 32);
+    EXPECT_GE(written_at_once(large, arithmetic), 32);
     const auto strided = make_geometry(128, 128, 64, 1, {64, 64}, {4, 4}, {2, 2}, {0, 0}, {1, 1}, {0, 0});
-    EXPECT_GE(written_at_once(strided, unit_channels), 16);
+    EXPECT_GE(written_at_once(strided, arithmetic), 16);
   }
   const auto small = make_geometry(1, 128, 64, 1, {64, 64}, {3, 3}, {1, 1}, {0, 0}, {1, 1}, {0, 0});
-  EXPECT_EQ(written_at_once(small, 2), 8) << "66 columns, which the L2 keeps";
+  EXPECT_EQ(written_at_once(small, Arithmetic::kBFloat16), 8) << "66 columns, which the L2 keeps";
 }
 
 // Tiles of several rows of phases store results one by one, which costs more than it saves but for a few channels.
 TEST(CorrelationChoice, SeveralRowsOfPhasesShareTilesOfFewChannels) {
   CorrelationPlan plan;
-  const auto rows = [&](std::int64_t channels, int unit_channels, const CorrelationLimits& limits) {
+  const auto rows = [&](std::int64_t channels, Arithmetic arithmetic, const CorrelationLimits& limits) {
     const auto g = make_geometry(16, channels, 32, 1, {128, 128}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1});
-    EXPECT_TRUE(plan_correlation(g, true, unit_channels, false, limits, plan));
+    EXPECT_TRUE(plan_correlation(g, true, arithmetic, limits, plan));
     return plan.phases_per_class;
   };
-  for (const int unit_channels : {1, 2}) {
-    EXPECT_EQ(rows(32, unit_channels, kBlockedLimits), 1);
-    EXPECT_EQ(rows(32, unit_channels, kCorrelationLimits), 1);
+  for (const Arithmetic arithmetic : {Arithmetic::kTF32, Arithmetic::kBFloat16}) {
+    EXPECT_EQ(rows(32, arithmetic, kBlockedLimits), 1);
+    EXPECT_EQ(rows(32, arithmetic, kCorrelationLimits), 1);
   }
-  EXPECT_EQ(rows(1, 2, kCorrelationLimits), 2);
+  EXPECT_EQ(rows(1, Arithmetic::kBFloat16, kCorrelationLimits), 2);
 }
 
 // One channel and 81 taps, cut into passes by the row's residue: whole steps but for the last of each pass.
 TEST(CorrelationChoice, FewChannelsGather) {
   CorrelationPlan plan;
   const ConvGeometry g = make_geometry(16, 1, 56, 1, {256, 256}, {9, 9}, {3, 3}, {4, 4}, {1, 1}, {2, 2});
-  ASSERT_TRUE(plan_correlation(g, false, 1, false, {.gathers = true}, plan));
+  ASSERT_TRUE(plan_correlation(g, false, Arithmetic::kTF32, {.gathers = true}, plan));
   EXPECT_TRUE(plan.gathers);
   EXPECT_EQ(plan.class_list[0].steps, 6);
-  ASSERT_TRUE(plan_correlation(g, false, 1, false, kCorrelationLimits, plan));
+  ASSERT_TRUE(plan_correlation(g, false, Arithmetic::kTF32, kCorrelationLimits, plan));
   EXPECT_TRUE(plan.gathers);
   EXPECT_TRUE(plan.boxed) << "though neighbouring positions are three columns apart";
 }

@@ -103,7 +103,8 @@ TEST(CorrelationCuda, IntegersAreExactInPairsOfColumnsAtAnyAddress) {
         layer(32, 32, 2, {1, 64}, {1, 8}, {1, 4}, {0, 2}), layer(64, 32, 1, {1, 64}, {1, 16}, {1, 8}, {0, 4})}) {
     SCOPED_TRACE(c);
     cuda::CorrelationPlan plan;
-    ASSERT_TRUE(cuda::plan_correlation(geometry(c), false, 2, false, cuda::kCorrelationLimits, plan));
+    ASSERT_TRUE(
+        cuda::plan_correlation(geometry(c), false, cuda::Arithmetic::kBFloat16, cuda::kCorrelationLimits, plan));
     EXPECT_EQ(plan.unit_columns, 2) << "it is not by pairs any more";
     for (const std::int64_t offset : {0, 1, 4}) expect_exact(c, offset);
   }

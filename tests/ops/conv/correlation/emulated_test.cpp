@@ -20,9 +20,9 @@ class CorrelationEmulation : public CorrelationFixture {
     cuda::CorrelationLimits limits = cuda::kCorrelationLimits;
     if (call.seed % 4 == 0) limits.gathers = false;
     if (call.seed % 4 == 1) limits.boxed = false;
-    const bool planned = pairs_columns ? !call.transposed && cuda::plan_paired_columns(call.geometry, limits, plan)
-                                       : cuda::plan_correlation(call.geometry, call.transposed, M::kUnitElements,
-                                                                M::kSplit, limits, plan);
+    const bool planned = pairs_columns
+                             ? !call.transposed && cuda::plan_paired_columns(call.geometry, limits, plan)
+                             : cuda::plan_correlation(call.geometry, call.transposed, M::kArithmetic, limits, plan);
     if (!planned) return false;
     const auto run = [&](auto operands, const auto* filter, std::uint32_t* blocks, const auto& launch) {
       if (read_again) operands.stores_boxes = false;
@@ -155,7 +155,10 @@ TYPED_TEST(CorrelationEmulation, TheDriverTakesEveryLayout) {
     if (g.image[0] < 1) continue;
     for (const bool transposed : {true, false}) {
       cuda::CorrelationPlan plan;
-      if (!cuda::plan_correlation(g, transposed, 1, TypeParam::kSplit, cuda::kCorrelationLimits, plan)) continue;
+      if (!cuda::plan_correlation(g, transposed,
+                                  TypeParam::kSplit ? cuda::Arithmetic::kFloat32 : cuda::Arithmetic::kTF32,
+                                  cuda::kCorrelationLimits, plan))
+        continue;
       if (plan.tiles() == 0) continue;
       if (plan.boxed) {
         ++boxed;

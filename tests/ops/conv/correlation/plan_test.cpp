@@ -224,9 +224,9 @@ void check(const ConvGeometry& g, std::int64_t smem_bytes = CorrelationLimits{}.
   for (const bool transposed : {false, true}) {
     Problem problem{g, transposed, small_integers(transposed ? g.feature_numel() : g.image_numel(), random),
                     small_integers(g.filter_numel(), random)};
-    for (const auto& [unit_channels, split] : {std::pair{1, false}, std::pair{1, true}, std::pair{2, false}}) {
-      SCOPED_TRACE(::testing::Message() << "transposed " << transposed << ", unit_channels " << unit_channels
-                                        << ", split " << split);
+    for (const Arithmetic arithmetic : {Arithmetic::kTF32, Arithmetic::kFloat32, Arithmetic::kBFloat16}) {
+      SCOPED_TRACE(::testing::Message() << "transposed " << transposed << ", unit_elements "
+                                        << unit_elements(arithmetic) << ", split " << is_split(arithmetic));
       for (CorrelationLimits limits : {CorrelationLimits{},
                                        {.pairs_halves = true},
                                        {.gathers = true},
@@ -239,7 +239,7 @@ void check(const ConvGeometry& g, std::int64_t smem_bytes = CorrelationLimits{}.
                      << limits.boxed << ", blocked " << limits.blocked << ", flat " << limits.flat);
         CorrelationPlan plan;
         limits.smem_bytes_per_sm = smem_bytes;
-        const bool planned = plan_correlation(g, transposed, unit_channels, split, limits, plan);
+        const bool planned = plan_correlation(g, transposed, arithmetic, limits, plan);
         // A blocked plan has no tiles for two blocks a multiprocessor, which need less.
         if (limits.blocked && !planned && smem_bytes < CorrelationLimits{}.smem_bytes_per_sm) continue;
         ASSERT_TRUE(planned);
@@ -344,10 +344,10 @@ TEST(CorrelationPlan, StepsOfHalfTheColumns) {
   };
   for (const ConvGeometry& g : cases) {
     CorrelationPlan plan;
-    ASSERT_TRUE(plan_correlation(g, true, 1, false, {}, plan));
+    ASSERT_TRUE(plan_correlation(g, true, Arithmetic::kTF32, {}, plan));
     EXPECT_TRUE(plan.halves()) << plan.tile_columns << " columns for " << g.image_channels << " channels";
     // Where pairs are asked for, a half without a partner takes all columns.
-    ASSERT_TRUE(plan_correlation(g, true, 1, false, kCorrelationLimits, plan));
+    ASSERT_TRUE(plan_correlation(g, true, Arithmetic::kTF32, kCorrelationLimits, plan));
     EXPECT_EQ(plan.halves(), g.kernel[1] % g.stride[1] == 0);
     check(g);
   }
@@ -375,7 +375,7 @@ TEST(CorrelationPlan, PassesUnderLittleSharedMemory) {
 TEST(CorrelationPlan, LeavesFarTapsAndManyTilesToOthers) {
   const auto takes = [](const ConvGeometry& g) {
     CorrelationPlan plan;
-    return plan_correlation(g, false, 1, false, kCorrelationLimits, plan);
+    return plan_correlation(g, false, Arithmetic::kTF32, kCorrelationLimits, plan);
   };
   constexpr std::int64_t kFar = std::int64_t{1} << 27;
   const auto far = [&](std::int64_t dilation) {

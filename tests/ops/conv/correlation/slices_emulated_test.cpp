@@ -28,7 +28,7 @@ class SlicedEmulation : public CorrelationFixture {
     using T = typename M::Element;
     const ConvGeometry& g = call.geometry;
     cuda::CorrelationPlan plan;
-    if (!cuda::plan_slices(g, call.transposed, M::kUnitElements, M::kSplit, limits, plan)) return false;
+    if (!cuda::plan_slices(g, call.transposed, M::kArithmetic, limits, plan)) return false;
     const std::vector<double> nothing(call.expected.size(), std::numeric_limits<double>::quiet_NaN());
     const bool pairs = plan.unit_columns == 2;  // which begin at a multiple of 16 bytes
     Operand<T> in(call.x, pairs ? 0 : call.seed % 9), filter(call.filter, call.seed % 3), biases(call.bias, 0);
@@ -140,9 +140,9 @@ TEST(SlicedPlan, FillsTheMachineWhereTilesAreFew) {
   for (const cuda::CorrelationLimits& limits : {cuda::kCorrelationLimits, cuda::kBlockedLimits}) {
     for (const bool transposed : {true, false}) {
       cuda::CorrelationPlan whole, sliced;
-      ASSERT_TRUE(cuda::plan_correlation(deep, transposed, 1, false, limits, whole));
+      ASSERT_TRUE(cuda::plan_correlation(deep, transposed, cuda::Arithmetic::kTF32, limits, whole));
       EXPECT_TRUE(cuda::has_few_tiles(whole));
-      ASSERT_TRUE(cuda::plan_slices(deep, transposed, 1, false, limits, sliced));
+      ASSERT_TRUE(cuda::plan_slices(deep, transposed, cuda::Arithmetic::kTF32, limits, sliced));
       EXPECT_EQ(sliced.blocked, limits.blocked ? 1 : 0);
       EXPECT_TRUE(cuda::slices_pay(sliced, whole, false));
       EXPECT_GE(sliced.tiles(), 64);

@@ -18,6 +18,7 @@
 namespace adjoint::testing {
 namespace {
 
+using cuda::Arithmetic;
 using cuda::LineAxis;
 using cuda::LinePlan;
 using cuda::NarrowPlan;
@@ -158,11 +159,11 @@ TEST(LinePlan, EveryProductOfEveryResultIsMadeOnce) {
       for (const std::int64_t bytes : {4, 2}) {
         NarrowPlan narrow_plan;
         if (cuda::plan_narrow(g, transposed, bytes, narrow_plan)) replay(g, transposed, narrow_plan, narrow);
-        for (const bool split : {false, true}) {
-          PackedPlan packed_plan;
-          if (split && bytes != 4) continue;
-          if (cuda::plan_packed(g, transposed, bytes, split, packed_plan)) replay(g, transposed, packed_plan, packed);
-        }
+        if (::testing::Test::HasFatalFailure()) return;
+      }
+      for (const Arithmetic arithmetic : {Arithmetic::kTF32, Arithmetic::kFloat32, Arithmetic::kBFloat16}) {
+        PackedPlan packed_plan;
+        if (cuda::plan_packed(g, transposed, arithmetic, packed_plan)) replay(g, transposed, packed_plan, packed);
         if (::testing::Test::HasFatalFailure()) return;
       }
     }
@@ -180,7 +181,7 @@ TEST(LinePlan, LeavesConvWithAStrideToOthers) {
                             ConvCase{.name = "many_offsets", .input = {8, 8}, .kernel = {33, 1}}}) {
     SCOPED_TRACE(c);
     EXPECT_FALSE(cuda::plan_narrow(geometry(c), false, 4, narrow));
-    EXPECT_FALSE(cuda::plan_packed(geometry(c), false, 4, false, packed));
+    EXPECT_FALSE(cuda::plan_packed(geometry(c), false, cuda::Arithmetic::kTF32, packed));
   }
 }
 
@@ -205,10 +206,10 @@ TEST(NarrowPlan, StaysInsideSharedMemoryAndKeepsRowsAligned) {
   }
 }
 
-bool pays(const ConvCase& c, bool split) {
+bool pays(const ConvCase& c, Arithmetic arithmetic) {
   NarrowPlan plan;
   EXPECT_TRUE(cuda::plan_narrow(geometry(c), true, 4, plan));
-  return cuda::narrow_pays(plan, 1, split);
+  return cuda::narrow_pays(plan, arithmetic);
 }
 
 TEST(NarrowPlan, PaysForImagesAndSoundAndNotForManyResultsOrSmallProblems) {
@@ -221,13 +222,13 @@ TEST(NarrowPlan, PaysForImagesAndSoundAndNotForManyResultsOrSmallProblems) {
                   .padding = {4, 4},
                   .output_padding = {2, 2}};
   const ConvCase many{.batch = 16, .in_channels = 64, .out_channels = 64, .input = {128, 128}, .kernel = {3, 3}};
-  for (const bool split : {false, true}) {
-    EXPECT_TRUE(pays(fsrcnn, split));
-    EXPECT_FALSE(pays(many, split));
+  for (const Arithmetic arithmetic : {Arithmetic::kTF32, Arithmetic::kFloat32}) {
+    EXPECT_TRUE(pays(fsrcnn, arithmetic));
+    EXPECT_FALSE(pays(many, arithmetic));
   }
   fsrcnn.batch = 1;
   fsrcnn.input = {16, 16};
-  EXPECT_FALSE(pays(fsrcnn, false)) << "one block on one multiprocessor";
+  EXPECT_FALSE(pays(fsrcnn, Arithmetic::kTF32)) << "one block on one multiprocessor";
 }
 
 TEST(PackedPlan, StaysInsideSharedMemoryAndItsDescriptors) {
@@ -235,11 +236,11 @@ TEST(PackedPlan, StaysInsideSharedMemoryAndItsDescriptors) {
   for (std::int64_t width = 1; width <= 9000; width = width * 5 / 4 + 1) {
     for (const std::int64_t kernel : {1, 3, 7}) {
       for (const std::int64_t channels : {3, 16, 30, 64}) {
-        for (const auto& [bytes, split] : {std::pair{4, false}, {4, true}, {2, false}}) {
+        for (const Arithmetic arithmetic : {Arithmetic::kTF32, Arithmetic::kFloat32, Arithmetic::kBFloat16}) {
           const ConvGeometry g =
               geometry({.in_channels = 40, .out_channels = channels, .input = {50, width}, .kernel = {kernel, kernel}});
           PackedPlan plan;
-          if (!cuda::plan_packed(g, true, bytes, split, plan)) continue;
+          if (!cuda::plan_packed(g, true, arithmetic, plan)) continue;
           ++planned;
           EXPECT_LE(plan.smem_bytes(), 227 * 1024);
           EXPECT_LT(plan.length, 1 << 14) << "a descriptor counts 16 bytes in 14 bits";
@@ -263,17 +264,17 @@ TEST(PackedPlan, StaysInsideSharedMemoryAndItsDescriptors) {
 
 TEST(PackedPlan, LeavesManyResultsAndUnevenOffsetsToOthers) {
   PackedPlan plan;
-  EXPECT_FALSE(
-      cuda::plan_packed(geometry({.out_channels = 65, .input = {8, 8}, .kernel = {3, 3}}), true, 4, false, plan));
+  EXPECT_FALSE(cuda::plan_packed(geometry({.out_channels = 65, .input = {8, 8}, .kernel = {3, 3}}), true,
+                                 cuda::Arithmetic::kTF32, plan));
   // Stride 2, dilation 3: taps read the source at 0, -1 and -3, or on the shifted grid at 0, -2 and -3.
   EXPECT_FALSE(cuda::plan_packed(geometry({.input = {1, 60}, .kernel = {1, 3}, .stride = {1, 2}, .dilation = {1, 3}}),
-                                 true, 4, false, plan));
+                                 true, cuda::Arithmetic::kTF32, plan));
 }
 
 TEST(PackedPlan, PaysForManyTapsOrStridesAndNotForManyResults) {
   const auto pays = [](const ConvCase& c) {
     PackedPlan plan;
-    EXPECT_TRUE(cuda::plan_packed(geometry(c), true, 4, false, plan));
+    EXPECT_TRUE(cuda::plan_packed(geometry(c), true, cuda::Arithmetic::kTF32, plan));
     return cuda::packed_pays(plan);
   };
   EXPECT_TRUE(pays(

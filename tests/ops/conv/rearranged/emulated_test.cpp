@@ -398,19 +398,20 @@ TEST(RearrangedPlan, ChoosesTheOrderThatTheModelsCallQuickest) {
              .kernel = {4, 4},
              .stride = {2, 2},
              .padding = {1, 1}};
-  ASSERT_TRUE(cuda::plan_conv_weight_order(geometry(c), 2, false, plan));
+  ASSERT_TRUE(cuda::plan_conv_weight_order(geometry(c), cuda::Arithmetic::kBFloat16, plan));
   EXPECT_EQ(plan.geometry.batch, 1) << "planes of 16 positions: samples are columns";
   c.batch = 2;
   c.input = {101, 203};
   c.in_channels = c.out_channels = 128;
   c.kernel = {3, 3};
-  ASSERT_TRUE(cuda::plan_conv_weight_order(geometry(c), 2, false, plan));
+  ASSERT_TRUE(cuda::plan_conv_weight_order(geometry(c), cuda::Arithmetic::kBFloat16, plan));
   EXPECT_EQ(plan.geometry.batch, 2);
   EXPECT_EQ(plan.geometry.feature[1] % 8, 0) << "rows of no multiple of 16 bytes are padded";
   c.batch = 128;
   c.input = {32, 32};
   c.kernel = {4, 4};
-  EXPECT_FALSE(cuda::plan_conv_weight_order(geometry(c), 2, false, plan)) << "the copy engine takes it as it is";
+  EXPECT_FALSE(cuda::plan_conv_weight_order(geometry(c), cuda::Arithmetic::kBFloat16, plan))
+      << "the copy engine takes it as it is";
 }
 
 }  // namespace

@@ -211,25 +211,27 @@ void check(const ConvGeometry& g) {
   std::mt19937 random(3);
   const Values image = small_integers(g.image_numel(), random), feature = small_integers(g.feature_numel(), random);
   const Values filter = expected(g, image, feature);
-  for (const auto& [unit_elements, split] : {std::pair{1, false}, std::pair{1, true}, std::pair{2, false}}) {
-    SCOPED_TRACE(::testing::Message() << "unit_elements " << unit_elements << ", split " << split);
+  for (const Arithmetic arithmetic : {Arithmetic::kTF32, Arithmetic::kFloat32, Arithmetic::kBFloat16}) {
+    const int unit = unit_elements(arithmetic);
+    const bool split = is_split(arithmetic);
+    SCOPED_TRACE(::testing::Message() << "unit_elements " << unit << ", split " << split);
     for (const bool wgmma : {false, true}) {
       SCOPED_TRACE(::testing::Message() << "wgmma " << wgmma);
       WeightPlan p;
-      ASSERT_TRUE(wgmma ? plan_wgmma_weight(g, unit_elements, split, p) : plan_weight(g, unit_elements, split, p));
-      EXPECT_EQ(p.image_pitch / unit_elements % 32, 4);
-      EXPECT_EQ(p.cols % unit_elements, 0);
+      ASSERT_TRUE(wgmma ? plan_wgmma_weight(g, arithmetic, p) : plan_weight(g, arithmetic, p));
+      EXPECT_EQ(p.image_pitch / unit % 32, 4);
+      EXPECT_EQ(p.cols % unit, 0);
       if (wgmma) {
         EXPECT_EQ(wgmma_feature_bytes(p, split) % 1024, 0);
-        EXPECT_GE(1 << p.log2_positions(), wgmma_weight_positions(p.tile_columns, unit_elements));
+        EXPECT_GE(1 << p.log2_positions(), wgmma_weight_positions(p.tile_columns, unit));
         check_places(p);
       } else {
-        EXPECT_EQ(p.feature_pitch / unit_elements % 32, 4);
+        EXPECT_EQ(p.feature_pitch / unit % 32, 4);
       }
       ASSERT_EQ(replay(p, g, image, feature), filter);
     }
     WeightPlan p;
-    if (!plan_boxed_weight(g, unit_elements, split, p)) continue;
+    if (!plan_boxed_weight(g, arithmetic, p)) continue;
     EXPECT_LE(wgmma_weight_smem_bytes(p, split), 227 * 1024);
     for (const std::int32_t extent : weight_image_layout(p, nullptr, kFloat32, split, 0).box) EXPECT_LE(extent, 256);
     ASSERT_EQ(replay(p, g, image, feature), filter);
@@ -246,9 +248,9 @@ TEST(WeightPlan, StrideAndDilation) {
 }
 TEST(WeightPlan, WideStride) { check(make_geometry(1, 9, 7, 1, {1, 70}, {1, 16}, {1, 8}, {0, 4}, {1, 1}, {0, 0})); }
 
-bool takes_boxes(const ConvGeometry& g, int unit_elements) {
+bool takes_boxes(const ConvGeometry& g, Arithmetic arithmetic = Arithmetic::kTF32) {
   WeightPlan p;
-  return plan_boxed_weight(g, unit_elements, false, p);
+  return plan_boxed_weight(g, arithmetic, p);
 }
 
 TEST(WeightPlan, BoxesOfEveryStride) {
@@ -256,21 +258,21 @@ TEST(WeightPlan, BoxesOfEveryStride) {
     SCOPED_TRACE(stride);
     const ConvGeometry g =
         make_geometry(3, 20, 6, 2, {3, 64}, {2, 4}, {1, stride}, {0, 0}, {1, 1}, {0, (8 - (63 * stride + 4) % 8) % 8});
-    EXPECT_TRUE(takes_boxes(g, 1));
-    EXPECT_TRUE(takes_boxes(g, 2));
+    EXPECT_TRUE(takes_boxes(g));
+    EXPECT_TRUE(takes_boxes(g, Arithmetic::kBFloat16));
     check(g);
   }
 }
 TEST(WeightPlan, BoxesOfSmallPlanes) {
   const ConvGeometry g = make_geometry(3, 20, 6, 1, {8, 8}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {0, 0});
-  EXPECT_TRUE(takes_boxes(g, 1));
-  EXPECT_TRUE(takes_boxes(g, 2));
+  EXPECT_TRUE(takes_boxes(g));
+  EXPECT_TRUE(takes_boxes(g, Arithmetic::kBFloat16));
   check(g);
 }
 TEST(WeightPlan, BoxesInPieces) {
   const ConvGeometry g = make_geometry(2, 5, 9, 1, {1, 64}, {1, 10}, {1, 10}, {0, 0}, {1, 1}, {0, 0});
   WeightPlan p;
-  ASSERT_TRUE(plan_boxed_weight(g, 1, false, p));
+  ASSERT_TRUE(plan_boxed_weight(g, Arithmetic::kTF32, p));
   EXPECT_GT(p.log2_box_w, 0);
   check(g);
 }
@@ -278,14 +280,14 @@ TEST(WeightPlan, BoxesOfShiftedRows) {
   for (const std::int64_t kernel : {2, 3, 4}) {  // rows of the image of 65, 66, and 67 elements
     const ConvGeometry g = make_geometry(2, 32, 5, 1, {1, 64}, {1, kernel}, {1, 1}, {0, 0}, {1, 1}, {0, 0});
     WeightPlan p;
-    ASSERT_TRUE(plan_boxed_weight(g, 1, false, p));
+    ASSERT_TRUE(plan_boxed_weight(g, Arithmetic::kTF32, p));
     EXPECT_EQ(p.residues, kernel == 3 ? 2 : 4);
-    EXPECT_EQ(takes_boxes(g, 2), kernel == 3);
+    EXPECT_EQ(takes_boxes(g, Arithmetic::kBFloat16), kernel == 3);
     check(g);
   }
 }
 TEST(WeightPlan, NoBoxesOfAnEmptyBatch) {
-  EXPECT_FALSE(takes_boxes(make_geometry(0, 8, 16, 1, {4, 32}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}), 1));
+  EXPECT_FALSE(takes_boxes(make_geometry(0, 8, 16, 1, {4, 32}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0})));
 }
 // A stage of 2 GB, whose bytes would be negative in 32 bits.
 TEST(WeightPlan, NoBoxesBeyondSharedMemory) {
@@ -294,13 +296,13 @@ TEST(WeightPlan, NoBoxesBeyondSharedMemory) {
   g.kernel = {300, 2};
   g.dilation = {255, 2050};
   g.padding = {38123, 1033};
-  EXPECT_FALSE(takes_boxes(g, 1));
+  EXPECT_FALSE(takes_boxes(g));
 }
 TEST(WeightPlan, NoBoxesOfUnalignedRows) {
-  EXPECT_FALSE(takes_boxes(make_geometry(2, 8, 7, 1, {1, 62}, {1, 3}, {1, 1}, {0, 0}, {1, 1}, {0, 0}), 1));  // features
-  EXPECT_FALSE(takes_boxes(make_geometry(2, 9, 7, 1, {1, 64}, {1, 3}, {1, 1}, {0, 0}, {1, 1}, {0, 0}), 1));  // channels
-  EXPECT_FALSE(takes_boxes(make_geometry(2, 8, 7, 1, {2, 64}, {1, 3}, {1, 1}, {0, 0}, {1, 1}, {0, 0}), 1));  // planes
-  EXPECT_FALSE(takes_boxes(make_geometry(2, 8, 7, 1, {1, 64}, {1, 5}, {1, 1}, {0, 1}, {1, 1}, {0, 0}), 1));  // padding
+  EXPECT_FALSE(takes_boxes(make_geometry(2, 8, 7, 1, {1, 62}, {1, 3}, {1, 1}, {0, 0}, {1, 1}, {0, 0})));  // features
+  EXPECT_FALSE(takes_boxes(make_geometry(2, 9, 7, 1, {1, 64}, {1, 3}, {1, 1}, {0, 0}, {1, 1}, {0, 0})));  // channels
+  EXPECT_FALSE(takes_boxes(make_geometry(2, 8, 7, 1, {2, 64}, {1, 3}, {1, 1}, {0, 0}, {1, 1}, {0, 0})));  // planes
+  EXPECT_FALSE(takes_boxes(make_geometry(2, 8, 7, 1, {1, 64}, {1, 5}, {1, 1}, {0, 1}, {1, 1}, {0, 0})));  // padding
 }
 
 TEST(WeightPlan, RandomGeometries) {

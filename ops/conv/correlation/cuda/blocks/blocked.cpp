@@ -13,8 +13,8 @@ namespace adjoint::cuda {
 
 const CorrelationPlan* find_blocked_plan(const ConvProblem& problem) {
   return keep_plan<CorrelationPlan>(problem, [&](CorrelationPlan& plan) {
-    return plan_correlation(problem.geometry, problem.role == ConvRole::kImage, unit_elements(arithmetic_of(problem)),
-                            is_split(problem), kBlockedLimits, plan);
+    return plan_correlation(problem.geometry, problem.role == ConvRole::kImage, arithmetic_of(problem), kBlockedLimits,
+                            plan);
   });
 }
 

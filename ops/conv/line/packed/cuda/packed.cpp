@@ -9,8 +9,7 @@ namespace adjoint::cuda {
 
 const PackedPlan* find_packed_plan(const ConvProblem& problem) {
   return keep_plan<PackedPlan>(problem, [&](PackedPlan& plan) {
-    return plan_packed(problem.geometry, problem.role == ConvRole::kImage, element_size(problem.dtype),
-                       arithmetic_of(problem) == Arithmetic::kFloat32, plan);
+    return plan_packed(problem.geometry, problem.role == ConvRole::kImage, arithmetic_of(problem), plan);
   });
 }
 

@@ -22,8 +22,7 @@ class BlockedEmulation : public CorrelationFixture {
   bool compute(const CorrelationCall& call) override {
     SCOPED_TRACE(call.transposed ? "conv_transpose" : "conv");
     cuda::CorrelationPlan plan;
-    if (!cuda::plan_correlation(call.geometry, call.transposed, M::kUnitElements, M::kSplit, cuda::kBlockedLimits,
-                                plan)) {
+    if (!cuda::plan_correlation(call.geometry, call.transposed, M::kArithmetic, cuda::kBlockedLimits, plan)) {
       return false;
     }
     const auto run = [&](auto operands, const auto* filter, std::uint32_t* blocks, const auto& launch) {

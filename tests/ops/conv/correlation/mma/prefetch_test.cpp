@@ -55,11 +55,11 @@ TEST(CorrelationPrefetch, OverwritesNothingThatIsStillRead) {
   std::set<int> reached;
   for (const ConvCase& c : conv_cases()) {
     SCOPED_TRACE(c);
-    for (const int unit_channels : {1, 2}) {
+    for (const cuda::Arithmetic arithmetic : {cuda::Arithmetic::kTF32, cuda::Arithmetic::kBFloat16}) {
       for (const bool transposed : {false, true}) {
         for (const std::int64_t kilobytes : {100, 164}) {
           cuda::CorrelationPlan plan;
-          if (!cuda::plan_correlation(geometry(c), transposed, unit_channels, false,
+          if (!cuda::plan_correlation(geometry(c), transposed, arithmetic,
                                       {1024 * kilobytes, 128, 1, kilobytes == 100 ? 1 : 2}, plan))
             continue;
           const int ahead = cuda::correlation_steps_ahead(plan);
