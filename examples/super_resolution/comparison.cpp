@@ -1,7 +1,8 @@
 // comparison.png.
-#include "canvas.h"
-#include "report.h"
+#include "training.h"
 #include "upscale.h"
+
+#include "common/plot.h"
 
 #include <adjoint/data/image.h>
 #include <adjoint/data/transforms.h>
@@ -9,7 +10,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 #include <string>
@@ -23,9 +23,6 @@ using adjoint::Tensor;
 
 constexpr std::int64_t kWindow = 144;  // pixels of the original in a panel
 constexpr std::int64_t kZoom = 2;      // pixels of the panel in one of the original's
-constexpr std::int64_t kPanel = kWindow * kZoom;
-constexpr std::int64_t kGap = 16, kCaption = 58, kHeader = 46;
-constexpr Rgb kInk{0.13F, 0.15F, 0.19F}, kBlue{0.10F, 0.40F, 0.80F};
 
 struct Window {
   std::int64_t top = 0, left = 0, height = 0, width = 0;  // even, in pixels of the original
@@ -68,14 +65,10 @@ Tensor magnified(const Tensor& image, std::int64_t times) {
 Tensor panel(const Tensor& image, const Window& window, std::int64_t shrink) {
   return magnified(data::crop(image, window.top / shrink, window.left / shrink, window.height / shrink,
                               window.width / shrink),
-                   kZoom * shrink);
+                   shrink);
 }
 
-void centred(Canvas& canvas, float centre, float y, float size, const std::string& text, Rgb color) {
-  canvas.text({centre - Canvas::text_width(size, text) / 2, y}, size, text, color);
-}
-
-void draw_row(Canvas& canvas, std::int64_t top, const Tensor& rgb, const Quality& quality, const Trainer& trainer) {
+std::vector<examples::GridCell> row_of(const Tensor& rgb, const Quality& quality, const Trainer& trainer) {
   const Tensor low = halved(rgb);
   const Window window = busiest(luma(rgb));
   // The window with enough around it that its pixels are those of the whole picture enlarged.
@@ -87,48 +80,33 @@ void draw_row(Canvas& canvas, std::int64_t top, const Tensor& rgb, const Quality
   const Tensor around = data::crop(low, first_y, first_x, last_y - first_y, last_x - first_x);
   const Window inside{window.top - kScale * first_y, window.left - kScale * first_x, window.height, window.width};
 
-  const std::array<Tensor, 4> panels{panel(low, window, kScale),
-                                     panel(data::to_uint8(bicubic(data::to_float(around))), inside, 1),
-                                     panel(upscale(trainer.model(), around, trainer.device()), inside, 1),
-                                     panel(rgb, window, 1)};
-  const std::array<std::string, 4> captions{fmt::format("{} x {} pixels", low.size(2), low.size(1)),
-                                            fmt::format("{:.2f} dB", quality.bicubic),
-                                            fmt::format("{:.2f} dB", quality.adjoint),
-                                            fmt::format("{} x {} pixels", rgb.size(2), rgb.size(1))};
-  for (std::size_t i = 0; i < panels.size(); ++i) {
-    const std::int64_t left = kGap + static_cast<std::int64_t>(i) * (kPanel + kGap);
-    canvas.paste(panels[i], left + (kPanel - panels[i].size(2)) / 2, top + (kPanel - panels[i].size(1)) / 2);
-    centred(canvas, static_cast<float>(left) + kPanel / 2.0F, static_cast<float>(top + kPanel) + 28.0F, 13, captions[i],
-            i == 2 ? kBlue : kInk);
-  }
+  return {{panel(low, window, kScale), fmt::format("{} x {} pixels", low.size(2), low.size(1))},
+          {panel(data::to_uint8(bicubic(data::to_float(around))), inside, 1),
+           fmt::format("{:.2f} dB", quality.bicubic)},
+          {panel(upscale(trainer.model(), around, trainer.device()), inside, 1),
+           fmt::format("{:.2f} dB", quality.adjoint)},
+          {panel(rgb, window, 1), fmt::format("{} x {} pixels", rgb.size(2), rgb.size(1))}};
 }
 
 }  // namespace
 
-void write_comparison(const std::filesystem::path& path, const Trainer& trainer) {
-  const auto count = static_cast<std::size_t>(trainer.validation().size());
-  std::vector<Quality> qualities;
-  for (const LumaPair& pair : trainer.tests()) qualities.push_back(measure(trainer.model(), pair, trainer.device()));
+void write_comparison(const std::filesystem::path& path, const Trainer& trainer,
+                      const std::vector<Quality>& qualities) {
+  const std::size_t count = qualities.size();
   // Not the best ones: pictures from the middle of the order of gain.
   std::vector<std::size_t> order(count);
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return qualities[a].adjoint - qualities[a].bicubic < qualities[b].adjoint - qualities[b].bicubic;
   });
-  const std::size_t rows = std::min<std::size_t>(count, 3), first = (count - rows) / 2;
-
-  Canvas canvas(kHeader + static_cast<std::int64_t>(rows) * (kPanel + kCaption), kGap + 4 * (kPanel + kGap), {1, 1, 1});
-  const std::array<const char*, 4> titles{"low", "bicubic", "Adjoint", "original"};
-  for (std::size_t i = 0; i < titles.size(); ++i) {
-    centred(canvas, static_cast<float>(kGap + static_cast<std::int64_t>(i) * (kPanel + kGap)) + kPanel / 2.0F, 30, 15,
-            titles[i], i == 2 ? kBlue : kInk);
-  }
-  for (std::size_t row = 0; row < rows; ++row) {
+  const std::size_t shown = std::min<std::size_t>(count, 3), first = (count - shown) / 2;
+  std::vector<std::vector<examples::GridCell>> rows;
+  for (std::size_t row = 0; row < shown; ++row) {
     const std::size_t i = order[first + row];
-    draw_row(canvas, kHeader + static_cast<std::int64_t>(row) * (kPanel + kCaption),
-             trainer.validation().rgb(static_cast<std::int64_t>(i)), qualities[i], trainer);
+    rows.push_back(row_of(trainer.validation().rgb(static_cast<std::int64_t>(i)), qualities[i], trainer));
   }
-  data::write_png(path, canvas.image());
+  data::write_png(path, examples::picture_grid(
+                            rows, {.titles = {"low", "bicubic", "Adjoint", "original"}, .marked = 2, .zoom = kZoom}));
 }
 
 }  // namespace super_resolution

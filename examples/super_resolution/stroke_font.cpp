@@ -1,11 +1,27 @@
 // The font's table and its curves.
 #include "stroke_font.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace super_resolution {
 namespace {
+
+using examples::Point;
+
+/// Units of the font: capitals are 6 high, lower-case letters 4, and 2 hang below the line.
+constexpr float kCapHeight = 6.0F;
+/// Between two characters.
+constexpr float kGap = 2.0F;
+
+struct Glyph {
+  std::vector<std::vector<Point>> strokes;  // y upwards from the line
+  float advance = 4.0F;                     // to the next character, the gap included
+};
 
 struct Entry {
   char character;
@@ -127,8 +143,7 @@ Glyph parsed(std::string_view text) {
   return glyph;
 }
 
-}  // namespace
-
+/// An empty glyph for what the font lacks.
 const Glyph& glyph_of(char character) {
   static const std::array<Glyph, 128> glyphs = [] {
     std::array<Glyph, 128> all;
@@ -138,6 +153,26 @@ const Glyph& glyph_of(char character) {
   static const Glyph gap;
   const auto code = static_cast<unsigned char>(character);
   return code < glyphs.size() ? glyphs[code] : gap;
+}
+
+}  // namespace
+
+void paint_text(examples::Painting& painting, Point at, float size, std::string_view text, examples::Rgb color,
+                float angle, float weight) {
+  const float unit = size / kCapHeight, c = std::cos(angle), s = std::sin(angle);
+  float pen = 0.0F;
+  for (const char character : text) {
+    const Glyph& glyph = glyph_of(character);
+    for (const auto& stroke : glyph.strokes) {
+      std::vector<Point> points;
+      for (const Point& p : stroke) {
+        const float x = (pen + p.x) * unit, y = -p.y * unit;
+        points.push_back({at.x + c * x - s * y, at.y + s * x + c * y});
+      }
+      painting.polyline(points, std::max(weight * size, 1.0F), color);
+    }
+    pen += glyph.advance;
+  }
 }
 
 }  // namespace super_resolution

@@ -1,23 +1,15 @@
-// A font of strokes, for labels and for text in made pictures.
+// A font of strokes, for text in made pictures.
 #pragma once
 
-#include "canvas.h"
+#include "common/paint.h"
 
-#include <vector>
+#include <string_view>
 
 namespace super_resolution {
 
-/// Units of the font: capitals are 6 high, lower-case letters 4, and 2 hang below the line.
-inline constexpr float kCapHeight = 6.0F;
-/// Between two characters.
-inline constexpr float kGap = 2.0F;
-
-struct Glyph {
-  std::vector<std::vector<Point>> strokes;  // y upwards from the line
-  float advance = 4.0F;                     // to the next character, the gap included
-};
-
-/// ASCII's letters, digits and common marks; an empty glyph for anything else.
-const Glyph& glyph_of(char character);
+/// Capitals are `size` pixels high; the first one's foot stands at `at`. `angle` turns the line clockwise, in radians;
+/// `weight` is a stroke's thickness, of the size. Of ASCII letters, digits and common marks; others leave a gap.
+void paint_text(examples::Painting& painting, examples::Point at, float size, std::string_view text,
+                examples::Rgb color, float angle, float weight);
 
 }  // namespace super_resolution

@@ -1,101 +1,73 @@
-// Training: the loop, interruption, and going on exactly where a run stopped.
+// Training: what it is trained and tested on, its step, and what it leaves behind.
 #pragma once
 
 #include "model.h"
 #include "pictures.h"
-#include "progress.h"
 
-#include <adjoint/core/device.h>
+#include "common/arithmetic.h"
+#include "common/training.h"
+
 #include <adjoint/data/loader.h>
-#include <adjoint/nn/safetensors.h>
+#include <adjoint/nn/data_parallel.h>
 #include <adjoint/optim/adam.h>
 #include <adjoint/optim/schedule.h>
 
-#include <nlohmann/json.hpp>
-
 #include <cstdint>
-#include <filesystem>
-#include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 namespace super_resolution {
 
-/// What a run depends on: saved in its checkpoint, so that --resume needs nothing else.
-struct TrainingOptions {
+struct Options {
   /// Pictures to train on; empty: made ones.
   std::string images;
   /// Pictures to test on; empty: some of `images`, which are then left out of training.
   std::string validation;
-  std::int64_t steps = 1500;
-  /// Patches a step, and their extent in low-resolution pixels.
-  std::int64_t batch = 16, patch = 32;
-  double lr = 2e-3;
-  std::uint64_t seed = 1;
+  /// Extent of what is trained on, in low-resolution pixels.
+  std::int64_t patch = 32;
   ModelOptions model = {};
-  /// Steps between two tests on the validation pictures, after each of which a checkpoint is written.
-  std::int64_t test_every = 100;
-};
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModelOptions, features, layers)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingOptions, images, validation, steps, batch, patch, lr, seed, model,
-                                   test_every)
 
-/// One test.
-struct CurvePoint {
-  std::int64_t step = 0;
-  double seconds = 0.0;  // of training so far
-  double loss = 0.0;     // mean since the last test
-  double psnr = 0.0;     // dB, of the model on the validation pictures
+  void add_to(examples::Settings& settings);
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CurvePoint, step, seconds, loss, psnr)
 
-class Trainer {
+class Trainer final : public examples::Training {
  public:
-  Trainer(const TrainingOptions& options, adjoint::Device device);
-  /// Goes on from a checkpoint. Throws Error, naming it, for a file that is none or holds what no run writes, and where
-  /// the pictures are not those of that run.
-  static std::unique_ptr<Trainer> resume(const std::filesystem::path& checkpoint, adjoint::Device device);
-  Trainer(const Trainer&) = delete;  // its parts refer to one another
-  Trainer& operator=(const Trainer&) = delete;
+  Trainer(const Options& options, const examples::Run& run);
 
-  /// Steps until the last one, and returns true; or until `interrupted`, asked before every step, and returns false.
-  /// Writes `checkpoint` after every test and where it is interrupted. Throws Error where the loss is no longer finite.
-  bool run(const std::filesystem::path& checkpoint, Progress& progress, const std::function<bool()>& interrupted);
+  void add_to(examples::State& state) override;
+  std::string description() const override;
+  std::vector<adjoint::Tensor> next() override;
+  std::vector<adjoint::Tensor> step(const std::vector<adjoint::Tensor>& batch) override;
+  /// psnr_adjoint, in dB, mean over the pictures that the model is tested on.
+  examples::Values test(const examples::Moment& moment) override;
+  examples::Values baselines() const override { return {{"bicubic", bicubic_psnr_}}; }
+  std::vector<std::string> outputs() const override { return {"model.safetensors", "comparison.png"}; }
+  void finish(const examples::Moment& moment, nlohmann::ordered_json& metrics) override;
 
-  const TrainingOptions& options() const { return options_; }
   const Model& model() const { return model_; }
-  adjoint::Device device() const { return device_; }
+  adjoint::Device device() const { return run_.device; }
   /// The pictures that the model is tested on, and their lumas.
   const PictureSet& validation() const { return split_.validation; }
   const std::vector<LumaPair>& tests() const { return tests_; }
-  /// Mean over them.
-  double bicubic_psnr() const { return bicubic_psnr_; }
-  const std::vector<CurvePoint>& curve() const { return curve_; }
-  std::int64_t steps_done() const { return schedule_.last_epoch(); }
-  /// Of training, all sessions of a resumed run together.
-  double seconds() const { return seconds_; }
-  void save(const std::filesystem::path& checkpoint) const;
 
  private:
-  Trainer(const TrainingOptions& options, adjoint::Device device, Split split);
-  double step(const adjoint::data::Example& batch);
-  void test();
-  void load(const adjoint::nn::Safetensors& file, const nlohmann::json& state);
+  Trainer(const Options& options, const examples::Run& run, Split split);
 
-  TrainingOptions options_;
-  adjoint::Device device_;
+  examples::Run run_;
+  examples::Arithmetic arithmetic_;
   Split split_;
   Patches patches_;
   std::vector<LumaPair> tests_;
   Model model_;
+  adjoint::distributed::DataParallel<Model> parallel_;
   adjoint::optim::Adam adam_;
-  adjoint::optim::CosineAnnealingLR schedule_;  // counts the steps
+  adjoint::optim::CosineAnnealingLR schedule_;
   adjoint::data::DataLoader loader_;
   double bicubic_psnr_ = 0.0;
-  double seconds_ = 0.0;
-  double loss_sum_ = 0.0;  // since the last test
-  std::vector<CurvePoint> curve_;
 };
+
+/// comparison.png: pieces of up to three of the pictures that it is tested on, each as the network sees it, enlarged
+/// bicubically, enlarged by the model, and as it was; with the whole picture's PSNR.
+void write_comparison(const std::filesystem::path& path, const Trainer& trainer, const std::vector<Quality>& qualities);
 
 }  // namespace super_resolution

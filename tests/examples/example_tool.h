@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <thread>
@@ -39,8 +40,9 @@ class ExampleTool : public testing::Test {
     read_output();
     return WEXITSTATUS(status);
   }
-  /// Interrupts the program once it has told a test, and returns its exit code.
-  int run_interrupted(const std::string& arguments, int signal = SIGINT) {
+  /// Interrupts the program once it has told a test, twice, as a terminal and a wrapper do, and returns its exit code;
+  /// `meanwhile` runs before.
+  int run_interrupted(const std::string& arguments, int signal = SIGINT, const std::function<void()>& meanwhile = {}) {
     std::filesystem::remove(log());
     const std::string line = "exec " + command(arguments) + " 2>&1";  // not in the child, where nothing may allocate
     const pid_t child = fork();
@@ -55,6 +57,8 @@ class ExampleTool : public testing::Test {
       read_output();
       waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT);
     } while (output_.find("step ") == std::string::npos && ended.si_pid == 0 && std::chrono::steady_clock::now() < end);
+    if (meanwhile) meanwhile();
+    kill(child, signal);
     kill(child, signal);
     int status = 0;
     waitpid(child, &status, 0);

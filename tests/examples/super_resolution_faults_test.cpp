@@ -1,8 +1,7 @@
 // Trainings that diverge, are ended from outside, get in each other's way, or go on from damaged checkpoints.
 #include "super_resolution_tool.h"
 
-#include "report.h"
-#include "run_folder.h"
+#include "common/run_folder.h"
 
 #include <adjoint/nn/safetensors.h>
 #include <adjoint/tests/support/errors.h>
@@ -10,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -20,14 +20,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Writes the checkpoint anew with its state changed by `edit`.
-void edit_state(const fs::path& checkpoint, const std::function<void(Json&)>& edit) {
+/// Writes the checkpoint anew with what it keeps beside tensors changed by `edit`.
+void edit_checkpoint(const fs::path& checkpoint, const std::function<void(Json& settings, Json& values)>& edit) {
   adjoint::nn::Safetensors file = adjoint::nn::load_safetensors(checkpoint);
-  auto& [key, text] = *file.metadata.begin();
-  Json state = Json::parse(text);
-  edit(state);
-  text = state.dump();
-  adjoint::nn::save_safetensors(checkpoint, file.tensors, file.metadata);
+  Json settings = Json::parse(file.metadata.at("settings")), values = Json::parse(file.metadata.at("values"));
+  edit(settings, values);
+  adjoint::nn::save_safetensors(checkpoint, file.tensors, {{"settings", settings.dump()}, {"values", values.dump()}});
 }
 
 TEST_F(SuperResolutionTool, ADivergedTrainingFailsAndWritesNoModel) {
@@ -41,62 +39,55 @@ TEST_F(SuperResolutionTool, ADivergedTrainingFailsAndWritesNoModel) {
   }
 }
 
-TEST_F(SuperResolution, CurvesOfAnyNumbersAreDrawn) {
-  TrainingOptions options = small_options();
-  options.steps = 1;
-  Trainer trainer(options, adjoint::kCPU);
-  const fs::path checkpoint = folder_ / "c.safetensors";
-  Progress progress;
-  ASSERT_TRUE(trainer.run(checkpoint, progress, [] { return false; }));
+TEST_F(SuperResolutionTool, CurvesOfAnyNumbersAreDrawn) {
+  const fs::path out = folder_ / "out";
+  ASSERT_EQ(run(quick(out, 1)), 0) << output_;
   using Losses = std::vector<double>;
-  for (const Losses& losses :
-       {Losses{0.0}, {1e-300}, {1e10}, {1e10, 1e10}, {1e300, 1e300}, {5.0, 5.0 + 1e-15}, {-1e9}}) {
-    edit_state(checkpoint, [&](Json& state) {
-      state["curve"].clear();
-      for (std::size_t i = 0; i < losses.size(); ++i) {
-        const auto step = static_cast<std::int64_t>(i) + 2 - std::ssize(losses);
-        state["curve"].push_back({{"step", step}, {"seconds", 0.0}, {"loss", losses[i]}, {"psnr", losses[i]}});
-      }
-      if (losses.size() > 1) state["curve"].erase(0);
+  for (const Losses& losses : {Losses{1e10, 1e10}, {0.0, 1e-300}, {1e300, 1e300}, {5.0, 5.0 + 1e-15}, {-1e9, 0.0}}) {
+    edit_checkpoint(out / "checkpoint.safetensors", [&](Json&, Json& values) {
+      values["loop.curve"] = {{{"step", 0}, {"seconds", 0.0}, {"losses", Json::array()}, {"values", {losses[0]}}},
+                              {{"step", 1}, {"seconds", 0.0}, {"losses", {losses[1]}}, {"values", {losses[1]}}}};
     });
-    const auto resumed = Trainer::resume(checkpoint, adjoint::kCPU);
-    write_curves(folder_ / "curves.png", *resumed);
-    EXPECT_EQ(data::read_image(folder_ / "curves.png").shape(), (Shape{3, 460, 1240}));
+    fs::remove(out / "curves.png");
+    ASSERT_EQ(run("train --resume --out '" + out.string() + "'"), 0) << output_;
+    EXPECT_EQ(data::read_image(out / "curves.png").shape(), (Shape{3, 460, 1240}));
   }
 }
 
-TEST_F(SuperResolution, DamagedCheckpointsAreErrorsThatNameTheFile) {
-  TrainingOptions options = small_options();
-  options.steps = 4;
-  const fs::path checkpoint = folder_ / "c.safetensors", damaged = folder_ / "damaged.safetensors";
-  Trainer trainer(options, adjoint::kCPU);
-  Progress progress;
-  ASSERT_TRUE(trainer.run(checkpoint, progress, [] { return false; }));
-  const std::vector<std::pair<const char*, std::function<void(Json&)>>> edits{
-      {"empty curve", [](Json& state) { state["curve"].clear(); }},
-      {"curve without its end", [](Json& state) { state["curve"][0]["step"] = 3; }},
-      {"curve beyond its end", [](Json& state) { state["curve"][0]["step"] = 5; }},
-      {"curve that goes back", [](Json& state) { state["curve"].push_back(state["curve"][0]); }},
-      {"no curve", [](Json& state) { state.erase("curve"); }},
-      {"curve of text", [](Json& state) { state["curve"] = "none"; }},
-      {"text for a number", [](Json& state) { state["seconds"] = "many"; }},
-      {"null for a number", [](Json& state) { state["loss_sum"] = nullptr; }},
-      {"no options", [](Json& state) { state.erase("options"); }},
-      {"no batch", [](Json& state) { state["options"]["batch"] = 0; }},
-      {"patch beyond all bounds", [](Json& state) { state["options"]["patch"] = INT64_MAX; }},
-      {"another model", [](Json& state) { state["options"]["model"]["features"] = 5; }},
-      {"a folder that is not there", [](Json& state) { state["options"]["images"] = "/nowhere"; }},
-      {"other pictures", [](Json& state) { state["fingerprint"] = 1; }},
-      {"a loader elsewhere", [](Json& state) { state["loader"]["batch"] = -1; }},
-      {"no object", [](Json& state) { state = Json::array(); }},
+TEST_F(SuperResolutionTool, DamagedCheckpointsAreErrorsThatNameTheFile) {
+  const fs::path out = folder_ / "out", whole = folder_ / "whole.safetensors",
+                 checkpoint = out / "checkpoint.safetensors";
+  ASSERT_EQ(run(quick(out, 4)), 0) << output_;
+  fs::copy_file(checkpoint, whole);
+  const std::vector<std::pair<const char*, std::function<void(Json&, Json&)>>> edits{
+      {"empty curve", [](Json&, Json& values) { values["loop.curve"].clear(); }},
+      {"curve without its end", [](Json&, Json& values) { values["loop.curve"].erase(2); }},
+      {"curve beyond its end", [](Json&, Json& values) { values["loop.curve"][2]["step"] = 5; }},
+      {"curve that goes back", [](Json&, Json& values) { values["loop.curve"].push_back(values["loop.curve"][0]); }},
+      {"no curve", [](Json&, Json& values) { values.erase("loop.curve"); }},
+      {"curve of text", [](Json&, Json& values) { values["loop.curve"] = "none"; }},
+      {"text for a number", [](Json&, Json& values) { values["loop.seconds"] = "many"; }},
+      {"null for numbers", [](Json&, Json& values) { values["loop.sums"] = nullptr; }},
+      {"no settings", [](Json& settings, Json&) { settings.clear(); }},
+      {"no batch", [](Json& settings, Json&) { settings["batch"] = 0; }},
+      {"patch beyond all bounds", [](Json& settings, Json&) { settings["patch"] = INT64_MAX; }},
+      {"another model", [](Json& settings, Json&) { settings["features"] = 5; }},
+      {"other pictures", [](Json&, Json& values) { values["fingerprint"] = 1; }},
+      {"a loader elsewhere", [](Json&, Json& values) { values["loader"]["batch"] = -1; }},
+      {"no object", [](Json&, Json& values) { values = Json::array(); }},
   };
   for (const auto& [name, edit] : edits) {
     SCOPED_TRACE(name);
-    fs::copy_file(checkpoint, damaged, fs::copy_options::overwrite_existing);
-    edit_state(damaged, edit);
-    EXPECT_ERROR(Trainer::resume(damaged, adjoint::kCPU),
-                 ("super_resolution: cannot go on from '" + damaged.string() + "': ").c_str());
+    fs::copy_file(whole, checkpoint, fs::copy_options::overwrite_existing);
+    edit_checkpoint(checkpoint, edit);
+    EXPECT_EQ(run("train --resume --out '" + out.string() + "'"), 1) << output_;
+    EXPECT_NE(output_.find("super_resolution: cannot go on from '" + checkpoint.string() + "': "), std::string::npos)
+        << output_;
   }
+  fs::copy_file(whole, checkpoint, fs::copy_options::overwrite_existing);
+  edit_checkpoint(checkpoint, [](Json& settings, Json&) { settings["images"] = "/nowhere"; });
+  EXPECT_EQ(run("train --resume --out '" + out.string() + "'"), 1) << output_;
+  EXPECT_NE(output_.find("/nowhere"), std::string::npos) << output_;
 }
 
 TEST_F(SuperResolutionTool, EverySignalThatAsksToEndSavesFirst) {
@@ -105,7 +96,7 @@ TEST_F(SuperResolutionTool, EverySignalThatAsksToEndSavesFirst) {
     EXPECT_EQ(run_interrupted(quick(out, 1000000), signal), 128 + signal) << output_;
     EXPECT_NE(output_.find("To go on: super_resolution train --resume"), std::string::npos) << output_;
     EXPECT_TRUE(fs::exists(out / "checkpoint.safetensors"));
-    for (const auto& entry : fs::directory_iterator(out)) EXPECT_EQ(entry.path().filename(), "checkpoint.safetensors");
+    EXPECT_FALSE(fs::exists(out / "model.safetensors"));
   }
 }
 
@@ -123,8 +114,8 @@ TEST_F(SuperResolutionTool, OneTrainingAtATimeHoldsAFolder) {
   EXPECT_EQ(WEXITSTATUS(code), 1);
   EXPECT_EQ(refusal,
             "super_resolution: another training writes to '" + out.string() + "'; name another folder with --out\n");
-  const RunFolder held(out);
-  EXPECT_ERROR(RunFolder{out}, "another training writes to");
+  const examples::RunFolder held("super_resolution", out);
+  EXPECT_ERROR(examples::RunFolder("super_resolution", out), "another training writes to");
 }
 
 TEST_F(SuperResolutionTool, ANewTrainingReplacesTheOldOneFromItsStart) {
@@ -134,9 +125,8 @@ TEST_F(SuperResolutionTool, ANewTrainingReplacesTheOldOneFromItsStart) {
   // Interrupted before its first test: the folder holds this training and nothing of the last.
   EXPECT_EQ(run_interrupted(quick(out, 1000000, "--seed 7"), SIGTERM), 143) << output_;
   EXPECT_FALSE(fs::exists(out / "model.safetensors"));
-  const auto state =
-      Json::parse(adjoint::nn::load_safetensors(out / "checkpoint.safetensors").metadata.begin()->second);
-  EXPECT_EQ(state["options"]["seed"], 7);
+  const auto file = adjoint::nn::load_safetensors(out / "checkpoint.safetensors");
+  EXPECT_EQ(Json::parse(file.metadata.at("settings"))["seed"], 7);
 }
 
 TEST_F(SuperResolutionTool, WhatAKilledTrainingLeftIsRemoved) {
@@ -158,8 +148,8 @@ TEST_F(SuperResolutionTool, NumbersOutOfRangeAreNamed) {
       {"--test-every 9223372036854775807", "--test-every must be from 1 to "},
       {"--lr nan", "--lr must be from 1e-12 to "},
       {"--lr -1", "--lr must be from 1e-12 to "},
-      {"--images ''", "--images must name a folder; got ''"},
-      {"--images . --val ''", "--val must name a folder; got ''"},
+      {"--images ''", "--images must not be empty; got ''"},
+      {"--images . --val ''", "--val must not be empty; got ''"},
       {"--out ''", "--out must name a folder; got ''"},
   };
   for (const auto& [arguments, message] : cases) {

@@ -1,9 +1,10 @@
 #include "super_resolution_tool.h"
 
-#include "canvas.h"
-#include "model.h"
-#include "pictures.h"
-#include "upscale.h"
+#include "super_resolution/model.h"
+#include "super_resolution/pictures.h"
+#include "super_resolution/stroke_font.h"
+#include "super_resolution/training.h"
+#include "super_resolution/upscale.h"
 
 #include <adjoint/core/random.h>
 #include <adjoint/nn/safetensors.h>
@@ -54,17 +55,16 @@ TEST_F(SuperResolution, MadePicturesAreReproducibleDifferentAndDetailed) {
 }
 
 TEST_F(SuperResolution, TextIsDrawnWhereItIsAsked) {
-  Canvas canvas(40, 200);
-  canvas.text({20, 30}, 12, "Adjoint 31.4 dB", {1, 1, 1});
-  const Tensor image = canvas.image();
+  examples::Painting painting(40, 200);
+  paint_text(painting, {20, 30}, 12, "Adjoint 31.4 dB", {1, 1, 1}, 0.0F, 0.13F);
+  const Tensor image = painting.image();
   const auto brightest = [&](std::int64_t top, std::int64_t left, std::int64_t h, std::int64_t w) {
     const auto values = data::crop(image, top, left, h, w).to_vector<int>();
     return *std::max_element(values.begin(), values.end());
   };
-  const auto width = static_cast<std::int64_t>(Canvas::text_width(12, "Adjoint 31.4 dB"));
-  EXPECT_EQ(brightest(16, 20, 16, width), 255);
+  EXPECT_EQ(brightest(16, 20, 16, 30), 255);
   EXPECT_EQ(brightest(0, 0, 40, 18), 0);
-  EXPECT_EQ(brightest(0, 22 + width, 40, 200 - 22 - width), 0);
+  EXPECT_EQ(brightest(0, 190, 40, 10), 0);
   EXPECT_EQ(brightest(0, 0, 14, 200), 0);
 }
 
@@ -194,39 +194,46 @@ TEST_F(SuperResolution, ModelsAreSavedWithTheirOptions) {
 }
 
 /// Trains to the end, stopping and resuming after each of `stops` steps, and returns the last checkpoint.
-adjoint::nn::Safetensors trained(const TrainingOptions& options, const std::vector<std::int64_t>& stops,
-                                 const fs::path& checkpoint) {
-  Progress progress;
-  auto trainer = std::make_unique<Trainer>(options, adjoint::kCPU);
-  for (const std::int64_t stop : stops) {
-    EXPECT_FALSE(trainer->run(checkpoint, progress, [&] { return trainer->steps_done() >= stop; }));
-    EXPECT_EQ(trainer->steps_done(), stop);
-    trainer = Trainer::resume(checkpoint, adjoint::kCPU);
-    EXPECT_EQ(trainer->steps_done(), stop);
+adjoint::nn::Safetensors trained(const Options& options, std::uint64_t seed, const std::vector<std::int64_t>& stops,
+                                 const fs::path& path) {
+  const examples::Run run{.program = "super_resolution",
+                          .device = adjoint::kCPU,
+                          .steps = 14,
+                          .batch = 3,
+                          .test_every = 4,
+                          .lr = 2e-3,
+                          .seed = seed,
+                          .data_seed = seed};
+  CLI::App app;
+  const examples::Settings settings("super_resolution", app);
+  const examples::RunFolder folder("super_resolution", path);
+  for (std::size_t i = 0; i <= stops.size(); ++i) {
+    adjoint::manual_seed(i == 0 ? seed : 99);
+    Trainer trainer(options, run);
+    examples::Loop loop(trainer, run, settings);
+    if (i > 0) loop.load(folder);
+    EXPECT_EQ(loop.run(folder, [&] { return i < stops.size() && loop.steps_done() >= stops[i]; }), i == stops.size());
   }
-  EXPECT_TRUE(trainer->run(checkpoint, progress, [] { return false; }));
-  return adjoint::nn::load_safetensors(checkpoint);
+  return adjoint::nn::load_safetensors(folder / examples::Loop::kCheckpoint);
 }
 
 TEST_F(SuperResolution, AResumedRunIsBitForBitTheUninterruptedOne) {
-  const TrainingOptions options = small_options();
-  const auto whole = trained(options, {}, folder_ / "whole.safetensors");
-  const auto resumed = trained(options, {0, 3, 4, 11}, folder_ / "resumed.safetensors");
+  const Options options{.images = write_pictures().string(), .patch = 8, .model = {.features = 4, .layers = 1}};
+  const auto whole = trained(options, 5, {}, folder_ / "whole");
+  const auto resumed = trained(options, 5, {0, 3, 4, 11}, folder_ / "resumed");
   ASSERT_EQ(whole.tensors.size(), resumed.tensors.size());
   for (std::size_t i = 0; i < whole.tensors.size(); ++i) {
     EXPECT_EQ(whole.tensors[i].first, resumed.tensors[i].first);
     EXPECT_EQ(whole.tensors[i].second.to_vector<double>(), resumed.tensors[i].second.to_vector<double>())
         << whole.tensors[i].first;
   }
-  const auto state = [](const auto& file) {
-    auto json = nlohmann::json::parse(file.metadata.begin()->second);
-    json.erase("seconds");
-    for (auto& point : json["curve"]) point.erase("seconds");
+  const auto values = [](const auto& file) {
+    auto json = nlohmann::json::parse(file.metadata.at("values"));
+    json.erase("loop.seconds");
+    for (auto& point : json["loop.curve"]) point.erase("seconds");
     return json;
   };
-  EXPECT_EQ(state(whole), state(resumed));
-  TrainingOptions other = options;
-  other.seed = 6;
+  EXPECT_EQ(values(whole), values(resumed));
   const auto weight = [](const adjoint::nn::Safetensors& file) {
     for (const auto& [name, tensor] : file.tensors) {
       if (name == "model.up.weight") return tensor.to_vector<float>();
@@ -234,15 +241,15 @@ TEST_F(SuperResolution, AResumedRunIsBitForBitTheUninterruptedOne) {
     return std::vector<float>{};
   };
   EXPECT_FALSE(weight(whole).empty());
-  EXPECT_NE(weight(trained(other, {}, folder_ / "other.safetensors")), weight(whole));
+  EXPECT_NE(weight(trained(options, 6, {}, folder_ / "other")), weight(whole));
 }
 
-TEST_F(SuperResolution, ResumingWithOtherPicturesIsAnError) {
-  TrainingOptions options = small_options();
-  options.steps = 4;
-  trained(options, {2}, folder_ / "c.safetensors");
+TEST_F(SuperResolutionTool, ResumingWithOtherPicturesIsAnError) {
+  const fs::path out = folder_ / "out";
+  ASSERT_EQ(run_interrupted(quick(out, 1000000)), 130) << output_;
   data::write_png(folder_ / "pictures" / "1.png", synthetic_picture(7, 40, 40));
-  EXPECT_ERROR(Trainer::resume(folder_ / "c.safetensors", adjoint::kCPU), "are not those that");
+  EXPECT_EQ(run("train --resume --out '" + out.string() + "'"), 1) << output_;
+  EXPECT_NE(output_.find("its pictures are not those that it was trained on"), std::string::npos) << output_;
 }
 
 TEST_F(SuperResolutionTool, TrainsUpscalesAndEvaluates) {
@@ -261,8 +268,10 @@ TEST_F(SuperResolutionTool, TrainsUpscalesAndEvaluates) {
   EXPECT_GT(metrics["psnr_adjoint"].get<double>(), 10.0);
   EXPECT_GT(metrics["seconds"].get<double>(), 0.0);
   EXPECT_FALSE(metrics["device"].get<std::string>().empty());
-  ASSERT_EQ(metrics["curve"].size(), 2U);
-  EXPECT_EQ(metrics["curve"][1]["step"], 6);
+  EXPECT_EQ(metrics["pictures"].size(), 1U);
+  ASSERT_EQ(metrics["curve"].size(), 3U) << "before the first step, at 3 and at 6";
+  EXPECT_EQ(metrics["curve"][2]["step"], 6);
+  EXPECT_EQ(metrics["curve"][0]["psnr_adjoint"], metrics["baselines"]["bicubic"]) << "untrained, it is bicubic";
   EXPECT_EQ(data::read_image(folder_ / "out" / "comparison.png").size(0), 3);
 
   const std::string model = out + "/model.safetensors", enlarged = (folder_ / "big.png").string();
