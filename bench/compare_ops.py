@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Adjoint's operators beside PyTorch's: milliseconds, and the share of the copy rate that each reaches.
 
-    bench/compare_ops.py [--device cuda] [--dtypes float32,bfloat16] [--ops relu,sum] [--elements 268435456] [--out FILE]
+    bench/compare_ops.py [--device cuda] [--dtypes float32,bfloat16] [--ops relu,sum] [--elements 268435456]
+                         [--everyday] [--cpu-time] [--out FILE]
 
 Both sides work on the same memory in one process and take turns, call by call. On a GPU each call finds a cold L2, and
 times are medians of CUDA events. On the CPU both have two threads, and times are medians of the wall clock's. The bytes that must move are those of operands and results, once each; of a backward pass those
@@ -41,6 +42,9 @@ GOALS = {
     "moving": (0.80, 0.95),
     "listed": (0.0, 0.0),
 }
+# What --everyday measures, forward.
+EVERYDAY = ("relu leaky_relu silu gelu sigmoid tanh exp log erf sin pow_2.5 add mul snake sum_all softmax_last batch_norm "
+            "pixel_shuffle bilinear_x2 cat_channels").split()
 TOLERANCE = {torch.float32: 2e-4, torch.bfloat16: 2e-2}
 
 
@@ -254,13 +258,23 @@ class Library:
 
 def cpu_milliseconds(calls, repeats):
     """As compare_pytorch.milliseconds."""
+    return {name: statistics.median(times) for name, times in timed(calls, repeats, time.perf_counter).items()}
+
+
+def least_cpu_milliseconds(calls, repeats):
+    """CPU time of all threads, the least of each."""
+    return {name: min(times) for name, times in timed(calls, repeats, time.process_time).items()}
+
+
+def timed(calls, repeats, clock):
+    """Milliseconds of each call, taking turns; the first two are to warm up."""
     samples = {name: [] for name in calls}
     for _ in range(repeats + 2):
         for name, call in calls.items():
-            begin = time.perf_counter()
+            begin = clock()
             call()
-            samples[name].append(1e3 * (time.perf_counter() - begin))
-    return {name: statistics.median(times[2:]) for name, times in samples.items()}
+            samples[name].append(1e3 * (clock() - begin))
+    return {name: times[2:] for name, times in samples.items()}
 
 
 TIMERS = {"cuda": milliseconds, "cpu": cpu_milliseconds}
@@ -320,11 +334,16 @@ def main():
     parser.add_argument("--device", choices=TIMERS, default="cuda")
     parser.add_argument("--dtypes", default="float32,bfloat16")
     parser.add_argument("--ops", default="", help="only those whose names hold one of these words")
+    parser.add_argument("--everyday", action="store_true", help="twenty operators, forward")
+    parser.add_argument("--cpu-time", action="store_true",
+                        help="on the CPU: the least CPU time, where others use the machine, not the wall clock's median")
     parser.add_argument("--elements", type=int, help="of the largest tensor; a power of two: 2^28, 2^22 on the CPU")
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--out", type=pathlib.Path)
     arguments = parser.parse_args()
     device = arguments.device
+    if arguments.cpu_time:
+        TIMERS["cpu"] = least_cpu_milliseconds
     n = arguments.elements or (1 << 28 if device == "cuda" else 1 << 22)
     record = environment(device)
     print(", ".join(f"{name} {value}" for name, value in record.items()))
@@ -338,6 +357,8 @@ def main():
     for dtype in (getattr(torch, name) for name in arguments.dtypes.split(",")):
         title = str(dtype).removeprefix("torch.")
         for case in cases(n):
+            if arguments.everyday and (case.backward or case.name not in EVERYDAY):
+                continue
             if not any(word in case.name for word in arguments.ops.split(",")):
                 continue
             what = f"{case.name}{', with gradients' if case.backward else ''}"
@@ -370,7 +391,7 @@ def main():
 
 def write(path, record, rate, n, rows):
     lines = ["# Operators beside PyTorch's", "",
-             f"`bench/compare_ops.py`, {record['device']}, {record['date'][:10]}, commit {record['commit']}, PyTorch "
+             f"`bench/compare_ops.py {' '.join(sys.argv[1:])}`, {record['device']}, {record['date'][:10]}, commit {record['commit']}, PyTorch "
              f"{record['pytorch']}; the largest tensor of a call has {n} elements. The copy rate of this run is "
              f"{rate / 1e12:.2f} TB/s; the share is of it, by the bytes that must move.", ""]
     for kind, (share, speedup) in GOALS.items():
