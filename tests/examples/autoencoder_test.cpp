@@ -138,9 +138,13 @@ TEST(Autoencoder, APriorSeesWhatWasBeforeAlone) {
     if (at + 1 < kGrid * kGrid && at % kGrid + 1 < kGrid) {
       EXPECT_GT(moved[static_cast<std::size_t>(at + 1)], 0.F) << "the next one, right of " << at;
     }
-    if (at + kGrid < kGrid * kGrid) EXPECT_GT(moved[static_cast<std::size_t>(at + kGrid)], 0.F) << "below " << at;
+    if (at + kGrid < kGrid * kGrid) {
+      EXPECT_GT(moved[static_cast<std::size_t>(at + kGrid)], 0.F) << "below " << at;
+    }
     // From above and to the right, which a masked convolution's blind spot hides.
-    if (at + kGrid < kGrid * kGrid && at % kGrid > 0) EXPECT_GT(moved[static_cast<std::size_t>(at + kGrid - 1)], 0.F);
+    if (at + kGrid < kGrid * kGrid && at % kGrid > 0) {
+      EXPECT_GT(moved[static_cast<std::size_t>(at + kGrid - 1)], 0.F) << "below and left of " << at;
+    }
   }
 }
 

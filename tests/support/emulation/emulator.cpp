@@ -302,7 +302,8 @@ std::uint32_t shared_address(const void* pointer) {
 }
 
 unsigned char* shared_pointer(std::uint32_t address) {
-  return arenas[current().rank] + static_cast<std::int32_t>(address);
+  unsigned char* const base = arenas[current().rank];  // variables that kernels declare __shared__ lie elsewhere
+  return base + static_cast<std::int32_t>(address);
 }
 
 void perform(const Copy& copy) {
