@@ -3,7 +3,6 @@
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/profiler.h>
 #include <adjoint/core/random.h>
-#include <adjoint/core/stream.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor.h>
 #include <adjoint/nn/activation.h>
@@ -14,12 +13,11 @@
 #include <adjoint/ops/loss/loss.h>
 #include <adjoint/ops/matmul/matmul.h>
 #include <adjoint/optim/sgd.h>
+#include <adjoint/tests/core/profile_rows.h>
 #include <adjoint/tests/support/errors.h>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -27,7 +25,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -35,44 +32,6 @@
 
 namespace adjoint {
 namespace {
-
-std::optional<ProfileRow> find(const std::vector<ProfileRow>& rows, const std::string& op,
-                               const std::string& caller = "", const std::string& module = "") {
-  const auto row = std::find_if(rows.begin(), rows.end(), [&](const ProfileRow& each) {
-    return each.op == op && each.caller == caller && each.module == module;
-  });
-  if (row == rows.end()) return {};
-  return *row;
-}
-
-std::string names(const std::vector<ProfileRow>& rows) {
-  std::string text;
-  for (const ProfileRow& row : rows) text += row.caller + "/" + row.op + " in " + row.module + ": " + row.shapes + "\n";
-  return text;
-}
-
-// A folder of this test's own.
-class Folder {
- public:
-  Folder() {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    path_ = std::filesystem::temp_directory_path() /
-            (std::string("adjoint_profiler_") + test->name() + std::to_string(getpid()));
-    std::filesystem::create_directories(path_);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::filesystem::path operator/(const char* name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
-
-nlohmann::json read_json(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  return nlohmann::json::parse(file);
-}
 
 class Block : public nn::Module {
  public:
@@ -530,91 +489,6 @@ TEST(Profiler, TakesTimesFromAnotherTimer) {
     EXPECT_EQ(timer->stops, 1);
 #endif
   }
-}
-
-// ---- On a GPU
-
-double device_seconds(const std::vector<ProfileRow>& rows) {
-  double sum = 0.0;
-  for (const ProfileRow& row : rows) sum += row.device_seconds;
-  return sum;
-}
-
-void train_on_gpu(int steps) {
-  manual_seed(3);
-  nn::Sequential net{nn::Conv2d(1, 16, {.kernel_size = 3, .padding = 1}), nn::ReLU(),
-                     nn::ConvTranspose2d(16, 1, {.kernel_size = 4, .stride = 2, .padding = 1})};
-  net.to(kCUDA);
-  optim::SGD sgd(net.parameters(), {.lr = 0.1});
-  const Tensor x = Tensor::rand({4, 1, 32, 32}, {.device = kCUDA}), y = Tensor::rand({4, 1, 64, 64}, {.device = kCUDA});
-  for (int step = 0; step < steps; ++step) {
-    Tape tape;
-    const Tensor loss = mse_loss(net(x), y);
-    tape.backward(loss);
-    sgd.step();
-    sgd.zero_grad();
-  }
-}
-
-TEST(Profiler, CudaTimesAgreeWithTheClock) {
-  if (!cuda_is_available()) GTEST_SKIP() << "no GPU";
-  const Tensor x = Tensor::ones({1 << 26}, {.device = kCUDA});
-  Tensor y = x.exp();
-  synchronize(kCUDA);
-  Profiler profiler({.nvtx = true});
-  const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < 20; ++i) y = x.exp();
-  synchronize(kCUDA);
-  const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const std::vector<ProfileRow> rows = profiler.rows();
-  const auto exp = find(rows, "exp");
-  ASSERT_TRUE(exp) << names(rows);
-  EXPECT_EQ(exp->device, kCUDA);
-  EXPECT_EQ(exp->calls, 20);
-  EXPECT_GT(exp->device_seconds, 0.5 * wall) << "the GPU does nothing else";
-  EXPECT_LT(exp->device_seconds, 1.05 * wall);
-  EXPECT_GT(exp->floor_share(), 0.3);
-  EXPECT_LT(exp->floor_share(), 1.05);
-}
-
-TEST(Profiler, CudaReadsMoreCallsThanWait) {
-  if (!cuda_is_available()) GTEST_SKIP() << "no GPU";
-  const Folder folder;
-  Profiler profiler({.max_trace_calls = 100});
-  Tensor x = Tensor::ones({100}, {.device = kCUDA});
-  for (int i = 0; i < 5000; ++i) x = x + x;
-  const std::vector<ProfileRow> rows = profiler.rows();
-  EXPECT_EQ(find(rows, "add")->calls, 5000);
-  EXPECT_GT(find(rows, "add")->device_seconds, 5000 * 0.2e-6);
-  profiler.write_trace(folder / "trace.json");
-  const nlohmann::json trace = read_json(folder / "trace.json");
-  std::size_t spans = 0;
-  for (const auto& event : trace.at("traceEvents")) spans += event.at("ph") == "X" && event.at("pid") == 1 ? 1 : 0;
-  EXPECT_EQ(spans, 100U);
-}
-
-TEST(Profiler, CudaTakesInnerTimeOffOuterRows) {
-  if (!cuda_is_available()) GTEST_SKIP() << "no GPU";
-  const Tensor x = Tensor::ones({1 << 26}, {.device = kCUDA});
-  Profiler profiler;
-  {
-    const ProfileScope scope("scope", kCUDA);
-    (void)x.exp();
-  }
-  const std::vector<ProfileRow> rows = profiler.rows();
-  const auto scope = find(rows, "scope"), exp = find(rows, "exp", "", "scope");
-  ASSERT_TRUE(scope && exp) << names(rows);
-  EXPECT_GT(exp->device_seconds, 0.0);
-  EXPECT_LT(scope->device_seconds, 0.5 * exp->device_seconds);
-}
-
-TEST(Profiler, CudaProfilesTraining) {
-  if (!cuda_is_available()) GTEST_SKIP() << "no GPU";
-  Profiler profiler;
-  train_on_gpu(3);
-  const std::vector<ProfileRow> rows = profiler.rows();
-  EXPECT_TRUE(find(rows, "conv_weight", "conv2d backward", "Sequential.0")) << names(rows);
-  EXPECT_GT(device_seconds(rows), 0.0);
 }
 
 }  // namespace
