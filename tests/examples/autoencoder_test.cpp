@@ -1,4 +1,5 @@
 #include "example_tool.h"
+#include "resumed_training.h"
 
 #include "autoencoder/apply.h"
 #include "autoencoder/codebook.h"
@@ -242,25 +243,10 @@ TEST_F(AutoencoderTool, GoesOnToTheBit) {
     options.add_to(settings);
     const examples::Run run{
         .program = "autoencoder", .device = adjoint::kCPU, .steps = 20, .batch = 4, .test_every = 8};
-    const auto trained = [&](const std::string& name, const std::vector<std::int64_t>& stops) {
-      const examples::RunFolder folder("autoencoder", folder_ / (kind + name));
-      for (std::size_t i = 0; i <= stops.size(); ++i) {
-        adjoint::manual_seed(i == 0 ? 1 : 99);
-        Trainer trainer(options, run);
-        examples::Loop loop(trainer, run, settings);
-        if (i > 0) loop.load(folder);
-        EXPECT_EQ(loop.run(folder, [&] { return i < stops.size() && loop.steps_done() >= stops[i]; }),
-                  i == stops.size());
-      }
-      return adjoint::nn::load_safetensors(folder / examples::Loop::kCheckpoint);
-    };
-    const auto whole = trained("whole", {}), resumed = trained("resumed", {0, 3, 8, 13});
-    ASSERT_EQ(whole.tensors.size(), resumed.tensors.size());
-    for (std::size_t i = 0; i < whole.tensors.size(); ++i) {
-      EXPECT_EQ(whole.tensors[i].first, resumed.tensors[i].first);
-      EXPECT_EQ(whole.tensors[i].second.to_vector<double>(), resumed.tensors[i].second.to_vector<double>())
-          << kind << ' ' << whole.tensors[i].first;
-    }
+    examples::expect_same_training(examples::trained<Trainer>(options, run, settings, {}, folder_ / (kind + "whole")),
+                                   examples::trained<Trainer>(options, run, settings, {0, 3, 8, 13},
+                                                              folder_ / (kind + "resumed")),
+                                   kind);
   }
 }
 

@@ -1,4 +1,5 @@
 #include "example_tool.h"
+#include "resumed_training.h"
 
 #include "gan/frechet.h"
 #include "gan/networks.h"
@@ -142,32 +143,10 @@ TEST_F(GanTool, GoesOnToTheBit) {
     examples::Settings settings("gan", app);
     options.add_to(settings);
     const examples::Run run{.program = "gan", .device = adjoint::kCPU, .steps = 20, .batch = 4, .test_every = 8};
-    const auto trained = [&](const std::string& name, const std::vector<std::int64_t>& stops) {
-      const examples::RunFolder folder("gan", folder_ / (loss + name));
-      for (std::size_t i = 0; i <= stops.size(); ++i) {
-        adjoint::manual_seed(i == 0 ? 1 : 99);
-        Trainer trainer(options, run);
-        examples::Loop loop(trainer, run, settings);
-        if (i > 0) loop.load(folder);
-        EXPECT_EQ(loop.run(folder, [&] { return i < stops.size() && loop.steps_done() >= stops[i]; }),
-                  i == stops.size());
-      }
-      return adjoint::nn::load_safetensors(folder / examples::Loop::kCheckpoint);
-    };
-    const auto whole = trained("whole", {}), resumed = trained("resumed", {0, 3, 8, 13});
-    ASSERT_EQ(whole.tensors.size(), resumed.tensors.size());
-    for (std::size_t i = 0; i < whole.tensors.size(); ++i) {
-      EXPECT_EQ(whole.tensors[i].first, resumed.tensors[i].first);
-      EXPECT_EQ(whole.tensors[i].second.to_vector<double>(), resumed.tensors[i].second.to_vector<double>())
-          << loss << ' ' << whole.tensors[i].first;
-    }
-    const auto values = [](const auto& file) {
-      auto json = nlohmann::json::parse(file.metadata.at("values"));
-      json.erase("loop.seconds");
-      for (auto& point : json["loop.curve"]) point.erase("seconds");
-      return json;
-    };
-    EXPECT_EQ(values(whole), values(resumed)) << loss;
+    examples::expect_same_training(examples::trained<Trainer>(options, run, settings, {}, folder_ / (loss + "whole")),
+                                   examples::trained<Trainer>(options, run, settings, {0, 3, 8, 13},
+                                                              folder_ / (loss + "resumed")),
+                                   loss);
   }
 }
 

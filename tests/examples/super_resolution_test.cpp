@@ -1,3 +1,4 @@
+#include "resumed_training.h"
 #include "super_resolution_tool.h"
 
 #include "super_resolution/model.h"
@@ -193,7 +194,6 @@ TEST_F(SuperResolution, ModelsAreSavedWithTheirOptions) {
   EXPECT_ERROR(load_model(folder_ / "other.safetensors"), "is no model of this program");
 }
 
-/// Trains to the end, stopping and resuming after each of `stops` steps, and returns the last checkpoint.
 adjoint::nn::Safetensors trained(const Options& options, std::uint64_t seed, const std::vector<std::int64_t>& stops,
                                  const fs::path& path) {
   const examples::Run run{.program = "super_resolution",
@@ -205,35 +205,13 @@ adjoint::nn::Safetensors trained(const Options& options, std::uint64_t seed, con
                           .seed = seed,
                           .data_seed = seed};
   CLI::App app;
-  const examples::Settings settings("super_resolution", app);
-  const examples::RunFolder folder("super_resolution", path);
-  for (std::size_t i = 0; i <= stops.size(); ++i) {
-    adjoint::manual_seed(i == 0 ? seed : 99);
-    Trainer trainer(options, run);
-    examples::Loop loop(trainer, run, settings);
-    if (i > 0) loop.load(folder);
-    EXPECT_EQ(loop.run(folder, [&] { return i < stops.size() && loop.steps_done() >= stops[i]; }), i == stops.size());
-  }
-  return adjoint::nn::load_safetensors(folder / examples::Loop::kCheckpoint);
+  return examples::trained<Trainer>(options, run, examples::Settings("super_resolution", app), stops, path);
 }
 
 TEST_F(SuperResolution, AResumedRunIsBitForBitTheUninterruptedOne) {
   const Options options{.images = write_pictures().string(), .patch = 8, .model = {.features = 4, .layers = 1}};
   const auto whole = trained(options, 5, {}, folder_ / "whole");
-  const auto resumed = trained(options, 5, {0, 3, 4, 11}, folder_ / "resumed");
-  ASSERT_EQ(whole.tensors.size(), resumed.tensors.size());
-  for (std::size_t i = 0; i < whole.tensors.size(); ++i) {
-    EXPECT_EQ(whole.tensors[i].first, resumed.tensors[i].first);
-    EXPECT_EQ(whole.tensors[i].second.to_vector<double>(), resumed.tensors[i].second.to_vector<double>())
-        << whole.tensors[i].first;
-  }
-  const auto values = [](const auto& file) {
-    auto json = nlohmann::json::parse(file.metadata.at("values"));
-    json.erase("loop.seconds");
-    for (auto& point : json["loop.curve"]) point.erase("seconds");
-    return json;
-  };
-  EXPECT_EQ(values(whole), values(resumed));
+  examples::expect_same_training(whole, trained(options, 5, {0, 3, 4, 11}, folder_ / "resumed"));
   const auto weight = [](const adjoint::nn::Safetensors& file) {
     for (const auto& [name, tensor] : file.tensors) {
       if (name == "model.up.weight") return tensor.to_vector<float>();

@@ -1,4 +1,5 @@
 #include "example_tool.h"
+#include "resumed_training.h"
 
 #include "vocoder/discriminators.h"
 #include "vocoder/generator.h"
@@ -326,31 +327,8 @@ TEST_F(VocoderTool, GoesOnToTheBit) {
   CLI::App app;
   examples::Settings settings("vocoder", app);
   const examples::Run run{.program = "vocoder", .device = adjoint::kCPU, .steps = 6, .batch = 2, .test_every = 4};
-  const auto trained = [&](const std::string& name, const std::vector<std::int64_t>& stops) {
-    const examples::RunFolder folder("vocoder", folder_ / name);
-    for (std::size_t i = 0; i <= stops.size(); ++i) {
-      adjoint::manual_seed(i == 0 ? 1 : 99);
-      Trainer trainer(options, run);
-      examples::Loop loop(trainer, run, settings);
-      if (i > 0) loop.load(folder);
-      EXPECT_EQ(loop.run(folder, [&] { return i < stops.size() && loop.steps_done() >= stops[i]; }), i == stops.size());
-    }
-    return adjoint::nn::load_safetensors(folder / examples::Loop::kCheckpoint);
-  };
-  const auto whole = trained("whole", {}), resumed = trained("resumed", {2, 5});
-  ASSERT_EQ(whole.tensors.size(), resumed.tensors.size());
-  for (std::size_t i = 0; i < whole.tensors.size(); ++i) {
-    EXPECT_EQ(whole.tensors[i].first, resumed.tensors[i].first);
-    EXPECT_EQ(whole.tensors[i].second.to_vector<double>(), resumed.tensors[i].second.to_vector<double>())
-        << whole.tensors[i].first;
-  }
-  const auto values = [](const auto& file) {
-    auto json = nlohmann::json::parse(file.metadata.at("values"));
-    json.erase("loop.seconds");
-    for (auto& point : json["loop.curve"]) point.erase("seconds");
-    return json;
-  };
-  EXPECT_EQ(values(whole), values(resumed));
+  examples::expect_same_training(examples::trained<Trainer>(options, run, settings, {}, folder_ / "whole"),
+                                 examples::trained<Trainer>(options, run, settings, {2, 5}, folder_ / "resumed"));
 }
 
 TEST_F(VocoderTool, DiscriminatorsLearnFromTheirStepOn) {
