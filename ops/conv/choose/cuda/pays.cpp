@@ -123,7 +123,6 @@ bool few_weight_pays(const ConvProblem& problem) {
 }
 
 bool channelwise_pays(const ConvProblem& problem) {
-  const int unit = unit_elements(arithmetic_of(problem));
   // Only wgmma's kernels gather, and whether they take the problem is asked last: it plans them.
   return channelwise_pays(*find_channelwise_plan(problem), arithmetic_of(problem), true) ||
          !correlation_conv.takes(problem);
