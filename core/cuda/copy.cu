@@ -10,7 +10,7 @@ namespace {
 
 template <class To>
 struct Convert {
-  static constexpr bool kCopies = true;  // rows of one dtype, which move in packs
+  [[maybe_unused]] static constexpr bool kCopies = true;  // rows of one dtype, which move in packs
   template <class From>
   __device__ To operator()(From value) const {
     return convert<To>(value);
