@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -36,11 +37,18 @@ class Reader {
  public:
   Reader(const char* op, const fs::path& path) : op_(op), path_(path.string()) {
     InputFile(op, path);  // its errors: what cannot be opened and what is no regular file
-    file_.reset(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-    ADJOINT_CHECK(file_.is_open(), "{}: cannot open '{}'", op, path_);
+    const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    ADJOINT_CHECK(file >= 0, "{}: cannot open '{}'", op, path_);
     SF_INFO info{};
-    sound_.reset(::sf_open_fd(file_.get(), SFM_READ, &info, SF_FALSE));
-    ADJOINT_CHECK(sound_ != nullptr, "{}: '{}' must be a WAV, FLAC or OGG file: {}", op, path_, ::sf_strerror(nullptr));
+    {
+      // The text of a failure lies in a variable of libsndfile's that all threads share.
+      static std::mutex opening;
+      const std::lock_guard lock(opening);
+      // libsndfile is given the descriptor: of a file that it refuses it closes it even where it is told not to.
+      sound_.reset(::sf_open_fd(file, SFM_READ, &info, SF_TRUE));
+      ADJOINT_CHECK(sound_ != nullptr, "{}: '{}' must be a WAV, FLAC or OGG file: {}", op, path_,
+                    ::sf_strerror(nullptr));
+    }
     const int format = info.format & SF_FORMAT_TYPEMASK;
     ADJOINT_CHECK(format == SF_FORMAT_WAV || format == SF_FORMAT_WAVEX || format == SF_FORMAT_RF64 ||
                       format == SF_FORMAT_FLAC || format == SF_FORMAT_OGG,
@@ -83,7 +91,6 @@ class Reader {
  private:
   const char* op_;
   std::string path_;
-  Descriptor file_;
   Sound sound_;
   AudioInfo info_;
 };

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <numbers>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <unistd.h>
@@ -94,6 +95,32 @@ TEST_F(AudioFiles, NamesWhatCannotBeReadOrWritten) {
   EXPECT_ERROR(write_audio(folder / "n.flac", steps(9, 2), 8000), "n.flac", "9 channels");
   EXPECT_ERROR(write_audio(folder / "n.flac", steps(1, 2), 8000, {.bits = 32}), "n.flac", "32 bits");
   EXPECT_FALSE(fs::exists(folder / "n.wav"));
+}
+
+// A broken file once took the descriptor of whatever another thread had opened meanwhile.
+TEST_F(AudioFiles, ABrokenFileHarmsNoOther) {
+  const Tensor sound = steps(1, 20000);
+  write_audio(folder / "good.flac", sound, 8000);
+  std::ofstream(folder / "text.wav") << "no sound at all, though long enough to look at";
+  constexpr int kReads = 200;
+  std::vector<std::string> wrong(4);  // by thread; the even ones read what is broken
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < wrong.size(); ++i) {
+    threads.emplace_back([&, i] {
+      for (int n = 0; n < kReads; ++n) {
+        try {
+          const bool same =
+              read_audio(folder / (i % 2 == 0 ? "text.wav" : "good.flac")).samples.numel() == sound.numel();
+          if (i % 2 == 0 || !same) wrong[i] = "reads something else";
+        } catch (const Error& error) {
+          const std::string text = error.what();
+          if (i % 2 == 1 || text.find("must be a WAV, FLAC or OGG") == std::string::npos) wrong[i] = text;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& text : wrong) EXPECT_EQ(text, "");
 }
 
 /// Zeros between the samples, a convolution, and every down-th result.
