@@ -1,6 +1,7 @@
 // checkpoint(): trade computing a piece of a program twice for not keeping its intermediate results.
 #include <adjoint/core/autocast.h>
 #include <adjoint/core/check.h>
+#include <adjoint/core/gradient_places.h>
 #include <adjoint/core/node.h>
 #include <adjoint/core/op.h>
 #include <adjoint/core/random.h>
@@ -56,6 +57,7 @@ class CheckpointNode final : public detail::Node {
   const char* name() const override { return "checkpoint"; }
 
   void backward(Operands grads, const std::vector<bool>& needed, std::vector<Tensor>& operand_grads) override {
+    const detail::GradientPlaces none;                // f makes more than gradients
     const GeneratorGuard replay(random_);             // the same random numbers as the first run drew
     const MemoryScope scope(MemoryCategory::kOther);  // what f computes again is no gradient
     const AutocastGuard autocast(autocast_.dtype, autocast_.options);

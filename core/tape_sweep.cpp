@@ -2,6 +2,7 @@
 #include <adjoint/core/autocast.h>
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
+#include <adjoint/core/gradient_places.h>
 #include <adjoint/core/node.h>
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/strided.h>
@@ -145,16 +146,22 @@ class Sinks {
   Sinks& operator=(const Sinks&) = delete;
 
   bool take(const Tensor& leaf, const Tensor& gradient, bool record) {
-    const LeafState* const state = leaf.impl()->leaf.get();
-    const std::shared_ptr<GradientSink> sink = state == nullptr ? nullptr : state->sink.lock();
+    const std::shared_ptr<GradientSink> sink = sink_of(leaf);
     if (sink == nullptr) return false;
     ADJOINT_CHECK(
         !record,
         "backward: gradients that DataParallel averages must not be recorded; got .record; use gradient() for "
         "the derivatives that are differentiated again");
-    const bool known = std::find(sinks_.begin(), sinks_.end(), sink) != sinks_.end();
-    if (!known) sinks_.push_back(sink);
+    note(sink);
     return sink->take(leaf, gradient);
+  }
+  // None where a hook looks at the gradient, which may keep it.
+  Tensor place(const Tensor& leaf, const auto& has_hooks) {
+    const std::shared_ptr<GradientSink> sink = sink_of(leaf);
+    auto* const placing = dynamic_cast<PlacingSink*>(sink.get());
+    if (placing == nullptr || has_hooks()) return {};
+    note(sink);
+    return placing->place(leaf);
   }
   void finish() {
     for (const auto& sink : sinks_) sink->finish();
@@ -165,6 +172,14 @@ class Sinks {
   }
 
  private:
+  static std::shared_ptr<GradientSink> sink_of(const Tensor& leaf) {
+    const LeafState* const state = leaf.impl()->leaf.get();
+    return state == nullptr ? nullptr : state->sink.lock();
+  }
+  void note(const std::shared_ptr<GradientSink>& sink) {
+    if (std::find(sinks_.begin(), sinks_.end(), sink) == sinks_.end()) sinks_.push_back(sink);
+  }
+
   std::vector<std::shared_ptr<GradientSink>> sinks_;  // in the order of their first gradients
 };
 
@@ -300,6 +315,7 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
   std::vector<Node*> passed;
   Frozen frozen;
   Sinks sinks;
+  GradientPlaces places;  // of the call whose rules run
   if (options.grad_output.defined()) frozen.add(options.grad_output);
   std::vector<Tensor> grads(static_cast<std::size_t>(last) + 1);
   grads.back() = seed(caller, result, options);
@@ -339,10 +355,21 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
     }
     check_saved(caller, id);
     operand_grads.assign(node->size, {});
+    places.clear();
+    for (std::size_t i = 0; how.to_leaves && !options.record && i < node->size; ++i) {
+      const std::int64_t operand = node->ids[i];
+      if (!needed[i] || grads[static_cast<std::size_t>(operand)].defined() || places.has(operand)) continue;
+      const Tensor& wanting = entries_[static_cast<std::size_t>(operand)].leaf;
+      if (!wanting.defined()) continue;
+      Tensor place = sinks.place(wanting, [&] { return !hooks_of(operand).empty(); });
+      if (place.defined()) places.add(i, operand, std::move(place));
+    }
     {
+      const GradientPlaces::Use use(places);
       const AtPlace there(place_of(id));
       node->backward(result_grads, needed, operand_grads);
     }
+    places.settle(operand_grads);
     ADJOINT_CHECK(!ended_, "{}: the gradient of {} must leave the tape that sweeps alive; got its end", caller,
                   node->name());
     for (std::size_t i = 0; i < node->size; ++i) {

@@ -4,6 +4,7 @@
 #include <adjoint/core/convert.h>
 #include <adjoint/core/copy.h>
 #include <adjoint/core/fill.h>
+#include <adjoint/core/gradient_places.h>
 #include <adjoint/core/node.h>
 #include <adjoint/core/random.h>
 #include <adjoint/core/scalar.h>
@@ -90,6 +91,9 @@ void check_floating(const char* op, DType dtype) {
 }
 
 Tensor make_tensor(const TensorSpec& spec, Device device) {
+  if (detail::GradientPlaces* const places = detail::GradientPlaces::current()) [[unlikely]] {
+    if (Tensor place = places->take(spec, device); place.defined()) return place;
+  }
   const std::int64_t numel = spec.shape.numel();
   return wrap_storage(Storage::allocate(checked_nbytes(spec, numel), device, &spec), spec, numel);
 }
