@@ -3,7 +3,8 @@
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
 #include <adjoint/core/distributed/engine.h>
-#include <adjoint/core/stream.h>
+#include <adjoint/core/gradient_places.h>
+#include <adjoint/core/step_capture.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/nn/norm.h>
@@ -11,7 +12,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <sstream>
 #include <unordered_map>
 
@@ -19,10 +19,14 @@ namespace adjoint::distributed {
 namespace {
 
 constexpr const char* kName = "DataParallel";
+constexpr std::int64_t kLeastBucket = std::int64_t{1} << 20, kBuckets = 8;
+constexpr std::int64_t kAlignment = 256;  // bytes, of a gradient in its bucket
 
-// A line a tensor: what every rank's network must be alike in.
-std::string description(const NamedTensors& parameters, const NamedTensors& buffers) {
-  std::string lines;
+// A line for the options and one a tensor: what every rank's network must be alike in.
+std::string description(const NamedTensors& parameters, const NamedTensors& buffers,
+                        const DataParallelOptions& options) {
+  std::string lines = fmt::format("options: {} bytes, {}, {}, {}\n", options.bucket_bytes,
+                                  options.find_unused_parameters, options.broadcast_buffers, options.max_ctas);
   for (const NamedTensors* list : {&parameters, &buffers}) {
     for (const auto& [name, tensor] : *list) lines += fmt::format("{} {} {}\n", name, tensor.dtype(), tensor.shape());
   }
@@ -42,39 +46,33 @@ void check_alike(const std::string& own) {
     std::getline(own_lines, a);
     std::getline(first_lines, b);
   } while (a == b && (own_lines || first_lines));
-  ADJOINT_CHECK(a == b,
-                "{}: every rank's parameters and buffers must have the names, shapes and dtypes of rank 0's; got "
-                "'{}' on rank {} and '{}' on rank 0",
-                kName, a, rank(), b);
+  ADJOINT_CHECK(
+      a == b,
+      "{}: every rank's options, and its parameters' and buffers' names, shapes and dtypes, must be rank 0's; got "
+      "'{}' on rank {} and '{}' on rank 0",
+      kName, a, rank(), b);
   fail(
-      "{}: every rank's parameters and buffers must have the names, shapes and dtypes of rank 0's; got others on "
+      "{}: every rank's options, and its parameters' and buffers' names, shapes and dtypes, must be rank 0's; got others on "
       "another rank than {}",
       kName, rank());
 }
 
-// All of one dtype and device in one message each.
-void broadcast_together(const NamedTensors& tensors) {
+// Rank 0's, on every rank: one call a device, of copies where they are not contiguous.
+void broadcast_all(const NamedTensors& named) {
   const PauseTape pause;
-  std::map<std::pair<DType, std::pair<DeviceType, int>>, std::vector<Tensor>> kinds;
-  for (const auto& [name, tensor] : tensors) {
-    kinds[{tensor.dtype(), {tensor.device().type, tensor.device().index}}].push_back(tensor.detach());
+  std::map<std::pair<DeviceType, int>, std::pair<std::vector<Tensor>, std::vector<Tensor>>> devices;
+  for (const auto& [name, tensor] : named) {
+    if (tensor.numel() == 0) continue;
+    auto& [tensors, packed] = devices[{tensor.device().type, tensor.device().index}];
+    tensors.push_back(tensor.detach());
+    packed.push_back(contiguous_copy(tensors.back()));
   }
-  for (auto& entry : kinds) {
-    std::vector<Tensor>& list = entry.second;
-    std::int64_t count = 0;
-    for (const Tensor& tensor : list) count += tensor.numel();
-    Tensor flat = Tensor::empty({count}, {.dtype = entry.first.first, .device = list[0].device()});
-    const auto each = [&](const auto& f) {
-      std::int64_t at = 0;
-      for (Tensor& tensor : list) {
-        Tensor part = flat.view_as(tensor.shape(), contiguous_strides(tensor.shape()), at);
-        f(tensor, part);
-        at += tensor.numel();
-      }
-    };
-    if (rank() == 0) each([](Tensor& tensor, Tensor& part) { copy_into(tensor, part); });
-    run({.kind = Kind::kBroadcast, .caller = kName}, flat, flat);
-    if (rank() != 0) each([](Tensor& tensor, Tensor& part) { tensor.copy_(part); });
+  for (auto& [device, lists] : devices) {
+    auto& [tensors, packed] = lists;
+    if (engine() != nullptr) engine()->run_together({.kind = Kind::kBroadcast, .caller = kName}, packed);
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (packed[i].impl() != tensors[i].impl()) tensors[i].copy_(packed[i]);
+    }
   }
 }
 
@@ -82,15 +80,17 @@ void broadcast_together(const NamedTensors& tensors) {
 
 namespace detail {
 
-class Reducer::Sink final : public GradientSink {
+class Reducer::Sink final : public PlacingSink, public std::enable_shared_from_this<Reducer::Sink> {
  public:
   Sink(const nn::Module& module, const DataParallelOptions& options) : module_(module), options_(options) {
     ADJOINT_CHECK(options.bucket_bytes > 0, "{}: bucket_bytes must be above 0; got {}", kName, options.bucket_bytes);
     const NamedTensors buffers = module.named_buffers();
     const NamedTensors parameters = module.named_parameters();
-    check_alike(description(parameters, buffers));
-    broadcast_together(parameters);
-    broadcast_together(buffers);
+    ADJOINT_CHECK(options.max_ctas >= 0, "{}: max_ctas must not be negative; got {}", kName, options.max_ctas);
+    check_alike(description(parameters, buffers, options));
+    broadcast_all(parameters);
+    broadcast_all(buffers);
+    if (engine() != nullptr) engine()->prepare(options.max_ctas);
     for (const auto& [name, tensor] : parameters) {
       if (!tensor.requires_grad()) continue;
       index_.emplace(tensor.impl(), entries_.size());
@@ -106,8 +106,16 @@ class Reducer::Sink final : public GradientSink {
 
   void before_forward() {
     if (!options_.broadcast_buffers || !stale_ || engine() == nullptr || !module_.training()) return;
-    broadcast_together(module_.named_buffers());
+    broadcast_all(module_.named_buffers());
     stale_ = false;
+  }
+
+  Tensor place(const Tensor& leaf) override {
+    if (!sync || buckets_.empty()) return {};
+    const auto found = index_.find(leaf.impl());
+    if (found == index_.end()) return {};
+    if (!started_) begin();
+    return entries_[found->second].slot;
   }
 
   bool take(const Tensor& leaf, const Tensor& gradient) override {
@@ -144,7 +152,7 @@ class Reducer::Sink final : public GradientSink {
     }
     for (Bucket& bucket : buckets_) bucket.waits_for = 0;
     launch_ready();
-    if (comm_) Stream::current(device_).wait(*comm_);
+    engine()->join(device_);
     if (!options_.find_unused_parameters) return;
     Tensor mask = Tensor::zeros({static_cast<std::int64_t>(entries_.size())}, {.dtype = kUInt8});
     auto* const bits = mask.mutable_data<std::uint8_t>();
@@ -154,18 +162,20 @@ class Reducer::Sink final : public GradientSink {
   }
 
   void commit() noexcept override {
-    if (order_.empty()) return;
+    if (order_.empty()) return reset();
     for (Entry& entry : entries_) {
       if (entry.counts) entry.leaf.set_grad(entry.slot);
-      entry.slot = {};
     }
     stale_ = true;
     reset();
   }
 
   void abandon() noexcept override {
-    if (comm_ && started_) Stream::current(device_).wait(*comm_);
-    for (Entry& entry : entries_) entry.gradient = entry.slot = {};
+    try {
+      if (started_ && engine() != nullptr) engine()->join(device_);
+    } catch (const Error&) {  // the sweep tells its own
+    }
+    for (Entry& entry : entries_) entry.gradient = {};
     reset();
   }
 
@@ -178,16 +188,20 @@ class Reducer::Sink final : public GradientSink {
     return names;
   }
 
+  std::size_t num_copied() const { return num_copied_; }
+
   bool sync = true;
 
  private:
+  using Capture = adjoint::detail::StepCapture;
+
   struct Entry {
     std::string name;
     Tensor leaf;
     std::size_t bucket = 0;
     std::int64_t begin = 0;  // in the bucket
     Tensor gradient = {};    // the first sweep's, before there are buckets
-    Tensor slot = {};        // its part of the bucket, in a sweep
+    Tensor slot = {};        // its part of the bucket, as a storage of its own: hooks freeze storages
     bool counts = true;      // on some rank it has a gradient
   };
   struct Bucket {
@@ -217,10 +231,17 @@ class Reducer::Sink final : public GradientSink {
 
   // In the order in which rank 0 got its gradients; what it got none for comes last. A bucket has one dtype.
   void make_buckets(const std::vector<bool>& used) {
+    ADJOINT_CHECK(Capture::current() == nullptr,
+                  "{}: a captured step (GraphedStep) must find the buckets made; got the first sweep; let a call run "
+                  "uncaptured (warmup)",
+                  kName);
     std::vector<std::size_t> order = order_;
+    std::int64_t nbytes = 0;
     for (std::size_t i = 0; i < entries_.size(); ++i) {
+      nbytes += entries_[i].leaf.numel() * element_size(entries_[i].leaf.dtype());
       if (!used[i]) order.push_back(i);
     }
+    const std::int64_t full = std::min(options_.bucket_bytes, std::max(kLeastBucket, nbytes / kBuckets));
     Tensor first = Tensor::empty({static_cast<std::int64_t>(order.size())}, {.dtype = kInt64});
     auto* const at = first.mutable_data<std::int64_t>();
     std::copy(order.begin(), order.end(), at);
@@ -231,24 +252,22 @@ class Reducer::Sink final : public GradientSink {
       const Tensor& leaf = entries_[i].leaf;
       const std::int64_t size = element_size(leaf.dtype());
       Bucket& bucket = open[leaf.dtype()];
-      if (!bucket.entries.empty() && (bucket.numel + leaf.numel()) * size > options_.bucket_bytes) {
-        buckets_.push_back(std::exchange(bucket, {}));
-      }
       bucket.dtype = leaf.dtype();
       entries_[i].begin = bucket.numel;
       bucket.entries.push_back(i);
-      bucket.numel += (leaf.numel() * size + 15) / 16 * 16 / size;  // so that kernels find their 16 bytes aligned
+      bucket.numel += (leaf.numel() * size + kAlignment - 1) / kAlignment * kAlignment / size;
+      if (bucket.numel * size >= full) buckets_.push_back(std::exchange(bucket, {}));
     }
-    for (auto& [dtype, bucket] : open) buckets_.push_back(std::move(bucket));
+    for (auto& [dtype, bucket] : open) {
+      if (!bucket.entries.empty()) buckets_.push_back(std::move(bucket));
+    }
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       for (const std::size_t i : buckets_[b].entries) entries_[i].bucket = b;
     }
   }
 
-  // A bucket's memory serves again where nobody holds the last gradients any more.
   void begin() {
-    started_ = true;
-    launched_ = 0;
+    num_copied_ = 0;
     device_ = entries_[0].leaf.device();
     for (const Entry& entry : entries_) {
       ADJOINT_CHECK(entry.leaf.device() == device_ && entry.leaf.dtype() == buckets_[entry.bucket].dtype,
@@ -256,17 +275,67 @@ class Reducer::Sink final : public GradientSink {
                     "DataParallel anew",
                     kName, entry.name, entry.leaf.dtype(), entry.leaf.device(), device_);
     }
-    if (device_.is_cuda() && engine() != nullptr && !comm_) comm_ = Stream::create(device_);
-    for (Bucket& bucket : buckets_) {
-      const bool free =
-          bucket.flat.defined() && bucket.flat.device() == device_ && bucket.flat.impl()->storage.use_count() == 1;
-      if (!free) bucket.flat = Tensor::zeros({bucket.numel}, {.dtype = bucket.dtype, .device = device_});
-      bucket.waits_for = bucket.entries.size();
+    if (Capture* const capture = Capture::current()) {
+      check_capturable();
+      capture->on_replay([self = weak_from_this()] {
+        if (const auto sink = self.lock()) sink->stale_ = true;
+      });
+    } else {
+      for (Bucket& bucket : buckets_) {
+        if (!is_free(bucket)) make_room(bucket);
+      }
     }
-    for (Entry& entry : entries_) {
+    for (Bucket& bucket : buckets_) bucket.waits_for = bucket.entries.size();
+    for (Entry& entry : entries_) entry.counts = true;
+    launched_ = 0;
+    started_ = true;
+  }
+
+  // Nobody holds the gradients of the last sweep any more, not even a graph.
+  bool is_free(const Bucket& bucket) const {
+    return bucket.flat.defined() && bucket.flat.device() == device_ &&
+           std::all_of(bucket.entries.begin(), bucket.entries.end(), [this](std::size_t i) {
+             const Tensor& slot = entries_[i].slot;
+             return slot.impl_ptr().use_count() == 1 && slot.impl()->storage.use_count() == 1;
+           });
+  }
+
+  // What holds the last gradients keeps that memory.
+  void make_room(Bucket& bucket) {
+    Tensor flat = Tensor::zeros({bucket.numel}, {.dtype = bucket.dtype, .device = device_});
+    const std::int64_t size = element_size(bucket.dtype);
+    std::vector<Tensor> slots;
+    for (const std::size_t i : bucket.entries) {
+      const Tensor& leaf = entries_[i].leaf;
+      slots.push_back(make_tensor({Shape{0}, bucket.dtype}, device_));
+      TensorImpl& impl = *slots.back().impl();
+      impl.shape = leaf.shape();
+      impl.strides = contiguous_strides(impl.shape);
+      impl.numel = leaf.numel();
+      char* const at = static_cast<char*>(flat.impl()->storage->data()) + entries_[i].begin * size;
+      impl.storage = Storage::wrap(at, static_cast<std::size_t>(impl.numel * size), device_, [flat] {});
+    }
+    for (std::size_t k = 0; k < slots.size(); ++k) entries_[bucket.entries[k]].slot = std::move(slots[k]);
+    bucket.flat = std::move(flat);
+  }
+
+  // A graph and what is computed beside it may share the buckets: a replay writes over its gradients anyhow.
+  void check_capturable() const {
+    ADJOINT_CHECK(!options_.find_unused_parameters,
+                  "{}: a captured step (GraphedStep) cannot ask in each replay which parameters were used; got "
+                  "find_unused_parameters",
+                  kName);
+    for (const Entry& entry : entries_) {
       const Tensor& flat = buckets_[entry.bucket].flat;
-      entry.slot = flat.view_as(entry.leaf.shape(), contiguous_strides(entry.leaf.shape()), entry.begin);
-      entry.counts = true;
+      ADJOINT_CHECK(flat.defined() && flat.device() == device_,
+                    "{}: a captured step (GraphedStep) must find the buckets made; got none on {}; let a call run "
+                    "uncaptured (warmup)",
+                    kName, device_);
+      const Tensor before = entry.leaf.grad();
+      ADJOINT_CHECK(!before.defined() || before.impl()->storage != entry.slot.impl()->storage,
+                    "{}: a captured step (GraphedStep) must begin its sweep without gradients in the buckets; got one "
+                    "of {}; call zero_grad() before, and accumulate in no_sync()",
+                    kName, entry.name);
     }
   }
 
@@ -274,7 +343,12 @@ class Reducer::Sink final : public GradientSink {
   void put(Entry& entry, const Tensor& gradient) {
     const Tensor before = entry.leaf.grad();
     if (gradient.defined()) {
-      copy_into(gradient, entry.slot);
+      const TensorImpl& impl = *gradient.impl();
+      const bool placed = impl.storage == entry.slot.impl()->storage;
+      if (!placed || !impl.contiguous || impl.offset != 0) {
+        copy_into(placed ? gradient.clone() : gradient, entry.slot);
+        ++num_copied_;
+      }
       if (before.defined()) entry.slot.add_(before.detach());
     } else if (before.defined()) {
       copy_into(before, entry.slot);
@@ -286,15 +360,11 @@ class Reducer::Sink final : public GradientSink {
   // Sums the buckets whose gradients have come, as far as their turn has.
   void launch_ready() {
     for (; launched_ < buckets_.size() && buckets_[launched_].waits_for == 0; ++launched_) {
-      if (engine() == nullptr) continue;
-      Bucket& bucket = buckets_[launched_];
-      std::optional<StreamGuard> guard;
-      if (comm_) {
-        comm_->wait(Stream::current(device_));
-        guard.emplace(*comm_);
-      }
-      run({.kind = Kind::kAllReduce, .op = ReduceOp::kAvg, .caller = fmt::format("DataParallel, bucket {}", launched_)},
-          bucket.flat, bucket.flat);
+      engine()->run_beside({.kind = Kind::kAllReduce,
+                            .op = ReduceOp::kAvg,
+                            .caller = fmt::format("DataParallel, bucket {}", launched_),
+                            .max_ctas = options_.max_ctas},
+                           buckets_[launched_].flat);
     }
   }
 
@@ -313,7 +383,7 @@ class Reducer::Sink final : public GradientSink {
   bool started_ = false;
   bool stale_ = false;  // buffers may differ from rank 0's
   Device device_ = kCPU;
-  std::optional<Stream> comm_;
+  std::size_t num_copied_ = 0;
 };
 
 Reducer::Reducer(const nn::Module& module, const DataParallelOptions& options)
@@ -332,6 +402,7 @@ void Reducer::before_forward() { sink_->before_forward(); }
 void Reducer::set_sync(bool on) { sink_->sync = on; }
 bool Reducer::sync() const { return sink_->sync; }
 std::vector<std::vector<std::string>> Reducer::buckets() const { return sink_->buckets(); }
+std::size_t Reducer::num_copied() const { return sink_->num_copied(); }
 
 }  // namespace detail
 

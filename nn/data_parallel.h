@@ -28,13 +28,17 @@
 namespace adjoint::distributed {
 
 struct DataParallelOptions {
-  /// Gradients are summed in buckets of this many bytes, a parameter that is larger in one of its own.
+  /// A bucket is full once it has this many bytes, or an eighth of all gradients' and a MiB at least, whichever is
+  /// less: what the last bucket's sum takes no sweep hides.
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
   /// Parameters without a gradient count as zeros where other ranks have one, and keep none where no rank has. Else
   /// they are an error that names them.
   bool find_unused_parameters = false;
   /// Buffers become rank 0's at the first forward, in training mode, after each step.
   bool broadcast_buffers = true;
+  /// Thread blocks that NCCL may take for a bucket's sum, so that the sweep beside it keeps the multiprocessors; 0: as
+  /// many as NCCL likes. Another value than 0 makes a communicator for it.
+  int max_ctas = 0;
 };
 
 namespace detail {
@@ -51,6 +55,7 @@ class ADJOINT_API Reducer {
   void set_sync(bool on);
   bool sync() const;
   std::vector<std::vector<std::string>> buckets() const;
+  std::size_t num_copied() const;
 
  private:
   class Sink;
@@ -63,15 +68,21 @@ class ADJOINT_API Reducer {
 /// becomes rank 0's. Make it once the parameters are those that will be trained, and before the optimiser steps: a
 /// parameter that is assigned later is not averaged. It must live while tapes are swept.
 ///
-/// Each backward() averages what it adds to .grad(), and what was there before. A parameter's gradient is copied into a
-/// bucket as soon as it is final; a bucket whose last gradient came is summed at once, on a stream of its own, while
-/// the sweep goes on. The buckets, the same on every rank, follow the order in which rank 0 got its gradients in the
-/// first sweep. .grad() is a view of its bucket. A sweep that reaches none of the parameters sums nothing; sweeps of
-/// Tape::gradient never do. Errors of a sweep: those of the collectives, and parameters without a gradient.
+/// Each backward() averages what it adds to .grad(), and what was there before. Gradients are computed in their places
+/// in the buckets, whose addresses stay; a bucket whose last gradient is final is summed at once, on a stream of its
+/// own, while the sweep goes on. The buckets, the same on every rank, follow the order in which rank 0 got its
+/// gradients in the first sweep. .grad() is a part of its bucket, which the next sweep writes over unless somebody
+/// holds it. A sweep that reaches none of the parameters sums nothing; sweeps of Tape::gradient never do. Errors of a
+/// sweep: those of the collectives, and parameters without a gradient.
+///
+/// A captured step (GraphedStep) holds the sums too. It throws Error where the first sweep is captured, where .grad()
+/// is in the buckets as the sweep begins (zero_grad() comes first; accumulation is no_sync()'s), with
+/// find_unused_parameters, and where GPUs are summed without NCCL.
 template <class M>
 class DataParallel {
  public:
-  /// Throws Error where ranks' parameters differ in name, shape or dtype, and for bucket_bytes below 1.
+  /// Throws Error where ranks' parameters differ in name, shape or dtype, or ranks' options, and for bucket_bytes below
+  /// 1 and max_ctas below 0.
   explicit DataParallel(const M& module, const DataParallelOptions& options = {})
       : module_(module), reducer_(std::make_unique<detail::Reducer>(module_, options)) {}
 
@@ -102,6 +113,9 @@ class DataParallel {
 
   /// The parameters' names, by bucket, in the order in which they are summed; empty before the first sweep.
   std::vector<std::vector<std::string>> buckets() const { return reducer_->buckets(); }
+  /// How many gradients the last sweep could not compute in their places, and copied: those of the first sweep, and of
+  /// parameters that are used twice, have hooks or come from a program's own node (custom).
+  std::size_t num_copied() const { return reducer_->num_copied(); }
 
  private:
   M module_;

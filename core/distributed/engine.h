@@ -7,11 +7,21 @@
 
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 
 namespace adjoint::distributed {
 
-enum class Kind : std::uint8_t { kAllReduce, kBroadcast, kAllGather, kReduceScatter, kBarrier, kFinalize, kFailure };
+enum class Kind : std::uint8_t {
+  kAllReduce,
+  kBroadcast,
+  kAllGather,
+  kReduceScatter,
+  kBarrier,
+  kReplay,
+  kFinalize,
+  kFailure
+};
 
 /// A collective call, as far as the ranks must agree on it.
 struct Call {
@@ -20,6 +30,9 @@ struct Call {
   int root = 0;
   /// Who calls, where that is not the program itself: "DataParallel, bucket 3". Ranks agree on it too.
   std::string caller = {};
+  /// Thread blocks that NCCL may take, beside a sweep that wants them too; 0: as many as it likes. What the call is
+  /// does not depend on it.
+  int max_ctas = 0;
 };
 
 /// Every rank calls the same functions in the same order, on any thread and one at a time.
@@ -32,6 +45,15 @@ class Engine {
   /// `in` and `out` are contiguous, of one dtype and device, and may be the same tensor. On a GPU it runs in the order
   /// of the current stream. Throws Error, naming ranks and operation, where the ranks do not agree or do not come.
   virtual void run(const Call& call, const Tensor& in, Tensor& out) = 0;
+  /// run() of several tensors in place, as one call; they are contiguous and on one device.
+  virtual void run_together(const Call& call, std::span<Tensor> tensors) = 0;
+  /// run() in place, of a tensor on a GPU beside what the current stream is given from here on, and behind what it was
+  /// given so far. The tensor must live, and be left alone, until join().
+  virtual void run_beside(const Call& call, Tensor& tensor) = 0;
+  /// What the current stream is given from here on comes behind every run_beside().
+  virtual void join(Device device) = 0;
+  /// Makes what calls with this max_ctas need. Every rank calls it, like a collective.
+  virtual void prepare(int max_ctas) = 0;
   /// Tells the others, in place of the next call, that this rank cannot go on: their next call throws Error with the
   /// reason.
   virtual void tell_failure(const std::string& reason) noexcept = 0;

@@ -76,8 +76,8 @@ std::chrono::milliseconds resolve_timeout(const InitOptions& options) {
 }
 
 const char* name_of(Kind kind) {
-  constexpr const char* names[] = {"all_reduce", "broadcast", "all_gather",      "reduce_scatter",
-                                   "barrier",    "finalize",  "report a failure"};
+  constexpr const char* names[] = {"all_reduce", "broadcast",       "all_gather", "reduce_scatter",
+                                   "barrier",    "a step's replay", "finalize",   "report a failure"};
   return names[static_cast<std::size_t>(kind)];
 }
 

@@ -1,5 +1,8 @@
+#include <adjoint/core/custom.h>
+#include <adjoint/core/graphed_step.h>
 #include <adjoint/core/precision.h>
 #include <adjoint/core/random.h>
+#include <adjoint/core/step_graphs.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>
@@ -12,11 +15,16 @@
 #include <adjoint/optim/adam.h>
 #include <adjoint/optim/clip.h>
 #include <adjoint/optim/ema.h>
+#include <adjoint/optim/grad_scaler.h>
+#include <adjoint/optim/sgd.h>
 #include <adjoint/tests/support/errors.h>
+#include <adjoint/tests/support/pretend_step_device.h>
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -210,10 +218,208 @@ TEST(DataParallel, SyncBatchNormTakesUnequalBatches) {
   expect_near(sync.named_buffers(), plain.named_buffers(), 1e-12);
 }
 
+// From the second sweep on: the addresses stay, and nothing is copied.
+TEST(DataParallel, GradientsAreComputedInTheirBuckets) {
+  manual_seed(5);
+  nn::Sequential net = network();
+  DataParallel model(net, {.bucket_bytes = 300});
+  const auto [x, y] = batch(0);
+  std::vector<const void*> places;
+  for (int sweep = 0; sweep < 4; ++sweep) {
+    net.zero_grad();
+    Tape tape;
+    tape.backward(mse_loss(model(part(x)), part(y)));
+    const std::vector<Tensor> parameters = net.parameters();
+    if (world_size() == 1) continue;
+    EXPECT_EQ(model.num_copied(), sweep == 0 ? parameters.size() : 0U);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const void* const place = parameters[i].grad().raw_data();
+      if (sweep == 0) places.push_back(place);
+      EXPECT_EQ(place, places[i]);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(place) % 64, 0U);
+    }
+  }
+  // Held gradients keep their elements, and the next ones go elsewhere.
+  const Tensor held = net.parameters()[0].grad();
+  const std::vector<double> values = held.to_vector<double>();
+  net.zero_grad();
+  Tape tape;
+  tape.backward(mse_loss(model(part(x)) * 2.0, part(y)));
+  EXPECT_EQ(held.to_vector<double>(), values);
+  EXPECT_NE(net.parameters()[0].grad().to_vector<double>(), values);
+}
+
+TEST(DataParallel, GradientsThatCannotBeComputedThereAreCopied) {
+  if (world_size() == 1) GTEST_SKIP() << "a world of one has no buckets";
+  nn::Linear twice(3, 3, {.bias = false}), hooked(3, 3, {.bias = false}), own(3, 3, {.bias = false});
+  nn::Sequential net{twice, hooked, own};
+  net.to(kFloat64);
+  net.to(default_device());
+  DataParallel model(net);
+  Tensor seen, kept;
+  hooked.weight.tensor().register_hook([&](const Tensor& gradient) {
+    seen = gradient;
+    return Tensor{};
+  });
+  const Tensor x = Tensor::full({2, 3}, rank() + 1.0, options(kFloat64));
+  const double average = (world_size() + 1) / 2.0;
+  for (int sweep = 0; sweep < 3; ++sweep) {
+    net.zero_grad();
+    Tape tape;
+    const Tensor w = own.weight.tensor();
+    const Tensor from_own = custom(
+        "double", {w}, [](const std::vector<Tensor>& in) -> std::vector<Tensor> { return {in[0] * 2.0}; },
+        [&](const CustomCall& c) -> std::vector<Tensor> {
+          kept = c.grads[0] * 2.0;
+          return {kept};
+        })[0];
+    tape.backward(twice(x).sum() + twice(x * 2.0).sum() + hooked(x).sum() + (from_own * (rank() + 1.0)).sum());
+    EXPECT_EQ(model.num_copied(), 3U);
+    EXPECT_EQ(twice.weight.tensor().grad().to_vector<double>(), std::vector<double>(9, 6.0 * average));
+    EXPECT_EQ(hooked.weight.tensor().grad().to_vector<double>(), std::vector<double>(9, 2.0 * average));
+    EXPECT_EQ(own.weight.tensor().grad().to_vector<double>(), std::vector<double>(9, 2.0 * average));
+    EXPECT_EQ(seen.to_vector<double>(), std::vector<double>(9, 2.0 * (rank() + 1))) << "this rank's own, as it was";
+    EXPECT_EQ(kept.to_vector<double>(), std::vector<double>(9, 2.0 * (rank() + 1)));
+  }
+}
+
+TEST(DataParallel, BucketsAreAnEighthOfSmallNetworks) {
+  if (world_size() == 1) GTEST_SKIP() << "a world of one has no buckets";
+  nn::Sequential net;
+  for (int i = 0; i < 16; ++i) net.append(nn::Linear(512, 512, {.bias = false}));  // a MiB each
+  net.to(default_device());
+  DataParallel model(net);
+  Tape tape;
+  tape.backward(model(Tensor::ones({1, 512}, options(kFloat32))).sum());
+  ASSERT_EQ(model.buckets().size(), 8U);
+  for (const auto& bucket : model.buckets()) EXPECT_EQ(bucket.size(), 2U);
+}
+
+// Each rank decides alone, on the same sums.
+TEST(DataParallel, AnInfinityOfOneRankIsEveryGradScalers) {
+  nn::Linear net(2, 1, {.bias = false});
+  net.to(default_device());
+  DataParallel model(net);
+  optim::SGD sgd(net.parameters(), {.lr = 1.0});
+  optim::GradScaler scaler({.init_scale = 4.0, .growth_interval = 1});
+  for (int step = 0; step < 3; ++step) {
+    const bool overflows = step == 1;
+    const std::vector<float> before = net.weight.tensor().to_vector<float>();
+    const bool mine = overflows && rank() == world_size() - 1;
+    const double value = mine ? std::numeric_limits<double>::infinity() : 1.0;
+    Tape tape;
+    tape.backward(scaler.scale(model(Tensor::full({1, 2}, value, options(kFloat32))).sum()));
+    scaler.step(sgd);
+    scaler.update();
+    sgd.zero_grad();
+    EXPECT_EQ(net.weight.tensor().to_vector<float>() == before, overflows) << step;
+    EXPECT_EQ(scaler.get_scale(), step == 0 ? 8.0 : step == 1 ? 4.0 : 8.0);
+  }
+  expect_same_on_every_rank(net.state_dict());
+}
+
+// ---- Captured steps.
+
+// Over MPI a graph cannot hold a sum; a device that pretends to record shows what is told then.
+TEST(DataParallel, WhatACapturedStepCannotHoldIsNamed) {
+  if (world_size() == 1 || default_device().is_cuda()) GTEST_SKIP() << "needs ranks on CPUs";
+  using Steps = adjoint::detail::StepGraphs;
+  nn::Linear net(2, 2);
+  const auto step = [&](const auto& model, bool zero) {
+    return [&net, &model, zero](const std::vector<Tensor>&) -> std::vector<Tensor> {
+      if (zero) net.zero_grad();
+      Tape tape;
+      tape.backward(model(Tensor::ones({1, 2})).sum());
+      return {};
+    };
+  };
+  const auto error_of = [](Steps& steps) -> std::string {
+    try {
+      steps.run({});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const auto device = [] { return std::make_shared<adjoint::testing::PretendDevice>(); };
+  {
+    DataParallel model(net);
+    Steps first(step(model, true), {.device = kCPU}, device());
+    // Another step made it warm, not this network's sweep.
+    bool sweeps = false;
+    Steps other([&](const std::vector<Tensor>& in)
+                    -> std::vector<Tensor> { return sweeps ? step(model, true)(in) : std::vector<Tensor>{}; },
+                {.device = kCPU}, device());
+    other.run({});
+    sweeps = true;
+    EXPECT_NE(error_of(other).find("must find the buckets made; got the first sweep"), std::string::npos);
+    first.run({});
+    const std::string sum = error_of(first);
+    EXPECT_NE(sum.find("all_reduce: a captured step"), std::string::npos) << sum;
+    EXPECT_NE(sum.find("DataParallel, bucket 0"), std::string::npos) << sum;
+    Steps adds(step(model, false), {.device = kCPU}, device());
+    adds.run({});
+    const std::string added = error_of(adds);
+    EXPECT_NE(added.find("must begin its sweep without gradients in the buckets"), std::string::npos) << added;
+    net.zero_grad();
+    step(model, true)({});  // nothing is broken
+    EXPECT_TRUE(net.weight.tensor().grad().defined());
+  }
+  DataParallel unused(net, {.find_unused_parameters = true});
+  Steps asks(step(unused, true), {.device = kCPU}, device());
+  asks.run({});
+  const std::string asked = error_of(asks);
+  EXPECT_NE(asked.find("find_unused_parameters"), std::string::npos) << asked;
+}
+
+// To the bits of the steps without a graph, with the buffers and sums inside, and sums of gradients before them.
+TEST(DataParallel, CapturedStepsAreTheUncapturedOnes) {
+  if (!default_device().is_cuda()) GTEST_SKIP() << "no CUDA device";
+  for (const int max_ctas : {0, 4}) {
+    manual_seed(9);
+    nn::Sequential eager_net = network(), graphed_net = network();
+    graphed_net.load_state_dict(eager_net.state_dict());
+    DataParallel eager(eager_net, {.bucket_bytes = 300, .max_ctas = max_ctas});
+    DataParallel graphed(graphed_net, {.bucket_bytes = 300, .max_ctas = max_ctas});
+    optim::Adam eager_adam(eager_net.parameters(), {.lr = 1e-2}), graphed_adam(graphed_net.parameters(), {.lr = 1e-2});
+    const auto step_of = [](auto& model, optim::Adam& adam) {
+      return [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+        const auto sweep = [&] {
+          Tape tape;
+          const Tensor loss = mse_loss(model(in[0]), in[1]);
+          tape.backward(loss);
+          return loss;
+        };
+        adam.zero_grad();
+        {
+          const auto alone = model.no_sync();
+          sweep();
+        }
+        const Tensor loss = sweep();
+        adam.step();
+        return {loss};
+      };
+    };
+    const auto eager_step = step_of(eager, eager_adam);
+    GraphedStep graphed_step(step_of(graphed, graphed_adam));
+    for (int step = 0; step < 12; ++step) {
+      const auto [x, y] = batch(step);
+      const auto expected = eager_step({part(x), part(y)});
+      const auto got = graphed_step({part(x), part(y)});
+      ASSERT_EQ(got[0].to_vector<double>(), expected[0].to_vector<double>()) << step;
+    }
+    if (world_size() > 1) EXPECT_EQ(graphed_step.num_graphs(), 1U);
+    expect_near(graphed_net.state_dict(), eager_net.state_dict(), 0.0);
+    expect_same_on_every_rank(graphed_net.state_dict());
+  }
+}
+
 TEST(DataParallel, BadUseThrows) {
   nn::Linear net(2, 2);
   net.to(default_device());
   EXPECT_ERROR(DataParallel(net, {.bucket_bytes = 0}), "bucket_bytes", "0");
+  EXPECT_ERROR(DataParallel(net, {.max_ctas = -1}), "max_ctas", "-1");
+  if (world_size() > 1) EXPECT_ERROR(DataParallel(net, {.max_ctas = rank()}), "options");
   DataParallel model(net);
   EXPECT_ERROR(DataParallel(net), "one of them at a time");
   Tape tape;

@@ -9,6 +9,7 @@
 #include <adjoint/core/distributed/mpi/combine.h>
 #include <adjoint/core/distributed/mpi/exchange.h>
 #include <adjoint/core/distributed/mpi/gpu.h>
+#include <adjoint/core/step_capture.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -95,21 +96,42 @@ class MpiEngine final : public Engine {
   }
 
   void run(const Call& call, const Tensor& in, Tensor& out) override {
-    ADJOINT_CHECK(failed_.empty(), "{}: no operation can follow one that failed; got, on rank {}: {}",
-                  name_of(call.kind), rank_, failed_);
-    if (!in.defined() || in.device().is_cpu()) {
-      agree(call, in);
-      return on_cpu(call, in, out);
-    }
-    if (gpu_ != nullptr) {
-      const Header header(++number_, call, in);
-      return gpu_->run(call, header, in, out);
-    }
+    if (on_gpu(in)) return gpu_->run(call, next_header(call, in), in, out, false);
+    check_open(call);
+    ADJOINT_CHECK(
+        adjoint::detail::StepCapture::current() == nullptr,
+        "{}: a captured step (GraphedStep) can hold collectives of tensors on GPUs, over NCCL, and no others; "
+        "got {}{}; call it before or behind the step",
+        name_of(call.kind), in.defined() ? fmt::format("{} on {}", in.shape(), in.device()) : "no tensor",
+        call.caller.empty() ? "" : " for " + call.caller);
     agree(call, in);
+    if (!in.defined() || in.device().is_cpu()) return on_cpu(call, in, out);
     const Tensor host_in = in.to(kCPU);
     Tensor host_out = Tensor::empty(out.shape(), {.dtype = out.dtype()});
     on_cpu(call, host_in, host_out);
     copy_into(host_out, out);
+  }
+
+  void run_together(const Call& call, std::span<Tensor> tensors) override {
+    if (tensors.empty()) return;
+    if (!on_gpu(tensors[0])) {
+      for (Tensor& tensor : tensors) run(call, tensor, tensor);
+      return;
+    }
+    gpu_->run_together(call, next_header(call, tensors[0]), tensors);
+  }
+
+  void run_beside(const Call& call, Tensor& tensor) override {
+    if (!on_gpu(tensor)) return run(call, tensor, tensor);
+    gpu_->run(call, next_header(call, tensor), tensor, tensor, true);
+  }
+
+  void join(Device device) override {
+    if (gpu_ != nullptr && device.is_cuda()) gpu_->join();
+  }
+
+  void prepare(int max_ctas) override {
+    if (gpu_ != nullptr) gpu_->prepare(max_ctas);
   }
 
   void tell_failure(const std::string& reason) noexcept override {
@@ -126,6 +148,30 @@ class MpiEngine final : public Engine {
   }
 
  private:
+  bool on_gpu(const Tensor& tensor) const { return gpu_ != nullptr && tensor.defined() && tensor.device().is_cuda(); }
+
+  void check_open(const Call& call) const {
+    ADJOINT_CHECK(failed_.empty(), "{}: no operation can follow one that failed; got, on rank {}: {}",
+                  name_of(call.kind), rank_, failed_);
+  }
+
+  // Of a call on GPUs. Ranks agree on a captured one when it is captured, and then on each replay of its graph.
+  Header next_header(const Call& call, const Tensor& tensor) {
+    check_open(call);
+    const Header header(++number_, call, tensor);
+    adjoint::detail::StepCapture* const capture = adjoint::detail::StepCapture::current();
+    if (capture == nullptr) return header;
+    if (const std::uint64_t id = gpu_->capture_id(); id != captured_) {
+      captured_ = id;
+      capture->on_replay([this, first = describe(header)] {
+        const Call replayed{.kind = Kind::kReplay, .caller = "the one with " + first};
+        check_open(replayed);
+        gpu_->replay(Header(++number_, replayed, {}));
+      });
+    }
+    return header;
+  }
+
   // Until every rank has said that it does the same.
   void agree(const Call& call, const Tensor& tensor) {
     Exchange exchange(headers_, rank_, size_, Header(++number_, call, tensor));
@@ -276,8 +322,9 @@ class MpiEngine final : public Engine {
   bool owns_mpi_;
   MPI_Comm comm_ = MPI_COMM_NULL, headers_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
-  std::uint64_t number_ = 0;  // of calls so far
-  std::string failed_;        // why nothing can follow
+  std::uint64_t number_ = 0;    // of calls so far
+  std::uint64_t captured_ = 0;  // the graph that was captured last
+  std::string failed_;          // why nothing can follow
   std::unique_ptr<GpuEngine> gpu_;
 };
 

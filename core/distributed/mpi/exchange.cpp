@@ -42,7 +42,7 @@ std::string describe(const Header& header) {
   const auto kind = static_cast<Kind>(header.kind);
   if (header.is_failure()) return fmt::format("a failure: {}", header.text.data());
   std::string text = name_of(kind);
-  if (kind != Kind::kBarrier && kind != Kind::kFinalize) {
+  if (kind < Kind::kBarrier) {
     Shape shape;
     for (int axis = 0; axis < header.axes; ++axis) shape.push_back(header.extents[static_cast<std::size_t>(axis)]);
     text +=

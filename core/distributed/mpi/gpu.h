@@ -11,8 +11,15 @@ namespace adjoint::distributed {
 class GpuEngine {
  public:
   virtual ~GpuEngine() = default;
-  /// In the order of the current stream; whether every rank came for the same is found out while it runs.
-  virtual void run(const Call& call, const Header& header, const Tensor& in, Tensor& out) = 0;
+  /// In the order of the current stream, or beside it; whether every rank came for the same is found out while it runs.
+  virtual void run(const Call& call, const Header& header, const Tensor& in, Tensor& out, bool beside) = 0;
+  virtual void run_together(const Call& call, const Header& header, std::span<Tensor> tensors) = 0;
+  virtual void join() = 0;
+  virtual void prepare(int max_ctas) = 0;
+  /// Of the graph that the current stream is being captured into; 0 where it is not.
+  virtual std::uint64_t capture_id() const = 0;
+  /// A graph with collectives is about to be replayed on the current stream.
+  virtual void replay(const Header& header) = 0;
 };
 
 struct GpuStart {

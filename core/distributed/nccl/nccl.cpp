@@ -2,7 +2,7 @@
 // for the other ranks: the headers that say what each rank does travel beside it, and a thread looks whether they
 // agree, whether the GPU gets done, and what NCCL says. Where something is wrong, a rank may be inside a wait for its
 // GPU that no exception can end, and what the GPU has written is worth nothing; so the thread tells what happened and
-// ends the process. In a CUDA graph the headers travel once, when it is captured.
+// ends the process. Collectives in a CUDA graph are agreed upon when it is captured, and each replay of it as a whole.
 #include <adjoint/core/check.h>
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/core/distributed/mpi/gpu.h>
@@ -14,6 +14,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <list>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -50,102 +53,167 @@ class NcclEngine final : public GpuEngine {
     check_runtime(cudaSetDevice(how.device), "cudaSetDevice");
     // In-switch sums have an order that nobody states.
     setenv("NCCL_NVLS_ENABLE", "0", 0);
-    ncclUniqueId id = {};
-    if (how.rank == 0) check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
-    how.broadcast(&id, sizeof id);
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    check_nccl(ncclCommInitRankConfig(&comm_, how.size, id, how.rank, &config), "ncclCommInitRankConfig");
-    settle("ncclCommInitRankConfig");
+    // Its blocks come before those of the sweep beside it, or sums would wait for the sweep's largest kernels.
+    int least = 0, greatest = 0;
+    check_runtime(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+    check_runtime(cudaStreamCreateWithPriority(&beside_, cudaStreamNonBlocking, greatest), "cudaStreamCreate");
+    for (cudaEvent_t* event : {&begun_, &done_}) {
+      check_runtime(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    }
     watcher_ = std::thread([this] { watch(); });
+    try {
+      prepare(0);
+    } catch (...) {
+      end_watching();
+      throw;
+    }
   }
 
   ~NcclEngine() override {
     while (has_pending()) std::this_thread::sleep_for(kLook);  // the last collectives may be wrong too
-    ended_ = true;
-    watcher_.join();
     cudaDeviceSynchronize();
-    ncclCommFinalize(comm_);
-    ncclResult_t state = ncclInProgress;
-    const auto end = Clock::now() + how_.timeout;
-    while (ncclCommGetAsyncError(comm_, &state) == ncclSuccess && state == ncclInProgress && Clock::now() < end) {
-      std::this_thread::yield();
+    for (const auto& [max_ctas, comm] : comms_) {
+      const Inside inside(*this, "ncclCommDestroy");
+      ncclCommFinalize(comm);
+      ncclCommDestroy(comm);
     }
-    state == ncclSuccess ? ncclCommDestroy(comm_) : ncclCommAbort(comm_);
+    end_watching();
   }
 
-  void run(const Call& call, const Header& header, const Tensor& in, Tensor& out) override {
-    ADJOINT_CHECK(in.device().index == how_.device, "{}: a tensor must be on this rank's GPU, {}; got {} on rank {}",
-                  name_of(call.kind), how_.device, in.device(), how_.rank);
-    const auto stream = static_cast<cudaStream_t>(Stream::current(in.device()).handle());
-    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-    check_runtime(cudaStreamIsCapturing(stream, &capture), "cudaStreamIsCapturing");
-    auto exchange = std::make_shared<Exchange>(how_.comm, how_.rank, how_.size, header);
+  void run(const Call& call, const Header& header, const Tensor& in, Tensor& out, bool beside) override {
     const void* const from = in.raw_data();
     void* const to = out.raw_mutable_data();
     const auto count = static_cast<std::size_t>(in.numel());
     const ncclDataType_t type = nccl_type(in.dtype());
     const ncclRedOp_t op = nccl_op(call.op);
-    {
-      const std::lock_guard lock(comm_mutex_);
+    give(call, header, in, beside, [&](ncclComm_t comm, cudaStream_t stream) {
       switch (call.kind) {
-        case Kind::kAllReduce:
-          check_nccl(ncclAllReduce(from, to, count, type, op, comm_, stream), "ncclAllReduce", comm_);
-          break;
-        case Kind::kBroadcast:
-          check_nccl(ncclBroadcast(from, to, count, type, call.root, comm_, stream), "ncclBroadcast", comm_);
-          break;
-        case Kind::kAllGather:
-          check_nccl(ncclAllGather(from, to, count, type, comm_, stream), "ncclAllGather", comm_);
-          break;
+        case Kind::kAllReduce: return ncclAllReduce(from, to, count, type, op, comm, stream);
+        case Kind::kBroadcast: return ncclBroadcast(from, to, count, type, call.root, comm, stream);
+        case Kind::kAllGather: return ncclAllGather(from, to, count, type, comm, stream);
         case Kind::kReduceScatter:
-          check_nccl(ncclReduceScatter(from, to, static_cast<std::size_t>(out.numel()), type, op, comm_, stream),
-                     "ncclReduceScatter", comm_);
-          break;
-        default: break;
+          return ncclReduceScatter(from, to, static_cast<std::size_t>(out.numel()), type, op, comm, stream);
+        default: return ncclSuccess;
       }
+    });
+  }
+
+  // In one kernel, as far as NCCL has room for.
+  void run_together(const Call& call, const Header& header, std::span<Tensor> tensors) override {
+    give(call, header, tensors[0], false, [&](ncclComm_t comm, cudaStream_t stream) {
+      ncclResult_t status = ncclGroupStart();
+      for (Tensor& tensor : tensors) {
+        void* const at = tensor.raw_mutable_data();
+        const auto count = static_cast<std::size_t>(tensor.numel());
+        const ncclDataType_t type = nccl_type(tensor.dtype());
+        const ncclResult_t added = call.kind == Kind::kBroadcast
+                                       ? ncclBroadcast(at, at, count, type, call.root, comm, stream)
+                                       : ncclAllReduce(at, at, count, type, nccl_op(call.op), comm, stream);
+        if (status == ncclSuccess) status = added;
+      }
+      const ncclResult_t ended = ncclGroupEnd();
+      return status == ncclSuccess ? ended : status;
+    });
+  }
+
+  void join() override { order(beside_, current(), done_); }
+
+  void prepare(int max_ctas) override {
+    if (comms_.count(max_ctas) != 0) return;
+    ADJOINT_CHECK(capture_id() == 0,
+                  "NCCL's start: a communicator cannot be made while a step (GraphedStep) is captured; got one with at "
+                  "most {} thread blocks; let a call run uncaptured (warmup)",
+                  max_ctas);
+    ncclUniqueId id = {};
+    if (how_.rank == 0) check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
+    how_.broadcast(&id, sizeof id);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    if (max_ctas > 0) config.maxCTAs = max_ctas;
+    ncclComm_t comm = nullptr;
+    {
+      const Inside inside(*this, "ncclCommInitRankConfig");
+      check_nccl(ncclCommInitRankConfig(&comm, how_.size, id, how_.rank, &config), "ncclCommInitRankConfig");
     }
-    settle(name_of(call.kind));
-    Pending pending{std::move(exchange), nullptr, Clock::now()};
-    if (capture == cudaStreamCaptureStatusNone) {
-      pending.done = take_event();
-      check_runtime(cudaEventRecord(pending.done, stream), "cudaEventRecord");
-    }
+    const std::lock_guard lock(comms_mutex_);
+    comms_[max_ctas] = comm;
+  }
+
+  std::uint64_t capture_id() const override {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    unsigned long long id = 0;
+    check_runtime(cudaStreamGetCaptureInfo(current(), &status, &id), "cudaStreamGetCaptureInfo");
+    return status == cudaStreamCaptureStatusNone ? 0 : id;
+  }
+
+  void replay(const Header& header) override {
     const std::lock_guard lock(pending_mutex_);
-    pending_.push_back(std::move(pending));
+    pending_.emplace_back(std::make_unique<Exchange>(how_.comm, how_.rank, how_.size, header)).replays = current();
   }
 
  private:
   struct Pending {
-    std::shared_ptr<Exchange> exchange;
-    cudaEvent_t done;  // null in a graph
-    Clock::time_point begin;
+    explicit Pending(std::unique_ptr<Exchange> exchange_) : exchange(std::move(exchange_)) {}
+    std::unique_ptr<Exchange> exchange;
+    Clock::time_point begin = Clock::now();
+    bool given = true;                      // to the GPU
+    cudaEvent_t done = nullptr;             // none in a graph
+    std::optional<cudaStream_t> replays{};  // where a graph with it will run
   };
 
-  // Until NCCL has taken what it was given: a communicator that does not block says so later.
-  void settle(const char* call) {
-    const auto end = Clock::now() + how_.timeout;
-    for (;;) {
-      ncclResult_t state = ncclSuccess;
-      {
-        const std::lock_guard lock(comm_mutex_);
-        check_nccl(ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError", comm_);
-      }
-      check_nccl(state, call, comm_);
-      if (state == ncclSuccess) return;
-      ADJOINT_CHECK(Clock::now() < end, "{}: every rank must come within {} ms; rank {} waits for NCCL", call,
-                    how_.timeout.count(), how_.rank);
-      std::this_thread::yield();
+  // While it lives this thread is in a call of NCCL's that may wait for the other ranks.
+  class Inside {
+   public:
+    Inside(NcclEngine& engine, const char* call) : engine_(engine) {
+      const std::lock_guard lock(engine_.pending_mutex_);
+      engine_.inside_ = call;
+      engine_.inside_since_ = Clock::now();
     }
+    ~Inside() {
+      const std::lock_guard lock(engine_.pending_mutex_);
+      engine_.inside_ = nullptr;
+    }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+
+   private:
+    NcclEngine& engine_;
+  };
+
+  cudaStream_t current() const { return Stream::current(Device(DeviceType::kCUDA, how_.device)).handle(); }
+
+  static void order(cudaStream_t earlier, cudaStream_t later, cudaEvent_t event) {
+    check_runtime(cudaEventRecord(event, earlier), "cudaEventRecord");
+    check_runtime(cudaStreamWaitEvent(later, event, 0), "cudaStreamWaitEvent");
   }
 
-  bool has_pending() {
+  // Gives NCCL what start(communicator, stream) asks of it. The watcher knows of it before NCCL does, for NCCL may wait
+  // in it for ranks that never come.
+  template <class Start>
+  void give(const Call& call, const Header& header, const Tensor& tensor, bool beside, const Start& start) {
+    ADJOINT_CHECK(tensor.device().index == how_.device,
+                  "{}: a tensor must be on this rank's GPU, {}; got {} on rank {}", name_of(call.kind), how_.device,
+                  tensor.device(), how_.rank);
+    if (comms_.count(call.max_ctas) == 0) prepare(call.max_ctas);
+    const ncclComm_t comm = comms_.at(call.max_ctas);
+    const bool captured = capture_id() != 0;
+    const cudaStream_t stream = beside ? beside_ : current();
+    if (beside) order(current(), beside_, begun_);
+    auto exchange = std::make_unique<Exchange>(how_.comm, how_.rank, how_.size, header);
+    std::list<Pending> one;
+    one.emplace_back(std::move(exchange)).given = false;
+    const auto pending = one.begin();
+    {
+      const std::lock_guard lock(pending_mutex_);
+      pending_.splice(pending_.end(), one);
+    }
+    check_nccl(start(comm, stream), name_of(call.kind), comm);
     const std::lock_guard lock(pending_mutex_);
-    return !pending_.empty();
+    if (!captured) pending->done = record(stream);
+    pending->given = true;
   }
 
-  cudaEvent_t take_event() {
-    const std::lock_guard lock(pending_mutex_);
+  // An event behind what the stream was given. The caller holds pending_mutex_.
+  cudaEvent_t record(cudaStream_t stream) {
     cudaEvent_t event = nullptr;
     if (idle_.empty()) {
       check_runtime(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
@@ -153,7 +221,13 @@ class NcclEngine final : public GpuEngine {
       event = idle_.back();
       idle_.pop_back();
     }
+    check_runtime(cudaEventRecord(event, stream), "cudaEventRecord");
     return event;
+  }
+
+  bool has_pending() {
+    const std::lock_guard lock(pending_mutex_);
+    return !pending_.empty();
   }
 
   void watch() {
@@ -161,6 +235,7 @@ class NcclEngine final : public GpuEngine {
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     cudaThreadExchangeStreamCaptureMode(&mode);
     try {
+      check_runtime(cudaSetDevice(how_.device), "cudaSetDevice");
       while (!ended_) {
         look();
         std::this_thread::sleep_for(kLook);
@@ -170,26 +245,36 @@ class NcclEngine final : public GpuEngine {
     }
   }
 
+  void end_watching() {
+    ended_ = true;
+    watcher_.join();
+  }
+
   void look() {
-    ncclResult_t state = ncclSuccess;
     {
-      const std::lock_guard lock(comm_mutex_);
-      check_nccl(ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError", comm_);
+      const std::lock_guard lock(comms_mutex_);
+      for (const auto& [max_ctas, comm] : comms_) {
+        ncclResult_t state = ncclSuccess;
+        check_nccl(ncclCommGetAsyncError(comm, &state), "ncclCommGetAsyncError", comm);
+        check_nccl(state, "NCCL", comm);
+      }
     }
-    check_nccl(state, "NCCL", comm_);
     const std::lock_guard lock(pending_mutex_);
+    const auto now = Clock::now();
     for (auto at = pending_.begin(); at != pending_.end();) {
       const bool agreed = at->exchange->poll();
       const std::string mismatch = at->exchange->mismatch();
       if (!mismatch.empty()) fail("{}", mismatch);
+      // The replay was launched soon after the header was sent; what is recorded now comes behind it.
+      if (at->replays && agreed && now - at->begin > kLook) at->done = record(*std::exchange(at->replays, {}));
       const cudaError_t status = at->done == nullptr ? cudaSuccess : cudaEventQuery(at->done);
       if (status != cudaErrorNotReady) check_runtime(status, "a collective");
-      if (agreed && status == cudaSuccess) {
+      if (at->given && !at->replays && agreed && status == cudaSuccess) {
         if (at->done != nullptr) idle_.push_back(at->done);
         at = pending_.erase(at);
         continue;
       }
-      if (Clock::now() - at->begin > how_.timeout) {
+      if (now - at->begin > how_.timeout) {
         const std::string missing = at->exchange->missing();
         fail(
             "every rank must come, and its GPU get done, within {} ms; rank {} waits for {} in {}; see whether it ended "
@@ -198,6 +283,9 @@ class NcclEngine final : public GpuEngine {
       }
       ++at;
     }
+    ADJOINT_CHECK(inside_ == nullptr || now - inside_since_ < how_.timeout,
+                  "{}: every rank must come within {} ms; rank {} waits for NCCL", inside_, how_.timeout.count(),
+                  how_.rank);
   }
 
   [[noreturn]] void die(const std::string& message) const {
@@ -207,11 +295,15 @@ class NcclEngine final : public GpuEngine {
   }
 
   GpuStart how_;
-  ncclComm_t comm_ = nullptr;
-  std::mutex comm_mutex_;  // of calls of NCCL with comm_
-  std::mutex pending_mutex_;
+  std::map<int, ncclComm_t> comms_;  // by the thread blocks that it may take; changed by the program's thread alone
+  std::mutex comms_mutex_;           // of changes, and of what the watcher reads
+  cudaStream_t beside_ = nullptr;
+  cudaEvent_t begun_ = nullptr, done_ = nullptr;
+  std::mutex pending_mutex_;  // of what follows
   std::list<Pending> pending_;
   std::vector<cudaEvent_t> idle_;
+  const char* inside_ = nullptr;  // the call of NCCL's that waits for the other ranks
+  Clock::time_point inside_since_;
   std::atomic<bool> ended_{false};
   std::thread watcher_;
 };
