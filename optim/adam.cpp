@@ -3,8 +3,6 @@
 #include <adjoint/core/check.h>
 #include <adjoint/optim/kernels.h>
 
-#include <cmath>
-
 namespace adjoint::optim {
 namespace {
 
@@ -29,14 +27,13 @@ void check_options(const Options& options) {
 
 template <class Options>
 AdamAttr attributes(const Options& options, std::int64_t step) {
-  const auto t = static_cast<double>(step);
-  return {.beta1 = options.betas[0],
+  return {.lr = options.lr,
+          .beta1 = options.betas[0],
           .beta2 = options.betas[1],
           .eps = options.eps,
           .weight_decay = 0.0,
           .shrink = 1.0,
-          .step_size = options.lr / (1.0 - std::pow(options.betas[0], t)),
-          .bias_correction2_sqrt = std::sqrt(1.0 - std::pow(options.betas[1], t))};
+          .step = static_cast<double>(step)};
 }
 
 void run(const Batch& batch, const AdamAttr& attr, bool amsgrad) {

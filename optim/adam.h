@@ -51,6 +51,7 @@ class ADJOINT_API Adam : public OptimizerOf<AdamOptions> {
 
  protected:
   void update_batch(const Batch& batch) override;
+  bool is_fused() const override { return true; }
 };
 
 /// Adam with decoupled weight decay (Loshchilov, Hutter: "Decoupled weight decay regularization", 2019).
@@ -60,6 +61,7 @@ class ADJOINT_API AdamW : public OptimizerOf<AdamWOptions> {
 
  protected:
   void update_batch(const Batch& batch) override;
+  bool is_fused() const override { return true; }
 };
 
 }  // namespace adjoint::optim

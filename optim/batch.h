@@ -5,6 +5,7 @@
 #include <adjoint/core/dtype.h>
 #include <adjoint/core/step_capture.h>
 #include <adjoint/core/tensor.h>
+#include <adjoint/optim/gate.h>
 
 #include <array>
 #include <cstddef>
@@ -36,6 +37,7 @@ struct Item {
   void* master;
   std::array<void*, kMaxState> state;
   std::int64_t numel;
+  Gated* gated = nullptr;  // on the batch's device, where the batch has a gate
 };
 
 /// Parameters that one rule updates: of one group and dtype, on one device, after the same number of updates.
@@ -43,14 +45,12 @@ struct Batch {
   Device device;
   DType dtype;
   std::size_t group;
-  std::int64_t step;  // this update's number, from 1
+  std::int64_t step;  // this update's number, from 1, and with a gate that of those which it left out
   std::vector<Item> items;
-  /// In a captured step the rule's numbers are written here, and kernels read them on the device: in a replay a batch
-  /// without items writes those of that update.
+  /// In a captured step the rule's numbers, with a gate its attributes, are written here, and kernels read them on the
+  /// device: in a replay a batch without items writes those of that update.
   adjoint::detail::StepCapture::Place rule = {};
+  std::optional<Gate> gate = {};
 };
-
-/// Most bytes of a rule.
-inline constexpr std::size_t kRuleBytes = 96;
 
 }  // namespace adjoint::optim

@@ -16,9 +16,18 @@ struct Piece {
   DType dtype;
 };
 
+/// One gradient's way back from a loss that was multiplied by *scale (float32) is a product with this.
+ADJOINT_HD inline double inverse(const float* scale) { return static_cast<float>(1.0 / static_cast<double>(*scale)); }
+template <class T>
+ADJOINT_HD bool is_finite(T value) {
+  return value - value == T(0);
+}
+
 /// The p-norm of many numbers: combine() of their element()s, then finish().
 struct Norm {
   double p;
+  const float* scale = nullptr;  // the norm is that of the numbers divided by it
+  float* found_inf = nullptr;    // becomes 1 where a number is not finite
 
   ADJOINT_HD bool is_max() const { return p > 1.7976931348623157e308; }
   ADJOINT_HD double element(double value) const {
@@ -31,8 +40,8 @@ struct Norm {
     return b > a || b != b ? b : a;  // NaN wins
   }
   ADJOINT_HD double finish(double total) const {
-    if (p == 2.0) return std::sqrt(total);
-    return p == 1.0 || is_max() ? total : std::pow(total, 1.0 / p);
+    const double norm = p == 2.0 ? std::sqrt(total) : p == 1.0 || is_max() ? total : std::pow(total, 1.0 / p);
+    return scale == nullptr ? norm : norm * inverse(scale);
   }
 };
 
@@ -40,16 +49,6 @@ struct Norm {
 ADJOINT_HD inline double clip_factor(double norm, double max_norm) {
   const double factor = max_norm / (norm + 1e-6);
   return factor > 1.0 ? 1.0 : factor;
-}
-
-/// One gradient's way back from a loss that was multiplied by *scale (float32). T is what its dtype is computed in.
-template <class T>
-ADJOINT_HD T unscaled(T value, const float* scale) {
-  return value * static_cast<T>(static_cast<float>(1.0 / static_cast<double>(*scale)));
-}
-template <class T>
-ADJOINT_HD bool is_finite(T value) {
-  return value - value == T(0);
 }
 
 /// After a step of a GradScaler: PyTorch's rule, in its arithmetic.
@@ -72,11 +71,12 @@ struct ScaleRule {
 // `pieces` lie on one device; CUDA's is given by its index. `norm` is a float64 scalar on that device.
 
 namespace cpu {
+/// The pieces are only read.
 void norm(const std::vector<Piece>& pieces, const Norm& rule, double* norm);
 /// data *= clip_factor(norm, max_norm).
 void scale(const std::vector<Piece>& pieces, const double* norm, double max_norm);
 void clamp(const std::vector<Piece>& pieces, double bound);
-/// data /= scale; found_inf = 1 where an element was not finite, and else stays. Both are float32 scalars.
+/// data *= inverse(scale); found_inf = 1 where an element was not finite, and else stays. Both are float32 scalars.
 void unscale(const std::vector<Piece>& pieces, const float* scale, float* found_inf);
 inline void update_scale(const ScaleRule& rule, float* scale, std::int64_t* growth_tracker, const float* found_inf) {
   rule(scale, growth_tracker, *found_inf);

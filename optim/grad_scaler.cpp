@@ -4,6 +4,8 @@
 #include <adjoint/core/memory.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/optim/clip.h>
+#include <adjoint/optim/gate.h>
 #include <adjoint/optim/gradients.h>
 #include <adjoint/optim/saved_state.h>
 
@@ -131,8 +133,38 @@ GradScaler::State& GradScaler::note_unscaled(const char* op, const Optimizer& op
   return states_.at(&optimizer);
 }
 
-void GradScaler::step(Optimizer& optimizer) {
-  if (!options_.enabled) return optimizer.step();
+namespace {
+
+// Whether a gradient on any device was infinite, on this one.
+Tensor combined(const std::vector<Tensor>& found_inf, Device device) {
+  Tensor sum;
+  for (const Tensor& own : found_inf) {
+    const Tensor moved = own.to(device);
+    sum = sum.defined() ? sum + moved : moved;
+  }
+  return sum;
+}
+
+}  // namespace
+
+// The optimiser's kernels read scale, flag and norm. What they flagged before is given where it was unscaled.
+GradScaler::State GradScaler::step_fused(Optimizer& optimizer, const StepOptions& options, const State* unscaled,
+                                         Tensor& norm) const {
+  std::vector<GateTensors> gates =
+      measure("GradScaler::step", optimizer.parameters(), unscaled == nullptr ? scale_ : Tensor{}, options.max_norm);
+  State state{.found_inf = {}, .stepped = true};
+  if (unscaled != nullptr) state.found_inf = unscaled->found_inf;
+  for (const GateTensors& gate : gates) {
+    if (unscaled == nullptr) state.found_inf.push_back(gate.found_inf);
+    norm = gate.norm;
+  }
+  for (GateTensors& gate : gates) gate.found_inf = combined(state.found_inf, gate.device);
+  optimizer.apply(gates);
+  return state;
+}
+
+Tensor GradScaler::step(Optimizer& optimizer, const StepOptions& options) {
+  if (!options_.enabled) return optimizer.step(options);
   check_scaled("GradScaler::step");
   const PauseTape pause;
   const auto found = states_.find(&optimizer);
@@ -141,24 +173,37 @@ void GradScaler::step(Optimizer& optimizer) {
   const std::vector<Tensor>& parameters = optimizer.parameters();
   ADJOINT_CHECK(std::any_of(parameters.begin(), parameters.end(), [](const Tensor& p) { return p.grad().defined(); }),
                 "GradScaler::step: a parameter must have a gradient; got none of {}", parameters.size());
+  Tensor norm;
+  if (optimizer.is_fused()) {
+    State* const before = found == states_.end() ? nullptr : &found->second;
+    std::unordered_map<const Optimizer*, State> noted{{&optimizer, {}}};
+    states_.reserve(states_.size() + 1);
+    State& state = noted.begin()->second;
+    state = step_fused(optimizer, options, before, norm);
+    before == nullptr ? states_.merge(noted) : std::swap(*before, state);
+    return norm;
+  }
   State& state = found == states_.end() ? note_unscaled("GradScaler::step", optimizer) : found->second;
   const bool finite = std::all_of(state.found_inf.begin(), state.found_inf.end(),
                                   [](const Tensor& found_inf) { return found_inf.item<float>() == 0.0F; });
-  if (finite) optimizer.step();
+  if (finite) {
+    norm = optimizer.step(options);
+  } else if (options.max_norm) {
+    norm = clip_grad_norm_(parameters, *options.max_norm);
+  }
   state.stepped = true;
+  return norm;
 }
 
 void GradScaler::update() {
   if (!options_.enabled) return;
   check_scaled("GradScaler::update");
   const PauseTape pause;
-  Tensor found;
+  std::vector<Tensor> all;
   for (const auto& [optimizer, state] : states_) {
-    for (const Tensor& own : state.found_inf) {
-      const Tensor moved = own.to(scale_.device());
-      found = found.defined() ? found + moved : moved;
-    }
+    all.insert(all.end(), state.found_inf.begin(), state.found_inf.end());
   }
+  const Tensor found = combined(all, scale_.device());
   ADJOINT_CHECK(found.defined(),
                 "GradScaler::update: gradients must be unscaled before, by unscale_() or step(); got none");
   const ScaleRule rule{options_.growth_factor, options_.backoff_factor, options_.growth_interval};

@@ -3,9 +3,7 @@
 //   optim::GradScaler scaler;
 //   ...
 //   tape.backward(scaler.scale(loss));
-//   scaler.unscale_(adam);  // only for what reads the gradients, such as clipping; step() does it otherwise
-//   optim::clip_grad_norm_(adam.parameters(), 1.0);
-//   scaler.step(adam);
+//   scaler.step(adam, {.max_norm = 1.0});  // or step(adam); unscale_(adam) before is for what reads the gradients
 //   scaler.update();
 //   adam.zero_grad();
 #pragma once
@@ -35,13 +33,15 @@ struct GradScalerOptions {
 
 /// PyTorch's GradScaler (Micikevicius et al.: "Mixed precision training", 2018). The scale grows as long as gradients
 /// are finite; where one is not, the optimiser that it belongs to leaves out its step, and the scale shrinks once in
-/// the next update(). Scale (float32) and the count of finite updates lie on the device of the first loss. scale(),
-/// unscale_() and update() do not wait for the device; step() waits for it once, to read whether a gradient was
-/// infinite, as PyTorch's does for optimisers that are not fused, so that it cannot be captured in a CUDA graph.
+/// the next update(). Scale (float32) and the count of finite updates lie on the device of the first loss. Nothing
+/// waits for the device, so that a whole step can be captured (GraphedStep); but for optimisers that override update()
+/// step() waits for it once, to read whether a gradient was infinite, and where the optimiser's parameters lie on a GPU
+/// and on the CPU.
 ///
-/// All optimisers step between two updates. Gradients of half precision are unscaled in their dtype (PyTorch refuses
-/// float16's): in float16 what is below 6e-8 then is 0. Parameters in float32 inside an AutocastGuard have float32
-/// gradients, which lose nothing.
+/// All optimisers step between two updates. step() reads the gradients twice, for the infinite ones (with a max_norm
+/// for their norm too, on that way) and, unscaled and clipped in the precision of the update, for the update, and
+/// leaves them as they are. unscale_() divides them in their dtype (PyTorch refuses float16's): in float16 what is
+/// below 6e-8 then is 0. Parameters in float32 inside an AutocastGuard have float32 gradients, which lose nothing.
 class ADJOINT_API GradScaler {
  public:
   /// Throws Error for options that are none.
@@ -54,10 +54,13 @@ class ADJOINT_API GradScaler {
   /// notes on the device whether one was infinite or NaN. Throws Error before the first scale(), the second time since
   /// update(), and after step().
   void unscale_(const Optimizer& optimizer);
-  /// unscale_(), unless it was called since update(), then optimizer.step() unless a gradient was infinite or NaN.
-  /// Throws Error before the first scale(), the second time since update(), and where no parameter has a gradient.
-  /// Where optimizer.step() throws, the gradients stay unscaled, and step() can be called again.
-  void step(Optimizer& optimizer);
+  /// optimizer.step(options) with the gradients divided by the scale, unless unscale_() did that since update(). Where
+  /// one of them is infinite or NaN nothing is updated, and the optimiser does not count the step; its host learns that
+  /// in state_dict(). Gradients are left as they are, but for an optimiser that overrides update(), which gets them
+  /// unscaled. Returns the norm of the divided gradients where there is a max_norm. Throws Error before the first
+  /// scale(), the second time since update(), where no parameter has a gradient, and as optimizer.step() does, behind
+  /// which step() can be called again.
+  Tensor step(Optimizer& optimizer, const StepOptions& options = {});
   /// Throws Error before the first scale(), and where no optimiser's gradients were unscaled since the last update().
   void update();
   /// Sets the scale. Throws Error before the first scale(), and unless it is above 0 and finite in float32.
@@ -87,6 +90,7 @@ class ADJOINT_API GradScaler {
   void check_scaled(const char* op) const;
   State unscaled(const char* op, const Optimizer& optimizer) const;
   State& note_unscaled(const char* op, const Optimizer& optimizer);
+  State step_fused(Optimizer& optimizer, const StepOptions& options, const State* unscaled, Tensor& norm) const;
 
   GradScalerOptions options_;
   Tensor scale_;                                        // float32, a scalar

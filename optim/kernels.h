@@ -24,7 +24,10 @@ void update(const Batch& batch, const typename Rule<float>::Attr& attr);
 /// On the batch's device.
 template <template <class> class Rule>
 void update(const Batch& batch, const typename Rule<float>::Attr& attr) {
-  if (batch.rule.host != nullptr) {
+  static_assert(sizeof attr <= kRuleBytes);
+  if (batch.rule.host != nullptr && batch.gate) {
+    std::memcpy(batch.rule.host, &attr, sizeof attr);
+  } else if (batch.rule.host != nullptr) {
     visit_floating(state_dtype(batch.dtype), [&]<class T>() {
       if constexpr (!is_reduced_float<T>) {
         static_assert(sizeof(Rule<T>) <= kRuleBytes);

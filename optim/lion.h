@@ -31,6 +31,7 @@ class ADJOINT_API Lion : public OptimizerOf<LionOptions> {
 
  protected:
   void update_batch(const Batch& batch) override;
+  bool is_fused() const override { return true; }
 };
 
 }  // namespace adjoint::optim

@@ -10,6 +10,7 @@
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/optim/batch.h>
+#include <adjoint/optim/clip.h>
 #include <adjoint/optim/saved_state.h>
 
 #include <algorithm>
@@ -211,6 +212,20 @@ Tensor Optimizer::fitting_master(std::size_t i) const {
   return master.defined() ? master.to(parameter.device()) : parameter.to(state_dtype(parameter.dtype()));
 }
 
+// Whoever had a gate once goes on with one, for only the device knows how many updates there were.
+Tensor Optimizer::fitting_gated(std::size_t i, bool has_gate) const {
+  const MemoryScope scope(MemoryCategory::kOptimizer);
+  const Tensor& gated = slots_[i].gated;
+  const Device device = parameters_[i].device();
+  if (gated.defined()) return gated.to(device);
+  return has_gate ? Tensor::zeros({kGatedWords}, {.dtype = kInt64, .device = device}) : Tensor{};
+}
+
+std::int64_t Optimizer::Slot::updates() const {
+  static_assert(offsetof(Gated, skipped) == 0);
+  return gated.defined() ? step - gated.narrow(0, 0, 1).item<std::int64_t>() : step;
+}
+
 // A batch of a captured step, without its items, and the places of their parameters.
 struct Optimizer::Captured {
   Batch batch;
@@ -222,37 +237,53 @@ struct Optimizer::Change {
   Slot& slot;
   Tensor gradient;  // contiguous, for as long as the kernels need it
   std::vector<Tensor> state;
-  Tensor master;
+  Tensor master, gated;
 };
 
-std::vector<Optimizer::Change> Optimizer::prepare() {
+std::vector<Optimizer::Change> Optimizer::prepare(bool has_gate) {
   std::vector<Change> changes;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     Tensor& parameter = parameters_[i];
     if (groups_[slots_[i].group].frozen || !parameter.grad().defined() || parameter.numel() == 0) continue;
     check_writable(name_.c_str(), parameter);
     ADJOINT_CHECK(
-        adjoint::detail::StepCapture::current() == nullptr || slots_[i].step > 0,
+        adjoint::detail::StepCapture::current() == nullptr ||
+            (slots_[i].step > 0 && (!has_gate || slots_[i].gated.defined())),
         "{}: a captured step (GraphedStep) must update parameters that were updated before, for their state "
-        "is made then; got parameter {} (shape {}) for the first time; let more calls run uncaptured (warmup)",
+        "is made then, with a GradScaler or clipping too; got parameter {} (shape {}) for the first time; let more calls run uncaptured (warmup)",
         name_, i, parameter.shape());
-    changes.push_back({parameter, slots_[i], contiguous_copy(parameter.grad()), fitting_state(i), fitting_master(i)});
+    changes.push_back({parameter, slots_[i], contiguous_copy(parameter.grad()), fitting_state(i), fitting_master(i),
+                       fitting_gated(i, has_gate)});
   }
   return changes;
 }
 
-void Optimizer::step() {
+Tensor Optimizer::step(const StepOptions& options) {
+  const PauseTape pause;
+  Tensor norm;
+  std::vector<GateTensors> gates;
+  if (options.max_norm && is_fused()) {
+    gates = measure(name_, parameters_, {}, options.max_norm);
+    if (!gates.empty()) norm = gates.front().norm;
+  } else if (options.max_norm) {
+    norm = clip_grad_norm_(parameters_, *options.max_norm);
+  }
+  apply(gates);
+  return norm;
+}
+
+void Optimizer::apply(const std::vector<GateTensors>& gates) {
   const ProfileScope scope(name_, parameters_.empty() ? kCPU : parameters_.front().device());
   const PauseTape pause;
   // Whatever can fail is done before anything changes; from there on nothing is allocated.
-  std::vector<Change> changes = prepare();
-  std::map<std::tuple<std::size_t, DType, DeviceType, int, std::int64_t>, Batch> batches;
+  std::vector<Change> changes = prepare(!gates.empty());
+  std::map<std::tuple<std::size_t, DType, DeviceType, int, std::int64_t, bool>, Batch> batches;
   for (Change& change : changes) {
     Tensor& parameter = change.parameter;
     const Device device = parameter.device();
     const std::size_t group = change.slot.group;
     const std::int64_t step = change.slot.step + 1;
-    const bool masters = change.master.defined();
+    const bool masters = change.master.defined(), gated = change.gated.defined();
     Item item{.tensor = &parameter,
               .gradient_tensor = &change.gradient,
               .master_tensor = masters ? &change.slot.master : nullptr,
@@ -261,20 +292,24 @@ void Optimizer::step() {
               .gradient = change.gradient.raw_data(),
               .master = masters ? const_cast<void*>(change.master.raw_data()) : nullptr,
               .state = {},
-              .numel = parameter.numel()};
+              .numel = parameter.numel(),
+              .gated = gated ? static_cast<Gated*>(const_cast<void*>(change.gated.raw_data())) : nullptr};
     for (std::size_t s = 0; s < change.state.size(); ++s) item.state[s] = const_cast<void*>(change.state[s].raw_data());
     Batch& batch = batches
-                       .try_emplace({group, parameter.dtype(), device.type, device.index, step},
+                       .try_emplace({group, parameter.dtype(), device.type, device.index, step, gated},
                                     Batch{device, parameter.dtype(), group, step, {}})
                        .first->second;
     batch.items.push_back(item);
+    if (!gated) continue;
+    const auto own = std::find_if(gates.begin(), gates.end(), [&](const auto& gate) { return gate.device == device; });
+    batch.gate = own == gates.end() ? Gate{} : own->gate();
   }
   adjoint::detail::StepCapture* const capture = adjoint::detail::StepCapture::current();
   std::vector<Captured> captured;
   for (auto& [key, batch] : batches) {
     if (capture == nullptr) break;
     batch.rule = capture->place(kRuleBytes);
-    captured.push_back({Batch{batch.device, batch.dtype, batch.group, batch.step, {}, batch.rule}, {}});
+    captured.push_back({Batch{batch.device, batch.dtype, batch.group, batch.step, {}, batch.rule, batch.gate}, {}});
     for (const Item& item : batch.items) {
       captured.back().slots.push_back(static_cast<std::size_t>(item.tensor - parameters_.data()));
     }
@@ -285,8 +320,10 @@ void Optimizer::step() {
     ++change.slot.step;
     change.slot.state = std::move(change.state);
     change.slot.master = std::move(change.master);
+    change.slot.gated = std::move(change.gated);
     change.parameter.raw_mutable_data();  // counts the write
     if (change.slot.master.defined()) change.slot.master.raw_mutable_data();
+    if (change.slot.gated.defined()) change.slot.gated.raw_mutable_data();
     for (Tensor& tensor : change.slot.state) tensor.raw_mutable_data();
   }
   for (const auto& [key, batch] : batches) update_batch(batch);
@@ -303,8 +340,10 @@ void Optimizer::capture(adjoint::detail::StepCapture& capture, std::vector<Captu
       if (frozen[g] != groups_[g].frozen) return false;
     }
     return std::all_of(batches.begin(), batches.end(), [this](const Captured& captured) {
-      return std::all_of(captured.slots.begin(), captured.slots.end(),
-                         [&](std::size_t i) { return slots_[i].step == slots_[captured.slots.front()].step; });
+      return std::all_of(captured.slots.begin(), captured.slots.end(), [&](std::size_t i) {
+        return slots_[i].step == slots_[captured.slots.front()].step &&
+               slots_[i].gated.defined() == captured.batch.gate.has_value();
+      });
     });
   });
   capture.on_replay([this, replayed = std::move(batches)]() mutable {
@@ -349,10 +388,11 @@ NamedTensors Optimizer::state_dict() const {
   }
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];
-    if (slot.step == 0) continue;
+    const std::int64_t updates = slot.updates();
+    if (updates == 0) continue;
     const std::string prefix = std::to_string(i) + ".";
     const std::vector<std::string>& names = groups_[slot.group].state_names;
-    state.emplace_back(prefix + "step", Tensor::from_vector<std::int64_t>({slot.step}, {}, {.dtype = kInt64}));
+    state.emplace_back(prefix + "step", Tensor::from_vector<std::int64_t>({updates}, {}, {.dtype = kInt64}));
     for (std::size_t s = 0; s < slot.state.size(); ++s) state.emplace_back(prefix + names[s], slot.state[s]);
     if (slot.master.defined()) state.emplace_back(prefix + "master", slot.master);
   }

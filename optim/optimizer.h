@@ -48,6 +48,8 @@ class StepCapture;
 namespace adjoint::optim {
 
 struct Batch;
+struct GateTensors;
+class GradScaler;
 class SavedState;
 
 namespace detail {
@@ -64,6 +66,12 @@ struct Group {
 class ScheduleHold;
 
 }  // namespace detail
+
+struct StepOptions {
+  /// The gradients of the optimiser's parameters are clipped to this norm on their way into the update, by the factor
+  /// of clip_grad_norm_, and stay as they are.
+  std::optional<double> max_norm = {};
+};
 
 /// One parameter's update, on its own device and outside every tape.
 struct ParameterUpdate {
@@ -90,7 +98,12 @@ class ADJOINT_API Optimizer {
   /// weights the parameter is rounded once a step. A parameter's state is made on its first update, float32 where the
   /// parameter is narrower and else of its dtype, and follows it when it is moved or converted. Where memory runs out
   /// nothing has changed.
-  void step();
+  ///
+  /// With a max_norm the gradients are read once for their norm and once for the update (an optimiser that overrides
+  /// update() has them clipped by clip_grad_norm_), and the norm from before is returned: float64, a scalar on their
+  /// device, for which nothing waits; else an undefined tensor. Throws Error for a max_norm that is negative or NaN,
+  /// and where there is one for gradients on several devices.
+  Tensor step(const StepOptions& options = {});
   /// Forgets the parameters' gradients, those of frozen groups too; where they stand in flat buffers, sets these to 0.
   void zero_grad();
 
@@ -151,25 +164,33 @@ class ADJOINT_API Optimizer {
   virtual void update(const ParameterUpdate& update);
   /// For the library's own: many parameters at once.
   virtual void update_batch(const Batch& batch);
+  /// Whether update_batch() is overridden and heeds the batch's gate.
+  virtual bool is_fused() const { return false; }
 
   /// Throws Error unless there is such a group.
   void check_group(std::size_t group) const;
 
  private:
   friend class detail::ScheduleHold;
+  friend class GradScaler;
 
   struct Slot {
     std::size_t group = 0;
     std::int64_t step = 0;
     std::vector<Tensor> state;  // (the group's state_names); empty before the first update
     Tensor master;              // undefined where there is none
+    Tensor gated;               // the elements of a Gated; undefined before the first update with a gate
+
+    std::int64_t updates() const;  // that were done; waits for the device where only that knows
   };
   struct Change;
 
   bool keeps_master(std::size_t i) const;
   std::vector<Tensor> fitting_state(std::size_t i) const;
   Tensor fitting_master(std::size_t i) const;
-  std::vector<Change> prepare();
+  Tensor fitting_gated(std::size_t i, bool has_gate) const;
+  std::vector<Change> prepare(bool has_gate);
+  void apply(const std::vector<GateTensors>& gates);
   Slot load_slot(std::size_t i, SavedState& saved) const;
   struct Captured;
   void capture(adjoint::detail::StepCapture& capture, std::vector<Captured> batches);

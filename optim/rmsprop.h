@@ -35,6 +35,7 @@ class ADJOINT_API RMSprop : public OptimizerOf<RMSpropOptions> {
 
  protected:
   void update_batch(const Batch& batch) override;
+  bool is_fused() const override { return true; }
 };
 
 }  // namespace adjoint::optim

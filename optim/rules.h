@@ -1,5 +1,6 @@
 // What an optimiser does to one element of a parameter, for host and device alike. A rule is a template over the type
-// it computes in; it is made from attributes in float64 once a batch.
+// it computes in; it is made from attributes in float64 once a batch or, where the update's number is only known on the
+// device (gate.h), once a parameter there.
 #pragma once
 
 #include <adjoint/core/dtype.h>
@@ -14,7 +15,7 @@ struct SGDAttr {
   double dampening;
   double weight_decay;
   bool nesterov;
-  bool first;  // the momentum buffer is to be made from this gradient
+  double step;  // this update's number; in the first the momentum buffer is made from the gradient
 };
 
 /// parameter -= lr * (gradient + weight_decay * parameter).
@@ -24,7 +25,8 @@ struct PlainSGD {
   static constexpr int kState = 0;
   T lr, weight_decay;
 
-  explicit PlainSGD(const Attr& a) : lr(static_cast<T>(a.lr)), weight_decay(static_cast<T>(a.weight_decay)) {}
+  ADJOINT_HD explicit PlainSGD(const Attr& a)
+      : lr(static_cast<T>(a.lr)), weight_decay(static_cast<T>(a.weight_decay)) {}
   ADJOINT_HD void operator()(T& parameter, T gradient, T*) const {
     gradient += weight_decay * parameter;
     parameter -= lr * gradient;
@@ -39,12 +41,12 @@ struct MomentumSGD {
   T lr, weight_decay, momentum, keep, add;
   bool nesterov;
 
-  explicit MomentumSGD(const Attr& a)
+  ADJOINT_HD explicit MomentumSGD(const Attr& a)
       : lr(static_cast<T>(a.lr)),
         weight_decay(static_cast<T>(a.weight_decay)),
         momentum(static_cast<T>(a.momentum)),
-        keep(static_cast<T>(a.first ? 0.0 : a.momentum)),
-        add(static_cast<T>(a.first ? 1.0 : 1.0 - a.dampening)),
+        keep(static_cast<T>(a.step == 1.0 ? 0.0 : a.momentum)),
+        add(static_cast<T>(a.step == 1.0 ? 1.0 : 1.0 - a.dampening)),
         nesterov(a.nesterov) {}
   ADJOINT_HD void operator()(T& parameter, T gradient, T* state) const {
     gradient += weight_decay * parameter;
@@ -54,11 +56,10 @@ struct MomentumSGD {
 };
 
 struct AdamAttr {
-  double beta1, beta2, eps;
-  double weight_decay;           // added to the gradient (Adam)
-  double shrink;                 // the parameter's factor (AdamW)
-  double step_size;              // lr / (1 - beta1^step)
-  double bias_correction2_sqrt;  // sqrt(1 - beta2^step)
+  double lr, beta1, beta2, eps;
+  double weight_decay;  // added to the gradient (Adam)
+  double shrink;        // the parameter's factor (AdamW)
+  double step;          // this update's number
 };
 
 /// State: exp_avg, exp_avg_sq and, with kAmsgrad, max_exp_avg_sq.
@@ -68,7 +69,7 @@ struct AdamRule {
   static constexpr int kState = kAmsgrad ? 3 : 2;
   T beta1, add1, beta2, add2, eps, weight_decay, shrink, step_size, bias_correction2_sqrt;
 
-  explicit AdamRule(const Attr& a)
+  ADJOINT_HD explicit AdamRule(const Attr& a)
       : beta1(static_cast<T>(a.beta1)),
         add1(static_cast<T>(1.0 - a.beta1)),
         beta2(static_cast<T>(a.beta2)),
@@ -76,8 +77,8 @@ struct AdamRule {
         eps(static_cast<T>(a.eps)),
         weight_decay(static_cast<T>(a.weight_decay)),
         shrink(static_cast<T>(a.shrink)),
-        step_size(static_cast<T>(a.step_size)),
-        bias_correction2_sqrt(static_cast<T>(a.bias_correction2_sqrt)) {}
+        step_size(static_cast<T>(a.lr / (1.0 - std::pow(a.beta1, a.step)))),
+        bias_correction2_sqrt(static_cast<T>(std::sqrt(1.0 - std::pow(a.beta2, a.step)))) {}
   ADJOINT_HD void operator()(T& parameter, T gradient, T* state) const {
     parameter *= shrink;
     gradient += weight_decay * parameter;
@@ -107,7 +108,7 @@ struct RMSpropRule {
   static constexpr int kState = 1 + kCentered + kMomentum;
   T lr, alpha, add, eps, weight_decay, momentum;
 
-  explicit RMSpropRule(const Attr& a)
+  ADJOINT_HD explicit RMSpropRule(const Attr& a)
       : lr(static_cast<T>(a.lr)),
         alpha(static_cast<T>(a.alpha)),
         add(static_cast<T>(1.0 - a.alpha)),
@@ -153,7 +154,7 @@ struct LionRule {
   static constexpr int kState = 1;
   T lr, beta1, add1, beta2, add2, shrink;
 
-  explicit LionRule(const Attr& a)
+  ADJOINT_HD explicit LionRule(const Attr& a)
       : lr(static_cast<T>(a.lr)),
         beta1(static_cast<T>(a.beta1)),
         add1(static_cast<T>(1.0 - a.beta1)),
@@ -179,7 +180,7 @@ struct Average {
   static constexpr int kState = 0;
   T decay, add;
 
-  explicit Average(const Attr& a) : decay(static_cast<T>(a.decay)), add(static_cast<T>(1.0 - a.decay)) {}
+  ADJOINT_HD explicit Average(const Attr& a) : decay(static_cast<T>(a.decay)), add(static_cast<T>(1.0 - a.decay)) {}
   ADJOINT_HD void operator()(T& average, T value, T*) const {
     average = decay == T(0) ? value : decay * average + add * value;
   }

@@ -20,7 +20,7 @@ std::vector<std::string> SGDOptions::state_names() const {
 
 void SGD::update_batch(const Batch& batch) {
   const SGDOptions o = options(batch.group);
-  const SGDAttr attr{o.lr, o.momentum, o.dampening, o.weight_decay, o.nesterov, batch.step == 1};
+  const SGDAttr attr{o.lr, o.momentum, o.dampening, o.weight_decay, o.nesterov, static_cast<double>(batch.step)};
   if (o.momentum == 0.0) {
     optim::update<PlainSGD>(batch, attr);
   } else {

@@ -29,6 +29,7 @@ class ADJOINT_API SGD : public OptimizerOf<SGDOptions> {
 
  protected:
   void update_batch(const Batch& batch) override;
+  bool is_fused() const override { return true; }
 };
 
 }  // namespace adjoint::optim

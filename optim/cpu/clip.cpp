@@ -10,20 +10,27 @@ namespace {
 constexpr std::int64_t kGrain = 32768;
 constexpr std::int64_t kLanes = 8;
 
+// What is not finite makes `odd` NaN.
 template <class T, class Element>
-double norm_of_range(const T* data, const Norm& rule, std::int64_t begin, std::int64_t end, const Element& element) {
-  double lanes[kLanes] = {};
+double norm_of_range(const T* data, const Norm& rule, std::int64_t begin, std::int64_t end, const Element& element,
+                     double& odd) {
+  double lanes[kLanes] = {}, odds[kLanes] = {};
   std::int64_t i = begin;
   for (; i + kLanes <= end; i += kLanes) {
     for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-      lanes[lane] = rule.combine(lanes[lane], element(convert<double>(data[i + lane])));
+      const auto value = convert<double>(data[i + lane]);
+      lanes[lane] = rule.combine(lanes[lane], element(value));
+      odds[lane] += value - value;
     }
   }
   for (std::int64_t lane = 0; i < end; ++i, ++lane) {
-    lanes[lane] = rule.combine(lanes[lane], element(convert<double>(data[i])));
+    const auto value = convert<double>(data[i]);
+    lanes[lane] = rule.combine(lanes[lane], element(value));
+    odds[lane] += value - value;
   }
   double total = lanes[0];
   for (std::int64_t lane = 1; lane < kLanes; ++lane) total = rule.combine(total, lanes[lane]);
+  for (const double part : odds) odd += part;
   return total;
 }
 
@@ -45,19 +52,26 @@ void map(const std::vector<Piece>& pieces, const F& f) {
 void norm(const std::vector<Piece>& pieces, const Norm& rule, double* norm) {
   double total = 0.0;
   for (const Piece& piece : pieces) {
-    std::vector<double> parts(static_cast<std::size_t>((piece.numel + kGrain - 1) / kGrain));
+    const auto ranges = static_cast<std::size_t>((piece.numel + kGrain - 1) / kGrain);
+    std::vector<double> parts(ranges), odds(ranges);
     visit_floating(piece.dtype, [&]<class T>() {
       const auto* const data = static_cast<const T*>(piece.data);
       parallel_ranges(piece.numel, kGrain, [&](std::int64_t begin, std::int64_t end) {
-        double& part = parts[static_cast<std::size_t>(begin / kGrain)];
+        const auto range = static_cast<std::size_t>(begin / kGrain);
+        double &part = parts[range], &odd = odds[range];
         if (rule.p == 2.0) {
-          part = norm_of_range(data, Norm{2.0}, begin, end, [](double value) { return value * value; });
+          part = norm_of_range(
+              data, Norm{2.0}, begin, end, [](double value) { return value * value; }, odd);
         } else {
-          part = norm_of_range(data, rule, begin, end, [&](double value) { return rule.element(value); });
+          part = norm_of_range(
+              data, rule, begin, end, [&](double value) { return rule.element(value); }, odd);
         }
       });
     });
     for (const double part : parts) total = rule.combine(total, part);
+    for (const double odd : odds) {
+      if (rule.found_inf != nullptr && odd != 0.0) *rule.found_inf = 1.0F;
+    }
   }
   *norm = rule.finish(total);
 }
@@ -85,7 +99,7 @@ void unscale(const std::vector<Piece>& pieces, const float* scale, float* found_
         for (std::int64_t i = begin; i < end; ++i) {
           const auto value = convert<compute_t<T>>(data[i]);
           finite = finite && is_finite(value);
-          data[i] = convert<T>(unscaled(value, scale));
+          data[i] = convert<T>(value * static_cast<compute_t<T>>(inverse(scale)));
         }
         if (!finite) all_finite = false;
       });

@@ -8,7 +8,7 @@ namespace {
 constexpr std::int64_t kGrain = 16384;
 
 template <bool kMaster, bool kParameter, class T, class Rule>
-void update_range(const Rule& rule, const Item& item, std::int64_t begin, std::int64_t end) {
+void update_range(const Rule& rule, compute_t<T> factor, const Item& item, std::int64_t begin, std::int64_t end) {
   using C = compute_t<T>;
   constexpr int kState = Rule::kState;
   T* __restrict parameter = static_cast<T*>(item.parameter);
@@ -28,7 +28,8 @@ void update_range(const Rule& rule, const Item& item, std::int64_t begin, std::i
     if constexpr (kMaster) p = !kParameter || convert<C>(convert<T>(master[i])) == p ? master[i] : p;
     C s[kMaxState];
     for (int n = 0; n < kState; ++n) s[n] = state[n][i];
-    rule(p, convert<C>(gradient[i]), s);
+    const auto g = convert<C>(gradient[i]);
+    rule(p, factor == C(1) ? g : g * factor, s);
     for (int n = 0; n < kState; ++n) state[n][i] = s[n];
     if constexpr (kMaster) master[i] = p;
     if constexpr (kParameter) parameter[i] = convert<T>(p);
@@ -36,10 +37,10 @@ void update_range(const Rule& rule, const Item& item, std::int64_t begin, std::i
 }
 
 template <class T, class Rule>
-void update_range(const Rule& rule, const Item& item, std::int64_t begin, std::int64_t end) {
-  if (item.master == nullptr) return update_range<false, true, T>(rule, item, begin, end);
-  if (item.parameter == nullptr) return update_range<true, false, T>(rule, item, begin, end);
-  update_range<true, true, T>(rule, item, begin, end);
+void update_range(const Rule& rule, compute_t<T> factor, const Item& item, std::int64_t begin, std::int64_t end) {
+  if (item.master == nullptr) return update_range<false, true, T>(rule, factor, item, begin, end);
+  if (item.parameter == nullptr) return update_range<true, false, T>(rule, factor, item, begin, end);
+  update_range<true, true, T>(rule, factor, item, begin, end);
 }
 
 }  // namespace
@@ -47,10 +48,15 @@ void update_range(const Rule& rule, const Item& item, std::int64_t begin, std::i
 template <template <class> class Rule>
 void update(const Batch& batch, const typename Rule<float>::Attr& attr) {
   visit_floating(batch.dtype, [&]<class T>() {
-    const Rule<compute_t<T>> rule(attr);
+    using C = compute_t<T>;
+    const Rule<C> plain(attr);
     for (const Item& item : batch.items) {
+      if (batch.gate) item.gated->decide<Rule<C>>(attr, *batch.gate);
+      if (batch.gate && item.gated->skips != 0) continue;
+      const Rule<C>& rule = batch.gate ? *reinterpret_cast<const Rule<C>*>(item.gated->rule) : plain;
+      const C factor = batch.gate ? static_cast<C>(item.gated->factor) : C(1);
       parallel_ranges(item.numel, kGrain,
-                      [&](std::int64_t begin, std::int64_t end) { update_range<T>(rule, item, begin, end); });
+                      [&](std::int64_t begin, std::int64_t end) { update_range<T>(rule, factor, item, begin, end); });
     }
   });
 }

@@ -32,7 +32,9 @@ __global__ void __launch_bounds__(kThreads)
   double total = 0.0;
 #pragma unroll 4
   for (std::int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
-    total = rule.combine(total, rule.element(convert<double>(data[i])));
+    const auto value = convert<double>(data[i]);
+    if (rule.found_inf != nullptr && !is_finite(value)) *rule.found_inf = 1.0F;  // all that write it write the same
+    total = rule.combine(total, rule.element(value));
   }
   total = combine_block(rule, total);
   if (threadIdx.x == 0) parts[blockIdx.x] = total;
@@ -70,7 +72,7 @@ struct Unscale {
   template <class C>
   __device__ C operator()(C value) const {
     if (!is_finite(value)) *found_inf = 1.0F;  // all that write it write the same
-    return unscaled(value, scale);
+    return value * static_cast<C>(inverse(scale));
   }
 };
 

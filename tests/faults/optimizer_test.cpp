@@ -85,6 +85,7 @@ Trial steps_clips_and_loads(const Make& make) {
   const auto step = [s] { s->optimizer->step(); };
   return trial_of(s, {step, [s] { optim::clip_grad_norm_(s->parameters, 0.5, {.error_if_nonfinite = true}); },
                       [s] { optim::clip_grad_value_(s->parameters, 0.001); }, step,
+                      [s] { s->optimizer->step({.max_norm = 0.5}); }, step,
                       [s] { s->optimizer->load_state_dict(s->other); }});
 }
 
@@ -117,10 +118,11 @@ TEST(OptimizerFaults, AScalerUnscalesOnce) {
     const auto s = make_state(optimisers()[0].second);
     const auto scaler = std::make_shared<optim::GradScaler>(optim::GradScalerOptions{.init_scale = 4.0});
     const auto step = [s, scaler] { scaler->step(*s->optimizer); };
+    const auto clip = [s, scaler] { scaler->step(*s->optimizer, {.max_norm = 0.5}); };
     const auto update = [scaler] { scaler->update(); };
     const auto unscale = [s, scaler] { scaler->unscale_(*s->optimizer); };
     const auto scale = [scaler] { static_cast<void>(scaler->scale(Tensor::ones({}, {.dtype = kFloat16}))); };
-    return Trial{.steps = {scale, unscale, step, update, unscale, step, update,
+    return Trial{.steps = {scale, unscale, step, update, unscale, step, update, clip, update,
                            [scaler] { scaler->load_state_dict(optim::GradScaler().state_dict()); }},
                  .state =
                      [s, scaler] {

@@ -14,6 +14,7 @@
 #include <adjoint/optim/adam.h>
 #include <adjoint/optim/clip.h>
 #include <adjoint/optim/ema.h>
+#include <adjoint/optim/grad_scaler.h>
 #include <adjoint/optim/lion.h>
 #include <adjoint/optim/rmsprop.h>
 #include <adjoint/optim/schedule.h>
@@ -183,6 +184,57 @@ TEST_F(GraphedStepCuda, AdamWithClippingAScheduleAndAnAverage) {
         true);
   };
   EXPECT_EQ(expect_same_training(make, one_size), 1U);
+}
+
+// Two optimisers of one scaled loss in float16, one of them clipped. The first scales overflow, so that updates are
+// left out in replays too, and the scale grows in others.
+TEST_F(GraphedStepCuda, AGradScalerWithClippingAndSeveralOptimizers) {
+  double least = 0.0;
+  std::int64_t updates = 0;
+  const Maker make = [&] {
+    auto training = std::make_shared<Training>();
+    Training* const t = training.get();
+    Tensors all = t->net.parameters();
+    const Tensors front(all.begin(), all.begin() + 2), back(all.begin() + 2, all.end());
+    struct Parts {
+      optim::Adam adam;
+      optim::SGD sgd;
+      optim::GradScaler scaler{{.init_scale = 0x1p40, .backoff_factor = 0x1p-4, .growth_interval = 3}};
+    };
+    const std::shared_ptr<Parts> parts(
+        new Parts{optim::Adam(front, {.lr = 1e-2}), optim::SGD(back, {.lr = 0.05, .momentum = 0.9})});
+    t->step = [t, parts](const Tensors& in) -> Tensors {
+      parts->adam.zero_grad();
+      parts->sgd.zero_grad();
+      Tape tape;
+      Tensor loss;
+      {
+        const AutocastGuard guard(kFloat16);
+        loss = mse_loss(t->net(in[0]), in[1]);
+      }
+      tape.backward(parts->scaler.scale(loss));
+      const Tensor norm = parts->scaler.step(parts->adam, {.max_norm = 0.5});
+      parts->scaler.step(parts->sgd);
+      parts->scaler.update();
+      return {loss, norm};
+    };
+    t->state = [parts, &least, &updates] {
+      Tensors state;
+      for (const NamedTensors& named :
+           {parts->adam.state_dict(), parts->sgd.state_dict(), parts->scaler.state_dict()}) {
+        for (const auto& [name, tensor] : named) state.push_back(tensor.clone());
+      }
+      least = parts->scaler.get_scale();
+      const NamedTensors adam = parts->adam.state_dict();
+      updates = adam.size() < 2 ? 0 : adam[1].second.item<std::int64_t>();
+      return state;
+    };
+    return training;
+  };
+  EXPECT_EQ(expect_same_training(make, one_size), 1U);
+  EXPECT_LT(least, 0x1p36);
+  EXPECT_GT(updates, 5);
+  EXPECT_LT(updates, kSteps - 2);  // more were left out than ran uncaptured
 }
 
 TEST_F(GraphedStepCuda, SeveralShapesKeepSeveralGraphs) {

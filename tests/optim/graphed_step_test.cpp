@@ -3,6 +3,7 @@
 #include <adjoint/core/tape.h>
 #include <adjoint/optim/adam.h>
 #include <adjoint/optim/ema.h>
+#include <adjoint/optim/grad_scaler.h>
 #include <adjoint/optim/plateau.h>
 #include <adjoint/optim/rules.h>
 #include <adjoint/optim/schedule.h>
@@ -69,18 +70,67 @@ TEST(GraphedStepOptim, ReplaysCountAndWriteTheNumbersOfTheirUpdate) {
     EXPECT_EQ(s.ema.n_averaged(), t);
     EXPECT_EQ(value_of(s.adam.state_dict(), "0.step").item<std::int64_t>(), t);
     if (t == 1) continue;  // runs uncaptured
-    const optim::PlainAdam<float> rule({.beta1 = 0.8,
+    const optim::PlainAdam<float> rule({.lr = lr,
+                                        .beta1 = 0.8,
                                         .beta2 = 0.9,
                                         .eps = 1e-8,
                                         .weight_decay = 0.0,
                                         .shrink = 1.0,
-                                        .step_size = lr / (1.0 - std::pow(0.8, t)),
-                                        .bias_correction2_sqrt = std::sqrt(1.0 - std::pow(0.9, t))});
+                                        .step = static_cast<double>(t)});
+    EXPECT_FLOAT_EQ(rule.step_size, static_cast<float>(lr / (1.0 - std::pow(0.8, t))));
+    EXPECT_FLOAT_EQ(rule.bias_correction2_sqrt, static_cast<float>(std::sqrt(1.0 - std::pow(0.9, t))));
     EXPECT_TRUE(was_written(*s.device, rule)) << "update " << t;
     EXPECT_TRUE(was_written(*s.device, optim::Average<float>({t / (9.0 + t)}))) << "update " << t;
   }
   EXPECT_EQ(s.device->begun, 1);
   EXPECT_EQ(s.device->launches, 5);
+}
+
+// The device knows how many updates were left out; the host writes the attributes of all that it counted.
+TEST(GraphedStepOptim, AScaledAndClippedStepIsCapturedWhole) {
+  const Tensor w = Tensor::from_vector({1.0F, 2.0F}, {2}, {.requires_grad = true});
+  optim::Adam adam({w}, {.lr = 0.1});
+  optim::GradScaler scaler;
+  const auto device = std::make_shared<PretendDevice>();
+  StepGraphs graphs(
+      [&](const Tensors&) -> Tensors {
+        adam.zero_grad();
+        Tape tape;
+        tape.backward(scaler.scale((w * w).sum()));
+        const Tensor norm = scaler.step(adam, {.max_norm = 1.0});
+        scaler.update();
+        return {norm};
+      },
+      {.device = kCPU}, device);
+  for (int t = 1; t <= 5; ++t) {
+    adam.set_lr(0.1 * t);
+    graphs.run({});
+    EXPECT_EQ(value_of(adam.state_dict(), "0.step").item<std::int64_t>(), t);
+    if (t == 1) continue;  // runs uncaptured
+    const optim::AdamAttr attr{.lr = 0.1 * t,
+                               .beta1 = 0.9,
+                               .beta2 = 0.999,
+                               .eps = 1e-8,
+                               .weight_decay = 0.0,
+                               .shrink = 1.0,
+                               .step = static_cast<double>(t)};
+    EXPECT_TRUE(was_written(*device, attr)) << "update " << t;
+  }
+  EXPECT_EQ(device->begun, 1);
+  adam.step();  // not the captured step's kind of update: the count is still the device's
+  graphs.run({});
+  EXPECT_EQ(device->begun, 1);
+  EXPECT_EQ(value_of(adam.state_dict(), "0.step").item<std::int64_t>(), 7);
+}
+
+TEST(GraphedStepOptim, APlainStepIsCapturedAnewWhereAScalerCameBetween) {
+  Step s;
+  for (int i = 0; i < 3; ++i) s.graphs.run({});
+  s.w.set_grad(Tensor::ones({2}));
+  s.adam.step({.max_norm = 1.0});
+  s.graphs.run({});
+  EXPECT_EQ(s.device->begun, 2);
+  EXPECT_EQ(value_of(s.adam.state_dict(), "0.step").item<std::int64_t>(), 5);
 }
 
 TEST(GraphedStepOptim, StatesThatAreLoadedAndGroupsThatFreezeAreCapturedAnew) {
@@ -138,6 +188,10 @@ TEST(GraphedStepOptim, NamesWhatCannotBeCaptured) {
   EXPECT_ERROR(captured([&] { own.step(); }), "SignSGD: a captured step (GraphedStep) must not call an optimiser that");
   optim::Adam fresh({w}, {});
   EXPECT_ERROR(captured([&] { fresh.step(); }), "Adam: a captured step (GraphedStep) must update parameters that were",
+               "parameter 0 (shape (2,)) for the first time");
+  optim::Adam plain({w}, {});
+  plain.step();
+  EXPECT_ERROR(captured([&] { plain.step({.max_norm = 1.0}); }), "updated before, for their state is made then, with a",
                "parameter 0 (shape (2,)) for the first time");
   optim::EMA ema(Tensors{w});
   EXPECT_ERROR(captured([&] { ema.update(); }), "EMA::update: a captured step (GraphedStep) must not be the first");

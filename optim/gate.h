@@ -1,0 +1,71 @@
+// Numbers in the device's memory on which an update depends: the scale of its gradients, whether one of them was
+// infinite, their norm. The host does not read them, so that a step with a GradScaler or clipping neither waits nor
+// passes over the gradients to rewrite them. Internal to optim.
+#pragma once
+
+#include <adjoint/core/device.h>
+#include <adjoint/core/tensor.h>
+#include <adjoint/optim/clip_kernels.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace adjoint::optim {
+
+/// Most bytes of a rule.
+inline constexpr std::size_t kRuleBytes = 96;
+
+/// What an update reads; null: it is not there.
+struct Gate {
+  const float* scale = nullptr;      // gradients are divided by it
+  const float* found_inf = nullptr;  // where it is not 0 nothing is updated, and the update does not count
+  const double* norm = nullptr;      // of the gradients behind that division; they are clipped to max_norm
+  double max_norm = 0.0;
+
+  /// What gradients are multiplied by.
+  ADJOINT_HD double factor() const {
+    const double factor = scale == nullptr ? 1.0 : inverse(scale);
+    return norm == nullptr ? factor : factor * clip_factor(*norm, max_norm);
+  }
+};
+
+/// A parameter's part, kept on its device from the first update with a Gate: only there is it known how many of its
+/// updates were left out, so that the rule, which depends on their number, is made there.
+struct Gated {
+  std::int64_t skipped;  // of the updates that the host counted
+  std::int64_t skips;    // whether this one is
+  double factor;
+  alignas(16) std::byte rule[kRuleBytes];
+
+  /// Opens or shuts it for one update with the host's count in `attr`.
+  template <class Rule>
+  ADJOINT_HD void decide(typename Rule::Attr attr, const Gate& gate) {
+    if constexpr (requires { attr.step; }) attr.step -= static_cast<double>(skipped);
+    skips = gate.found_inf != nullptr && *gate.found_inf != 0.0F ? 1 : 0;
+    skipped += skips;
+    factor = gate.factor();
+    ::new (static_cast<void*>(rule)) Rule(attr);
+  }
+};
+inline constexpr std::int64_t kGatedWords = sizeof(Gated) / sizeof(std::int64_t);
+
+/// A Gate of the parameters on one device.
+struct GateTensors {
+  Device device;
+  Tensor scale = {}, found_inf = {}, norm = {};
+  double max_norm = 0.0;
+
+  Gate gate() const;
+};
+
+/// A gate for each device with gradients, which are passed over at most once and stay as they are: for found_inf where
+/// there is a `scale` (float32), for their norm where there is a max_norm. Throws Error for a max_norm that is negative
+/// or NaN, and where there is one for gradients on several devices.
+std::vector<GateTensors> measure(const std::string& op, const std::vector<Tensor>& parameters, const Tensor& scale,
+                                 const std::optional<double>& max_norm);
+
+}  // namespace adjoint::optim
