@@ -1,5 +1,6 @@
 #include <adjoint/core/memory.h>
 
+#include <adjoint/core/block_cache.h>
 #include <adjoint/core/check.h>
 #include <adjoint/core/large_blocks.h>
 #include <adjoint/core/pinned.h>
@@ -54,8 +55,6 @@ void check_device(const char* op, Device device) {
                 "{}: the device must exist; got {}, with {} CUDA devices available", op, device, cuda_device_count());
 }
 
-// Tensors from this size on are listed for messages; a lock is little beside what so much memory costs.
-constexpr std::size_t kLargeBytes = std::size_t{1} << 20;
 constexpr std::size_t kToldTensors = 5;
 
 constinit std::mutex large_guard;  // of the list below
@@ -99,7 +98,10 @@ MemoryStats memory_stats(Device device) {
   const MemoryUse all = of_device.all.read();
   MemoryStats stats{.held = all.in_use, .in_use = all.in_use, .peak = all.peak};
   for (std::size_t c = 0; c < kMemoryCategories; ++c) stats.categories[c] = of_device.categories[c].read();
-  if (device.is_cpu()) stats.pinned = detail::pinned_bytes_held();
+  if (device.is_cpu()) {
+    stats.held += detail::BlockCache::of_tensors().kept_bytes();
+    stats.pinned = detail::pinned_bytes_held();
+  }
 #if defined(ADJOINT_WITH_CUDA)
   if (device.is_cuda()) stats.held = cuda::bytes_held(device.index);
 #endif
@@ -115,6 +117,7 @@ void reset_peak_memory_stats(Device device) {
 
 void empty_cache() {
   detail::StepCapture::refuse_waiting("empty_cache");
+  detail::BlockCache::of_tensors().empty();
 #if defined(ADJOINT_WITH_CUDA)
   cuda::empty_caches();
 #endif
@@ -123,7 +126,7 @@ void empty_cache() {
 // ---- The largest tensors.
 
 std::unique_ptr<detail::LargeBlock> detail::LargeBlock::make(const Storage& storage, const TensorSpec* spec) {
-  if (storage.nbytes() < kLargeBytes) return nullptr;
+  if (storage.nbytes() < kLeastBytes) return nullptr;
   auto block = std::make_unique<LargeBlock>(storage);
   if (spec != nullptr) {
     block->shape_ = spec->shape;

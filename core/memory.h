@@ -36,8 +36,8 @@ struct MemoryUse {
 };
 
 struct MemoryStats {
-  /// Bytes taken from the system or the driver. On a GPU this exceeds in_use: what is given back is kept for the next
-  /// tensor, see empty_cache().
+  /// Bytes taken from the system or the driver. This exceeds in_use: what is given back is kept for the next tensor, on
+  /// the CPU blocks of 1 MiB and more, up to 1 GiB or an eighth of the machine's memory; see empty_cache().
   std::size_t held = 0;
   /// Bytes that live tensors asked for, and most at once. The categories' peaks may lie at different times, so that
   /// their sum may exceed the peak.
@@ -55,8 +55,8 @@ struct MemoryStats {
 ADJOINT_API MemoryStats memory_stats(Device device = default_device());
 /// Peaks begin anew at what is in use.
 ADJOINT_API void reset_peak_memory_stats(Device device = default_device());
-/// Gives memory that no tensor uses back to the driver, on every GPU, and page-locked memory to the system. Waits for
-/// the GPUs. Programs need it only beside others that share a GPU: an allocation that fails tries it by itself.
+/// Gives memory that no tensor uses back, a GPU's to the driver, the CPU's and page-locked memory to the system. Waits
+/// for the GPUs. Programs need it only beside others that want the memory: an allocation that fails tries it by itself.
 ADJOINT_API void empty_cache();
 
 /// Tensors that this thread makes while it lives are of this category; scopes nest, and the innermost counts.

@@ -1,12 +1,12 @@
 #include <adjoint/core/storage.h>
 
+#include <adjoint/core/block_cache.h>
 #include <adjoint/core/check.h>
 #include <adjoint/core/large_blocks.h>
 #include <adjoint/core/step_capture.h>
 
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <string>
 
@@ -17,7 +17,6 @@
 namespace adjoint {
 namespace {
 
-constexpr std::size_t kAlignment = 64;  // a cache line, and the widest vector register
 // Requests from here on are compared with what is free: Linux would grant them and kill the process on first use.
 constexpr std::size_t kCheckedBytes = std::size_t{1} << 30;
 
@@ -32,18 +31,18 @@ std::size_t cpu_bytes_free() {
   return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
-void* allocate_cpu(std::size_t nbytes) {
-  const std::size_t rounded = (nbytes + kAlignment - 1) / kAlignment * kAlignment;
-  void* data = nullptr;
-  const bool fits = rounded >= nbytes && (nbytes < kCheckedBytes || nbytes <= cpu_bytes_free());
-  if (fits) data = std::aligned_alloc(kAlignment, rounded);
-  if (data == nullptr) {
+detail::BlockCache::Block allocate_cpu(std::size_t nbytes) {
+  detail::BlockCache& cache = detail::BlockCache::of_tensors();
+  const auto fits = [nbytes] { return nbytes < kCheckedBytes || nbytes <= cpu_bytes_free(); };
+  if (!fits()) cache.empty();
+  const detail::BlockCache::Block block = fits() ? cache.allocate(nbytes) : detail::BlockCache::Block{};
+  if (block.data == nullptr) {
     throw_out_of_memory(
         fmt::format("empty: out of memory on cpu; asked for {} bytes, holding {}, free {}; {}; release tensors or use "
                     "a smaller batch",
                     nbytes, memory_stats(kCPU).held, cpu_bytes_free(), detail::memory_report(kCPU)));
   }
-  return data;
+  return block;
 }
 
 void check_device(Device device) {
@@ -73,7 +72,9 @@ std::shared_ptr<Storage> Storage::allocate(std::size_t nbytes, Device device, co
     storage->data_ = capture->allocate(nbytes);
     storage->owned_ = false;
   } else if (device.is_cpu()) {
-    storage->data_ = allocate_cpu(nbytes);
+    const detail::BlockCache::Block block = allocate_cpu(nbytes);
+    storage->data_ = block.data;
+    if (storage->large_) storage->large_->set_block_bytes(block.bytes);
   } else {
 #if defined(ADJOINT_WITH_CUDA)
     storage->data_ = cuda::allocate(nbytes, device.index, &storage->stream_);
@@ -122,6 +123,7 @@ void observe_allocations(AllocationObserver observer) { allocation_observer = ob
 
 Storage::~Storage() {
   if (release_) release_();
+  const std::size_t block_bytes = large_ ? large_->block_bytes() : nbytes_;
   large_.reset();
   if (counted_) detail::uncount_memory(device_, category(), nbytes_);
 #if defined(ADJOINT_WITH_CUDA)
@@ -129,7 +131,7 @@ Storage::~Storage() {
 #endif
   if (!owned_ || data_ == nullptr) return;
   if (device_.is_cpu()) {
-    std::free(data_);
+    detail::BlockCache::of_tensors().release({data_, block_bytes});
     return;
   }
 #if defined(ADJOINT_WITH_CUDA)
