@@ -15,7 +15,7 @@ function(adjoint_instruction_sets)
   # Those that core/cpu_targets.h compiles for each set in one file round every product and every sum, so that a formula
   # has the bits of the operators that it is made of.
   set(files ${ARGN})
-  list(FILTER files INCLUDE REGEX "^ops/elementwise/cpu/")
+  list(FILTER files INCLUDE REGEX "^ops/(elementwise/cpu/|softmax/cpu)")
   if(files)
     set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
   endif()
