@@ -78,29 +78,40 @@ void tabulate_inputs(const Band<T>& outputs, std::int64_t first, std::int64_t en
   }
 }
 
+/// sum + weights[0] * from[0] + weights[1] * from[1] + ..., in this order.
+template <class T>
+T weighted_sum(T sum, const T* weights, const T* from, std::int64_t taps) {
+  if (taps == 2) return (sum + weights[0] * from[0]) + weights[1] * from[1];  // nearly always, of linear filters
+  for (std::int64_t t = 0; t < taps; ++t) sum += weights[t] * from[t];
+  return sum;
+}
+
 /// Rows [begin, end) of the band along one line; its elements are next to one another.
 template <class T>
 void apply_along_row(const Band<T>& band, const T* in, T* out, std::int64_t begin, std::int64_t end, bool add) {
+  const std::int64_t *start = band.start.data(), *taps = band.taps.data(), *offset = band.offset.data();
   for (std::int64_t r = begin; r < end; ++r) {
-    const T* weights = band.weights + band.offset[static_cast<std::size_t>(r)];
-    const T* from = in + band.start[static_cast<std::size_t>(r)];
-    const std::int64_t taps = band.taps[static_cast<std::size_t>(r)];
-    T sum = add ? out[r] : T(0);
-    for (std::int64_t t = 0; t < taps; ++t) sum += weights[t] * from[t];
-    out[r] = sum;
+    out[r] = weighted_sum(add ? out[r] : T(0), band.weights + offset[r], in + start[r], taps[r]);
   }
 }
 
-/// Row `r` of the band where lines run across: a weighted sum of whole rows of the plane.
+/// Row `r` of the band where lines run across: a weighted sum of whole rows of the plane, some columns of all of them
+/// at a time, so that the result is written once.
 template <class T>
 void apply_across_rows(const Band<T>& band, const T* plane, T* out, std::int64_t r, std::int64_t width, bool add) {
-  const T* weights = band.weights + band.offset[static_cast<std::size_t>(r)];
-  const T* from = plane + band.start[static_cast<std::size_t>(r)] * width;
+  constexpr std::int64_t kColumns = 64;
+  const T* const weights = band.weights + band.offset[static_cast<std::size_t>(r)];
+  const T* const first = plane + band.start[static_cast<std::size_t>(r)] * width;
   const std::int64_t taps = band.taps[static_cast<std::size_t>(r)];
-  if (!add) std::fill_n(out, width, T(0));
-  for (std::int64_t t = 0; t < taps; ++t, from += width) {
-    const T weight = weights[t];
-    for (std::int64_t x = 0; x < width; ++x) out[x] += weight * from[x];
+  for (std::int64_t x = 0; x < width; x += kColumns) {
+    const std::int64_t columns = std::min(kColumns, width - x);
+    T sums[kColumns] = {};
+    if (add) std::copy_n(out + x, columns, sums);
+    for (std::int64_t t = 0; t < taps; ++t) {
+      const T* const from = first + t * width + x;
+      for (std::int64_t c = 0; c < columns; ++c) sums[c] += weights[t] * from[c];
+    }
+    std::copy_n(sums, columns, out + x);
   }
 }
 
