@@ -8,19 +8,17 @@
 
 namespace adjoint::cuda {
 
-/// The order in which conv_weight is done the soonest by the copy engine; false where that is the order as it is.
-ADJOINT_API bool plan_conv_weight_order(const ConvGeometry& geometry, Arithmetic arithmetic, RearrangedPlan& plan);
+/// The order in which conv_weight is done the soonest by the copy engine.
+struct WeightOrderChoice {
+  RearrangedPlan plan;  // where an operand is copied
+  bool copies;          // whether any is: else the order is the operands' own
+  double clocks;        // copies included; as it is, less what models are off by
+};
+ADJOINT_API WeightOrderChoice choose_weight_order(const ConvGeometry& geometry, Arithmetic arithmetic);
 
 /// Whether conv, or conv_transpose, is done sooner by the tensor-core kernels in another order of its operands: with
 /// strides as channels, or conv of half precision with rows of the image padded. `plan` then.
 ADJOINT_API bool plan_conv_order(const ConvGeometry& geometry, bool transposed, Arithmetic arithmetic,
                                  RearrangedPlan& plan);
-
-struct WeightOrderClocks {
-  double clocks;
-  bool copies;  // whether an operand is copied
-};
-/// What conv_weight takes in the quickest of those orders, copies included; as it is, less what models are off by.
-WeightOrderClocks conv_weight_clocks(const ConvGeometry& geometry, Arithmetic arithmetic);
 
 }  // namespace adjoint::cuda

@@ -25,11 +25,13 @@ double clocks(const RearrangedPlan& plan, Arithmetic arithmetic, WeightPlan& wei
          samples_last_clocks(plan.feature_samples, size);
 }
 
-/// Clocks of the quickest order, in which `plan` is where `found`.
-double quickest_order(const ConvGeometry& g, Arithmetic arithmetic, RearrangedPlan& plan, bool& found) {
+}  // namespace
+
+WeightOrderChoice choose_weight_order(const ConvGeometry& g, Arithmetic arithmetic) {
   const bool split = is_split(arithmetic);
   const std::int64_t size = element_bytes(arithmetic);
   WeightPlan weight, copied;
+  WeightOrderChoice choice{};
   double best = boxes_clocks(g, arithmetic, weight);
   const bool has_boxes = best != kNever;
   if (plan_wgmma_weight(g, arithmetic, copied) && !(has_boxes && boxes_pay(weight, copied))) {
@@ -40,13 +42,12 @@ double quickest_order(const ConvGeometry& g, Arithmetic arithmetic, RearrangedPl
   } else {
     best /= 1.5;  // models are off by so much: what no copy precedes is as they say, what one does takes longer
   }
-  found = false;
   const auto consider = [&](const RearrangedPlan& candidate) {
     const double time = clocks(candidate, arithmetic, weight);
     if (time >= best) return;
     best = time;
-    plan = candidate;
-    found = true;
+    choice.plan = candidate;
+    choice.copies = true;
   };
   RearrangedPlan candidate{.geometry = g};
   if (pad_rows(g, size, candidate)) consider(candidate);
@@ -55,22 +56,8 @@ double quickest_order(const ConvGeometry& g, Arithmetic arithmetic, RearrangedPl
     consider(candidate);
   }
   if (plan_batch_as_columns(g, size, candidate)) consider(candidate);
-  return best;
-}
-
-}  // namespace
-
-bool plan_conv_weight_order(const ConvGeometry& g, Arithmetic arithmetic, RearrangedPlan& plan) {
-  bool found;
-  quickest_order(g, arithmetic, plan, found);
-  return found;
-}
-
-WeightOrderClocks conv_weight_clocks(const ConvGeometry& g, Arithmetic arithmetic) {
-  RearrangedPlan plan;
-  bool found;
-  const double clocks = quickest_order(g, arithmetic, plan, found);
-  return {clocks, found};
+  choice.clocks = best;
+  return choice;
 }
 
 }  // namespace adjoint::cuda

@@ -44,14 +44,12 @@ std::vector<std::int32_t> transposed_offsets(const ConvGeometry& g, std::size_t 
   return offsets;
 }
 
-/// The half of a tile's columns that alone holds phases of a step, where there is one.
-CorrelationRange step_range(const ConvGeometry& g, std::int32_t offset) {
-  const auto taken = [&](std::int64_t begin, std::int64_t end) {
-    const auto offsets = transposed_offsets(g, 1, begin, end);
-    return std::binary_search(offsets.begin(), offsets.end(), offset);
-  };
-  if (!taken(g.stride[1] / 2, g.stride[1])) return CorrelationRange::kLower;
-  return taken(0, g.stride[1] / 2) ? CorrelationRange::kAll : CorrelationRange::kUpper;
+/// The half of a tile's columns that alone holds phases of a step, where there is one: `lower` and `upper` are the
+/// offsets of either half's phases.
+CorrelationRange step_range(const std::vector<std::int32_t>& lower, const std::vector<std::int32_t>& upper,
+                            std::int32_t offset) {
+  if (!std::binary_search(upper.begin(), upper.end(), offset)) return CorrelationRange::kLower;
+  return std::binary_search(lower.begin(), lower.end(), offset) ? CorrelationRange::kAll : CorrelationRange::kUpper;
 }
 
 /// The same steps, each of half of a tile's columns.
@@ -80,15 +78,19 @@ void balance_halves(std::vector<RawStep>& steps) {
   }
 }
 
-std::vector<RawStep> transposed_steps(const ConvGeometry& g, const CorrelationPlan& plan, const CorrelationCut& cut,
-                                      std::int32_t class_index) {
-  const std::int64_t first_phase = std::int64_t{class_index} * plan.phases_per_class;
+/// Those of one row of taps, which all classes and rows have.
+std::vector<RawStep> row_of_steps(const ConvGeometry& g, const CorrelationPlan& plan, const CorrelationCut& cut) {
   // Steps of other passes make no pair.
   const bool parted = plan.pairs_halves && cut.by_step;
   const bool halves = plan.segments == 2 && plan.takes_halves && !plan.gathers && (plan.blocked || !parted);
+  std::vector<std::int32_t> lower, upper;
+  if (halves) {
+    lower = transposed_offsets(g, 1, 0, g.stride[1] / 2);
+    upper = transposed_offsets(g, 1, g.stride[1] / 2, g.stride[1]);
+  }
   std::vector<RawStep> row;
   for (const std::int32_t w : transposed_offsets(g, 1, 0, g.stride[1])) {
-    row.push_back({0, 0, 0, w, 0, w, halves ? step_range(g, w) : CorrelationRange::kAll});
+    row.push_back({0, 0, 0, w, 0, w, halves ? step_range(lower, upper, w) : CorrelationRange::kAll});
   }
   if (plan.pairs_halves) {
     // Leftovers are slow to multiply where positions are read into registers.
@@ -97,6 +99,12 @@ std::vector<RawStep> transposed_steps(const ConvGeometry& g, const CorrelationPl
         std::any_of(row.begin(), row.end(), [](const RawStep& step) { return step.range != CorrelationRange::kAll; });
     if (any) row = in_halves(row);
   }
+  return row;
+}
+
+std::vector<RawStep> transposed_steps(const ConvGeometry& g, const CorrelationPlan& plan,
+                                      const std::vector<RawStep>& row, std::int32_t class_index) {
+  const std::int64_t first_phase = std::int64_t{class_index} * plan.phases_per_class;
   std::vector<RawStep> steps;
   for (const std::int32_t h : transposed_offsets(g, 0, first_phase, first_phase + plan.phases_per_class)) {
     for (RawStep step : row) {
@@ -110,6 +118,7 @@ std::vector<RawStep> transposed_steps(const ConvGeometry& g, const CorrelationPl
 std::vector<RawStep> conv_steps(const ConvGeometry& g, const CorrelationPlan& plan) {
   const std::int64_t stride_w = plan.boxed ? 1 : g.stride[1];  // by which columns are split
   std::vector<RawStep> steps;
+  steps.reserve(static_cast<std::size_t>(g.taps()));
   for (std::int64_t h = 0; h < g.kernel[0]; ++h) {
     for (std::int64_t w = 0; w < g.kernel[1]; ++w) {
       const std::int64_t distance_h = h * g.dilation[0] - g.padding[0];
@@ -152,9 +161,11 @@ bool append_class(CorrelationPlan& plan, std::vector<RawStep> steps, std::vector
     step.offset_w += step.offset_h * plan.flat_w;
     step.offset_h = 0;
   }
-  std::stable_sort(steps.begin(), steps.end(), [&](const RawStep& a, const RawStep& b) {
+  const auto before = [&](const RawStep& a, const RawStep& b) {
     return std::make_pair(pass_key(a, cut), a.range) < std::make_pair(pass_key(b, cut), b.range);
-  });
+  };
+  // Most are in order, and this is asked for every shape of tiles.
+  if (!std::is_sorted(steps.begin(), steps.end(), before)) std::stable_sort(steps.begin(), steps.end(), before);
   CorrelationClass& c = plan.class_list[plan.classes++];
   c = {pass_count, 0, 0, 0, 0, last ? last->first_half + last->halves : 0};
   for (std::size_t begin = 0; begin < steps.size();) {
@@ -311,14 +322,16 @@ bool build_correlation_passes(const ConvGeometry& g, const CorrelationCut& cut, 
   while (exceeds_box(plan)) --plan.log2_box;
   plan.boxes = 1 << (log2_positions - plan.log2_box);
   const std::int32_t alignment = column_alignment(plan);
-  std::vector<RawStep> all;
+  thread_local std::vector<RawStep> all;  // one allocation for all shapes of tiles
+  all.clear();
   int pass_count = 0;
   plan.classes = 0;
   plan.rows = plan.cols = plan.stage_planes = 1;
   if (plan.transposed) {
     const auto classes = static_cast<std::int32_t>(ceil_div(g.stride[0], plan.phases_per_class));
+    const std::vector<RawStep> row = row_of_steps(g, plan, cut);
     for (std::int32_t c = 0; c < classes; ++c) {
-      if (!append_class(plan, transposed_steps(g, plan, cut, c), all, cut, alignment, pass_count)) return false;
+      if (!append_class(plan, transposed_steps(g, plan, row, c), all, cut, alignment, pass_count)) return false;
     }
   } else if (!append_class(plan, conv_steps(g, plan), all, cut, alignment, pass_count)) {
     return false;

@@ -35,7 +35,7 @@ std::int32_t pitch_units(const WeightPlan& p, std::int32_t units) {
 
 /// How often the most used bank is asked for different words by a read of eight rows' first four units.
 int bank_conflicts(const WeightPlan& p) {
-  std::array<std::array<std::int32_t, 32>, 32> words;
+  std::array<std::array<std::int32_t, 32>, 32> words;  // no initial values: it is asked for every plan
   std::array<int, 32> count{};
   int most = 1;
   for (std::int32_t row = 0; row < 8; ++row) {
@@ -88,11 +88,7 @@ bool build_box_blocks(WeightPlan& p, std::int32_t taps_per_block) {
     for (std::int32_t b = 0; b < p.tap_blocks; ++b) {
       WeightTapBlock& block = p.tap_block[b];
       block = {.first_tap = b * taps_per_block, .taps = std::min(taps_per_block, taps - b * taps_per_block)};
-      Range h, w;
-      for (std::int32_t tap = block.first_tap; tap < block.first_tap + block.taps; ++tap) {
-        h.add(std::int64_t{tap / p.kernel_w} * p.dilation_h - p.padding_h);
-        w.add(std::int64_t{tap % p.kernel_w} * p.dilation_w - p.padding_w);
-      }
+      const auto [h, w] = tap_span(p, block);
       block.h_base = static_cast<std::int32_t>(h.low);
       block.w_base = weight_floor_div(w.low, alignment) * alignment;
       rows = std::max(rows, h.high - h.low + last_h * p.stride_h + 1);

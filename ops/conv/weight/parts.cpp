@@ -17,7 +17,31 @@ namespace {
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
 constexpr std::int64_t kMaxPlane = std::int64_t{1} << 31;  // and filter
 
+/// Taps of an axis, from and to.
+struct Run {
+  std::int32_t first, last;
+};
+
+/// Of what a run's taps leave when `stride` divides where they read. Residues repeat after as many taps.
+void add_residues(const Run& run, std::int32_t stride, std::int32_t dilation, std::int32_t padding, Range& residues) {
+  const std::int32_t last = std::min(run.last, run.first + stride - 1);
+  for (std::int32_t tap = run.first; tap <= last; ++tap) {
+    const std::int64_t at = std::int64_t{tap} * dilation - padding;
+    residues.add(at - std::int64_t{weight_floor_div(at, stride)} * stride);
+  }
+}
+
 }  // namespace
+
+TapSpan tap_span(const WeightPlan& p, const WeightTapBlock& block) {
+  const std::int32_t last = block.first_tap + block.taps - 1;
+  const std::int32_t first_h = block.first_tap / p.kernel_w, last_h = last / p.kernel_w;
+  const std::int32_t first_w = first_h == last_h ? block.first_tap % p.kernel_w : 0;
+  const std::int32_t last_w = first_h == last_h ? last % p.kernel_w : p.kernel_w - 1;
+  const auto at_h = [&](std::int32_t tap) { return std::int64_t{tap} * p.dilation_h - p.padding_h; };
+  const auto at_w = [&](std::int32_t tap) { return std::int64_t{tap} * p.dilation_w - p.padding_w; };
+  return {{at_h(first_h), at_h(last_h)}, {at_w(first_w), at_w(last_w)}};
+}
 
 bool supported(const ConvGeometry& g) {
   for (std::size_t axis = 0; axis < 2; ++axis) {
@@ -76,21 +100,29 @@ bool build_tap_blocks(WeightPlan& p, std::int32_t taps_per_block) {
     WeightTapBlock& block = p.tap_block[b];
     block.first_tap = b * taps_per_block;
     block.taps = std::min(taps_per_block, taps - block.first_tap);
-    Range h, w, plane_h, plane_w;
-    for (std::int32_t tap = block.first_tap; tap < block.first_tap + block.taps; ++tap) {
-      const std::int64_t at_h = std::int64_t{tap / p.kernel_w} * p.dilation_h - p.padding_h;
-      const std::int64_t at_w = std::int64_t{tap % p.kernel_w} * p.dilation_w - p.padding_w;
-      h.add(weight_floor_div(at_h, p.stride_h));
-      w.add(weight_floor_div(at_w, p.stride_w));
-      plane_h.add(at_h - std::int64_t{weight_floor_div(at_h, p.stride_h)} * p.stride_h);
-      plane_w.add(at_w - std::int64_t{weight_floor_div(at_w, p.stride_w)} * p.stride_w);
+    const TapSpan at = tap_span(p, block);
+    const std::int32_t low_h = weight_floor_div(at.h.low, p.stride_h), high_h = weight_floor_div(at.h.high, p.stride_h);
+    const std::int32_t low_w = weight_floor_div(at.w.low, p.stride_w), high_w = weight_floor_div(at.w.high, p.stride_w);
+    Range plane_h, plane_w;
+    const std::int32_t last = block.first_tap + block.taps - 1;
+    const Run run_h{block.first_tap / p.kernel_w, last / p.kernel_w};
+    const std::int32_t first_w = block.first_tap % p.kernel_w, last_w = last % p.kernel_w;
+    add_residues(run_h, p.stride_h, p.dilation_h, p.padding_h, plane_h);
+    const auto add_w = [&](const Run& run) { add_residues(run, p.stride_w, p.dilation_w, p.padding_w, plane_w); };
+    switch (run_h.last - run_h.first) {
+      case 0: add_w({first_w, last_w}); break;
+      case 1:
+        add_w({first_w, p.kernel_w - 1});
+        add_w({0, last_w});
+        break;
+      default: add_w({0, p.kernel_w - 1});
     }
-    block.h_base = static_cast<std::int32_t>(h.low);
-    block.w_base = weight_floor_div(w.low, alignment) * alignment;
+    block.h_base = low_h;
+    block.w_base = weight_floor_div(low_w, alignment) * alignment;
     block.first_plane_h = static_cast<std::int32_t>(plane_h.low);
     block.first_plane_w = static_cast<std::int32_t>(plane_w.low);
-    rows = std::max(rows, h.high - h.low + (std::int64_t{1} << p.log2_tile_h));
-    cols = std::max(cols, w.high - block.w_base + (std::int64_t{1} << p.log2_tile_w));
+    rows = std::max(rows, high_h - low_h + (std::int64_t{1} << p.log2_tile_h));
+    cols = std::max(cols, high_w - block.w_base + (std::int64_t{1} << p.log2_tile_w));
     planes_h = std::max(planes_h, plane_h.high - plane_h.low + 1);
     planes_w = std::max(planes_w, plane_w.high - plane_w.low + 1);
   }

@@ -28,6 +28,12 @@ inline std::int64_t pitch_of(std::int64_t elements, int unit_elements) {
   return (ceil_div(ceil_div(elements, unit_elements) - 4, 32) * 32 + 4) * unit_elements;
 }
 
+/// The first and the last row and column of the image that a block's taps read for the position (0, 0).
+struct TapSpan {
+  Range h, w;
+};
+TapSpan tap_span(const WeightPlan& plan, const WeightTapBlock& block);
+
 /// False for extents from 2^28 on, planes and filters from 2^31, strides above 64.
 bool supported(const ConvGeometry& geometry);
 

@@ -27,10 +27,11 @@ bool build_stage(WeightPlan& p, std::int32_t taps_per_block, bool split) {
     if (p.image_stage() << p.log2_tile_n > kMaxItems) return false;
     if (p.rows * p.stride_h + p.planes_h > 0xffff || p.cols * p.stride_w + p.planes_w > 0xffff) return false;
   }
-  for (p.smem_stages = kMaxWeightStages; p.smem_stages >= kLeastStages; --p.smem_stages) {
-    if (wgmma_weight_smem_bytes(p, split) <= kSmemBytes) return true;
-  }
-  return false;
+  p.smem_stages = 0;
+  const std::int64_t left = kSmemBytes - wgmma_weight_smem_bytes(p, split);
+  p.smem_stages =
+      static_cast<std::int32_t>(std::min<std::int64_t>(left / wgmma_stage_bytes(p, split), kMaxWeightStages));
+  return p.smem_stages >= kLeastStages;
 }
 
 /// Bytes of 32-byte sectors that rows of `row_bytes` touch, for each byte of theirs; few begin at a sector's first
@@ -81,15 +82,24 @@ double clocks_of_stage(const WeightPlan& p, bool split) {
   return p.boxes ? box_stage_clocks(p, split) : stage_clocks(p, split);
 }
 
+/// No more than that, and known before the taps are cut: what the products take, and their reads of the feature.
+double least_clocks_of_stage(const WeightPlan& p, bool split) {
+  const double positions = 1 << p.log2_positions(), products = split ? 3 : 1;
+  const double tiles = positions / (8 * p.unit_elements) * (p.tile_rows / 64);
+  const double matrix = tiles * products * p.tile_columns / 2, shared = tiles * (products * p.tile_columns / 4);
+  return std::max(matrix, shared) + (matrix + shared) / 8;
+}
+
 struct Search {
   bool split;
   double best = std::numeric_limits<double>::infinity();
   WeightPlan candidate;
   WeightPlan& plan;
 
-  /// Whole waves of blocks, as many as serve best.
-  void try_splits() {
-    const double stage = clocks_of_stage(candidate, split);
+  /// Whole waves of blocks, as many as serve best, where a stage takes so long. Returns whether some would be the best
+  /// so far, and keeps them where `keeps`.
+  bool try_splits(double stage, bool keeps) {
+    bool any = false;
     const std::int64_t blocks = candidate.blocks_per_split();
     std::int64_t before = 0;
     for (std::int64_t waves = 1; waves <= 4; ++waves) {
@@ -99,11 +109,13 @@ struct Search {
       before = splits;
       set_splits(candidate, splits);
       const double clocks = model_clocks(candidate, stage);
-      if (clocks < best) {
-        best = clocks;
-        plan = candidate;
-      }
+      if (clocks >= best) continue;
+      any = true;
+      if (!keeps) break;
+      best = clocks;
+      plan = candidate;
     }
+    return any;
   }
 
   /// Taps and channels in equal blocks: as many taps as a block may have, and as many channels as then fit.
@@ -121,7 +133,9 @@ struct Search {
       if (rounded <= candidate.tile_rows / per_block) channels = rounded;
       candidate.block_channels = static_cast<std::int32_t>(channels);
       candidate.channel_blocks = static_cast<std::int32_t>(ceil_div(candidate.image_channels, channels));
-      if (build_stage(candidate, per_block, split)) try_splits();
+      candidate.tap_blocks = static_cast<std::int32_t>(ceil_div(taps, per_block));
+      if (!try_splits(least_clocks_of_stage(candidate, split), false)) continue;  // building takes the longest
+      if (build_stage(candidate, per_block, split)) try_splits(clocks_of_stage(candidate, split), true);
     }
   }
 

@@ -141,7 +141,7 @@ bool tapwise_pays(const ConvProblem& problem) {
   return keep_plan<Verdict>(problem,
                             [&](Verdict& verdict) {
                               verdict.pays = weight_copies_may_pay(problem) &&
-                                             tapwise_pays(problem.geometry, *find_tapwise_plan(problem));
+                                             tapwise_pays(*find_tapwise_plan(problem), quickest_weight_order(problem));
                               return true;
                             })
       ->pays;
@@ -150,11 +150,20 @@ bool tapwise_pays(const ConvProblem& problem) {
 bool blocked_weight_pays(const ConvProblem& problem) {
   return keep_plan<Verdict>(problem,
                             [&](Verdict& verdict) {
-                              verdict.pays = weight_copies_may_pay(problem) &&
-                                             blocked_weight_pays(problem.geometry, *find_blocked_weight_plan(problem));
+                              verdict.pays =
+                                  weight_copies_may_pay(problem) &&
+                                  blocked_weight_pays(*find_blocked_weight_plan(problem), find_tapwise_plan(problem),
+                                                      quickest_weight_order(problem));
                               return true;
                             })
       ->pays;
+}
+
+const WeightOrderChoice& quickest_weight_order(const ConvProblem& problem) {
+  return *keep_plan<WeightOrderChoice>(problem, [&](WeightOrderChoice& choice) {
+    choice = choose_weight_order(problem.geometry, arithmetic_of(problem));
+    return true;
+  });
 }
 
 bool weight_copies_may_pay(const ConvProblem& problem) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/problem.h>
+#include <adjoint/ops/conv/choose/orders.h>
 
 namespace adjoint::cuda {
 
@@ -20,6 +21,9 @@ bool channelwise_pays(const ConvProblem& problem);
 bool channelwise_weight_pays(const ConvProblem& problem);
 bool tapwise_pays(const ConvProblem& problem);
 bool blocked_weight_pays(const ConvProblem& problem);
+
+/// The order of conv_weight's operands that is the quickest, as models tell; kept.
+const WeightOrderChoice& quickest_weight_order(const ConvProblem& problem);
 
 /// Whether conv_weight is large enough for copies of its operands, and not one for ordinary cores.
 bool weight_copies_may_pay(const ConvProblem& problem);

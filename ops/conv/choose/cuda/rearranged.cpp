@@ -67,8 +67,10 @@ bool plan_quicker_order(const ConvProblem& problem, Order& order) {
   if (!weight_copies_may_pay(problem)) return false;
   if (g.groups > 1 && std::min(g.image_channels_per_group(), g.feature_channels_per_group()) < kFewestChannels)
     return false;
-  const Arithmetic arithmetic = arithmetic_of(problem);
-  return plan_conv_weight_order(g, arithmetic, order.how.plan) && boxes_take(problem, order);
+  const WeightOrderChoice& quickest = quickest_weight_order(problem);
+  if (!quickest.copies) return false;
+  order.how.plan = quickest.plan;
+  return boxes_take(problem, order);
 }
 
 /// Whether a tensor-core kernel would compute conv or conv_transpose as it is, and sooner in another order.

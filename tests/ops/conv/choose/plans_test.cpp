@@ -181,30 +181,34 @@ void add_weights(Cells& cells, const ConvGeometry& g) {
         cells, name("boxes"), [&](WeightPlan& p) { return plan_boxed_weight(g, a.arithmetic, p); },
         [&](const WeightPlan& p) { return describe(p) + (has_copied && boxes_pay(p, copied) ? " 1" : " 0"); });
     add<RearrangedPlan>(
-        cells, name("order"), [&](RearrangedPlan& p) { return plan_conv_weight_order(g, a.arithmetic, p); },
+        cells, name("order"),
+        [&](RearrangedPlan& p) {
+          const WeightOrderChoice choice = choose_weight_order(g, a.arithmetic);
+          p = choice.plan;
+          return choice.copies;
+        },
         [&](const RearrangedPlan& p) {
           return numbers({static_cast<double>(p.geometry.image[1]), static_cast<double>(p.geometry.feature[1]),
                           static_cast<double>(p.image.numel() + p.image_samples.numel())});
         });
   }
   for (const std::int64_t bytes : {2, 4}) {
-    const char* arithmetic = bytes == 2 ? "half" : "tf32";
+    const char* name = bytes == 2 ? "half" : "tf32";
     add<TapwisePlan>(
-        cells, fmt::format("conv_weight {} tapwise", arithmetic),
-        [&](TapwisePlan& p) { return plan_tapwise(g, bytes, p); },
+        cells, fmt::format("conv_weight {} tapwise", name), [&](TapwisePlan& p) { return plan_tapwise(g, bytes, p); },
         [&](const TapwisePlan& p) {
-          return numbers({tapwise_clocks(p), tapwise_pays(g, p) ? 1.0 : 0.0});
+          const Arithmetic arithmetic = bytes == 2 ? Arithmetic::kBFloat16 : Arithmetic::kTF32;
+          return numbers({tapwise_clocks(p), tapwise_pays(p, choose_weight_order(g, arithmetic)) ? 1.0 : 0.0});
         });
     add<ChannelwiseWeightPlan>(
-        cells, fmt::format("conv_weight {} channelwise", arithmetic),
+        cells, fmt::format("conv_weight {} channelwise", name),
         [&](ChannelwiseWeightPlan& p) { return plan_channelwise_weight(g, bytes, p); },
         [&](const ChannelwiseWeightPlan& p) {
           return numbers({static_cast<double>(p.smem_bytes()), static_cast<double>(p.workspace_bytes()),
                           static_cast<double>(p.tiles_per_split), static_cast<double>(p.walk.tiles())});
         });
     add<FewWeightPlan>(
-        cells, fmt::format("conv_weight {} few_results", arithmetic),
-        [&](FewWeightPlan& p) { return plan_few_weight(g, p); },
+        cells, fmt::format("conv_weight {} few_results", name), [&](FewWeightPlan& p) { return plan_few_weight(g, p); },
         [&](const FewWeightPlan& p) {
           return numbers({few_weight_clocks(p, bytes), static_cast<double>(p.workspace_bytes()),
                           few_weight_pays(p, bytes) ? 1.0 : 0.0});
@@ -213,8 +217,12 @@ void add_weights(Cells& cells, const ConvGeometry& g) {
   add<BlockedWeightPlan>(
       cells, "conv_weight half blocked", [&](BlockedWeightPlan& p) { return plan_blocked_weight(g, p); },
       [&](const BlockedWeightPlan& p) {
+        TapwisePlan tapwise;
+        const bool has_tapwise = plan_tapwise(g, 2, tapwise);
+        const bool pays =
+            blocked_weight_pays(p, has_tapwise ? &tapwise : nullptr, choose_weight_order(g, Arithmetic::kBFloat16));
         return numbers({static_cast<double>(p.tiles()), static_cast<double>(p.smem_bytes()),
-                        static_cast<double>(p.sums_bytes()), blocked_weight_pays(g, p) ? 1.0 : 0.0});
+                        static_cast<double>(p.sums_bytes()), pays ? 1.0 : 0.0});
       });
 }
 

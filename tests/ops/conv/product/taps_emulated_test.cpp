@@ -155,7 +155,8 @@ TEST(TapwisePlan, PaysForSmallPlanesOfLargeBatches) {
   const auto pays = [&](const ConvCase& c, std::int64_t element_bytes) {
     cuda::TapwisePlan plan;
     EXPECT_TRUE(cuda::plan_tapwise(geometry(c), element_bytes, plan)) << c;
-    return cuda::tapwise_pays(geometry(c), plan);
+    const auto arithmetic = element_bytes == 2 ? cuda::Arithmetic::kBFloat16 : cuda::Arithmetic::kTF32;
+    return cuda::tapwise_pays(plan, cuda::choose_weight_order(geometry(c), arithmetic));
   };
   const ConvCase deep{.batch = 64,
                       .in_channels = 1024,

@@ -389,7 +389,9 @@ TEST(RearrangedPlan, RefusesWhatStrideOneDoesNotHave) {
 }
 
 TEST(RearrangedPlan, ChoosesTheOrderThatTheModelsCallQuickest) {
-  cuda::RearrangedPlan plan;
+  const auto order = [](const ConvCase& of) {
+    return cuda::choose_weight_order(geometry(of), cuda::Arithmetic::kBFloat16);
+  };
   // The layer after a generator's opening one.
   ConvCase c{.batch = 128,
              .in_channels = 1024,
@@ -398,20 +400,21 @@ TEST(RearrangedPlan, ChoosesTheOrderThatTheModelsCallQuickest) {
              .kernel = {4, 4},
              .stride = {2, 2},
              .padding = {1, 1}};
-  ASSERT_TRUE(cuda::plan_conv_weight_order(geometry(c), cuda::Arithmetic::kBFloat16, plan));
-  EXPECT_EQ(plan.geometry.batch, 1) << "planes of 16 positions: samples are columns";
+  cuda::WeightOrderChoice choice = order(c);
+  ASSERT_TRUE(choice.copies);
+  EXPECT_EQ(choice.plan.geometry.batch, 1) << "planes of 16 positions: samples are columns";
   c.batch = 2;
   c.input = {101, 203};
   c.in_channels = c.out_channels = 128;
   c.kernel = {3, 3};
-  ASSERT_TRUE(cuda::plan_conv_weight_order(geometry(c), cuda::Arithmetic::kBFloat16, plan));
-  EXPECT_EQ(plan.geometry.batch, 2);
-  EXPECT_EQ(plan.geometry.feature[1] % 8, 0) << "rows of no multiple of 16 bytes are padded";
+  choice = order(c);
+  ASSERT_TRUE(choice.copies);
+  EXPECT_EQ(choice.plan.geometry.batch, 2);
+  EXPECT_EQ(choice.plan.geometry.feature[1] % 8, 0) << "rows of no multiple of 16 bytes are padded";
   c.batch = 128;
   c.input = {32, 32};
   c.kernel = {4, 4};
-  EXPECT_FALSE(cuda::plan_conv_weight_order(geometry(c), cuda::Arithmetic::kBFloat16, plan))
-      << "the copy engine takes it as it is";
+  EXPECT_FALSE(order(c).copies) << "the copy engine takes it as it is";
 }
 
 }  // namespace

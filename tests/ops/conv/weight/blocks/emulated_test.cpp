@@ -182,7 +182,10 @@ TEST(BlockedWeightPlan, PaysForManyChannelsAndOddRows) {
   const auto pays = [&](const ConvCase& c) {
     cuda::BlockedWeightPlan plan;
     EXPECT_TRUE(cuda::plan_blocked_weight(geometry(c), plan)) << c;
-    return cuda::blocked_weight_pays(geometry(c), plan);
+    cuda::TapwisePlan tapwise;
+    const bool has_tapwise = cuda::plan_tapwise(geometry(c), 2, tapwise);
+    return cuda::blocked_weight_pays(plan, has_tapwise ? &tapwise : nullptr,
+                                     cuda::choose_weight_order(geometry(c), cuda::Arithmetic::kBFloat16));
   };
   const ConvCase deep{
       .batch = 32, .in_channels = 512, .out_channels = 512, .input = {32, 32}, .kernel = {3, 3}, .stride = {2, 2}};
