@@ -20,6 +20,10 @@ struct Raster {
   std::vector<std::uint8_t> samples;  // height * width * channels * bit_depth / 8 bytes
 
   std::int64_t row_bytes() const { return width * channels * (bit_depth / 8); }
+  /// What it is read as.
+  DType dtype(const ReadImageOptions& options) const {
+    return options.keep_depth && bit_depth == 16 ? kFloat32 : options.dtype;
+  }
 };
 
 /// A file in memory, and how it is to be read.

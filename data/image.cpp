@@ -133,7 +133,7 @@ void check_pixels(const Encoded& file, const Raster& raster) {
 void check_memory(const Encoded& file, const Raster& raster, double codec_bytes) {
   const auto& [bytes, name, options] = file;
   const double pixels = static_cast<double>(raster.width) * static_cast<double>(raster.height);
-  const double element = static_cast<double>(element_size(options.dtype));
+  const double element = static_cast<double>(element_size(raster.dtype(options)));
   const auto wanted = options.channels == Channels::kAsStored ? 0 : static_cast<std::int64_t>(options.channels);
   const double samples = pixels * static_cast<double>(raster.channels * raster.bit_depth / 8);
   const double tensor = pixels * static_cast<double>(raster.channels) * element;
@@ -177,7 +177,7 @@ Tensor decode_image(std::span<const std::uint8_t> bytes, const ReadImageOptions&
     Tensor image;
     {
       const Raster raster = *format == ImageFormat::kPNG ? decode_png(file) : decode_jpeg(file);
-      image = to_tensor(raster, options.dtype);
+      image = to_tensor(raster, raster.dtype(options));
     }
     return to_channels(image, options.channels);
   });
@@ -207,11 +207,11 @@ void write_jpeg(const std::filesystem::path& path, const Tensor& image, const Jp
   replace_file("write_jpeg", path, [&](const std::string& name) { return jpeg_bytes(image, options, name); });
 }
 
-void write_image(const std::filesystem::path& path, const Tensor& image) {
+void write_image(const std::filesystem::path& path, const Tensor& image, const PngOptions& png) {
   std::string extension = path.extension().string();
   std::transform(extension.begin(), extension.end(), extension.begin(),
                  [](unsigned char c) { return std::tolower(c); });
-  if (extension == ".png") return write_png(path, image);
+  if (extension == ".png") return write_png(path, image, png);
   if (extension == ".jpg" || extension == ".jpeg") return write_jpeg(path, image);
   fail("write_image: the path must end in .png, .jpg or .jpeg; got '{}'", path.string());
 }

@@ -32,6 +32,8 @@ struct ReadImageOptions {
   std::int64_t max_bytes = std::int64_t{1} << 30;
   /// Takes what can be read of a damaged file whose beginning says what picture it is; the rest is grey or black.
   bool damaged = false;
+  /// Files of 16 bits a sample give float32 whatever dtype says: nothing is lost, and the result's dtype tells of them.
+  bool keep_depth = false;
 };
 
 enum class ImageFormat : std::uint8_t { kPNG, kJPEG };
@@ -70,8 +72,8 @@ ADJOINT_API std::vector<std::uint8_t> encode_jpeg(const Tensor& image, const Jpe
 /// Encodes and replaces the file atomically. Throws Error, naming the path.
 ADJOINT_API void write_png(const std::filesystem::path& path, const Tensor& image, const PngOptions& options = {});
 ADJOINT_API void write_jpeg(const std::filesystem::path& path, const Tensor& image, const JpegOptions& options = {});
-/// PNG or JPEG with their default options, by the path's extension: .png, .jpg or .jpeg in either case.
-ADJOINT_API void write_image(const std::filesystem::path& path, const Tensor& image);
+/// PNG, or JPEG with its default options, by the path's extension: .png, .jpg or .jpeg in either case.
+ADJOINT_API void write_image(const std::filesystem::path& path, const Tensor& image, const PngOptions& png = {});
 
 /// uint8 / 255 as float32; floating point is converted to float32 as it is.
 ADJOINT_API Tensor to_float(const Tensor& image);

@@ -119,6 +119,19 @@ TEST(Image, WritesFilesAtomicallyByExtension) {
   fs::remove_all(folder);
 }
 
+TEST(Image, DepthIsKeptWhereItIsAskedFor) {
+  const fs::path path = fs::path(::testing::TempDir()) / "adjoint_image_depth.png";
+  const Tensor image = Tensor::from_vector<float>({0.0F, 1.0F / 65535.0F, 0.5F, 1.0F}, {1, 2, 2});
+  write_image(path, image, {.bit_depth = 16});
+  const Tensor kept = read_image(path, {.keep_depth = true});
+  ASSERT_EQ(kept.dtype(), kFloat32);
+  EXPECT_EQ(kept.to_vector<float>(), (std::vector<float>{0.0F, 1.0F / 65535.0F, 32768.0F / 65535.0F, 1.0F}));
+  EXPECT_EQ(read_image(path).dtype(), kUInt8);
+  write_image(path, image);
+  EXPECT_EQ(read_image(path, {.keep_depth = true}).dtype(), kUInt8);
+  fs::remove(path);
+}
+
 TEST(Image, RejectsWhatIsNoPicture) {
   EXPECT_EQ(message_of([] { encode_png({}); }), "write_png: the picture must be defined; got an undefined Tensor");
   EXPECT_EQ(message_of([] {

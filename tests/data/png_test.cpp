@@ -106,6 +106,8 @@ TEST(Png, BoundsInBytes) {
   takes("png_rgba_16", {}, 8 * (55 + 4 * 11));
   takes("png_rgba_16", {.dtype = kFloat32}, (8 + 16) * 55);
   takes("png_rgba_16_interlaced", {.dtype = kFloat32}, (8 + 16) * 55);
+  takes("png_rgba_16", {.keep_depth = true}, (8 + 16) * 55);
+  takes("png_grey_8", {.keep_depth = true}, 55 + 55);
   takes("png_palette_4_transparent", {}, (4 + 4) * 55);
   takes("png_palette_4", {.channels = Channels::kGrey, .dtype = kFloat32}, (12 + 4) * 55);
   takes("png_grey_8_key", {}, (2 + 2) * 55);
