@@ -59,8 +59,17 @@ class Setting final : public SettingBase {
     return *this;
   }
 
+  /// Checkpoints from before there was this setting go on with its default.
+  Setting& added() {
+    added_ = true;
+    return *this;
+  }
+
   void save(nlohmann::json& to) const override { to[name()] = value_; }
-  void load(const nlohmann::json& from) override { value_ = from.at(name()).template get<T>(); }
+  void load(const nlohmann::json& from) override {
+    if (added_ && !from.contains(name())) return;
+    value_ = from.at(name()).template get<T>();
+  }
   void make_quick() override {
     if (quick_ && option().count() == 0) value_ = *quick_;
   }
@@ -84,6 +93,7 @@ class Setting final : public SettingBase {
   std::optional<std::pair<T, T>> range_;
   std::vector<T> choices_;
   std::optional<T> quick_;
+  bool added_ = false;
 };
 
 /// Those of a program's `train`.

@@ -41,6 +41,16 @@ void State::require(const std::string& name, std::uint64_t value, const std::str
                      }});
 }
 
+void State::require(const std::string& name, const std::string& value, const std::string& what) {
+  values_.push_back({name, [value] { return Json(value); },
+                     [value, what](const Json& json) {
+                       const auto found = json.get<std::string>();
+                       if (found != value)
+                         throw adjoint::Error(fmt::format("{} must be {}; got {}", what, value, found));
+                     },
+                     true});
+}
+
 void State::save(const std::filesystem::path& path, const Json& settings) const {
   NamedTensors tensors;
   for (const Part& part : parts_) {
@@ -58,7 +68,9 @@ Json State::settings(const std::filesystem::path& path) { return parsed(nn::load
 void State::load(const std::filesystem::path& path) {
   const nn::Safetensors file = nn::load_safetensors(path);
   const Json values = parsed(file, kValues, path);
-  for (const Value& value : values_) value.set(values.at(value.name));
+  for (const Value& value : values_) {
+    if (!value.added || values.contains(value.name)) value.set(values.at(value.name));
+  }
   for (const Part& part : parts_) {
     NamedTensors own;
     const std::string prefix = part.name + '.';

@@ -33,6 +33,9 @@ class State {
   /// A number that must be the same when the training goes on, such as a fingerprint of its data; `what` stands in the
   /// error.
   void require(const std::string& name, std::uint64_t value, const std::string& what);
+  /// A text that must be the same; the error is "<what> must be <value>; got <the checkpoint's>". Checkpoints from
+  /// before it was kept may lack it.
+  void require(const std::string& name, const std::string& value, const std::string& what);
 
   /// Writes the file atomically, the default generator's state too.
   void save(const std::filesystem::path& path, const nlohmann::json& settings) const;
@@ -51,6 +54,7 @@ class State {
     std::string name;
     std::function<nlohmann::json()> get;
     std::function<void(const nlohmann::json&)> set;
+    bool added = false;  // older checkpoints may lack it
   };
   std::vector<Part> parts_;
   std::vector<Value> values_;

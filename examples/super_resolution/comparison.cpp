@@ -25,7 +25,7 @@ constexpr std::int64_t kWindow = 144;  // pixels of the original in a panel
 constexpr std::int64_t kZoom = 2;      // pixels of the panel in one of the original's
 
 struct Window {
-  std::int64_t top = 0, left = 0, height = 0, width = 0;  // even, in pixels of the original
+  std::int64_t top = 0, left = 0, height = 0, width = 0;  // multiples of the scale, in pixels of the original
 };
 
 /// Where the picture has most contrast between neighbours: there enlarging is hard, and differences show.
@@ -69,22 +69,23 @@ Tensor panel(const Tensor& image, const Window& window, std::int64_t shrink) {
 }
 
 std::vector<examples::GridCell> row_of(const Tensor& rgb, const Quality& quality, const Trainer& trainer) {
-  const Tensor low = halved(rgb);
+  const std::int64_t scale = trainer.model().scale();
+  const Tensor low = shrunk(rgb, scale);
   const Window window = busiest(luma(rgb));
   // The window with enough around it that its pixels are those of the whole picture enlarged.
   const std::int64_t margin = trainer.model().radius();
-  const std::int64_t first_y = std::max<std::int64_t>(0, window.top / kScale - margin),
-                     first_x = std::max<std::int64_t>(0, window.left / kScale - margin);
-  const std::int64_t last_y = std::min(low.size(1), (window.top + window.height) / kScale + margin);
-  const std::int64_t last_x = std::min(low.size(2), (window.left + window.width) / kScale + margin);
+  const std::int64_t first_y = std::max<std::int64_t>(0, window.top / scale - margin),
+                     first_x = std::max<std::int64_t>(0, window.left / scale - margin);
+  const std::int64_t last_y = std::min(low.size(1), (window.top + window.height) / scale + margin);
+  const std::int64_t last_x = std::min(low.size(2), (window.left + window.width) / scale + margin);
   const Tensor around = data::crop(low, first_y, first_x, last_y - first_y, last_x - first_x);
-  const Window inside{window.top - kScale * first_y, window.left - kScale * first_x, window.height, window.width};
+  const Window inside{window.top - scale * first_y, window.left - scale * first_x, window.height, window.width};
 
-  return {{panel(low, window, kScale), fmt::format("{} x {} pixels", low.size(2), low.size(1))},
-          {panel(data::to_uint8(bicubic(data::to_float(around))), inside, 1),
-           fmt::format("{:.2f} dB", quality.bicubic)},
+  return {{panel(low, window, scale), fmt::format("{} x {} pixels", low.size(2), low.size(1))},
+          {panel(data::to_uint8(bicubic(data::to_float(around), scale)), inside, 1),
+           fmt::format("{:.2f} dB, SSIM {:.3f}", quality.bicubic.psnr, quality.bicubic.ssim)},
           {panel(upscale(trainer.model(), around, trainer.device()), inside, 1),
-           fmt::format("{:.2f} dB", quality.adjoint)},
+           fmt::format("{:.2f} dB, SSIM {:.3f}", quality.adjoint.psnr, quality.adjoint.ssim)},
           {panel(rgb, window, 1), fmt::format("{} x {} pixels", rgb.size(2), rgb.size(1))}};
 }
 
@@ -96,9 +97,8 @@ void write_comparison(const std::filesystem::path& path, const Trainer& trainer,
   // Not the best ones: pictures from the middle of the order of gain.
   std::vector<std::size_t> order(count);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return qualities[a].adjoint - qualities[a].bicubic < qualities[b].adjoint - qualities[b].bicubic;
-  });
+  const auto gain = [&](std::size_t i) { return qualities[i].adjoint.psnr - qualities[i].bicubic.psnr; };
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return gain(a) < gain(b); });
   const std::size_t shown = std::min<std::size_t>(count, 3), first = (count - shown) / 2;
   std::vector<std::vector<examples::GridCell>> rows;
   for (std::size_t row = 0; row < shown; ++row) {

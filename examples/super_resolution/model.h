@@ -1,26 +1,34 @@
-// The network: a correction of bicubic interpolation, learnt at the low resolution and enlarged by a transposed
-// convolution.
+// The networks: each computes, at the low resolution, a correction of bicubic interpolation. networks() lists them.
 #pragma once
 
-#include <adjoint/nn/conv.h>
 #include <adjoint/nn/sequential.h>
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 namespace super_resolution {
 
-/// How many times larger the result is.
-inline constexpr std::int64_t kScale = 2;
+/// Names of the networks, the default one first.
+std::vector<std::string> networks();
 
 struct ModelOptions {
-  /// Channels of every layer but the last.
-  std::int64_t features = 32;
-  /// Convolutions of 3 x 3 between the first and the last layer.
-  std::int64_t layers = 3;
+  std::string network = "transposed";
+  /// How many times larger the result is: 2, 3 or 4.
+  std::int64_t scale = 2;
+  /// Channels, from 1 to 1024; 0: the network's own.
+  std::int64_t features = 0;
+  /// Inner convolutions, of edsr residual blocks, from 0 to 64; -1: the network's own.
+  std::int64_t layers = -1;
 };
+/// With the network's own numbers where none are given; with `quick` those of a smaller network. Throws Error for
+/// options out of range.
+ModelOptions complete(ModelOptions options, bool quick = false);
+/// "fsrcnn for 3x".
+std::string to_string(const ModelOptions& options);
 
-/// luma (N, 1, H, W) -> luma (N, 1, 2 H, 2 W). Untrained, it is bicubic interpolation.
+/// luma (N, 1, H, W) -> luma (N, 1, scale H, scale W). Untrained, it is bicubic interpolation.
 class Model : public adjoint::nn::Module {
  public:
   /// Throws Error for options out of range.
@@ -28,21 +36,23 @@ class Model : public adjoint::nn::Module {
   adjoint::Tensor operator()(const adjoint::Tensor& low) const;
 
   const ModelOptions& options() const { return options_; }
-  /// Low-resolution pixels, in each direction, that one pixel of the result depends on.
+  std::int64_t scale() const { return options_.scale; }
+  /// Low-resolution pixels, in each direction, that one pixel of the result may depend on.
   std::int64_t radius() const;
 
  private:
-  ModelOptions options_;
+  ModelOptions options_;  // complete
   adjoint::nn::Child<adjoint::nn::Sequential> body_;
-  adjoint::nn::Child<adjoint::nn::ConvTranspose2d> up_;
+  adjoint::nn::Child<adjoint::nn::Layer> up_;
 };
 
-/// Bicubic interpolation with a = -0.5, as PIL and MATLAB have it: (..., H, W) -> (..., 2 H, 2 W).
-adjoint::Tensor bicubic(const adjoint::Tensor& low);
+/// Bicubic interpolation with a = -0.5, as PIL and MATLAB have it: (..., H, W) -> (..., scale H, scale W).
+adjoint::Tensor bicubic(const adjoint::Tensor& low, std::int64_t scale);
 
 /// Writes the parameters and, as metadata, the options.
 void save_model(const std::filesystem::path& path, const Model& model);
-/// Throws Error for a file that is not such a model.
+/// The network that the file tells. Throws Error, naming the file, for one that is not such a model, and where its
+/// parameters are not those of the network and scale that it tells, which are then named too.
 Model load_model(const std::filesystem::path& path);
 
 }  // namespace super_resolution

@@ -6,6 +6,8 @@
 #include <adjoint/core/error.h>
 #include <adjoint/core/parallel.h>
 #include <adjoint/data/transforms.h>
+#include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/loss/image.h>
 #include <adjoint/ops/resample/resample.h>
 
 #include <fmt/format.h>
@@ -21,21 +23,19 @@ namespace data = adjoint::data;
 namespace fs = std::filesystem;
 using adjoint::Tensor;
 
-constexpr std::int64_t kBorder = 2;  // pixels that PSNR leaves out
-
 [[noreturn]] void fail(const std::string& message) { throw adjoint::Error("super_resolution: " + message); }
 
-Tensor even(const Tensor& image) {
-  const std::int64_t h = image.size(1) / kScale * kScale, w = image.size(2) / kScale * kScale;
+/// Without a last row and column that the scale does not divide.
+Tensor whole_times(const Tensor& image, std::int64_t scale) {
+  const std::int64_t h = image.size(1) / scale * scale, w = image.size(2) / scale * scale;
   return h == image.size(1) && w == image.size(2) ? image : data::crop(image, 0, 0, h, w);
 }
 
-Tensor middle(const Tensor& image, std::int64_t pixels) {
+Tensor middle(const Tensor& image, std::int64_t pixels, std::int64_t scale) {
   const double shrink = std::sqrt(static_cast<double>(pixels) / static_cast<double>(image.size(1) * image.size(2)));
   if (shrink >= 1.0) return image;
   const auto part = [&](std::int64_t extent) {
-    return std::max<std::int64_t>(kScale,
-                                  static_cast<std::int64_t>(static_cast<double>(extent) * shrink) / kScale * kScale);
+    return std::max(scale, static_cast<std::int64_t>(static_cast<double>(extent) * shrink) / scale * scale);
   };
   const std::int64_t h = part(image.size(1)), w = part(image.size(2));
   return data::crop(image, (image.size(1) - h) / 2, (image.size(2) - w) / 2, h, w);
@@ -50,15 +50,17 @@ std::uint64_t hash_of(const Tensor& bytes, std::uint64_t hash) {
 
 }  // namespace
 
-PictureSet PictureSet::of_files(std::vector<fs::path> paths) {
+PictureSet PictureSet::of_files(std::vector<fs::path> paths, std::int64_t scale) {
   PictureSet set;
+  set.scale_ = scale;
   set.count_ = std::ssize(paths);
   set.paths_ = std::move(paths);
   return set;
 }
 
-PictureSet PictureSet::synthetic(std::uint64_t first, std::int64_t count, std::int64_t extent) {
+PictureSet PictureSet::synthetic(std::uint64_t first, std::int64_t count, std::int64_t extent, std::int64_t scale) {
   PictureSet set;
+  set.scale_ = scale;
   set.first_ = first;
   set.count_ = count;
   set.extent_ = extent;
@@ -76,17 +78,19 @@ std::string PictureSet::name(std::int64_t i) const {
 
 Tensor PictureSet::rgb(std::int64_t i) const {
   if (paths_.empty()) {
-    return middle(even(synthetic_picture(first_ + static_cast<std::uint64_t>(i), extent_, extent_)), max_pixels_);
+    const Tensor picture = synthetic_picture(first_ + static_cast<std::uint64_t>(i), extent_, extent_);
+    return middle(whole_times(picture, scale_), max_pixels_, scale_);
   }
   const Tensor image = data::read_image(paths_[static_cast<std::size_t>(i)], {.channels = data::Channels::kRGB});
-  if (std::min(image.size(1), image.size(2)) <= 2 * kBorder + kScale) {
-    fail(fmt::format("'{}' must be larger than {} x {} pixels; got {} x {}", name(i), 2 * kBorder + kScale,
-                     2 * kBorder + kScale, image.size(2), image.size(1)));
+  const std::int64_t too_small = 3 * scale_;  // both borders, and one low-resolution pixel
+  if (std::min(image.size(1), image.size(2)) <= too_small) {
+    fail(fmt::format("'{}' must be larger than {} x {} pixels; got {} x {}", name(i), too_small, too_small,
+                     image.size(2), image.size(1)));
   }
-  return middle(even(image), max_pixels_);
+  return middle(whole_times(image, scale_), max_pixels_, scale_);
 }
 
-Split split_folder(const fs::path& training, const fs::path& validation) {
+Split split_folder(const fs::path& training, const fs::path& validation, std::int64_t scale) {
   constexpr std::size_t kEvery = 8;
   const std::vector<fs::path> all = data::list_images(training);
   if (all.empty()) fail(fmt::format("'{}' holds no PNG or JPEG file", training.string()));
@@ -110,42 +114,53 @@ Split split_folder(const fs::path& training, const fs::path& validation) {
         fail(fmt::format("'{}' must not be in both --images and --val", path.string()));
     }
   }
-  return {PictureSet::of_files(std::move(train)), PictureSet::of_files(std::move(test))};
+  return {PictureSet::of_files(std::move(train), scale), PictureSet::of_files(std::move(test), scale)};
 }
 
 Tensor luma(const Tensor& rgb) { return data::to_channels(data::to_float(rgb), data::Channels::kGrey); }
 
-Tensor halved(const Tensor& rgb) {
+Tensor shrunk(const Tensor& rgb, std::int64_t scale) {
   const Tensor image = data::to_float(rgb);
-  return data::to_uint8(adjoint::interpolate(image, {.size = {image.size(1) / kScale, image.size(2) / kScale},
+  return data::to_uint8(adjoint::interpolate(image, {.size = {image.size(1) / scale, image.size(2) / scale},
                                                      .mode = adjoint::Interpolation::kBicubic,
                                                      .antialias = true}));
 }
 
-double psnr(const Tensor& image, const Tensor& reference) {
+double psnr(const Tensor& image, const Tensor& reference, std::int64_t border) {
   const std::int64_t h = reference.size(1), w = reference.size(2);
   const float* a = image.data<float>();
   const float* b = reference.data<float>();
   double sum = 0.0;
-  for (std::int64_t y = kBorder; y < h - kBorder; ++y) {
-    for (std::int64_t x = kBorder; x < w - kBorder; ++x) {
+  for (std::int64_t y = border; y < h - border; ++y) {
+    for (std::int64_t x = border; x < w - border; ++x) {
       const double difference =
           static_cast<double>(std::clamp(a[y * w + x], 0.0F, 1.0F)) - static_cast<double>(b[y * w + x]);
       sum += difference * difference;
     }
   }
-  return -10.0 * std::log10(std::max(sum / static_cast<double>((h - 2 * kBorder) * (w - 2 * kBorder)), 1e-12));
+  return -10.0 * std::log10(std::max(sum / static_cast<double>((h - 2 * border) * (w - 2 * border)), 1e-12));
 }
 
-LumaPair luma_pair(const Tensor& rgb) { return {luma(halved(rgb)), luma(rgb)}; }
+double ssim(const Tensor& image, const Tensor& reference, std::int64_t border) {
+  const std::int64_t h = reference.size(1) - 2 * border, w = reference.size(2) - 2 * border;
+  const auto inside = [&](const Tensor& of) {
+    // float64: of plain places variances are differences of nearly equal numbers.
+    return adjoint::clamp(data::crop(of, border, border, h, w), 0.0, 1.0).to(adjoint::kFloat64).unsqueeze(0);
+  };
+  const std::int64_t window = std::min<std::int64_t>(11, (std::min(h, w) - 1) / 2 * 2 + 1);
+  return adjoint::ssim(inside(image), inside(reference), {.window_size = window}).item<double>();
+}
 
-Patches::Patches(const PictureSet& pictures, std::int64_t patch, std::int64_t size) : patch_(patch), size_(size) {
-  constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max() / kScale;
-  if (patch < 1 || patch > kLargest || size < 1)
-    fail(fmt::format("patch must be from 1 to {} and size positive; got {} and {}", kLargest, patch, size));
+LumaPair luma_pair(const Tensor& rgb, std::int64_t scale) { return {luma(shrunk(rgb, scale)), luma(rgb)}; }
+
+Patches::Patches(const PictureSet& pictures, std::int64_t patch, std::int64_t size)
+    : scale_(pictures.scale()), patch_(patch), size_(size) {
+  const std::int64_t largest = std::numeric_limits<std::int64_t>::max() / scale_;
+  if (patch < 1 || patch > largest || size < 1)
+    fail(fmt::format("patch must be from 1 to {} and size positive; got {} and {}", largest, patch, size));
   std::vector<LumaPair> pairs(static_cast<std::size_t>(pictures.size()));
   adjoint::parallel_for(pictures.size(), [&](std::int64_t i) {
-    const LumaPair pair = luma_pair(pictures.rgb(i));
+    const LumaPair pair = luma_pair(pictures.rgb(i), scale_);
     pairs[static_cast<std::size_t>(i)] = {data::to_uint8(pair.low), data::to_uint8(pair.high)};
   });
   std::int64_t pixels = 0;
@@ -158,8 +173,8 @@ Patches::Patches(const PictureSet& pictures, std::int64_t patch, std::int64_t si
     pairs_.push_back(std::move(pair));
   }
   if (pairs_.empty())
-    fail(fmt::format("a picture to train on must have at least {} x {} pixels; none has", kScale * patch,
-                     kScale * patch));
+    fail(fmt::format("a picture to train on must have at least {} x {} pixels; none has", scale_ * patch,
+                     scale_ * patch));
 }
 
 data::Example Patches::get(std::int64_t, adjoint::Generator& generator) const {
@@ -175,19 +190,25 @@ data::Example Patches::get(std::int64_t, adjoint::Generator& generator) const {
         data::random_dihedral(data::crop(image, scale * top, scale * left, scale * patch_, scale * patch_), turns));
   };
   adjoint::Generator same = generator;  // both must turn the same way
-  return {piece(pair.low, 1, generator), piece(pair.high, kScale, same)};
+  return {piece(pair.low, 1, generator), piece(pair.high, scale_, same)};
 }
 
-Quality measure(const Model& model, const LumaPair& pair, adjoint::Device device) {
-  return {psnr(bicubic(pair.low), pair.high), psnr(upscale_luma(model, pair.low, device), pair.high)};
+Quality measure(const Model& model, const LumaPair& pair, adjoint::Device device, bool self_ensemble) {
+  const std::int64_t border = model.scale();
+  const auto likeness = [&](const Tensor& image) {
+    return Likeness{psnr(image, pair.high, border), ssim(image, pair.high, border)};
+  };
+  return {likeness(bicubic(pair.low, model.scale())),
+          likeness(upscale_luma(model, pair.low, device, {.self_ensemble = self_ensemble}))};
 }
 
-Quality measure(const Model& model, const std::vector<LumaPair>& pairs, adjoint::Device device) {
+Quality mean_of(const std::vector<Quality>& qualities) {
   Quality mean;
-  for (const LumaPair& pair : pairs) {
-    const Quality one = measure(model, pair, device);
-    mean.bicubic += one.bicubic / static_cast<double>(pairs.size());
-    mean.adjoint += one.adjoint / static_cast<double>(pairs.size());
+  for (const Quality& one : qualities) {
+    for (const auto part : {&Quality::bicubic, &Quality::adjoint}) {
+      for (const auto number : {&Likeness::psnr, &Likeness::ssim})
+        mean.*part.*number += one.*part.*number / static_cast<double>(qualities.size());
+    }
   }
   return mean;
 }

@@ -13,25 +13,26 @@
 
 namespace super_resolution {
 
-/// A numbered set of pictures: files, or made ones.
+/// A numbered set of pictures to be shrunk by `scale`: files, or made ones.
 class PictureSet {
  public:
   /// Throws Error for a file that cannot be read, when it is asked for.
-  static PictureSet of_files(std::vector<std::filesystem::path> paths);
+  static PictureSet of_files(std::vector<std::filesystem::path> paths, std::int64_t scale);
   /// Pictures number first, first + 1, ... of synthetic.h, each height x width.
-  static PictureSet synthetic(std::uint64_t first, std::int64_t count, std::int64_t extent);
+  static PictureSet synthetic(std::uint64_t first, std::int64_t count, std::int64_t extent, std::int64_t scale);
 
   /// From now on, of a picture of more pixels than its share of `total_pixels` (at least 4096) only the middle.
   void limit(std::int64_t total_pixels);
   std::int64_t size() const { return count_; }
+  std::int64_t scale() const { return scale_; }
   std::string name(std::int64_t i) const;
-  /// (3, H, W), uint8, H and W even: an odd last row or column is left out.
+  /// (3, H, W), uint8, H and W multiples of the scale: last rows and columns that are too many are left out.
   adjoint::Tensor rgb(std::int64_t i) const;
 
  private:
   std::vector<std::filesystem::path> paths_;
   std::uint64_t first_ = 0;
-  std::int64_t count_ = 0, extent_ = 0;
+  std::int64_t scale_ = 2, count_ = 0, extent_ = 0;
   std::int64_t max_pixels_ = std::numeric_limits<std::int64_t>::max();  // of one picture
 };
 
@@ -40,25 +41,28 @@ struct Split {
 };
 /// The pictures of `training` and `validation`; where `validation` is empty, every eighth of `training`'s, at least
 /// one, is kept for it. Throws Error where a picture would be in both, or one of the sets would be empty.
-Split split_folder(const std::filesystem::path& training, const std::filesystem::path& validation);
+Split split_folder(const std::filesystem::path& training, const std::filesystem::path& validation, std::int64_t scale);
 
 /// BT.601 luma (1, H, W), float32 in [0, 1], of a picture (3, H, W), uint8.
 adjoint::Tensor luma(const adjoint::Tensor& rgb);
-/// Half the size by antialiased bicubic interpolation with a = -0.5, rounded to 8 bits: (3, H / 2, W / 2).
-adjoint::Tensor halved(const adjoint::Tensor& rgb);
+/// Smaller by antialiased bicubic interpolation with a = -0.5, rounded to 8 bits: (3, H / scale, W / scale).
+adjoint::Tensor shrunk(const adjoint::Tensor& rgb, std::int64_t scale);
 
-/// 10 log10(1 / mean squared error) in dB, over (1, H, W) clamped to [0, 1], a border of 2 pixels left out.
-double psnr(const adjoint::Tensor& image, const adjoint::Tensor& reference);
+/// 10 log10(1 / mean squared error) in dB, over (1, H, W) clamped to [0, 1], a border of so many pixels left out.
+double psnr(const adjoint::Tensor& image, const adjoint::Tensor& reference, std::int64_t border);
+/// The structural similarity (adjoint::ssim) of the same pixels; where they are fewer than 11 in a direction, its
+/// window is the largest that they hold.
+double ssim(const adjoint::Tensor& image, const adjoint::Tensor& reference, std::int64_t border);
 
 /// A picture in both resolutions, luma only.
 struct LumaPair {
-  adjoint::Tensor low, high;  // (1, h, w), (1, 2 h, 2 w)
+  adjoint::Tensor low, high;  // (1, h, w), (1, scale h, scale w)
 };
 /// float32.
-LumaPair luma_pair(const adjoint::Tensor& rgb);
+LumaPair luma_pair(const adjoint::Tensor& rgb, std::int64_t scale);
 
-/// Random pieces of pictures, turned and mirrored: example.input (1, patch, patch), target (1, 2 patch, 2 patch). Lumas
-/// are kept in memory as 8 bits; of larger pictures, so much of the middle that a gigapixel holds all of them.
+/// Random pieces of pictures, turned and mirrored: example.input (1, patch, patch), target (1, scale patch, scale
+/// patch). Lumas are kept in memory as 8 bits.
 class Patches final : public adjoint::data::Dataset {
  public:
   /// `patch` in low-resolution pixels; `size` examples make an epoch. Throws Error where no picture is large enough.
@@ -72,16 +76,18 @@ class Patches final : public adjoint::data::Dataset {
  private:
   std::vector<LumaPair> pairs_;
   std::vector<std::int64_t> last_pixel_;  // running total of pixels: larger pictures are drawn more often
-  std::int64_t patch_, size_;
+  std::int64_t scale_, patch_, size_;
   std::uint64_t fingerprint_ = 0;
 };
 
-/// Mean PSNR over pairs, in dB.
-struct Quality {
-  double bicubic = 0.0;
-  double adjoint = 0.0;
+struct Likeness {
+  double psnr = 0.0, ssim = 0.0;
 };
-Quality measure(const Model& model, const LumaPair& pair, adjoint::Device device);
-Quality measure(const Model& model, const std::vector<LumaPair>& pairs, adjoint::Device device);
+struct Quality {
+  Likeness bicubic, adjoint;
+};
+/// A border of `scale` pixels is left out.
+Quality measure(const Model& model, const LumaPair& pair, adjoint::Device device, bool self_ensemble = false);
+Quality mean_of(const std::vector<Quality>& qualities);
 
 }  // namespace super_resolution

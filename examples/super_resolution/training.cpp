@@ -1,11 +1,15 @@
 #include "training.h"
 
+#include "upscale.h"
+
 #include "common/canvas.h"
 
+#include <adjoint/core/error.h>
 #include <adjoint/core/parallel.h>
 #include <adjoint/ops/loss/loss.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -24,20 +28,30 @@ constexpr std::int64_t kTrainingPixels = 1'000'000'000, kTestPixels = 4'000'000;
 
 Split split_of(const Options& options) {
   if (!options.images.empty()) {
-    Split split = split_folder(options.images, options.validation);
+    Split split = split_folder(options.images, options.validation, options.model.scale);
     split.training.limit(kTrainingPixels);
     split.validation.limit(kTestPixels);
     return split;
   }
-  return {PictureSet::synthetic(kMadeTests, kMadePictures, kMadeExtent),
-          PictureSet::synthetic(0, kMadeTests, kMadeExtent)};
+  return {PictureSet::synthetic(kMadeTests, kMadePictures, kMadeExtent, options.model.scale),
+          PictureSet::synthetic(0, kMadeTests, kMadeExtent, options.model.scale)};
 }
 
 std::vector<LumaPair> pairs_of(const PictureSet& pictures) {
   std::vector<LumaPair> pairs(static_cast<std::size_t>(pictures.size()));
-  adjoint::parallel_for(pictures.size(),
-                        [&](std::int64_t i) { pairs[static_cast<std::size_t>(i)] = luma_pair(pictures.rgb(i)); });
+  adjoint::parallel_for(pictures.size(), [&](std::int64_t i) {
+    pairs[static_cast<std::size_t>(i)] = luma_pair(pictures.rgb(i), pictures.scale());
+  });
   return pairs;
+}
+
+// The loss gan: how much the discriminator counts beside l1.
+constexpr double kAdversarialWeight = 5e-3;
+
+Tensor pixel_loss(const std::string& loss, const Tensor& made, const Tensor& high) {
+  if (loss == "mse") return adjoint::mse_loss(made, high);
+  if (loss == "charbonnier") return adjoint::charbonnier_loss(made, high);
+  return adjoint::l1_loss(made, high);
 }
 
 // Whole batches, as many as there are between two tests, unless their order would be a long list.
@@ -55,38 +69,66 @@ void Options::add_to(examples::Settings& settings) {
       .option()
       .needs(&folder.option());
   settings.add("--patch", patch, "A patch's extent, in low-resolution pixels").range(4, 1 << 14).quick(24);
-  settings.add("--features", model.features, "Channels of the network").range(1, 1024).quick(16);
-  settings.add("--layers", model.layers, "Inner convolutions of the network").range(0, 64);
+  settings.add("--model", model.network, fmt::format("The network: {}", fmt::join(networks(), ", ")))
+      .choices(networks())
+      .added();
+  settings.add("--scale", model.scale, "How many times larger: 2, 3 or 4").choices({2, 3, 4}).added();
+  settings.add("--loss", loss, "mse, l1, charbonnier, or gan: l1 and a discriminator of patches")
+      .choices({"mse", "l1", "charbonnier", "gan"})
+      .added();
+  settings.add("--discriminator-channels", discriminator_channels, "Of its first layer, with --loss gan")
+      .range(1, 1024)
+      .quick(16)
+      .added();
+  settings.add("--features", model.features, "Channels of the network; 0: its own").range(0, 1024);
+  settings.add("--layers", model.layers, "Inner convolutions (edsr: blocks) of the network; -1: its own").range(-1, 64);
 }
 
 Trainer::Trainer(const Options& options, const examples::Run& run) : Trainer(options, run, split_of(options)) {}
 
 Trainer::Trainer(const Options& options, const examples::Run& run, Split split)
     : run_(run),
+      options_(options),
       arithmetic_(run.precision),
       split_(std::move(split)),
       patches_(split_.training, options.patch, examples_an_epoch(run)),
       tests_(pairs_of(split_.validation)),
-      model_(options.model),
+      model_(complete(options.model, run.quick)),
       parallel_((model_.to(run.device), model_)),
       adam_(model_.parameters(), {.lr = run.lr}),
       schedule_(adam_, {.T_max = run.steps, .warmup = {.steps = std::min<std::int64_t>(50, run.steps / 10)}}),
       loader_(patches_, {.batch_size = run.batch, .workers = 1, .seed = run.data_seed, .device = run.device}) {
+  const std::int64_t scale = model_.scale();
+  if (options.loss == "gan") {
+    if (scale * options.patch < PatchDiscriminator::kLeastExtent) {
+      throw adjoint::Error(
+          fmt::format("super_resolution: --patch must be at least {} with --scale {} and --loss gan; got {}",
+                      (PatchDiscriminator::kLeastExtent + scale - 1) / scale, scale, options.patch));
+    }
+    adversary_ = std::make_unique<Adversary>(options.discriminator_channels, run);
+  }
   for (const LumaPair& pair : tests_)
-    bicubic_psnr_ += psnr(bicubic(pair.low), pair.high) / static_cast<double>(tests_.size());
+    bicubic_psnr_ += psnr(bicubic(pair.low, scale), pair.high, scale) / static_cast<double>(tests_.size());
 }
 
 void Trainer::add_to(examples::State& state) {
+  state.require("network", to_string(model_.options()), "its network");
   state.add("model", model_);
   state.add("adam", adam_);
   state.add("schedule", schedule_);
   state.add("loader", loader_);
+  if (adversary_) adversary_->add_to(state);
   state.require("fingerprint", patches_.fingerprint(), "its pictures are not those that it was trained on");
 }
 
 std::string Trainer::description() const {
-  return fmt::format("{} parameters; tested on {} pictures that it is not trained on, bicubic {:.2f} dB;",
-                     model_.num_parameters(), split_.validation.size(), bicubic_psnr_);
+  return fmt::format("{} of {} parameters; tested on {} pictures that it is not trained on, bicubic {:.2f} dB;",
+                     to_string(model_.options()), model_.num_parameters(), split_.validation.size(), bicubic_psnr_);
+}
+
+std::vector<std::string> Trainer::names() const {
+  if (adversary_) return {"loss", "pixel_loss", "discriminator_loss"};
+  return {"loss"};
 }
 
 std::vector<Tensor> Trainer::next() {
@@ -96,33 +138,59 @@ std::vector<Tensor> Trainer::next() {
 }
 
 std::vector<Tensor> Trainer::step(const std::vector<Tensor>& batch) {
-  const Tensor loss = arithmetic_.minimise(adam_, [&] { return adjoint::mse_loss(parallel_(batch[0]), batch[1]); });
+  if (adversary_) return step_against_adversary(batch[0], batch[1]);
+  const Tensor loss =
+      arithmetic_.minimise(adam_, [&] { return pixel_loss(options_.loss, parallel_(batch[0]), batch[1]); });
   schedule_.step();
   return {loss};
 }
 
+std::vector<Tensor> Trainer::step_against_adversary(const Tensor& low, const Tensor& high) {
+  const Tensor plain = bicubic(low, model_.scale());
+  Tensor of_pixels, of_adversary;
+  const Tensor loss = arithmetic_.minimise(adam_, [&] {
+    const Tensor made = parallel_(low).to(adjoint::kFloat32);
+    // A tape of its own, between: the model is judged by a discriminator that has seen what it makes now.
+    of_adversary = adversary_->update(arithmetic_, high, made.detach(), plain);
+    const Tensor pixels = pixel_loss(options_.loss, made, high);
+    of_pixels = pixels.detach();
+    return pixels + kAdversarialWeight * adversary_->loss_of(made, plain);
+  });
+  schedule_.step();
+  return {loss, of_pixels, of_adversary};
+}
+
 examples::Values Trainer::test(const examples::Moment&) {
-  return {{"psnr_adjoint", measure(model_, tests_, run_.device).adjoint}};
+  double sum = 0.0;
+  for (const LumaPair& pair : tests_)
+    sum += psnr(upscale_luma(model_, pair.low, run_.device), pair.high, model_.scale()) /
+           static_cast<double>(tests_.size());
+  return {{"psnr_adjoint", sum}};
 }
 
 void Trainer::finish(const examples::Moment& moment, nlohmann::ordered_json& metrics) {
   std::vector<Quality> qualities;
   nlohmann::ordered_json pictures = nlohmann::ordered_json::array();
-  Quality mean;
+  const auto tell = [](nlohmann::ordered_json& json, const Quality& q) {
+    json["psnr_bicubic"] = q.bicubic.psnr;
+    json["psnr_adjoint"] = q.adjoint.psnr;
+    json["ssim_bicubic"] = q.bicubic.ssim;
+    json["ssim_adjoint"] = q.adjoint.ssim;
+  };
   for (std::int64_t i = 0; i < split_.validation.size(); ++i) {
-    const Quality one = measure(model_, tests_[static_cast<std::size_t>(i)], run_.device);
-    qualities.push_back(one);
-    pictures.push_back(
-        {{"name", split_.validation.name(i)}, {"psnr_bicubic", one.bicubic}, {"psnr_adjoint", one.adjoint}});
-    mean.bicubic += one.bicubic / static_cast<double>(tests_.size());
-    mean.adjoint += one.adjoint / static_cast<double>(tests_.size());
+    qualities.push_back(measure(model_, tests_[static_cast<std::size_t>(i)], run_.device));
+    pictures.push_back({{"name", split_.validation.name(i)}});
+    tell(pictures.back(), qualities.back());
   }
-  metrics["psnr_bicubic"] = mean.bicubic;
+  const Quality mean = mean_of(qualities);
+  tell(metrics, mean);
   metrics["parameters"] = model_.num_parameters();
+  if (adversary_) metrics["discriminator_parameters"] = adversary_->num_parameters();
   metrics["pictures"] = pictures;
   save_model(moment.folder / "model.safetensors", model_);
   if (examples::can_draw()) write_comparison(moment.folder / "comparison.png", *this, qualities);
-  fmt::print("PSNR {:.2f} dB, {:+.2f} dB over bicubic\n", mean.adjoint, mean.adjoint - mean.bicubic);
+  fmt::print("PSNR {:.2f} dB, {:+.2f} dB over bicubic; SSIM {:.4f}, {:+.4f} over bicubic\n", mean.adjoint.psnr,
+             mean.adjoint.psnr - mean.bicubic.psnr, mean.adjoint.ssim, mean.adjoint.ssim - mean.bicubic.ssim);
 }
 
 }  // namespace super_resolution

@@ -1,6 +1,7 @@
 // Training: what it is trained and tested on, its step, and what it leaves behind.
 #pragma once
 
+#include "adversary.h"
 #include "model.h"
 #include "pictures.h"
 
@@ -13,6 +14,7 @@
 #include <adjoint/optim/schedule.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,10 @@ struct Options {
   /// Extent of what is trained on, in low-resolution pixels.
   std::int64_t patch = 32;
   ModelOptions model = {};
+  /// What the difference from the original is measured by: mse, l1, charbonnier; gan: l1, and a discriminator.
+  std::string loss = "mse";
+  /// Of the discriminator's first layer.
+  std::int64_t discriminator_channels = 64;
 
   void add_to(examples::Settings& settings);
 };
@@ -36,6 +42,7 @@ class Trainer final : public examples::Training {
 
   void add_to(examples::State& state) override;
   std::string description() const override;
+  std::vector<std::string> names() const override;
   std::vector<adjoint::Tensor> next() override;
   std::vector<adjoint::Tensor> step(const std::vector<adjoint::Tensor>& batch) override;
   /// psnr_adjoint, in dB, mean over the pictures that the model is tested on.
@@ -52,8 +59,10 @@ class Trainer final : public examples::Training {
 
  private:
   Trainer(const Options& options, const examples::Run& run, Split split);
+  std::vector<adjoint::Tensor> step_against_adversary(const adjoint::Tensor& low, const adjoint::Tensor& high);
 
   examples::Run run_;
+  Options options_;
   examples::Arithmetic arithmetic_;
   Split split_;
   Patches patches_;
@@ -63,6 +72,7 @@ class Trainer final : public examples::Training {
   adjoint::optim::Adam adam_;
   adjoint::optim::CosineAnnealingLR schedule_;
   adjoint::data::DataLoader loader_;
+  std::unique_ptr<Adversary> adversary_;  // with the loss gan
   double bicubic_psnr_ = 0.0;
 };
 

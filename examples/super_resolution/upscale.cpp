@@ -4,6 +4,8 @@
 #include <adjoint/core/tape.h>
 #include <adjoint/data/image.h>
 #include <adjoint/data/transforms.h>
+#include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/view/view.h>
 
 #include <algorithm>
 #include <cstring>
@@ -31,53 +33,69 @@ void copy_window(const Tensor& from, std::int64_t top, std::int64_t left, Tensor
   }
 }
 
-/// enlarge(part) for every tile of `image` with `margin` pixels around it where there are any, put together.
+/// enlarge(part) for every tile of `image` with the model's radius around it where there is so much, put together.
 template <class F>
-Tensor by_tiles(const Tensor& image, std::int64_t tile, std::int64_t margin, F enlarge) {
+Tensor by_tiles(const Model& model, const Tensor& image, std::int64_t tile, F enlarge) {
   if (tile < 1) throw adjoint::Error("super_resolution: a tile must have at least one pixel");
-  const std::int64_t h = image.size(1), w = image.size(2);
-  Tensor result = Tensor::empty({image.size(0), kScale * h, kScale * w}, {.dtype = image.dtype()});
+  const std::int64_t h = image.size(1), w = image.size(2), scale = model.scale(), margin = model.radius();
+  Tensor result = Tensor::empty({image.size(0), scale * h, scale * w}, {.dtype = image.dtype()});
   for (std::int64_t y = 0; y < h; y += tile) {
     for (std::int64_t x = 0; x < w; x += tile) {
       const std::int64_t top = std::max<std::int64_t>(0, y - margin), left = std::max<std::int64_t>(0, x - margin);
       const std::int64_t bottom = std::min(h, y + tile + margin), right = std::min(w, x + tile + margin);
       const Tensor part = enlarge(data::crop(image, top, left, bottom - top, right - left));
-      copy_window(part, kScale * (y - top), kScale * (x - left), result, kScale * y, kScale * x,
-                  kScale * (std::min(h, y + tile) - y), kScale * (std::min(w, x + tile) - x));
+      copy_window(part, scale * (y - top), scale * (x - left), result, scale * y, scale * x,
+                  scale * (std::min(h, y + tile) - y), scale * (std::min(w, x + tile) - x));
     }
   }
   return result;
 }
 
 /// One tile's luma (1, h, w).
-Tensor run(const Model& model, const Tensor& luma, adjoint::Device device) {
-  return model(luma.unsqueeze(0).to(device)).to(adjoint::kCPU).squeeze(0).contiguous();
+Tensor run(const Model& model, const Tensor& luma, adjoint::Device device, bool self_ensemble) {
+  const Tensor low = luma.unsqueeze(0).to(device);
+  Tensor high;
+  if (self_ensemble) {
+    for (const bool transposed : {false, true}) {
+      for (const adjoint::Dims& axes : {adjoint::Dims{}, {2}, {3}, {2, 3}}) {
+        Tensor one = adjoint::flip(model(adjoint::flip(transposed ? low.transpose(2, 3) : low, axes)), axes);
+        if (transposed) one = one.transpose(2, 3);
+        high = high.defined() ? high + one : one;
+      }
+    }
+    high = high / 8.0;
+  } else {
+    high = model(low);
+  }
+  return high.to(adjoint::kCPU).squeeze(0).contiguous();
 }
 
 /// One tile of a picture: BT.601 colour differences are linear in the channels, so "bicubic colour with the model's
 /// luma" is bicubic interpolation of every channel, plus the difference of the lumas in each.
-Tensor enlarge(const Model& model, const Tensor& image, adjoint::Device device) {
+Tensor enlarge(const Model& model, const Tensor& image, adjoint::Device device, bool self_ensemble) {
   const Tensor low = data::to_float(image);
-  const Tensor plain = bicubic(low);
+  const Tensor plain = bicubic(low, model.scale());
   const std::int64_t colors = low.size(0) >= 3 ? 3 : 1;
-  const Tensor luma = run(model, data::to_channels(low, data::Channels::kGrey), device);
+  const Tensor luma = run(model, data::to_channels(low, data::Channels::kGrey), device, self_ensemble);
   const Tensor plain_luma = data::to_channels(plain, data::Channels::kGrey);
   const Tensor color = plain.narrow(0, 0, colors) + (luma - plain_luma);
   Tensor result = plain.clone();
   result.narrow(0, 0, colors).copy_(color);
-  return data::to_uint8(result);
+  return image.dtype() == adjoint::kUInt8 ? data::to_uint8(result) : adjoint::clamp(result, 0.0, 1.0);
 }
 
 }  // namespace
 
-Tensor upscale_luma(const Model& model, const Tensor& luma, adjoint::Device device, std::int64_t tile) {
+Tensor upscale_luma(const Model& model, const Tensor& luma, adjoint::Device device, const UpscaleOptions& options) {
   const adjoint::PauseTape pause;
-  return by_tiles(luma, tile, model.radius(), [&](const Tensor& part) { return run(model, part, device); });
+  return by_tiles(model, luma, options.tile,
+                  [&](const Tensor& part) { return run(model, part, device, options.self_ensemble); });
 }
 
-Tensor upscale(const Model& model, const Tensor& image, adjoint::Device device, std::int64_t tile) {
+Tensor upscale(const Model& model, const Tensor& image, adjoint::Device device, const UpscaleOptions& options) {
   const adjoint::PauseTape pause;
-  return by_tiles(image, tile, model.radius(), [&](const Tensor& part) { return enlarge(model, part, device); });
+  return by_tiles(model, image, options.tile,
+                  [&](const Tensor& part) { return enlarge(model, part, device, options.self_ensemble); });
 }
 
 }  // namespace super_resolution

@@ -14,14 +14,23 @@ namespace super_resolution {
 /// feature maps take some tens of megabytes.
 inline constexpr std::int64_t kTile = 256;
 
-/// luma (1, H, W), float32, on the CPU -> (1, 2 H, 2 W). Each tile is computed with as much of its surroundings as its
-/// pixels depend on, so that the tiles fit together without a seam.
-adjoint::Tensor upscale_luma(const Model& model, const adjoint::Tensor& luma, adjoint::Device device,
-                             std::int64_t tile = kTile);
+struct UpscaleOptions {
+  std::int64_t tile = kTile;
+  /// The mean of what the model makes of a picture's eight flips and quarter turns, each turned back (Timofte, Rothe,
+  /// Van Gool: "Seven ways to improve example-based single image super resolution", 2016): better, in eight times the
+  /// time.
+  bool self_ensemble = false;
+};
 
-/// A picture (C, H, W), uint8, of 1 to 4 channels -> (C, 2 H, 2 W), uint8. The model enlarges the luma; colour
-/// differences and alpha are interpolated bicubically. Beside both pictures, memory for a few tiles is used.
+/// luma (1, H, W), float32, on the CPU -> (1, scale H, scale W). Each tile is computed with as much of its surroundings
+/// as its pixels depend on, so that the tiles fit together without a seam.
+adjoint::Tensor upscale_luma(const Model& model, const adjoint::Tensor& luma, adjoint::Device device,
+                             const UpscaleOptions& options = {});
+
+/// A picture (C, H, W) of 1 to 4 channels, uint8, or float32 in [0, 1], -> (C, scale H, scale W) of its dtype, clamped.
+/// The model enlarges the luma; colour differences and alpha are interpolated bicubically. Beside both pictures, memory
+/// for a few tiles is used.
 adjoint::Tensor upscale(const Model& model, const adjoint::Tensor& image, adjoint::Device device,
-                        std::int64_t tile = kTile);
+                        const UpscaleOptions& options = {});
 
 }  // namespace super_resolution

@@ -72,6 +72,8 @@ TEST_F(SuperResolutionTool, DamagedCheckpointsAreErrorsThatNameTheFile) {
       {"no batch", [](Json& settings, Json&) { settings["batch"] = 0; }},
       {"patch beyond all bounds", [](Json& settings, Json&) { settings["patch"] = INT64_MAX; }},
       {"another model", [](Json& settings, Json&) { settings["features"] = 5; }},
+      {"another network", [](Json& settings, Json&) { settings["model"] = "fsrcnn"; }},
+      {"another scale", [](Json& settings, Json&) { settings["scale"] = 3; }},
       {"other pictures", [](Json&, Json& values) { values["fingerprint"] = 1; }},
       {"a loader elsewhere", [](Json&, Json& values) { values["loader"]["batch"] = -1; }},
       {"no object", [](Json&, Json& values) { values = Json::array(); }},
@@ -85,9 +87,24 @@ TEST_F(SuperResolutionTool, DamagedCheckpointsAreErrorsThatNameTheFile) {
         << output_;
   }
   fs::copy_file(whole, checkpoint, fs::copy_options::overwrite_existing);
+  edit_checkpoint(checkpoint, [](Json& settings, Json&) { settings["scale"] = 3; });
+  EXPECT_EQ(run("train --resume --out '" + out.string() + "'"), 1) << output_;
+  EXPECT_NE(output_.find("its network must be transposed for 3x; got transposed for 2x"), std::string::npos) << output_;
+  fs::copy_file(whole, checkpoint, fs::copy_options::overwrite_existing);
   edit_checkpoint(checkpoint, [](Json& settings, Json&) { settings["images"] = "/nowhere"; });
   EXPECT_EQ(run("train --resume --out '" + out.string() + "'"), 1) << output_;
   EXPECT_NE(output_.find("/nowhere"), std::string::npos) << output_;
+}
+
+TEST_F(SuperResolutionTool, CheckpointsFromBeforeThereWasAChoiceGoOn) {
+  const fs::path out = folder_ / "out";
+  ASSERT_EQ(run(quick(out, 4)), 0) << output_;
+  edit_checkpoint(out / "checkpoint.safetensors", [](Json& settings, Json& values) {
+    for (const char* name : {"model", "scale", "loss", "discriminator-channels"})
+      EXPECT_EQ(settings.erase(name), 1U) << name;
+    EXPECT_EQ(values.erase("network"), 1U);
+  });
+  EXPECT_EQ(run("train --resume --out '" + out.string() + "'"), 0) << output_;
 }
 
 TEST_F(SuperResolutionTool, EverySignalThatAsksToEndSavesFirst) {
@@ -141,6 +158,8 @@ TEST_F(SuperResolutionTool, NumbersOutOfRangeAreNamed) {
   const fs::path out = folder_ / "out";
   const std::pair<const char*, const char*> cases[] = {
       {"--patch 9223372036854775807", "--patch must be from 4 to 16384; got 9223372036854775807"},
+      {"--scale 5", "--scale must be one of 2, 3, 4; got '5'"},
+      {"--model vdsr", "--model must be one of transposed, espcn, fsrcnn, edsr; got 'vdsr'"},
       {"--patch 3", "--patch must be from 4 to 16384; got 3"},
       {"--patch 16384", "must have at least 32768 x 32768 pixels; none has"},
       {"--batch 9223372036854775807", "--batch must be from 1 to 65536; got 9223372036854775807"},

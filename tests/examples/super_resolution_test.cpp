@@ -1,12 +1,14 @@
 #include "resumed_training.h"
 #include "super_resolution_tool.h"
 
+#include "super_resolution/adversary.h"
 #include "super_resolution/model.h"
 #include "super_resolution/pictures.h"
 #include "super_resolution/stroke_font.h"
 #include "super_resolution/training.h"
 #include "super_resolution/upscale.h"
 
+#include <adjoint/core/factories.h>
 #include <adjoint/core/random.h>
 #include <adjoint/nn/safetensors.h>
 #include <adjoint/ops/resample/resample.h>
@@ -19,6 +21,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -47,9 +50,9 @@ TEST_F(SuperResolution, MadePicturesAreReproducibleDifferentAndDetailed) {
   EXPECT_EQ(picture.to_vector<int>(), synthetic_picture(3, 96, 128).to_vector<int>());
   EXPECT_NE(picture.to_vector<int>(), synthetic_picture(4, 96, 128).to_vector<int>());
   for (std::uint64_t number = 0; number < 12; ++number) {
-    const LumaPair pair = luma_pair(synthetic_picture(number, 128, 128));
+    const LumaPair pair = luma_pair(synthetic_picture(number, 128, 128), 2);
     // Bicubic interpolation loses some of every picture, but not most of it.
-    const double quality = psnr(bicubic(pair.low), pair.high);
+    const double quality = psnr(bicubic(pair.low, 2), pair.high, 2);
     EXPECT_GT(quality, 12.0) << number;
     EXPECT_LT(quality, 60.0) << number;
   }
@@ -72,34 +75,81 @@ TEST_F(SuperResolution, TextIsDrawnWhereItIsAsked) {
 TEST_F(SuperResolution, PsnrLeavesTheBorderOut) {
   const Tensor reference = Tensor::full({1, 12, 12}, 0.5);
   Tensor image = Tensor::full({1, 12, 12}, 0.6);
-  EXPECT_NEAR(psnr(image, reference), 20.0, 1e-4);
+  EXPECT_NEAR(psnr(image, reference, 2), 20.0, 1e-4);
   image.narrow(1, 0, 2).fill_(1.0);
   image.narrow(2, 10, 2).fill_(0.0);
-  EXPECT_NEAR(psnr(image, reference), 20.0, 1e-4);
+  EXPECT_NEAR(psnr(image, reference, 2), 20.0, 1e-4);
   image.narrow(1, 2, 1).fill_(1.0);
-  EXPECT_LT(psnr(image, reference), 19.0);
+  EXPECT_LT(psnr(image, reference, 2), 19.0);
+}
+
+TEST_F(SuperResolution, SsimLeavesTheBorderOut) {
+  const Tensor reference = Tensor::full({1, 16, 18}, 0.5);
+  Tensor image = Tensor::full({1, 16, 18}, 0.6);
+  const double expected = (2 * 0.5 * 0.6 + 1e-4) / (0.25 + 0.36 + 1e-4);  // nothing varies
+  EXPECT_NEAR(ssim(image, reference, 2), expected, 1e-5);
+  image.narrow(1, 0, 2).fill_(1.0);
+  image.narrow(2, 16, 2).fill_(0.0);
+  EXPECT_NEAR(ssim(image, reference, 2), expected, 1e-5);
+  image.narrow(1, 2, 1).fill_(1.0);
+  EXPECT_LT(ssim(image, reference, 2), expected - 0.01);
+  EXPECT_NEAR(ssim(reference, reference, 2), 1.0, 1e-6);
+  const Tensor small = Tensor::full({1, 7, 8}, 0.5);  // 3 x 4 pixels are left
+  EXPECT_NEAR(ssim(small, small, 2), 1.0, 1e-6);
+  EXPECT_NEAR(ssim(Tensor::full({1, 7, 8}, 7.0), Tensor::full({1, 7, 8}, 1.0), 2), 1.0, 1e-6) << "clamped";
 }
 
 TEST_F(SuperResolution, AnUntrainedModelIsBicubicInterpolation) {
   adjoint::manual_seed(1);
   const Tensor low = Tensor::rand({2, 1, 9, 13});
-  EXPECT_EQ(Model()(low).to_vector<float>(), bicubic(low).to_vector<float>());
+  EXPECT_EQ(Model()(low).to_vector<float>(), bicubic(low, 2).to_vector<float>());
+  for (const std::string& network : networks()) {
+    for (const std::int64_t scale : {2, 3, 4}) {
+      SCOPED_TRACE(network + std::to_string(scale));
+      const Tensor high = Model({.network = network, .scale = scale, .features = 4, .layers = 1})(low);
+      EXPECT_EQ(high.shape(), (Shape{2, 1, 9 * scale, 13 * scale}));
+      EXPECT_EQ(high.to_vector<float>(), bicubic(low, scale).to_vector<float>());
+    }
+  }
+}
+
+TEST_F(SuperResolution, NetworksHaveTheSizesOfTheirPapers) {
+  const std::pair<ModelOptions, std::int64_t> sizes[] = {
+      {{}, 29857},
+      {{.network = "espcn", .scale = 3}, 5 * 5 * 64 + 64 + 9 * 64 * 32 + 32 + 9 * 32 * 9 + 9},
+      // Its paper counts 12,464 weights, without biases and slopes.
+      {{.network = "fsrcnn", .scale = 3}, 12464 + 4 * 56 + 2 * 12 + 8 * 12 + 1},
+      {{.network = "edsr", .scale = 2}, 2 * 576 + 64 + 1 + 33 * (36864 + 64) + 4 * (36864 + 64)},
+  };
+  for (const auto& [options, parameters] : sizes)
+    EXPECT_EQ(Model(options).num_parameters(), parameters) << to_string(options);
+  EXPECT_EQ(complete({.network = "edsr"}, true).features, 16);
+  EXPECT_ERROR(Model({.network = "vdsr"}), "the model must be one of transposed, espcn, fsrcnn, edsr; got 'vdsr'");
+  EXPECT_ERROR(Model({.scale = 5}), "scale must be 2, 3 or 4; got 5");
 }
 
 TEST_F(SuperResolution, RadiusCoversWhatAPixelDependsOn) {
-  for (const std::int64_t layers : {0, 1, 3}) {
-    const Model model = random_model({.features = 3, .layers = layers});
+  std::vector<ModelOptions> all{{.features = 3, .layers = 0}, {.features = 3, .layers = 3}};
+  for (const std::string& network : networks()) {
+    for (const std::int64_t scale : {2, 3, 4})
+      all.push_back({.network = network, .scale = scale, .features = 5, .layers = 1});
+  }
+  for (const ModelOptions& options : all) {
+    const Model model = random_model(options);
+    for (Tensor parameter : model.parameters())
+      parameter.copy_(parameter.detach().abs());  // nothing cancels, and ReLU is open
+    const std::int64_t scale = options.scale, extent = 31 * scale;
     Tensor low = Tensor::full({1, 1, 31, 31}, 0.5);
     const Tensor before = model(low);
     low.narrow(2, 15, 1).narrow(3, 15, 1).fill_(1.0);
     const Tensor after = model(low);
     const auto a = before.to_vector<float>(), b = after.to_vector<float>();
     std::int64_t reach = 0;
-    for (std::int64_t i = 0; i < 62 * 62; ++i) {
+    for (std::int64_t i = 0; i < extent * extent; ++i) {
       if (a[static_cast<std::size_t>(i)] == b[static_cast<std::size_t>(i)]) continue;
-      reach = std::max({reach, std::abs(i / 62 / 2 - 15), std::abs(i % 62 / 2 - 15)});
+      reach = std::max({reach, std::abs(i / extent / scale - 15), std::abs(i % extent / scale - 15)});
     }
-    EXPECT_EQ(reach, model.radius()) << layers << " layers";
+    EXPECT_EQ(reach, model.radius()) << to_string(options) << ", layers " << options.layers;
   }
 }
 
@@ -107,14 +157,55 @@ TEST_F(SuperResolution, TilesFitTogetherWithoutASeam) {
   const Model model = random_model({.features = 5, .layers = 2});
   const Tensor image = data::crop(synthetic_picture(1, 80, 110), 0, 0, 77, 101);
   const Tensor luma_image = luma(image);
-  const Tensor whole_luma = upscale_luma(model, luma_image, adjoint::kCPU, 1000);
-  const Tensor whole = upscale(model, image, adjoint::kCPU, 1000);
+  const Tensor whole_luma = upscale_luma(model, luma_image, adjoint::kCPU, {.tile = 1000});
+  const Tensor whole = upscale(model, image, adjoint::kCPU, {.tile = 1000});
   ASSERT_EQ(whole.shape(), (Shape{3, 154, 202}));
   for (const std::int64_t tile : {5, 8, 19, 64}) {
-    EXPECT_LT(largest_difference(upscale_luma(model, luma_image, adjoint::kCPU, tile), whole_luma), 2e-6F) << tile;
+    EXPECT_LT(largest_difference(upscale_luma(model, luma_image, adjoint::kCPU, {.tile = tile}), whole_luma), 2e-6F)
+        << tile;
     // A value within rounding of a half may go either way.
-    EXPECT_LE(largest_difference(upscale(model, image, adjoint::kCPU, tile), whole), 1.0F) << tile;
+    EXPECT_LE(largest_difference(upscale(model, image, adjoint::kCPU, {.tile = tile}), whole), 1.0F) << tile;
   }
+  for (const std::string& network : networks()) {
+    const Model other = random_model({.network = network, .scale = 3, .features = 5, .layers = 1});
+    EXPECT_LT(largest_difference(upscale_luma(other, luma_image, adjoint::kCPU, {.tile = 19}),
+                                 upscale_luma(other, luma_image, adjoint::kCPU, {.tile = 1000})),
+              2e-6F)
+        << network;
+  }
+}
+
+TEST_F(SuperResolution, SelfEnsembleAveragesFlipsAndTurns) {
+  const Model model = random_model({.features = 5, .layers = 1});
+  const Tensor low = luma(data::crop(synthetic_picture(1, 40, 40), 0, 0, 21, 30));
+  const auto large = [&](const Tensor& of, const UpscaleOptions& options) {
+    return upscale_luma(model, of, adjoint::kCPU, options);
+  };
+  const Tensor mean = large(low, {.self_ensemble = true});
+  Tensor sum = Tensor::zeros(mean.shape());
+  for (int i = 0; i < 8; ++i) {
+    const auto turned = [&](Tensor image, bool back) {
+      if (back && i >= 4) image = data::transpose_image(image);
+      if (i % 2 == 1) image = data::flip_horizontal(image);
+      if (i / 2 % 2 == 1) image = data::flip_vertical(image);
+      return !back && i >= 4 ? data::transpose_image(image) : image;
+    };
+    sum.add_(turned(large(turned(low, false), {}), true));
+  }
+  EXPECT_LT(largest_difference(mean, sum / 8.0), 1e-6F);
+  EXPECT_GT(largest_difference(mean, large(low, {})), 1e-3F);
+  EXPECT_LT(largest_difference(mean, large(low, {.tile = 8, .self_ensemble = true})), 2e-6F);
+}
+
+TEST_F(SuperResolution, DeepPicturesStayDeep) {
+  const Model model = random_model({.features = 3, .layers = 1});
+  const Tensor bytes = data::to_channels(synthetic_picture(2, 24, 30), data::Channels::kRGBA);
+  const Tensor deep = upscale(model, data::to_float(bytes), adjoint::kCPU);
+  ASSERT_EQ(deep.dtype(), adjoint::kFloat32);
+  EXPECT_EQ(data::to_uint8(deep).to_vector<int>(), upscale(model, bytes, adjoint::kCPU).to_vector<int>());
+  const auto values = deep.to_vector<float>();
+  EXPECT_GE(*std::min_element(values.begin(), values.end()), 0.0F);
+  EXPECT_LE(*std::max_element(values.begin(), values.end()), 1.0F);
 }
 
 TEST_F(SuperResolution, UpscalesAnySizeAndKeepsAlpha) {
@@ -129,7 +220,7 @@ TEST_F(SuperResolution, UpscalesAnySizeAndKeepsAlpha) {
   Tensor rgba = data::to_channels(picture, data::Channels::kRGBA);
   rgba.narrow(0, 3, 1).copy_(picture.narrow(0, 1, 1));
   const Tensor alpha = upscale(model, rgba, adjoint::kCPU).narrow(0, 3, 1);
-  const Tensor expected = data::to_uint8(bicubic(data::to_float(picture.narrow(0, 1, 1))));
+  const Tensor expected = data::to_uint8(bicubic(data::to_float(picture.narrow(0, 1, 1)), 2));
   EXPECT_EQ(alpha.to_vector<int>(), expected.to_vector<int>());
 }
 
@@ -138,7 +229,7 @@ TEST_F(SuperResolution, UpscalingChangesLumaAndKeepsColourDifferences) {
   // Muted, so that nothing is clamped.
   const Tensor picture = data::to_uint8(data::to_float(synthetic_picture(5, 32, 32)) * 0.1 + 0.45);
   const Tensor result = data::to_float(upscale(model, picture, adjoint::kCPU)),
-               plain = bicubic(data::to_float(picture));
+               plain = bicubic(data::to_float(picture), 2);
   const auto difference = [](const Tensor& rgb) { return rgb.narrow(0, 0, 1) - rgb.narrow(0, 2, 1); };
   EXPECT_LT(largest_difference(difference(result), difference(plain)), 1.01F / 255.0F);
   EXPECT_LT(largest_difference(luma(data::to_uint8(result)), upscale_luma(model, luma(picture), adjoint::kCPU)),
@@ -146,7 +237,7 @@ TEST_F(SuperResolution, UpscalingChangesLumaAndKeepsColourDifferences) {
 }
 
 TEST_F(SuperResolution, PatchesAreOnePlaceInBothResolutions) {
-  const Patches patches(PictureSet::synthetic(40, 3, 64), 16, 50);
+  const Patches patches(PictureSet::synthetic(40, 3, 64, 2), 16, 50);
   for (std::int64_t i = 0; i < patches.size(); ++i) {
     adjoint::Generator generator(static_cast<std::uint64_t>(i));
     const data::Example example = patches.get(i, generator);
@@ -162,7 +253,7 @@ TEST_F(SuperResolution, PatchesAreOnePlaceInBothResolutions) {
 }
 
 TEST_F(SuperResolution, LimitedSetsGiveTheMiddleOfLargePictures) {
-  PictureSet pictures = PictureSet::synthetic(8, 2, 128);
+  PictureSet pictures = PictureSet::synthetic(8, 2, 128, 2);
   const Tensor whole = pictures.rgb(1);
   const Tensor middle = data::crop(whole, 32, 32, 64, 64);
   pictures.limit(2 * 64 * 64);
@@ -174,13 +265,13 @@ TEST_F(SuperResolution, LimitedSetsGiveTheMiddleOfLargePictures) {
 }
 
 TEST_F(SuperResolution, FoldersAreSplitWithoutOverlap) {
-  const Split split = split_folder(write_pictures(), {});
+  const Split split = split_folder(write_pictures(), {}, 2);
   EXPECT_EQ(split.training.size(), 5);
   EXPECT_EQ(split.validation.size(), 1);
   for (std::int64_t i = 0; i < split.training.size(); ++i) EXPECT_NE(split.training.name(i), split.validation.name(0));
-  EXPECT_ERROR(split_folder(folder_ / "pictures", folder_ / "pictures"), "must not be in both --images and --val");
+  EXPECT_ERROR(split_folder(folder_ / "pictures", folder_ / "pictures", 2), "must not be in both --images and --val");
   fs::create_directories(folder_ / "empty");
-  EXPECT_ERROR(split_folder(folder_ / "empty", {}), "holds no PNG or JPEG file");
+  EXPECT_ERROR(split_folder(folder_ / "empty", {}, 2), "holds no PNG or JPEG file");
 }
 
 TEST_F(SuperResolution, ModelsAreSavedWithTheirOptions) {
@@ -192,12 +283,56 @@ TEST_F(SuperResolution, ModelsAreSavedWithTheirOptions) {
   EXPECT_EQ(loaded(low).to_vector<float>(), model(low).to_vector<float>());
   adjoint::nn::save_safetensors(folder_ / "other.safetensors", {{"a", Tensor::zeros({2})}});
   EXPECT_ERROR(load_model(folder_ / "other.safetensors"), "is no model of this program");
+
+  const Model wide = random_model({.network = "espcn", .scale = 3, .features = 4});
+  save_model(folder_ / "espcn.safetensors", wide);
+  EXPECT_EQ(load_model(folder_ / "espcn.safetensors")(low).to_vector<float>(), wide(low).to_vector<float>());
+  auto file = adjoint::nn::load_safetensors(folder_ / "espcn.safetensors");
+  file.metadata["scale"] = "2";
+  adjoint::nn::save_safetensors(folder_ / "espcn.safetensors", file.tensors, file.metadata);
+  EXPECT_ERROR(load_model(folder_ / "espcn.safetensors"),
+               "espcn.safetensors' must hold espcn for 2x, as it tells; got another network: ");
+}
+
+TEST_F(SuperResolution, ModelsOfTheFirstVersionAreRead) {
+  const Model model = random_model({.features = 6, .layers = 2});
+  save_model(folder_ / "m.safetensors", model);
+  const auto file = adjoint::nn::load_safetensors(folder_ / "m.safetensors");
+  for (const char* name : {"body.0.weight", "body.5.weight", "up.weight", "up.bias"}) {
+    EXPECT_TRUE(std::any_of(file.tensors.begin(), file.tensors.end(), [&](const auto& t) { return t.first == name; }))
+        << name;
+  }
+  adjoint::nn::save_safetensors(folder_ / "m.safetensors", file.tensors,
+                                {{"architecture", "adjoint super_resolution 2x luma"},
+                                 {"features", "6"},
+                                 {"layers", "2"}});
+  const Tensor low = Tensor::full({1, 1, 6, 6}, 0.3);
+  EXPECT_EQ(load_model(folder_ / "m.safetensors")(low).to_vector<float>(), model(low).to_vector<float>());
+}
+
+TEST_F(SuperResolution, TheDiscriminatorJudgesPatches) {
+  adjoint::manual_seed(2);
+  PatchDiscriminator net(4);
+  Tensor luma = Tensor::rand({2, 1, 44, 48});
+  const Tensor plain = Tensor::rand({2, 1, 44, 48}), before = net(luma, plain);
+  EXPECT_EQ(before.shape(), (Shape{2, 1, 9, 10}));
+  EXPECT_EQ(net(Tensor::rand({1, 1, 12, 12}), Tensor::rand({1, 1, 12, 12})).numel(), 1);
+  // A score sees 34 x 34 pixels, and scores are 4 pixels apart; in eval mode spectral_norm changes nothing.
+  net.eval();
+  const Tensor still = net(luma, plain);
+  luma.narrow(2, 0, 1).narrow(3, 0, 1).fill_(9.0);
+  const auto a = still.to_vector<float>(), b = net(luma, plain).to_vector<float>();
+  for (std::int64_t i = 0; i < 90; ++i) {
+    const bool sees = 4 * (i / 10) - 11 <= 0 && 4 * (i % 10) - 11 <= 0;
+    EXPECT_EQ(a[static_cast<std::size_t>(i)] != b[static_cast<std::size_t>(i)], sees) << i;
+  }
 }
 
 adjoint::nn::Safetensors trained(const Options& options, std::uint64_t seed, const std::vector<std::int64_t>& stops,
-                                 const fs::path& path) {
+                                 const fs::path& path, const std::string& precision = "tf32") {
   const examples::Run run{.program = "super_resolution",
                           .device = adjoint::kCPU,
+                          .precision = precision,
                           .steps = 14,
                           .batch = 3,
                           .test_every = 4,
@@ -220,6 +355,13 @@ TEST_F(SuperResolution, AResumedRunIsBitForBitTheUninterruptedOne) {
   };
   EXPECT_FALSE(weight(whole).empty());
   EXPECT_NE(weight(trained(options, 6, {}, folder_ / "other")), weight(whole));
+
+  Options against = options;
+  against.loss = "gan";
+  against.discriminator_channels = 2;
+  const auto gan = trained(against, 5, {}, folder_ / "gan");
+  EXPECT_NE(weight(gan), weight(whole));
+  examples::expect_same_training(gan, trained(against, 5, {5}, folder_ / "gan_resumed"));
 }
 
 TEST_F(SuperResolutionTool, ResumingWithOtherPicturesIsAnError) {
@@ -247,6 +389,11 @@ TEST_F(SuperResolutionTool, TrainsUpscalesAndEvaluates) {
   EXPECT_GT(metrics["seconds"].get<double>(), 0.0);
   EXPECT_FALSE(metrics["device"].get<std::string>().empty());
   EXPECT_EQ(metrics["pictures"].size(), 1U);
+  for (const auto& part : {metrics, metrics["pictures"][0]}) {
+    EXPECT_GT(part["ssim_bicubic"].get<double>(), 0.1);
+    EXPECT_LT(part["ssim_bicubic"].get<double>(), 1.0);
+    EXPECT_NE(part["ssim_adjoint"], part["ssim_bicubic"]);
+  }
   ASSERT_EQ(metrics["curve"].size(), 3U) << "before the first step, at 3 and at 6";
   EXPECT_EQ(metrics["curve"][2]["step"], 6);
   EXPECT_EQ(metrics["curve"][0]["psnr_adjoint"], metrics["baselines"]["bicubic"]) << "untrained, it is bicubic";
@@ -257,6 +404,53 @@ TEST_F(SuperResolutionTool, TrainsUpscalesAndEvaluates) {
   EXPECT_EQ(data::read_image(enlarged).shape(), (Shape{3, 80, 122}));
   ASSERT_EQ(run("eval --images " + pictures + " --model " + model), 0) << output_;
   EXPECT_EQ(lines(), 8);
+  const std::string plain = output_;
+  ASSERT_EQ(run("eval --self-ensemble --images " + pictures + " --model " + model), 0) << output_;
+  EXPECT_NE(output_, plain);
+
+  // A ramp of less than a step of 8 bits.
+  const fs::path deep = folder_ / "deep.png";
+  data::write_png(deep, adjoint::linspace(0.5, 0.502, 12 * 16).reshape({1, 12, 16}), {.bit_depth = 16});
+  ASSERT_EQ(run("upscale --self-ensemble " + model + " " + deep.string() + " " + enlarged), 0) << output_;
+  const Tensor large = data::read_image(enlarged, {.keep_depth = true});
+  ASSERT_EQ(large.dtype(), adjoint::kFloat32);
+  const auto values = large.to_vector<float>();
+  EXPECT_GT(std::set<float>(values.begin(), values.end()).size(), 50U);
+}
+
+TEST_F(SuperResolutionTool, EveryNetworkTrainsAndUpscales) {
+  const fs::path out = folder_ / "out", enlarged = folder_ / "big.png";
+  std::int64_t scale = 4;
+  for (const std::string& network : networks()) {
+    SCOPED_TRACE(network);
+    ASSERT_EQ(run(quick(out, 4, "--model " + network + " --scale " + std::to_string(scale))), 0) << output_;
+    const auto metrics = nlohmann::json::parse(std::ifstream(out / "metrics.json"));
+    EXPECT_NE(metrics["psnr_adjoint"], metrics["psnr_bicubic"]);
+    ASSERT_EQ(run("upscale '" + (out / "model.safetensors").string() + "' '" +
+                  (folder_ / "pictures" / "0.jpg").string() + "' '" + enlarged.string() + "'"),
+              0)
+        << output_;
+    EXPECT_EQ(data::read_image(enlarged).shape(), (Shape{3, scale * 40, scale * 61}));
+    scale = std::max<std::int64_t>(scale - 1, 2);
+  }
+}
+
+TEST_F(SuperResolutionTool, EveryLossTrains) {
+  const fs::path out = folder_ / "out";
+  std::set<std::string> losses;
+  for (const std::string loss : {"mse", "l1", "charbonnier", "gan"}) {
+    SCOPED_TRACE(loss);
+    ASSERT_EQ(run(quick(out, 3, "--discriminator-channels 2 --loss " + loss)), 0) << output_;
+    const auto metrics = nlohmann::json::parse(std::ifstream(out / "metrics.json"));
+    losses.insert(metrics["curve"][1]["loss"].dump());
+    EXPECT_EQ(metrics["curve"][1].contains("discriminator_loss"), loss == "gan");
+  }
+  EXPECT_EQ(losses.size(), 4U);
+  EXPECT_EQ(run("train --loss gan --patch 5 --images '" + (folder_ / "pictures").string() + "' --out '" + out.string() +
+                "'"),
+            1);
+  EXPECT_NE(output_.find("--patch must be at least 6 with --scale 2 and --loss gan; got 5"), std::string::npos)
+      << output_;
 }
 
 TEST_F(SuperResolutionTool, AnInterruptSavesAndResumes) {
