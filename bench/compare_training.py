@@ -12,8 +12,8 @@ tensors that a step holds, are measured apart.
 
 Before, both sides take 200 steps from the same weights, in float32 and in the precision that is measured. The program
 fails where one of the first 10 losses differs by more than 1e-3 of it, or the mean of the last 50 by more than 2
-percent; in TF32 and bfloat16 only where that is also more than PyTorch's own losses change between float32 and that
-precision, for a pair of networks that train against each other multiplies every rounding.
+percent; in TF32 and bfloat16 only where that is also more than twice what PyTorch's own losses change by between
+float32 and that precision: both sides round, and a pair of networks that train against each other multiplies that.
 
 After --seconds, 420 where not given, what is left to compile is left out. Needs PyTorch, Adjoint's shared library as
 bench/compare_ops.py does, and build/bench/libbench_training.so, or where ADJOINT_BENCH_TRAINING says. Writes a table,
@@ -625,7 +625,7 @@ def main():
                 what = f"{case.name} {precision}"
                 try:
                     result = measure(library, case, precision, arguments, pathlib.Path(folder))
-                except RuntimeError as error:
+                except Exception as error:  # the other cases are measured all the same
                     wrong.append(f"{what}: {error}")
                     print("WRONG", wrong[-1], flush=True)
                     continue
@@ -634,7 +634,7 @@ def main():
                 for name, found in {**result["differences"], "in float32": result["full"]}.items():
                     allowed = (FIRST_TOLERANCE, LAST_TOLERANCE)
                     if name != "in float32":
-                        allowed = map(max, allowed, result["own"])
+                        allowed = [max(least, 2 * own) for least, own in zip(allowed, result["own"])]
                     if any(share > most for share, most in zip(found, allowed)):
                         wrong.append(f"{what} {name}: losses differ by {found[0]:.1e} (first {FIRST}), {found[1]:.1e} "
                                      f"(last {LAST}); PyTorch's own by {result['own'][0]:.1e} and {result['own'][1]:.1e}")
