@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 """Data-parallel training of Adjoint beside PyTorch's DistributedDataParallel, on the GPUs of this host.
 
-    bench/compare_distributed.py [--ranks N] [--rounds R] [--program build/cuda/bench/bench_distributed] [--markdown]
+    bench/compare_distributed.py [--ranks N] [--rounds R] [--ctas 0,4,8,16] [--alone] [--markdown]
+                                 [--program build/cuda/bench/bench_distributed]
 
 Starts bench_distributed and this file's other half (`--pytorch`, through the same mpirun) in turns, and prints for each
 network and precision the median over rounds: milliseconds of a step on each GPU alone and through DataParallel or
 DistributedDataParallel, the efficiency (the former by the latter), and how much of the gradients' sum a step hides.
+Rows marked "captured" are of the steps as CUDA graphs, which DistributedDataParallel's are not. At the end stand the
+geometric mean and the least of the efficiencies. --ctas runs every network once for each bound of the thread blocks
+that NCCL may take beside the sweep (DataParallelOptions::max_ctas; 0: NCCL's choice).
 """
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import statistics
@@ -109,13 +114,13 @@ def run_pytorch():
 
 
 def launch(ranks, command):
-    """{(case, precision): its line}, of one run under mpirun."""
+    """{(case, precision, bound of thread blocks): its line}, of one run under mpirun."""
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                        MASTER_ADDR="127.0.0.1", MASTER_PORT="29511", NCCL_NVLS_ENABLE="0")
     out = subprocess.run(["mpirun", "-n", str(ranks), "--bind-to", "none", *command], check=True, text=True,
                          stdout=subprocess.PIPE, env=environment).stdout
     lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
-    return {(line["case"], line.get("precision", "")): line for line in lines}
+    return {(line["case"], line.get("precision", ""), line.get("max_ctas", 0)): line for line in lines}
 
 
 def median_of(runs, key):
@@ -128,6 +133,8 @@ def main():
     parser.add_argument("--ranks", type=int, default=2, help="processes, and GPUs (default 2)")
     parser.add_argument("--rounds", type=int, default=3, help="times that each side runs (default 3)")
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/cuda/bench/bench_distributed")
+    parser.add_argument("--ctas", default="0", help="bounds to try, with commas (default 0)")
+    parser.add_argument("--alone", action="store_true", help="without PyTorch")
     parser.add_argument("--markdown", action="store_true", help="print a table for bench/results/distributed.md")
     parser.add_argument("--pytorch", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -135,29 +142,43 @@ def main():
         return run_pytorch()
     ours, theirs = [], []
     for _ in range(args.rounds):
-        ours.append(launch(args.ranks, [args.program]))
-        theirs.append(launch(args.ranks, [sys.executable, __file__, "--pytorch"]))
-    total = median_of(ours, ("all_reduce", ""))
+        ours.append(launch(args.ranks, [args.program, "--ctas", args.ctas]))
+        if not args.alone:
+            theirs.append(launch(args.ranks, [sys.executable, __file__, "--pytorch"]))
+    total = median_of(ours, ("all_reduce", "", 0))
     share = f", {total['bare_ms'] / total['ms']:.1%} of a bare ncclAllReduce's speed" if total["bare_ms"] else ""
     print(f"all_reduce of 1 GiB: {total['ms']:.3f} ms{share}\n")
-    columns = ["network", "precision", "alone, ms", "together, ms", "efficiency", "hidden", "PyTorch alone, ms",
-               "DDP, ms", "efficiency", "hidden"]
+    columns = ["network", "precision", "step", "thread blocks", "alone, ms", "together, ms", "efficiency", "hidden",
+               "PyTorch alone, ms", "DDP, ms", "efficiency", "hidden"]
     separator = " | " if args.markdown else "\t"
     edge = "| " if args.markdown else ""
-    print(edge + separator.join(columns) + edge[::-1])
+
+    def print_row(row):
+        print(edge + separator.join(row) + edge[::-1])
+
+    def cells(line, prefix=""):
+        alone, together = line[prefix + "alone_ms"], line[prefix + "together_ms"]
+        hidden = max(0.0, 1 - max(0.0, together - alone) / line["sum_ms"])
+        return [f"{alone:.3f}", f"{together:.3f}", f"{alone / together:.3f}", f"{hidden:.0%}"]
+
+    print_row(columns)
     if args.markdown:
-        print("|---|---|" + "---:|" * (len(columns) - 2))
+        print("|---|---|---|" + "---:|" * (len(columns) - 3))
+    efficiencies = {}  # {(step, thread blocks): those of every network and precision}
     for key in ours[0]:
         if key[0] == "all_reduce":
             continue
-        row = list(key)
-        for runs in (ours, theirs):
-            line = median_of(runs, key)
-            exposed = max(0.0, line["together_ms"] - line["alone_ms"])
-            hidden = f"{max(0.0, 1 - exposed / line['sum_ms']):.0%}"
-            row += [f"{line['alone_ms']:.3f}", f"{line['together_ms']:.3f}",
-                    f"{line['alone_ms'] / line['together_ms']:.3f}", hidden]
-        print(edge + separator.join(row) + edge[::-1])
+        line = median_of(ours, key)
+        peer = cells(median_of(theirs, (*key[:2], 0))) if theirs else [""] * 4
+        for step, prefix, beside in (("eager", "", peer), ("captured", "captured_", [""] * 4)):
+            print_row([key[0], key[1], step, str(key[2]) if key[2] else "NCCL's", *cells(line, prefix), *beside])
+            efficiencies.setdefault((step, key[2]), []).append(
+                line[prefix + "alone_ms"] / line[prefix + "together_ms"])
+    print()
+    for (step, ctas), values in efficiencies.items():
+        mean = math.exp(statistics.fmean(map(math.log, values)))
+        print(f"{step}, {ctas or 'any number of'} thread blocks: efficiency {mean:.3f} in geometric mean, "
+              f"{min(values):.3f} at least")
     return 0
 
 

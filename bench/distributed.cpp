@@ -1,11 +1,12 @@
 // Times data-parallel training on the GPUs of the ranks that mpirun started, for bench/compare_distributed.py: prints a
 // line of JSON for each case, from rank 0. Times are in ms: the median over rounds of the slowest rank's.
 //
-//   mpirun -n 2 bench_distributed [tf32|bf16]
+//   mpirun -n 2 bench_distributed [--ctas 0,4,8] [tf32] [bf16]
 //
 // A sum of 1 GiB of float32, beside a bare ncclAllReduce of the same buffer in turns with it ("bare_ms"; where NCCL was
 // found). Then, network by network, a step at the same batch a GPU: on each rank alone ("alone_ms"), and in turns with
-// it through DataParallel ("together_ms"); and a sum of all gradients with nothing beside it ("sum_ms").
+// it through DataParallel ("together_ms"), both as captured steps too ("captured_alone_ms", "captured_together_ms"); and
+// a sum of all gradients with nothing beside it ("sum_ms"). --ctas does that for each DataParallelOptions::max_ctas.
 
 #include <adjoint/adjoint.h>
 
@@ -23,6 +24,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -158,7 +160,7 @@ const Network kNetworks[] = {
     {"wide", wide, {32, 1024, 16, 16}},
 };
 
-void bench(const Network& network, const std::string& precision) {
+void bench(const Network& network, const std::string& precision, int max_ctas) {
   const adjoint::TensorOptions options{.device = adjoint::default_device()};
   const Tensor x = Tensor::randn(network.input, options);
   const auto step = [&](auto& model, adjoint::optim::Adam& adam) {
@@ -177,26 +179,46 @@ void bench(const Network& network, const std::string& precision) {
   nn::Sequential alone = network.make(), together = network.make();
   alone.to(adjoint::default_device());
   together.to(adjoint::default_device());
-  distributed::DataParallel model(together);
+  distributed::DataParallel model(together, {.max_ctas = max_ctas});
   const adjoint::optim::AdamOptions rate{.lr = 1e-4};
   adjoint::optim::Adam adam_alone(alone.parameters(), rate), adam_together(together.parameters(), rate);
   std::int64_t parameters = 0;
   for (const Tensor& parameter : together.parameters()) parameters += parameter.numel();
   Tensor gradients = Tensor::zeros({parameters}, options);
-  const std::vector<double> ms = time_ms({[&] { step(alone, adam_alone); }, [&] { step(model, adam_together); },
-                                          [&] { distributed::all_reduce_(gradients); }},
-                                         20);
-  tell(R"({{"case": "{}", "precision": "{}", "parameters": {}, "alone_ms": {:.4f}, "together_ms": {:.4f}, )"
+  const auto captured = [&](auto& trained, adjoint::optim::Adam& adam) {
+    return adjoint::GraphedStep([&](const std::vector<Tensor>&) -> std::vector<Tensor> {
+      step(trained, adam);
+      return {};
+    });
+  };
+  adjoint::GraphedStep captured_alone = captured(alone, adam_alone), captured_together = captured(model, adam_together);
+  const std::vector<double> ms =
+      time_ms({[&] { step(alone, adam_alone); }, [&] { step(model, adam_together); }, [&] { captured_alone(); },
+               [&] { captured_together(); }, [&] { distributed::all_reduce_(gradients); }},
+              20);
+  tell(R"({{"case": "{}", "precision": "{}", "max_ctas": {}, "parameters": {}, "buckets": {}, "copied": {}, )"
+       R"("alone_ms": {:.4f}, "together_ms": {:.4f}, "captured_alone_ms": {:.4f}, "captured_together_ms": {:.4f}, )"
        R"("sum_ms": {:.4f}}})",
-       network.name, precision, parameters, ms[0], ms[1], ms[2]);
+       network.name, precision, max_ctas, parameters, model.buckets().size(), model.num_copied(), ms[0], ms[1], ms[2],
+       ms[3], ms[4]);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> precisions =
-      argc > 1 ? std::vector<std::string>(argv + 1, argv + argc) : std::vector<std::string>{"tf32", "bf16"};
+  std::vector<std::string> precisions;
+  std::vector<int> ctas{0};
   try {
+    for (int i = 1; i < argc; ++i) {
+      if (std::string(argv[i]) != "--ctas" || i + 1 == argc) {
+        precisions.emplace_back(argv[i]);
+        continue;
+      }
+      ctas.clear();
+      std::istringstream list(argv[++i]);
+      for (std::string number; std::getline(list, number, ',');) ctas.push_back(std::stoi(number));
+    }
+    if (precisions.empty()) precisions = {"tf32", "bf16"};
     distributed::init();
     if (adjoint::default_device().is_cpu()) {
       std::fputs("bench_distributed: no CUDA device\n", stderr);
@@ -205,7 +227,9 @@ int main(int argc, char** argv) {
     adjoint::set_float32_precision(adjoint::Precision::kTF32);
     bench_sum();
     for (const Network& network : kNetworks) {
-      for (const std::string& precision : precisions) bench(network, precision);
+      for (const std::string& precision : precisions) {
+        for (const int max_ctas : ctas) bench(network, precision, max_ctas);
+      }
     }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench_distributed: %s\n", error.what());
