@@ -96,6 +96,7 @@
 #include <adjoint/data/log.h>
 #include <adjoint/data/progress.h>
 #include <adjoint/data/sampler.h>
+#include <adjoint/data/source.h>
 #include <adjoint/data/tensor_dataset.h>
 #include <adjoint/data/transforms.h>
 #endif

@@ -1,10 +1,11 @@
-// DataLoader: batches of a Dataset, made ahead of time by worker threads, in an order that a seed fixes.
+// DataLoader: batches of a Dataset or a Source, made ahead of time by worker threads, in an order that a seed fixes.
 #pragma once
 
 #include <adjoint/core/device.h>
 #include <adjoint/core/export.h>
 #include <adjoint/data/dataset.h>
 #include <adjoint/data/sampler.h>
+#include <adjoint/data/source.h>
 
 #include <cstdint>
 #include <functional>
@@ -39,7 +40,8 @@ struct DataLoaderOptions {
   std::int64_t prefetch = 4;
   /// Fixes the order and every example's random numbers. The number of workers and `prefetch` change neither.
   std::uint64_t seed = 0;
-  /// Where batches are handed over; the asking thread moves them there.
+  /// Where batches are handed over. To a GPU they go from page-locked memory, on a stream of the loader's own: while
+  /// a batch is used, the next one is on its way, if it is made. Results come in the order of the current stream.
   Device device = kCPU;
   /// Changes every example; none leaves it as it is.
   Transform transform = {};
@@ -57,7 +59,7 @@ struct DataLoaderState {
   friend bool operator==(const DataLoaderState&, const DataLoaderState&) = default;
 };
 
-/// Runs through a dataset, an epoch at a time:
+/// Runs through a dataset or a source, an epoch at a time:
 ///
 ///     DataLoader loader(dataset, {.batch_size = 16, .shuffle = true});
 ///     for (int epoch = 0; epoch < 10; ++epoch) {
@@ -72,13 +74,16 @@ class ADJOINT_API DataLoader {
 
   /// `dataset` must outlive the loader. Throws Error for options out of range, naming the option.
   explicit DataLoader(const Dataset& dataset, const DataLoaderOptions& options = {});
+  /// Likewise of a source, whose order is its own: .shuffle and .sampler are errors. The last batch of each part may
+  /// not be full.
+  explicit DataLoader(const Source& source, const DataLoaderOptions& options = {});
   /// Stops the workers, in the middle of an epoch too.
   ~DataLoader();
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;
 
-  /// Batches an epoch.
-  std::int64_t size() const { return batches_; }
+  /// Batches an epoch. Throws Error for a source, whose end nobody knows before it comes.
+  std::int64_t size() const;
 
   /// Starts the next epoch (after load_state, the rest of the epoch given there).
   Iterator begin();
@@ -96,16 +101,24 @@ class ADJOINT_API DataLoader {
 
  private:
   class Epoch;
-  void start_epoch();
+  class Copies;
+  struct Taken;
+  DataLoader(const Dataset* dataset, const Source* source, const DataLoaderOptions& options);
+  std::unique_ptr<Epoch> make_epoch() const;
+  Taken take();
+  void prepare();
   void finish_epoch();
   void warn(const std::string& message);
 
-  const Dataset& dataset_;
+  const Dataset* dataset_;  // null where there is a source
+  const Source* source_;
   const DataLoaderOptions options_;
   std::int64_t batches_ = 0;
   DataLoaderState next_;
   std::set<std::string> warned_;
-  std::unique_ptr<Epoch> epoch_;  // what is under way
+  std::unique_ptr<Copies> copies_;  // null for the CPU
+  std::unique_ptr<Epoch> epoch_;    // what is under way
+  std::unique_ptr<Taken> ahead_;    // the batch behind, on its way to the device
 };
 
 /// A single-pass input iterator.

@@ -39,4 +39,8 @@ class BatchMaker {
 std::unique_ptr<BatchMaker> dataset_batches(const Dataset& dataset, const DataLoaderOptions& options,
                                             std::int64_t epoch);
 
+/// Those of a source, from batch `first` on.
+std::unique_ptr<BatchMaker> source_batches(const Source& source, const DataLoaderOptions& options, std::int64_t epoch,
+                                           std::int64_t first);
+
 }  // namespace adjoint::data
