@@ -5,8 +5,9 @@
 //
 // A sum of 1 GiB of float32, beside a bare ncclAllReduce of the same buffer in turns with it ("bare_ms"; where NCCL was
 // found). Then, network by network, a step at the same batch a GPU: on each rank alone ("alone_ms"), and in turns with
-// it through DataParallel ("together_ms"), both as captured steps too ("captured_alone_ms", "captured_together_ms"); and
-// a sum of all gradients with nothing beside it ("sum_ms"). --ctas does that for each DataParallelOptions::max_ctas.
+// it through DataParallel ("together_ms"), both as captured steps too ("captured_alone_ms", "captured_together_ms");
+// and a sum of all gradients with nothing beside it ("sum_ms"). --ctas does that for each
+// DataParallelOptions::max_ctas.
 
 #include <adjoint/adjoint.h>
 
