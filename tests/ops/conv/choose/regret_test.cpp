@@ -17,6 +17,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace adjoint::testing {
@@ -24,28 +25,9 @@ namespace {
 
 // Today's figures, for all problems and, where the quickest kernel takes over kLaunch, for the worst of them. A choice
 // may lower them; what raises them is worse than what there is.
-constexpr double kMostMean = 1.034;
-constexpr double kMostWorst = 2.29;
+constexpr double kMostMean = 1.0393;
+constexpr double kMostWorst = 2.82;
 constexpr double kLaunch = 10;  // microseconds; what takes less is a launch
-
-// Problems whose chosen kernel the table has no time for: the bench that made it ended a layer at a kernel that takes
-// the layer with taps for channels alone. A table that is measured anew has them, and they go.
-const std::set<std::string> kUnmeasured{"dcgan D end, 1, conv_transpose, tf32: plain",
-                                        "dcgan D end, 1, conv_weight, tf32: few_results_conv_weight",
-                                        "dcgan D end, 16, conv_transpose, tf32: product_conv_transpose",
-                                        "dcgan D end, 16, conv_weight, tf32: few_results_conv_weight",
-                                        "dcgan G begin, 1, conv, tf32: product_conv",
-                                        "dcgan G begin, 1, conv_transpose, tf32: product_conv_transpose",
-                                        "dcgan G begin, 1, conv_weight, tf32: product_conv_weight",
-                                        "dcgan G begin, 16, conv, tf32: product_conv",
-                                        "dcgan G begin, 16, conv_transpose, tf32: product_conv_transpose",
-                                        "dcgan G begin, 16, conv_weight, tf32: product_conv_weight",
-                                        "vae up, 1, conv, tf32: product_conv",
-                                        "vae up, 1, conv_transpose, tf32: product_conv_transpose",
-                                        "vae up, 1, conv_weight, tf32: product_conv_weight",
-                                        "vae up, 16, conv, tf32: product_conv",
-                                        "vae up, 16, conv_transpose, tf32: product_conv_transpose",
-                                        "vae up, 16, conv_weight, tf32: product_conv_weight"};
 
 using Times = std::map<std::string, double>;  // microseconds, by kernel
 
@@ -72,13 +54,22 @@ const ConvMode& mode_of(const std::string& name) {
   throw Error("candidates.tsv: no such arithmetic: " + name);
 }
 
+/// A kernel that stands in a list twice is one kernel, which the bench timed twice.
+std::string without_else(const std::string& kernel) {
+  constexpr std::string_view kElse = "_else";
+  return kernel.ends_with(kElse) ? kernel.substr(0, kernel.size() - kElse.size()) : kernel;
+}
+
 std::map<Problem, Times> measured_times() {
   std::ifstream file(ADJOINT_CONV_CANDIDATES);
   std::map<Problem, Times> times;
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with('#') || line.starts_with("layer\t")) continue;
     const std::vector<std::string> c = bench::detail::split(line, '\t');
-    times[{c.at(0), c.at(3), std::stoll(c.at(1)), role_of(c.at(2))}][c.at(4)] = std::stod(c.at(5));
+    Times& of_problem = times[{c.at(0), c.at(3), std::stoll(c.at(1)), role_of(c.at(2))}];
+    const double time = std::stod(c.at(5));
+    const auto [at, is_new] = of_problem.try_emplace(without_else(c.at(4)), time);
+    if (!is_new) at->second = std::min(at->second, time);
   }
   return times;
 }
@@ -103,7 +94,7 @@ TEST(ConvRegret, IsNoMoreThanToday) {
       for (const cuda::ConvRole role : kConvRoles) {
         const Problem problem{layer.name, arithmetic, batch, role};
         const std::string kernel =
-            chosen_kernel(unplaced_problem(role, layer.with_batch(batch), mode_of(arithmetic)), kHopper);
+            without_else(chosen_kernel(unplaced_problem(role, layer.with_batch(batch), mode_of(arithmetic)), kHopper));
         const auto found = measured.find(problem);
         const auto time = found == measured.end() ? Times::const_iterator() : found->second.find(kernel);
         if (found == measured.end() || time == found->second.end()) {
@@ -125,7 +116,7 @@ TEST(ConvRegret, IsNoMoreThanToday) {
   RecordProperty("worst", std::to_string(worst));
   EXPECT_LE(mean, kMostMean);
   EXPECT_LE(worst, kMostWorst) << worst_problem;
-  EXPECT_EQ(unmeasured, kUnmeasured);
+  EXPECT_EQ(unmeasured, std::set<std::string>()) << "the table lacks what is chosen";
 }
 
 }  // namespace
