@@ -408,7 +408,9 @@ TEST(DataParallel, CapturedStepsAreTheUncapturedOnes) {
       const auto got = graphed_step({part(x), part(y)});
       ASSERT_EQ(got[0].to_vector<double>(), expected[0].to_vector<double>()) << step;
     }
-    if (world_size() > 1) EXPECT_EQ(graphed_step.num_graphs(), 1U);
+    if (world_size() > 1) {
+      EXPECT_EQ(graphed_step.num_graphs(), 1U);
+    }
     expect_near(graphed_net.state_dict(), eager_net.state_dict(), 0.0);
     expect_same_on_every_rank(graphed_net.state_dict());
   }
@@ -419,7 +421,9 @@ TEST(DataParallel, BadUseThrows) {
   net.to(default_device());
   EXPECT_ERROR(DataParallel(net, {.bucket_bytes = 0}), "bucket_bytes", "0");
   EXPECT_ERROR(DataParallel(net, {.max_ctas = -1}), "max_ctas", "-1");
-  if (world_size() > 1) EXPECT_ERROR(DataParallel(net, {.max_ctas = rank()}), "options");
+  if (world_size() > 1) {
+    EXPECT_ERROR(DataParallel(net, {.max_ctas = rank()}), "options");
+  }
   DataParallel model(net);
   EXPECT_ERROR(DataParallel(net), "one of them at a time");
   Tape tape;

@@ -36,7 +36,7 @@ const Tensor& find(const NamedTensors& tensors, const std::string& name) {
 
 void expect_tensor(const NamedTensors& tensors, const char* name, DType dtype, const Shape& shape,
                    const std::vector<double>& values) {
-  const Tensor& tensor = find(tensors, name);
+  const Tensor tensor = find(tensors, name);
   EXPECT_EQ(tensor.dtype(), dtype) << name;
   EXPECT_EQ(tensor.shape(), shape) << name;
   EXPECT_EQ(tensor.to_vector<double>(), values) << name;
