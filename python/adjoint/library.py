@@ -44,22 +44,32 @@ class Activation(ctypes.Structure):
     _fields_ = [("kind", ctypes.c_int), ("parameter", ctypes.c_double)]
 
 
-def _path():
+# Numbers of arguments.
+_FUNCTIONS = {
+    "adjoint_conv": 6,
+    "adjoint_conv_transpose": 6,
+    "adjoint_conv_activated": 7,
+    "adjoint_conv_transpose_activated": 7,
+    "adjoint_conv_weight": 5,
+}
+
+
+def path() -> str:
     """ADJOINT_LIBRARY, else the wheel's, else the build folder's beside python/, else what the loader finds."""
     named = os.environ.get("ADJOINT_LIBRARY")
     if named:
         return named
     here = pathlib.Path(__file__).resolve().parent
-    for path in (here / "libadjoint.so", here.parents[1] / "build" / "libadjoint.so"):
-        if path.exists():
-            return str(path)
+    for place in (here / "libadjoint.so", here.parents[1] / "build" / "libadjoint.so"):
+        if place.exists():
+            return str(place)
     return ctypes.util.find_library("adjoint") or "libadjoint.so"
 
 
 def _load():
-    path = _path()
+    name = path()
     try:
-        library = ctypes.CDLL(path)
+        library = ctypes.CDLL(name)
         library.adjoint_version.restype = ctypes.c_char_p
     except (OSError, AttributeError) as error:
         raise ImportError(
@@ -69,15 +79,18 @@ def _load():
     if found != __version__:
         raise ImportError(
             f"adjoint: package and shared library must be of one version; got package {__version__} and library "
-            f"{found} ({path}); install them from one tree, or name another library in ADJOINT_LIBRARY"
+            f"{found} ({name}); install them from one tree, or name another library in ADJOINT_LIBRARY"
         )
-    # Every argument is an address: a number, which ctypes passes on at less cost than a structure.
-    library.adjoint_conv.argtypes = [ctypes.c_void_p] * 6
-    library.adjoint_conv_transpose.argtypes = [ctypes.c_void_p] * 6
-    library.adjoint_conv_activated.argtypes = [ctypes.c_void_p] * 7
-    library.adjoint_conv_transpose_activated.argtypes = [ctypes.c_void_p] * 7
-    library.adjoint_conv_weight.argtypes = [ctypes.c_void_p] * 5
-    library.adjoint_last_error.restype = ctypes.c_char_p
+    try:
+        # Every argument is an address: a number, which ctypes passes on at less cost than a structure.
+        for name, count in _FUNCTIONS.items():
+            getattr(library, name).argtypes = [ctypes.c_void_p] * count
+        library.adjoint_last_error.restype = ctypes.c_char_p
+    except AttributeError as error:
+        raise ImportError(
+            f"adjoint: package and shared library must be built from one tree; got package {__version__} and an older "
+            f"library {found} ({name}), for {error}; install them together, or name another library in ADJOINT_LIBRARY"
+        ) from error
     return library
 
 

@@ -62,7 +62,7 @@ class Package(unittest.TestCase):
         program = "import adjoint, pathlib; print(*sorted(p.name for p in pathlib.Path(adjoint.__file__).parent.iterdir()))"
         files = self.check("-c", program, python=self.python).split()
         self.assertLessEqual({"libadjoint.so", "py.typed", "torch"}, set(files))
-        used = self.check("-c", "import adjoint.library as l; print(l._path())", python=self.python).strip()
+        used = self.check("-c", "import adjoint.library as l; print(l.path())", python=self.python).strip()
         self.assertTrue(pathlib.Path(used).is_relative_to(self.folder / "venv"), used)
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "needs PyTorch")

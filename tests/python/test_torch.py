@@ -6,6 +6,7 @@ Needs PyTorch, and the shared library in ADJOINT_LIBRARY. Runs on the CPU, and o
 import contextlib
 import ctypes
 import itertools
+import os
 import threading
 import unittest
 import warnings
@@ -15,6 +16,9 @@ try:
     import torch
 except ImportError as error:
     raise unittest.SkipTest(f"needs PyTorch: {error}")
+
+from torch.autograd import forward_ad
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import adjoint.torch as adj
 from adjoint.library import Context
@@ -56,6 +60,26 @@ def problems(device, dtype):
             w = integers(4, 6 // case["groups"] if 6 % case["groups"] == 0 else 2, *(3, 4)[:rank], dtype=dtype, device=device)
             b = integers(w.shape[1] * case["groups"], dtype=dtype, device=device)
             yield ours, theirs, x, w, b, case
+
+
+@contextlib.contextmanager
+def computed():
+    """A list of the library's functions that the block calls, which is filled when it ends."""
+    names = []
+    if adj.backend() == "ctypes":
+        with mock.patch.object(native, "run", wraps=native.run) as run:
+            yield names
+        names += [call.args[0] for call in run.call_args_list]
+        return
+
+    class Names(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            if str(function).startswith("adjoint."):
+                names.append("adjoint_" + str(function).split(".")[1])
+            return function(*args, **(kwargs or {}))
+
+    with Names():
+        yield names
 
 
 class FunctionTest(unittest.TestCase):
@@ -154,9 +178,10 @@ class FunctionTest(unittest.TestCase):
         x, w = torch.randn(1, 2, 5), torch.randn(2, 3, 3)
         for needed, operator in ((x, "adjoint_conv"), (w, "adjoint_conv_weight")):
             y = adj.conv_transpose1d(*(t.clone().requires_grad_(t is needed) for t in (x, w)))
-            with self.subTest(operator), mock.patch.object(native, "run", wraps=native.run) as run:
-                y.sum().backward()
-                self.assertEqual([call.args[0] for call in run.call_args_list], [operator])
+            with self.subTest(operator):
+                with computed() as names:
+                    y.sum().backward()
+                self.assertEqual(names, [operator])
 
     def test_gradients_that_do_not_lie_one_after_another(self):
         for device in DEVICES:
@@ -195,6 +220,7 @@ class FunctionTest(unittest.TestCase):
                     meta = ours(*(t.to("meta") for t in inputs), **case)
                     self.assertEqual(meta.stride(), results[0][0].stride())
 
+    @unittest.skipUnless(adj.backend() == "ctypes", "looks into calls by ctypes")
     def test_only_what_is_differentiated_is_recorded(self):
         tensors = torch.randn(1, 2, 5), torch.randn(2, 3, 3), torch.randn(3)
         leaves = [t.clone().requires_grad_() for t in tensors]
@@ -250,6 +276,7 @@ class FunctionTest(unittest.TestCase):
             self.assertEqual((made.device, made.stream or 0, made.dtype, made.precision),
                              (device, stream, native.DTYPES[dtype], native.PRECISIONS[precision]))
 
+    @unittest.skipUnless(adj.backend() == "ctypes", "looks into calls by ctypes")
     def test_set_precision_holds_from_the_next_call_on(self):
         x, w = torch.randn(1, 2, 5), torch.randn(2, 3, 3, requires_grad=True)
         given = []
@@ -359,8 +386,69 @@ class ModuleTest(unittest.TestCase):
                 torch.testing.assert_close(mine(x, output_size=size), reference(x, output_size=size))
 
 
+class BackendTest(unittest.TestCase):
+    def test_is_the_one_that_was_asked_for(self):
+        self.assertEqual(adj.backend(), os.environ.get("ADJOINT_EXPECTED_BACKEND", adj.backend()))
+
+    def test_has_the_same_operators(self):
+        steps = "int[] stride, int[] padding, int[] dilation, int groups"
+        for name, tensors, size in (
+            ("conv", "Tensor image, Tensor filter, Tensor? bias", ""),
+            ("conv_transpose", "Tensor feature, Tensor filter, Tensor? bias", ", SymInt[] output_padding"),
+            ("conv_weight", "Tensor image, Tensor feature", ", SymInt[] kernel_size"),
+        ):
+            schema = str(getattr(torch.ops.adjoint, name).default._schema)
+            self.assertEqual(schema, f"adjoint::{name}({tensors}, {steps}{size}) -> Tensor")
+
+    @unittest.skipUnless(adj.backend() == "extension", "needs the extension")
+    def test_the_extension_records_what_is_differentiated(self):
+        x, w, b = torch.randn(1, 2, 5), torch.randn(2, 3, 3), torch.randn(3)
+        self.assertFalse(adj.conv_transpose1d(x, w, b).requires_grad)
+        for needed in range(3):
+            leaves = [t.clone().requires_grad_(i == needed) for i, t in enumerate((x, w, b))]
+            with torch.no_grad():
+                self.assertFalse(adj.conv_transpose1d(*leaves).requires_grad)
+            with computed() as names:
+                y = adj.conv_transpose1d(*leaves)
+            self.assertEqual((names, y.grad_fn.name()), (["adjoint_conv_transpose"], "ConvTransposeBackward"))
+            with computed() as names:
+                y.sum().backward()
+            self.assertEqual(names, [["adjoint_conv"], ["adjoint_conv_weight"], []][needed])
+            with self.assertRaisesRegex(RuntimeError, "backward through the graph a second time"):
+                y.sum().backward()
+
+    @unittest.skipUnless(adj.backend() == "extension", "needs the extension")
+    def test_what_is_saved_may_not_change(self):
+        x, w = torch.randn(1, 2, 5), torch.randn(2, 3, 3, requires_grad=True)
+        y = adj.conv_transpose1d(x, w)
+        x.add_(1)
+        with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+            y.sum().backward()
+
+    def test_operators_have_tangents(self):
+        if adj.backend() == "ctypes" and hasattr(torch.library, "register_autograd"):
+            self.skipTest("torch.library's formulas are for reverse mode; adj's functions have both")
+        x, w, b = torch.randn(1, 2, 5), torch.randn(3, 2, 3), torch.randn(3)
+        with forward_ad.dual_level():
+            duals = [forward_ad.make_dual(t, t.cos()) for t in (x, w, b)]
+            results = [forward_ad.unpack_dual(y) for y in (
+                torch.ops.adjoint.conv(*duals, [1], [0], [1], 1), torch.nn.functional.conv1d(*duals))]
+        torch.testing.assert_close(results[0].primal, results[1].primal)
+        torch.testing.assert_close(results[0].tangent, results[1].tangent)
+
+
 @unittest.skipUnless(torch.cuda.is_available(), "needs a CUDA GPU")
 class CudaTest(unittest.TestCase):
+    def test_heeds_the_precision(self):
+        x, w = torch.randn(4, 256, 512, device="cuda"), torch.randn(256, 256, 3, device="cuda")
+        exact = torch.nn.functional.conv1d(x.double(), w.double())
+        self.addCleanup(adj.set_precision, adj.get_precision())
+        errors = []
+        for precision in ("tf32", "float32"):
+            adj.set_precision(precision)
+            errors.append((adj.conv1d(x, w).double() - exact).abs().max().item())
+        self.assertGreater(errors[0], 10 * errors[1])
+
     def test_knows_the_current_stream(self):
         device = torch.cuda.current_device()
         for stream in (torch.cuda.default_stream(), torch.cuda.Stream(), torch.cuda.Stream()):

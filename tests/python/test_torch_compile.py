@@ -6,7 +6,9 @@ Needs PyTorch, and the shared library in ADJOINT_LIBRARY.
 import functools
 import io
 import itertools
-import tempfile
+import pathlib
+import subprocess
+import sys
 import unittest
 
 try:
@@ -20,6 +22,16 @@ import adjoint.torch as adj
 from test_torch_transforms import DEVICES, both, problems, quietly
 
 func = getattr(torch, "func", None)
+AOT_INDUCTOR = """
+import sys, tempfile, torch
+from test_torch_transforms import both
+model = both()[sys.argv[1] == "ours"].cuda().eval()
+x = torch.randn(2, 2, 12, device="cuda")
+with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
+    program = torch.export.export(model, (x,))
+    path = torch._inductor.aoti_compile_and_package(program, package_path=f"{folder}/model.pt2")
+    torch.testing.assert_close(torch._inductor.aoti_load_package(path)(x), model(x), rtol=1e-4, atol=1e-5)
+"""
 
 
 def assert_close(mine, reference):
@@ -38,11 +50,11 @@ class CompileTest(unittest.TestCase):
         for length in lengths:
             x = torch.randn(2, 2, length, device=device)
             results = []
-            for module in (compiled, theirs):
+            for module, owner in ((compiled, ours), (theirs, theirs)):
                 leaf = x.clone().requires_grad_()
                 y = module(leaf)
                 y.square().mean().backward()
-                results.append([y.detach().clone(), leaf.grad, *(p.grad.clone() for p in theirs.parameters())])
+                results.append([y.detach().clone(), leaf.grad, *(p.grad.clone() for p in owner.parameters())])
                 for p in (*ours.parameters(), *theirs.parameters()):
                     p.grad = None
                 with torch.no_grad():
@@ -137,12 +149,14 @@ class ExportTest(unittest.TestCase):
 
     @unittest.skipUnless(torch.cuda.is_available(), "needs a CUDA GPU")
     def test_aot_inductor_Cuda(self):
-        theirs, ours = (module.cuda().eval() for module in both())
-        x = torch.randn(2, 2, 12, device="cuda")
-        with torch.no_grad(), quietly(), tempfile.TemporaryDirectory() as folder:
-            program = torch.export.export(ours, (x,))
-            path = torch._inductor.aoti_compile_and_package(program, package_path=f"{folder}/model.pt2")
-            assert_close(torch._inductor.aoti_load_package(path)(x), theirs(x))
+        # In processes of their own: on PyTorch 2.11 loading such a package has been seen to end the program.
+        for whose in ("theirs", "ours"):
+            done = subprocess.run(
+                [sys.executable, "-c", AOT_INDUCTOR, whose], cwd=pathlib.Path(__file__).parent, capture_output=True, text=True
+            )
+            if whose == "theirs" and done.returncode != 0:
+                self.skipTest(f"AOTInductor fails for PyTorch's own model, too: {done.stderr[-300:]}")
+            self.assertEqual(done.returncode, 0, done.stderr[-3000:])
 
 
 @unittest.skipUnless(func, "needs torch.func")
@@ -200,6 +214,7 @@ class FuncTest(unittest.TestCase):
         assert_close(*results)
 
     @unittest.skipUnless(hasattr(torch, "compile"), "needs torch.compile")
+    @unittest.skipUnless(adj.backend() == "extension", "compilers do not transform gradients that are in Python")
     def test_compiled_transforms(self):
         torch._dynamo.reset()
         x, w = torch.randn(3, 1, 2, 9), torch.randn(4, 2, 3)

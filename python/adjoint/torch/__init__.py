@@ -8,10 +8,12 @@
 
 Autograd works to any order, in reverse and in forward mode: the three operators of the trio are each other's gradients.
 Tensors of float16, bfloat16, float32 and float64, on CUDA and on the CPU; non-contiguous and lazily negated ones are
-copied first. Calls run on the current stream. docs/python.md is the page to read.
+copied first. Calls run on the current stream. backend() says whether they go through the C++ extension that
+`python -m adjoint.torch build` compiles, or through ctypes. docs/python.md is the page to read.
 """
 
 from adjoint.torch import registration as _registration  # torch.ops.adjoint is there from now on
+from adjoint.torch.extension import backend
 from adjoint.torch.functional import conv1d, conv2d, conv_transpose1d, conv_transpose2d
 from adjoint.torch.modules import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d
 from adjoint.torch.native import get_precision, set_precision
@@ -23,6 +25,7 @@ __all__ = [
     "ConvTranspose1d",
     "ConvTranspose2d",
     "Report",
+    "backend",
     "conv1d",
     "conv2d",
     "conv_transpose1d",

@@ -5,10 +5,11 @@ from typing import Optional, Sequence, Union
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.nn.functional import pad
 from torch.overrides import handle_torch_function, has_torch_function_variadic
 
-from adjoint.torch import operators
+from adjoint.torch import extension, operators
 from adjoint.torch.native import DTYPES
 from adjoint.torch.problem import as_tuple, kept_problem, problem_of_call
 
@@ -17,6 +18,9 @@ Size = Union[int, Sequence[int]]
 is_compiling = torch.compiler.is_compiling if hasattr(torch, "compiler") else lambda: False
 _NAMES = {(1, False): "conv1d", (2, False): "conv2d", (1, True): "conv_transpose1d", (2, True): "conv_transpose2d"}
 _tracing_state = torch._C._get_tracing_state
+_transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
+# The extension's call, which returns None where arguments do not fit: what follows it says why.
+_fast = getattr(extension.module, "convolution", None)
 
 # The dtype that torch.autocast asks for on a device, or None where it is off. Since PyTorch 2.4 the queries take the
 # device's type; those that name it are deprecated there, and warn in every call.
@@ -103,6 +107,13 @@ def _convolution(
             _FUNCTIONS[rank, transposed], (input, weight, bias), input, weight, bias, stride, padding, *extra
         )
         return out if activation is None else activation(out)
+    if _fast is not None and activation is None and not _transforms_active() and forward_ad._current_level < 0:
+        numbers, behind = padding, input
+        if isinstance(padding, str):
+            behind, numbers = _padded(_NAMES[rank, transposed], rank, input, weight, stride, padding, dilation)
+        out = _fast(rank, transposed, behind, weight, bias, stride, numbers, output_padding, groups, dilation)
+        if out is not None:
+            return out
     name = _NAMES[rank, transposed]
     dtype = autocast_dtype("cuda" if input.is_cuda else "cpu")
     if dtype is not None and input.dtype != torch.float64:

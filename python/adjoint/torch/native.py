@@ -7,6 +7,7 @@ import torch
 
 from adjoint import library
 from adjoint.library import Context
+from adjoint.torch import extension
 
 DTYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3}
 PRECISIONS = {"float32": 0, "tf32": 1}
@@ -22,6 +23,8 @@ def set_precision(precision: str) -> None:
     if precision not in PRECISIONS:
         raise ValueError(f"set_precision: precision must be one of {list(PRECISIONS)}; got {precision!r}")
     _precision = precision
+    if extension.module is not None:
+        extension.module.set_precision(PRECISIONS[precision])
 
 
 def get_precision() -> str:

@@ -48,9 +48,14 @@ class Operator:
 
     def dispatch(self, problem, *tensors):
         """The operator as PyTorch knows it, by its name and by numbers."""
-        return self.registered(
+        out = self.registered(
             *tensors, problem.stride, problem.padding, problem.dilation, problem.groups, *self.size(problem)
         )
+        if self.yields == "feature":  # an image that is longer than a stride more has more positions
+            for axis, (rest, stride) in enumerate(zip(problem.output_padding(), problem.stride), 2):
+                if rest >= stride:
+                    out = out.narrow(axis, 0, problem.shapes["feature"][axis]).contiguous()
+        return out
 
     def size(self, problem):
         """What the registered operator is told of the result's extents, where they do not follow from the rest."""

@@ -11,7 +11,7 @@ import inspect
 
 import torch
 
-from adjoint.torch import operators
+from adjoint.torch import extension, operators
 from adjoint.torch.functional import autocast_dtype, check_bias, check_operands
 from adjoint.torch.native import is_channels_last
 from adjoint.torch.problem import kept_problem, problem_of_call
@@ -48,10 +48,19 @@ def _split(operator, arguments):
     except TypeError:  # shapes of a trace
         problem = problem_of_call(*arguments)
     if operator.yields == "filter" and tuple(second.shape) != problem.shapes["feature"]:
-        raise ValueError(f"{name}: feature must have shape {problem.shapes['feature']}; got {tuple(second.shape)}")
+        problem = _of_feature(name, problem, tuple(second.shape))
     if operator.has_bias:
         check_bias(name, *bias, problem.shapes[operator.yields][1])
     return problem, tensors
+
+
+def _of_feature(name, problem, feature):
+    """The problem with as many fewer positions of the feature as an output_padding may amount to. Raises ValueError."""
+    expected = problem.shapes["feature"]
+    axes = zip(expected[2:], feature[2:], problem.stride, problem.dilation)
+    if feature[:2] != expected[:2] or any(f < 1 or e < f or (e - f) * s >= max(s, d) for e, f, s, d in axes):
+        raise ValueError(f"{name}: feature must have shape {expected}; got {feature}")
+    return problem.of_shapes(problem.shapes["image"], feature, problem.shapes["filter"], problem.groups)
 
 
 def _kernel(operator):
@@ -98,14 +107,17 @@ def _register_autograd(operator, library):
         gradients = operator.gradients(ctx.problem, ctx.saved_tensors, ctx.needs_input_grad[:count], grad)
         return (*gradients, *(None,) * (len(ctx.needs_input_grad) - count))
 
+    torch.library.register_autograd(f"adjoint::{operator.name}", backward, setup_context=setup_context, lib=library)
+
+
+def _vmap(operator):
+    count = 3 if operator.has_bias else 2
+
     def vmap(info, dims, *arguments):
-        problem, tensors = _split(operator, [_one(value, dim) for value, dim in zip(arguments, dims)])
+        problem, _ = _split(operator, [_one(value, dim) for value, dim in zip(arguments, dims)])
         return operator.batched(problem, info.batch_size, dims[:count], arguments[:count])
 
-    name = f"adjoint::{operator.name}"
-    torch.library.register_autograd(name, backward, setup_context=setup_context, lib=library)
-    if hasattr(torch.library, "register_vmap"):
-        torch.library.register_vmap(name, vmap, lib=library)
+    return vmap
 
 
 def _one(value, dim):
@@ -123,15 +135,20 @@ def _register():
     for operator in operators.YIELDS.values():
         library.define(_schema(operator), **options)
         operator.registered = getattr(torch.ops.adjoint, operator.name)
-        for device in ("CPU", "CUDA"):
-            library.impl(operator.name, _kernel(operator), device)
-            library.impl(operator.name, _autocast(operator, device), f"Autocast{device}")
+        if extension.module is None:  # which has all that runs, casts and records
+            for device in ("CPU", "CUDA"):
+                library.impl(operator.name, _kernel(operator), device)
+                library.impl(operator.name, _autocast(operator, device), f"Autocast{device}")
+            if hasattr(torch.library, "register_autograd"):
+                _register_autograd(operator, library)
+            else:
+                library.impl(operator.name, _before_autograd(operator), "Autograd")
         if hasattr(torch.library, "register_fake"):
             torch.library.register_fake(f"adjoint::{operator.name}", _fake(operator), lib=library)
-            _register_autograd(operator, library)
         else:
             library.impl(operator.name, _fake(operator), "Meta")
-            library.impl(operator.name, _before_autograd(operator), "Autograd")
+        if hasattr(torch.library, "register_vmap"):
+            torch.library.register_vmap(f"adjoint::{operator.name}", _vmap(operator), lib=library)
     return library
 
 

@@ -1,0 +1,542 @@
+// The trio as kernels of PyTorch's dispatcher, with their gradients, and the way to them from Python that costs the
+// host least. registration.py defines the operators; extension.py compiles and loads this file. What it uses,
+// PyTorch 1.13 has and newer ones have kept, in C++14.
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/SymInt.h>
+#include <c10/util/SmallVector.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/grad_mode.h>
+#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/library.h>
+#if defined(ADJOINT_TORCH_CUDA)
+#include <c10/cuda/CUDAStream.h>
+#endif
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <sstream>
+#include <string>
+
+#include "c_api.h"
+
+namespace {
+
+using at::IntArrayRef;
+using at::Tensor;
+using c10::SymInt;
+using c10::SymIntArrayRef;
+using torch::autograd::variable_list;
+// std::optional in newer PyTorch.
+using OptionalTensor = decltype(std::declval<const c10::IValue&>().toOptional<Tensor>());
+// std::shared_ptr, in newer PyTorch c10::intrusive_ptr.
+using NodePointer = std::decay_t<decltype(std::declval<const Tensor&>().grad_fn())>;
+using Numbers = c10::SmallVector<int64_t, 4>;
+using Extents = c10::SmallVector<SymInt, 2>;
+
+std::atomic<int> precision{ADJOINT_PRECISION_FLOAT32};
+
+/// An operator is named by what it yields of the other two.
+enum Role { kImage, kFeature, kFilter };
+constexpr const char* kNames[] = {"adjoint::conv_transpose", "adjoint::conv", "adjoint::conv_weight"};
+
+struct Steps {
+  IntArrayRef stride, padding, dilation;
+  int64_t groups;
+};
+
+// ---- Checks and shapes: problem.py says the same in Python.
+
+std::string tuple(IntArrayRef values) {
+  std::ostringstream text;
+  text << '(';
+  for (std::size_t i = 0; i < values.size(); ++i) text << (i == 0 ? "" : ", ") << values[i];
+  text << (values.size() == 1 ? ",)" : ")");
+  return text.str();
+}
+
+void check_axes(const char* name, const char* what, IntArrayRef values, std::size_t rank, int64_t least) {
+  TORCH_CHECK_VALUE(values.size() == rank, name, ": ", what, " must have one value for each of ", rank, " axes; got ",
+                    tuple(values));
+  for (const int64_t value : values) {
+    TORCH_CHECK_VALUE(value >= least, name, ": stride and dilation must be positive, padding and output_padding not ",
+                      "negative; got ", what, " ", tuple(values));
+  }
+}
+
+void check_operands(const char* name, const Tensor& first, const Tensor& second, const Tensor& bias) {
+  const int64_t axes = first.dim();
+  TORCH_CHECK_VALUE(axes == 3 || axes == 4, name, ": operands must have 3 or 4 axes; got ", tuple(first.sizes()));
+  TORCH_CHECK_VALUE(second.dim() == axes, name, ": input and weight must have ", axes, " axes; got input ",
+                    tuple(first.sizes()), ", weight ", tuple(second.sizes()));
+  TORCH_CHECK_VALUE(first.scalar_type() == second.scalar_type() && first.device() == second.device(), name,
+                    ": input and weight must share dtype and device; got ", first.scalar_type(), " on ", first.device(),
+                    " and ", second.scalar_type(), " on ", second.device());
+  TORCH_CHECK_VALUE(!bias.defined() || (bias.scalar_type() == first.scalar_type() && bias.device() == first.device()),
+                    name, ": bias must have input's dtype and device; got ", bias.scalar_type(), " on ", bias.device(),
+                    " beside ", first.scalar_type(), " on ", first.device());
+}
+
+/// Writes an axis each to the last `rank` of both; the first is 1, of paddings 0.
+void fill(int64_t (&to)[2], IntArrayRef values, int64_t unit) {
+  to[0] = unit;
+  std::copy(values.begin(), values.end(), to + 2 - values.size());
+}
+
+/// Operands in the order in which their operator takes them. `size`: the image's output_padding, or the filter's
+/// extents.
+struct Problem {
+  adjoint_conv_geometry geometry{};
+  Numbers shape;  // the result's
+
+  Problem(Role yields, const Tensor& first, const Tensor& second, const Tensor& bias, const Steps& steps,
+          IntArrayRef size) {
+    const char* const name = kNames[yields];
+    check_operands(name, first, second, bias);
+    const std::size_t rank = static_cast<std::size_t>(first.dim()) - 2;
+    check_axes(name, "stride", steps.stride, rank, 1);
+    check_axes(name, "padding", steps.padding, rank, 0);
+    check_axes(name, "dilation", steps.dilation, rank, 1);
+    TORCH_CHECK_VALUE(steps.groups >= 1, name, ": groups must be positive; got ", steps.groups);
+    if (yields == kImage) check_axes(name, "output_padding", size, rank, 0);
+    if (yields == kFilter) check_axes(name, "kernel_size", size, rank, 1);
+    const IntArrayRef in = first.sizes();
+    Numbers filter(second.sizes().begin(), second.sizes().end());
+    if (yields == kFilter) {
+      filter = {second.size(1), in[1] / steps.groups};
+      filter.append(size.begin(), size.end());
+    }
+    const int64_t channels = yields == kImage ? filter[1] * steps.groups : filter[0];  // the result's, or the feature's
+    check_channels(name, yields, in, filter, steps.groups);
+
+    shape = {in[0], channels};
+    for (std::size_t axis = 0; axis < rank; ++axis) {
+      const int64_t i = in[axis + 2], k = filter[axis + 2];
+      const int64_t s = steps.stride[axis], p = steps.padding[axis], d = steps.dilation[axis];
+      if (yields == kImage) {
+        TORCH_CHECK_VALUE(size[axis] < std::max(s, d), name,
+                          ": output_padding must be below stride or below dilation; ", "got output_padding ",
+                          tuple(size), ", stride ", tuple(steps.stride), ", dilation ", tuple(steps.dilation));
+        shape.push_back((i - 1) * s - 2 * p + d * (k - 1) + size[axis] + 1);
+      } else {
+        shape.push_back((i + 2 * p - d * (k - 1) - 1 + s) / s);  // rounds to 0 what is less than an extent of 1
+      }
+      TORCH_CHECK_VALUE(i >= 1 && k >= 1 && shape.back() >= 1, name, ": extents must be at least 1; got input ",
+                        tuple(in.slice(2)), ", weight ", tuple(filter), " and output ",
+                        tuple(IntArrayRef(shape).slice(2)));
+    }
+    TORCH_CHECK_VALUE(!bias.defined() || (bias.dim() == 1 && bias.size(0) == channels), name,
+                      ": bias must have shape (", channels, ",); got ", tuple(bias.sizes()));
+    if (yields == kFilter) take_feature(name, second.sizes(), steps);
+    const IntArrayRef out = IntArrayRef(shape).slice(2);
+    geometry.batch = in[0];
+    geometry.groups = steps.groups;
+    geometry.image_channels = yields == kImage ? channels : in[1];
+    geometry.feature_channels = yields == kImage ? in[1] : channels;
+    fill(geometry.image, yields == kImage ? out : in.slice(2), 1);
+    fill(geometry.feature, yields == kImage ? in.slice(2) : out, 1);
+    fill(geometry.kernel, IntArrayRef(filter).slice(2), 1);
+    fill(geometry.stride, steps.stride, 1);
+    fill(geometry.padding, steps.padding, 0);
+    fill(geometry.dilation, steps.dilation, 1);
+    if (yields == kFilter) shape = filter;
+  }
+
+  /// The feature's extents: those that follow from the image's, or as many fewer as an output_padding may amount to.
+  void take_feature(const char* name, IntArrayRef feature, const Steps& steps) {
+    bool fits = feature[0] == shape[0] && feature[1] == shape[1];
+    for (std::size_t axis = 2; axis < shape.size(); ++axis) {
+      const int64_t s = steps.stride[axis - 2], fewer = shape[axis] - feature[axis];
+      fits = fits && feature[axis] >= 1 && fewer >= 0 && fewer * s < std::max(s, steps.dilation[axis - 2]);
+    }
+    TORCH_CHECK_VALUE(fits, name, ": feature must have shape ", tuple(shape), "; got ", tuple(feature));
+    shape.assign(feature.begin(), feature.end());
+  }
+
+  static void check_channels(const char* name, Role yields, IntArrayRef in, IntArrayRef filter, int64_t groups) {
+    if (yields == kImage) {
+      TORCH_CHECK_VALUE(in[1] == filter[0] && in[1] % groups == 0 && filter[1] >= 1 && filter[0] >= 1, name,
+                        ": input channels must equal weight's first axis and be a multiple of groups; got input ",
+                        tuple(in), ", weight ", tuple(filter), ", groups ", groups);
+    } else {
+      TORCH_CHECK_VALUE(
+          in[1] == filter[1] * groups && filter[0] % groups == 0 && filter[1] >= 1 && filter[0] >= 1, name,
+          ": input channels must equal weight's second axis times groups, and groups must divide weight's ",
+          "first axis; got input ", tuple(in), ", weight ", tuple(filter), ", groups ", groups);
+    }
+  }
+};
+
+// ---- Kernels
+
+bool is_channels_last(const Tensor& tensor) {
+  return tensor.dim() == 4 && !tensor.is_contiguous() && tensor.is_contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+/// Its elements one after another, and as they are in memory, where the library reads them.
+Tensor plain(const Tensor& tensor) {
+  if (tensor.is_neg()) return tensor.resolve_neg().contiguous();
+  return tensor.is_contiguous() ? tensor : tensor.contiguous();
+}
+
+int dtype_of(const char* name, const Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kHalf: return ADJOINT_FLOAT16;
+    case at::kBFloat16: return ADJOINT_BFLOAT16;
+    case at::kFloat: return ADJOINT_FLOAT32;
+    case at::kDouble: return ADJOINT_FLOAT64;
+    default:
+      TORCH_CHECK_VALUE(false, name, ": the dtype must be float16, bfloat16, float32 or float64; got ",
+                        tensor.scalar_type());
+  }
+}
+
+void* stream_of(const Tensor& tensor) {
+#if defined(ADJOINT_TORCH_CUDA)
+  if (tensor.is_cuda()) return c10::cuda::getCurrentCUDAStream(tensor.get_device()).stream();
+#endif
+  (void)tensor;
+  return nullptr;
+}
+
+Tensor run(Role yields, const Tensor& first, const Tensor& second, const Tensor& bias, const Steps& steps,
+           IntArrayRef size) {
+  const Problem problem(yields, first, second, bias, steps, size);
+  const int dtype = dtype_of(kNames[yields], first);
+  const bool channels_last = yields != kFilter && (is_channels_last(first) || is_channels_last(second));
+  const Tensor a = plain(first), b = plain(second);
+  const Tensor c = bias.defined() ? plain(bias) : bias;
+  Tensor out = at::empty(problem.shape, a.options());
+  const adjoint_context context{a.is_cuda() ? static_cast<int>(a.get_device()) : -1, stream_of(a), dtype,
+                                precision.load(std::memory_order_relaxed)};
+  const void* const added = c.defined() ? c.data_ptr() : nullptr;
+  int status = 0;
+  if (yields == kImage) {
+    status = adjoint_conv_transpose(&context, &problem.geometry, a.data_ptr(), b.data_ptr(), added, out.data_ptr());
+  } else if (yields == kFeature) {
+    status = adjoint_conv(&context, &problem.geometry, a.data_ptr(), b.data_ptr(), added, out.data_ptr());
+  } else {
+    status = adjoint_conv_weight(&context, &problem.geometry, a.data_ptr(), b.data_ptr(), out.data_ptr());
+  }
+  TORCH_CHECK(status == 0, adjoint_last_error());
+  return channels_last ? out.contiguous(at::MemoryFormat::ChannelsLast) : out;
+}
+
+Tensor defined_or_none(const OptionalTensor& bias) { return bias.has_value() ? *bias : Tensor(); }
+
+Tensor conv(const Tensor& image, const Tensor& filter, const OptionalTensor& bias, IntArrayRef stride,
+            IntArrayRef padding, IntArrayRef dilation, int64_t groups) {
+  return run(kFeature, image, filter, defined_or_none(bias), {stride, padding, dilation, groups}, {});
+}
+
+Tensor conv_transpose(const Tensor& feature, const Tensor& filter, const OptionalTensor& bias, IntArrayRef stride,
+                      IntArrayRef padding, IntArrayRef dilation, int64_t groups, IntArrayRef output_padding) {
+  return run(kImage, feature, filter, defined_or_none(bias), {stride, padding, dilation, groups}, output_padding);
+}
+
+Tensor conv_weight(const Tensor& image, const Tensor& feature, IntArrayRef stride, IntArrayRef padding,
+                   IntArrayRef dilation, int64_t groups, IntArrayRef kernel_size) {
+  return run(kFilter, image, feature, Tensor(), {stride, padding, dilation, groups}, kernel_size);
+}
+
+// ---- The operators as the dispatcher has them: whatever is to know of a call learns of it.
+
+Tensor call(Role yields, const Tensor& first, const Tensor& second, const Tensor& bias, const Steps& steps,
+            SymIntArrayRef size) {
+  using Conv =
+      Tensor(const Tensor&, const Tensor&, const OptionalTensor&, IntArrayRef, IntArrayRef, IntArrayRef, int64_t);
+  using Transpose = Tensor(const Tensor&, const Tensor&, const OptionalTensor&, IntArrayRef, IntArrayRef, IntArrayRef,
+                           int64_t, SymIntArrayRef);
+  using Weight = Tensor(const Tensor&, const Tensor&, IntArrayRef, IntArrayRef, IntArrayRef, int64_t, SymIntArrayRef);
+  auto& dispatcher = c10::Dispatcher::singleton();
+  static const auto transpose = dispatcher.findSchemaOrThrow(kNames[kImage], "").typed<Transpose>();
+  static const auto plain_conv = dispatcher.findSchemaOrThrow(kNames[kFeature], "").typed<Conv>();
+  static const auto weight = dispatcher.findSchemaOrThrow(kNames[kFilter], "").typed<Weight>();
+  if (yields == kFilter) {
+    return weight.call(first, second, steps.stride, steps.padding, steps.dilation, steps.groups, size);
+  }
+  const OptionalTensor added = bias.defined() ? OptionalTensor(bias) : OptionalTensor();
+  if (yields == kFeature) {
+    return plain_conv.call(first, second, added, steps.stride, steps.padding, steps.dilation, steps.groups);
+  }
+  return transpose.call(first, second, added, steps.stride, steps.padding, steps.dilation, steps.groups, size);
+}
+
+/// What an operator takes, and in which order.
+std::array<Role, 2> takes(Role yields) {
+  if (yields == kImage) return {kFeature, kFilter};
+  if (yields == kFeature) return {kImage, kFilter};
+  return {kImage, kFeature};
+}
+
+Extents spatial(const Tensor& tensor) {
+  const SymIntArrayRef sizes = tensor.sym_sizes();
+  return Extents(sizes.begin() + 2, sizes.end());
+}
+
+/// One trilinear form has three partial derivatives, and they are the three operators: the gradient in an operand is
+/// the operator that yields it, of the other operand and of the result's gradient.
+struct Backward : public torch::autograd::Node {
+  Backward(Role operation, const Steps& steps)
+      : yields(operation),
+        stride(steps.stride.begin(), steps.stride.end()),
+        padding(steps.padding.begin(), steps.padding.end()),
+        dilation(steps.dilation.begin(), steps.dilation.end()),
+        groups(steps.groups) {}
+
+  variable_list apply(variable_list&& grads) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    variable_list gradients(num_outputs());
+    if (!grads[0].defined()) return gradients;
+    const std::array<Role, 2> roles = takes(yields);
+    const Tensor tensors[2] = {saved[0].unpack(), saved[1].unpack()};
+    const bool is_wrapped = grads[0].unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
+    const Tensor grad = is_wrapped || is_channels_last(grads[0]) ? grads[0] : plain(grads[0]);  // once for all
+    const Steps steps{stride, padding, dilation, groups};
+    const auto known = [&](Role role) { return role == yields ? grad : roles[0] == role ? tensors[0] : tensors[1]; };
+    for (std::size_t i = 0; i < 2; ++i) {
+      if (!task_should_compute_output(i)) continue;
+      const std::array<Role, 2> operands = takes(roles[i]);
+      const Extents rest = output_padding(known(kImage), known(kFeature), known(kFilter));
+      const Extents size = roles[i] == kFilter ? spatial(tensors[i]) : roles[i] == kImage ? rest : Extents();
+      gradients[i] = call(roles[i], known(operands[0]), known(operands[1]), Tensor(), steps, size);
+      if (roles[i] == kFeature) gradients[i] = cut(gradients[i], tensors[i], rest);
+    }
+    if (num_outputs() > 2 && task_should_compute_output(2)) {
+      gradients[2] = grad.dim() == 4 ? grad.sum(IntArrayRef{0, 2, 3}) : grad.sum(IntArrayRef{0, 2});
+    }
+    return gradients;
+  }
+
+  /// An image that is longer than the least by a stride or more has more positions than the feature that it came of.
+  Tensor cut(const Tensor& gradient, const Tensor& feature, const Extents& rest) const {
+    Tensor result = gradient;
+    for (std::size_t axis = 0; axis < rest.size(); ++axis) {
+      if (rest[axis] < SymInt(stride[axis])) continue;
+      const int64_t at = static_cast<int64_t>(axis) + 2;
+      result = result.slice_symint(at, SymInt(0), feature.sym_sizes()[at], SymInt(1));
+    }
+    if (result.is_same(gradient)) return result;
+    return result.contiguous(is_channels_last(gradient) ? at::MemoryFormat::ChannelsLast
+                                                        : at::MemoryFormat::Contiguous);
+  }
+
+  /// What the image has beyond the least that gives the feature its extents.
+  Extents output_padding(const Tensor& image, const Tensor& feature, const Tensor& filter) const {
+    const Extents pixels = spatial(image), features = spatial(feature), taps = spatial(filter);
+    Extents rest;
+    for (std::size_t axis = 0; axis < pixels.size(); ++axis) {
+      rest.push_back(pixels[axis] - ((features[axis] - SymInt(1)) * SymInt(stride[axis]) - SymInt(2 * padding[axis]) +
+                                     SymInt(dilation[axis]) * (taps[axis] - SymInt(1)) + SymInt(1)));
+    }
+    return rest;
+  }
+
+  void release_variables() override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (auto& variable : saved) variable.reset_data();
+  }
+
+  std::string name() const override {
+    return yields == kImage ? "ConvTransposeBackward" : yields == kFeature ? "ConvBackward" : "ConvWeightBackward";
+  }
+
+  Role yields;
+  Numbers stride, padding, dilation;
+  int64_t groups;
+  torch::autograd::SavedVariable saved[2];
+};
+
+template <class Base>
+void own(std::shared_ptr<Base>& pointer, Backward* node) {
+  pointer = std::shared_ptr<Base>(node, torch::autograd::deleteNode);
+}
+
+template <class Pointer>
+void own(Pointer& pointer, Backward* node) {
+  pointer = Pointer::unsafe_steal_from_new(node);
+}
+
+bool has_tangent(const Tensor& tensor) { return tensor.defined() && tensor._fw_grad(0).defined(); }
+
+/// The result's tangent: the operator is linear in each operand.
+Tensor tangent(Role yields, const Tensor& first, const Tensor& second, const Tensor& bias, const Tensor& out,
+               const Steps& steps, SymIntArrayRef size) {
+  Tensor sum;
+  const auto add = [&](const Tensor& term) { sum = sum.defined() ? sum + term : term; };
+  const auto primal = [](const Tensor& tensor) { return has_tangent(tensor) ? tensor._fw_primal(0) : tensor; };
+  if (has_tangent(first)) add(call(yields, first._fw_grad(0), primal(second), Tensor(), steps, size));
+  if (has_tangent(second)) add(call(yields, primal(first), second._fw_grad(0), Tensor(), steps, size));
+  if (has_tangent(bias)) {
+    Tensor term = bias._fw_grad(0).unsqueeze(-1);
+    if (out.dim() == 4) term = term.unsqueeze(-1);
+    add(term.expand_as(out).clone());
+  }
+  return sum;
+}
+
+Tensor recorded(Role yields, const Tensor& first, const Tensor& second, const Tensor& bias, const Steps& steps,
+                SymIntArrayRef size) {
+  NodePointer node;
+  if (torch::autograd::compute_requires_grad(first, second, bias)) {
+    auto* const backward = new Backward(yields, steps);
+    own(node, backward);
+    node->set_next_edges(bias.defined() ? torch::autograd::collect_next_edges(first, second, bias)
+                                        : torch::autograd::collect_next_edges(first, second));
+    backward->saved[0] = torch::autograd::SavedVariable(first, false);
+    backward->saved[1] = torch::autograd::SavedVariable(second, false);
+  }
+  const bool has_forward = has_tangent(first) || has_tangent(second) || has_tangent(bias);
+  Tensor out;
+  {
+    at::AutoDispatchBelowADInplaceOrView below;
+    out = call(yields, first, second, bias, steps, size);
+  }
+  if (node) torch::autograd::set_history(out, node);
+  if (has_forward) out._set_fw_grad(tangent(yields, first, second, bias, out, steps, size), 0, false);
+  return out;
+}
+
+Tensor recorded_conv(const Tensor& image, const Tensor& filter, const OptionalTensor& bias, IntArrayRef stride,
+                     IntArrayRef padding, IntArrayRef dilation, int64_t groups) {
+  return recorded(kFeature, image, filter, defined_or_none(bias), {stride, padding, dilation, groups}, {});
+}
+
+Tensor recorded_conv_transpose(const Tensor& feature, const Tensor& filter, const OptionalTensor& bias,
+                               IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups,
+                               SymIntArrayRef output_padding) {
+  return recorded(kImage, feature, filter, defined_or_none(bias), {stride, padding, dilation, groups}, output_padding);
+}
+
+Tensor recorded_conv_weight(const Tensor& image, const Tensor& feature, IntArrayRef stride, IntArrayRef padding,
+                            IntArrayRef dilation, int64_t groups, SymIntArrayRef kernel_size) {
+  return recorded(kFilter, image, feature, Tensor(), {stride, padding, dilation, groups}, kernel_size);
+}
+
+/// Operands in autocast's dtype, of which PyTorch keeps those of parameters until autocast ends.
+template <c10::DeviceType kDevice>
+struct Autocast {
+  static Tensor cast(Role yields, const Tensor& first, const Tensor& second, const Tensor& bias, const Steps& steps,
+                     SymIntArrayRef size) {
+    const c10::impl::ExcludeDispatchKeyGuard below(at::autocast::get_autocast_dispatch_key_from_device_type(kDevice));
+    const at::ScalarType dtype = at::autocast::get_lower_precision_fp_from_device_type(kDevice);
+    const auto lower = [&](const Tensor& t) { return t.defined() ? at::autocast::cached_cast(dtype, t, kDevice) : t; };
+    return call(yields, lower(first), lower(second), lower(bias), steps, size);
+  }
+  static Tensor conv(const Tensor& image, const Tensor& filter, const OptionalTensor& bias, IntArrayRef stride,
+                     IntArrayRef padding, IntArrayRef dilation, int64_t groups) {
+    return cast(kFeature, image, filter, defined_or_none(bias), {stride, padding, dilation, groups}, {});
+  }
+  static Tensor conv_transpose(const Tensor& feature, const Tensor& filter, const OptionalTensor& bias,
+                               IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups,
+                               SymIntArrayRef output_padding) {
+    return cast(kImage, feature, filter, defined_or_none(bias), {stride, padding, dilation, groups}, output_padding);
+  }
+  static Tensor conv_weight(const Tensor& image, const Tensor& feature, IntArrayRef stride, IntArrayRef padding,
+                            IntArrayRef dilation, int64_t groups, SymIntArrayRef kernel_size) {
+    return cast(kFilter, image, feature, Tensor(), {stride, padding, dilation, groups}, kernel_size);
+  }
+  static void register_in(torch::Library& library) {
+    library.impl("conv", &conv);
+    library.impl("conv_transpose", &conv_transpose);
+    library.impl("conv_weight", &conv_weight);
+  }
+};
+
+void register_kernels(torch::Library& library) {
+  library.impl("conv", &conv);
+  library.impl("conv_transpose", &conv_transpose);
+  library.impl("conv_weight", &conv_weight);
+}
+
+// ---- From Python
+
+/// One value for each axis, of an integer or of a sequence of one or `rank` of them. False where it is something else.
+bool read_axes(PyObject* object, std::size_t rank, Numbers& values) {
+  const bool is_sequence = PyTuple_Check(object) || PyList_Check(object);
+  const Py_ssize_t count = is_sequence ? PySequence_Fast_GET_SIZE(object) : 1;
+  if (count != 1 && count != static_cast<Py_ssize_t>(rank)) return false;
+  values.resize(rank);
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    PyObject* const value =
+        is_sequence ? PySequence_Fast_GET_ITEM(object, count == 1 ? 0 : static_cast<Py_ssize_t>(axis)) : object;
+    if (!PyLong_CheckExact(value)) return false;
+    int overflow = 0;
+    values[axis] = PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (overflow != 0) return false;
+  }
+  return true;
+}
+
+/// (rank, transposed, input, weight, bias, stride, padding, output_padding, groups, dilation) -> the result, or None
+/// where arguments do not fit: functional.py says why.
+PyObject* convolution(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  HANDLE_TH_ERRORS
+  TORCH_CHECK_TYPE(count == 10, "convolution() takes 10 arguments; got ", count);
+  if (!THPVariable_Check(arguments[2]) || !THPVariable_Check(arguments[3])) Py_RETURN_NONE;
+  const bool has_bias = arguments[4] != Py_None;
+  if (has_bias && !THPVariable_Check(arguments[4])) Py_RETURN_NONE;
+  const std::size_t rank = static_cast<std::size_t>(PyLong_AsLong(arguments[0]));
+  Numbers stride, padding, dilation, output_padding, groups;
+  if (!read_axes(arguments[5], rank, stride) || !read_axes(arguments[6], rank, padding) ||
+      !read_axes(arguments[7], rank, output_padding) || !read_axes(arguments[8], 1, groups) ||
+      !read_axes(arguments[9], rank, dilation)) {
+    Py_RETURN_NONE;
+  }
+  const bool transposed = arguments[1] == Py_True;
+  const Tensor& input = THPVariable_Unpack(arguments[2]);
+  const Tensor& weight = THPVariable_Unpack(arguments[3]);
+  const Tensor bias = has_bias ? THPVariable_Unpack(arguments[4]) : Tensor();
+  const int64_t axes = static_cast<int64_t>(rank) + 2;
+  if ((input.dim() != axes && input.dim() != axes - 1) || weight.dim() != axes) Py_RETURN_NONE;
+  Tensor out;
+  try {
+    pybind11::gil_scoped_release without_gil;
+    const Steps steps{stride, padding, dilation, groups[0]};
+    const Extents size = transposed ? Extents(output_padding.begin(), output_padding.end()) : Extents();
+    const Role yields = transposed ? kImage : kFeature;
+    out = input.dim() == axes ? call(yields, input, weight, bias, steps, size)
+                              : call(yields, input.unsqueeze(0), weight, bias, steps, size).squeeze(0);
+  } catch (const c10::ValueError&) {
+    Py_RETURN_NONE;
+  }
+  return THPVariable_Wrap(std::move(out));
+  END_HANDLE_TH_ERRORS
+}
+
+PyObject* set_precision(PyObject*, PyObject* value) {
+  const long constant = PyLong_AsLong(value);
+  if (constant == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  precision = static_cast<int>(constant);
+  Py_RETURN_NONE;
+}
+
+PyMethodDef methods[] = {
+    {"convolution", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&convolution)), METH_FASTCALL, nullptr},
+    {"set_precision", &set_precision, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+PyModuleDef module = {PyModuleDef_HEAD_INIT, "_extension", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(adjoint, CPU, library) { register_kernels(library); }
+#if defined(ADJOINT_TORCH_CUDA)
+TORCH_LIBRARY_IMPL(adjoint, CUDA, library) { register_kernels(library); }
+#endif
+TORCH_LIBRARY_IMPL(adjoint, AutocastCPU, library) { Autocast<c10::DeviceType::CPU>::register_in(library); }
+TORCH_LIBRARY_IMPL(adjoint, AutocastCUDA, library) { Autocast<c10::DeviceType::CUDA>::register_in(library); }
+TORCH_LIBRARY_IMPL(adjoint, Autograd, library) {
+  library.impl("conv", &recorded_conv);
+  library.impl("conv_transpose", &recorded_conv_transpose);
+  library.impl("conv_weight", &recorded_conv_weight);
+}
+
+PyMODINIT_FUNC PyInit__extension() { return PyModule_Create(&module); }
