@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Data-parallel training of Adjoint beside PyTorch's DistributedDataParallel, on the GPUs of this host.
 
-    bench/compare_distributed.py [--ranks N] [--rounds R] [--ctas 0,4,8,16] [--alone] [--markdown]
+    bench/compare_distributed.py [--ranks N] [--rounds R] [--ctas 0,4,8,16] [--alone] [--strong] [--markdown]
                                  [--program build/cuda/bench/bench_distributed]
 
 Starts bench_distributed and this file's other half (`--pytorch`, through the same mpirun) in turns, and prints for each
@@ -9,7 +9,8 @@ network and precision the median over rounds: milliseconds of a step on each GPU
 DistributedDataParallel, the efficiency (the former by the latter), and how much of the gradients' sum a step hides.
 Rows marked "captured" are of the steps as CUDA graphs, which DistributedDataParallel's are not. At the end stand the
 geometric mean and the least of the efficiencies. --ctas runs every network once for each bound of the thread blocks
-that NCCL may take beside the sweep (DataParallelOptions::max_ctas; 0: NCCL's choice).
+that NCCL may take beside the sweep (DataParallelOptions::max_ctas; 0: NCCL's choice). With --strong the GPUs share the
+batch that one has alone: the efficiency is then the time alone by the time together and by the number of GPUs.
 """
 
 import argparse
@@ -80,7 +81,7 @@ def time_ms(kinds, calls=20, rounds=9):
     return [statistics.median(of_kind) for of_kind in times]
 
 
-def run_pytorch():
+def run_pytorch(strong):
     import torch
     rank, world = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["OMPI_COMM_WORLD_SIZE"])
     torch.cuda.set_device(int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"]))
@@ -90,8 +91,9 @@ def run_pytorch():
     for name, (make, shape) in networks().items():
         for precision in ("tf32", "bf16"):
             x = torch.randn(shape, device="cuda")
+            part = x[:len(x) // world].contiguous() if strong else x
 
-            def trainer(model):
+            def trainer(model, x):
                 adam = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
 
                 def step():
@@ -106,7 +108,7 @@ def run_pytorch():
             together = torch.nn.parallel.DistributedDataParallel(make().cuda(), gradient_as_bucket_view=True)
             parameters = sum(parameter.numel() for parameter in alone.parameters())
             gradients = torch.zeros(parameters, device="cuda")
-            ms = time_ms([trainer(alone), trainer(together), lambda: torch.distributed.all_reduce(gradients)])
+            ms = time_ms([trainer(alone, x), trainer(together, part), lambda: torch.distributed.all_reduce(gradients)])
             if rank == 0:
                 print(json.dumps({"case": name, "precision": precision, "parameters": parameters, "alone_ms": ms[0],
                                   "together_ms": ms[1], "sum_ms": ms[2]}), flush=True)
@@ -114,13 +116,13 @@ def run_pytorch():
 
 
 def launch(ranks, command):
-    """{(case, precision, bound of thread blocks): its line}, of one run under mpirun."""
+    """{(case, precision, bound of thread blocks or bytes): its line}, of one run under mpirun."""
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                        MASTER_ADDR="127.0.0.1", MASTER_PORT="29511", NCCL_NVLS_ENABLE="0")
     out = subprocess.run(["mpirun", "-n", str(ranks), "--bind-to", "none", *command], check=True, text=True,
                          stdout=subprocess.PIPE, env=environment).stdout
     lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
-    return {(line["case"], line.get("precision", ""), line.get("max_ctas", 0)): line for line in lines}
+    return {(line["case"], line.get("precision", ""), line.get("max_ctas", line.get("bytes"))): line for line in lines}
 
 
 def median_of(runs, key):
@@ -135,19 +137,26 @@ def main():
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/cuda/bench/bench_distributed")
     parser.add_argument("--ctas", default="0", help="bounds to try, with commas (default 0)")
     parser.add_argument("--alone", action="store_true", help="without PyTorch")
+    parser.add_argument("--strong", action="store_true", help="one batch for all GPUs, not one for each")
     parser.add_argument("--markdown", action="store_true", help="print a table for bench/results/distributed.md")
     parser.add_argument("--pytorch", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.pytorch:
-        return run_pytorch()
+        return run_pytorch(args.strong)
     ours, theirs = [], []
     for _ in range(args.rounds):
-        ours.append(launch(args.ranks, [args.program, "--ctas", args.ctas]))
+        strong = ["--strong"] if args.strong else []
+        ours.append(launch(args.ranks, [args.program, "--ctas", args.ctas, *strong]))
         if not args.alone:
-            theirs.append(launch(args.ranks, [sys.executable, __file__, "--pytorch"]))
-    total = median_of(ours, ("all_reduce", "", 0))
-    share = f", {total['bare_ms'] / total['ms']:.1%} of a bare ncclAllReduce's speed" if total["bare_ms"] else ""
-    print(f"all_reduce of 1 GiB: {total['ms']:.3f} ms{share}\n")
+            theirs.append(launch(args.ranks, [sys.executable, __file__, "--pytorch", *strong]))
+    for key in ours[0]:
+        if key[0] == "all_reduce":
+            total = median_of(ours, key)
+            # What each GPU sends, and receives, of a sum that goes round a ring.
+            rate = 2 * (args.ranks - 1) / args.ranks * key[2] / total["ms"] / 1e6
+            share = f", {total['bare_ms'] / total['ms']:.1%} of a bare ncclAllReduce's speed" if total["bare_ms"] else ""
+            print(f"all_reduce of {key[2] >> 20} MiB: {total['ms']:.3f} ms, {rate:.0f} GB/s{share}")
+    print()
     columns = ["network", "precision", "step", "thread blocks", "alone, ms", "together, ms", "efficiency", "hidden",
                "PyTorch alone, ms", "DDP, ms", "efficiency", "hidden"]
     separator = " | " if args.markdown else "\t"
@@ -157,9 +166,10 @@ def main():
         print(edge + separator.join(row) + edge[::-1])
 
     def cells(line, prefix=""):
-        alone, together = line[prefix + "alone_ms"], line[prefix + "together_ms"]
+        alone, together = line[prefix + "alone_ms"], line[prefix + "together_ms"] * (args.ranks if args.strong else 1)
         hidden = max(0.0, 1 - max(0.0, together - alone) / line["sum_ms"])
-        return [f"{alone:.3f}", f"{together:.3f}", f"{alone / together:.3f}", f"{hidden:.0%}"]
+        return [f"{alone:.3f}", f"{line[prefix + 'together_ms']:.3f}", f"{alone / together:.3f}",
+                "" if args.strong else f"{hidden:.0%}"]
 
     print_row(columns)
     if args.markdown:
@@ -170,10 +180,11 @@ def main():
             continue
         line = median_of(ours, key)
         peer = cells(median_of(theirs, (*key[:2], 0))) if theirs else [""] * 4
-        for step, prefix, beside in (("eager", "", peer), ("captured", "captured_", [""] * 4)):
-            print_row([key[0], key[1], step, str(key[2]) if key[2] else "NCCL's", *cells(line, prefix), *beside])
-            efficiencies.setdefault((step, key[2]), []).append(
-                line[prefix + "alone_ms"] / line[prefix + "together_ms"])
+        steps = [("eager", "", peer)] + ([] if args.strong else [("captured", "captured_", [""] * 4)])
+        for step, prefix, beside in steps:
+            own = cells(line, prefix)
+            print_row([key[0], key[1], step, str(key[2]) if key[2] else "NCCL's", *own, *beside])
+            efficiencies.setdefault((step, key[2]), []).append(float(own[2]))
     print()
     for (step, ctas), values in efficiencies.items():
         mean = math.exp(statistics.fmean(map(math.log, values)))

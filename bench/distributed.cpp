@@ -1,13 +1,14 @@
 // Times data-parallel training on the GPUs of the ranks that mpirun started, for bench/compare_distributed.py: prints a
 // line of JSON for each case, from rank 0. Times are in ms: the median over rounds of the slowest rank's.
 //
-//   mpirun -n 2 bench_distributed [--ctas 0,4,8] [tf32] [bf16]
+//   mpirun -n 2 bench_distributed [--ctas 0,4,8] [--strong] [tf32] [bf16]
 //
-// A sum of 1 GiB of float32, beside a bare ncclAllReduce of the same buffer in turns with it ("bare_ms"; where NCCL was
-// found). Then, network by network, a step at the same batch a GPU: on each rank alone ("alone_ms"), and in turns with
-// it through DataParallel ("together_ms"), both as captured steps too ("captured_alone_ms", "captured_together_ms");
-// and a sum of all gradients with nothing beside it ("sum_ms"). --ctas does that for each
-// DataParallelOptions::max_ctas.
+// Sums of 1 MiB to 4 GiB of float32, beside a bare ncclAllReduce of the same buffer in turns with it ("bare_ms"; where
+// NCCL was found). Then, network by network, a step at the same batch a GPU: on each rank alone ("alone_ms"), and in
+// turns with it through DataParallel ("together_ms"), both as captured steps too ("captured_alone_ms",
+// "captured_together_ms"); and a sum of all gradients with nothing beside it ("sum_ms"). --ctas does that for each
+// DataParallelOptions::max_ctas. --strong: together, the ranks share the batch that each has alone, and captured steps
+// are left out.
 
 #include <adjoint/adjoint.h>
 
@@ -83,8 +84,6 @@ void check(ncclResult_t result) {
 #endif
 
 void bench_sum() {
-  Tensor x = Tensor::zeros({std::int64_t{1} << 28}, {.device = adjoint::default_device()});
-  std::vector<std::function<void()>> kinds{[&] { distributed::all_reduce_(x); }};
 #if defined(ADJOINT_WITH_NCCL)
   std::vector<std::int64_t> words(sizeof(ncclUniqueId) / sizeof(std::int64_t));
   ncclUniqueId id;
@@ -95,14 +94,20 @@ void bench_sum() {
   std::memcpy(&id, shared.data<std::int64_t>(), sizeof id);
   ncclComm_t comm = nullptr;
   check(ncclCommInitRank(&comm, distributed::world_size(), id, distributed::rank()));
-  kinds.emplace_back([&] {
-    check(ncclAllReduce(x.data<float>(), x.mutable_data<float>(), static_cast<std::size_t>(x.numel()), ncclFloat32,
-                        ncclSum, comm, adjoint::Stream::current(adjoint::default_device()).handle()));
-  });
 #endif
-  const std::vector<double> ms = time_ms(kinds, 10);
-  tell(R"({{"case": "all_reduce", "bytes": {}, "ms": {:.4f}, "bare_ms": {:.4f}}})", x.numel() * 4, ms.front(),
-       ms.size() > 1 ? ms.back() : 0.0);
+  for (const int power : {20, 24, 28, 30, 32}) {
+    Tensor x = Tensor::zeros({std::int64_t{1} << (power - 2)}, {.device = adjoint::default_device()});
+    std::vector<std::function<void()>> kinds{[&] { distributed::all_reduce_(x); }};
+#if defined(ADJOINT_WITH_NCCL)
+    kinds.emplace_back([&] {
+      check(ncclAllReduce(x.data<float>(), x.mutable_data<float>(), static_cast<std::size_t>(x.numel()), ncclFloat32,
+                          ncclSum, comm, adjoint::Stream::current(adjoint::default_device()).handle()));
+    });
+#endif
+    const std::vector<double> ms = time_ms(kinds, 10);
+    tell(R"({{"case": "all_reduce", "bytes": {}, "ms": {:.4f}, "bare_ms": {:.4f}}})", x.numel() * 4, ms.front(),
+         ms.size() > 1 ? ms.back() : 0.0);
+  }
 #if defined(ADJOINT_WITH_NCCL)
   check(ncclCommDestroy(comm));
 #endif
@@ -161,16 +166,17 @@ const Network kNetworks[] = {
     {"wide", wide, {32, 1024, 16, 16}},
 };
 
-void bench(const Network& network, const std::string& precision, int max_ctas) {
+void bench(const Network& network, const std::string& precision, int max_ctas, bool strong) {
   const adjoint::TensorOptions options{.device = adjoint::default_device()};
   const Tensor x = Tensor::randn(network.input, options);
-  const auto step = [&](auto& model, adjoint::optim::Adam& adam) {
+  const Tensor part = strong ? x.narrow(0, 0, x.size(0) / distributed::world_size()).contiguous() : x;
+  const auto step = [&](auto& model, adjoint::optim::Adam& adam, const Tensor& input) {
     {
       adjoint::Tape tape;
       Tensor loss;
       {
         const adjoint::AutocastGuard autocast(adjoint::kBFloat16, {.enabled = precision == "bf16"});
-        loss = model(x).square().mean();
+        loss = model(input).square().mean();
       }
       tape.backward(loss);
     }
@@ -188,20 +194,25 @@ void bench(const Network& network, const std::string& precision, int max_ctas) {
   Tensor gradients = Tensor::zeros({parameters}, options);
   const auto captured = [&](auto& trained, adjoint::optim::Adam& adam) {
     return adjoint::GraphedStep([&](const std::vector<Tensor>&) -> std::vector<Tensor> {
-      step(trained, adam);
+      step(trained, adam, x);
       return {};
     });
   };
   adjoint::GraphedStep captured_alone = captured(alone, adam_alone), captured_together = captured(model, adam_together);
-  const std::vector<double> ms =
-      time_ms({[&] { step(alone, adam_alone); }, [&] { step(model, adam_together); }, [&] { captured_alone(); },
-               [&] { captured_together(); }, [&] { distributed::all_reduce_(gradients); }},
-              20);
+  std::vector<std::function<void()>> kinds{[&] { step(alone, adam_alone, x); },
+                                           [&] { step(model, adam_together, part); },
+                                           [&] { distributed::all_reduce_(gradients); }};
+  if (!strong) {
+    kinds.emplace_back([&] { captured_alone(); });
+    kinds.emplace_back([&] { captured_together(); });
+  }
+  std::vector<double> ms = time_ms(kinds, 20);
+  ms.resize(5);
   tell(R"({{"case": "{}", "precision": "{}", "max_ctas": {}, "parameters": {}, "buckets": {}, "copied": {}, )"
        R"("alone_ms": {:.4f}, "together_ms": {:.4f}, "captured_alone_ms": {:.4f}, "captured_together_ms": {:.4f}, )"
        R"("sum_ms": {:.4f}}})",
-       network.name, precision, max_ctas, parameters, model.buckets().size(), model.num_copied(), ms[0], ms[1], ms[2],
-       ms[3], ms[4]);
+       network.name, precision, max_ctas, parameters, model.buckets().size(), model.num_copied(), ms[0], ms[1], ms[3],
+       ms[4], ms[2]);
 }
 
 }  // namespace
@@ -209,8 +220,13 @@ void bench(const Network& network, const std::string& precision, int max_ctas) {
 int main(int argc, char** argv) {
   std::vector<std::string> precisions;
   std::vector<int> ctas{0};
+  bool strong = false;
   try {
     for (int i = 1; i < argc; ++i) {
+      if (std::string(argv[i]) == "--strong") {
+        strong = true;
+        continue;
+      }
       if (std::string(argv[i]) != "--ctas" || i + 1 == argc) {
         precisions.emplace_back(argv[i]);
         continue;
@@ -226,10 +242,10 @@ int main(int argc, char** argv) {
       return 1;
     }
     adjoint::set_float32_precision(adjoint::Precision::kTF32);
-    bench_sum();
+    if (!strong) bench_sum();
     for (const Network& network : kNetworks) {
       for (const std::string& precision : precisions) {
-        for (const int max_ctas : ctas) bench(network, precision, max_ctas);
+        for (const int max_ctas : ctas) bench(network, precision, max_ctas, strong);
       }
     }
   } catch (const std::exception& error) {
