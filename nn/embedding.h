@@ -11,13 +11,16 @@ namespace adjoint::nn {
 struct EmbeddingOptions {
   /// A row of zeros that gets no gradient; a negative one counts from the end.
   std::optional<std::int64_t> padding_idx = {};
+  /// Rows that are looked up are scaled down to a norm of this in the weight itself, first (embedding_renorm_).
+  std::optional<double> max_norm = {};
+  double norm_type = 2.0;  // the norm's p
 };
 
 /// indices (...), int64 or int32 -> (..., embedding_dim): rows of the weight, which starts as N(0, 1); embedding
 /// (ops/index) has what happens to an index out of range.
 class ADJOINT_API Embedding : public Module {
  public:
-  /// Throws Error for sizes below 1 and for a padding_idx that is no row.
+  /// Throws Error for sizes below 1, for a padding_idx that is no row and for a negative max_norm.
   Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, const EmbeddingOptions& options = {});
   Tensor operator()(const Tensor& indices) const;
 

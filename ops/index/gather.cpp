@@ -5,6 +5,7 @@
 #include <adjoint/ops/index/index.h>
 #include <adjoint/ops/index/pick.h>
 #include <adjoint/ops/join/join.h>
+#include <adjoint/ops/reduce/reduce.h>
 
 namespace adjoint {
 namespace {
@@ -185,6 +186,24 @@ Tensor embedding(const Tensor& indices, const Tensor& weight, std::optional<std:
     return Tensor::full({}, static_cast<double>(value), {.dtype = kInt64, .device = index.device()});
   };
   return apply(embedding_op, {weight, index, where(index == scalar(padding), scalar(kNowhere), index)}, attr);
+}
+
+Tensor& embedding_renorm_(Tensor& weight, const Tensor& indices, double max_norm, double norm_type) {
+  const OpScope scope("embedding_renorm_");
+  check_defined("embedding_renorm_", "weight", weight);
+  check_defined("embedding_renorm_", "indices", indices);
+  check_floating("embedding_renorm_", weight.dtype());
+  ADJOINT_CHECK(weight.dim() >= 1, "embedding_renorm_: weight must have an axis at least; got {}", weight.shape());
+  ADJOINT_CHECK(max_norm >= 0.0, "embedding_renorm_: max_norm must not be negative; got {}", max_norm);
+  const Tensor index = checked_index("embedding_renorm_", indices, 0, weight.shape()[0]).reshape({indices.numel()});
+  const PauseTape unrecorded;  // leaves are written too, while a tape records
+  check_writable("embedding_renorm_", weight);
+  if (index.numel() == 0 || weight.numel() == 0) return weight;
+  const Tensor picked = index_select(weight.detach(), 0, index), rows = picked.reshape({index.numel(), -1});
+  const Tensor norms = norm(rows, norm_type, {1}, true);
+  // PyTorch's constant, which keeps a norm of 0 from being divided by.
+  const Tensor scaled = where(norms > max_norm, rows * (max_norm / (norms + 1e-7)), rows);
+  return index_put_(weight, {index}, scaled.reshape(picked.shape()));  // equal indices put equal rows
 }
 
 Tensor one_hot(const Tensor& indices, std::int64_t num_classes) {

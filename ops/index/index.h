@@ -38,6 +38,11 @@ ADJOINT_API Tensor scatter_add(const Tensor& x, std::int64_t axis, const Tensor&
 /// read like others and gets no gradient.
 ADJOINT_API Tensor embedding(const Tensor& indices, const Tensor& weight, std::optional<std::int64_t> padding_idx = {});
 
+/// Scales the rows of `weight` (N, D...) that `indices` (...) name and whose `norm_type`-norm is above `max_norm` down
+/// to it, in place and never recorded, as PyTorch's embedding does before it looks up with a max_norm. Returns weight.
+/// Throws Error for a negative max_norm and for a weight that is not floating point.
+ADJOINT_API Tensor& embedding_renorm_(Tensor& weight, const Tensor& indices, double max_norm, double norm_type = 2.0);
+
 /// (...) -> (..., num_classes), int64: 1 at the index along the last axis, else 0. -1 classes: one more than the
 /// largest index, which waits for the device. On CUDA an index out of range has no 1. Not differentiable.
 ADJOINT_API Tensor one_hot(const Tensor& indices, std::int64_t num_classes = -1);

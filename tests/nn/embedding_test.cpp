@@ -45,7 +45,20 @@ TEST(Embedding, PaddingIsZerosWithoutAGradient) {
   expect_values("gradient", embedding.weight.grad(), {1, 1, 2, 2, 0, 0, 0, 0});
 }
 
+TEST(Embedding, ScalesTheRowsThatItReadsDownToTheirNorm) {
+  Embedding embedding(4, 2, {.max_norm = 1.0});
+  EXPECT_EQ(to_string(embedding), "Embedding(4, 2, max_norm=1)");
+  embedding.weight.copy_(Tensor::from_vector<float>({3, 4, 30, 40, 0, 0.5, 6, 8}, {4, 2}));
+  Tape tape;
+  const Tensor rows = embedding(ints({0, 2, 0, 3}, {2, 2}));
+  testing::expect_near("rows", rows, {0.6, 0.8, 0, 0.5, 0.6, 0.8, 0.6, 0.8}, 1e-6);
+  testing::expect_near("weight", embedding.weight, {0.6, 0.8, 30, 40, 0, 0.5, 0.6, 0.8}, 1e-6);
+  tape.backward(rows.sum());
+  expect_values("gradient", embedding.weight.grad(), {2, 2, 0, 0, 1, 1, 1, 1});
+}
+
 TEST(Embedding, SaysWhatIsWrong) {
+  EXPECT_ERROR(Embedding(3, 2, {.max_norm = -1.0}), "Embedding: max_norm must not be negative; got -1");
   EXPECT_ERROR(Embedding(0, 2), "Embedding: num_embeddings and embedding_dim must be at least 1; got 0, 2");
   EXPECT_ERROR(Embedding(3, 2, {.padding_idx = 3}), "Embedding: padding_idx must be one of the 3 rows; got 3");
   EXPECT_ERROR(Embedding(3, 2)(ints({3}, {1})), "Embedding: indices must lie in [0, 3); got 3");

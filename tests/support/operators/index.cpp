@@ -2,6 +2,8 @@
 #include <adjoint/ops/index/index.h>
 #include <adjoint/tests/support/operator_cases.h>
 
+#include <limits>
+
 namespace adjoint::testing {
 
 using In = const std::vector<Tensor>&;
@@ -32,6 +34,18 @@ std::vector<OperatorCase> picking_cases() {
        .takes = Takes::kNumbers},
       {.name = "embedding", .call = [](In in) -> Out { return {embedding(in[0], in[1])}; }, .takes = kAny},
       {.name = "embedding/padding", .call = [](In in) -> Out { return {embedding(in[0], in[1], -2)}; }, .takes = kAny},
+      {.name = "embedding_renorm_",
+       .call = [](In in) -> Out {
+         Tensor weight = in[0].detach().clone();
+         return {embedding_renorm_(weight, in[1], 1.5)};
+       },
+       .differentiable = false},
+      {.name = "embedding_renorm_/largest",
+       .call = [](In in) -> Out {
+         Tensor weight = in[0].detach().clone();
+         return {embedding_renorm_(weight, in[1], 1.0, std::numeric_limits<double>::infinity())};
+       },
+       .differentiable = false},
       {.name = "one_hot", .call = [](In in) -> Out { return {one_hot(in[0], 4)}; }, .differentiable = false},
       {.name = "one_hot/counted", .call = [](In in) -> Out { return {one_hot(in[0])}; }, .differentiable = false},
       {.name = "nonzero",
@@ -140,6 +154,24 @@ std::vector<BadCall> bad_calls() {
        },
        {"padding_idx", "4"}},
       {"embedding", [] { embedding(ints({1}), Tensor::scalar(1)); }, {"axis", "()"}},
+      {"embedding_renorm_",
+       [] {
+         Tensor weight = Tensor::ones({3, 2});
+         embedding_renorm_(weight, ints({0}), -1.0);
+       },
+       {"max_norm", "-1"}},
+      {"embedding_renorm_",
+       [] {
+         Tensor weight = Tensor::ones({3, 2});
+         embedding_renorm_(weight, ints({3}), 1.0);
+       },
+       {"[0, 3)", "got 3"}},
+      {"embedding_renorm_",
+       [] {
+         Tensor weight = Tensor::ones({3, 2}, {.dtype = kInt32});
+         embedding_renorm_(weight, ints({0}), 1.0);
+       },
+       {"floating", "int32"}},
       {"one_hot", [] { one_hot(ints({4}), 4); }, {"[0, 4)", "got 4"}},
       {"one_hot", [] { one_hot(ints({})); }, {"num_classes", "-1"}},
       {"one_hot", [] { one_hot(ints({1}), -2); }, {"num_classes", "-2"}},
