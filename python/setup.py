@@ -15,13 +15,12 @@ except ImportError:  # setuptools before 70
     from wheel.bdist_wheel import bdist_wheel
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
+HEADER = SOURCE / "ops" / "conv" / "c_api.h"
 OPTIONS = ("CMAKE_BUILD_TYPE=Release", "ADJOINT_BUILD_TESTS=OFF", "ADJOINT_BUILD_EXAMPLES=OFF", "ADJOINT_DATA=OFF")
 
 
 def built_library(folder):
     """Builds the library alone in `folder`. CMAKE_ARGS may name further options, CMAKE_BUILD_PARALLEL_LEVEL the jobs."""
-    if not (SOURCE / "CMakeLists.txt").exists():
-        sys.exit(f"adjoint: {SOURCE} must hold Adjoint's sources; else ADJOINT_LIBRARY must name the shared library")
     options = [f"-D{option}" for option in OPTIONS] + os.environ.get("CMAKE_ARGS", "").split()
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
     subprocess.run(["cmake", "-S", SOURCE, "-B", folder, *generator, *options], check=True)
@@ -35,12 +34,15 @@ class BuildPy(build_py):
         super().run()
         if self.editable_mode:  # the folder beside python/ has the library, or ADJOINT_LIBRARY names it
             return
+        if not HEADER.is_file():
+            sys.exit(f"adjoint: python/ must be built in a tree of Adjoint's sources; {SOURCE} has no {HEADER.name}")
         named = os.environ.get("ADJOINT_LIBRARY")
         temporary = pathlib.Path(self.get_finalized_command("build").build_temp).resolve()
         library = pathlib.Path(named) if named else built_library(temporary / "adjoint")
         if not library.is_file():
             sys.exit(f"adjoint: ADJOINT_LIBRARY must name the shared library; got {named!r}")
         shutil.copyfile(library, pathlib.Path(self.build_lib, "adjoint", "libadjoint.so"))
+        shutil.copy(HEADER, pathlib.Path(self.build_lib, "adjoint", "torch"))  # for `python -m adjoint.torch build`
 
 
 class BdistWheel(bdist_wheel):
