@@ -20,9 +20,28 @@ constexpr Turn kTurns[] = {
     {true, true, false},    // 8
 };
 
+// Of an upright picture: all channels of a row at a time, while it lies in the nearest cache.
+template <int kChannels, class Src, class Dst, class Convert>
+void deinterleave_rows(const Raster& raster, Dst* out, Convert convert) {
+  const std::int64_t width = raster.width, plane = raster.height * width;
+  const auto* in = reinterpret_cast<const Src*>(raster.samples.data());
+  for (std::int64_t y = 0; y < raster.height; ++y, in += width * kChannels, out += width) {
+    for (int c = 0; c < kChannels; ++c) {
+      const Src* const from = in + c;
+      Dst* const to = out + c * plane;
+      for (std::int64_t x = 0; x < width; ++x) to[x] = convert(from[x * kChannels]);
+    }
+  }
+}
+
 template <class Src, class Dst, class Convert>
 void deinterleave(const Raster& raster, Tensor& image, Convert convert) {
   const Turn turn = kTurns[raster.orientation];
+  if (!turn.transpose && !turn.flip_rows && !turn.flip_columns) {
+    Dst* const to = image.mutable_data<Dst>();
+    if (raster.channels == 3) return deinterleave_rows<3, Src>(raster, to, convert);
+    if (raster.channels == 1) return deinterleave_rows<1, Src>(raster, to, convert);
+  }
   const std::int64_t height = image.size(1), width = image.size(2);
   // Steps in a plane for the next stored row and the next stored column.
   const std::int64_t down = turn.flip_rows ? -width : width, right = turn.flip_columns ? -1 : 1;

@@ -1,0 +1,146 @@
+// How fast a DataLoader brings JPEG files to where they are used, beside as many threads of libjpeg-turbo alone.
+//
+//   bench_loader [THREADS] [FILES] [SIDE]      (2, 1000 and 512)
+//
+// Makes FILES pictures of SIDE x SIDE in a temporary folder, which stay in the system's cache. The peer's threads read
+// each file whole and decode it row by row into a buffer that they keep, which is the least that anyone can do. The
+// loader, with as many workers, decodes, takes a random crop of half the side, stacks 50 of them and, where there is a
+// GPU, copies the batches to it. Both take turns; prints their medians in pictures a second, and the ratio.
+#include <adjoint/adjoint.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <jpeglib.h>
+#include <unistd.h>
+
+namespace {
+
+namespace fs = std::filesystem;
+namespace data = adjoint::data;
+using adjoint::Tensor;
+
+constexpr int kRounds = 7;
+constexpr std::int64_t kBatch = 50;
+
+// Smooth shades with detail and a little noise: about as many bytes a pixel as a photograph has at quality 90.
+Tensor picture(std::int64_t side) {
+  const auto layer = [&](std::int64_t cells, double weight) {
+    const Tensor small = Tensor::rand({1, 3, cells, cells});
+    return adjoint::interpolate(small, {.size = side, .mode = adjoint::Interpolation::kBilinear}) * weight;
+  };
+  const Tensor sum = layer(4, 0.5) + layer(32, 0.3) + layer(128, 0.15) + layer(side, 0.05);
+  return sum.clamp(0.0, 1.0).reshape({3, side, side});
+}
+
+// Decodes a file and gives its samples' sum, so that the work is used. libjpeg's own errors end the process.
+std::uint64_t decode(const fs::path& path, std::vector<JSAMPLE>& buffer) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  std::vector<char> bytes(static_cast<std::size_t>(file.tellg()));
+  file.seekg(0);
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  jpeg_decompress_struct codec{};
+  jpeg_error_mgr errors{};
+  codec.err = jpeg_std_error(&errors);
+  jpeg_create_decompress(&codec);
+  jpeg_mem_src(&codec, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+  jpeg_read_header(&codec, TRUE);
+  jpeg_start_decompress(&codec);
+  const std::size_t row_bytes = std::size_t{codec.output_width} * static_cast<std::size_t>(codec.output_components);
+  buffer.resize(row_bytes * codec.output_height);
+  while (codec.output_scanline < codec.output_height) {
+    JSAMPROW row = buffer.data() + codec.output_scanline * row_bytes;
+    jpeg_read_scanlines(&codec, &row, 1);
+  }
+  jpeg_finish_decompress(&codec);
+  jpeg_destroy_decompress(&codec);
+  return buffer[buffer.size() / 2];
+}
+
+void decode_all(const std::vector<fs::path>& paths, int threads) {
+  std::atomic<std::size_t> next{0};
+  std::atomic<std::uint64_t> used{0};
+  std::vector<std::thread> pool;
+  for (int i = 0; i < threads; ++i) {
+    pool.emplace_back([&] {
+      std::vector<JSAMPLE> buffer;
+      for (std::size_t at = next++; at < paths.size(); at = next++) used += decode(paths[at], buffer);
+    });
+  }
+  for (std::thread& thread : pool) thread.join();
+  if (used == 0) std::fputs("bench_loader: black pictures\n", stderr);
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+double seconds_of(const std::function<void()>& run) {
+  const auto begin = std::chrono::steady_clock::now();
+  run();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+void bench(int threads, int files, std::int64_t side, const fs::path& folder) {
+  std::int64_t nbytes = 0;
+  for (int i = 0; i < files; ++i) {
+    const fs::path path = folder / (std::to_string(i) + ".jpg");
+    data::write_jpeg(path, picture(side), {.quality = 85});
+    nbytes += static_cast<std::int64_t>(fs::file_size(path));
+  }
+  const adjoint::Device device = adjoint::default_device();
+  const data::ImageFolder images(folder,
+                                 {.read = {.channels = data::Channels::kRGB, .dtype = adjoint::kUInt8},
+                                  .transform = [side](const Tensor& image, adjoint::Generator& generator) {
+                                    return data::Example{data::random_crop(image, side / 2, side / 2, generator), {}};
+                                  }});
+  data::DataLoader loader(images,
+                          {.batch_size = kBatch, .shuffle = true, .workers = threads, .prefetch = 8, .device = device});
+  const auto load_all = [&] {
+    std::int64_t loaded = 0;
+    for (const data::Example& batch : loader) loaded += batch.input.size(0);
+    adjoint::synchronize(device);
+    if (loaded != files) std::fputs("bench_loader: pictures are missing\n", stderr);
+  };
+  std::vector<double> alone, loaded;
+  for (int round = -1; round < kRounds; ++round) {  // the first is not counted
+    const double a = seconds_of([&] { decode_all(images.paths(), threads); }), l = seconds_of(load_all);
+    if (round < 0) continue;
+    alone.push_back(files / a);
+    loaded.push_back(files / l);
+  }
+  const double peer = median(alone), own = median(loaded);
+  std::printf("%d pictures of %lld x %lld, %.0f KB each, %d threads, batches of %lld %s\n", files,
+              static_cast<long long>(side), static_cast<long long>(side), static_cast<double>(nbytes) / 1e3 / files,
+              threads, static_cast<long long>(kBatch), device.is_cuda() ? "on a GPU" : "on the CPU (no GPU)");
+  std::printf("libjpeg-turbo alone: %.0f pictures/s; DataLoader: %.0f pictures/s; ratio %.3f\n", peer, own, own / peer);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string name = (fs::temp_directory_path() / "adjoint-bench-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) return 1;
+  int status = 0;
+  try {
+    bench(argc > 1 ? std::stoi(argv[1]) : 2, argc > 2 ? std::stoi(argv[2]) : 1000, argc > 3 ? std::stoi(argv[3]) : 512,
+          name);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_loader: %s\n", error.what());
+    status = 1;
+  }
+  fs::remove_all(name);
+  return status;
+}
