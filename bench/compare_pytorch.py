@@ -2,6 +2,7 @@
 """Transposed convolution beside PyTorch's on one GPU: milliseconds, how many times faster, and how near to the floor.
 
     bench/compare_pytorch.py [--precisions tf32,bfloat16,float32] [--cases DCGAN,HiFi] [--others] [--quick] [--compile]
+    bench/compare_pytorch.py --drawn 60 [--seed 32] [--precisions tf32] --out drawn.json
 
 Times forward, forward + backward (the gradients of input and weight), and each gradient alone, of adjoint.torch and of
 PyTorch in the ways that people call it: contiguous tensors with cudnn.benchmark, channels_last (tensors converted
@@ -9,6 +10,9 @@ beforehand, 1-D ones as rows of pictures), conv on flipped weights where the str
 torch.compile. All sides take turns, call by call, on random data; each call finds a cold L2, and the host queues a whole
 round while the GPU sleeps, so that times are the GPU's alone: medians of CUDA events. What a call costs the host is
 measured apart, on a tiny problem.
+
+With --drawn the layers are drawn at random, convolutions and transposed ones, and each is timed as its user sees it,
+too: calls one after another by the wall clock, until the GPU has done them. That finds where the host is slower.
 
 The floor is the larger of bytes / copy rate and FLOP / matrix rate, both rates measured in the same run: input and output
 are moved once by each of the three operators, float32 takes three TF32 products a product. Results are compared with
@@ -43,6 +47,7 @@ DTYPES = {"tf32": torch.float32, "float32": torch.float32, "bfloat16": torch.bfl
 # Differences from PyTorch's result that rounding explains, over the largest element.
 TOLERANCE = {"tf32": 5e-3, "float32": 1e-4, "bfloat16": 3e-2, "float16": 5e-3}
 PARTS = ["forward", "d input", "d weight", "forward + backward"]
+USERS_PARTS = ("forward", "forward + backward")
 
 
 def set_precision(precision):
@@ -116,10 +121,11 @@ def peers(layer, tensors, arguments):
     """name -> (function, its tensors); the first two are always there."""
     rank = layer.rank
     attributes = layer.attributes
-    ours, theirs = getattr(adj, f"conv_transpose{rank}d"), getattr(F, f"conv_transpose{rank}d")
+    name = f"conv_transpose{rank}d" if layer.transposed else f"conv{rank}d"
+    ours, theirs = getattr(adj, name), getattr(F, name)
     plain = lambda x, w: theirs(x, w, **attributes)
     result = {"adjoint": (lambda x, w: ours(x, w, **attributes), tensors), "pytorch": (plain, tensors)}
-    if arguments.quick or arguments.spent():
+    if arguments.quick or arguments.drawn or arguments.spent():
         return result
     result["channels_last"] = (as_pictures(layer), [channels_last(t) for t in tensors])
     if flipped_conv(layer):
@@ -154,6 +160,25 @@ def difference(layer, sides):
         share = (ours - theirs).abs_().amax().item() / theirs.abs().amax().item()
         worst = max(worst, share if math.isfinite(share) else math.inf)
     return worst
+
+
+def users_milliseconds(calls, repeats):
+    """Medians of the wall clock for each of `calls`, name -> function, rounds of a few calls taking turns."""
+
+    def round_of(call, count):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(count):
+            call()
+        torch.cuda.synchronize()
+        return (time.perf_counter() - begin) / count * 1e3
+
+    counts = {name: 1 + int(5 / max(round_of(call, 3), 1e-3)) for name, call in calls.items()}  # about 5 ms
+    samples = {name: [] for name in calls}
+    for _ in range(repeats):
+        for name, call in calls.items():
+            samples[name].append(round_of(call, counts[name]))
+    return {name: statistics.median(times) for name, times in samples.items()}
 
 
 def measure_rates(precisions):
@@ -193,6 +218,8 @@ def measure(layer, precision, rates, arguments):
             "fraction_of_floor": floor / ours,
             "speedup": {name: t / ours for name, t in ms.items() if name != "adjoint"},
         }
+        if arguments.drawn and part in USERS_PARTS:
+            result["parts"][part]["users_ms"] = users_milliseconds(calls, arguments.repeats)
     return result
 
 
@@ -287,6 +314,25 @@ def print_summary(means):
     print_row("least", [("", ratio(m["least_speedup"]), "", "") for m in means.values()])
 
 
+def print_users(results):
+    """The user's clock beside the GPU's alone, for the layers of one precision; and the layers slower than PyTorch."""
+    for part in USERS_PARTS:
+        rows = [(r["case"], r["problem"], r["parts"][part]) for r in results]
+        users = [p["users_ms"]["pytorch"] / p["users_ms"]["adjoint"] for *_, p in rows]
+        large = [(p["users_ms"]["pytorch"] / p["users_ms"]["adjoint"], p["speedup"]["pytorch"]) for *_, p in rows
+                 if p["ms"]["pytorch"] > 0.1]
+        line = f"{part}, by the user's clock: {geometric_mean(users):.2f}x, least {min(users):.2f}x"
+        if large:
+            line += (f"; {len(large)} layers above 100 us: {geometric_mean([u for u, _ in large]):.2f}x, "
+                     f"by the GPU's alone {geometric_mean([g for _, g in large]):.2f}x")
+        print(line)
+        for (case, problem, p), ratio_of_times in zip(rows, users):
+            if ratio_of_times < 1:
+                ms = p["users_ms"]
+                print(f"  slower: {case}, {problem}: {1e3 * ms['adjoint']:.0f} us, PyTorch {1e3 * ms['pytorch']:.0f} us, "
+                      f"{ratio_of_times:.2f}x; by the GPU's clock {p['speedup']['pytorch']:.2f}x")
+
+
 def against_tf32(results):
     """float32 here over PyTorch's TF32, geometric means by part; None where one of the two was not run."""
     by = {(r["case"], r["precision"]): r["parts"] for r in results}
@@ -302,6 +348,8 @@ def parse_arguments():
     parser.add_argument("--precisions", default="tf32,bfloat16,float32", help=f"of {', '.join(DTYPES)}")
     parser.add_argument("--cases", default="", help="only those whose names hold one of these words")
     parser.add_argument("--others", action="store_true", help="the layers of layers/others.csv in place of the ten")
+    parser.add_argument("--drawn", type=int, default=0, metavar="COUNT", help="layers drawn at random in place of the ten")
+    parser.add_argument("--seed", type=int, default=32, help="that --drawn begins with (default 32)")
     parser.add_argument("--quick", action="store_true", help="5 repeats, and only PyTorch's plain call")
     parser.add_argument("--compile", action="store_true", help="torch.compile as well; takes minutes")
     parser.add_argument("--budget", type=float, default=140, help="seconds, after which only PyTorch's plain call is run")
@@ -326,7 +374,11 @@ def main():
           + ", ".join(f"{name} {rate / 1e12:.0f} TFLOP/s" for name, rate in rates.items() if name != "copy"))
     record["host_microseconds"] = host_microseconds()
     print("host, us a call: " + "; ".join(f"{name} {us:.0f}" for name, us in record["host_microseconds"].items()))
-    chosen = layers.read("others" if arguments.others else "reported")
+    record["backend"] = adj.backend()
+    if arguments.drawn:
+        record["seed"], chosen = arguments.seed, layers.drawn(arguments.seed, arguments.drawn)
+    else:
+        chosen = layers.read("others" if arguments.others else "reported")
     chosen = [l for l in chosen if any(word.lower() in l.name.lower() for word in arguments.cases.split(","))]
     record["results"] = results = []
     record["summary"] = {}
@@ -340,6 +392,8 @@ def main():
             torch.cuda.empty_cache()
         record["summary"][precision] = summary([r for r in results if r["precision"] == precision])
         print_summary(record["summary"][precision])
+        if arguments.drawn:
+            print_users([r for r in results if r["precision"] == precision])
         record["float32_over_pytorch_tf32"] = against_tf32(results)
         # After every precision, so that a run that is cut short leaves what it measured.
         arguments.out.parent.mkdir(parents=True, exist_ok=True)

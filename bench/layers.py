@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import math
 import pathlib
+import random
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +82,34 @@ def read(name):
     """The layers of bench/layers/<name>.csv. One number stands for every axis; without a batch, `batch` is None."""
     with open(pathlib.Path(__file__).resolve().parent / "layers" / f"{name}.csv", newline="") as file:
         return [_layer(row) for row in csv.DictReader(file)]
+
+
+def drawn(seed, count):
+    """`count` layers drawn at random, the same for a seed everywhere: both kinds, both ranks, small and large.
+
+    Sizes are drawn evenly in their logarithms. A layer has at most 2^26 elements and 2e11 FLOP in an operator.
+    """
+    draw = random.Random(seed)
+    layers = []
+    while len(layers) < count:
+        rank, transposed = draw.choice((1, 2)), draw.random() < 0.5
+        groups = draw.choice((1, 1, 1, 1, 2, 4))
+        channels = [groups * max(1, round(2 ** draw.uniform(0, 9) / groups)) for _ in range(2)]
+        if draw.random() < 0.1:  # one filter a channel
+            groups, channels = channels[0], [channels[0]] * 2
+        length = round(2 ** draw.uniform(4, 16)) if rank == 1 else None
+        extents = (length,) if rank == 1 else tuple(round(2 ** draw.uniform(2, 8)) for _ in range(2))
+        kernel = tuple(draw.choice((1, 2, 3, 3, 4, 5, 7, 9, 16)[: 9 if rank == 1 else 7]) for _ in range(rank))
+        stride = (draw.choice((1, 1, 2, 2, 3, 4)),) * rank
+        dilation = (draw.choice((1, 1, 1, 2, 3)),) * rank
+        padding = tuple(draw.randint(0, d * (k - 1) // 2) for d, k in zip(dilation, kernel))
+        output_padding = tuple(draw.randint(0, s - 1) if transposed else 0 for s in stride)
+        batch = round(2 ** draw.uniform(0, 6))
+        layer = Layer(f"drawn {len(layers)}", batch, *channels, extents, kernel, stride, padding, output_padding,
+                      dilation, groups, transposed)
+        if min(layer.output_shape[2:]) >= 1 and layer.elements <= 1 << 26 and layer.flop <= 2e11:
+            layers.append(layer)
+    return layers
 
 
 def _layer(row):
