@@ -5,10 +5,12 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <ATen/autocast_mode.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/SymInt.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -22,6 +24,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <memory>
+#include <mutex>
 #include <sstream>
 #include <string>
 
@@ -356,7 +360,7 @@ struct Backward : public torch::autograd::Node {
 
 template <class Base>
 void own(std::shared_ptr<Base>& pointer, Backward* node) {
-  pointer = std::shared_ptr<Base>(node, torch::autograd::deleteNode);
+  pointer = std::shared_ptr<Base>(node, [](Base* base) { deleteNode(base); });  // found where PyTorch still has it
 }
 
 template <class Pointer>
