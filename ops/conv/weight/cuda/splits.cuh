@@ -3,6 +3,7 @@
 #pragma once
 
 #include <adjoint/core/divider.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/weight/plan.h>
 #include <adjoint/core/cuda/ptx.cuh>
 #include <adjoint/ops/conv/base/cuda/arithmetic.cuh>
@@ -55,8 +56,8 @@ inline constexpr int kAddAtOnce = 8;  // vectors that a thread reads before it u
 
 inline AddGrid add_grid(const WeightPlan& p) {
   constexpr std::int32_t kMostLog2Lanes = 3, kMostThreadUnits = 4;
-  constexpr std::int64_t kMultiprocessors = 132, kBlocksAtOnce = 3 * kMultiprocessors;
-  constexpr std::int64_t kThreadsWanted = 2 * kMultiprocessors * kAddThreads;
+  constexpr auto kAtOnce = static_cast<std::int64_t>(kMultiprocessors);
+  constexpr std::int64_t kBlocksAtOnce = 3 * kAtOnce, kThreadsWanted = 2 * kAtOnce * kAddThreads;
   constexpr std::int64_t kBlockBytes = 64 << 10;  // to read, at most, where a block does several rounds
   constexpr std::int64_t kMostBytes = 48 << 10;   // of a block that asks for no more than it gets anyway
   const std::int32_t column_vectors = p.tile_rows / 4;
@@ -78,7 +79,7 @@ inline AddGrid add_grid(const WeightPlan& p) {
   // Until all threads have as many units as they read at once.
   const std::int32_t column_units = column_vectors << grid.log2_lanes, wanted = grid.thread_units * kAddThreads;
   while (grid.columns * column_units % wanted != 0 && 2 * grid.columns <= p.tile_columns &&
-         columns / (2 * grid.columns) >= kMultiprocessors && bytes(2 * grid.columns) <= kMostBytes) {
+         columns / (2 * grid.columns) >= kAtOnce && bytes(2 * grid.columns) <= kMostBytes) {
     grid.columns *= 2;
   }
   grid.units = grid.columns * column_units;
