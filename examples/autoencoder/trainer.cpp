@@ -47,6 +47,7 @@ Trainer::Trainer(const Options& options, const examples::Run& run)
 void Trainer::add_to(examples::State& state) {
   state.add("model", recipe_->model().module());
   state.add("adam", adam_);
+  state.add("arithmetic", arithmetic_);
   state.add("schedule", schedule_);
   state.add("loader", loader_);
   state.require("fingerprint", source_.fingerprint, "its pictures are not those that it was trained on");

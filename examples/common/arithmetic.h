@@ -1,30 +1,48 @@
 // --precision: how a training computes, and the update that follows from it.
 #pragma once
 
+#include <adjoint/core/dtype.h>
+#include <adjoint/core/named_tensors.h>
 #include <adjoint/core/tensor.h>
+#include <adjoint/optim/grad_scaler.h>
 #include <adjoint/optim/optimizer.h>
 
 #include <functional>
+#include <list>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace examples {
 
 /// The values of --precision. tf32 rounds the operands of float32 products where a GPU does; CPUs compute float32.
-/// bf16 is mixed precision: convolutions and products in bfloat16, losses and parameters in float32.
+/// bf16 and fp16 are mixed precision: convolutions and products in 16 bits, losses and parameters in float32. With fp16
+/// an optim::GradScaler for each optimiser keeps gradients in range, and leaves out updates where one is infinite.
 const std::vector<std::string>& precisions();
 
 class Arithmetic {
  public:
   /// Sets this thread's float32 precision.
   explicit Arithmetic(const std::string& precision);
+  Arithmetic(const Arithmetic&) = delete;  // optimisers have a scaler here
+  Arithmetic& operator=(const Arithmetic&) = delete;
 
   /// One update of the optimiser's parameters against the gradient of loss(), a scalar, which a tape records. Gradients
   /// are zero before and after. Returns the loss, on its device and without waiting for it.
   adjoint::Tensor minimise(adjoint::optim::Optimizer& optimizer, const std::function<adjoint::Tensor()>& loss);
 
+  /// Of the scalers, in the order in which their optimisers first came to minimise(), which is to be the same in every
+  /// run: empty but for fp16.
+  adjoint::NamedTensors state_dict() const;
+  void load_state_dict(const adjoint::NamedTensors& state);
+
  private:
-  bool bfloat16_;
+  using Scaler = std::pair<const adjoint::optim::Optimizer*, adjoint::optim::GradScaler>;  // null: not yet known
+  adjoint::optim::GradScaler& scaler_of(const adjoint::optim::Optimizer& optimizer);
+
+  std::optional<adjoint::DType> half_;  // of mixed precision
+  std::list<Scaler> scalers_;
 };
 
 }  // namespace examples

@@ -38,6 +38,7 @@ Program::Program(std::string name, const std::string& description)
   settings_.add("--seed", run_.seed, "Of initial values, order and examples");
   settings_.add("--precision", run_.precision, fmt::format("How to compute: {}", fmt::join(precisions(), ", ")))
       .choices(precisions());
+  settings_.add("--graph", run_.graph, "On a GPU, do each step as one CUDA graph: the same bits, sooner").added();
   settings_.add("--quick", run_.quick, "Smaller and shorter: minutes on two CPU cores");
 }
 
@@ -89,6 +90,8 @@ int Program::train() {
     settings_.check();
   }
   run_.device = device();
+  if (run_.graph && run_.device.is_cpu() && rank == 0)
+    fmt::print("{}: --graph: a CPU has no CUDA graphs, so every step simply runs\n", name_);
   const RunFolder folder(name_, run_.out);
   catch_interrupts();
   const adjoint::Generator own = adjoint::Generator(run_.seed).fork(rank);

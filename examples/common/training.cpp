@@ -148,6 +148,17 @@ std::string Loop::told() const {
   return text;
 }
 
+std::vector<Tensor> Loop::step() {
+  std::vector<Tensor> batch = training_.next();
+  if (!run_.graph) return training_.step(batch);
+  if (!graph_ || training_.phase() != phase_) {
+    phase_ = training_.phase();
+    const auto function = [this](const std::vector<Tensor>& inputs) { return training_.step(inputs); };
+    graph_.emplace(function, adjoint::GraphedStepOptions{.device = run_.device});
+  }
+  return (*graph_)(batch);
+}
+
 bool Loop::run(const RunFolder& folder, const std::function<bool()>& interrupted) {
   const bool leads = distributed::rank() == 0;
   std::optional<adjoint::data::Progress> progress;
@@ -169,7 +180,7 @@ bool Loop::run(const RunFolder& folder, const std::function<bool()>& interrupted
       return false;
     }
     const auto started = Clock::now();
-    const std::vector<Tensor> values = training_.step(training_.next());
+    const std::vector<Tensor> values = step();
     for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i].add_(values[i].to(adjoint::kFloat64));
     ++step_;
     const bool tests = step_ % run_.test_every == 0 || step_ == run_.steps;

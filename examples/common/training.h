@@ -9,6 +9,7 @@
 #include "common/state.h"
 
 #include <adjoint/core/device.h>
+#include <adjoint/core/graphed_step.h>
 #include <adjoint/core/tensor.h>
 #include <adjoint/data/log.h>
 
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,7 +37,9 @@ struct Run {
   std::uint64_t seed = 1;
   /// The loader's: the seed, and of another rank than 0 one of its own.
   std::uint64_t data_seed = 1;
-  bool quick = false, graph = false;
+  bool quick = false;
+  /// Steps as CUDA graphs (core/graphed_step.h): the same bits, with next to nothing for the host to do.
+  bool graph = false;
   std::string out;
 };
 
@@ -66,9 +70,11 @@ class Training {
   virtual std::vector<std::string> names() const { return {"loss"}; }
   /// A batch on the device: whatever step() reads that changes from step to step.
   virtual std::vector<adjoint::Tensor> next() = 0;
-  /// One step, of operators on the device alone: nothing is read back, so that a CUDA graph can hold it. Gives a scalar
-  /// for each name.
+  /// One step, of operators on the device alone: nothing is read back, so that a CUDA graph can hold it. What it counts
+  /// on the host it counts within GraphedStep::on_replay(). Gives a scalar for each name.
   virtual std::vector<adjoint::Tensor> step(const std::vector<adjoint::Tensor>& batch) = 0;
+  /// Tells steps apart that do other things than those before: a graph of one serves no other.
+  virtual std::int64_t phase() const { return 0; }
   /// Measures on what it does not train on, before the first step too; draws from no default generator. The first value
   /// is the one that counts.
   virtual Values test(const Moment& moment) = 0;
@@ -116,6 +122,7 @@ class Loop {
   const std::vector<std::string>& value_names() const { return value_names_; }
 
  private:
+  std::vector<adjoint::Tensor> step();
   void open_log(const RunFolder& folder);
   void test(const RunFolder& folder);
   void measure(const RunFolder& folder, const std::vector<double>& sums);
@@ -127,6 +134,8 @@ class Loop {
   const Run& run_;
   const Settings& settings_;
   State state_;
+  std::optional<adjoint::GraphedStep> graph_;
+  std::int64_t phase_ = 0;  // that the graph is for
   std::unique_ptr<adjoint::data::Log> log_;
   std::vector<std::string> names_, value_names_;
   std::vector<adjoint::Tensor> sums_;  // float64, on the device: of the steps since the last test

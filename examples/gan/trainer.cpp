@@ -113,6 +113,7 @@ void Trainer::add_to(examples::State& state) {
   state.add("discriminator", discriminator_);
   state.add("adam_g", adam_g_);
   state.add("adam_d", adam_d_);
+  state.add("arithmetic", arithmetic_);
   state.add("ema", ema_);
   state.add("loader", loader_);
   state.add("classifier", classifier_);

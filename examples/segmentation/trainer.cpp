@@ -194,6 +194,7 @@ Trainer::Trainer(const Options& options, const examples::Run& run, std::shared_p
 void Trainer::add_to(examples::State& state) {
   state.add("model", model_);
   state.add("adam", adam_);
+  state.add("arithmetic", arithmetic_);
   state.add("schedule", schedule_);
   state.add("loader", loader_);
   state.require("fingerprint", source_->fingerprint, "its pictures and masks are not those that it was trained on");

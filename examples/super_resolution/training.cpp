@@ -115,6 +115,7 @@ void Trainer::add_to(examples::State& state) {
   state.require("network", to_string(model_.options()), "its network");
   state.add("model", model_);
   state.add("adam", adam_);
+  state.add("arithmetic", arithmetic_);
   state.add("schedule", schedule_);
   state.add("loader", loader_);
   if (adversary_) adversary_->add_to(state);

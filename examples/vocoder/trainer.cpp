@@ -7,6 +7,7 @@
 #include "common/plot.h"
 
 #include <adjoint/core/error.h>
+#include <adjoint/core/graphed_step.h>
 #include <adjoint/data/image.h>
 #include <adjoint/ops/join/join.h>
 #include <adjoint/ops/loss/loss.h>
@@ -135,6 +136,7 @@ void Trainer::add_to(examples::State& state) {
   state.add("discriminators", discriminators_);
   state.add("adam_g", adam_g_);
   state.add("adam_d", adam_d_);
+  state.add("arithmetic", arithmetic_);
   state.add("schedule_g", schedule_g_);
   state.add("schedule_d", schedule_d_);
   state.add("loader", loader_);
@@ -169,7 +171,8 @@ std::vector<Tensor> Trainer::step(const std::vector<Tensor>& batch) {
   const Tensor front = sound.narrow(-1, 0, kMargin), behind = sound.narrow(-1, kMargin + segment, kMargin);
   const Tensor middle = sound.narrow(-1, kMargin, segment), mel = log_mel_inside(sound, rate);
   const Tensor real = middle.unsqueeze(1);
-  const bool adversarial = step_++ >= options_.adversarial_from;
+  const bool adversarial = phase() != 0;
+  adjoint::GraphedStep::on_replay([this] { ++step_; });
   Tensor loss_mel, loss_d = Tensor::zeros({}, sound.options());
   const Tensor loss = arithmetic_.minimise(adam_g_, [&] {
     const Tensor fake = parallel_g_(mel).to(adjoint::kFloat32), made = fake.squeeze(1);

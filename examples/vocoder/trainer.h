@@ -47,6 +47,8 @@ class Trainer final : public examples::Training {
   /// Sound (N, segment + 2 kMargin).
   std::vector<adjoint::Tensor> next() override;
   std::vector<adjoint::Tensor> step(const std::vector<adjoint::Tensor>& batch) override;
+  /// 1 where the discriminators take part.
+  std::int64_t phase() const override { return step_ >= options_.adversarial_from ? 1 : 0; }
   examples::Values test(const examples::Moment& moment) override;
   examples::Values baselines() const override;
   std::vector<std::string> outputs() const override { return {"model.safetensors", "spectrograms.png", "sounds"}; }

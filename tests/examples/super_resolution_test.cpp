@@ -362,6 +362,8 @@ TEST_F(SuperResolution, AResumedRunIsBitForBitTheUninterruptedOne) {
   const auto gan = trained(against, 5, {}, folder_ / "gan");
   EXPECT_NE(weight(gan), weight(whole));
   examples::expect_same_training(gan, trained(against, 5, {5}, folder_ / "gan_resumed"));
+  examples::expect_same_training(trained(against, 5, {}, folder_ / "half", "fp16"),
+                                 trained(against, 5, {5}, folder_ / "half_resumed", "fp16"));
 }
 
 TEST_F(SuperResolutionTool, ResumingWithOtherPicturesIsAnError) {
