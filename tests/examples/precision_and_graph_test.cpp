@@ -111,7 +111,7 @@ class Precision : public super_resolution::SuperResolution {
     for (const auto& [name, tensor] : adjoint::nn::load_safetensors(folder_ / "state.safetensors").tensors) {
       EXPECT_NE(tensor.dtype(), adjoint::kFloat16) << name;
       if (name.starts_with("arithmetic.") && name.ends_with(".scale")) ++scalers;
-      for (const double value : tensor.to_vector<double>()) ASSERT_TRUE(std::isfinite(value)) << name;
+      for (const double value : tensor.template to_vector<double>()) ASSERT_TRUE(std::isfinite(value)) << name;
     }
     EXPECT_EQ(scalers, optimizers);
   }
