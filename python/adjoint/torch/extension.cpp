@@ -26,13 +26,15 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <sstream>
 #include <string>
+
+#include "extension_problem.h"
 
 #include "c_api.h"
 
 namespace {
 
+using namespace adjoint_torch;
 using at::IntArrayRef;
 using at::Tensor;
 using c10::SymInt;
@@ -42,141 +44,9 @@ using torch::autograd::variable_list;
 using OptionalTensor = decltype(std::declval<const c10::IValue&>().toOptional<Tensor>());
 // std::shared_ptr, in newer PyTorch c10::intrusive_ptr.
 using NodePointer = std::decay_t<decltype(std::declval<const Tensor&>().grad_fn())>;
-using Numbers = c10::SmallVector<int64_t, 4>;
 using Extents = c10::SmallVector<SymInt, 2>;
 
 std::atomic<int> precision{ADJOINT_PRECISION_FLOAT32};
-
-/// An operator is named by what it yields of the other two.
-enum Role { kImage, kFeature, kFilter };
-constexpr const char* kNames[] = {"adjoint::conv_transpose", "adjoint::conv", "adjoint::conv_weight"};
-
-struct Steps {
-  IntArrayRef stride, padding, dilation;
-  int64_t groups;
-};
-
-// ---- Checks and shapes: problem.py says the same in Python.
-
-std::string tuple(IntArrayRef values) {
-  std::ostringstream text;
-  text << '(';
-  for (std::size_t i = 0; i < values.size(); ++i) text << (i == 0 ? "" : ", ") << values[i];
-  text << (values.size() == 1 ? ",)" : ")");
-  return text.str();
-}
-
-void check_axes(const char* name, const char* what, IntArrayRef values, std::size_t rank, int64_t least) {
-  TORCH_CHECK_VALUE(values.size() == rank, name, ": ", what, " must have one value for each of ", rank, " axes; got ",
-                    tuple(values));
-  for (const int64_t value : values) {
-    TORCH_CHECK_VALUE(value >= least, name, ": stride and dilation must be positive, padding and output_padding not ",
-                      "negative; got ", what, " ", tuple(values));
-  }
-}
-
-void check_operands(const char* name, const Tensor& first, const Tensor& second, const Tensor& bias) {
-  const int64_t axes = first.dim();
-  TORCH_CHECK_VALUE(axes == 3 || axes == 4, name, ": operands must have 3 or 4 axes; got ", tuple(first.sizes()));
-  TORCH_CHECK_VALUE(second.dim() == axes, name, ": input and weight must have ", axes, " axes; got input ",
-                    tuple(first.sizes()), ", weight ", tuple(second.sizes()));
-  TORCH_CHECK_VALUE(first.scalar_type() == second.scalar_type() && first.device() == second.device(), name,
-                    ": input and weight must share dtype and device; got ", first.scalar_type(), " on ", first.device(),
-                    " and ", second.scalar_type(), " on ", second.device());
-  TORCH_CHECK_VALUE(!bias.defined() || (bias.scalar_type() == first.scalar_type() && bias.device() == first.device()),
-                    name, ": bias must have input's dtype and device; got ", bias.scalar_type(), " on ", bias.device(),
-                    " beside ", first.scalar_type(), " on ", first.device());
-}
-
-/// Writes an axis each to the last `rank` of both; the first is 1, of paddings 0.
-void fill(int64_t (&to)[2], IntArrayRef values, int64_t unit) {
-  to[0] = unit;
-  std::copy(values.begin(), values.end(), to + 2 - values.size());
-}
-
-/// Operands in the order in which their operator takes them. `size`: the image's output_padding, or the filter's
-/// extents.
-struct Problem {
-  adjoint_conv_geometry geometry{};
-  Numbers shape;  // the result's
-
-  Problem(Role yields, const Tensor& first, const Tensor& second, const Tensor& bias, const Steps& steps,
-          IntArrayRef size) {
-    const char* const name = kNames[yields];
-    check_operands(name, first, second, bias);
-    const std::size_t rank = static_cast<std::size_t>(first.dim()) - 2;
-    check_axes(name, "stride", steps.stride, rank, 1);
-    check_axes(name, "padding", steps.padding, rank, 0);
-    check_axes(name, "dilation", steps.dilation, rank, 1);
-    TORCH_CHECK_VALUE(steps.groups >= 1, name, ": groups must be positive; got ", steps.groups);
-    if (yields == kImage) check_axes(name, "output_padding", size, rank, 0);
-    if (yields == kFilter) check_axes(name, "kernel_size", size, rank, 1);
-    const IntArrayRef in = first.sizes();
-    Numbers filter(second.sizes().begin(), second.sizes().end());
-    if (yields == kFilter) {
-      filter = {second.size(1), in[1] / steps.groups};
-      filter.append(size.begin(), size.end());
-    }
-    const int64_t channels = yields == kImage ? filter[1] * steps.groups : filter[0];  // the result's, or the feature's
-    check_channels(name, yields, in, filter, steps.groups);
-
-    shape = {in[0], channels};
-    for (std::size_t axis = 0; axis < rank; ++axis) {
-      const int64_t i = in[axis + 2], k = filter[axis + 2];
-      const int64_t s = steps.stride[axis], p = steps.padding[axis], d = steps.dilation[axis];
-      if (yields == kImage) {
-        TORCH_CHECK_VALUE(size[axis] < std::max(s, d), name,
-                          ": output_padding must be below stride or below dilation; ", "got output_padding ",
-                          tuple(size), ", stride ", tuple(steps.stride), ", dilation ", tuple(steps.dilation));
-        shape.push_back((i - 1) * s - 2 * p + d * (k - 1) + size[axis] + 1);
-      } else {
-        shape.push_back((i + 2 * p - d * (k - 1) - 1 + s) / s);  // rounds to 0 what is less than an extent of 1
-      }
-      TORCH_CHECK_VALUE(i >= 1 && k >= 1 && shape.back() >= 1, name, ": extents must be at least 1; got input ",
-                        tuple(in.slice(2)), ", weight ", tuple(filter), " and output ",
-                        tuple(IntArrayRef(shape).slice(2)));
-    }
-    TORCH_CHECK_VALUE(!bias.defined() || (bias.dim() == 1 && bias.size(0) == channels), name,
-                      ": bias must have shape (", channels, ",); got ", tuple(bias.sizes()));
-    if (yields == kFilter) take_feature(name, second.sizes(), steps);
-    const IntArrayRef out = IntArrayRef(shape).slice(2);
-    geometry.batch = in[0];
-    geometry.groups = steps.groups;
-    geometry.image_channels = yields == kImage ? channels : in[1];
-    geometry.feature_channels = yields == kImage ? in[1] : channels;
-    fill(geometry.image, yields == kImage ? out : in.slice(2), 1);
-    fill(geometry.feature, yields == kImage ? in.slice(2) : out, 1);
-    fill(geometry.kernel, IntArrayRef(filter).slice(2), 1);
-    fill(geometry.stride, steps.stride, 1);
-    fill(geometry.padding, steps.padding, 0);
-    fill(geometry.dilation, steps.dilation, 1);
-    if (yields == kFilter) shape = filter;
-  }
-
-  /// The feature's extents: those that follow from the image's, or as many fewer as an output_padding may amount to.
-  void take_feature(const char* name, IntArrayRef feature, const Steps& steps) {
-    bool fits = feature[0] == shape[0] && feature[1] == shape[1];
-    for (std::size_t axis = 2; axis < shape.size(); ++axis) {
-      const int64_t s = steps.stride[axis - 2], fewer = shape[axis] - feature[axis];
-      fits = fits && feature[axis] >= 1 && fewer >= 0 && fewer * s < std::max(s, steps.dilation[axis - 2]);
-    }
-    TORCH_CHECK_VALUE(fits, name, ": feature must have shape ", tuple(shape), "; got ", tuple(feature));
-    shape.assign(feature.begin(), feature.end());
-  }
-
-  static void check_channels(const char* name, Role yields, IntArrayRef in, IntArrayRef filter, int64_t groups) {
-    if (yields == kImage) {
-      TORCH_CHECK_VALUE(in[1] == filter[0] && in[1] % groups == 0 && filter[1] >= 1 && filter[0] >= 1, name,
-                        ": input channels must equal weight's first axis and be a multiple of groups; got input ",
-                        tuple(in), ", weight ", tuple(filter), ", groups ", groups);
-    } else {
-      TORCH_CHECK_VALUE(
-          in[1] == filter[1] * groups && filter[0] % groups == 0 && filter[1] >= 1 && filter[0] >= 1, name,
-          ": input channels must equal weight's second axis times groups, and groups must divide weight's ",
-          "first axis; got input ", tuple(in), ", weight ", tuple(filter), ", groups ", groups);
-    }
-  }
-};
 
 // ---- Kernels
 
@@ -233,22 +103,30 @@ Tensor run(Role yields, const Tensor& first, const Tensor& second, const Tensor&
   return channels_last ? out.contiguous(at::MemoryFormat::ChannelsLast) : out;
 }
 
-Tensor defined_or_none(const OptionalTensor& bias) { return bias.has_value() ? *bias : Tensor(); }
+/// The three signatures of the dispatcher's over one function of all of them. `Size`: SymIntArrayRef, or IntArrayRef.
+template <class Size, Tensor (*kCall)(Role, const Tensor&, const Tensor&, const Tensor&, const Steps&, Size)>
+struct Operators {
+  static Tensor conv(const Tensor& image, const Tensor& filter, const OptionalTensor& bias, IntArrayRef stride,
+                     IntArrayRef padding, IntArrayRef dilation, int64_t groups) {
+    return kCall(kFeature, image, filter, defined_or_none(bias), {stride, padding, dilation, groups}, {});
+  }
+  static Tensor conv_transpose(const Tensor& feature, const Tensor& filter, const OptionalTensor& bias,
+                               IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups,
+                               Size output_padding) {
+    return kCall(kImage, feature, filter, defined_or_none(bias), {stride, padding, dilation, groups}, output_padding);
+  }
+  static Tensor conv_weight(const Tensor& image, const Tensor& feature, IntArrayRef stride, IntArrayRef padding,
+                            IntArrayRef dilation, int64_t groups, Size kernel_size) {
+    return kCall(kFilter, image, feature, Tensor(), {stride, padding, dilation, groups}, kernel_size);
+  }
+  static Tensor defined_or_none(const OptionalTensor& bias) { return bias.has_value() ? *bias : Tensor(); }
 
-Tensor conv(const Tensor& image, const Tensor& filter, const OptionalTensor& bias, IntArrayRef stride,
-            IntArrayRef padding, IntArrayRef dilation, int64_t groups) {
-  return run(kFeature, image, filter, defined_or_none(bias), {stride, padding, dilation, groups}, {});
-}
-
-Tensor conv_transpose(const Tensor& feature, const Tensor& filter, const OptionalTensor& bias, IntArrayRef stride,
-                      IntArrayRef padding, IntArrayRef dilation, int64_t groups, IntArrayRef output_padding) {
-  return run(kImage, feature, filter, defined_or_none(bias), {stride, padding, dilation, groups}, output_padding);
-}
-
-Tensor conv_weight(const Tensor& image, const Tensor& feature, IntArrayRef stride, IntArrayRef padding,
-                   IntArrayRef dilation, int64_t groups, IntArrayRef kernel_size) {
-  return run(kFilter, image, feature, Tensor(), {stride, padding, dilation, groups}, kernel_size);
-}
+  static void register_in(torch::Library& library) {
+    library.impl("conv", &conv);
+    library.impl("conv_transpose", &conv_transpose);
+    library.impl("conv_weight", &conv_weight);
+  }
+};
 
 // ---- The operators as the dispatcher has them: whatever is to know of a call learns of it.
 
@@ -408,56 +286,14 @@ Tensor recorded(Role yields, const Tensor& first, const Tensor& second, const Te
   return out;
 }
 
-Tensor recorded_conv(const Tensor& image, const Tensor& filter, const OptionalTensor& bias, IntArrayRef stride,
-                     IntArrayRef padding, IntArrayRef dilation, int64_t groups) {
-  return recorded(kFeature, image, filter, defined_or_none(bias), {stride, padding, dilation, groups}, {});
-}
-
-Tensor recorded_conv_transpose(const Tensor& feature, const Tensor& filter, const OptionalTensor& bias,
-                               IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups,
-                               SymIntArrayRef output_padding) {
-  return recorded(kImage, feature, filter, defined_or_none(bias), {stride, padding, dilation, groups}, output_padding);
-}
-
-Tensor recorded_conv_weight(const Tensor& image, const Tensor& feature, IntArrayRef stride, IntArrayRef padding,
-                            IntArrayRef dilation, int64_t groups, SymIntArrayRef kernel_size) {
-  return recorded(kFilter, image, feature, Tensor(), {stride, padding, dilation, groups}, kernel_size);
-}
-
 /// Operands in autocast's dtype, of which PyTorch keeps those of parameters until autocast ends.
 template <c10::DeviceType kDevice>
-struct Autocast {
-  static Tensor cast(Role yields, const Tensor& first, const Tensor& second, const Tensor& bias, const Steps& steps,
-                     SymIntArrayRef size) {
-    const c10::impl::ExcludeDispatchKeyGuard below(at::autocast::get_autocast_dispatch_key_from_device_type(kDevice));
-    const at::ScalarType dtype = at::autocast::get_lower_precision_fp_from_device_type(kDevice);
-    const auto lower = [&](const Tensor& t) { return t.defined() ? at::autocast::cached_cast(dtype, t, kDevice) : t; };
-    return call(yields, lower(first), lower(second), lower(bias), steps, size);
-  }
-  static Tensor conv(const Tensor& image, const Tensor& filter, const OptionalTensor& bias, IntArrayRef stride,
-                     IntArrayRef padding, IntArrayRef dilation, int64_t groups) {
-    return cast(kFeature, image, filter, defined_or_none(bias), {stride, padding, dilation, groups}, {});
-  }
-  static Tensor conv_transpose(const Tensor& feature, const Tensor& filter, const OptionalTensor& bias,
-                               IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups,
-                               SymIntArrayRef output_padding) {
-    return cast(kImage, feature, filter, defined_or_none(bias), {stride, padding, dilation, groups}, output_padding);
-  }
-  static Tensor conv_weight(const Tensor& image, const Tensor& feature, IntArrayRef stride, IntArrayRef padding,
-                            IntArrayRef dilation, int64_t groups, SymIntArrayRef kernel_size) {
-    return cast(kFilter, image, feature, Tensor(), {stride, padding, dilation, groups}, kernel_size);
-  }
-  static void register_in(torch::Library& library) {
-    library.impl("conv", &conv);
-    library.impl("conv_transpose", &conv_transpose);
-    library.impl("conv_weight", &conv_weight);
-  }
-};
-
-void register_kernels(torch::Library& library) {
-  library.impl("conv", &conv);
-  library.impl("conv_transpose", &conv_transpose);
-  library.impl("conv_weight", &conv_weight);
+Tensor lowered(Role yields, const Tensor& first, const Tensor& second, const Tensor& bias, const Steps& steps,
+               SymIntArrayRef size) {
+  const c10::impl::ExcludeDispatchKeyGuard below(at::autocast::get_autocast_dispatch_key_from_device_type(kDevice));
+  const at::ScalarType dtype = at::autocast::get_lower_precision_fp_from_device_type(kDevice);
+  const auto lower = [&](const Tensor& t) { return t.defined() ? at::autocast::cached_cast(dtype, t, kDevice) : t; };
+  return call(yields, lower(first), lower(second), lower(bias), steps, size);
 }
 
 // ---- From Python
@@ -531,16 +367,16 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "_extension", nullptr, -1, methods,
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(adjoint, CPU, library) { register_kernels(library); }
+TORCH_LIBRARY_IMPL(adjoint, CPU, library) { Operators<IntArrayRef, &run>::register_in(library); }
 #if defined(ADJOINT_TORCH_CUDA)
-TORCH_LIBRARY_IMPL(adjoint, CUDA, library) { register_kernels(library); }
+TORCH_LIBRARY_IMPL(adjoint, CUDA, library) { Operators<IntArrayRef, &run>::register_in(library); }
 #endif
-TORCH_LIBRARY_IMPL(adjoint, AutocastCPU, library) { Autocast<c10::DeviceType::CPU>::register_in(library); }
-TORCH_LIBRARY_IMPL(adjoint, AutocastCUDA, library) { Autocast<c10::DeviceType::CUDA>::register_in(library); }
-TORCH_LIBRARY_IMPL(adjoint, Autograd, library) {
-  library.impl("conv", &recorded_conv);
-  library.impl("conv_transpose", &recorded_conv_transpose);
-  library.impl("conv_weight", &recorded_conv_weight);
+TORCH_LIBRARY_IMPL(adjoint, AutocastCPU, library) {
+  Operators<SymIntArrayRef, &lowered<c10::DeviceType::CPU>>::register_in(library);
 }
+TORCH_LIBRARY_IMPL(adjoint, AutocastCUDA, library) {
+  Operators<SymIntArrayRef, &lowered<c10::DeviceType::CUDA>>::register_in(library);
+}
+TORCH_LIBRARY_IMPL(adjoint, Autograd, library) { Operators<SymIntArrayRef, &recorded>::register_in(library); }
 
 PyMODINIT_FUNC PyInit__extension() { return PyModule_Create(&module); }
