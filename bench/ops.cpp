@@ -1,4 +1,6 @@
 // The library's operators by name, on memory that belongs to somebody else: what bench/compare_ops.py calls.
+#include "guarded.h"
+
 #include <adjoint/core/stream.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor.h>
@@ -22,7 +24,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -33,6 +34,7 @@
 namespace {
 
 using namespace adjoint;
+using bench::guarded;
 using Tensors = std::vector<Tensor>;
 using Call = std::function<Tensor(const Tensors&)>;
 
@@ -193,19 +195,6 @@ struct Bound {
   Tensor grad_output;
 };
 
-thread_local std::string last_error;
-
-template <class F>
-int guarded(const F& f) {
-  try {
-    f();
-    return 0;
-  } catch (const std::exception& error) {
-    last_error = error.what();
-    return 1;
-  }
-}
-
 }  // namespace
 
 extern "C" {
@@ -217,7 +206,7 @@ struct BenchOperand {
   int dtype, requires_grad, on_cuda;
 };
 
-const char* bench_last_error() { return last_error.c_str(); }
+const char* bench_last_error() { return bench::last_error.c_str(); }
 const char* bench_dtype(int dtype) {
   static thread_local std::string name;
   name = to_string(static_cast<DType>(dtype));

@@ -1,6 +1,8 @@
 // Training steps of the example programs' networks, for bench/compare_training.py, which loads this library into
 // PyTorch's process: weights and batches come in a safetensors file, so that both sides train the same network on the
 // same data.
+#include "guarded.h"
+
 #include <adjoint/adjoint.h>
 
 #include "autoencoder/vae.h"
@@ -14,7 +16,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -25,6 +26,7 @@
 namespace {
 
 using namespace adjoint;
+using bench::guarded;
 using Tensors = std::vector<Tensor>;
 using Clock = std::chrono::steady_clock;
 
@@ -131,19 +133,6 @@ std::unique_ptr<Training> make_training(const std::string& network) {
   return found->second();
 }
 
-thread_local std::string last_error;
-
-template <class F>
-int guarded(const F& f) {
-  try {
-    f();
-    return 0;
-  } catch (const std::exception& error) {
-    last_error = error.what();
-    return 1;
-  }
-}
-
 double milliseconds(Clock::time_point since) {
   return std::chrono::duration<double, std::milli>(Clock::now() - since).count();
 }
@@ -204,7 +193,7 @@ struct BenchTraining {
 
 extern "C" {
 
-const char* bench_last_error() { return last_error.c_str(); }
+const char* bench_last_error() { return bench::last_error.c_str(); }
 
 /// `file` holds the modules' state, "net.<name>", and batches, "batch.<i>.<j>". Null for an error.
 BenchTraining* bench_make(const char* network, const char* file, const char* precision, int on_cuda, int graphed) {
