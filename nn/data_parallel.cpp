@@ -52,8 +52,8 @@ void check_alike(const std::string& own) {
       "'{}' on rank {} and '{}' on rank 0",
       kName, a, rank(), b);
   fail(
-      "{}: every rank's options, and its parameters' and buffers' names, shapes and dtypes, must be rank 0's; got others on "
-      "another rank than {}",
+      "{}: every rank's options, and its parameters' and buffers' names, shapes and dtypes, must be rank 0's; got "
+      "others on another rank than {}",
       kName, rank());
 }
 

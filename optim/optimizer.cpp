@@ -250,7 +250,8 @@ std::vector<Optimizer::Change> Optimizer::prepare(bool has_gate) {
         adjoint::detail::StepCapture::current() == nullptr ||
             (slots_[i].step > 0 && (!has_gate || slots_[i].gated.defined())),
         "{}: a captured step (GraphedStep) must update parameters that were updated before, for their state "
-        "is made then, with a GradScaler or clipping too; got parameter {} (shape {}) for the first time; let more calls run uncaptured (warmup)",
+        "is made then, with a GradScaler or clipping too; got parameter {} (shape {}) for the first time; let more "
+        "calls run uncaptured (warmup)",
         name_, i, parameter.shape());
     changes.push_back({parameter, slots_[i], contiguous_copy(parameter.grad()), fitting_state(i), fitting_master(i),
                        fitting_gated(i, has_gate)});
