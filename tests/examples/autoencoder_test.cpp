@@ -182,7 +182,7 @@ TEST(Autoencoder, WhatComesBackStandsBelowEachPicture) {
 
 class AutoencoderTool : public examples::ExampleTool {
  protected:
-  AutoencoderTool() : ExampleTool(ADJOINT_AUTOENCODER) {}
+  AutoencoderTool() : ExampleTool("autoencoder") {}
 
   std::string small(const std::string& out, const std::string& more = "") const {
     return "train --steps 20 --batch 4 --features 2 --latent 8 --codes 8 --code-width 4 --test-every 10 --out '" +

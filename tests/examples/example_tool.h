@@ -14,17 +14,19 @@
 #include <iterator>
 #include <string>
 #include <thread>
-#include <utility>
 
 #include <sys/wait.h>
 #include <unistd.h>
 
 namespace examples {
 
+/// The file of the program of that name.
+std::string program_file(const std::string& name);
+
 /// Runs a program and keeps what it said in `output_`.
 class ExampleTool : public testing::Test {
  protected:
-  explicit ExampleTool(std::string program) : program_(std::move(program)) {}
+  explicit ExampleTool(const std::string& program) : program_(program_file(program)) {}
   void SetUp() override {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
     folder_ = std::filesystem::path(testing::TempDir()) /

@@ -89,7 +89,7 @@ TEST(Gan, ACriticWithPenaltyOrSpectralNormHasNoBatchNorm) {
 
 class GanTool : public examples::ExampleTool {
  protected:
-  GanTool() : ExampleTool(ADJOINT_GAN) {}
+  GanTool() : ExampleTool("gan") {}
 
   std::string small(const std::string& out, const std::string& more = "") const {
     return "train --steps 20 --batch 4 --features 4 --latent 8 --classifier-steps 10 --test-every 10 --out '" +

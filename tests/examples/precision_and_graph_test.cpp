@@ -81,14 +81,12 @@ TEST_P(EveryProgram, CudaStepsAsGraphsHaveTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(
     Examples, EveryProgram,
-    testing::Values(Case{"super_resolution", ADJOINT_SUPER_RESOLUTION, kSuperResolution, ""},
-                    Case{"super_resolution_gan", ADJOINT_SUPER_RESOLUTION, kSuperResolution, "--loss gan"},
-                    Case{"segmentation", ADJOINT_SEGMENTATION, kSegmentation, ""}, Case{"gan", ADJOINT_GAN, kGan, ""},
-                    Case{"gan_wgan_gp", ADJOINT_GAN, kGan, "--loss wgan-gp"},
-                    Case{"gan_hinge", ADJOINT_GAN, kGan, "--loss hinge"},
-                    Case{"vocoder", ADJOINT_VOCODER, kVocoder, ""},
-                    Case{"vae", ADJOINT_AUTOENCODER, kAutoencoder, "--model vae"},
-                    Case{"vqvae", ADJOINT_AUTOENCODER, kAutoencoder, "--model vqvae"}),
+    testing::Values(Case{"super_resolution", "super_resolution", kSuperResolution, ""},
+                    Case{"super_resolution_gan", "super_resolution", kSuperResolution, "--loss gan"},
+                    Case{"segmentation", "segmentation", kSegmentation, ""}, Case{"gan", "gan", kGan, ""},
+                    Case{"gan_wgan_gp", "gan", kGan, "--loss wgan-gp"}, Case{"gan_hinge", "gan", kGan, "--loss hinge"},
+                    Case{"vocoder", "vocoder", kVocoder, ""}, Case{"vae", "autoencoder", kAutoencoder, "--model vae"},
+                    Case{"vqvae", "autoencoder", kAutoencoder, "--model vqvae"}),
     [](const auto& one) { return std::string(one.param.name); });
 
 class Precision : public super_resolution::SuperResolution {

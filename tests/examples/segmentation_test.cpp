@@ -144,7 +144,7 @@ TEST(Segmentation, AConfusionGivesIntersectionsOverUnions) {
 
 class SegmentationTool : public examples::ExampleTool {
  protected:
-  SegmentationTool() : ExampleTool(ADJOINT_SEGMENTATION) {}
+  SegmentationTool() : ExampleTool("segmentation") {}
 
   std::string small(const std::string& out, const std::string& more = "") const {
     return "train --steps 20 --batch 2 --patch 16 --features 8 --depth 1 --test-every 10 --out '" +

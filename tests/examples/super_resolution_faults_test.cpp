@@ -123,8 +123,8 @@ TEST_F(SuperResolutionTool, OneTrainingAtATimeHoldsAFolder) {
   int code = -1;
   run_interrupted(quick(out, 1000000), SIGTERM, [&] {
     const fs::path other = folder_ / "other.log";
-    code =
-        std::system(("'" ADJOINT_SUPER_RESOLUTION "' " + quick(out, 6) + " > '" + other.string() + "' 2>&1").c_str());
+    const std::string program = "'" + examples::program_file("super_resolution") + "'";
+    code = std::system((program + ' ' + quick(out, 6) + " > '" + other.string() + "' 2>&1").c_str());
     std::ifstream file(other);
     refusal.assign(std::istreambuf_iterator<char>(file), {});
   });

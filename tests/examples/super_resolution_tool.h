@@ -23,7 +23,7 @@ using adjoint::Tensor;
 
 class SuperResolution : public examples::ExampleTool {
  protected:
-  SuperResolution() : ExampleTool(ADJOINT_SUPER_RESOLUTION) {}
+  SuperResolution() : ExampleTool("super_resolution") {}
 
   /// Made pictures of several sizes as files, some grey, some JPEG.
   fs::path write_pictures() const {

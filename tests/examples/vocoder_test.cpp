@@ -256,7 +256,7 @@ TEST(Vocoder, EveryEighthSoundIsForTests) {
 
 class VocoderTool : public examples::ExampleTool {
  protected:
-  VocoderTool() : ExampleTool(ADJOINT_VOCODER) {}
+  VocoderTool() : ExampleTool("vocoder") {}
 
   Options small_options() const {
     Options options;
