@@ -72,7 +72,12 @@ class NcclEngine final : public GpuEngine {
   ~NcclEngine() override {
     while (has_pending()) std::this_thread::sleep_for(kLook);  // the last collectives may be wrong too
     cudaDeviceSynchronize();
-    for (const auto& [max_ctas, comm] : comms_) {
+    std::map<int, ncclComm_t> comms;
+    {
+      const std::lock_guard lock(comms_mutex_);
+      comms.swap(comms_);  // the watcher must not ask about what is destroyed
+    }
+    for (const auto& [max_ctas, comm] : comms) {
       const Inside inside(*this, "ncclCommDestroy");
       ncclCommFinalize(comm);
       ncclCommDestroy(comm);
