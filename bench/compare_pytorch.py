@@ -263,6 +263,7 @@ def environment():
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version(),
         "adjoint": library.version(),
+        "backend": adj.backend(),
     }
 
 
@@ -374,7 +375,6 @@ def main():
           + ", ".join(f"{name} {rate / 1e12:.0f} TFLOP/s" for name, rate in rates.items() if name != "copy"))
     record["host_microseconds"] = host_microseconds()
     print("host, us a call: " + "; ".join(f"{name} {us:.0f}" for name, us in record["host_microseconds"].items()))
-    record["backend"] = adj.backend()
     if arguments.drawn:
         record["seed"], chosen = arguments.seed, layers.drawn(arguments.seed, arguments.drawn)
     else:

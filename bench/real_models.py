@@ -261,7 +261,9 @@ def environment(device):
     commit = subprocess.run(
         ["git", "describe", "--always", "--dirty", "--abbrev=12"], cwd=ROOT, capture_output=True, text=True
     ).stdout.strip()
-    return f"{where}, {datetime.date.today().isoformat()}, commit {commit or 'unknown'}, PyTorch {torch.__version__}"
+    commit = commit or "unknown"
+    software = f"PyTorch {torch.__version__}, adjoint.torch through {adj.backend()}"
+    return f"{where}, {datetime.date.today().isoformat()}, commit {commit}, {software}"
 
 
 def parse_arguments():

@@ -64,18 +64,20 @@ def problems(device, dtype):
 
 @contextlib.contextmanager
 def computed():
-    """A list of the library's functions that the block calls, which is filled when it ends."""
+    """A list of the library's functions that the block calls, which is filled when it ends. Activated ones say so."""
     names = []
     if adj.backend() == "ctypes":
         with mock.patch.object(native, "run", wraps=native.run) as run:
             yield names
-        names += [call.args[0] for call in run.call_args_list]
+        names += [c.args[0] + ("_activated" if c.kwargs.get("activation") else "") for c in run.call_args_list]
         return
 
     class Names(TorchDispatchMode):
         def __torch_dispatch__(self, function, types, args=(), kwargs=None):
             if str(function).startswith("adjoint."):
-                names.append("adjoint_" + str(function).split(".")[1])
+                order = [argument.name for argument in function._schema.arguments]
+                activated = dict(zip(order, args)).get("activation")
+                names.append("adjoint_" + str(function).split(".")[1] + ("_activated" if activated else ""))
             return function(*args, **(kwargs or {}))
 
     with Names():
@@ -392,9 +394,10 @@ class BackendTest(unittest.TestCase):
 
     def test_has_the_same_operators(self):
         steps = "int[] stride, int[] padding, int[] dilation, int groups"
+        activation = ", int activation=0, float parameter=0."
         for name, tensors, size in (
-            ("conv", "Tensor image, Tensor filter, Tensor? bias", ""),
-            ("conv_transpose", "Tensor feature, Tensor filter, Tensor? bias", ", SymInt[] output_padding"),
+            ("conv", "Tensor image, Tensor filter, Tensor? bias", activation),
+            ("conv_transpose", "Tensor feature, Tensor filter, Tensor? bias", ", SymInt[] output_padding" + activation),
             ("conv_weight", "Tensor image, Tensor feature", ", SymInt[] kernel_size"),
         ):
             schema = str(getattr(torch.ops.adjoint, name).default._schema)

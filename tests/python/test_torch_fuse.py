@@ -4,6 +4,7 @@ Needs PyTorch, and the shared library in ADJOINT_LIBRARY.
 """
 
 import copy
+import itertools
 import pickle
 import unittest
 from unittest import mock
@@ -14,10 +15,11 @@ except ImportError as error:
     raise unittest.SkipTest(f"needs PyTorch: {error}")
 
 from torch import nn
+from torch.autograd import forward_ad
 
 import adjoint.torch as adj
-from adjoint.torch import native
 from adjoint.torch.fusion import FusedSequential
+from test_torch import computed
 
 KINDS = ("Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d")
 ACTIVATIONS = (nn.ReLU(), nn.LeakyReLU(0.3), nn.LeakyReLU(-0.5), nn.Tanh(), nn.Sigmoid(), nn.SiLU())
@@ -49,8 +51,9 @@ def fused(model):
 
 def calls_of(function):
     """-> what it gives, and the library's functions that it called."""
-    with mock.patch.object(native.library, "call", wraps=native.library.call) as call:
-        return function(), [arguments.args[0] for arguments in call.call_args_list]
+    with computed() as calls:
+        result = function()
+    return result, calls
 
 
 class FuseTest(unittest.TestCase):
@@ -84,6 +87,49 @@ class FuseTest(unittest.TestCase):
                         y, calls = calls_of(lambda: mine(x))
                     self.assert_close(y, model(x))
                     self.assertEqual([call.endswith("_activated") for call in calls], [True])
+
+    def test_gradients_need_no_second_forward(self):
+        for kind in KINDS:
+            for activation in ACTIVATIONS:
+                mine, _ = fused(nn.Sequential(layer(kind), activation))
+                y, calls = calls_of(lambda: mine(input_of(kind)))
+                follows = not isinstance(activation, nn.SiLU) and getattr(activation, "negative_slope", 0) >= 0
+                with self.subTest(kind=kind, activation=activation):
+                    self.assertEqual([call.endswith("_activated") for call in calls], [follows])
+                    self.assertEqual(len(calls_of(y.sum().backward)[1]), 2)
+
+    def test_forward_mode(self):
+        for kind, activation in itertools.product(KINDS, ACTIVATIONS):
+            model, x = nn.Sequential(layer(kind), activation), input_of(kind).detach()
+            results = []
+            for m in (fused(model)[0], model):
+                with forward_ad.dual_level():
+                    results.append(forward_ad.unpack_dual(m(forward_ad.make_dual(x, x.cos()))))
+            with self.subTest(kind=kind, activation=activation):
+                self.assert_close(results[0].primal, results[1].primal)
+                self.assert_close(results[0].tangent, results[1].tangent)
+
+    def test_registered_operators(self):
+        for kind, (constant, activation) in itertools.product(KINDS, enumerate(ACTIVATIONS)):
+            conv = layer(kind)
+            rank, transposed = len(conv.kernel_size), conv.transposed
+            operator = torch.ops.adjoint.conv_transpose if transposed else torch.ops.adjoint.conv
+            steps = [[2] * rank, [1] * rank, [1] * rank, 2] + ([[0] * rank] if transposed else [])
+            constant = {0: 1, 1: 2}.get(constant, constant)  # ReLU 1, LeakyReLU twice 2, Tanh 3 and so on
+            x = input_of(kind)
+            wanted = [x, conv.weight, conv.bias]
+            results = []
+            for y in (
+                operator(*wanted, *steps, constant, getattr(activation, "negative_slope", 0.0)),
+                activation(conv(x)),
+            ):
+                first = torch.autograd.grad(y.square().sum(), wanted, create_graph=True)
+                results.append([y, *first, *torch.autograd.grad(sum(g.square().sum() for g in first), wanted)])
+            with self.subTest(kind=kind, activation=activation):
+                for mine, reference in zip(*results):
+                    self.assert_close(mine, reference, max(1.0, reference.abs().max().item()))
+        with self.assertRaisesRegex((ValueError, RuntimeError), "activation must be 0 or a constant"):
+            torch.ops.adjoint.conv(x[..., 0], conv.weight[..., 0], None, [1], [0], [1], 1, 9)
 
     def test_batch_norm_is_folded_where_it_evaluates(self):
         for kind in KINDS:
@@ -143,7 +189,7 @@ class FuseTest(unittest.TestCase):
             y, calls = calls_of(lambda: mine(x))
             model[0].weight_g.mul_(2.0)
         self.assert_close(y, model(x))
-        self.assertEqual(calls, ["adjoint_conv_transpose_activated"])
+        self.assertEqual(calls[-1], "adjoint_conv_transpose_activated")
 
     def test_hooks_see_what_stands_between(self):
         for at in (0, 1, 2):
@@ -206,6 +252,10 @@ class FuseTest(unittest.TestCase):
         mine, _ = fused(model)
         x = input_of("Conv2d").detach()
         self.assert_close(torch.jit.trace(mine, x)(x), model(x))
+        mine, _ = fused(model[::2])
+        traced = torch.jit.trace(mine, x)
+        self.assertNotIn("aten::tanh", str(traced.inlined_graph))
+        self.assert_close(traced(2 * x), model[::2](2 * x))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -11,41 +12,74 @@ from adjoint.library import Activation as Native
 
 _aten = torch.ops.aten
 
-# torch.nn's class: its constant in c_api.h, the name of its parameter, the function, and the gradient in what it reads,
-# from the gradient in the result, the result and the parameter; None where that does not follow from them.
-_TABLE = {
-    nn.ReLU: (1, None, lambda x, _: F.relu(x), lambda grad, y, _: _aten.threshold_backward(grad, y, 0)),
-    nn.LeakyReLU: (2, "negative_slope", F.leaky_relu, lambda grad, y, a: _aten.leaky_relu_backward(grad, y, a, True)),
-    nn.Tanh: (3, None, lambda x, _: torch.tanh(x), lambda grad, y, _: _aten.tanh_backward(grad, y)),
-    nn.Sigmoid: (4, None, lambda x, _: torch.sigmoid(x), lambda grad, y, _: _aten.sigmoid_backward(grad, y)),
-    nn.SiLU: (5, None, lambda x, _: F.silu(x), None),
-}
+
+class _Kind(NamedTuple):
+    """One of c_api.h's constants: torch.nn's class, the name of its parameter, the function, and the gradient in what it
+    reads, from the gradient in the result, the parameter, and the result or what it reads."""
+
+    module: type
+    parameter: str
+    function: object
+    gradient: object
+    of_result: bool  # which of the two the gradient takes
 
 
-class Activation:
-    """One of the table's, with its parameter."""
-
-    def __init__(self, kind, parameter):
-        constant, _, self._function, self._gradient = _TABLE[kind]
-        self.parameter = parameter
-        self._native = Native(constant, parameter)
-        self.address = ctypes.addressof(self._native)
+_KINDS = {
+    1: _Kind(nn.ReLU, "", lambda x, _: F.relu(x), lambda grad, _, y: _aten.threshold_backward(grad, y, 0), True),
+    2: _Kind(
+        nn.LeakyReLU, "negative_slope", F.leaky_relu,
         # With a negative slope the result's sign does not say which side the operand was on.
-        self.has_gradient = self._gradient is not None and parameter >= 0
+        lambda grad, slope, x: _aten.leaky_relu_backward(grad, x, slope, slope >= 0), True,
+    ),
+    3: _Kind(nn.Tanh, "", lambda x, _: torch.tanh(x), lambda grad, _, y: _aten.tanh_backward(grad, y), True),
+    4: _Kind(nn.Sigmoid, "", lambda x, _: torch.sigmoid(x), lambda grad, _, y: _aten.sigmoid_backward(grad, y), True),
+    5: _Kind(nn.SiLU, "", lambda x, _: F.silu(x), lambda grad, _, x: _aten.silu_backward(grad, x), False),
+}
+_CONSTANTS = {kind.module: constant for constant, kind in _KINDS.items()}
+
+
+class Activation(NamedTuple):
+    """One of c_api.h's, with its parameter."""
+
+    constant: int
+    parameter: float
 
     def __call__(self, x):
         """By PyTorch, as a pass of its own."""
-        return self._function(x, self.parameter)
+        return _KINDS[self.constant].function(x, self.parameter)
 
-    def gradient(self, grad, y):
-        """In what the activation reads, in differentiable operators. y: the result."""
-        return self._gradient(grad, y, self.parameter)
+    @property
+    def has_gradient(self):
+        """Whether the gradient follows from the result."""
+        return _KINDS[self.constant].of_result and self.parameter >= 0
+
+    def gradient(self, grad, known):
+        """In what the activation reads, in differentiable operators. known: the result, or without has_gradient what it
+        reads."""
+        return _KINDS[self.constant].gradient(grad, self.parameter, known)
+
+    @property
+    def address(self):
+        """That of the native structure."""
+        return ctypes.addressof(_native(self))
 
 
-_kept = functools.lru_cache(maxsize=256)(Activation)
+@functools.lru_cache(maxsize=256)
+def _native(activation):
+    return Native(*activation)
 
 
 def activation_of(module):
     """The module's, or None where it is none of the table's. What derives from them may compute something else."""
-    row = _TABLE.get(type(module))
-    return None if row is None else _kept(type(module), float(getattr(module, row[1])) if row[1] else 0.0)
+    constant = _CONSTANTS.get(type(module))
+    if constant is None:
+        return None
+    name = _KINDS[constant].parameter
+    return Activation(constant, float(getattr(module, name)) if name else 0.0)
+
+
+def activation_of_constant(constant, parameter):
+    """One of c_api.h's constants with its parameter, or None for 0. Raises ValueError."""
+    if constant != 0 and constant not in _KINDS:
+        raise ValueError(f"activation must be 0 or a constant of c_api.h; got {constant}")
+    return Activation(constant, float(parameter)) if constant else None

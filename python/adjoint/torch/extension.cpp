@@ -9,6 +9,15 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/leaky_relu.h>
+#include <ATen/ops/leaky_relu_backward.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/sigmoid_backward.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/tanh.h>
+#include <ATen/ops/tanh_backward.h>
+#include <ATen/ops/threshold_backward.h>
 #include <c10/core/SymInt.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
@@ -80,6 +89,8 @@ void* stream_of(const Tensor& tensor) {
   return nullptr;
 }
 
+bool is_activated(const Steps& steps) { return steps.activation.kind != 0; }
+
 Tensor run(Role yields, const Tensor& first, const Tensor& second, const Tensor& bias, const Steps& steps,
            IntArrayRef size) {
   const Problem problem(yields, first, second, bias, steps, size);
@@ -92,12 +103,12 @@ Tensor run(Role yields, const Tensor& first, const Tensor& second, const Tensor&
                                 precision.load(std::memory_order_relaxed)};
   const void* const added = c.defined() ? c.data_ptr() : nullptr;
   int status = 0;
-  if (yields == kImage) {
-    status = adjoint_conv_transpose(&context, &problem.geometry, a.data_ptr(), b.data_ptr(), added, out.data_ptr());
-  } else if (yields == kFeature) {
-    status = adjoint_conv(&context, &problem.geometry, a.data_ptr(), b.data_ptr(), added, out.data_ptr());
-  } else {
+  if (yields == kFilter) {
     status = adjoint_conv_weight(&context, &problem.geometry, a.data_ptr(), b.data_ptr(), out.data_ptr());
+  } else {
+    const auto function = yields == kImage ? &adjoint_conv_transpose_activated : &adjoint_conv_activated;
+    status = function(&context, &problem.geometry, is_activated(steps) ? &steps.activation : nullptr, a.data_ptr(),
+                      b.data_ptr(), added, out.data_ptr());
   }
   TORCH_CHECK(status == 0, adjoint_last_error());
   return channels_last ? out.contiguous(at::MemoryFormat::ChannelsLast) : out;
@@ -107,19 +118,25 @@ Tensor run(Role yields, const Tensor& first, const Tensor& second, const Tensor&
 template <class Size, Tensor (*kCall)(Role, const Tensor&, const Tensor&, const Tensor&, const Steps&, Size)>
 struct Operators {
   static Tensor conv(const Tensor& image, const Tensor& filter, const OptionalTensor& bias, IntArrayRef stride,
-                     IntArrayRef padding, IntArrayRef dilation, int64_t groups) {
-    return kCall(kFeature, image, filter, defined_or_none(bias), {stride, padding, dilation, groups}, {});
+                     IntArrayRef padding, IntArrayRef dilation, int64_t groups, int64_t activation, double parameter) {
+    const Steps steps{stride, padding, dilation, groups, activation_of(activation, parameter)};
+    return kCall(kFeature, image, filter, defined_or_none(bias), steps, {});
   }
   static Tensor conv_transpose(const Tensor& feature, const Tensor& filter, const OptionalTensor& bias,
                                IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups,
-                               Size output_padding) {
-    return kCall(kImage, feature, filter, defined_or_none(bias), {stride, padding, dilation, groups}, output_padding);
+                               Size output_padding, int64_t activation, double parameter) {
+    const Steps steps{stride, padding, dilation, groups, activation_of(activation, parameter)};
+    return kCall(kImage, feature, filter, defined_or_none(bias), steps, output_padding);
   }
   static Tensor conv_weight(const Tensor& image, const Tensor& feature, IntArrayRef stride, IntArrayRef padding,
                             IntArrayRef dilation, int64_t groups, Size kernel_size) {
-    return kCall(kFilter, image, feature, Tensor(), {stride, padding, dilation, groups}, kernel_size);
+    return kCall(kFilter, image, feature, Tensor(), {stride, padding, dilation, groups, {}}, kernel_size);
   }
   static Tensor defined_or_none(const OptionalTensor& bias) { return bias.has_value() ? *bias : Tensor(); }
+  static adjoint_activation activation_of(int64_t kind, double parameter) {
+    TORCH_CHECK_VALUE(kind >= 0 && kind <= ADJOINT_SILU, "activation must be 0 or a constant of c_api.h; got ", kind);
+    return {static_cast<int>(kind), parameter};
+  }
 
   static void register_in(torch::Library& library) {
     library.impl("conv", &conv);
@@ -132,10 +149,10 @@ struct Operators {
 
 Tensor call(Role yields, const Tensor& first, const Tensor& second, const Tensor& bias, const Steps& steps,
             SymIntArrayRef size) {
-  using Conv =
-      Tensor(const Tensor&, const Tensor&, const OptionalTensor&, IntArrayRef, IntArrayRef, IntArrayRef, int64_t);
+  using Conv = Tensor(const Tensor&, const Tensor&, const OptionalTensor&, IntArrayRef, IntArrayRef, IntArrayRef,
+                      int64_t, int64_t, double);
   using Transpose = Tensor(const Tensor&, const Tensor&, const OptionalTensor&, IntArrayRef, IntArrayRef, IntArrayRef,
-                           int64_t, SymIntArrayRef);
+                           int64_t, SymIntArrayRef, int64_t, double);
   using Weight = Tensor(const Tensor&, const Tensor&, IntArrayRef, IntArrayRef, IntArrayRef, int64_t, SymIntArrayRef);
   auto& dispatcher = c10::Dispatcher::singleton();
   static const auto transpose = dispatcher.findSchemaOrThrow(kNames[kImage], "").typed<Transpose>();
@@ -146,9 +163,11 @@ Tensor call(Role yields, const Tensor& first, const Tensor& second, const Tensor
   }
   const OptionalTensor added = bias.defined() ? OptionalTensor(bias) : OptionalTensor();
   if (yields == kFeature) {
-    return plain_conv.call(first, second, added, steps.stride, steps.padding, steps.dilation, steps.groups);
+    return plain_conv.call(first, second, added, steps.stride, steps.padding, steps.dilation, steps.groups,
+                           steps.activation.kind, steps.activation.parameter);
   }
-  return transpose.call(first, second, added, steps.stride, steps.padding, steps.dilation, steps.groups, size);
+  return transpose.call(first, second, added, steps.stride, steps.padding, steps.dilation, steps.groups, size,
+                        steps.activation.kind, steps.activation.parameter);
 }
 
 /// What an operator takes, and in which order.
@@ -156,6 +175,52 @@ std::array<Role, 2> takes(Role yields) {
   if (yields == kImage) return {kFeature, kFilter};
   if (yields == kFeature) return {kImage, kFilter};
   return {kImage, kFeature};
+}
+
+/// By PyTorch, as a pass of its own.
+Tensor activated(const adjoint_activation& activation, const Tensor& x) {
+  switch (activation.kind) {
+    case ADJOINT_RELU: return at::relu(x);
+    case ADJOINT_LEAKY_RELU: return at::leaky_relu(x, activation.parameter);
+    case ADJOINT_TANH: return at::tanh(x);
+    case ADJOINT_SIGMOID: return at::sigmoid(x);
+    default: return at::silu(x);
+  }
+}
+
+/// Whether the gradient follows from the result: with a negative slope its sign does not say which side x was on.
+bool is_invertible(const adjoint_activation& activation) {
+  return activation.kind != ADJOINT_SILU && !(activation.kind == ADJOINT_LEAKY_RELU && activation.parameter < 0);
+}
+
+/// The gradient in what an invertible activation reads, given the result and its gradient.
+Tensor before(const adjoint_activation& activation, const Tensor& grad, const Tensor& result) {
+  switch (activation.kind) {
+    case ADJOINT_RELU: return at::threshold_backward(grad, result, 0);
+    case ADJOINT_LEAKY_RELU: return at::leaky_relu_backward(grad, result, activation.parameter, true);
+    case ADJOINT_TANH: return at::tanh_backward(grad, result);
+    default: return at::sigmoid_backward(grad, result);
+  }
+}
+
+template <class Base>
+void own(std::shared_ptr<Base>& pointer, Base* node) {
+  pointer = std::shared_ptr<Base>(node, [](Base* base) { deleteNode(base); });  // found where PyTorch still has it
+}
+
+template <class Pointer, class Base>
+void own(Pointer& pointer, Base* node) {
+  pointer = Pointer::unsafe_steal_from_new(node);
+}
+
+template <class Base>
+void share(std::shared_ptr<Base>& pointer, Base* node) {
+  pointer = node->shared_from_this();
+}
+
+template <class Pointer, class Base>
+void share(Pointer& pointer, Base* node) {
+  pointer = Pointer::reclaim_copy(node);
 }
 
 Extents spatial(const Tensor& tensor) {
@@ -171,7 +236,8 @@ struct Backward : public torch::autograd::Node {
         stride(steps.stride.begin(), steps.stride.end()),
         padding(steps.padding.begin(), steps.padding.end()),
         dilation(steps.dilation.begin(), steps.dilation.end()),
-        groups(steps.groups) {}
+        groups(steps.groups),
+        activation(steps.activation) {}
 
   variable_list apply(variable_list&& grads) override {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -179,9 +245,15 @@ struct Backward : public torch::autograd::Node {
     if (!grads[0].defined()) return gradients;
     const std::array<Role, 2> roles = takes(yields);
     const Tensor tensors[2] = {saved[0].unpack(), saved[1].unpack()};
-    const bool is_wrapped = grads[0].unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
-    const Tensor grad = is_wrapped || is_channels_last(grads[0]) ? grads[0] : plain(grads[0]);  // once for all
-    const Steps steps{stride, padding, dilation, groups};
+    Tensor grad = grads[0];
+    if (activation.kind != 0) {
+      NodePointer self;
+      share(self, static_cast<torch::autograd::Node*>(this));
+      grad = before(activation, grad, saved[2].unpack(self));
+    }
+    const bool is_wrapped = grad.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
+    if (!is_wrapped && !is_channels_last(grad)) grad = plain(grad);  // once for all
+    const Steps steps{stride, padding, dilation, groups, {}};
     const auto known = [&](Role role) { return role == yields ? grad : roles[0] == role ? tensors[0] : tensors[1]; };
     for (std::size_t i = 0; i < 2; ++i) {
       if (!task_should_compute_output(i)) continue;
@@ -233,18 +305,9 @@ struct Backward : public torch::autograd::Node {
   Role yields;
   Numbers stride, padding, dilation;
   int64_t groups;
-  torch::autograd::SavedVariable saved[2];
+  adjoint_activation activation;
+  torch::autograd::SavedVariable saved[3];  // the operands, and of an activation the result
 };
-
-template <class Base>
-void own(std::shared_ptr<Base>& pointer, Backward* node) {
-  pointer = std::shared_ptr<Base>(node, [](Base* base) { deleteNode(base); });  // found where PyTorch still has it
-}
-
-template <class Pointer>
-void own(Pointer& pointer, Backward* node) {
-  pointer = Pointer::unsafe_steal_from_new(node);
-}
 
 bool has_tangent(const Tensor& tensor) { return tensor.defined() && tensor._fw_grad(0).defined(); }
 
@@ -266,22 +329,31 @@ Tensor tangent(Role yields, const Tensor& first, const Tensor& second, const Ten
 
 Tensor recorded(Role yields, const Tensor& first, const Tensor& second, const Tensor& bias, const Steps& steps,
                 SymIntArrayRef size) {
+  const bool records = torch::autograd::compute_requires_grad(first, second, bias);
+  const bool has_forward = has_tangent(first) || has_tangent(second) || has_tangent(bias);
+  if (is_activated(steps) && (has_forward || (records && !is_invertible(steps.activation)))) {
+    const Steps alone{steps.stride, steps.padding, steps.dilation, steps.groups, {}};
+    return activated(steps.activation, call(yields, first, second, bias, alone, size));
+  }
   NodePointer node;
-  if (torch::autograd::compute_requires_grad(first, second, bias)) {
-    auto* const backward = new Backward(yields, steps);
-    own(node, backward);
+  Backward* backward = nullptr;
+  if (records) {
+    backward = new Backward(yields, steps);
+    own(node, static_cast<torch::autograd::Node*>(backward));
     node->set_next_edges(bias.defined() ? torch::autograd::collect_next_edges(first, second, bias)
                                         : torch::autograd::collect_next_edges(first, second));
     backward->saved[0] = torch::autograd::SavedVariable(first, false);
     backward->saved[1] = torch::autograd::SavedVariable(second, false);
   }
-  const bool has_forward = has_tangent(first) || has_tangent(second) || has_tangent(bias);
   Tensor out;
   {
     at::AutoDispatchBelowADInplaceOrView below;
     out = call(yields, first, second, bias, steps, size);
   }
-  if (node) torch::autograd::set_history(out, node);
+  if (records) {
+    torch::autograd::set_history(out, node);
+    if (is_activated(steps)) backward->saved[2] = torch::autograd::SavedVariable(out, true);
+  }
   if (has_forward) out._set_fw_grad(tangent(yields, first, second, bias, out, steps, size), 0, false);
   return out;
 }
@@ -315,11 +387,11 @@ bool read_axes(PyObject* object, std::size_t rank, Numbers& values) {
   return true;
 }
 
-/// (rank, transposed, input, weight, bias, stride, padding, output_padding, groups, dilation) -> the result, or None
-/// where arguments do not fit: functional.py says why.
+/// (rank, transposed, input, weight, bias, stride, padding, output_padding, groups, dilation), and of an activation its
+/// constant and its parameter -> the result, or None where arguments do not fit: functional.py says why.
 PyObject* convolution(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   HANDLE_TH_ERRORS
-  TORCH_CHECK_TYPE(count == 10, "convolution() takes 10 arguments; got ", count);
+  TORCH_CHECK_TYPE(count == 10 || count == 12, "convolution() takes 10 or 12 arguments; got ", count);
   if (!THPVariable_Check(arguments[2]) || !THPVariable_Check(arguments[3])) Py_RETURN_NONE;
   const bool has_bias = arguments[4] != Py_None;
   if (has_bias && !THPVariable_Check(arguments[4])) Py_RETURN_NONE;
@@ -334,12 +406,17 @@ PyObject* convolution(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   const Tensor& input = THPVariable_Unpack(arguments[2]);
   const Tensor& weight = THPVariable_Unpack(arguments[3]);
   const Tensor bias = has_bias ? THPVariable_Unpack(arguments[4]) : Tensor();
+  adjoint_activation activation{};
+  if (count == 12) {
+    activation = {static_cast<int>(PyLong_AsLong(arguments[10])), PyFloat_AsDouble(arguments[11])};
+    if (PyErr_Occurred() != nullptr) return nullptr;
+  }
   const int64_t axes = static_cast<int64_t>(rank) + 2;
   if ((input.dim() != axes && input.dim() != axes - 1) || weight.dim() != axes) Py_RETURN_NONE;
   Tensor out;
   try {
     pybind11::gil_scoped_release without_gil;
-    const Steps steps{stride, padding, dilation, groups[0]};
+    const Steps steps{stride, padding, dilation, groups[0], activation};
     const Extents size = transposed ? Extents(output_padding.begin(), output_padding.end()) : Extents();
     const Role yields = transposed ? kImage : kFeature;
     out = input.dim() == axes ? call(yields, input, weight, bias, steps, size)

@@ -78,7 +78,7 @@ def _padded(name, rank, input, weight, stride, padding, dilation):
     return pad(input, behind) if any(behind) else input, tuple(total // 2 for total in totals)
 
 
-def _traced(rank, transposed, input, weight, bias, stride, padding, output_padding, groups, dilation):
+def _traced(rank, transposed, input, weight, bias, stride, padding, output_padding, groups, dilation, activation):
     """The call as compilers and tracers are to see it: one operator, which checks, and casts where autocast is on."""
     name = _NAMES[rank, transposed]
     if isinstance(padding, str):
@@ -89,9 +89,10 @@ def _traced(rank, transposed, input, weight, bias, stride, padding, output_paddi
     dilation = as_tuple(dilation, rank, f"{name}: dilation")
     if transposed:
         output_padding = as_tuple(output_padding, rank, f"{name}: output_padding")
-        out = torch.ops.adjoint.conv_transpose(batch, weight, bias, stride, padding, dilation, groups, output_padding)
+        operands = batch, weight, bias, stride, padding, dilation, groups, output_padding
+        out = torch.ops.adjoint.conv_transpose(*operands, *(activation or ()))
     else:
-        out = torch.ops.adjoint.conv(batch, weight, bias, stride, padding, dilation, groups)
+        out = torch.ops.adjoint.conv(batch, weight, bias, stride, padding, dilation, groups, *(activation or ()))
     return out if input.dim() == rank + 2 else out.squeeze(0)
 
 
@@ -99,19 +100,21 @@ def _convolution(
     rank, transposed, input, weight, bias, stride, padding, output_padding, groups, dilation, activation=None
 ):
     if is_compiling() or _tracing_state() is not None:
-        out = _traced(rank, transposed, input, weight, bias, stride, padding, output_padding, groups, dilation)
-        return out if activation is None else activation(out)
+        return _traced(
+            rank, transposed, input, weight, bias, stride, padding, output_padding, groups, dilation, activation
+        )
     if has_torch_function_variadic(input, weight, bias):  # such as torch.fx's proxies, and modes
         extra = (output_padding, groups, dilation) if transposed else (dilation, groups)
         out = handle_torch_function(
             _FUNCTIONS[rank, transposed], (input, weight, bias), input, weight, bias, stride, padding, *extra
         )
         return out if activation is None else activation(out)
-    if _fast is not None and activation is None and not _transforms_active() and forward_ad._current_level < 0:
+    if _fast is not None and not _transforms_active() and forward_ad._current_level < 0:
         numbers, behind = padding, input
         if isinstance(padding, str):
             behind, numbers = _padded(_NAMES[rank, transposed], rank, input, weight, stride, padding, dilation)
-        out = _fast(rank, transposed, behind, weight, bias, stride, numbers, output_padding, groups, dilation)
+        tail = () if activation is None else activation
+        out = _fast(rank, transposed, behind, weight, bias, stride, numbers, output_padding, groups, dilation, *tail)
         if out is not None:
             return out
     name = _NAMES[rank, transposed]
@@ -138,19 +141,17 @@ def _convolution(
     return out if batched else out.squeeze(0)
 
 
-@functools.lru_cache(maxsize=256)
 def activated(rank, transposed, activation):
     """conv1d and the like, with an activation behind: a function of the same arguments, none of which has a default."""
+    return functools.partial(_activated_transpose if transposed else _activated, rank, activation)
 
-    def conv(input, weight, bias, stride, padding, dilation, groups):
-        return _convolution(rank, False, input, weight, bias, stride, padding, 0, groups, dilation, activation)
 
-    def conv_transpose(input, weight, bias, stride, padding, output_padding, groups, dilation):
-        return _convolution(
-            rank, True, input, weight, bias, stride, padding, output_padding, groups, dilation, activation
-        )
+def _activated(rank, activation, input, weight, bias, stride, padding, dilation, groups):
+    return _convolution(rank, False, input, weight, bias, stride, padding, 0, groups, dilation, activation)
 
-    return conv_transpose if transposed else conv
+
+def _activated_transpose(rank, activation, input, weight, bias, stride, padding, output_padding, groups, dilation):
+    return _convolution(rank, True, input, weight, bias, stride, padding, output_padding, groups, dilation, activation)
 
 
 def conv1d(

@@ -34,11 +34,12 @@ class FusedSequential(nn.Sequential):
 
     A folded filter is kept while nothing is recorded, until one of the tensors that it is made of changes, train(),
     load_state_dict() or to() and the like is called. PyTorch does not see what is written through `.data`; call
-    train() or eval() after that.
+    train() or eval() after that. Compilers and tracers see activations as a part of their convolution, and a BatchNorm
+    as it is: to fold it is work for each call there.
     """
 
     def forward(self, input):
-        if is_compiling() or _tracing_state() is not None or any(_GLOBAL_HOOKS):
+        if any(_GLOBAL_HOOKS):
             return super().forward(input)
         layers = list(self._modules.values())
         at = 0
@@ -121,6 +122,8 @@ def _folds(conv, norm):
     return (
         type(norm) is _NORMS[len(conv.kernel_size)]
         and not norm.training
+        and not is_compiling()
+        and _tracing_state() is None
         and norm.running_mean is not None
         and norm.running_var is not None
         and norm.num_features == conv.out_channels

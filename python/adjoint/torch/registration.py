@@ -1,10 +1,12 @@
 """The trio as operators of torch.ops.adjoint, for tracers, compilers and exporters, and whoever dispatches.
 
-    conv(Tensor image, Tensor filter, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor
-    conv_transpose(Tensor feature, Tensor filter, Tensor? bias, ..., SymInt[] output_padding) -> Tensor
+    conv(Tensor image, Tensor filter, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups,
+         int activation=0, float parameter=0.) -> Tensor
+    conv_transpose(Tensor feature, Tensor filter, Tensor? bias, ..., SymInt[] output_padding,
+                   int activation=0, float parameter=0.) -> Tensor
     conv_weight(Tensor image, Tensor feature, ..., SymInt[] kernel_size) -> Tensor
 
-Tensors have their batch, and attributes a value for each spatial axis.
+Tensors have their batch, and attributes a value for each spatial axis. activation: 0, or a constant of c_api.h.
 """
 
 import inspect
@@ -12,6 +14,7 @@ import inspect
 import torch
 
 from adjoint.torch import extension, operators
+from adjoint.torch.activation import activation_of_constant
 from adjoint.torch.functional import autocast_dtype, check_bias, check_operands
 from adjoint.torch.native import is_channels_last
 from adjoint.torch.problem import kept_problem, problem_of_call
@@ -23,13 +26,17 @@ _exclude = getattr(torch._C, "_ExcludeDispatchKeyGuard", None) or torch._C.Exclu
 def _schema(operator):
     tensors = "".join(f"Tensor {role}, " for role in operator.takes) + ("Tensor? bias, " if operator.has_bias else "")
     attributes = f"int[] stride, int[] padding, int[] dilation, int groups{_SIZE[operator.yields]}"
-    return f"{operator.name}({tensors}{attributes}) -> Tensor"
+    activation = ", int activation=0, float parameter=0." if operator.has_bias else ""
+    return f"{operator.name}({tensors}{attributes}{activation}) -> Tensor"
 
 
 def _split(operator, arguments):
-    """An operator's arguments -> its problem and its tensors. Raises ValueError for operands that do not fit."""
+    """An operator's arguments -> its problem, its tensors, and its activation or None. Raises ValueError for operands that
+    do not fit."""
     count = 3 if operator.has_bias else 2
-    tensors, (stride, padding, dilation, groups, *size) = arguments[:count], arguments[count:]
+    tensors, (stride, padding, dilation, groups, *rest) = arguments[:count], arguments[count:]
+    size, activation = ([], rest) if operator.yields == "feature" else (rest[:1], rest[1:])
+    activation = activation_of_constant(*activation, *(0, 0.0)[len(activation):])  # without what is as by default
     first, second, *bias = tensors
     name, rank = f"adjoint::{operator.name}", first.dim() - 2
     if rank not in (1, 2):
@@ -51,7 +58,7 @@ def _split(operator, arguments):
         problem = _of_feature(name, problem, tuple(second.shape))
     if operator.has_bias:
         check_bias(name, *bias, problem.shapes[operator.yields][1])
-    return problem, tensors
+    return problem, tensors, activation
 
 
 def _of_feature(name, problem, feature):
@@ -65,15 +72,15 @@ def _of_feature(name, problem, feature):
 
 def _kernel(operator):
     def kernel(*arguments):
-        problem, tensors = _split(operator, arguments)
-        return operator.run(problem, *tensors)
+        problem, tensors, activation = _split(operator, arguments)
+        return operator.run(problem, *tensors, activation=activation)
 
     return kernel
 
 
 def _fake(operator):
     def fake(*arguments):
-        problem, tensors = _split(operator, arguments)
+        problem, tensors, _ = _split(operator, arguments)
         out = tensors[0].new_empty(problem.shapes[operator.yields])
         channels_last = operator.yields != "filter" and is_channels_last(*tensors[:2])
         return out.contiguous(memory_format=torch.channels_last) if channels_last else out
@@ -100,11 +107,17 @@ def _register_autograd(operator, library):
     count = 3 if operator.has_bias else 2
 
     def setup_context(ctx, inputs, output):
-        ctx.problem, tensors = _split(operator, inputs)
-        ctx.save_for_backward(*tensors[:2])
+        ctx.problem, tensors, ctx.activation = _split(operator, inputs)
+        behind = () if ctx.activation is None else (output,) if ctx.activation.has_gradient else tensors[2:]
+        ctx.save_for_backward(*tensors[:2], *behind)
 
     def backward(ctx, grad):
-        gradients = operator.gradients(ctx.problem, ctx.saved_tensors, ctx.needs_input_grad[:count], grad)
+        first, second, *behind = ctx.saved_tensors
+        if ctx.activation is not None:
+            if not ctx.activation.has_gradient:
+                behind = [operator(ctx.problem, first, second, *behind)]  # what the activation read, once more
+            grad = ctx.activation.gradient(grad, *behind)
+        gradients = operator.gradients(ctx.problem, (first, second), ctx.needs_input_grad[:count], grad)
         return (*gradients, *(None,) * (len(ctx.needs_input_grad) - count))
 
     torch.library.register_autograd(f"adjoint::{operator.name}", backward, setup_context=setup_context, lib=library)
@@ -114,8 +127,9 @@ def _vmap(operator):
     count = 3 if operator.has_bias else 2
 
     def vmap(info, dims, *arguments):
-        problem, _ = _split(operator, [_one(value, dim) for value, dim in zip(arguments, dims)])
-        return operator.batched(problem, info.batch_size, dims[:count], arguments[:count])
+        problem, _, activation = _split(operator, [_one(value, dim) for value, dim in zip(arguments, dims)])
+        out, dim = operator.batched(problem, info.batch_size, dims[:count], arguments[:count])
+        return out if activation is None else activation(out), dim
 
     return vmap
 
@@ -156,8 +170,9 @@ def _before_autograd(operator):
     """Where PyTorch takes no formulas: a kernel that records."""
 
     def kernel(*arguments):
-        problem, tensors = _split(operator, arguments)
-        return operator.transform(problem, *tensors)
+        problem, tensors, activation = _split(operator, arguments)
+        out = operator.transform(problem, *tensors)
+        return out if activation is None else activation(out)
 
     return kernel
 

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Every test in a process of its own: what passed, what failed, and why in a screen each.
+
+    tests/python/each.py [--jobs N] [--timeout SECONDS] [--lines N] [NAME...]
+
+NAME is a module, class or test as unittest takes them, by default all that need PyTorch. A test that ends its process is
+run once more under gdb or cuda-gdb, where one is installed, for the frames that ended it. Of a failure the message of
+each exception in its chain is printed, and the end of the output. Needs what the tests need: PyTorch, and the shared
+library in ADJOINT_LIBRARY.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "python")]
+MODULES = ["test_torch", "test_torch_fuse", "test_torch_replace", "test_torch_transforms", "test_torch_compile",
+           "test_torch_distributed"]
+FEATURES = ("compile", "export", "func", "library.register_fake", "library.register_autograd", "library.opcheck",
+            "distributed.fsdp.fully_shard", "_inductor")
+
+
+def names_of(suite):
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from names_of(test)
+        else:
+            yield test.id()
+
+
+def about():
+    """What decides: versions, the backend, PyTorch's features, and who registered which kernels."""
+    import torch
+    import torch.distributed
+    import adjoint.torch as adj
+
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+    print(f"PyTorch {torch.__version__}, Python {sys.version.split()[0]}, {device}, adjoint's backend: {adj.backend()}")
+
+    def has(name):
+        try:
+            exec(f"import torch.{name.split('.')[0]}")
+        except ImportError:
+            pass
+        place = torch
+        for part in name.split("."):
+            place = getattr(place, part, None)
+        return place is not None
+
+    print("has", *(f"torch.{name}: {'yes' if has(name) else 'no'};" for name in FEATURES))
+    for operator in ("conv", "conv_transpose", "conv_weight"):
+        kernels = torch._C._dispatch_dump(f"adjoint::{operator}").splitlines()
+        keys = [re.split(r"[:\[(]", line)[0].strip() for line in kernels if "registered at" in line and ":" in line]
+        print(f"adjoint::{operator} has kernels for", *sorted(set(keys) - {"debug", "name", "schema"}))
+
+
+def run(command, timeout):
+    """-> exit status (None where the time was over), and all output."""
+    environment = {**os.environ, "PYTHONFAULTHANDLER": "1", "PYTHONUNBUFFERED": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path[:2] + [os.environ.get("PYTHONPATH", "")])
+    # In a session of its own, so that what the test starts ends with it.
+    child = subprocess.Popen(command, cwd=HERE, env=environment, text=True, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, start_new_session=True)
+    try:
+        output = child.communicate(timeout=timeout)[0]
+        return child.returncode, output
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        return None, child.communicate()[0]
+
+
+def one(name, timeout):
+    """-> (verdict, seconds, output)"""
+    begin = time.monotonic()
+    command = [sys.executable, "-m", "unittest", "-v", name]
+    status, output = run(command, timeout)
+    seconds = time.monotonic() - begin
+    if status is None:
+        return "TIME OVER", seconds, output
+    if status < 0:
+        debugger = shutil.which("gdb") or shutil.which("cuda-gdb")
+        if debugger:
+            batch = [debugger, "-batch", "-ex", "set confirm off", "-ex", "run", "-ex", "bt 25", "--args"]
+            output += f"\n---- {debugger}:\n" + "\n".join(run(batch + command, timeout)[1].splitlines()[-30:])
+        return signal.Signals(-status).name, seconds, output
+    if status != 0:
+        return "FAILED", seconds, output
+    return "skipped" if re.search(r"^OK \(skipped=", output, re.M) else "passed", seconds, output
+
+
+def causes(output, lines):
+    """The head of each exception's message, and the end of the output, in `lines` lines."""
+    every = [line for line in output.splitlines() if line.strip()]
+    heads = [i for i, line in enumerate(every) if re.match(r"[\w.]*(Error|Exception|Unsupported|Exit|Fatal Python)\b", line)]
+    chosen = sorted({i + more for i in heads for more in range(4)} | set(range(len(every) - lines // 2, len(every))))
+    return [every[i][:300] for i in chosen if 0 <= i < len(every)][-lines:]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", default=MODULES)
+    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2))
+    parser.add_argument("--timeout", type=float, default=150, help="seconds for a test (default 150)")
+    parser.add_argument("--lines", type=int, default=40, help="of a failure (default 40)")
+    arguments = parser.parse_args()
+    about()
+    names = list(names_of(unittest.defaultTestLoader.loadTestsFromNames(arguments.names)))
+    counts = {}
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        results = {pool.submit(one, name, arguments.timeout): name for name in names}
+        for done in concurrent.futures.as_completed(results):
+            verdict, seconds, output = done.result()
+            counts[verdict] = counts.get(verdict, 0) + 1
+            reasons = "; ".join(re.findall(r"skipped ['\"](.*)['\"]", output))
+            print(f"{verdict:<9} {seconds:6.1f} s  {results[done]}" + f" ({reasons})" * bool(reasons), flush=True)
+            if verdict not in ("passed", "skipped"):
+                print(*(f"    | {line}" for line in causes(output, arguments.lines)), sep="\n", flush=True)
+    print(", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())))
+    sys.exit(any(verdict not in ("passed", "skipped") for verdict in counts))
+
+
+if __name__ == "__main__":
+    main()
