@@ -35,9 +35,10 @@ constexpr elementwise::AttrOf<F> attr_of(const Activation& activation) {
 
 constinit const OpDef<NoAttr> prelu_gate_op =
     define<PReLUGate>(Rule{kSaveIn1, [](const Context& c) { return binary(prelu_gate_op, c.grad, c.in[1]); }});
-// What prelu multiplies by its weight, times g. Both factors pass the gate: neither meets an infinity of the other
-// where x is positive, in any order.
+// What prelu multiplies by its weight, times g. Where the sweep is recorded both factors pass the gate: neither meets
+// an infinity of the other where x is positive, in any order. Else one does, which is less to read and to hold.
 Tensor prelu_weight_gradient(const Tensor& grad, const Tensor& g, const Tensor& x) {
+  if (Tape::current() == nullptr) return binary(prelu_gate_op, grad * g, x);
   return binary(prelu_gate_op, grad, x) * binary(prelu_gate_op, g, x);
 }
 // (g, x, weight)
