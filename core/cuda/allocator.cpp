@@ -3,6 +3,7 @@
 #include <adjoint/core/check.h>
 #include <adjoint/core/cuda/backend.h>
 #include <adjoint/core/cuda/runtime.h>
+#include <adjoint/core/cuda/spare_workspaces.h>
 #include <adjoint/core/memory.h>
 #include <adjoint/core/step_capture.h>
 
@@ -37,6 +38,7 @@ class Pool {
     if (status == cudaErrorMemoryAllocation && adjoint::detail::StepCapture::current() == nullptr) {
       cudaGetLastError();
       // What other streams have freed, and holes too small for this request, go back to the driver first.
+      release_spare_workspaces();
       trim();  // which waits for the device, as a thread that captures a step must not
       status = cudaMallocFromPoolAsync(&data, nbytes, pool_, stream);
     }
@@ -151,6 +153,7 @@ std::size_t bytes_held(int device) {
 }
 
 void empty_caches() {
+  release_spare_workspaces();
   for (int device = 0; device < device_count(); ++device) {
     Pool* const pool = pools().find(device);
     if (pool == nullptr) continue;

@@ -3,6 +3,7 @@
 #include <adjoint/core/check.h>
 #include <adjoint/core/cuda/backend.h>
 #include <adjoint/core/cuda/multiprocessors.h>
+#include <adjoint/core/cuda/spare_workspaces.h>
 #include <adjoint/core/memory.h>
 #include <adjoint/core/step_capture.h>
 
@@ -124,13 +125,25 @@ LimitMultiprocessors::~LimitMultiprocessors() { most_multiprocessors = before_; 
 Workspace::Workspace(std::size_t nbytes, int device) : nbytes_(nbytes), device_(device) {
   if (nbytes_ == 0) return;
   capture_ = adjoint::detail::StepCapture::current();
-  data_ = capture_ != nullptr ? capture_->allocate(nbytes_) : allocate(nbytes_, device_, &stream_);
+  if (capture_ != nullptr) {
+    data_ = capture_->allocate(nbytes_);
+  } else if (keeps_workspaces(nbytes_, current_stream(device_))) {
+    data_ = take_workspace(nbytes_, device_);
+  } else {
+    data_ = allocate(nbytes_, device_, &stream_);
+  }
   adjoint::detail::count_memory(Device(DeviceType::kCUDA, device_), MemoryCategory::kWorkspace, nbytes_);
 }
 
 Workspace::~Workspace() {
   if (data_ == nullptr) return;
-  capture_ != nullptr ? capture_->arena()->release(data_) : release(data_, device_, stream_);
+  if (capture_ != nullptr) {
+    capture_->arena()->release(data_);
+  } else if (keeps_workspaces(nbytes_, stream_)) {
+    leave_workspace(data_, nbytes_, device_);
+  } else {
+    release(data_, device_, stream_);
+  }
   adjoint::detail::uncount_memory(Device(DeviceType::kCUDA, device_), MemoryCategory::kWorkspace, nbytes_);
 }
 
