@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
+#include <new>
 
 namespace adjoint::detail {
 namespace {
@@ -30,69 +32,95 @@ std::size_t limit_of_tensors() {
   return std::min(kMostKept, static_cast<std::size_t>(pages) / 8 * static_cast<std::size_t>(page_bytes));
 }
 
-BlockCache::Block from_system(std::size_t nbytes) {
-  const std::size_t rounded = (nbytes + BlockCache::kAlignment - 1) / BlockCache::kAlignment * BlockCache::kAlignment;
-  if (rounded < nbytes) return {};
-  void* const data = std::aligned_alloc(BlockCache::kAlignment, rounded);
-  return {data, data == nullptr ? 0 : rounded};
+void* from_system(std::size_t nbytes) {
+  const std::size_t aligned = (nbytes + BlockCache::kAlignment - 1) / BlockCache::kAlignment * BlockCache::kAlignment;
+  return aligned < nbytes ? nullptr : std::aligned_alloc(BlockCache::kAlignment, aligned);
 }
 
 }  // namespace
 
-BlockCache::Block BlockCache::allocate(std::size_t nbytes) noexcept {
-  if (const Block kept = reuse(nbytes); kept.data != nullptr) return kept;
-  const Block block = from_system(nbytes);
-  if (block.data != nullptr || kept_bytes() == 0) return block;
-  empty();
-  return from_system(nbytes);
+struct BlockCache::Kept : ByAge, BySize {
+  explicit Kept(const Size& own) : size(own) {}
+  Size size;
+};
+
+void BlockCache::Ring::push(Ring& newest) {
+  newest.previous = this;
+  newest.next = next;
+  next->previous = &newest;
+  next = &newest;
 }
 
-BlockCache::Block BlockCache::reuse(std::size_t nbytes) noexcept {
-  if (nbytes < kLeastBytes || kept_bytes() == 0) return {};
-  const std::lock_guard lock(guard_);
-  std::size_t best = count_, best_bytes = nbytes + nbytes / 8 + 1;
-  for (std::size_t at = count_; at-- > 0;) {  // of several the one that came last, of which caches hold most
-    const std::size_t bytes = blocks_[at].bytes;
-    if (bytes >= nbytes && bytes < best_bytes) best = at, best_bytes = bytes;
+void BlockCache::Ring::unlink() {
+  previous->next = next;
+  next->previous = previous;
+}
+
+BlockCache::Size BlockCache::rounded(std::size_t nbytes) {
+  if (nbytes < kLeastBytes) return {nbytes, 0};
+  const std::size_t power = std::bit_floor(nbytes), step = power / kSteps;
+  const std::size_t more = (nbytes - power + step - 1) / step;
+  const auto powers = static_cast<std::size_t>(std::countr_zero(power) - std::countr_zero(kLeastBytes));
+  return {power + more * step, powers * kSteps + more};
+}
+
+void* BlockCache::allocate(std::size_t nbytes) noexcept {
+  const Size size = rounded(nbytes);
+  if (keeps(size) && kept_bytes() > 0) {
+    const std::lock_guard lock(guard_);
+    BySize& ring = sizes_[size.number];
+    if (!ring.empty()) {  // the one that came last, of which caches hold most
+      auto* const kept = static_cast<Kept*>(static_cast<BySize*>(ring.next));
+      take(*kept);
+      return kept;
+    }
   }
-  return best == count_ ? Block{} : take(best);
+  // What is not kept is not rounded: the system may not have an eighth more.
+  const std::size_t wanted = keeps(size) ? size.bytes : nbytes;
+  void* const data = from_system(wanted);
+  if (data != nullptr || kept_bytes() == 0) return data;
+  empty();
+  return from_system(wanted);
 }
 
-void BlockCache::release(const Block& block) noexcept {
-  if (block.bytes < kLeastBytes || block.bytes > limit_) return std::free(block.data);
+void BlockCache::release(void* data, std::size_t nbytes) noexcept {
+  const Size size = rounded(nbytes);
+  if (data == nullptr || !keeps(size)) return std::free(data);
   while (true) {
-    Block oldest;
+    Kept* oldest = nullptr;
     {
       const std::lock_guard lock(guard_);
-      if (count_ < kMostBlocks && kept_bytes() + block.bytes <= limit_) {
-        blocks_[count_++] = block;
-        kept_.fetch_add(block.bytes, std::memory_order_relaxed);
+      if (kept_bytes() + size.bytes <= limit_) {
+        auto* const kept = new (data) Kept(size);
+        ages_.push(static_cast<ByAge&>(*kept));
+        sizes_[size.number].push(static_cast<BySize&>(*kept));
+        kept_.fetch_add(size.bytes, std::memory_order_relaxed);
         return;
       }
-      oldest = take(0);
+      oldest = static_cast<Kept*>(static_cast<ByAge*>(ages_.previous));
+      take(*oldest);
     }
-    std::free(oldest.data);  // unlocked: the system takes its time
+    std::free(oldest);  // unlocked: the system takes its time
   }
 }
 
 void BlockCache::empty() noexcept {
   while (true) {
-    Block last;
+    Kept* newest = nullptr;
     {
       const std::lock_guard lock(guard_);
-      if (count_ == 0) return;
-      last = take(count_ - 1);
+      if (ages_.empty()) return;
+      newest = static_cast<Kept*>(static_cast<ByAge*>(ages_.next));
+      take(*newest);
     }
-    std::free(last.data);
+    std::free(newest);
   }
 }
 
-BlockCache::Block BlockCache::take(std::size_t at) noexcept {
-  const Block block = blocks_[at];
-  std::copy(blocks_.data() + at + 1, blocks_.data() + count_, blocks_.data() + at);
-  --count_;
-  kept_.fetch_sub(block.bytes, std::memory_order_relaxed);
-  return block;
+void BlockCache::take(Kept& block) noexcept {
+  static_cast<ByAge&>(block).unlink();
+  static_cast<BySize&>(block).unlink();
+  kept_.fetch_sub(block.size.bytes, std::memory_order_relaxed);
 }
 
 BlockCache& BlockCache::of_tensors() {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <adjoint/core/export.h>
-#include <adjoint/core/large_blocks.h>
 
 #include <array>
 #include <atomic>
@@ -17,12 +16,9 @@ namespace adjoint::detail {
 /// any number of threads.
 class ADJOINT_API BlockCache {
  public:
-  struct Block {
-    void* data = nullptr;
-    std::size_t bytes = 0;  // that it holds
-  };
-  static constexpr std::size_t kAlignment = 64;                        // a cache line, and the widest vector register
-  static constexpr std::size_t kLeastBytes = LargeBlock::kLeastBytes;  // smaller ones are left to malloc
+  static constexpr std::size_t kAlignment = 64;  // a cache line, and the widest vector register
+  /// Smaller ones are left to malloc, which keeps those itself; from here on it gives each back to the system.
+  static constexpr std::size_t kLeastBytes = std::size_t{1} << 17;
 
   /// Keeps at most `limit` bytes.
   explicit BlockCache(std::size_t limit) : limit_(limit) {}
@@ -30,10 +26,11 @@ class ADJOINT_API BlockCache {
   BlockCache& operator=(const BlockCache&) = delete;
   ~BlockCache() { empty(); }
 
-  /// A block of `nbytes`, or one that is kept and at most an eighth larger. Of no data where the system has no memory
-  /// left and all that was kept is given back to it.
-  Block allocate(std::size_t nbytes) noexcept;
-  void release(const Block& block) noexcept;
+  /// A block of `nbytes` or up to an eighth more: sizes are rounded so that blocks of about one size serve each other.
+  /// Null where the system has no memory left and all that was kept is given back to it.
+  void* allocate(std::size_t nbytes) noexcept;
+  /// Of a block as allocate() was asked for.
+  void release(void* data, std::size_t nbytes) noexcept;
   /// Gives all that is kept back to the system.
   void empty() noexcept;
   std::size_t limit() const noexcept { return limit_; }
@@ -43,15 +40,33 @@ class ADJOINT_API BlockCache {
   static BlockCache& of_tensors();
 
  private:
-  static constexpr std::size_t kMostBlocks = 256;
+  /// A node of a ring, or its head, which stands between the newest (next) and the oldest (previous).
+  struct Ring {
+    Ring *previous = this, *next = this;
+    bool empty() const { return next == this; }
+    void push(Ring& newest);
+    void unlink();
+  };
+  struct ByAge : Ring {};
+  struct BySize : Ring {};
+  struct Kept;  // stands at the beginning of a block that is kept
 
-  Block reuse(std::size_t nbytes) noexcept;  // of no data where none fits
-  Block take(std::size_t at) noexcept;       // out of blocks_
+  static constexpr std::size_t kSteps = 8;  // sizes a power of two
+  static constexpr std::size_t kSizes = kSteps * (64 - 17);
+  static_assert(kLeastBytes == std::size_t{1} << 17);
+
+  struct Size {
+    std::size_t bytes;
+    std::size_t number;  // of sizes from kLeastBytes on
+  };
+  static Size rounded(std::size_t nbytes);
+  bool keeps(const Size& size) const { return size.bytes >= kLeastBytes && size.bytes <= limit_; }
+  void take(Kept& block) noexcept;  // out of the rings
 
   const std::size_t limit_;
   std::mutex guard_;
-  std::array<Block, kMostBlocks> blocks_;  // the first count_, in the order in which they came
-  std::size_t count_ = 0;
+  ByAge ages_;
+  std::array<BySize, kSizes> sizes_;
   std::atomic<std::size_t> kept_{0};
 };
 

@@ -30,16 +30,12 @@ class LargeBlock {
   /// Enters the list; the destructor leaves it.
   void list();
   const Storage& storage() const { return storage_; }
-  /// Of the CPU: what BlockCache gave, which may be more than the storage asked for.
-  std::size_t block_bytes() const { return block_bytes_; }
-  void set_block_bytes(std::size_t nbytes) { block_bytes_ = nbytes; }
   const LargeBlock* next() const { return next_; }
   /// "(64, 3, 512, 512) float32 of 201326592 bytes (saved for backward, made by conv2d)".
   std::string describe() const;
 
  private:
   const Storage& storage_;
-  std::size_t block_bytes_ = 0;
   Shape shape_;
   DType dtype_ = kFloat32;
   bool has_spec_ = false;

@@ -31,18 +31,18 @@ std::size_t cpu_bytes_free() {
   return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
-detail::BlockCache::Block allocate_cpu(std::size_t nbytes) {
+void* allocate_cpu(std::size_t nbytes) {
   detail::BlockCache& cache = detail::BlockCache::of_tensors();
   const auto fits = [nbytes] { return nbytes < kCheckedBytes || nbytes <= cpu_bytes_free(); };
   if (!fits()) cache.empty();
-  const detail::BlockCache::Block block = fits() ? cache.allocate(nbytes) : detail::BlockCache::Block{};
-  if (block.data == nullptr) {
+  void* const data = fits() ? cache.allocate(nbytes) : nullptr;
+  if (data == nullptr) {
     throw_out_of_memory(
         fmt::format("empty: out of memory on cpu; asked for {} bytes, holding {}, free {}; {}; release tensors or use "
                     "a smaller batch",
                     nbytes, memory_stats(kCPU).held, cpu_bytes_free(), detail::memory_report(kCPU)));
   }
-  return block;
+  return data;
 }
 
 void check_device(Device device) {
@@ -72,9 +72,7 @@ std::shared_ptr<Storage> Storage::allocate(std::size_t nbytes, Device device, co
     storage->data_ = capture->allocate(nbytes);
     storage->owned_ = false;
   } else if (device.is_cpu()) {
-    const detail::BlockCache::Block block = allocate_cpu(nbytes);
-    storage->data_ = block.data;
-    if (storage->large_) storage->large_->set_block_bytes(block.bytes);
+    storage->data_ = allocate_cpu(nbytes);
   } else {
 #if defined(ADJOINT_WITH_CUDA)
     storage->data_ = cuda::allocate(nbytes, device.index, &storage->stream_);
@@ -123,7 +121,6 @@ void observe_allocations(AllocationObserver observer) { allocation_observer = ob
 
 Storage::~Storage() {
   if (release_) release_();
-  const std::size_t block_bytes = large_ ? large_->block_bytes() : nbytes_;
   large_.reset();
   if (counted_) detail::uncount_memory(device_, category(), nbytes_);
 #if defined(ADJOINT_WITH_CUDA)
@@ -131,7 +128,7 @@ Storage::~Storage() {
 #endif
   if (!owned_ || data_ == nullptr) return;
   if (device_.is_cpu()) {
-    detail::BlockCache::of_tensors().release({data_, block_bytes});
+    detail::BlockCache::of_tensors().release(data_, nbytes_);
     return;
   }
 #if defined(ADJOINT_WITH_CUDA)
