@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace adjoint::data {
@@ -26,6 +27,29 @@ struct Raster {
   }
 };
 
+/// Makes a picture (C, H, W) of rows as a file stores them: takes their channels apart and turns them upright, each row
+/// while the nearest cache holds it.
+class PictureRows {
+ public:
+  /// `layout` tells extents, channels, depth and orientation; its samples are not looked at. A stored pixel has
+  /// `pixel_samples` samples, of which the first are the channels.
+  PictureRows(const Raster& layout, std::int64_t pixel_samples, DType dtype);
+  /// Stored row `y`, of layout.width pixels.
+  void put(std::int64_t y, const std::uint8_t* row) { put_(*this, y, row); }
+  /// To be asked for once.
+  Tensor picture() && { return std::move(picture_); }
+
+ private:
+  template <class Src, class Dst, class Convert>
+  static void put_row(PictureRows& rows, std::int64_t y, const std::uint8_t* row);
+
+  std::int64_t width_, channels_, pixel_samples_;
+  std::int64_t plane_ = 0, start_ = 0, row_step_ = 0, column_step_ = 0;  // elements of the picture
+  Tensor picture_;
+  void* data_ = nullptr;  // the picture's
+  void (*put_)(PictureRows& rows, std::int64_t y, const std::uint8_t* row) = nullptr;
+};
+
 /// A file in memory, and how it is to be read.
 struct Encoded {
   std::span<const std::uint8_t> bytes;
@@ -35,14 +59,17 @@ struct Encoded {
 
 /// Throws Error where the picture whose extents `raster` tells has more than options.max_pixels pixels.
 void check_pixels(const Encoded& file, const Raster& raster);
-/// Throws Error where reading a picture of these extents, channels and depth, with `codec_bytes` of the codec's own
-/// memory, takes more than options.max_bytes.
-void check_memory(const Encoded& file, const Raster& raster, double codec_bytes);
+/// Of the picture that a raster of these extents, channels and depth becomes.
+double picture_bytes(const Encoded& file, const Raster& raster);
+/// Throws Error where reading such a picture takes more than options.max_bytes: `decoding` until it is there, or what
+/// its channels' conversion takes then.
+void check_memory(const Encoded& file, const Raster& raster, double decoding);
 /// Throws OutOfMemoryError, even where there is no memory for its message.
 [[noreturn]] void fail_memory(const char* op, const std::string& name);
 
 Raster decode_png(const Encoded& file);
-Raster decode_jpeg(const Encoded& file);
+/// The upright picture, which never needs a whole raster beside it.
+Tensor decode_jpeg(const Encoded& file);
 std::vector<std::uint8_t> encode_png(const Raster& raster, const std::string& name, int compression);
 std::vector<std::uint8_t> encode_jpeg(const Raster& raster, const std::string& name, int quality);
 

@@ -130,16 +130,17 @@ void check_pixels(const Encoded& file, const Raster& raster) {
                 raster.width, raster.height, raster.width * raster.height);
 }
 
-void check_memory(const Encoded& file, const Raster& raster, double codec_bytes) {
+double picture_bytes(const Encoded& file, const Raster& raster) {
+  return static_cast<double>(raster.width) * static_cast<double>(raster.height) *
+         static_cast<double>(raster.channels * element_size(raster.dtype(file.options)));
+}
+
+void check_memory(const Encoded& file, const Raster& raster, double decoding) {
   const auto& [bytes, name, options] = file;
-  const double pixels = static_cast<double>(raster.width) * static_cast<double>(raster.height);
-  const double element = static_cast<double>(element_size(raster.dtype(options)));
-  const auto wanted = options.channels == Channels::kAsStored ? 0 : static_cast<std::int64_t>(options.channels);
-  const double samples = pixels * static_cast<double>(raster.channels * raster.bit_depth / 8);
-  const double tensor = pixels * static_cast<double>(raster.channels) * element;
-  const double converted = wanted == raster.channels ? 0 : pixels * static_cast<double>(wanted) * element;
-  const double peak =
-      static_cast<double>(bytes.size()) + std::max({codec_bytes + samples, samples + tensor, tensor + converted});
+  const double picture = picture_bytes(file, raster);
+  const double wanted = static_cast<double>(options.channels), have = static_cast<double>(raster.channels);
+  const double converted = options.channels == Channels::kAsStored || wanted == have ? 0 : picture / have * wanted;
+  const double peak = static_cast<double>(bytes.size()) + std::max(decoding, picture + converted);
   ADJOINT_CHECK(peak <= static_cast<double>(options.max_bytes),
                 "read_image: '{}' must be read in at most {} bytes of memory; got {} x {} pixels of {} channels, which "
                 "take {:.0f}; raise max_bytes",
@@ -174,12 +175,12 @@ Tensor decode_image(std::span<const std::uint8_t> bytes, const ReadImageOptions&
                 bytes.size());
   const Encoded file{bytes, name, options};
   return within_memory("read_image", name, [&] {
-    Tensor image;
-    {
-      const Raster raster = *format == ImageFormat::kPNG ? decode_png(file) : decode_jpeg(file);
-      image = to_tensor(raster, raster.dtype(options));
-    }
-    return to_channels(image, options.channels);
+    const auto decode = [&] {
+      if (*format == ImageFormat::kJPEG) return decode_jpeg(file);
+      const Raster raster = decode_png(file);
+      return to_tensor(raster, raster.dtype(options));
+    };
+    return to_channels(decode(), options.channels);
   });
 }
 

@@ -27,7 +27,7 @@ struct ReadImageOptions {
   DType dtype = kUInt8;
   /// A picture of more pixels is an error, found before memory is asked for.
   std::int64_t max_pixels = std::int64_t{1} << 28;
-  /// So is one whose reading would hold more bytes at once: the file, the samples as stored, a progressive JPEG's
+  /// So is one whose reading would hold more bytes at once: the file, a PNG's samples as stored, a progressive JPEG's
   /// coefficients, the result.
   std::int64_t max_bytes = std::int64_t{1} << 30;
   /// Takes what can be read of a damaged file whose beginning says what picture it is; the rest is grey or black.

@@ -68,7 +68,8 @@ std::vector<Bytes> scans_of(Bytes file) {
   std::vector<Bytes> scans;
   std::size_t at = 0, scan = 0;  // scan: where coded samples began, 0 outside them
   while (true) {
-    while (at < file.size() && file[at] != 0xff) ++at;
+    const auto* const next = at < file.size() ? std::memchr(file.data() + at, 0xff, file.size() - at) : nullptr;
+    at = next != nullptr ? static_cast<std::size_t>(static_cast<const std::uint8_t*>(next) - file.data()) : file.size();
     const std::size_t found = at;
     while (at < file.size() && file[at] == 0xff) ++at;
     const std::uint8_t marker = at < file.size() ? file[at++] : kEndOfImage;
@@ -217,26 +218,30 @@ int orientation_of(const jpeg_decompress_struct& codec) {
   return 1;
 }
 
-// Printers' inks to light, without a colour profile: each ink covers its complement, black all three. Adobe's files,
-// which is nearly all there are, store the inks inverted.
-void inks_to_rgb(std::vector<std::uint8_t>& samples, bool inverted) {
+// Printers' inks to light where they lie, without a colour profile: each ink covers its complement, black all three.
+// Adobe's files, which is nearly all there are, store the inks inverted.
+void inks_to_rgb(std::vector<std::uint8_t>& row, bool inverted) {
   const int flip = inverted ? 0 : 255;
-  const std::size_t pixels = samples.size() / 4;
-  for (std::size_t pixel = 0; pixel < pixels; ++pixel) {
-    const int black = flip ^ samples[4 * pixel + 3];
-    for (std::size_t c = 0; c < 3; ++c) {
-      samples[3 * pixel + c] = static_cast<std::uint8_t>(((flip ^ samples[4 * pixel + c]) * black + 127) / 255);
+  for (std::size_t pixel = 0; pixel < row.size(); pixel += 4) {
+    const int black = flip ^ row[pixel + 3];
+    for (std::size_t c = pixel; c < pixel + 3; ++c) {
+      row[c] = static_cast<std::uint8_t>(((flip ^ row[c]) * black + 127) / 255);
     }
   }
-  samples.resize(3 * pixels);
 }
+
+#if defined(JCS_EXTENSIONS)  // libjpeg-turbo's; pixels of four bytes are taken apart quicker than those of three
+constexpr J_COLOR_SPACE kRgb = JCS_EXT_RGBX;
+#else
+constexpr J_COLOR_SPACE kRgb = JCS_RGB;
+#endif
 
 J_COLOR_SPACE output_space(J_COLOR_SPACE stored) {
   switch (stored) {
     case JCS_GRAYSCALE: return JCS_GRAYSCALE;
     case JCS_CMYK:
     case JCS_YCCK: return JCS_CMYK;
-    default: return JCS_RGB;
+    default: return kRgb;
   }
 }
 
@@ -269,7 +274,7 @@ bool complete(const jpeg_decompress_struct& codec) {
 }
 
 /// The picture; none where libjpeg stopped between scans and `whole`, where it is asked for, got the bytes before that.
-std::optional<Raster> decode(const Encoded& file, Bytes* whole) {
+std::optional<Tensor> decode(const Encoded& file, Bytes* whole) {
   Decompressor reader(file);
   jpeg_decompress_struct& codec = reader.codec;
   const bool damaged = file.options.damaged;
@@ -288,16 +293,17 @@ std::optional<Raster> decode(const Encoded& file, Bytes* whole) {
     codec.out_color_space = output_space(codec.jpeg_color_space);
     buffered = jpeg_has_multiple_scans(&codec) != 0;
   }));
-  Raster raster;
+  Raster raster;  // its samples come row by row
   raster.width = codec.image_width;
   raster.height = codec.image_height;
-  raster.channels = codec.out_color_space == JCS_GRAYSCALE ? 1 : codec.out_color_space == JCS_CMYK ? 4 : 3;
+  raster.channels = codec.out_color_space == JCS_GRAYSCALE ? 1 : 3;
   check_pixels(file, raster);
   ADJOINT_CHECK(damaged || plausible(reader),
                 "read_image: '{}' is a damaged JPEG file: {} bytes cannot hold its {} x {} pixels", file.name,
                 file.bytes.size(), raster.width, raster.height);
   constexpr double kBlockBytes = 64 * sizeof(JCOEF);
-  check_memory(file, raster, buffered ? kBlockBytes * static_cast<double>(blocks_of(codec)) : 0);
+  const double coefficients = buffered ? kBlockBytes * static_cast<double>(blocks_of(codec)) : 0;
+  check_memory(file, raster, coefficients + picture_bytes(file, raster));
 
   const bool started = guarded(reader.errors, [&] { jpeg_start_decompress(&codec); });
   if (!started && whole != nullptr) *whole = reader.whole_scans();
@@ -305,23 +311,30 @@ std::optional<Raster> decode(const Encoded& file, Bytes* whole) {
   check(started);
   ADJOINT_CHECK(damaged || !buffered || complete(codec),
                 "read_image: '{}' is a damaged JPEG file: it lacks samples of a component", file.name);
-  ADJOINT_ASSERT(raster.channels == codec.output_components, "libjpeg's components");
   raster.orientation = orientation_of(codec);
-  constexpr std::uint8_t kGrey = 128;
-  raster.samples.resize(static_cast<std::size_t>(raster.height * raster.row_bytes()), kGrey);
+  const std::int64_t pixel_samples = codec.output_components;
+  ADJOINT_ASSERT(pixel_samples >= raster.channels, "libjpeg's components");
+  PictureRows rows(raster, pixel_samples, raster.dtype(file.options));
+  std::vector<std::uint8_t> row(static_cast<std::size_t>(raster.width * pixel_samples));
+  const auto put = [&](std::int64_t y) {
+    if (codec.out_color_space == JCS_CMYK) inks_to_rgb(row, codec.saw_Adobe_marker != 0);
+    rows.put(y, row.data());
+  };
   const bool read = guarded(reader.errors, [&] {
+    JSAMPROW next = row.data();
     while (codec.output_scanline < codec.output_height) {
-      JSAMPROW row = raster.samples.data() + static_cast<std::int64_t>(codec.output_scanline) * raster.row_bytes();
-      jpeg_read_scanlines(&codec, &row, 1);
+      const std::int64_t y = codec.output_scanline;
+      if (jpeg_read_scanlines(&codec, &next, 1) == 1) put(y);
     }
     jpeg_finish_decompress(&codec);
   });
   check(read || (damaged && !reader.errors.out_of_memory));
-  if (raster.channels == 4) {
-    inks_to_rgb(raster.samples, codec.saw_Adobe_marker != 0);
-    raster.channels = 3;
+  constexpr std::uint8_t kGrey = 128;
+  for (std::int64_t y = codec.output_scanline; y < raster.height; ++y) {
+    std::fill(row.begin(), row.end(), kGrey);
+    put(y);
   }
-  return raster;
+  return std::move(rows).picture();
 }
 
 // ---- Writing.
@@ -373,9 +386,9 @@ struct Compressor {
 
 }  // namespace
 
-Raster decode_jpeg(const Encoded& file) {
+Tensor decode_jpeg(const Encoded& file) {
   Bytes whole;
-  if (auto raster = decode(file, file.options.damaged ? &whole : nullptr)) return std::move(*raster);
+  if (auto picture = decode(file, file.options.damaged ? &whole : nullptr)) return std::move(*picture);
   return *decode({whole, file.name, file.options}, nullptr);
 }
 

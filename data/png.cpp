@@ -201,7 +201,9 @@ Raster decode_png(const Encoded& file) {
                 "read_image: '{}' is a damaged PNG file: {} bytes cannot hold its {} x {} pixels", file.name,
                 file.bytes.size(), raster.width, raster.height);
   constexpr double kRows = 4;  // libpng's own, and its interlaced rows
-  check_memory(file, raster, kRows * static_cast<double>(raster.row_bytes()));
+  const double samples = static_cast<double>(raster.height) * static_cast<double>(raster.row_bytes());
+  check_memory(file, raster,
+               samples + std::max(kRows * static_cast<double>(raster.row_bytes()), picture_bytes(file, raster)));
 
   int passes = 1;
   check(guarded(png, [&] {

@@ -1,8 +1,10 @@
+#include <adjoint/core/cpu_isa.h>
 #include <adjoint/core/error.h>
 #include <adjoint/core/file.h>
 #include <adjoint/core/random.h>
 #include <adjoint/data/codec.h>
 #include <adjoint/data/image.h>
+#include <adjoint/data/transforms.h>
 #include <adjoint/tests/data/image_files.h>
 
 #include <gtest/gtest.h>
@@ -271,6 +273,27 @@ TEST(Image, ExifOrientationOfEveryWholeNumber) {
   EXPECT_EQ(exif_orientation(tiff(false, {{0x12, 1, 3, 0, 3, 0, 0, 0, 26, 0, 0, 0}}, {5, 0, 3, 0, 4, 0})), 5);
   EXPECT_EQ(exif_orientation(tiff(true, {{1, 0x12, 0, 4, 0, 0, 0, 2, 0, 0, 0, 26}}, {0, 0, 0, 7, 0, 0, 0, 1})), 7);
   EXPECT_EQ(exif_orientation(tiff(true, {{1, 0x12, 0, 4, 0, 0, 0, 2, 0, 0, 1, 26}}, {0, 0, 0, 7, 0, 0, 0, 1})), 1);
+}
+
+TEST(Image, WideRowsAreTakenApartAlikeInEveryInstructionSet) {
+  const Tensor image = noise({3, 5, 211});
+  const Bytes png = encode_png(image), deep = encode_png(image, {.bit_depth = 16}), jpeg = encode_jpeg(image);
+  // Rows that are stored from right to left go element by element.
+  Bytes segment{0xff, 0xe1, 0, 0, 'E', 'x', 'i', 'f', 0, 0}, mirrored = jpeg;
+  append(segment, tiff(false, {{0x12, 1, 3, 0, 1, 0, 0, 0, 2, 0, 0, 0}}));
+  segment[3] = static_cast<std::uint8_t>(segment.size() - 2);
+  insert(mirrored, 2, segment);
+  for (const CpuIsa isa : {CpuIsa::kBaseline, CpuIsa::kAvx2, CpuIsa::kAvx512}) {
+    if (isa > best_cpu_isa()) break;
+    const CpuIsaGuard guard(isa);
+    EXPECT_EQ(decode_image(png).to_vector<int>(), image.to_vector<int>());
+    EXPECT_EQ(decode_image(deep).to_vector<int>(), image.to_vector<int>());
+    for (const DType dtype : {kUInt8, kFloat32}) {
+      const Tensor flipped = flip_horizontal(decode_image(mirrored, {.dtype = dtype}));
+      EXPECT_EQ(decode_image(jpeg, {.dtype = dtype}).to_vector<double>(), flipped.to_vector<double>());
+    }
+    EXPECT_EQ(decode_image(png, {.dtype = kFloat32}).to_vector<float>(), to_float(image).to_vector<float>());
+  }
 }
 
 TEST(Image, ExifOrientationBehindOtherEntries) {

@@ -289,13 +289,14 @@ TEST(Jpeg, BoundsInBytes) {
         << name;
   };
   constexpr std::int64_t kPixels = 26 * 19;
-  takes("jpeg_grey", {}, 2 * kPixels);
-  takes("jpeg_rgb", {}, 6 * kPixels);
-  takes("jpeg_rgb", {.dtype = kFloat32}, 15 * kPixels);
-  takes("jpeg_cmyk", {.channels = Channels::kRGB}, 8 * kPixels);
-  // 4 x 3 blocks of luma and 2 x 2 of each chroma, 128 bytes a block, are held with the samples.
+  takes("jpeg_grey", {}, kPixels);
+  takes("jpeg_rgb", {}, 3 * kPixels);
+  takes("jpeg_rgb", {.dtype = kFloat32}, 12 * kPixels);
+  takes("jpeg_rgb", {.channels = Channels::kRGBA}, 7 * kPixels);
+  takes("jpeg_cmyk", {.channels = Channels::kRGB}, 3 * kPixels);
+  // 4 x 3 blocks of luma and 2 x 2 of each chroma, 128 bytes a block, are held with the picture.
   takes("jpeg_rgb_progressive", {}, 20 * 128 + 3 * kPixels);
-  takes("jpeg_rgb_progressive", {.dtype = kFloat32}, 15 * kPixels);
+  takes("jpeg_rgb_progressive", {.dtype = kFloat32}, 20 * 128 + 12 * kPixels);
 }
 
 }  // namespace
