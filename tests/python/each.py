@@ -11,6 +11,8 @@ library in ADJOINT_LIBRARY.
 
 import argparse
 import concurrent.futures
+import contextlib
+import importlib
 import os
 import pathlib
 import re
@@ -47,12 +49,10 @@ def about():
     print(f"PyTorch {torch.__version__}, Python {sys.version.split()[0]}, {device}, adjoint's backend: {adj.backend()}")
 
     def has(name):
-        try:
-            exec(f"import torch.{name.split('.')[0]}")
-        except ImportError:
-            pass
         place = torch
         for part in name.split("."):
+            with contextlib.suppress(Exception):  # a submodule that this PyTorch cannot load is not there
+                importlib.import_module(f"{place.__name__}.{part}")
             place = getattr(place, part, None)
         return place is not None
 
