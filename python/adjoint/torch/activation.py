@@ -13,6 +13,11 @@ from adjoint.library import Activation as Native
 _aten = torch.ops.aten
 
 
+def _silu_gradient(grad, _, x):
+    s = torch.sigmoid(x)  # aten.silu_backward has no derivative
+    return grad * s * (1 + x * (1 - s))
+
+
 class _Kind(NamedTuple):
     """One of c_api.h's constants: torch.nn's class, the name of its parameter, the function, and the gradient in what it
     reads, from the gradient in the result, the parameter, and the result or what it reads."""
@@ -33,7 +38,7 @@ _KINDS = {
     ),
     3: _Kind(nn.Tanh, "", lambda x, _: torch.tanh(x), lambda grad, _, y: _aten.tanh_backward(grad, y), True),
     4: _Kind(nn.Sigmoid, "", lambda x, _: torch.sigmoid(x), lambda grad, _, y: _aten.sigmoid_backward(grad, y), True),
-    5: _Kind(nn.SiLU, "", lambda x, _: F.silu(x), lambda grad, _, x: _aten.silu_backward(grad, x), False),
+    5: _Kind(nn.SiLU, "", lambda x, _: F.silu(x), _silu_gradient, False),
 }
 _CONSTANTS = {kind.module: constant for constant, kind in _KINDS.items()}
 
