@@ -20,7 +20,7 @@ struct RawStep {
   std::int32_t residue_h, plane, offset_h, offset_w;
   std::int32_t h, w;
   CorrelationRange range = CorrelationRange::kAll;
-  std::int32_t row = 0;  // offset_h, where offset_w is a line's
+  std::int32_t planes = 0, row = 0, step = 0;  // by which passes are cut, beside residue_h
 };
 
 std::int32_t floor_div(std::int64_t a, std::int64_t b) {
@@ -115,8 +115,16 @@ std::vector<RawStep> transposed_steps(const ConvGeometry& g, const CorrelationPl
   return steps;
 }
 
-std::vector<RawStep> conv_steps(const ConvGeometry& g, const CorrelationPlan& plan) {
-  const std::int64_t stride_w = plan.boxed ? 1 : g.stride[1];  // by which columns are split
+/// The same for every shape of tiles, and kept, for they take many divisions. `stride_w`: by which columns are split.
+const std::vector<RawStep>& conv_steps(const ConvGeometry& g, std::int64_t stride_w) {
+  struct Kept {
+    ConvGeometry geometry{};
+    std::int64_t stride_w = 0;
+    std::vector<RawStep> steps;
+  };
+  thread_local Kept kept[2];  // of the boxed and the other plans of a shape
+  Kept& last = kept[stride_w == 1 ? 0 : 1];
+  if (last.stride_w == stride_w && last.geometry == g) return last.steps;
   std::vector<RawStep> steps;
   steps.reserve(static_cast<std::size_t>(g.taps()));
   for (std::int64_t h = 0; h < g.kernel[0]; ++h) {
@@ -130,12 +138,11 @@ std::vector<RawStep> conv_steps(const ConvGeometry& g, const CorrelationPlan& pl
                        static_cast<std::int32_t>(h), static_cast<std::int32_t>(w), CorrelationRange::kAll});
     }
   }
-  return steps;
+  last = {g, stride_w, std::move(steps)};
+  return last.steps;
 }
 
-auto pass_key(const RawStep& s, const CorrelationCut& cut) {
-  return std::make_tuple(s.residue_h, s.plane / cut.planes, cut.by_row ? s.row : 0, cut.by_step ? s.offset_w : 0);
-}
+auto pass_key(const RawStep& s) { return std::tie(s.residue_h, s.planes, s.row, s.step); }
 
 /// Reorders steps of a pass, lower ones before upper ones: pairs of both first. Returns how many pairs.
 std::int32_t pair_halves(std::vector<RawStep>::iterator begin, std::vector<RawStep>::iterator upper,
@@ -152,17 +159,20 @@ std::int32_t pair_halves(std::vector<RawStep>::iterator begin, std::vector<RawSt
 }
 
 /// The passes of one class, appended; x_offset holds the plane until place_steps() knows the stage's shape.
-bool append_class(CorrelationPlan& plan, std::vector<RawStep> steps, std::vector<RawStep>& all,
+bool append_class(CorrelationPlan& plan, std::vector<RawStep>& steps, std::vector<RawStep>& all,
                   const CorrelationCut& cut, std::int32_t alignment, int& pass_count) {
   const CorrelationClass* last = plan.classes > 0 ? &plan.class_list[plan.classes - 1] : nullptr;
   for (RawStep& step : steps) {
-    step.row = step.offset_h;
-    if (!plan.flat()) continue;
-    step.offset_w += step.offset_h * plan.flat_w;
-    step.offset_h = 0;
+    step.planes = step.plane / cut.planes;
+    step.row = cut.by_row ? step.offset_h : 0;
+    if (plan.flat()) {
+      step.offset_w += step.offset_h * plan.flat_w;
+      step.offset_h = 0;
+    }
+    step.step = cut.by_step ? step.offset_w : 0;
   }
-  const auto before = [&](const RawStep& a, const RawStep& b) {
-    return std::make_pair(pass_key(a, cut), a.range) < std::make_pair(pass_key(b, cut), b.range);
+  const auto before = [](const RawStep& a, const RawStep& b) {
+    return std::tuple_cat(pass_key(a), std::tie(a.range)) < std::tuple_cat(pass_key(b), std::tie(b.range));
   };
   // Most are in order, and this is asked for every shape of tiles.
   if (!std::is_sorted(steps.begin(), steps.end(), before)) std::stable_sort(steps.begin(), steps.end(), before);
@@ -174,7 +184,7 @@ bool append_class(CorrelationPlan& plan, std::vector<RawStep> steps, std::vector
     std::int32_t first_plane = steps[begin].plane, last_plane = first_plane;
     std::int32_t halves = 0;
     std::int32_t of_range[3] = {0, 0, 0};
-    for (; end < steps.size() && pass_key(steps[end], cut) == pass_key(steps[begin], cut); ++end) {
+    for (; end < steps.size() && pass_key(steps[end]) == pass_key(steps[begin]); ++end) {
       min_h = std::min(min_h, steps[end].offset_h);
       max_h = std::max(max_h, steps[end].offset_h);
       min_w = std::min(min_w, steps[end].offset_w);
@@ -322,7 +332,7 @@ bool build_correlation_passes(const ConvGeometry& g, const CorrelationCut& cut, 
   while (exceeds_box(plan)) --plan.log2_box;
   plan.boxes = 1 << (log2_positions - plan.log2_box);
   const std::int32_t alignment = column_alignment(plan);
-  thread_local std::vector<RawStep> all;  // one allocation for all shapes of tiles
+  thread_local std::vector<RawStep> all, steps;  // one allocation for all shapes of tiles
   all.clear();
   int pass_count = 0;
   plan.classes = 0;
@@ -331,10 +341,12 @@ bool build_correlation_passes(const ConvGeometry& g, const CorrelationCut& cut, 
     const auto classes = static_cast<std::int32_t>(ceil_div(g.stride[0], plan.phases_per_class));
     const std::vector<RawStep> row = row_of_steps(g, plan, cut);
     for (std::int32_t c = 0; c < classes; ++c) {
-      if (!append_class(plan, transposed_steps(g, plan, row, c), all, cut, alignment, pass_count)) return false;
+      steps = transposed_steps(g, plan, row, c);
+      if (!append_class(plan, steps, all, cut, alignment, pass_count)) return false;
     }
-  } else if (!append_class(plan, conv_steps(g, plan), all, cut, alignment, pass_count)) {
-    return false;
+  } else {
+    steps = conv_steps(g, plan.boxed ? 1 : g.stride[1]);
+    if (!append_class(plan, steps, all, cut, alignment, pass_count)) return false;
   }
   plan.cols = static_cast<std::int32_t>(ceil_div(plan.cols, alignment) * alignment);
   plan.copy_elements = copy_elements(plan, alignment, pass_count);

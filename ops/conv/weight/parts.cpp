@@ -25,9 +25,12 @@ struct Run {
 /// Of what a run's taps leave when `stride` divides where they read. Residues repeat after as many taps.
 void add_residues(const Run& run, std::int32_t stride, std::int32_t dilation, std::int32_t padding, Range& residues) {
   const std::int32_t last = std::min(run.last, run.first + stride - 1);
+  const std::int64_t first_at = std::int64_t{run.first} * dilation - padding, step = dilation % stride;
+  std::int64_t residue = first_at - std::int64_t{weight_floor_div(first_at, stride)} * stride;
   for (std::int32_t tap = run.first; tap <= last; ++tap) {
-    const std::int64_t at = std::int64_t{tap} * dilation - padding;
-    residues.add(at - std::int64_t{weight_floor_div(at, stride)} * stride);
+    residues.add(residue);
+    residue += step;
+    if (residue >= stride) residue -= stride;
   }
 }
 
@@ -96,6 +99,12 @@ bool build_tap_blocks(WeightPlan& p, std::int32_t taps_per_block) {
                                  : p.unit_elements == 2 && p.stride_w == 2 ? 4
                                                                            : p.unit_elements;
   std::int64_t rows = 1, cols = 1, planes_h = 1, planes_w = 1;
+  constexpr std::int64_t kMostElements = 1 << 16;
+  // Asked for block by block, for the first one alone often exceeds it where strides are wide.
+  const auto fits = [&] {
+    return rows <= kMostElements && cols <= kMostElements &&
+           planes_h * planes_w * rows * cols << p.log2_tile_n <= kMostElements;
+  };
   for (std::int32_t b = 0; b < p.tap_blocks; ++b) {
     WeightTapBlock& block = p.tap_block[b];
     block.first_tap = b * taps_per_block;
@@ -125,12 +134,11 @@ bool build_tap_blocks(WeightPlan& p, std::int32_t taps_per_block) {
     cols = std::max(cols, high_w - block.w_base + (std::int64_t{1} << p.log2_tile_w));
     planes_h = std::max(planes_h, plane_h.high - plane_h.low + 1);
     planes_w = std::max(planes_w, plane_w.high - plane_w.low + 1);
+    if (!fits()) return false;
   }
   cols = ceil_div(cols + (p.unit_elements - 1), alignment) * alignment;  // a half's odd offset reads one unit further
-  constexpr std::int64_t kMostElements = 1 << 16;
-  if (rows > kMostElements || cols > kMostElements) return false;
+  if (!fits()) return false;
   const std::int64_t stage = planes_h * planes_w * rows * cols << p.log2_tile_n;
-  if (stage > kMostElements) return false;
   p.rows = static_cast<std::int32_t>(rows);
   p.cols = static_cast<std::int32_t>(cols);
   p.planes_h = static_cast<std::int32_t>(planes_h);

@@ -101,6 +101,8 @@ struct Search {
   bool try_splits(double stage, bool keeps) {
     bool any = false;
     const std::int64_t blocks = candidate.blocks_per_split();
+    // No less than all blocks' stages, spread evenly.
+    if (stage * wide(blocks) * wide(candidate.stages) / wide(kBlocksAtOnce) >= best) return false;
     std::int64_t before = 0;
     for (std::int64_t waves = 1; waves <= 4; ++waves) {
       const std::int64_t most = std::max<std::int64_t>(candidate.stages / 4, 1);

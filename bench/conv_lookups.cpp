@@ -1,0 +1,130 @@
+// How long the choice of a kernel takes that no earlier call has made, and one that is known: CPU time of one thread,
+// no GPU needed. Each layer of bench/layers at batches 1, 4, 16 and 64 where it has none of its own, three operators
+// and arithmetics, as on an H100 or H200.
+//
+//   bench_conv_lookups [N] [NAME]
+//
+// Prints mean, 99th percentile and most, in microseconds, and the N look-ups that take the longest (10). NAME: layers
+// whose name holds it.
+
+#include "layers.h"
+
+#include <adjoint/ops/conv/base/cuda/gpu.h>
+#include <adjoint/ops/conv/choose/cuda/dispatch.h>
+
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <vector>
+
+namespace {
+
+using adjoint::cuda::ConvProblem;
+using adjoint::cuda::ConvRole;
+
+constexpr adjoint::cuda::Gpu kHopper{.architecture = 90,
+                                     .runs_wgmma = true,
+                                     .smem_bytes = 233472,
+                                     .smem_bytes_a_block = 232448};
+
+struct Operator {
+  const char* name;
+  ConvRole role;
+};
+constexpr Operator kOperators[] = {{"conv", ConvRole::kFeature},
+                                   {"conv_transpose", ConvRole::kImage},
+                                   {"conv_weight", ConvRole::kFilter}};
+
+struct Arithmetic {
+  const char* name;
+  adjoint::DType dtype;
+  adjoint::Precision precision;
+};
+constexpr Arithmetic kArithmetics[] = {{"tf32", adjoint::kFloat32, adjoint::Precision::kTF32},
+                                       {"bfloat16", adjoint::kBFloat16, adjoint::Precision::kFull},
+                                       {"float32", adjoint::kFloat32, adjoint::Precision::kFull}};
+
+struct LookUp {
+  std::string what;
+  ConvProblem problem;
+  double first_us = 0, again_us = 0;
+};
+
+double now_us() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return 1e6 * static_cast<double>(time.tv_sec) + 1e-3 * static_cast<double>(time.tv_nsec);
+}
+
+std::vector<LookUp> look_ups(const std::string& name) {
+  std::vector<LookUp> all;
+  for (const char* file : {"reported", "others", "choices", "everyday"}) {
+    for (const bench::Layer& layer : bench::read_layers(file)) {
+      if (layer.name.find(name) == std::string::npos) continue;
+      const std::vector<std::int64_t> batches =
+          layer.batch ? std::vector<std::int64_t>{*layer.batch} : std::vector<std::int64_t>{1, 4, 16, 64};
+      for (const std::int64_t batch : batches) {
+        for (const Arithmetic& arithmetic : kArithmetics) {
+          for (const Operator& op : kOperators) {
+            all.push_back(
+                {.what = layer.name + ", batch " + std::to_string(batch) + ", " + arithmetic.name + ", " + op.name,
+                 .problem = {.role = op.role,
+                             .geometry = simplified(layer.with_batch(batch), false),
+                             .dtype = arithmetic.dtype,
+                             .precision = arithmetic.precision,
+                             .device = 0,
+                             .first = nullptr,
+                             .second = nullptr,
+                             .bias = nullptr,
+                             .out = nullptr}});
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
+void print(const char* name, std::vector<LookUp>& all, double LookUp::*us) {
+  std::sort(all.begin(), all.end(), [us](const LookUp& a, const LookUp& b) { return a.*us > b.*us; });
+  double sum = 0;
+  for (const LookUp& look_up : all) sum += look_up.*us;
+  std::printf("%-6s of %zu look-ups: mean %.2f us, 99th percentile %.2f us, most %.2f us\n", name, all.size(),
+              sum / static_cast<double>(all.size()), all[all.size() / 100].*us, all.front().*us);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const std::size_t shown = argc > 1 ? std::stoul(argv[1]) : 10;
+    const adjoint::cuda::PretendGpu gpu(kHopper);
+    std::vector<LookUp> all = look_ups(argc > 2 ? argv[2] : "");
+    if (all.empty()) throw adjoint::Error("bench_conv_lookups: no layer has such a name");
+    for (LookUp& look_up : all) {
+      const double begin = now_us();
+      adjoint::cuda::best_conv_kernel(look_up.problem);
+      look_up.first_us = now_us() - begin;
+    }
+    constexpr int kAgain = 100;
+    for (LookUp& look_up : all) {
+      const double begin = now_us();
+      for (int i = 0; i < kAgain; ++i) adjoint::cuda::best_conv_kernel(look_up.problem);
+      look_up.again_us = (now_us() - begin) / kAgain;
+    }
+    print("known", all, &LookUp::again_us);
+    print("first", all, &LookUp::first_us);
+    for (std::size_t i = 0; i < std::min(shown, all.size()); ++i) {
+      std::printf("%8.0f us  %s: %s\n", all[i].first_us, all[i].what.c_str(),
+                  adjoint::cuda::best_conv_kernel(all[i].problem).name);
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return EXIT_FAILURE;
+  }
+  return EXIT_SUCCESS;
+}
