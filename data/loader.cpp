@@ -167,7 +167,8 @@ void DataLoader::finish_epoch() {
 }
 
 void DataLoader::warn(const std::string& message) {
-  if (!warned_.insert(message).second) return;
+  if (std::find(warned_.begin(), warned_.end(), message) != warned_.end()) return;
+  warned_.push_back(message);
   if (options_.warn) {
     options_.warn(message);
   } else {

@@ -12,7 +12,6 @@
 #include <iterator>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 
 namespace adjoint::data {
@@ -115,7 +114,7 @@ class ADJOINT_API DataLoader {
   const DataLoaderOptions options_;
   std::int64_t batches_ = 0;
   DataLoaderState next_;
-  std::set<std::string> warned_;
+  std::vector<std::string> warned_;
   std::unique_ptr<Copies> copies_;  // null for the CPU
   std::unique_ptr<Epoch> epoch_;    // what is under way
   std::unique_ptr<Taken> ahead_;    // the batch behind, on its way to the device

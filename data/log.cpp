@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <mutex>
 #include <system_error>
 #include <utility>
 
@@ -158,7 +159,16 @@ LogWriter::~LogWriter() = default;
 
 std::unique_ptr<LogWriter> csv_writer(const fs::path& path) { return std::make_unique<CsvWriter>(path); }
 
-Log::Log(const fs::path& folder) {
+struct Log::Writers {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<LogWriter>> all;
+};
+
+Log::Log() : writers_(std::make_unique<Writers>()) {}
+
+Log::~Log() = default;
+
+Log::Log(const fs::path& folder) : Log() {
   std::error_code error;
   fs::create_directories(folder, error);
   ADJOINT_CHECK(!error, "Log: cannot make the folder '{}': {}", folder.string(), error.message());
@@ -167,8 +177,8 @@ Log::Log(const fs::path& folder) {
 
 void Log::add_writer(std::unique_ptr<LogWriter> writer) {
   ADJOINT_CHECK(writer != nullptr, "Log: a writer must not be null");
-  const std::lock_guard lock(mutex_);
-  writers_.push_back(std::move(writer));
+  const std::lock_guard lock(writers_->mutex);
+  writers_->all.push_back(std::move(writer));
 }
 
 void Log::write(const std::string& tag, std::int64_t step, decltype(LogRecord::value) value) {
@@ -176,10 +186,10 @@ void Log::write(const std::string& tag, std::int64_t step, decltype(LogRecord::v
   ADJOINT_CHECK(std::none_of(tag.begin(), tag.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }),
                 "Log: a tag must hold no control characters; got '{}'", tag);
   ADJOINT_CHECK(step >= 0, "Log: step must be at least 0; got {} for '{}'", step, tag);
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(writers_->mutex);
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const LogRecord record{std::chrono::duration<double>(now).count(), step, tag, std::move(value)};
-  for (const auto& writer : writers_) writer->write(record);
+  for (const auto& writer : writers_->all) writer->write(record);
 }
 
 void Log::add_scalar(const std::string& tag, double value, std::int64_t step) { write(tag, step, value); }

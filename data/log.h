@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <variant>
 #include <vector>
@@ -73,9 +72,10 @@ ADJOINT_API std::unique_ptr<LogWriter> csv_writer(const std::filesystem::path& p
 class ADJOINT_API Log {
  public:
   /// Without a writer: records go nowhere until one is added.
-  Log() = default;
+  Log();
   /// Makes the folder and writes scalars to scalars.csv in it; see csv_writer.
   explicit Log(const std::filesystem::path& folder);
+  ~Log();
 
   void add_writer(std::unique_ptr<LogWriter> writer);
 
@@ -94,8 +94,8 @@ class ADJOINT_API Log {
  private:
   void write(const std::string& tag, std::int64_t step, decltype(LogRecord::value) value);
 
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<LogWriter>> writers_;
+  struct Writers;  // and their lock
+  std::unique_ptr<Writers> writers_;
 };
 
 }  // namespace adjoint::data

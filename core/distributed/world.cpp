@@ -61,18 +61,20 @@ void fail_everywhere(const std::string& reason) {
 }
 
 std::chrono::milliseconds resolve_timeout(const InitOptions& options) {
+  const auto within = [](double seconds) { return seconds >= 0.001 && seconds <= 1e9; };
+  const auto rounded = [](double seconds) { return std::chrono::milliseconds(std::llround(seconds * 1000.0)); };
   if (options.timeout) {
-    ADJOINT_CHECK(options.timeout->count() > 0, "distributed::init: the timeout must be above 0; got {} ms",
-                  options.timeout->count());
-    return *options.timeout;
+    ADJOINT_CHECK(within(*options.timeout), "distributed::init: the timeout must be 0.001 to 1e9 seconds; got {}",
+                  *options.timeout);
+    return rounded(*options.timeout);
   }
   const char* const text = std::getenv("ADJOINT_DISTRIBUTED_TIMEOUT");
   if (text == nullptr) return kTimeout;
   char* end = nullptr;
   const double seconds = std::strtod(text, &end);
-  ADJOINT_CHECK(end != text && *end == '\0' && seconds >= 0.001 && seconds <= 1e9,
+  ADJOINT_CHECK(end != text && *end == '\0' && within(seconds),
                 "distributed::init: ADJOINT_DISTRIBUTED_TIMEOUT must be seconds, 0.001 to 1e9; got '{}'", text);
-  return std::chrono::milliseconds(std::llround(seconds * 1000.0));
+  return rounded(seconds);
 }
 
 const char* name_of(Kind kind) {

@@ -15,16 +15,15 @@
 
 #include <adjoint/core/export.h>
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 
 namespace adjoint::distributed {
 
 struct InitOptions {
-  /// How long a rank waits for another, or for a sum on its GPU, before it gives up. Nothing: what the environment
-  /// variable ADJOINT_DISTRIBUTED_TIMEOUT says, in seconds, or 10 minutes.
-  std::optional<std::chrono::milliseconds> timeout = {};
+  /// How many seconds a rank waits for another, or for a sum on its GPU, before it gives up. Nothing: what the
+  /// environment variable ADJOINT_DISTRIBUTED_TIMEOUT says, or 10 minutes.
+  std::optional<double> timeout = {};
 };
 
 namespace detail {
@@ -35,9 +34,9 @@ ADJOINT_API void start(const InitOptions& options);
 
 /// Finds the other processes that the launcher started. Each process takes the GPU of its number among those of its
 /// host, and default_device() is that GPU from here on. What it opens closes when the program exits. Throws Error where
-/// it was called before, for a timeout that is not above 0, for more processes on a host than GPUs, where there are
-/// any, where ranks do not come within the timeout, and where a launcher started several processes of a program that
-/// was linked without Adjoint::distributed.
+/// it was called before, for a timeout outside 0.001 to 1e9 seconds, for more processes on a host than GPUs, where
+/// there are any, where ranks do not come within the timeout, and where a launcher started several processes of a
+/// program that was linked without Adjoint::distributed.
 inline void init(const InitOptions& options = {}) {
 #if defined(ADJOINT_DISTRIBUTED)
   detail::start(options);
