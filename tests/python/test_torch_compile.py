@@ -59,7 +59,7 @@ class CompileTest(unittest.TestCase):
                 leaf = x.clone().requires_grad_()
                 y = module(leaf)
                 y.square().mean().backward()
-                results.append([y.detach().clone(), leaf.grad, *(p.grad.clone() for p in owner.parameters())])
+                results.append([y.detach().clone(), *(t.grad.clone() for t in (leaf, *owner.parameters()))])
                 for p in (*ours.parameters(), *theirs.parameters()):
                     p.grad = None
                 with torch.no_grad():
