@@ -29,63 +29,101 @@ __device__ Sums<A> add_lanes(const Sums<A>& sums, int lanes) {
   return combine_lanes<kThreads>(sums, lanes, [](Sums<A> a, Sums<A> b) { return AddSums<A>{}.combine(a, b); });
 }
 
-// What a thread needs of a span for gradients.
+// What gradients read of a span.
+template <class T>
+struct Loaded {
+  Pack<T, kPack<T>> x, grad;
+};
+template <class T, bool kWhole>
+__device__ Loaded<T> load(const Norm<T>& norm, const T* grad, const Span<kPack<T>, kWhole>& span) {
+  return {norm.load(norm.x, span), norm.load(grad, span)};
+}
+
+// What a thread makes of it.
 template <class T>
 struct GradientSpan {
   using A = compute_t<T>;
   static constexpr int kV = kPack<T>;
-  A normal[kV], dz[kV], weight[kV];
+  A normal[kV], dz[kV];
 
-  __device__ GradientSpan(const Norm<T>& norm, const T* grad, const Span& span, std::int64_t channel,
-                          std::int64_t first, const Statistics<A>& statistics, A rstd) {
-    norm.load(norm.x, span, normal);
-    norm.load(grad, span, dz);
-    norm.load_channels(norm.weight, A{1}, span, channel, first, weight);
+  // Without an activation.
+  __device__ void set(const Norm<T>& norm, const Loaded<T>& loaded, const Statistics<A>& statistics, A rstd) {
+    norm.widen(loaded.x, normal);
+    norm.widen(loaded.grad, dz);
 #pragma unroll
     for (int v = 0; v < kV; ++v) normal[v] = norm.normal(normal[v], statistics, rstd);
+  }
+  template <bool kWhole>
+  __device__ void set(const Norm<T>& norm, const Loaded<T>& loaded, const Span<kV, kWhole>& span, const Line<A>& line,
+                      const Statistics<A>& statistics, A rstd, const A (&weight)[kV]) {
+    set(norm, loaded, statistics, rstd);
     if (norm.slope.is_none()) return;
     A z[kV], more[kV];
-    norm.load_channels(norm.bias, A{0}, span, channel, first, more);
+    norm.load_biases(line, span, more);
 #pragma unroll
     for (int v = 0; v < kV; ++v) z[v] = normal[v] * weight[v] + more[v];
     if (norm.residual != nullptr) {
-      norm.load(norm.residual, span, more);
+      norm.widen(norm.load(norm.residual, span), more);
 #pragma unroll
       for (int v = 0; v < kV; ++v) z[v] += more[v];
     }
     norm.slope(dz, z);
   }
+  // Each times its weight.
+  template <bool kWhole>
+  __device__ void add_to(Sums<A>& sums, const Span<kV, kWhole>& span, const A (&weight)[kV]) const {
+#pragma unroll
+    for (int v = 0; v < kV; ++v) {
+      if (!span.has(v)) continue;
+      const A h = dz[v] * weight[v];
+      sums.plain += h;
+      sums.normal += h * normal[v];
+    }
+  }
+  // x's gradient, in dz's place.
+  __device__ void finish(const Sums<A>& means, A rstd, const A (&weight)[kV]) {
+#pragma unroll
+    for (int v = 0; v < kV; ++v) dz[v] = rstd * (dz[v] * weight[v] - means.plain - normal[v] * means.normal);
+  }
 };
 
+inline constexpr int kAhead = 2;  // spans
+
 // Of a piece, each element times its weight where `weighted`.
-template <class T>
+template <bool kWhole, class T>
 __device__ Sums<compute_t<T>> sums_of(const Norm<T>& norm, const T* grad, const Place& place, const Pieces& pieces,
                                       bool weighted) {
   using A = compute_t<T>;
-  const std::int64_t first = place.row * pieces.length, channel = norm.channel_of(place.row);
+  constexpr int kV = kPack<T>;
+  const std::int64_t first = place.row * pieces.length;
+  const Line<A> line = norm.line(place.row);
   const Statistics<A> statistics = norm.of(place.row);
   const A rstd = norm.rstd(statistics);
   Sums<A> sums{A{0}, A{0}};
-  for_each_span<kPack<T>>(first + place.begin, first + place.end, place.lane, pieces.lanes, [&](const Span& span) {
-    const GradientSpan<T> g(norm, grad, span, channel, first, statistics, rstd);
+  for_each_span<kV, kWhole, kAhead>(
+      first + place.begin, first + place.end, place.lane, pieces.lanes,
+      [&](const auto& span) { return load(norm, grad, span); },
+      [&](const auto& span, const Loaded<T>& loaded) {
+        A weight[kV];
+        norm.load_weights(line, span, weight);
+        GradientSpan<T> g;
+        g.set(norm, loaded, span, line, statistics, rstd, weight);
+        if (!weighted) {
 #pragma unroll
-    for (int v = 0; v < kPack<T>; ++v) {
-      if (v < span.low || v >= span.high) continue;
-      const A dz = weighted ? g.dz[v] * g.weight[v] : g.dz[v];
-      sums.plain += dz;
-      sums.normal += dz * g.normal[v];
-    }
-  });
+          for (A& each : weight) each = A{1};
+        }
+        g.add_to(sums, span, weight);
+      });
   return sums;
 }
 
-template <class T>
+template <class T, bool kWhole>
 __global__ void __launch_bounds__(kThreads)
     norm_sums(const __grid_constant__ Norm<T> norm, const __grid_constant__ Pieces pieces, const T* grad, bool weighted,
               Sums<compute_t<T>>* out) {
   const Place place(pieces);
   Sums<compute_t<T>> sums{};
-  if (place.active) sums = sums_of(norm, grad, place, pieces, weighted);
+  if (place.active) sums = sums_of<kWhole>(norm, grad, place, pieces, weighted);
   sums = add_lanes(sums, pieces.lanes);
   if (place.active && place.lane == 0) out[place.piece] = sums;
 }
@@ -93,7 +131,7 @@ __global__ void __launch_bounds__(kThreads)
 // kFinds: pieces are rows, whose sums are found first. Else `sums` are those of the elements that share statistics,
 // each times its weight, or where they are across samples, to be multiplied by it; null where statistics were given.
 // count: of the elements that share statistics. dx and dresidual: null where nobody needs it.
-template <class T, bool kFinds>
+template <class T, bool kFinds, bool kWhole>
 __global__ void __launch_bounds__(kThreads)
     norm_write_gradients(const __grid_constant__ Norm<T> norm, const __grid_constant__ Pieces pieces, const T* grad,
                          const Sums<compute_t<T>>* sums, compute_t<T> count, T* dx, T* dresidual) {
@@ -103,31 +141,146 @@ __global__ void __launch_bounds__(kThreads)
   const Place place(pieces);
   S means{A{0}, A{0}};
   if constexpr (kFinds) {
-    if (place.active) means = sums_of(norm, grad, place, pieces, true);
+    if (place.active) means = sums_of<kWhole>(norm, grad, place, pieces, true);
     means = add_lanes(means, pieces.lanes);
   }
   if (!place.active) return;
+  const Line<A> line = norm.line(place.row);
   if (!kFinds && sums != nullptr) {
-    means = sums[norm.across ? remainder(place.row, norm.groups) : place.row];
-    if (norm.across && norm.weight != nullptr) {
-      const A weight = convert<A>(norm.weight[remainder(place.row, norm.groups)]);
-      means = {means.plain * weight, means.normal * weight};
-    }
+    means = sums[norm.across ? remainder(place.row, norm.groups) : quotient(place.row, norm.share)];
+    if (norm.across) means = {means.plain * line.weight, means.normal * line.weight};
   }
   means = {norm.centred ? means.plain / count : A{0}, means.normal / count};
-  const std::int64_t first = place.row * pieces.length, channel = norm.channel_of(place.row);
+  const std::int64_t first = place.row * pieces.length;
   const Statistics<A> statistics = norm.of(place.row);
   const A rstd = norm.rstd(statistics);
-  for_each_span<kV>(first + place.begin, first + place.end, place.lane, pieces.lanes, [&](const Span& span) {
-    GradientSpan<T> g(norm, grad, span, channel, first, statistics, rstd);
-    if (dresidual != nullptr) norm.store(dresidual, span, g.dz);
-    if (dx == nullptr) return;
+  for_each_span<kV, kWhole, kAhead>(
+      first + place.begin, first + place.end, place.lane, pieces.lanes,
+      [&](const auto& span) { return load(norm, grad, span); },
+      [&](const auto& span, const Loaded<T>& loaded) {
+        A weight[kV];
+        norm.load_weights(line, span, weight);
+        GradientSpan<T> g;
+        g.set(norm, loaded, span, line, statistics, rstd, weight);
+        if (dresidual != nullptr) norm.store(dresidual, span, g.dz);
+        if (dx == nullptr) return;
+        g.finish(means, rstd, weight);
+        norm.store(dx, span, g.dz);
+      });
+}
+
+// How blocks share rows whose channels are their elements, each of `lanes` threads.
+struct HeldRows {
+  std::int64_t rows = 1, length = 1, a_block = 1;
+  int lanes = 1;
+
+  std::int64_t blocks() const { return (rows + a_block - 1) / a_block; }
+};
+
+// All gradients in one reading, without an activation. Rows are whole packs that their lanes can hold, and a thread has
+// the same channels in each row, so that it adds up theirs as it goes; `of_blocks` (blocks, channels), or null, takes
+// what a block has. kRows rows are under way at once, and while lanes add up theirs, the next are loaded.
+template <class T, int kPacks, int kRows>
+__global__ void __launch_bounds__(kThreads, kPacks* kPack<T> > 16 ? 1 : 2)
+    norm_held_gradients(const __grid_constant__ Norm<T> norm, const __grid_constant__ HeldRows held, const T* grad,
+                        T* dx, Sums<compute_t<T>>* of_blocks) {
+  using A = compute_t<T>;
+  using S = Sums<A>;
+  constexpr int kV = kPack<T>;
+  struct Rows {
+    S of[kRows];
+  };
+  const int lanes = held.lanes, shift = 31 - __clz(lanes), groups = kThreads >> shift;
+  const int thread = static_cast<int>(threadIdx.x), lane = thread & (lanes - 1), group = thread >> shift;
+  const std::int64_t begin = blockIdx.x * held.a_block, end = min(held.rows, begin + held.a_block);
+  const auto column = [&](int p) { return std::int64_t{p * lanes + lane} * kV; };
+  const auto span = [&](std::int64_t row, int p) { return Span<kV, true>{row * held.length + column(p)}; };
+
+  A weight[kPacks][kV];
+  S channels[kPacks][kV];
 #pragma unroll
-    for (int v = 0; v < kV; ++v) {
-      g.dz[v] = rstd * (g.dz[v] * g.weight[v] - means.plain - g.normal[v] * means.normal);
+  for (int p = 0; p < kPacks; ++p) {
+    if (column(p) < held.length) norm.load_weights(norm.line(0), span(0, p), weight[p]);
+#pragma unroll
+    for (int v = 0; v < kV; ++v) channels[p][v] = S{A{0}, A{0}};
+  }
+
+  Loaded<T> loaded[kRows][kPacks];
+  Statistics<A> statistics[kRows];
+  // Of rows from `from` on, this thread's share: each(r, p, row).
+  const auto for_each = [&](std::int64_t from, const auto& each) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const std::int64_t row = from + r * groups + group;
+      if (row >= end) continue;
+#pragma unroll
+      for (int p = 0; p < kPacks; ++p) {
+        if (column(p) < held.length) each(r, p, row);
+      }
     }
-    norm.store(dx, span, g.dz);
-  });
+  };
+  const auto fetch = [&](std::int64_t from) {
+    for_each(from, [&](int r, int p, std::int64_t row) {
+      loaded[r][p] = load(norm, grad, span(row, p));
+      if (p == 0) statistics[r] = norm.statistics[row];
+    });
+  };
+  fetch(begin);
+  for (std::int64_t from = begin; from < end; from += kRows * groups) {
+    GradientSpan<T> g[kRows][kPacks];
+    A rstd[kRows];
+    Rows sums{};
+    for_each(from, [&](int r, int p, std::int64_t row) {
+      if (p == 0) rstd[r] = norm.rstd(statistics[r]);
+      g[r][p].set(norm, loaded[r][p], statistics[r], rstd[r]);
+      g[r][p].add_to(sums.of[r], span(row, p), weight[p]);
+#pragma unroll
+      for (int v = 0; v < kV; ++v) {
+        channels[p][v].plain += g[r][p].dz[v];
+        channels[p][v].normal += g[r][p].dz[v] * g[r][p].normal[v];
+      }
+    });
+    fetch(from + kRows * groups);
+    sums = combine_lanes<kThreads>(sums, lanes, [](const Rows& a, const Rows& b) {
+      Rows both;
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) both.of[r] = AddSums<A>{}.combine(a.of[r], b.of[r]);
+      return both;
+    });
+    for_each(from, [&](int r, int p, std::int64_t row) {
+      if (dx == nullptr) return;
+      const A count = static_cast<A>(held.length);
+      const S means{norm.centred ? sums.of[r].plain / count : A{0}, sums.of[r].normal / count};
+      g[r][p].finish(means, rstd[r], weight[p]);
+      norm.store(dx, span(row, p), g[r][p].dz);
+    });
+  }
+
+  if (of_blocks == nullptr) return;
+  if constexpr (kPacks == 1) {  // else lanes are the block's threads
+    __shared__ alignas(16) unsigned char storage[kThreads / 2 * kV * sizeof(S)];
+    S(*const shared)[kV] = reinterpret_cast<S(*)[kV]>(storage);
+    for (int half = groups / 2; half > 0; half /= 2) {
+      __syncthreads();
+      if (group >= half && group < 2 * half) {
+#pragma unroll
+        for (int v = 0; v < kV; ++v) shared[(group - half) * lanes + lane][v] = channels[0][v];
+      }
+      __syncthreads();
+      if (group >= half) continue;
+#pragma unroll
+      for (int v = 0; v < kV; ++v) {
+        channels[0][v] = AddSums<A>{}.combine(channels[0][v], shared[group * lanes + lane][v]);
+      }
+    }
+  }
+  if (group > 0) return;
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    if (column(p) >= held.length) continue;
+#pragma unroll
+    for (int v = 0; v < kV; ++v) of_blocks[blockIdx.x * held.length + column(p) + v] = channels[p][v];
+  }
 }
 
 // Of one element each, for the reductions' kernel. Packs are of one row.
@@ -212,6 +365,48 @@ struct WeightedSums {
   }
 };
 
+// The plan, and how many packs of a row a thread has: 0 where lanes cannot hold a row, and in float64, which is for
+// checks.
+template <class T>
+int plan_held(const Norm<T>& norm, const NormAttr& attr, HeldRows& held) {
+  constexpr std::int64_t kBlocks = 512, kMostRowsAThread = 64;  // enough for a GPU; so that sums are short
+  constexpr int kMostPacks = 4;
+  const std::int64_t rows = attr.rows(), length = attr.row_length(), packs = length / kPack<T>;
+  if (std::is_same_v<T, double> || attr.given || attr.across || !attr.activation.is_none()) return 0;
+  if (attr.groups != 1 || attr.inner != 1 || !is_whole(norm, length) || packs > kMostPacks * kThreads) return 0;
+  const std::int64_t packs_a_thread = packs <= kThreads ? 1 : packs <= 2 * kThreads ? 2 : kMostPacks;
+  held.rows = rows;
+  held.length = length;
+  held.lanes =
+      static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>((packs + packs_a_thread - 1) / packs_a_thread)));
+  const std::int64_t groups = kThreads / held.lanes, wanted = (rows + kBlocks * groups - 1) / (kBlocks * groups);
+  held.a_block = groups * std::min(wanted, kMostRowsAThread);
+  return static_cast<int>(packs_a_thread);
+}
+
+// Channels' sums go to channel_sums, which is undefined where nobody needs them.
+template <class T>
+void run_held(const Norm<T>& norm, const HeldRows& held, int packs, int device, const T* grad, T* dx,
+              Tensor& channel_sums) {
+  using S = Sums<compute_t<T>>;
+  Tensor of_blocks;
+  if (channel_sums.defined()) {
+    of_blocks = make_array<S>(held.blocks() * held.length, channel_sums);
+  }
+  S* const blocks = channel_sums.defined() ? array<S>(of_blocks) : nullptr;
+  const LaunchGeometry geometry{dim3(static_cast<unsigned>(held.blocks())), dim3(kThreads)};
+  const auto with = [&]<int kPacks>() {
+    constexpr int kRows = std::clamp(16 / (kPack<T> * kPacks), 1, 4);
+    launch(norm_held_gradients<T, kPacks, kRows>, geometry, device, norm, held, grad, dx, blocks);
+  };
+  if (packs == 1) with.template operator()<1>();
+  if (packs == 2) with.template operator()<2>();
+  if (packs == 4) with.template operator()<4>();
+  if (blocks == nullptr) return;
+  run_reduce_stages(AddSums<compute_t<T>>{}, Elements<S>{blocks}, channel_sums,
+                    reduction({held.blocks(), held.length}, 0b01));
+}
+
 template <class T>
 void run_gradients(std::span<const Tensor> in, std::span<Tensor> out, const NormAttr& attr) {
   using A = compute_t<T>;
@@ -224,38 +419,42 @@ void run_gradients(std::span<const Tensor> in, std::span<Tensor> out, const Norm
   const auto norm = norm_of<T>(in.subspan(1), attr, static_cast<const Statistics<A>*>(in[5].raw_data()),
                                aligned(in[0]) && aligned(out[0]) && aligned(out[3]));
   const bool shared = dx != nullptr && !attr.given, one_block = !attr.across && length <= kLongestRow;
-  const bool of_channels = out[1].numel() > 0 || out[2].numel() > 0 || (shared && attr.across);
+  const bool of_parameters = out[1].numel() > 0 || out[2].numel() > 0;
+  const bool of_channels = of_parameters || (shared && attr.across);
   const bool of_rows = shared && !attr.across && !one_block, long_runs = attr.inner >= kShortRun;
+  HeldRows held;
+  const int held_packs = plan_held(norm, attr, held);
 
   // A run is one channel of a sample.
   Tensor run_sums, channel_sums, row_sums;
+  const Norm<T> running = by_run(norm, attr);
   const Pieces runs = pieces_of<T>(attr.samples * channels, attr.inner, kChunk);
   if (long_runs && (of_channels || of_rows)) {
     run_sums = make_array<S>(runs.count, x);
-    Norm<T> by_run = norm;
-    by_run.groups = channels;
-    by_run.depth = 1;
-    by_run.share = attr.depth;
-    launch(norm_sums<T>, geometry_of(runs), device, by_run, runs, grad, false, array<S>(run_sums));
+    with_whole(is_whole(running, attr.inner), [&]<bool kWhole>() {
+      launch(norm_sums<T, kWhole>, geometry_of(runs), device, running, runs, grad, false, array<S>(run_sums));
+    });
   }
-  if (of_channels) {
-    channel_sums = make_tensor({{channels, 2}, dtype_of<A>}, x.device());
-    if (long_runs) {
-      run_reduce_stages(AddSums<A>{}, Elements<S>{array<S>(run_sums)}, channel_sums,
-                        reduction({attr.samples, channels, runs.chunks}, 0b101));
-    } else {
-      run_reduce_stages(AddSums<A>{}, GradientElements<T>{norm, grad}, channel_sums,
-                        reduction({attr.samples, channels, attr.inner}, 0b101));
-    }
-    for (const int i : {1, 2}) {
-      if (out[i].numel() > 0) copy_into(channel_sums.select(1, 2 - i), out[i]);
-    }
+  if (of_channels) channel_sums = make_tensor({{channels, 2}, dtype_of<A>}, x.device());
+  if (held_packs > 0) {
+    if constexpr (!std::is_same_v<T, double>) run_held(norm, held, held_packs, device, grad, dx, channel_sums);
+  } else if (of_channels && long_runs) {
+    run_reduce_stages(AddSums<A>{}, Elements<S>{array<S>(run_sums)}, channel_sums,
+                      reduction({attr.samples, channels, runs.chunks}, 0b101));
+  } else if (of_channels) {
+    run_reduce_stages(AddSums<A>{}, GradientElements<T>{norm, grad}, channel_sums,
+                      reduction({attr.samples, channels, attr.inner}, 0b101));
   }
-  if (dx == nullptr && dresidual == nullptr) return;
+  for (const int i : {1, 2}) {
+    if (out[i].numel() > 0) copy_into(channel_sums.select(1, 2 - i), out[i]);
+  }
+  if (held_packs > 0 || (dx == nullptr && dresidual == nullptr)) return;
   if (shared && one_block) {
     const Pieces pieces = pieces_of<T>(rows, length, length);
-    return launch(norm_write_gradients<T, true>, geometry_of(pieces), device, norm, pieces, grad, nullptr,
-                  static_cast<A>(length), dx, dresidual);
+    return with_whole(is_whole(norm, length), [&]<bool kWhole>() {
+      launch(norm_write_gradients<T, true, kWhole>, geometry_of(pieces), device, norm, pieces, grad, nullptr,
+             static_cast<A>(length), dx, dresidual);
+    });
   }
   const Pieces pieces = pieces_of<T>(rows, length, kChunk);
   if (of_rows) {
@@ -265,14 +464,20 @@ void run_gradients(std::span<const Tensor> in, std::span<Tensor> out, const Norm
                         reduction({rows, attr.depth * runs.chunks}, 0b10));
     } else {
       Tensor parts = make_array<S>(pieces.count, x);
-      launch(norm_sums<T>, geometry_of(pieces), device, norm, pieces, grad, true, array<S>(parts));
+      with_whole(is_whole(norm, length), [&]<bool kWhole>() {
+        launch(norm_sums<T, kWhole>, geometry_of(pieces), device, norm, pieces, grad, true, array<S>(parts));
+      });
       run_reduce_stages(AddSums<A>{}, Elements<S>{array<S>(parts)}, row_sums, reduction({rows, pieces.chunks}, 0b10));
     }
   }
   const std::int64_t count = attr.across ? attr.samples * attr.inner : length;
   const S* const sums = !shared ? nullptr : array<S>(attr.across ? channel_sums : row_sums);
-  launch(norm_write_gradients<T, false>, geometry_of(pieces), device, norm, pieces, grad, sums, static_cast<A>(count),
-         dx, dresidual);
+  const Norm<T>& writing = long_runs ? running : norm;
+  const Pieces& written = long_runs ? runs : pieces;
+  with_whole(is_whole(writing, written.length), [&]<bool kWhole>() {
+    launch(norm_write_gradients<T, false, kWhole>, geometry_of(written), device, writing, written, grad, sums,
+           static_cast<A>(count), dx, dresidual);
+  });
 }
 
 }  // namespace

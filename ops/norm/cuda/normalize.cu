@@ -17,11 +17,11 @@ struct MomentsToStatistics : reduce::KeepMoments<A> {
 
 // The moments of elements begin to end in each lane. Pivots change after a few tens of elements (combine.h). Where the
 // mean counts as 0, it is the pivot, and m2 the sum of squares.
-template <class T>
+template <bool kWhole, class T>
 __device__ reduce::Moments<compute_t<T>> moments_of(const Norm<T>& norm, std::int64_t begin, std::int64_t end,
                                                     const Place& place, int lanes) {
   using A = compute_t<T>;
-  constexpr int kSpansOfAPivot = 32 / kPack<T>;
+  constexpr int kV = kPack<T>, kSpansOfAPivot = 32 / kV, kAhead = std::min(kSpansOfAPivot, 8);
   reduce::Moments<A> all{};
   A count{0}, pivot{0}, sum{0}, squares{0};
   int spans = 0;
@@ -32,34 +32,31 @@ __device__ reduce::Moments<compute_t<T>> moments_of(const Norm<T>& norm, std::in
     count = sum = squares = A{0};
     spans = 0;
   };
-  for_each_span<kPack<T>>(begin, end, place.lane, lanes, [&](const Span& span) {
-    A values[kPack<T>];
-    norm.load(norm.x, span, values);
-    if (count == A{0} && norm.centred) pivot = values[0];
-    if (span.low == 0 && span.high == kPack<T>) {
-      count += A{kPack<T>};
+  for_each_span<kV, kWhole, kAhead>(
+      begin, end, place.lane, lanes, [&](const auto& span) { return norm.load(norm.x, span); },
+      [&](const auto& span, const Pack<T, kV>& loaded) {
+        A values[kV];
+        norm.widen(loaded, values);
+        if (count == A{0} && norm.centred) {
+          pivot = values[0];
+          if (!span.full()) {
 #pragma unroll
-      for (int v = 0; v < kPack<T>; ++v) {
-        const A distance = values[v] - pivot;
-        sum += distance;
-        squares += distance * distance;
-      }
-    } else {
-      if (count == A{0} && norm.centred) {
+            for (int v = kV - 1; v >= 0; --v) pivot = span.has(v) ? values[v] : pivot;
+          }
+        }
+        count += static_cast<A>(span.high - span.low);
 #pragma unroll
-        for (int v = kPack<T> - 1; v >= 0; --v) pivot = v >= span.low && v < span.high ? values[v] : pivot;
-      }
-#pragma unroll
-      for (int v = 0; v < kPack<T>; ++v) {
-        if (v < span.low || v >= span.high) continue;
-        const A distance = values[v] - pivot;
-        sum += distance;
-        squares += distance * distance;
-        count += A{1};
-      }
-    }
-    if (++spans == kSpansOfAPivot) close();
-  });
+        for (int v = 0; v < kV; ++v) {
+          if (!span.has(v)) continue;
+          const A distance = values[v] - pivot;
+          sum += distance;
+          squares += distance * distance;
+        }
+        ++spans;
+      },
+      [&] {
+        if (spans >= kSpansOfAPivot) close();
+      });
   close();
   return all;
 }
@@ -71,52 +68,50 @@ __device__ reduce::Moments<A> merge_lanes(const reduce::Moments<A>& moments, int
   });
 }
 
-template <class T>
+template <class T, bool kWhole>
 __global__ void __launch_bounds__(kThreads)
     norm_moments(const __grid_constant__ Norm<T> norm, const __grid_constant__ Pieces pieces,
                  reduce::Moments<compute_t<T>>* out) {
   const Place place(pieces);
   const std::int64_t first = place.row * pieces.length;
   reduce::Moments<compute_t<T>> moments{};
-  if (place.active) moments = moments_of(norm, first + place.begin, first + place.end, place, pieces.lanes);
+  if (place.active) moments = moments_of<kWhole>(norm, first + place.begin, first + place.end, place, pieces.lanes);
   moments = merge_lanes(moments, pieces.lanes);
   if (place.active && place.lane == 0) out[place.piece] = moments;
 }
 
-// y from x, of which z holds the span.
-template <class T>
-__device__ void write_span(const Norm<T>& norm, const Span& span, std::int64_t channel, std::int64_t first,
-                           const Statistics<compute_t<T>>& statistics, compute_t<T> rstd, compute_t<T> (&z)[kPack<T>],
-                           T* y) {
+// y of a span from x, in place.
+template <class T, bool kWhole>
+__device__ void finish(const Norm<T>& norm, const Span<kPack<T>, kWhole>& span, const Line<compute_t<T>>& line,
+                       const Statistics<compute_t<T>>& statistics, compute_t<T> rstd, compute_t<T> (&z)[kPack<T>]) {
   using A = compute_t<T>;
   constexpr int kV = kPack<T>;
   A weight[kV], bias[kV];
-  norm.load_channels(norm.weight, A{1}, span, channel, first, weight);
-  norm.load_channels(norm.bias, A{0}, span, channel, first, bias);
+  norm.load_weights(line, span, weight);
+  norm.load_biases(line, span, bias);
 #pragma unroll
   for (int v = 0; v < kV; ++v) z[v] = norm.normal(z[v], statistics, rstd) * weight[v] + bias[v];
   if (norm.residual != nullptr) {
-    norm.load(norm.residual, span, bias);
+    norm.widen(norm.load(norm.residual, span), bias);
 #pragma unroll
     for (int v = 0; v < kV; ++v) z[v] += bias[v];
   }
   norm.activate(z);
-  norm.store(y, span, z);
 }
 
 // kFinds: pieces are rows, whose statistics are found first, and stored.
-template <class T, bool kFinds>
+template <class T, bool kFinds, bool kWhole>
 __global__ void __launch_bounds__(kThreads)
     norm_write(const __grid_constant__ Norm<T> norm, const __grid_constant__ Pieces pieces,
                Statistics<compute_t<T>>* found, T* y) {
   using A = compute_t<T>;
   constexpr int kV = kPack<T>;
   const Place place(pieces);
-  const std::int64_t first = place.row * pieces.length, channel = norm.channel_of(place.row);
+  const std::int64_t first = place.row * pieces.length;
   Statistics<A> statistics;
   if constexpr (kFinds) {
     reduce::Moments<A> moments{};
-    if (place.active) moments = moments_of(norm, first, first + pieces.length, place, pieces.lanes);
+    if (place.active) moments = moments_of<kWhole>(norm, first, first + pieces.length, place, pieces.lanes);
     moments = merge_lanes(moments, pieces.lanes);
     statistics = MomentsToStatistics<A>::finish(moments);
     if (place.active && place.lane == 0) found[place.row] = statistics;
@@ -124,11 +119,16 @@ __global__ void __launch_bounds__(kThreads)
   if (!place.active) return;
   if constexpr (!kFinds) statistics = norm.of(place.row);
   const A rstd = norm.rstd(statistics);
-  for_each_span<kV>(first + place.begin, first + place.end, place.lane, pieces.lanes, [&](const Span& span) {
-    A x[kV];
-    norm.load(norm.x, span, x);
-    write_span(norm, span, channel, first, statistics, rstd, x, y);
-  });
+  const Line<A> line = norm.line(place.row);
+  for_each_span<kV, kWhole, kPacksPerThread>(
+      first + place.begin, first + place.end, place.lane, pieces.lanes,
+      [&](const auto& span) { return norm.load(norm.x, span); },
+      [&](const auto& span, const Pack<T, kV>& loaded) {
+        A z[kV];
+        norm.widen(loaded, z);
+        finish(norm, span, line, statistics, rstd, z);
+        norm.store(y, span, z);
+      });
 }
 
 // A piece is a row of whole, aligned packs that its lanes can hold, as are its channels: it is read once.
@@ -142,14 +142,18 @@ __global__ void __launch_bounds__(kThreads, 3)
     A sum, squares;
   };
   const Place place(pieces);
-  const std::int64_t first = place.row * pieces.length, channel = norm.channel_of(place.row);
+  const std::int64_t first = place.row * pieces.length;
   const auto at = [&](int p) { return (std::int64_t{p} * pieces.lanes + place.lane) * kV; };
   const auto holds = [&](int p) { return place.active && at(p) < pieces.length; };
-  A x[kPacks][kV];
+  const auto span = [&](int p) { return Span<kV, true>{first + at(p)}; };
+  Pack<T, kV> loaded[kPacks];
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
-    if (holds(p)) norm.load(norm.x, Span{first + at(p), 0, kV}, x[p]);
+    if (holds(p)) loaded[p] = norm.load(norm.x, span(p));
   }
+  A x[kPacks][kV];
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) norm.widen(loaded[p], x[p]);
   const A count = static_cast<A>(pieces.length);
   const auto each = [&](const auto& f) {
 #pragma unroll
@@ -180,11 +184,17 @@ __global__ void __launch_bounds__(kThreads, 3)
       norm.centred ? MomentsToStatistics<A>::finish(reduce::moments_about(count, pivot, parts.sum, parts.squares))
                    : Statistics<A>{A{0}, A{0}, parts.squares / count};
   if (place.active && place.lane == 0) found[place.row] = statistics;
+  if (!place.active) return;
   const A rstd = norm.rstd(statistics);
+  const Line<A> line = norm.line(place.row);
+  // All of them before the first is stored: a store might change what is loaded behind it.
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
-    if (!holds(p)) continue;
-    write_span(norm, Span{first + at(p), 0, kV}, channel, first, statistics, rstd, x[p], y);
+    if (holds(p)) finish(norm, span(p), line, statistics, rstd, x[p]);
+  }
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    if (holds(p)) norm.store(y, span(p), x[p]);
   }
 }
 
@@ -200,11 +210,13 @@ void run_normalize(std::span<const Tensor> in, std::span<Tensor> out, const Norm
   const auto norm = norm_of<T>(in, attr, static_cast<const Statistics<A>*>(statistics.raw_data()), aligned(out[0]));
   if (!attr.given && !attr.across && length <= kLongestRow) {
     const Pieces pieces = pieces_of<T>(rows, length, length);
-    constexpr int kHeld = kPacksPerThread;
-    if (norm.aligned && length % kPack<T> == 0 && length <= std::int64_t{pieces.lanes} * kHeld * kPack<T>) {
-      return launch(norm_held<T, kHeld>, geometry_of(pieces), device, norm, pieces, found, y);
+    const bool whole = is_whole(norm, length);
+    if (whole && length <= std::int64_t{pieces.lanes} * kPacksPerThread * kPack<T>) {
+      return launch(norm_held<T, kPacksPerThread>, geometry_of(pieces), device, norm, pieces, found, y);
     }
-    return launch(norm_write<T, true>, geometry_of(pieces), device, norm, pieces, found, y);
+    return with_whole(whole, [&]<bool kWhole>() {
+      launch(norm_write<T, true, kWhole>, geometry_of(pieces), device, norm, pieces, found, y);
+    });
   }
   const Pieces pieces = pieces_of<T>(rows, length, kChunk);
   if (attr.across && !attr.given && length < kShortRun) {
@@ -213,12 +225,19 @@ void run_normalize(std::span<const Tensor> in, std::span<Tensor> out, const Norm
   } else if (!attr.given) {
     Tensor parts = make_array<reduce::Moments<A>>(pieces.count, x);
     auto* const moments = array<reduce::Moments<A>>(parts);
-    launch(norm_moments<T>, geometry_of(pieces), device, norm, pieces, moments);
+    with_whole(is_whole(norm, length), [&]<bool kWhole>() {
+      launch(norm_moments<T, kWhole>, geometry_of(pieces), device, norm, pieces, moments);
+    });
     run_reduce_stages(MomentsToStatistics<A>{}, Elements<reduce::Moments<A>>{moments}, statistics,
                       attr.across ? reduction({attr.samples, attr.groups, pieces.chunks}, 0b101)
                                   : reduction({rows, pieces.chunks}, 0b10));
   }
-  launch(norm_write<T, false>, geometry_of(pieces), device, norm, pieces, found, y);
+  const bool long_runs = attr.inner >= kShortRun;
+  const auto writing = long_runs ? by_run(norm, attr) : norm;
+  const Pieces written = long_runs ? pieces_of<T>(attr.samples * attr.channels(), attr.inner, kChunk) : pieces;
+  with_whole(is_whole(writing, written.length), [&]<bool kWhole>() {
+    launch(norm_write<T, false, kWhole>, geometry_of(written), device, writing, written, found, y);
+  });
 }
 
 }  // namespace

@@ -76,16 +76,30 @@ struct Place {
   }
 };
 
-// Elements that move at once: those of a piece among kPack of them from `at`, an element of the tensor, on.
+// Neighbours that move at once: those of a piece among kV elements of the tensor from `at` on. Of pieces that are whole
+// and aligned packs (kWhole) that is every one, so that loads need no decision and stay under way side by side: a
+// branch around each would wait for it.
+template <int kV, bool kWhole>
 struct Span {
   std::int64_t at;
-  int low, high;
+  int low = 0, high = kV;
+
+  __device__ bool full() const { return kWhole || (low == 0 && high == kV); }
+  __device__ bool has(int v) const { return kWhole || (v >= low && v < high); }
+};
+
+// What the elements of a row have in common. weight and bias: the channel's, or of no parameter, where the row is one.
+template <class A>
+struct Line {
+  std::int64_t first, channel;  // the row's
+  A weight, bias;
 };
 
 template <class T>
 struct Norm {
   using A = compute_t<T>;
   static constexpr int kV = kPack<T>;
+  using Loaded = Pack<T, kV>;
 
   const T *x, *weight, *bias, *residual;
   const Statistics<A>* statistics;
@@ -96,65 +110,41 @@ struct Norm {
   Activate<A> activate;
   ActivationSlope<A> slope;
 
-  __device__ void load(const T* from, const Span& span, A (&to)[kV]) const {
-    if (aligned && span.low == 0 && span.high == kV) {
-      const auto pack = *reinterpret_cast<const Pack<T, kV>*>(from + span.at);
-#pragma unroll
-      for (int v = 0; v < kV; ++v) to[v] = convert<A>(pack.values[v]);
-      return;
-    }
-#pragma unroll
-    for (int v = 0; v < kV; ++v) to[v] = v >= span.low && v < span.high ? convert<A>(from[span.at + v]) : A{0};
+  template <bool kWhole>
+  __device__ Loaded load(const T* from, const Span<kV, kWhole>& span) const {
+    return load_pack(from + span.at, span, kWhole || aligned);
   }
-  __device__ void store(T* to, const Span& span, const A (&from)[kV]) const {
-    if (aligned && span.low == 0 && span.high == kV) {
-      Pack<T, kV> pack;
+  __device__ static void widen(const Loaded& from, A (&to)[kV]) {
 #pragma unroll
-      for (int v = 0; v < kV; ++v) pack.values[v] = convert<T>(from[v]);
-      *reinterpret_cast<Pack<T, kV>*>(to + span.at) = pack;
-      return;
-    }
-#pragma unroll
-    for (int v = 0; v < kV; ++v) {
-      if (v >= span.low && v < span.high) to[span.at + v] = convert<T>(from[v]);
-    }
+    for (int v = 0; v < kV; ++v) to[v] = convert<A>(from.values[v]);
   }
-  __device__ std::int64_t channel_of(std::int64_t row) const { return remainder(row, groups) * depth; }
-  // Of channels, for elements of a row whose first channel is `channel` and first element the tensor's `first`.
-  __device__ void load_channels(const T* from, A none, const Span& span, std::int64_t channel, std::int64_t first,
-                                A (&to)[kV]) const {
-    if (from == nullptr) {
+  template <bool kWhole>
+  __device__ void store(T* to, const Span<kV, kWhole>& span, const A (&from)[kV]) const {
+    Loaded pack;
 #pragma unroll
-      for (int v = 0; v < kV; ++v) to[v] = none;
-      return;
-    }
-    if (depth == 1) {
-      const A value = convert<A>(from[channel]);
-#pragma unroll
-      for (int v = 0; v < kV; ++v) to[v] = value;
-    } else if (inner == 1) {
-      const std::int64_t at = channel + span.at - first;
-      load_aligned(from, at, span, to);
+    for (int v = 0; v < kV; ++v) pack.values[v] = convert<T>(from[v]);
+    if (kWhole || (aligned && span.full())) {
+      *reinterpret_cast<Loaded*>(to + span.at) = pack;
     } else {
-      const std::int64_t at = span.at + span.low - first;  // in the row
-      std::int64_t d = quotient(at, inner), l = at - d * inner;
-      A value = convert<A>(from[channel + d]);
-      if (l + kV <= inner) {
-#pragma unroll
-        for (int v = 0; v < kV; ++v) to[v] = value;
-        return;
-      }
 #pragma unroll
       for (int v = 0; v < kV; ++v) {
-        if (v < span.low || v >= span.high) continue;
-        if (l == inner) {
-          l = 0;
-          value = convert<A>(from[channel + ++d]);
-        }
-        to[v] = value;
-        ++l;
+        if (span.has(v)) to[span.at + v] = pack.values[v];
       }
     }
+  }
+  __device__ Line<A> line(std::int64_t row) const {
+    Line<A> line{row * depth * inner, remainder(row, groups) * depth, A{1}, A{0}};
+    if (depth == 1 && weight != nullptr) line.weight = convert<A>(weight[line.channel]);
+    if (depth == 1 && bias != nullptr) line.bias = convert<A>(bias[line.channel]);
+    return line;
+  }
+  template <bool kWhole>
+  __device__ void load_weights(const Line<A>& line, const Span<kV, kWhole>& span, A (&to)[kV]) const {
+    load_channels(weight, line.weight, line, span, to);
+  }
+  template <bool kWhole>
+  __device__ void load_biases(const Line<A>& line, const Span<kV, kWhole>& span, A (&to)[kV]) const {
+    load_channels(bias, line.bias, line, span, to);
   }
   __device__ const Statistics<A>& of(std::int64_t row) const {
     return statistics[across ? remainder(row, groups) : quotient(row, share)];
@@ -163,27 +153,80 @@ struct Norm {
   __device__ static A normal(A value, const Statistics<A>& s, A rstd) { return ((value - s.mean) - s.rest) * rstd; }
 
  private:
-  __device__ void load_aligned(const T* from, std::int64_t at, const Span& span, A (&to)[kV]) const {
-    const T* const begin = from + at;
-    if (span.low == 0 && span.high == kV && reinterpret_cast<std::uintptr_t>(begin) % 16 == 0) {
-      const auto pack = *reinterpret_cast<const Pack<T, kV>*>(begin);
+  template <bool kWhole>
+  __device__ static Loaded load_pack(const T* begin, const Span<kV, kWhole>& span, bool is_pack) {
+    if (is_pack && span.full()) return *reinterpret_cast<const Loaded*>(begin);
+    Loaded loaded;
 #pragma unroll
-      for (int v = 0; v < kV; ++v) to[v] = convert<A>(pack.values[v]);
-      return;
+    for (int v = 0; v < kV; ++v) loaded.values[v] = span.has(v) ? begin[v] : T{};
+    return loaded;
+  }
+  template <bool kWhole>
+  __device__ void load_channels(const T* from, A common, const Line<A>& line, const Span<kV, kWhole>& span,
+                                A (&to)[kV]) const {
+    if (from == nullptr || depth == 1) {
+#pragma unroll
+      for (int v = 0; v < kV; ++v) to[v] = common;
+    } else if (inner == 1) {
+      const T* const begin = from + line.channel + (span.at - line.first);
+      widen(load_pack(begin, span, kWhole || is_aligned<T, kV>(begin)), to);
+    } else {
+      const std::int64_t at = span.at + span.low - line.first;  // in the row
+      std::int64_t d = quotient(at, inner), l = at - d * inner;
+      A value = convert<A>(from[line.channel + d]);
+      if (l + kV <= inner) {
+#pragma unroll
+        for (int v = 0; v < kV; ++v) to[v] = value;
+        return;
+      }
+#pragma unroll
+      for (int v = 0; v < kV; ++v) {
+        if (!span.has(v)) continue;
+        if (l == inner) {
+          l = 0;
+          value = convert<A>(from[line.channel + ++d]);
+        }
+        to[v] = value;
+        ++l;
+      }
     }
-#pragma unroll
-    for (int v = 0; v < kV; ++v) to[v] = v >= span.low && v < span.high ? convert<A>(begin[v]) : A{0};
   }
 };
 
-// f(span) for what this lane has of elements begin to end of the tensor. Spans begin at multiples of kV elements.
-template <int kV, class F>
-__device__ void for_each_span(std::int64_t begin, std::int64_t end, int lane, int lanes, const F& f) {
+// use(span, load(span)) for what this lane has of elements begin to end of the tensor; kAhead loads of whole packs are
+// under way at once, and behind their uses comes then(). Spans begin at multiples of kV elements.
+template <int kV, bool kWhole, int kAhead, class Load, class Use, class Then>
+__device__ void for_each_span(std::int64_t begin, std::int64_t end, int lane, int lanes, const Load& load,
+                              const Use& use, const Then& then) {
+  constexpr int kBatch = kWhole ? kAhead : 1;
   const std::int64_t last = (end + kV - 1) / kV;
-  for (std::int64_t p = begin / kV + lane; p < last; p += lanes) {
-    const std::int64_t at = p * kV;
-    f(Span{at, static_cast<int>(max(begin - at, std::int64_t{0})), static_cast<int>(min(end - at, std::int64_t{kV}))});
+  const auto span_of = [&](std::int64_t p) {
+    Span<kV, kWhole> span{p * kV};
+    if constexpr (!kWhole) {
+      span.low = static_cast<int>(max(begin - span.at, std::int64_t{0}));
+      span.high = static_cast<int>(min(end - span.at, std::int64_t{kV}));
+    }
+    return span;
+  };
+  for (std::int64_t p = begin / kV + lane; p < last; p += std::int64_t{kBatch} * lanes) {
+    decltype(load(span_of(p))) loaded[kBatch];
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      const std::int64_t at = p + std::int64_t{k} * lanes;
+      if (k == 0 || at < last) loaded[k] = load(span_of(at));
+    }
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      const std::int64_t at = p + std::int64_t{k} * lanes;
+      if (k == 0 || at < last) use(span_of(at), loaded[k]);
+    }
+    then();
   }
+}
+template <int kV, bool kWhole, int kAhead, class Load, class Use>
+__device__ void for_each_span(std::int64_t begin, std::int64_t end, int lane, int lanes, const Load& load,
+                              const Use& use) {
+  for_each_span<kV, kWhole, kAhead>(begin, end, lane, lanes, load, use, [] {});
 }
 
 // ---- On the host.
@@ -199,6 +242,28 @@ T* mutable_or_null(Tensor& tensor) {
 
 inline bool aligned(const Tensor& tensor) {
   return !tensor.defined() || reinterpret_cast<std::uintptr_t>(tensor.raw_data()) % 16 == 0;
+}
+
+// Whether rows of `length` elements, and pieces of them, are whole and aligned packs, as are their channels'.
+template <class T>
+bool is_whole(const Norm<T>& norm, std::int64_t length) {
+  constexpr int kV = kPack<T>;
+  const bool channels = norm.inner > 1 || (is_aligned<T, kV>(norm.weight) && is_aligned<T, kV>(norm.bias));
+  return norm.aligned && length % kV == 0 && (channels || norm.depth == 1);
+}
+// use.operator()<whole>()
+template <class Use>
+void with_whole(bool whole, const Use& use) {
+  whole ? use.template operator()<true>() : use.template operator()<false>();
+}
+
+// The same, of one channel a row: a run.
+template <class T>
+Norm<T> by_run(Norm<T> norm, const NormAttr& attr) {
+  norm.groups = attr.channels();
+  norm.depth = 1;
+  norm.share = attr.depth;
+  return norm;
 }
 
 // in: x, weight, bias, residual.

@@ -10,6 +10,7 @@
 #include <functional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace adjoint {
@@ -115,6 +116,47 @@ TEST(Norm, ComputesGradientsOfThoseThatNeedThem) {
     Tape tape;
     const Tensor y = f(one);
     expect_same_bits("gradient " + std::to_string(i), tape.gradient((y * y).sum(), {one[i]})[0], all[i]);
+  }
+}
+
+// Rows that a group of threads holds, in one pack each, two and four, and rows that are no whole packs; few rows for
+// each block, and many.
+TEST(Norm, OfRowsAgreesOnCuda) {
+  if (!cuda_is_available()) GTEST_SKIP() << "needs a CUDA device";
+  for (const auto& [rows, length] : {std::pair{5000, 8},
+                                     {5000, 77},
+                                     {37, 768},
+                                     {5000, 1024},
+                                     {37, 2056},
+                                     {1100, 2560},
+                                     {1100, 4096},
+                                     {1100, 8192},
+                                     {3, 9000}}) {
+    for (const DType dtype : {kFloat64, kFloat32, kBFloat16}) {
+      SCOPED_TRACE(std::to_string(rows) + " " + std::to_string(length) + " " + to_string(dtype));
+      const double tolerance = dtype == kFloat64 ? 1e-11 : dtype == kFloat32 ? 5e-4 : 1e-2;
+      const Shape shape{rows, length}, along{length};
+      const std::vector<Tensor> in{random(shape, 1).to(dtype), random(along, 2).to(dtype), random(along, 3).to(dtype),
+                                   random(shape, 4).to(dtype)};
+      for (const bool centred : {true, false}) {
+        const auto run = [&](Device device) {
+          std::vector<Tensor> leaves;
+          for (std::size_t i = 0; i < (centred ? 3 : 2); ++i) leaves.push_back(in[i].to(device).requires_grad_());
+          Tape tape;
+          const Tensor y = centred ? layer_norm(leaves[0], along, leaves[1], leaves[2])
+                                   : rms_norm(leaves[0], along, leaves[1], 1e-5);
+          std::vector<Tensor> all = tape.gradient((y * in[3].to(device)).sum(), leaves);
+          all.push_back(y.detach());
+          for (Tensor& each : all) each = each.to(kCPU);
+          return all;
+        };
+        const std::vector<Tensor> there = run(kCUDA), again = run(kCUDA), here = run(kCPU);
+        for (std::size_t i = 0; i < here.size(); ++i) {
+          expect_close("result " + std::to_string(i), there[i], here[i], tolerance);
+          expect_same_bits("again " + std::to_string(i), again[i], there[i]);
+        }
+      }
+    }
   }
 }
 
