@@ -5,6 +5,7 @@
 #include <adjoint/core/cuda/pack.h>
 #include <adjoint/ops/softmax/kernels.h>
 #include <adjoint/core/cuda/lanes.cuh>
+#include <adjoint/core/cuda/rows.cuh>
 #include <adjoint/ops/reduce/cuda/reduce.cuh>
 
 #include <algorithm>
@@ -90,62 +91,82 @@ struct Gradient {
   __device__ A result(const A (&x)[2], Sum sum) const { return term(x) - (log ? scalar::exp(x[1]) : x[1]) * sum; }
 };
 
-// `lanes` threads, a power of two, hold a row: of neighbouring elements, V of which move at once, or (kBeside) of
-// elements `inner` apart, where neighbouring threads have neighbouring rows.
+// `lanes` threads, a power of two, hold a row of neighbouring elements, V of which move at once, or (kBeside) V
+// neighbouring rows, of elements `inner` apart, where neighbouring threads have the next rows. `count`: of the rows, or
+// groups of V.
 template <class Task, class T, int V, bool kBeside>
-__global__ void __launch_bounds__(kThreads)
-    softmax_held(Task task, std::int64_t rows, std::int64_t extent, std::int64_t inner, int lanes, T* out) {
+__global__ void __launch_bounds__(kThreads) softmax_held(Task task, std::int64_t count, std::int64_t extent,
+                                                         std::int64_t inner, RowSplit by_inner, int lanes, T* out) {
   using A = typename Task::A;
   using Sum = typename Task::Sum;
-  constexpr int kPacks = kHeld<Task, V> / V;
+  constexpr int kPacks = kHeld<Task, V> / V, kOperands = Task::kOperands, kSums = kBeside ? V : 1;
   const typename Task::Rule rule{};
   const auto combine = [&](const Sum& a, const Sum& b) { return rule.combine(a, b); };
   const int thread = static_cast<int>(threadIdx.x), rows_here = kThreads / lanes;
   const int lane = kBeside ? thread / rows_here : thread % lanes;
   const std::int64_t row = std::int64_t{blockIdx.x} * rows_here + (kBeside ? thread % rows_here : thread / lanes);
-  const int end = row < rows ? static_cast<int>(extent) : 0;
-  const std::int64_t outer = kBeside ? row / inner : row;
-  const std::int64_t first = outer * extent * inner + (kBeside ? row - outer * inner : 0);
-  const auto at = [&](int p) { return (p * lanes + lane) * V; };
-  A held[kPacks][V][Task::kOperands];
+  const int end = row < count ? static_cast<int>(extent) : 0;
+  std::int64_t beside = row;
+  const std::int64_t outer = kBeside ? by_inner(beside) : row;
+  const std::int64_t first = outer * extent * inner + (kBeside ? beside * V : 0);
+  const auto at = [&](int p) { return (p * lanes + lane) * (kBeside ? 1 : V); };
+  Pack<T, V> loaded[kPacks][kOperands];
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
     if (at(p) >= end) continue;
 #pragma unroll
-    for (int operand = 0; operand < Task::kOperands; ++operand) {
-      const auto pack = *reinterpret_cast<const Pack<T, V>*>(task.in[operand] + first + at(p) * inner);
-#pragma unroll
-      for (int v = 0; v < V; ++v) held[p][v][operand] = convert<A>(pack.values[v]);
+    for (int operand = 0; operand < kOperands; ++operand) {
+      loaded[p][operand] = *reinterpret_cast<const Pack<T, V>*>(task.in[operand] + first + at(p) * inner);
     }
   }
-  Sum sum = task.sum_of([&](const auto& f) {
+  A held[kPacks][V][kOperands];
 #pragma unroll
-    for (int p = 0; p < kPacks; ++p) {
-      if (at(p) >= end) continue;
+  for (int p = 0; p < kPacks; ++p) {
 #pragma unroll
-      for (int v = 0; v < V; ++v) f(held[p][v]);
+    for (int operand = 0; operand < kOperands; ++operand) {
+#pragma unroll
+      for (int v = 0; v < V; ++v) held[p][v][operand] = convert<A>(loaded[p][operand].values[v]);
     }
-  });
+  }
+  Sum sums[kSums];
+#pragma unroll
+  for (int s = 0; s < kSums; ++s) {
+    sums[s] = task.sum_of([&](const auto& f) {
+#pragma unroll
+      for (int p = 0; p < kPacks; ++p) {
+        if (at(p) >= end) continue;
+#pragma unroll
+        for (int v = kBeside ? s : 0; v < (kBeside ? s + 1 : V); ++v) f(held[p][v]);
+      }
+    });
+  }
   if constexpr (kBeside) {
-    __shared__ alignas(16) unsigned char storage[kThreads * sizeof(Sum)];
-    Sum* const shared = reinterpret_cast<Sum*>(storage);
-    shared[thread] = sum;
+    __shared__ alignas(16) unsigned char storage[kSums * kThreads * sizeof(Sum)];
+    Sum(*const shared)[kThreads] = reinterpret_cast<Sum(*)[kThreads]>(storage);
+#pragma unroll
+    for (int s = 0; s < kSums; ++s) shared[s][thread] = sums[s];
     for (int half = lanes / 2; half > 0; half /= 2) {
       __syncthreads();
-      if (lane < half) shared[thread] = combine(shared[thread], shared[thread + half * rows_here]);
+      if (lane >= half) continue;
+#pragma unroll
+      for (int s = 0; s < kSums; ++s) {
+        shared[s][thread] = combine(shared[s][thread], shared[s][thread + half * rows_here]);
+      }
     }
     __syncthreads();
-    sum = shared[thread % rows_here];
+#pragma unroll
+    for (int s = 0; s < kSums; ++s) sums[s] = shared[s][thread % rows_here];
   } else {
-    sum = combine_lanes<kThreads>(sum, lanes, combine);
+    sums[0] = combine_lanes<kThreads>(sums[0], lanes, combine);
   }
-  sum = task.close(sum);
+#pragma unroll
+  for (int s = 0; s < kSums; ++s) sums[s] = task.close(sums[s]);
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
     if (at(p) >= end) continue;
     Pack<T, V> pack;
 #pragma unroll
-    for (int v = 0; v < V; ++v) pack.values[v] = convert<T>(task.result(held[p][v], sum));
+    for (int v = 0; v < V; ++v) pack.values[v] = convert<T>(task.result(held[p][v], sums[kBeside ? v : 0]));
     *reinterpret_cast<Pack<T, V>*>(out + first + at(p) * inner) = pack;
   }
 }
@@ -205,16 +226,20 @@ LaunchGeometry over(std::int64_t threads) {
 // Whether some threads of a block can hold a row.
 template <class Task, class T, int V, bool kBeside>
 bool run_held(const Task& task, Tensor& out, const SoftmaxAttr& attr, bool aligned) {
-  constexpr std::int64_t kElements = 8;  // of a thread, wanted
-  // Beside one another, the 32 rows of a warp; else a warp's row needs no shared memory.
-  constexpr std::int64_t kFew = kBeside ? kThreads / 32 : 32, kMost = kBeside ? kFew : kThreads;
-  if ((attr.inner != 1) != kBeside || attr.extent > kMost * kHeld<Task, V> || !aligned) return false;
+  constexpr std::int64_t kPacks = kHeld<Task, V> / V;
+  constexpr bool kSideways = kBeside && V > 1;
+  // Of a row's elements, wanted for a thread: many rows' are loads enough.
+  constexpr std::int64_t kElements = kSideways ? kPacks : 8;
+  // Beside one another, the 32 rows of a warp, or packs of 128 bytes; else a warp's row needs no shared memory.
+  constexpr std::int64_t kFew = kSideways ? 32 : kBeside ? kThreads / 32 : 32, kMost = kBeside ? kFew : kThreads;
+  constexpr std::int64_t kHeldByLane = kBeside ? kPacks : kHeld<Task, V>;
+  if ((attr.inner != 1) != kBeside || attr.extent > kMost * kHeldByLane || !aligned) return false;
   const auto wanted = std::bit_ceil(static_cast<std::uint64_t>((attr.extent + kElements - 1) / kElements));
-  const int lanes =
-      static_cast<int>(std::min<std::uint64_t>(wanted, attr.extent <= kFew * kHeld<Task, V> ? kFew : kMost));
-  const std::int64_t rows = attr.outer * attr.inner;
-  launch(softmax_held<Task, T, V, kBeside>, over(rows * lanes), out.device().index, task, rows, attr.extent, attr.inner,
-         lanes, out.mutable_data<T>());
+  const int lanes = static_cast<int>(std::min<std::uint64_t>(wanted, attr.extent <= kFew * kHeldByLane ? kFew : kMost));
+  const std::int64_t inner = attr.inner / (kBeside ? V : 1), count = attr.outer * inner;
+  if (kSideways && count * lanes < kManyColumns) return false;
+  launch(softmax_held<Task, T, V, kBeside>, over(count * lanes), out.device().index, task, count, attr.extent,
+         attr.inner, RowSplit(std::max<std::int64_t>(inner, 1), count + kThreads), lanes, out.mutable_data<T>());
   return true;
 }
 
@@ -224,9 +249,11 @@ void run(const Task& task, Tensor& out, const SoftmaxAttr& attr) {
   constexpr int kV = static_cast<int>(16 / sizeof(T));
   const int device = out.device().index;
   T* const result = out.mutable_data<T>();
-  bool aligned = attr.extent % kV == 0 && reinterpret_cast<std::uintptr_t>(result) % 16 == 0;
-  for (const T* in : task.in) aligned = aligned && reinterpret_cast<std::uintptr_t>(in) % 16 == 0;
-  if (run_held<Task, T, kV, false>(task, out, attr, aligned) || run_held<Task, T, 1, false>(task, out, attr, true) ||
+  bool aligned = is_aligned<T, kV>(result);
+  for (const T* in : task.in) aligned = aligned && is_aligned<T, kV>(in);
+  if (run_held<Task, T, kV, false>(task, out, attr, aligned && attr.extent % kV == 0) ||
+      run_held<Task, T, 1, false>(task, out, attr, true) ||
+      run_held<Task, T, kV, true>(task, out, attr, aligned && attr.inner % kV == 0) ||
       run_held<Task, T, 1, true>(task, out, attr, true)) {
     return;
   }
