@@ -1,6 +1,7 @@
 // Chooses and calls the kernels for few channels a group. Their code is in one .cu file a dtype.
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
+#include <adjoint/ops/conv/channelwise/cuda/weight_plan.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -13,15 +14,15 @@ const ChannelwisePlan* find_channelwise_plan(const ConvProblem& problem) {
   });
 }
 
-namespace {
-
-constexpr std::int64_t kFewPairs = 16;  // of conv_weight: channels times channels of a group
-
-const ChannelwiseWeightPlan* weight_plan(const ConvProblem& problem) {
+const ChannelwiseWeightPlan* find_channelwise_weight_plan(const ConvProblem& problem) {
   return keep_plan<ChannelwiseWeightPlan>(problem, [&](ChannelwiseWeightPlan& plan) {
     return plan_channelwise_weight(problem.geometry, element_size(problem.dtype), plan);
   });
 }
+
+namespace {
+
+constexpr std::int64_t kFewPairs = 16;  // of conv_weight: channels times channels of a group
 
 bool takes_gather(const ConvProblem& problem) {
   const ConvGeometry& g = problem.geometry;
@@ -38,7 +39,7 @@ bool takes_weight(const ConvProblem& problem) {
   const ConvGeometry& g = problem.geometry;
   const std::int64_t pairs = g.image_channels_per_group() * g.feature_channels_per_group();
   if (problem.dtype == kFloat64 || pairs > kFewPairs) return false;
-  return weight_plan(problem) != nullptr;
+  return find_channelwise_weight_plan(problem) != nullptr;
 }
 
 void run_gather(const ConvProblem& problem) {
@@ -59,7 +60,7 @@ void run_gather(const ConvProblem& problem) {
 }
 
 void run_weight(const ConvProblem& problem) {
-  const ChannelwiseWeightPlan& plan = *weight_plan(problem);
+  const ChannelwiseWeightPlan& plan = *find_channelwise_weight_plan(problem);
   switch (problem.dtype) {
     case kBFloat16: return run_channelwise_weight<kBFloat16>(plan, problem);
     case kFloat16: return run_channelwise_weight<kFloat16>(plan, problem);
@@ -68,7 +69,7 @@ void run_weight(const ConvProblem& problem) {
 }
 
 std::size_t weight_workspace_bytes(const ConvProblem& problem) {
-  return static_cast<std::size_t>(weight_plan(problem)->workspace_bytes());
+  return static_cast<std::size_t>(find_channelwise_weight_plan(problem)->workspace_bytes());
 }
 
 }  // namespace

@@ -5,8 +5,9 @@
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
-#include <adjoint/ops/conv/choose/cuda/pays.h>
+#include <adjoint/ops/conv/choose/cuda/calibration.h>
 #include <adjoint/ops/conv/choose/cuda/rearranged.h>
+#include <adjoint/ops/conv/choose/cuda/terms.h>
 #include <adjoint/ops/conv/correlation/cuda/blocks/blocked.h>
 #include <adjoint/ops/conv/correlation/cuda/correlation.h>
 #include <adjoint/ops/conv/correlation/cuda/mma/mma.h>
@@ -23,77 +24,70 @@
 #include <adjoint/ops/conv/weight/cuda/weight.h>
 #include <adjoint/ops/elementwise/activate.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <limits>
+#include <numeric>
 #include <string_view>
 
 namespace adjoint::cuda {
 namespace {
 
-struct Choice {
+struct Candidate {
   const ConvKernel* kernel;
-  bool (*pays)(const ConvProblem& problem) = nullptr;  // null for always
+  Terms (*terms)(const ConvProblem& problem);  // of what the kernel takes
+  // Estimated to be quicker in every measured problem that both take; or null.
+  const ConvKernel* unless = nullptr;
+  // The terms where those that are left to plan are the least that they can be; or null.
+  Terms (*least_terms)(const ConvProblem& problem) = nullptr;
 };
 
-// Two stand here twice: `few_results` where it pays, and, named `*_else`, for what only `plain` would take; `plain`
-// where it pays, and for all that is left.
-constexpr Choice kConv[] = {{&few_results_conv, few_results_pay},
-                            {&product_conv, product_pays},
-                            {&plain_conv, plain_pays},
-                            {&rearranged_conv, rearranged_pays},
-                            {&channelwise_conv, channelwise_pays},
-                            {&col2im_conv, col2im_pays},
-                            {&packed_conv, packed_pays},
-                            {&narrow_conv, narrow_pays},
-                            {&sliced_conv, sliced_pays},
-                            {&blocked_conv, blocked_pays},
-                            {&correlation_conv},
-                            {&mma_conv},
-                            {&few_results_conv_else},
-                            {&plain_conv}};
-constexpr Choice kConvTranspose[] = {{&few_results_conv_transpose, few_results_pay},
-                                     {&product_conv_transpose, product_pays},
-                                     {&plain_conv_transpose, plain_pays},
-                                     {&channelwise_conv_transpose, channelwise_pays},
-                                     {&rearranged_conv_transpose, rearranged_pays},
-                                     {&col2im_conv_transpose, col2im_pays},
-                                     {&packed_conv_transpose, packed_pays},
-                                     {&narrow_conv_transpose, narrow_pays},
-                                     {&sliced_conv_transpose, sliced_pays},
-                                     {&blocked_conv_transpose, blocked_pays},
-                                     {&correlation_conv_transpose},
-                                     {&mma_conv_transpose},
-                                     {&few_results_conv_transpose_else},
-                                     {&plain_conv_transpose}};
-constexpr Choice kConvWeight[] = {{&few_results_conv_weight, few_weight_pays},
-                                  {&product_conv_weight, product_pays},
-                                  {&blocked_conv_weight, blocked_weight_pays},
-                                  {&tapwise_conv_weight, tapwise_pays},
-                                  {&rearranged_conv_weight, rearranged_pays},
-                                  {&channelwise_conv_weight, channelwise_weight_pays},
-                                  {&boxes_conv_weight, boxes_pay},
-                                  {&wgmma_conv_weight},
-                                  {&tensor_core_conv_weight},
-                                  {&few_results_conv_weight_else},
-                                  {&plain_conv_weight}};
+// Those whose plans are made in less time stand before the others: what a kernel takes at least is known without its
+// plan, and no plan is made of one that cannot be the quickest. The last takes every problem.
+constexpr Candidate kConv[] = {{&few_results_conv, few_results_terms},
+                               {&channelwise_conv, channelwise_terms},
+                               {&product_conv, product_terms},
+                               {&correlation_conv, correlation_terms},
+                               {&blocked_conv, blocked_terms},
+                               {&sliced_conv, sliced_terms},
+                               {&packed_conv, packed_terms},
+                               {&narrow_conv, narrow_terms},
+                               {&col2im_conv, col2im_terms},
+                               {&mma_conv, mma_terms, &correlation_conv},
+                               {&rearranged_conv, rearranged_terms, nullptr, rearranged_least_terms},
+                               {&plain_conv, plain_terms}};
+constexpr Candidate kConvTranspose[] = {{&few_results_conv_transpose, few_results_terms},
+                                        {&channelwise_conv_transpose, channelwise_terms},
+                                        {&product_conv_transpose, product_terms},
+                                        {&correlation_conv_transpose, correlation_terms},
+                                        {&blocked_conv_transpose, blocked_terms},
+                                        {&sliced_conv_transpose, sliced_terms},
+                                        {&packed_conv_transpose, packed_terms},
+                                        {&narrow_conv_transpose, narrow_terms},
+                                        {&col2im_conv_transpose, col2im_terms},
+                                        {&mma_conv_transpose, mma_terms, &correlation_conv_transpose},
+                                        {&rearranged_conv_transpose, rearranged_terms, nullptr, rearranged_least_terms},
+                                        {&plain_conv_transpose, plain_terms}};
+constexpr Candidate kConvWeight[] = {{&few_results_conv_weight, few_weight_terms},
+                                     {&channelwise_conv_weight, channelwise_weight_terms},
+                                     {&product_conv_weight, product_terms},
+                                     {&boxes_conv_weight, boxes_terms},
+                                     {&wgmma_conv_weight, wgmma_weight_terms},
+                                     {&blocked_conv_weight, blocked_weight_terms},
+                                     {&tapwise_conv_weight, tapwise_terms},
+                                     {&tensor_core_conv_weight, tensor_core_weight_terms, &wgmma_conv_weight},
+                                     {&rearranged_conv_weight, rearranged_terms, nullptr, rearranged_least_terms},
+                                     {&plain_conv_weight, plain_weight_terms}};
 
-/// Each kernel of a list once, in the order of where it stands last.
 template <std::size_t kCount>
-struct Kernels {
+constexpr std::array<const ConvKernel*, kCount> kernels_of(const Candidate (&candidates)[kCount]) {
   std::array<const ConvKernel*, kCount> kernels{};
-  std::size_t count = 0;
+  for (std::size_t i = 0; i < kCount; ++i) kernels[i] = candidates[i].kernel;
+  return kernels;
+}
 
-  constexpr explicit Kernels(const Choice (&choices)[kCount]) {
-    for (std::size_t i = 0; i < kCount; ++i) {
-      bool again = false;
-      for (std::size_t j = i + 1; j < kCount; ++j) again = again || choices[j].kernel == choices[i].kernel;
-      if (!again) kernels[count++] = choices[i].kernel;
-    }
-  }
-  constexpr std::span<const ConvKernel* const> all() const { return {kernels.data(), count}; }
-};
-
-std::span<const Choice> choices_of(ConvRole role) {
+std::span<const Candidate> candidates_of(ConvRole role) {
   switch (role) {
     case ConvRole::kFeature: return kConv;
     case ConvRole::kImage: return kConvTranspose;
@@ -102,13 +96,67 @@ std::span<const Choice> choices_of(ConvRole role) {
   return kConvWeight;
 }
 
-/// The list is walked: each kernel is asked for its plan.
-const ConvKernel& first_that_pays(const ConvProblem& problem, const ConvKernel* except) {
-  for (const auto& [kernel, pays] : choices_of(problem.role)) {
-    if (kernel == except) continue;
-    if (kernel->takes(problem) && (pays == nullptr || pays(problem))) return *kernel;
-  }
-  return *conv_kernels(problem.role).back();
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// The estimate, where it is less than `best`.
+double estimate(const Candidate& candidate, const ConvProblem& problem, double best) {
+  const Calibration* calibration = find_calibration(candidate.kernel->name, problem);
+  if (calibration == nullptr) return kNever;
+  const auto& c = calibration->coefficients;
+  if (std::max(calibration->least, c[0] + c[1] * memory_microseconds(problem)) >= best) return kNever;
+  if (candidate.unless != nullptr && candidate.unless->takes(problem)) return kNever;
+  if (!candidate.kernel->takes(problem)) return kNever;
+  const auto sum = [&](const Terms& terms) {
+    const std::span<const double> all = terms.all();
+    return all.empty() ? kNever : std::inner_product(all.begin(), all.end(), c.begin(), 0.0);
+  };
+  if (candidate.least_terms != nullptr && sum(candidate.least_terms(problem)) >= best) return kNever;
+  return sum(candidate.terms(problem));
+}
+
+/// The quickest kernel, and what it takes.
+struct Quickest {
+  const ConvKernel* kernel;
+  double microseconds;
+};
+
+bool rearranges(const ConvKernel* kernel) {
+  return kernel == &rearranged_conv || kernel == &rearranged_conv_transpose || kernel == &rearranged_conv_weight;
+}
+
+/// Where an estimate is less than that of `best`, which it is then.
+void consider(const Candidate& candidate, const ConvProblem& problem, Quickest& best) {
+  const double microseconds = estimate(candidate, problem, best.microseconds);
+  if (microseconds < best.microseconds) best = {candidate.kernel, microseconds};
+}
+
+/// Of those that compute the problem as it is.
+const Quickest& quickest_in_place(const ConvProblem& problem) {
+  struct InPlace {
+    Quickest best;
+  };
+  return keep_plan<InPlace>(problem,
+                            [&](InPlace& in_place) {
+                              const std::span<const Candidate> candidates = candidates_of(problem.role);
+                              const Candidate& plain = candidates.back();
+                              in_place.best = {plain.kernel, kNever};
+                              consider(plain, problem, in_place.best);
+                              for (const Candidate& candidate : candidates.first(candidates.size() - 1)) {
+                                if (!rearranges(candidate.kernel)) consider(candidate, problem, in_place.best);
+                              }
+                              return true;
+                            })
+      ->best;
+}
+
+const Quickest& quickest(const ConvProblem& problem) {
+  return *keep_plan<Quickest>(problem, [&](Quickest& best) {
+    best = quickest_in_place(problem);
+    for (const Candidate& candidate : candidates_of(problem.role)) {
+      if (rearranges(candidate.kernel)) consider(candidate, problem, best);
+    }
+    return true;
+  });
 }
 
 thread_local const char* forced = nullptr;
@@ -161,27 +209,40 @@ void run(ConvRole role, std::span<const Tensor> in, std::span<Tensor> outs, cons
 }  // namespace
 
 std::span<const ConvKernel* const> conv_kernels(ConvRole role) {
-  static constexpr Kernels conv(kConv);
-  static constexpr Kernels conv_transpose(kConvTranspose);
-  static constexpr Kernels conv_weight(kConvWeight);
+  static constexpr auto conv = kernels_of(kConv);
+  static constexpr auto conv_transpose = kernels_of(kConvTranspose);
+  static constexpr auto conv_weight = kernels_of(kConvWeight);
   switch (role) {
-    case ConvRole::kFeature: return conv.all();
-    case ConvRole::kImage: return conv_transpose.all();
+    case ConvRole::kFeature: return conv;
+    case ConvRole::kImage: return conv_transpose;
     case ConvRole::kFilter: break;
   }
-  return conv_weight.all();
+  return conv_weight;
 }
 
-const ConvKernel& best_conv_kernel(const ConvProblem& problem, const ConvKernel* except) {
-  // What few kernels take is not kept: the key of a plan does not know float64.
-  if (except != nullptr || problem.dtype == kFloat64) return first_that_pays(problem, except);
-  struct Best {
-    const ConvKernel* kernel;
-  };
-  return *keep_plan<Best>(problem, [&](Best& best) {
-            best.kernel = &first_that_pays(problem, nullptr);
-            return true;
-          })->kernel;
+const ConvKernel& best_conv_kernel(const ConvProblem& problem) {
+  // Nothing of float64 is kept: the key of a plan does not know it. The plain kernels alone take it.
+  if (problem.dtype == kFloat64) return *conv_kernels(problem.role).back();
+  return *quickest(problem).kernel;
+}
+
+const ConvKernel& best_conv_kernel_in_place(const ConvProblem& problem) { return *quickest_in_place(problem).kernel; }
+
+double best_conv_microseconds(const ConvProblem& problem) { return quickest(problem).microseconds; }
+
+double conv_kernel_microseconds(const ConvKernel& kernel, const ConvProblem& problem) {
+  for (const Candidate& candidate : candidates_of(problem.role)) {
+    if (candidate.kernel == &kernel) return estimate(candidate, problem, kNever);
+  }
+  return kNever;
+}
+
+std::span<const double> conv_kernel_terms(const ConvKernel& kernel, const ConvProblem& problem, Terms& terms) {
+  terms = {};
+  for (const Candidate& candidate : candidates_of(problem.role)) {
+    if (candidate.kernel == &kernel && kernel.takes(problem)) terms = candidate.terms(problem);
+  }
+  return terms.all();
 }
 
 const ConvKernel& select_conv_kernel(const ConvProblem& problem) {

@@ -1,21 +1,31 @@
-// Which CUDA kernel computes a convolution. Each of the trio has a list of kernels, best first; the first one that
-// takes the problem, and pays, runs it, and the last one, `plain`, takes every problem.
+// Which CUDA kernel computes a convolution. Each of the trio has a list of kernels; of those that take the problem the
+// one runs it whose estimated time is the least, and the last one, `plain`, takes every problem.
 //
-// A new kernel is a folder, one ConvKernel in it and one line in dispatch.cpp. It must give the same bits from run
+// A new kernel is a folder, one ConvKernel in it, the terms of its time (terms.h), their coefficients
+// (calibration.cpp) and one line in dispatch.cpp. It must give the same bits from run
 // to run whatever the grid, and NaN and infinity wherever `plain` does.
 #pragma once
 
 #include <adjoint/core/export.h>
 #include <adjoint/ops/conv/base/cuda/problem.h>
+#include <adjoint/ops/conv/choose/cuda/terms.h>
 
 #include <span>
 
 namespace adjoint::cuda {
 
-/// The kernels of a role, best first.
+/// The kernels of a role; `plain` last.
 ADJOINT_API std::span<const ConvKernel* const> conv_kernels(ConvRole role);
-/// The first that takes `problem` and pays, other than `except`.
-ADJOINT_API const ConvKernel& best_conv_kernel(const ConvProblem& problem, const ConvKernel* except = nullptr);
+/// The one whose estimated time is the least, of those that take `problem`.
+ADJOINT_API const ConvKernel& best_conv_kernel(const ConvProblem& problem);
+/// Likewise of those that compute the problem as it is, in no other order of its operands.
+const ConvKernel& best_conv_kernel_in_place(const ConvProblem& problem);
+/// The estimates, from start to end: of the best kernel, and of any; infinity where a kernel is not to be chosen.
+double best_conv_microseconds(const ConvProblem& problem);
+ADJOINT_API double conv_kernel_microseconds(const ConvKernel& kernel, const ConvProblem& problem);
+/// What the estimate is made of, in `terms`: none where the kernel is not to be chosen. For its calibration.
+ADJOINT_API std::span<const double> conv_kernel_terms(const ConvKernel& kernel, const ConvProblem& problem,
+                                                      Terms& terms);
 /// The one that runs `problem`: the best, or the one that is forced.
 ADJOINT_API const ConvKernel& select_conv_kernel(const ConvProblem& problem);
 

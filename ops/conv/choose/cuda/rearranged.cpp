@@ -2,8 +2,9 @@
 
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
+#include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
-#include <adjoint/ops/conv/choose/cuda/pays.h>
+#include <adjoint/ops/conv/choose/cuda/terms.h>
 #include <adjoint/ops/conv/choose/orders.h>
 #include <adjoint/ops/conv/correlation/cuda/blocks/blocked.h>
 #include <adjoint/ops/conv/correlation/cuda/correlation.h>
@@ -22,7 +23,7 @@ namespace {
 struct Order {
   Rearrangement how;
   bool for_boxes = false;  // whether it is for conv_weight by the copy engine
-  bool pays = false;       // whether it is quicker, copies and all
+  bool is_sure = false;    // whether it pays on every GPU
 };
 
 /// Whether channels before samples are worth the copies: in large products.
@@ -60,6 +61,19 @@ bool boxes_take(const ConvProblem& problem, Order& order) {
   return order.for_boxes;
 }
 
+/// Whether conv_weight is large enough for copies of its operands, and not one for ordinary cores.
+bool weight_copies_may_pay(const ConvProblem& problem) {
+  constexpr std::int64_t kFewestProducts = std::int64_t{1} << 27;  // fewer take no longer than copies
+  constexpr std::int64_t kFewSums = 128;                           // channels times channels of a group, times taps
+  const ConvGeometry& g = problem.geometry;
+  if (g.batch * g.feature_plane() * g.filter_numel() < kFewestProducts) return false;
+  if (!channelwise_conv_weight.takes(problem)) return true;
+  // Of as many sums as fill a tile, tensor cores that the copy engine feeds take half of the time in half precision.
+  const bool fills = g.image_channels_per_group() * g.feature_channels_per_group() * g.taps() > kFewSums &&
+                     arithmetic_of(problem) != Arithmetic::kFloat32;
+  return fills && boxes_conv_weight.takes(problem);
+}
+
 /// The order of conv_weight's operands that models call quicker than any kernel's for the problem as it is.
 bool plan_quicker_order(const ConvProblem& problem, Order& order) {
   constexpr std::int64_t kFewestChannels = 8;  // of a group: for fewer no model of tiles holds
@@ -67,7 +81,7 @@ bool plan_quicker_order(const ConvProblem& problem, Order& order) {
   if (!weight_copies_may_pay(problem)) return false;
   if (g.groups > 1 && std::min(g.image_channels_per_group(), g.feature_channels_per_group()) < kFewestChannels)
     return false;
-  const WeightOrderChoice& quickest = quickest_weight_order(problem);
+  const WeightOrderChoice quickest = choose_weight_order(g, arithmetic_of(problem));
   if (!quickest.copies) return false;
   order.how.plan = quickest.plan;
   return boxes_take(problem, order);
@@ -77,7 +91,7 @@ bool plan_quicker_order(const ConvProblem& problem, Order& order) {
 bool plan_quicker_conv(const ConvProblem& problem, RearrangedPlan& plan) {
   if (problem.role == ConvRole::kFilter || problem.dtype == kFloat64 || !runs_wgmma(problem.device)) return false;
   const bool transposed = problem.role == ConvRole::kImage;
-  const ConvKernel* otherwise = &best_conv_kernel(problem, transposed ? &rearranged_conv_transpose : &rearranged_conv);
+  const ConvKernel* otherwise = &best_conv_kernel_in_place(problem);
   const auto multiplies = {&sliced_conv,           &blocked_conv,           &correlation_conv,
                            &sliced_conv_transpose, &blocked_conv_transpose, &correlation_conv_transpose};
   if (std::find(multiplies.begin(), multiplies.end(), otherwise) == multiplies.end()) return false;
@@ -92,19 +106,13 @@ const Order* find_order(const ConvProblem& problem) {
     const std::int64_t size = element_size(problem.dtype);
     const bool strides = strides_pay(problem), rows = g.feature_plane() == 1 && rows_pay(problem);
     const bool may_have_boxes = problem.role == ConvRole::kFilter && !strides && runs_wgmma(problem.device);
-    if (may_have_boxes && plan_quicker_order(problem, order)) {
-      order.pays = true;
-    } else if (may_have_boxes && !rows && plan_batch_as_columns(g, size, plan) && boxes_take(problem, order)) {
-      order.pays = false;
-    } else if (!strides && !rows && plan_quicker_conv(problem, plan)) {
-      order.pays = true;
-    } else if (plan_strides_as_channels(g, problem.role == ConvRole::kImage, size, plan)) {
-      order.pays = strides;
-    } else if (plan_batch_as_rows(g, size, plan)) {
-      order.pays = rows;
-    } else {
-      return false;
-    }
+    const bool has_order =
+        (may_have_boxes && plan_quicker_order(problem, order)) ||
+        (may_have_boxes && !rows && plan_batch_as_columns(g, size, plan) && boxes_take(problem, order)) ||
+        (!strides && !rows && plan_quicker_conv(problem, plan)) ||
+        plan_strides_as_channels(g, problem.role == ConvRole::kImage, size, plan) || plan_batch_as_rows(g, size, plan);
+    if (!has_order) return false;
+    order.is_sure = strides || rows;
     for (const std::int64_t copied : {plan.image.numel(), plan.feature.numel(), plan.filter.numel(),
                                       plan.image_samples.numel(), plan.feature_samples.numel()}) {
       if (copied * size > kMostCopyBytes) return false;
@@ -142,7 +150,34 @@ std::size_t workspace_bytes(const ConvProblem& problem) {
 
 }  // namespace
 
-bool rearranged_pays(const ConvProblem& problem) { return find_order(problem)->pays; }
+namespace {
+
+double copies_microseconds(const Order& order, const ConvProblem& problem) {
+  const RearrangedPlan& plan = order.how.plan;
+  const std::int64_t size = element_size(problem.dtype);
+  return clocks_as_microseconds(unshuffle_clocks(plan.image, size) + unshuffle_clocks(plan.feature, size) +
+                                (order.how.filter_is_put_in_order ? unshuffle_clocks(plan.filter, size) : 0) +
+                                samples_last_clocks(plan.image_samples, size) +
+                                samples_last_clocks(plan.feature_samples, size));
+}
+
+}  // namespace
+
+/// Its copies, and what computes what is left.
+Terms rearranged_terms(const ConvProblem& problem) {
+  const Order& order = *find_order(problem);
+  // What is left was measured where wgmma's kernels compute it.
+  if (!order.is_sure && !runs_wgmma(problem.device)) return {};
+  const ConvProblem inner = inner_problem(order.how.plan, problem);
+  return {problem,
+          {copies_microseconds(order, problem),
+           order.for_boxes ? conv_kernel_microseconds(boxes_conv_weight, inner) : best_conv_microseconds(inner)}};
+}
+
+Terms rearranged_least_terms(const ConvProblem& problem) {
+  constexpr double kLeast = 5;  // microseconds, of any kernel
+  return {problem, {copies_microseconds(*find_order(problem), problem), kLeast}};
+}
 
 const ConvKernel rearranged_conv{
     .name = "rearranged_conv", .takes = takes, .run = run, .activates = true, .workspace_bytes = workspace_bytes};

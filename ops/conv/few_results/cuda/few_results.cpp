@@ -80,8 +80,5 @@ constexpr ConvKernel weight(const char* name) {
 const ConvKernel few_results_conv = gather("few_results_conv");
 const ConvKernel few_results_conv_transpose = gather("few_results_conv_transpose");
 const ConvKernel few_results_conv_weight = weight("few_results_conv_weight");
-const ConvKernel few_results_conv_else = gather("few_results_conv_else");
-const ConvKernel few_results_conv_transpose_else = gather("few_results_conv_transpose_else");
-const ConvKernel few_results_conv_weight_else = weight("few_results_conv_weight_else");
 
 }  // namespace adjoint::cuda

@@ -10,10 +10,6 @@ namespace adjoint::cuda {
 extern const ConvKernel few_results_conv;
 extern const ConvKernel few_results_conv_transpose;
 extern const ConvKernel few_results_conv_weight;
-/// The same for what no other kernel takes but the plain ones, which are slower wherever results are few.
-extern const ConvKernel few_results_conv_else;
-extern const ConvKernel few_results_conv_transpose_else;
-extern const ConvKernel few_results_conv_weight_else;
 
 /// The problem's plans, null where there are none.
 const FewResultsPlan* find_few_results_plan(const ConvProblem& problem);

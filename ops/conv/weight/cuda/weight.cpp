@@ -1,6 +1,7 @@
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/weight/boxes_plan.h>
+#include <adjoint/ops/conv/weight/cuda/mma_plan.h>
 #include <adjoint/ops/conv/weight/cuda/weight.h>
 
 namespace adjoint::cuda {
@@ -10,15 +11,15 @@ namespace {
 // are faster.
 constexpr double kLeastUse = 1.0 / 64;
 
-const WeightPlan* find_plan(const ConvProblem& problem) {
+thread_local WeightTile forced_tile{};
+
+}  // namespace
+
+const WeightPlan* find_mma_weight_plan(const ConvProblem& problem) {
   const Arithmetic arithmetic = arithmetic_of(problem);
   return keep_plan<WeightPlan>(problem,
                                [&](WeightPlan& plan) { return plan_weight(problem.geometry, arithmetic, plan); });
 }
-
-thread_local WeightTile forced_tile{};
-
-}  // namespace
 
 const WeightPlan* find_wgmma_weight_plan(const ConvProblem& problem) {
   const Arithmetic arithmetic = arithmetic_of(problem);
@@ -53,12 +54,12 @@ double use_of_tile(const WeightPlan& plan) {
 
 bool takes(const ConvProblem& problem) {
   if (problem.dtype == kFloat64 || !has_tensor_cores(problem.device)) return false;
-  const WeightPlan* plan = find_plan(problem);
+  const WeightPlan* plan = find_mma_weight_plan(problem);
   return plan != nullptr && use_of_tile(*plan) >= kLeastUse && fits_shared_memory(*plan, problem.device);
 }
 
 void run(const ConvProblem& problem) {
-  const WeightPlan& plan = *find_plan(problem);
+  const WeightPlan& plan = *find_mma_weight_plan(problem);
   switch (arithmetic_of(problem)) {
     case Arithmetic::kTF32: return run_weight<Arithmetic::kTF32>(plan, problem);
     case Arithmetic::kFloat32: return run_weight<Arithmetic::kFloat32>(plan, problem);
@@ -68,7 +69,8 @@ void run(const ConvProblem& problem) {
 }
 
 bool takes_wgmma(const ConvProblem& problem) {
-  if (problem.dtype == kFloat64 || !runs_wgmma(problem.device)) return false;
+  constexpr std::int64_t kMostTaps = 1024;  // of more, planning takes a tenth of a second
+  if (problem.dtype == kFloat64 || !runs_wgmma(problem.device) || problem.geometry.taps() > kMostTaps) return false;
   const WeightPlan* plan = find_wgmma_weight_plan(problem);
   return plan != nullptr && use_of_tile(*plan) >= kLeastUse;
 }
@@ -92,7 +94,7 @@ bool takes_boxes(const ConvProblem& problem) {
 void run_boxes(const ConvProblem& problem) { run_boxes_conv_weight(problem, {}); }
 
 std::size_t workspace_bytes(const ConvProblem& problem) {
-  return static_cast<std::size_t>(weight_workspace_bytes(*find_plan(problem)));
+  return static_cast<std::size_t>(weight_workspace_bytes(*find_mma_weight_plan(problem)));
 }
 
 std::size_t wgmma_workspace_bytes(const ConvProblem& problem) {

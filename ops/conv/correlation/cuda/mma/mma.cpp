@@ -2,6 +2,7 @@
 
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
+#include <adjoint/ops/conv/correlation/cuda/mma/plan.h>
 
 namespace adjoint::cuda {
 namespace {
@@ -15,19 +16,23 @@ const CorrelationPlan* find_plan(const ConvProblem& problem) {
   });
 }
 
-const CorrelationPlan* find_plan(const ConvProblem& problem) {
+}  // namespace
+
+const CorrelationPlan* find_mma_plan(const ConvProblem& problem) {
   const int bytes = gpu_of(problem.device).smem_bytes;
   return bytes >= kMmaLimits.smem_bytes_per_sm ? find_plan<kMmaLimits>(problem) : find_plan<kSmallMmaLimits>(problem);
 }
 
+namespace {
+
 bool takes(const ConvProblem& problem) {
   if (problem.dtype == kFloat64 || gpu_of(problem.device).architecture < 80) return false;
-  const CorrelationPlan* plan = find_plan(problem);
+  const CorrelationPlan* plan = find_mma_plan(problem);
   return plan != nullptr && correlation_pays(*plan);
 }
 
 void run(const ConvProblem& problem) {
-  const CorrelationPlan& plan = *find_plan(problem);
+  const CorrelationPlan& plan = *find_mma_plan(problem);
   switch (arithmetic_of(problem)) {
     case Arithmetic::kTF32: return run_correlation_mma<Arithmetic::kTF32>(plan, problem);
     case Arithmetic::kFloat32: return run_correlation_mma<Arithmetic::kFloat32>(plan, problem);
@@ -37,7 +42,7 @@ void run(const ConvProblem& problem) {
 }
 
 std::size_t workspace_bytes(const ConvProblem& problem) {
-  return static_cast<std::size_t>(find_plan(problem)->filter_units() * 4);
+  return static_cast<std::size_t>(find_mma_plan(problem)->filter_units() * 4);
 }
 
 }  // namespace

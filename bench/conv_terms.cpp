@@ -1,0 +1,98 @@
+// Prints what the estimate of every kernel's time is made of (ops/conv/choose/cuda/terms.h), for the layers of
+// bench/layers: what scripts/calibrate fits to measured times. Needs no GPU: the plans are those for an H100.
+//
+//   bench_conv_terms [files [batches]]
+//   bench_conv_terms everyday,drawn29,drawn32 1,4,16,64
+//
+// A line is a layer, batch, operator, arithmetic, kernel, the estimate in microseconds as it is today, a star for the
+// kernel that is chosen, and the terms.
+#include "layers.h"
+
+#include <adjoint/core/precision.h>
+#include <adjoint/ops/conv/base/cuda/gpu.h>
+#include <adjoint/ops/conv/choose/cuda/dispatch.h>
+#include <adjoint/ops/conv/choose/cuda/terms.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <vector>
+
+namespace {
+
+using adjoint::cuda::ConvKernel;
+using adjoint::cuda::ConvProblem;
+using adjoint::cuda::ConvRole;
+
+struct Arithmetic {
+  const char* name;
+  adjoint::DType dtype;
+  adjoint::Precision precision;
+};
+constexpr Arithmetic kArithmetics[] = {{"tf32", adjoint::kFloat32, adjoint::Precision::kTF32},
+                                       {"bfloat16", adjoint::kBFloat16, adjoint::Precision::kFull},
+                                       {"float32", adjoint::kFloat32, adjoint::Precision::kFull}};
+
+struct Operator {
+  const char* name;
+  ConvRole role;
+};
+constexpr Operator kOperators[] = {{"conv", ConvRole::kFeature},
+                                   {"conv_transpose", ConvRole::kImage},
+                                   {"conv_weight", ConvRole::kFilter}};
+
+constexpr adjoint::cuda::Gpu kH100{.architecture = 90,
+                                   .runs_wgmma = true,
+                                   .smem_bytes = 233472,
+                                   .smem_bytes_a_block = 232448};
+
+void print_terms(const bench::Layer& layer, std::int64_t batch, const Arithmetic& arithmetic, const Operator& op) {
+  const ConvProblem problem{.role = op.role,
+                            .geometry = simplified(layer.with_batch(batch), false),
+                            .dtype = arithmetic.dtype,
+                            .precision = arithmetic.precision,
+                            .device = 0,
+                            .first = nullptr,
+                            .second = nullptr,
+                            .bias = nullptr,
+                            .out = nullptr};
+  const ConvKernel& chosen = adjoint::cuda::best_conv_kernel(problem);
+  for (const ConvKernel* kernel : adjoint::cuda::conv_kernels(op.role)) {
+    adjoint::cuda::Terms terms;
+    if (conv_kernel_terms(*kernel, problem, terms).empty()) continue;
+    std::printf("%s\t%lld\t%s\t%s\t%s\t%.1f\t%s\t", layer.name.c_str(), static_cast<long long>(batch), op.name,
+                arithmetic.name, kernel->name, conv_kernel_microseconds(*kernel, problem),
+                kernel == &chosen ? "*" : "");
+    for (const double term : terms.all()) std::printf(" %.6g", term);
+    std::printf("\n");
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto words = [&](int at, const char* otherwise) {
+    return bench::detail::split(argc > at ? argv[at] : otherwise, ',');
+  };
+  try {
+    const adjoint::cuda::PretendGpu pretend(kH100);
+    for (const std::string& file : words(1, "everyday,drawn29,drawn32")) {
+      for (const bench::Layer& layer : bench::read_layers(file)) {
+        std::vector<std::int64_t> batches;
+        for (const std::string& batch : words(2, "1,4,16,64")) batches.push_back(std::stoll(batch));
+        if (layer.batch) batches = {*layer.batch};
+        for (const std::int64_t batch : batches) {
+          for (const Arithmetic& arithmetic : kArithmetics) {
+            for (const Operator& op : kOperators) print_terms(layer, batch, arithmetic, op);
+          }
+        }
+      }
+    }
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "bench_conv_terms: %s\n", e.what());
+    return EXIT_FAILURE;
+  }
+  return EXIT_SUCCESS;
+}

@@ -1,0 +1,12 @@
+// conv_weight's plan for a problem; apart from channelwise.h, which the kernels' code includes.
+#pragma once
+
+#include <adjoint/ops/conv/base/cuda/problem.h>
+#include <adjoint/ops/conv/channelwise/plan.h>
+
+namespace adjoint::cuda {
+
+/// Null where there is none.
+const ChannelwiseWeightPlan* find_channelwise_weight_plan(const ConvProblem& problem);
+
+}  // namespace adjoint::cuda

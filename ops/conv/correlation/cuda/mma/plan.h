@@ -1,0 +1,12 @@
+// The plan of mma.sync's kernels for a problem; apart from mma.h, which the kernels' code includes.
+#pragma once
+
+#include <adjoint/ops/conv/base/cuda/problem.h>
+#include <adjoint/ops/conv/correlation/plan.h>
+
+namespace adjoint::cuda {
+
+/// Null where there is none.
+const CorrelationPlan* find_mma_plan(const ConvProblem& problem);
+
+}  // namespace adjoint::cuda

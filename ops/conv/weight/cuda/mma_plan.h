@@ -1,0 +1,12 @@
+// The plan of mma.sync's kernel of conv_weight for a problem; apart from weight.h, which the kernels' code includes.
+#pragma once
+
+#include <adjoint/ops/conv/base/cuda/problem.h>
+#include <adjoint/ops/conv/weight/plan.h>
+
+namespace adjoint::cuda {
+
+/// Null where there is none.
+const WeightPlan* find_mma_weight_plan(const ConvProblem& problem);
+
+}  // namespace adjoint::cuda
