@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <set>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -21,6 +23,12 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string error_text(int number) { return std::generic_category().message(number); }
+
+bool named_as_picture(const fs::path& path) {
+  std::string extension = path.extension().string();
+  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return extension == ".png" || extension == ".jpg" || extension == ".jpeg";
+}
 
 /// A folder and everything below it. Folders behind links are looked into last, so that pictures go by their own paths
 /// where they have one below the top; each folder once, by whatever names it is reached.
@@ -78,7 +86,10 @@ class Walk {
     std::array<std::uint8_t, 8> first{};
     const ssize_t count = file.is_open() ? ::read(file.get(), first.data(), first.size()) : -1;
     if (count < 0) return pass_over(path, error_text(errno));
-    if (image_format({first.data(), static_cast<std::size_t>(count)})) pictures.push_back(path);
+    if (image_format({first.data(), static_cast<std::size_t>(count)}))
+      pictures.push_back(path);
+    else if (named_as_picture(path))
+      pass_over(path, count == 0 ? "an empty file" : "neither a PNG nor a JPEG file");
   }
 
   void pass_over(const fs::path& path, std::string reason) { passed_over.push_back({path, std::move(reason)}); }

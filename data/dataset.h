@@ -38,9 +38,9 @@ struct PassedOver {
 
 /// Every regular file below `folder` that begins as a PNG or JPEG file does, whatever its name; sorted by path, byte by
 /// byte. Links are followed; a folder that is reached by several names is looked into once, by its own name where it
-/// has one below `folder`. Folders and files that cannot be read and links that lead nowhere or to themselves are
-/// passed over, and told in `passed_over`, where it is given, sorted likewise. Throws Error for what is no folder or
-/// cannot be listed.
+/// has one below `folder`. Folders and files that cannot be read, links that lead nowhere or to themselves, and files
+/// that are named .png, .jpg or .jpeg and begin otherwise are passed over, and told in `passed_over`, where it is
+/// given, sorted likewise. Throws Error for what is no folder or cannot be listed.
 ADJOINT_API std::vector<std::filesystem::path> list_images(const std::filesystem::path& folder,
                                                            std::vector<PassedOver>* passed_over = nullptr);
 

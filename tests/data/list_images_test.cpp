@@ -108,9 +108,18 @@ TEST_F(ListImagesTest, WhatIsNoFileIsNotOpened) {
   picture("a.png");
   ASSERT_EQ(::mkfifo((folder_ / "pipe.png").c_str(), 0600), 0);
   fs::create_symlink("pipe.png", folder_ / "link.png");
-  std::ofstream(folder_ / "empty.png") << "";
   EXPECT_EQ(listed(), Names{"a.png"});
   EXPECT_EQ(passed_over(), Names{});
+}
+
+TEST_F(ListImagesTest, WhatIsNamedAsAPictureAndIsNoneIsPassedOverByName) {
+  picture("a.png");
+  picture("picture");
+  std::ofstream(folder_ / "empty.png") << "";
+  std::ofstream(folder_ / "page.JPEG") << "<html>";
+  std::ofstream(folder_ / "notes.txt") << "";
+  EXPECT_EQ(listed(), (Names{"a.png", "picture"}));
+  EXPECT_EQ(passed_over(), (Names{"empty.png: an empty file", "page.JPEG: neither a PNG nor a JPEG file"}));
 }
 
 TEST_F(ListImagesTest, WhatMayNotBeReadIsPassedOverByName) {
