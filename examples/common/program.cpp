@@ -60,10 +60,9 @@ adjoint::Device Program::device() const {
     if (device_ == fmt::format("cuda:{}", i) || (i == 0 && device_ == "cuda"))
       return adjoint::Device(adjoint::DeviceType::kCUDA, i);
   }
-  throw adjoint::Error(
-      fmt::format("{}: --device must be cpu or one of the {} CUDA devices of this machine and build; "
-                  "got '{}'",
-                  name_, count, device_));
+  const std::string devices = count > 0 ? fmt::format("{} CUDA devices of this machine", count)
+                                        : "CUDA devices, of which this machine or this build has none";
+  throw adjoint::Error(fmt::format("{}: --device must be cpu or one of the {}; got '{}'", name_, devices, device_));
 }
 
 void Program::load_settings() {
@@ -90,7 +89,7 @@ int Program::train() {
     settings_.check();
   }
   run_.device = device();
-  if (run_.graph && run_.device.is_cpu() && rank == 0)
+  if (run_.graph && train_->count("--graph") > 0 && run_.device.is_cpu() && rank == 0)
     fmt::print("{}: --graph: a CPU has no CUDA graphs, so every step simply runs\n", name_);
   const RunFolder folder(name_, run_.out);
   catch_interrupts();
@@ -151,7 +150,11 @@ int Program::dispatch(int argc, char** argv) {
   if (run_.out.empty()) run_.out = "out/" + name_;
   CLI::Option* resume =
       train_->add_flag("--resume", resume_, "Go on with the interrupted training in --out, with its settings");
-  for (const auto& setting : settings_.all()) resume->excludes(&setting->option());
+  for (const auto& setting : settings_.all()) {
+    resume->excludes(&setting->option());
+    // The help's defaults are the program's, which it may have set after the option was made.
+    if (!setting->option().get_default_str().empty()) setting->option().capture_default_str();
+  }
   train_->add_option("--out", run_.out, "Folder for what is written")->capture_default_str();
   train_->add_option("--device", device_, "cpu, cuda, cuda:1, ..., or auto: a GPU where there is one")
       ->capture_default_str();
