@@ -6,11 +6,13 @@
 #include <adjoint/nn/reparametrize.h>
 #include <adjoint/nn/safetensors.h>
 #include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/join/join.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <numbers>
 #include <utility>
 
 namespace vocoder {
@@ -45,6 +47,8 @@ Network checked(const GeneratorOptions& o) {
                                      divisor, network.name, network.channels));
   }
   check_sample_rate(o.sample_rate);
+  if (o.clock < 0 || o.clock > 256 || o.clock % 2 != 0)
+    throw adjoint::Error(fmt::format("vocoder: clock must be even, from 0 to 256; got {}", o.clock));
   return network;
 }
 
@@ -87,7 +91,7 @@ Generator::Generator(const GeneratorOptions& options)
     : Module("Generator"),
       options_(options),
       network_(checked(options)),
-      conv_pre(register_module("conv_pre", conv(kMels, network_.channels, kOuterKernel))),
+      conv_pre(register_module("conv_pre", conv(kMels + options.clock, network_.channels, kOuterKernel))),
       ups(register_module("ups", nn::ModuleList<nn::ConvTranspose1d>())),
       resblocks(register_module("resblocks", nn::ModuleList<ResBlock>())),
       conv_post(register_module("conv_post", conv(network_.channels >> network_.rates.size(), 1, kOuterKernel))) {
@@ -101,10 +105,23 @@ Generator::Generator(const GeneratorOptions& options)
   }
 }
 
-Tensor Generator::normalised(const Tensor& mel) { return (mel + 5.0) / 3.0; }
+Tensor Generator::inputs(const Tensor& mel, std::int64_t first) const {
+  const Tensor levels = (mel + 5.0) / 3.0;
+  const std::int64_t period = options_.clock;
+  if (period == 0) return levels;
+  const std::int64_t from = first % period, frames = mel.size(-1), turns = (from + frames + period - 1) / period;
+  const auto numbers = [&](std::int64_t begin, std::int64_t end) {
+    return Tensor::arange(static_cast<double>(begin), static_cast<double>(end), 1.0, levels.options());
+  };
+  const Tensor order = numbers(1, period / 2 + 1).unsqueeze(1),
+               angle = 2.0 * std::numbers::pi / static_cast<double>(period) * order * numbers(0, period);
+  const Tensor clock =
+      adjoint::cat({adjoint::cos(angle), adjoint::sin(angle)}, 0).repeat({1, turns}).narrow(1, from, frames);
+  return adjoint::cat({levels, clock.unsqueeze(0).expand({mel.size(0), period, frames})}, 1);
+}
 
 Tensor Generator::operator()(const Tensor& mel) const {
-  Tensor x = conv_pre(normalised(mel));
+  Tensor x = conv_pre(inputs(mel));
   const std::size_t blocks = network_.kernel_sizes.size();
   for (std::size_t i = 0; i < ups.size(); ++i) {
     x = ups[i](adjoint::leaky_relu(x, kSlope));
@@ -122,7 +139,10 @@ void remove_weight_norms(Generator& model) {
 
 void save_model(const std::filesystem::path& path, const Generator& model) {
   const GeneratorOptions& o = model.options();
-  const nlohmann::json options{{"network", o.network}, {"channels", o.channels}, {"sample_rate", o.sample_rate}};
+  const nlohmann::json options{{"network", o.network},
+                               {"channels", o.channels},
+                               {"sample_rate", o.sample_rate},
+                               {"clock", o.clock}};
   nn::save_safetensors(path, model, {{"architecture", kArchitecture}, {"options", options.dump()}});
 }
 
@@ -139,7 +159,8 @@ Generator load_model(const std::filesystem::path& path) {
     const nlohmann::json options = nlohmann::json::parse(found->second);
     Generator model({.network = options.at("network"),
                      .channels = options.at("channels"),
-                     .sample_rate = options.at("sample_rate")});
+                     .sample_rate = options.at("sample_rate"),
+                     .clock = options.value("clock", std::int64_t{0})});
     model.load_state_dict(file.tensors);
     remove_weight_norms(model);
     model.eval();

@@ -31,6 +31,8 @@ struct GeneratorOptions {
   std::int64_t channels = 0;
   /// Hz, of the sound that it makes.
   std::int64_t sample_rate = 22050;
+  /// Frames after which the clock beside the mel bands begins anew; 0: no clock, as in the paper. See inputs().
+  std::int64_t clock = 0;
 };
 
 /// x, and on top of it one convolution (or pair of them) after the other.
@@ -53,8 +55,13 @@ class Generator : public adjoint::nn::Module {
 
   const GeneratorOptions& options() const { return options_; }
   const Network& network() const { return network_; }
-  /// Bring the logarithms near a mean of 0 and a deviation of 1.
-  static adjoint::Tensor normalised(const adjoint::Tensor& mel);
+  /// What the first convolution reads, (N, 80 + P, frames): the logarithms, brought near a mean of 0 and a deviation of
+  /// 1, and behind them a clock, the cosines and sines of 2 pi k t / P for k from 1 to P / 2, where P is
+  /// options().clock and t the number of the frame, of which the first here has the number `first`.
+  ///
+  /// Convolutions do the same at every frame. Of a mel spectrogram that stands still they make the same 256 samples
+  /// again and again, whose pitch is a multiple of 86 Hz (at 22.05 kHz); with a clock, of a P-th of that.
+  adjoint::Tensor inputs(const adjoint::Tensor& mel, std::int64_t first = 0) const;
 
  private:
   GeneratorOptions options_;

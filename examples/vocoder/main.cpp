@@ -130,8 +130,9 @@ int main(int argc, char** argv) {
   examples::Program program("vocoder", "Makes sound from mel spectrograms, and learns to.");
   Options options;
   program.defaults().lr = 1e-3;
-  program.defaults().steps = 6000;
-  program.defaults().test_every = 500;
+  program.defaults().steps = 14000;
+  program.defaults().graph = true;
+  program.defaults().test_every = 1000;
   program.steps().quick(4800);
   program.batch().quick(4);
   program.test_every().quick(400);

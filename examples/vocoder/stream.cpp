@@ -68,7 +68,7 @@ std::int64_t StreamingResBlock::latency() const {
 }
 
 StreamingGenerator::StreamingGenerator(const Generator& model)
-    : conv_pre_(model.conv_pre), conv_post_(model.conv_post, adjoint::Activation::tanh()) {
+    : model_(model), conv_pre_(model.conv_pre), conv_post_(model.conv_post, adjoint::Activation::tanh()) {
   const std::size_t blocks = model.network().kernel_sizes.size();
   for (std::size_t i = 0; i < model.ups.size(); ++i) {
     stages_.push_back({nn::StreamingConvTranspose1d(model.ups[i]), model.network().rates[i], {}});
@@ -78,7 +78,8 @@ StreamingGenerator::StreamingGenerator(const Generator& model)
 }
 
 Tensor StreamingGenerator::operator()(const Tensor& mel, bool last) {
-  Tensor x = run(conv_pre_, mel.size(-1) == 0 ? mel : Generator::normalised(mel), last);
+  Tensor x = run(conv_pre_, model_.inputs(mel, frames_), last);
+  frames_ = last ? 0 : frames_ + mel.size(-1);
   for (Stage& stage : stages_) {
     x = run(stage.up, leaky(x), last);
     std::int64_t ready = std::numeric_limits<std::int64_t>::max();

@@ -61,9 +61,11 @@ class StreamingGenerator {
     std::vector<StreamingResBlock> blocks;
     std::vector<Delay> outputs = {};  // of the blocks, which are not equally late
   };
+  Generator model_;
   adjoint::nn::StreamingConv1d conv_pre_;
   std::vector<Stage> stages_;
   adjoint::nn::StreamingConv1d conv_post_;
+  std::int64_t frames_ = 0;  // that have come
 };
 
 /// log_mel in chunks.

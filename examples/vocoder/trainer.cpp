@@ -70,6 +70,10 @@ void Options::add_to(examples::Settings& settings) {
   for (const Network& network : networks()) names.push_back(network.name);
   settings.add("--network", generator.network, "HiFi-GAN's v1, v2 or v3, or a tiny one").choices(names).quick("tiny");
   settings.add("--channels", generator.channels, "Of the generator's first layer; 0: the network's own").range(0, 4096);
+  settings
+      .add("--clock", generator.clock,
+           "Frames after which a clock beside the mel bands begins anew, which steady tones need; 0: none")
+      .range(0, 256);
   settings.add("--segment", segment, "Samples that are trained on, a multiple of 256").range(2048, 1 << 20).quick(4096);
   settings.add("--discriminator-channels", discriminator_channels, "Of a discriminator's first layer")
       .range(1, 128)

@@ -54,7 +54,7 @@ double largest_difference(const Tensor& a, const Tensor& b) { return adjoint::ab
 /// Small, for synthesis.
 Generator small_generator(const std::string& network, std::int64_t channels) {
   adjoint::manual_seed(3);
-  Generator model({.network = network, .channels = channels, .sample_rate = kRate});
+  Generator model({.network = network, .channels = channels, .sample_rate = kRate, .clock = 6});
   remove_weight_norms(model);
   model.eval();
   return model;
@@ -137,6 +137,24 @@ TEST(Vocoder, NetworksMakeAHopForEveryFrame) {
   EXPECT_ERROR(Generator({.network = "v9"}), "there is no network 'v9'");
   EXPECT_ERROR(Generator({.network = "v2", .channels = 24}), "channels must be a multiple of 16 up to 4096");
   EXPECT_ERROR(Generator({.sample_rate = 100}), "the sample rate must be from 4000 to 96000 Hz; got 100");
+}
+
+TEST(Vocoder, WithAClockAStillSpectrogramNeedNotRepeatWithEachFrame) {
+  adjoint::manual_seed(3);
+  const Tensor still = Tensor::randn({1, kMels, 1}).expand({1, kMels, 64}).contiguous();
+  for (const std::int64_t clock : {0, 2, 8}) {
+    const Generator model({.network = "tiny", .channels = 16, .sample_rate = kRate, .clock = clock});
+    // Far from both ends, where zeros stand.
+    const Tensor sound = model(still).narrow(-1, 24 * kHop, 16 * kHop);
+    const auto distance = [&](std::int64_t frames) {
+      return largest_difference(sound.narrow(-1, 0, 8 * kHop), sound.narrow(-1, frames * kHop, 8 * kHop));
+    };
+    const std::int64_t period = std::max<std::int64_t>(clock, 1);
+    EXPECT_LT(distance(period), 1e-5) << clock;
+    for (std::int64_t frames = 1; frames < period; ++frames)
+      EXPECT_GT(distance(frames), 1e-4) << clock << ' ' << frames;
+  }
+  EXPECT_ERROR(Generator({.clock = 3}), "clock must be even, from 0 to 256; got 3");
 }
 
 /// What chunks of these lengths, over and over, give of a sound, and how late.
@@ -260,7 +278,7 @@ class VocoderTool : public examples::ExampleTool {
 
   Options small_options() const {
     Options options;
-    options.generator = {.network = "tiny", .channels = 8, .sample_rate = 4000};
+    options.generator = {.network = "tiny", .channels = 8, .sample_rate = 4000, .clock = 4};
     options.segment = 2048;
     options.discriminator_channels = 1;
     options.adversarial_from = 3;
