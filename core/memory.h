@@ -37,7 +37,7 @@ struct MemoryUse {
 
 struct MemoryStats {
   /// Bytes taken from the system or the driver. This exceeds in_use: what is given back is kept for the next tensor, on
-  /// the CPU blocks of 1 MiB and more, up to 1 GiB or an eighth of the machine's memory; see empty_cache().
+  /// the CPU blocks of 128 KiB and more, up to 1 GiB or an eighth of the machine's memory; see empty_cache().
   std::size_t held = 0;
   /// Bytes that live tensors asked for, and most at once. The categories' peaks may lie at different times, so that
   /// their sum may exceed the peak.
