@@ -40,10 +40,7 @@ void enlarge(const VerbOptions& options, adjoint::Device device) {
 void evaluate(const VerbOptions& options, adjoint::Device device) {
   const Model model =
       model_on(options.model.empty() ? "out/super_resolution/model.safetensors" : options.model, device);
-  const auto paths = adjoint::data::list_images(options.images);
-  if (paths.empty())
-    throw adjoint::Error(fmt::format("super_resolution: '{}' holds no PNG or JPEG file", options.images));
-  const PictureSet pictures = PictureSet::of_files(paths, model.scale());
+  const PictureSet pictures = PictureSet::of_files(listed(options.images), model.scale());
   std::vector<Quality> qualities;
   fmt::print("{:>17} {:>17} {:>7}  picture\n", "bicubic, SSIM", "Adjoint, SSIM", "gain");
   const auto row = [](const Quality& q, const std::string& name) {
@@ -51,11 +48,21 @@ void evaluate(const VerbOptions& options, adjoint::Device device) {
                q.adjoint.ssim, q.adjoint.psnr - q.bicubic.psnr, name);
   };
   for (std::int64_t i = 0; i < pictures.size(); ++i) {
-    const LumaPair pair = luma_pair(pictures.rgb(i), model.scale());
-    qualities.push_back(measure(model, pair, device, options.self_ensemble));
+    adjoint::Tensor rgb;
+    try {
+      rgb = pictures.rgb(i);
+    } catch (const adjoint::OutOfMemoryError&) {
+      throw;
+    } catch (const adjoint::Error& error) {
+      fmt::print(stderr, "super_resolution: passed over: {}\n", error.what());
+      continue;
+    }
+    qualities.push_back(measure(model, luma_pair(rgb, model.scale()), device, options.self_ensemble));
     row(qualities.back(), pictures.name(i));
   }
-  row(mean_of(qualities), fmt::format("mean of {}", pictures.size()));
+  if (qualities.empty())
+    throw adjoint::Error(fmt::format("super_resolution: '{}' holds no picture that can be read", options.images));
+  row(mean_of(qualities), fmt::format("mean of {}", qualities.size()));
 }
 
 }  // namespace

@@ -14,7 +14,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <set>
+#include <utility>
 
 namespace super_resolution {
 namespace {
@@ -90,10 +92,46 @@ Tensor PictureSet::rgb(std::int64_t i) const {
   return middle(whole_times(image, scale_), max_pixels_, scale_);
 }
 
+std::vector<LumaPair> PictureSet::read(const std::function<LumaPair(const Tensor& rgb)>& convert) {
+  std::vector<LumaPair> pairs(static_cast<std::size_t>(count_)), found;
+  std::vector<std::string> reasons(pairs.size());
+  adjoint::parallel_for(count_, [&](std::int64_t i) {
+    const auto at = static_cast<std::size_t>(i);
+    try {
+      pairs[at] = convert(rgb(i));
+    } catch (const adjoint::OutOfMemoryError&) {
+      throw;
+    } catch (const adjoint::Error& error) {
+      reasons[at] = error.what();
+    }
+  });
+  std::vector<fs::path> paths;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    if (!reasons[i].empty()) {
+      fmt::print(stderr, "super_resolution: passed over: {}\n", reasons[i]);
+      continue;
+    }
+    found.push_back(std::move(pairs[i]));
+    if (!paths_.empty()) paths.push_back(paths_[i]);
+  }
+  if (found.empty()) fail(fmt::format("of {} pictures none can be read; the first is '{}'", count_, name(0)));
+  count_ = std::ssize(found);
+  paths_ = std::move(paths);
+  return found;
+}
+
+std::vector<fs::path> listed(const fs::path& folder) {
+  std::vector<data::PassedOver> passed_over;
+  std::vector<fs::path> paths = data::list_images(folder, &passed_over);
+  for (const data::PassedOver& one : passed_over)
+    fmt::print(stderr, "super_resolution: passed over '{}': {}\n", one.path.string(), one.reason);
+  if (paths.empty()) fail(fmt::format("'{}' holds no PNG or JPEG file", folder.string()));
+  return paths;
+}
+
 Split split_folder(const fs::path& training, const fs::path& validation, std::int64_t scale) {
   constexpr std::size_t kEvery = 8;
-  const std::vector<fs::path> all = data::list_images(training);
-  if (all.empty()) fail(fmt::format("'{}' holds no PNG or JPEG file", training.string()));
+  const std::vector<fs::path> all = listed(training);
   std::vector<fs::path> train, test;
   if (validation.empty()) {
     if (all.size() < 2)
@@ -105,8 +143,7 @@ Split split_folder(const fs::path& training, const fs::path& validation, std::in
     }
   } else {
     train = all;
-    test = data::list_images(validation);
-    if (test.empty()) fail(fmt::format("'{}' holds no PNG or JPEG file", validation.string()));
+    test = listed(validation);
     std::set<fs::path> known;
     for (const fs::path& path : train) known.insert(fs::canonical(path));
     for (const fs::path& path : test) {
@@ -153,15 +190,14 @@ double ssim(const Tensor& image, const Tensor& reference, std::int64_t border) {
 
 LumaPair luma_pair(const Tensor& rgb, std::int64_t scale) { return {luma(shrunk(rgb, scale)), luma(rgb)}; }
 
-Patches::Patches(const PictureSet& pictures, std::int64_t patch, std::int64_t size)
+Patches::Patches(PictureSet pictures, std::int64_t patch, std::int64_t size)
     : scale_(pictures.scale()), patch_(patch), size_(size) {
   const std::int64_t largest = std::numeric_limits<std::int64_t>::max() / scale_;
   if (patch < 1 || patch > largest || size < 1)
     fail(fmt::format("patch must be from 1 to {} and size positive; got {} and {}", largest, patch, size));
-  std::vector<LumaPair> pairs(static_cast<std::size_t>(pictures.size()));
-  adjoint::parallel_for(pictures.size(), [&](std::int64_t i) {
-    const LumaPair pair = luma_pair(pictures.rgb(i), scale_);
-    pairs[static_cast<std::size_t>(i)] = {data::to_uint8(pair.low), data::to_uint8(pair.high)};
+  std::vector<LumaPair> pairs = pictures.read([&](const Tensor& rgb) {
+    const LumaPair pair = luma_pair(rgb, scale_);
+    return LumaPair{data::to_uint8(pair.low), data::to_uint8(pair.high)};
   });
   std::int64_t pixels = 0;
   fingerprint_ = 0xcbf29ce484222325U;

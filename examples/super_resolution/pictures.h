@@ -7,11 +7,17 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
 
 namespace super_resolution {
+
+/// A picture in both resolutions, luma only.
+struct LumaPair {
+  adjoint::Tensor low, high;  // (1, h, w), (1, scale h, scale w)
+};
 
 /// A numbered set of pictures to be shrunk by `scale`: files, or made ones.
 class PictureSet {
@@ -26,6 +32,9 @@ class PictureSet {
   std::int64_t size() const { return count_; }
   std::int64_t scale() const { return scale_; }
   std::string name(std::int64_t i) const;
+  /// `convert(rgb(i))` of every picture, in parallel. Those that cannot be read or are too small leave the set, each
+  /// with a line on standard error that names it. Throws Error where none is left.
+  std::vector<LumaPair> read(const std::function<LumaPair(const adjoint::Tensor& rgb)>& convert);
   /// (3, H, W), uint8, H and W multiples of the scale: last rows and columns that are too many are left out.
   adjoint::Tensor rgb(std::int64_t i) const;
 
@@ -36,11 +45,15 @@ class PictureSet {
   std::int64_t max_pixels_ = std::numeric_limits<std::int64_t>::max();  // of one picture
 };
 
+/// data::list_images, what it passes over named on standard error. Throws Error where there is none.
+std::vector<std::filesystem::path> listed(const std::filesystem::path& folder);
+
 struct Split {
   PictureSet training, validation;
 };
-/// The pictures of `training` and `validation`; where `validation` is empty, every eighth of `training`'s, at least
-/// one, is kept for it. Throws Error where a picture would be in both, or one of the sets would be empty.
+/// The pictures of `training` and `validation`, what is passed over named on standard error; where `validation` is
+/// empty, every eighth of `training`'s, at least one, is kept for it. Throws Error where a picture would be in both, or
+/// one of the sets would be empty.
 Split split_folder(const std::filesystem::path& training, const std::filesystem::path& validation, std::int64_t scale);
 
 /// BT.601 luma (1, H, W), float32 in [0, 1], of a picture (3, H, W), uint8.
@@ -54,11 +67,7 @@ double psnr(const adjoint::Tensor& image, const adjoint::Tensor& reference, std:
 /// window is the largest that they hold.
 double ssim(const adjoint::Tensor& image, const adjoint::Tensor& reference, std::int64_t border);
 
-/// A picture in both resolutions, luma only.
-struct LumaPair {
-  adjoint::Tensor low, high;  // (1, h, w), (1, scale h, scale w)
-};
-/// float32.
+/// Of a picture (3, H, W), uint8; float32.
 LumaPair luma_pair(const adjoint::Tensor& rgb, std::int64_t scale);
 
 /// Random pieces of pictures, turned and mirrored: example.input (1, patch, patch), target (1, scale patch, scale
@@ -66,7 +75,7 @@ LumaPair luma_pair(const adjoint::Tensor& rgb, std::int64_t scale);
 class Patches final : public adjoint::data::Dataset {
  public:
   /// `patch` in low-resolution pixels; `size` examples make an epoch. Throws Error where no picture is large enough.
-  Patches(const PictureSet& pictures, std::int64_t patch, std::int64_t size);
+  Patches(PictureSet pictures, std::int64_t patch, std::int64_t size);
 
   std::int64_t size() const override { return size_; }
   adjoint::data::Example get(std::int64_t index, adjoint::Generator& generator) const override;

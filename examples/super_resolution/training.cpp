@@ -37,14 +37,6 @@ Split split_of(const Options& options) {
           PictureSet::synthetic(0, kMadeTests, kMadeExtent, options.model.scale)};
 }
 
-std::vector<LumaPair> pairs_of(const PictureSet& pictures) {
-  std::vector<LumaPair> pairs(static_cast<std::size_t>(pictures.size()));
-  adjoint::parallel_for(pictures.size(), [&](std::int64_t i) {
-    pairs[static_cast<std::size_t>(i)] = luma_pair(pictures.rgb(i), pictures.scale());
-  });
-  return pairs;
-}
-
 // The loss gan: how much the discriminator counts beside l1.
 constexpr double kAdversarialWeight = 5e-3;
 
@@ -92,7 +84,7 @@ Trainer::Trainer(const Options& options, const examples::Run& run, Split split)
       arithmetic_(run.precision),
       split_(std::move(split)),
       patches_(split_.training, options.patch, examples_an_epoch(run)),
-      tests_(pairs_of(split_.validation)),
+      tests_(split_.validation.read([&](const Tensor& rgb) { return luma_pair(rgb, options.model.scale); })),
       model_(complete(options.model, run.quick)),
       parallel_((model_.to(run.device), model_)),
       adam_(model_.parameters(), {.lr = run.lr}),

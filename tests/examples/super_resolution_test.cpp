@@ -271,6 +271,20 @@ TEST_F(SuperResolution, FoldersAreSplitWithoutOverlap) {
   EXPECT_ERROR(split_folder(folder_ / "empty", {}, 2), "holds no PNG or JPEG file");
 }
 
+TEST_F(SuperResolution, PicturesThatCannotBeReadLeaveTheSet) {
+  const fs::path folder = write_pictures();
+  const std::vector<fs::path> paths = listed(folder);
+  fs::resize_file(paths[1], fs::file_size(paths[1]) / 2);
+  data::write_image(paths[2], Tensor::zeros({3, 5, 90}, {.dtype = adjoint::kUInt8}));
+  PictureSet pictures = PictureSet::of_files(paths, 2);
+  const auto pairs = pictures.read([](const Tensor& rgb) { return luma_pair(rgb, 2); });
+  ASSERT_EQ(std::ssize(pairs), std::ssize(paths) - 2);
+  ASSERT_EQ(pictures.size(), std::ssize(pairs));
+  EXPECT_EQ(pictures.name(1), paths[3].string());
+  PictureSet broken = PictureSet::of_files({paths[1], paths[2]}, 2);
+  EXPECT_ERROR(broken.read([](const Tensor& rgb) { return luma_pair(rgb, 2); }), "of 2 pictures none can be read");
+}
+
 TEST_F(SuperResolution, ModelsAreSavedWithTheirOptions) {
   const Model model = random_model({.features = 6, .layers = 2});
   save_model(folder_ / "m.safetensors", model);
