@@ -7,6 +7,7 @@
 // have none of their own. A line is a kernel: layer, batch, operator, arithmetic, kernel, microseconds, and a star
 // where it is the choice. Times are medians of CUDA events, each call with a cold L2 and an operand written anew.
 
+#include "conv_modes.h"
 #include "layers.h"
 
 #include <adjoint/core/error.h>
@@ -41,26 +42,6 @@ constexpr int kRepeats = 7;
 constexpr int kFewRepeats = 3;  // enough of what is so many times behind the quickest
 constexpr float kFarBehind = 4.0F;
 
-struct Arithmetic {
-  const char* name;
-  adjoint::DType dtype;
-  adjoint::Precision precision;
-};
-constexpr Arithmetic kArithmetics[] = {
-    {"tf32", adjoint::kFloat32, adjoint::Precision::kTF32},
-    {"bfloat16", adjoint::kBFloat16, adjoint::Precision::kFull},
-    {"float16", adjoint::kFloat16, adjoint::Precision::kFull},
-    {"float32", adjoint::kFloat32, adjoint::Precision::kFull},
-};
-
-struct Operator {
-  const char* name;
-  ConvRole role;
-};
-constexpr Operator kOperators[] = {{"conv", ConvRole::kFeature},
-                                   {"conv_transpose", ConvRole::kImage},
-                                   {"conv_weight", ConvRole::kFilter}};
-
 class Timer {
  public:
   Timer() : cold_(Tensor::zeros({kColdFloats}, {.device = adjoint::kCUDA})) {
@@ -93,14 +74,14 @@ Tensor operand(const ConvGeometry& g, Shape shape, const Extent2& extent, adjoin
   return Tensor::randn(shape, {.dtype = dtype, .device = adjoint::kCUDA});
 }
 
-void time_candidates(Timer& timer, const bench::Layer& layer, std::int64_t batch, const Arithmetic& arithmetic) {
+void time_candidates(Timer& timer, const bench::Layer& layer, std::int64_t batch, const bench::Arithmetic& arithmetic) {
   // Kernels get a call in the form that they do best (dispatch.cpp), and one that is forced the call as it is.
   const ConvGeometry g = simplified(layer.with_batch(batch), false);
   adjoint::set_float32_precision(arithmetic.precision);
   Tensor image = operand(g, {g.batch, g.image_channels}, g.image, arithmetic.dtype);
   Tensor feature = operand(g, {g.batch, g.feature_channels}, g.feature, arithmetic.dtype);
   Tensor filter = operand(g, {g.feature_channels, g.image_channels_per_group()}, g.kernel, arithmetic.dtype);
-  for (const Operator& op : kOperators) {
+  for (const bench::Operator& op : bench::kOperators) {
     Tensor *first = &image, *second = &filter, *out = &feature;
     std::function<void()> call = [&] { conv(image, filter, {}, g); };
     if (op.role == ConvRole::kImage) {
@@ -166,13 +147,10 @@ int main(int argc, char** argv) {
           for (const std::string& batch : words(3, "1,4,16,64")) batches.push_back(std::stoll(batch));
         }
         for (const std::string& name : words(1, "tf32,bfloat16,float32")) {
-          const auto* arithmetic = std::find_if(std::begin(kArithmetics), std::end(kArithmetics),
-                                                [&](const Arithmetic& a) { return name == a.name; });
-          if (arithmetic == std::end(kArithmetics))
-            throw adjoint::Error("bench_conv_candidates: no such arithmetic: " + name);
+          const bench::Arithmetic& arithmetic = bench::arithmetic_named(name);
           for (const std::int64_t batch : batches) {
             try {
-              time_candidates(timer, layer, batch, *arithmetic);
+              time_candidates(timer, layer, batch, arithmetic);
             } catch (const adjoint::Error& error) {  // one layer does not cost the others
               std::fprintf(stderr, "%s, batch %lld, %s: %s\n", layer.name.c_str(), static_cast<long long>(batch),
                            name.c_str(), error.what());

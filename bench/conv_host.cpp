@@ -8,6 +8,7 @@
 // from the pool each time (core/cuda/spare_workspaces.h). Medians of rounds of calls, both streams in turn. Before the
 // layers stand parts of a call, of which each has some.
 
+#include "conv_modes.h"
 #include "layers.h"
 
 #include <adjoint/adjoint.h>
@@ -32,18 +33,6 @@ using adjoint::Shape;
 using adjoint::Tensor;
 
 constexpr int kRounds = 25, kCalls = 60;  // a round's launches fit in a stream's queue, so that none waits
-
-struct Arithmetic {
-  const char* name;
-  adjoint::DType dtype;
-  adjoint::Precision precision;
-};
-constexpr Arithmetic kArithmetics[] = {
-    {"tf32", adjoint::kFloat32, adjoint::Precision::kTF32},
-    {"bfloat16", adjoint::kBFloat16, adjoint::Precision::kFull},
-    {"float16", adjoint::kFloat16, adjoint::Precision::kFull},
-    {"float32", adjoint::kFloat32, adjoint::Precision::kFull},
-};
 
 /// Microseconds a call of one round.
 template <class Call>
@@ -119,7 +108,7 @@ Tensor call(const Tensor& feature, const Tensor& filter, const ConvGeometry& g) 
                            .output_size = {g.image[0], g.image[1]}});
 }
 
-Times time_layer(const adjoint::Stream& other, const bench::Layer& layer, const Arithmetic& arithmetic) {
+Times time_layer(const adjoint::Stream& other, const bench::Layer& layer, const bench::Arithmetic& arithmetic) {
   const ConvGeometry g = layer.with_batch(1);
   adjoint::set_float32_precision(arithmetic.precision);
   const adjoint::TensorOptions options{.dtype = arithmetic.dtype, .device = adjoint::kCUDA};
@@ -160,13 +149,11 @@ int main(int argc, char** argv) {
     double logs[2] = {};
     int count = 0;
     for (const std::string& name : words(1, "tf32,bfloat16,float32")) {
-      const auto* arithmetic = std::find_if(std::begin(kArithmetics), std::end(kArithmetics),
-                                            [&](const Arithmetic& a) { return name == a.name; });
-      if (arithmetic == std::end(kArithmetics)) throw adjoint::Error("bench_conv_host: no such arithmetic: " + name);
+      const bench::Arithmetic& arithmetic = bench::arithmetic_named(name);
       for (const std::string& file : words(2, "reported,everyday")) {
         for (const bench::Layer& layer : bench::read_layers(file)) {
           if (!layer.transposed) continue;
-          const Times times = time_layer(other, layer, *arithmetic);
+          const Times times = time_layer(other, layer, arithmetic);
           logs[0] += std::log(times.default_stream);
           logs[1] += std::log(times.other_stream);
           ++count;

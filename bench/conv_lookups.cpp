@@ -7,6 +7,7 @@
 // Prints mean, 99th percentile and most, in microseconds, and the N look-ups that take the longest (10). NAME: layers
 // whose name holds it.
 
+#include "conv_modes.h"
 #include "layers.h"
 
 #include <adjoint/ops/conv/base/cuda/gpu.h>
@@ -25,28 +26,6 @@ namespace {
 
 using adjoint::cuda::ConvProblem;
 using adjoint::cuda::ConvRole;
-
-constexpr adjoint::cuda::Gpu kHopper{.architecture = 90,
-                                     .runs_wgmma = true,
-                                     .smem_bytes = 233472,
-                                     .smem_bytes_a_block = 232448};
-
-struct Operator {
-  const char* name;
-  ConvRole role;
-};
-constexpr Operator kOperators[] = {{"conv", ConvRole::kFeature},
-                                   {"conv_transpose", ConvRole::kImage},
-                                   {"conv_weight", ConvRole::kFilter}};
-
-struct Arithmetic {
-  const char* name;
-  adjoint::DType dtype;
-  adjoint::Precision precision;
-};
-constexpr Arithmetic kArithmetics[] = {{"tf32", adjoint::kFloat32, adjoint::Precision::kTF32},
-                                       {"bfloat16", adjoint::kBFloat16, adjoint::Precision::kFull},
-                                       {"float32", adjoint::kFloat32, adjoint::Precision::kFull}};
 
 struct LookUp {
   std::string what;
@@ -68,8 +47,8 @@ std::vector<LookUp> look_ups(const std::string& name) {
       const std::vector<std::int64_t> batches =
           layer.batch ? std::vector<std::int64_t>{*layer.batch} : std::vector<std::int64_t>{1, 4, 16, 64};
       for (const std::int64_t batch : batches) {
-        for (const Arithmetic& arithmetic : kArithmetics) {
-          for (const Operator& op : kOperators) {
+        for (const bench::Arithmetic& arithmetic : bench::kMeasuredArithmetics) {
+          for (const bench::Operator& op : bench::kOperators) {
             all.push_back(
                 {.what = layer.name + ", batch " + std::to_string(batch) + ", " + arithmetic.name + ", " + op.name,
                  .problem = {.role = op.role,
@@ -102,7 +81,7 @@ void print(const char* name, std::vector<LookUp>& all, double LookUp::*us) {
 int main(int argc, char** argv) {
   try {
     const std::size_t shown = argc > 1 ? std::stoul(argv[1]) : 10;
-    const adjoint::cuda::PretendGpu gpu(kHopper);
+    const adjoint::cuda::PretendGpu gpu(bench::kHopper);
     std::vector<LookUp> all = look_ups(argc > 2 ? argv[2] : "");
     if (all.empty()) throw adjoint::Error("bench_conv_lookups: no layer has such a name");
     for (LookUp& look_up : all) {

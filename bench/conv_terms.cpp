@@ -6,6 +6,7 @@
 //
 // A line is a layer, batch, operator, arithmetic, kernel, the estimate in microseconds as it is today, a star for the
 // kernel that is chosen, and the terms.
+#include "conv_modes.h"
 #include "layers.h"
 
 #include <adjoint/core/precision.h>
@@ -26,29 +27,8 @@ using adjoint::cuda::ConvKernel;
 using adjoint::cuda::ConvProblem;
 using adjoint::cuda::ConvRole;
 
-struct Arithmetic {
-  const char* name;
-  adjoint::DType dtype;
-  adjoint::Precision precision;
-};
-constexpr Arithmetic kArithmetics[] = {{"tf32", adjoint::kFloat32, adjoint::Precision::kTF32},
-                                       {"bfloat16", adjoint::kBFloat16, adjoint::Precision::kFull},
-                                       {"float32", adjoint::kFloat32, adjoint::Precision::kFull}};
-
-struct Operator {
-  const char* name;
-  ConvRole role;
-};
-constexpr Operator kOperators[] = {{"conv", ConvRole::kFeature},
-                                   {"conv_transpose", ConvRole::kImage},
-                                   {"conv_weight", ConvRole::kFilter}};
-
-constexpr adjoint::cuda::Gpu kH100{.architecture = 90,
-                                   .runs_wgmma = true,
-                                   .smem_bytes = 233472,
-                                   .smem_bytes_a_block = 232448};
-
-void print_terms(const bench::Layer& layer, std::int64_t batch, const Arithmetic& arithmetic, const Operator& op) {
+void print_terms(const bench::Layer& layer, std::int64_t batch, const bench::Arithmetic& arithmetic,
+                 const bench::Operator& op) {
   const ConvProblem problem{.role = op.role,
                             .geometry = simplified(layer.with_batch(batch), false),
                             .dtype = arithmetic.dtype,
@@ -77,15 +57,15 @@ int main(int argc, char** argv) {
     return bench::detail::split(argc > at ? argv[at] : otherwise, ',');
   };
   try {
-    const adjoint::cuda::PretendGpu pretend(kH100);
+    const adjoint::cuda::PretendGpu pretend(bench::kHopper);
     for (const std::string& file : words(1, "everyday,drawn29,drawn32")) {
       for (const bench::Layer& layer : bench::read_layers(file)) {
         std::vector<std::int64_t> batches;
         for (const std::string& batch : words(2, "1,4,16,64")) batches.push_back(std::stoll(batch));
         if (layer.batch) batches = {*layer.batch};
         for (const std::int64_t batch : batches) {
-          for (const Arithmetic& arithmetic : kArithmetics) {
-            for (const Operator& op : kOperators) print_terms(layer, batch, arithmetic, op);
+          for (const bench::Arithmetic& arithmetic : bench::kMeasuredArithmetics) {
+            for (const bench::Operator& op : bench::kOperators) print_terms(layer, batch, arithmetic, op);
           }
         }
       }
