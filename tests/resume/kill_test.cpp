@@ -75,7 +75,7 @@ class Kill : public ::testing::Test {
     while (!fs::exists(folder_ / "whole") && Clock::now() - started < Seconds(60)) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    const double begun = Seconds(Clock::now() - started).count();
+    double begun = Seconds(Clock::now() - started).count();
     ASSERT_EQ(status_of(undisturbed), 0);
     const double whole = Seconds(Clock::now() - started).count();
     const auto expected = read_file("test", folder_ / "whole" / "final.safetensors");
@@ -85,6 +85,7 @@ class Kill : public ::testing::Test {
     std::set<std::string> places;
     while (killed < kills) {
       const fs::path folder = folder_ / "killed";
+      const int before = killed;
       fs::remove_all(folder);
       for (bool done = false; !done;) {
         const auto workers = static_cast<int>(random.below(4));
@@ -109,6 +110,7 @@ class Kill : public ::testing::Test {
         }
       }
       ++trainings;
+      if (killed == before) begun *= 0.9;  // the first start was slow: libraries were not in memory yet
       ASSERT_EQ(read_file("test", folder / "final.safetensors"), expected) << "after " << killed << " kills";
     }
     EXPECT_GT(places.size(), static_cast<std::size_t>(std::min(kills / 2, 20)));  // so the kills hit the training
