@@ -51,15 +51,7 @@ std::vector<LookUp> look_ups(const std::string& name) {
           for (const bench::Operator& op : bench::kOperators) {
             all.push_back(
                 {.what = layer.name + ", batch " + std::to_string(batch) + ", " + arithmetic.name + ", " + op.name,
-                 .problem = {.role = op.role,
-                             .geometry = simplified(layer.with_batch(batch), false),
-                             .dtype = arithmetic.dtype,
-                             .precision = arithmetic.precision,
-                             .device = 0,
-                             .first = nullptr,
-                             .second = nullptr,
-                             .bias = nullptr,
-                             .out = nullptr}});
+                 .problem = bench::unplaced_problem(layer, batch, arithmetic, op)});
           }
         }
       }

@@ -2,12 +2,15 @@
 // choose for.
 #pragma once
 
+#include "layers.h"
+
 #include <adjoint/core/dtype.h>
 #include <adjoint/core/error.h>
 #include <adjoint/core/precision.h>
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/problem.h>
 
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -42,6 +45,20 @@ struct Operator {
 inline constexpr Operator kOperators[] = {{"conv", adjoint::cuda::ConvRole::kFeature},
                                           {"conv_transpose", adjoint::cuda::ConvRole::kImage},
                                           {"conv_weight", adjoint::cuda::ConvRole::kFilter}};
+
+/// A call without bias whose operands lie nowhere: kernels are chosen for it, none is run.
+inline adjoint::cuda::ConvProblem unplaced_problem(const Layer& layer, std::int64_t batch, const Arithmetic& arithmetic,
+                                                   const Operator& op) {
+  return {.role = op.role,
+          .geometry = simplified(layer.with_batch(batch), false),
+          .dtype = arithmetic.dtype,
+          .precision = arithmetic.precision,
+          .device = 0,
+          .first = nullptr,
+          .second = nullptr,
+          .bias = nullptr,
+          .out = nullptr};
+}
 
 /// What the driver says of an H100 and an H200.
 inline constexpr adjoint::cuda::Gpu kHopper{.architecture = 90,

@@ -29,15 +29,7 @@ using adjoint::cuda::ConvRole;
 
 void print_terms(const bench::Layer& layer, std::int64_t batch, const bench::Arithmetic& arithmetic,
                  const bench::Operator& op) {
-  const ConvProblem problem{.role = op.role,
-                            .geometry = simplified(layer.with_batch(batch), false),
-                            .dtype = arithmetic.dtype,
-                            .precision = arithmetic.precision,
-                            .device = 0,
-                            .first = nullptr,
-                            .second = nullptr,
-                            .bias = nullptr,
-                            .out = nullptr};
+  const ConvProblem problem = bench::unplaced_problem(layer, batch, arithmetic, op);
   const ConvKernel& chosen = adjoint::cuda::best_conv_kernel(problem);
   for (const ConvKernel* kernel : adjoint::cuda::conv_kernels(op.role)) {
     adjoint::cuda::Terms terms;
