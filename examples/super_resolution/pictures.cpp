@@ -125,7 +125,7 @@ std::vector<fs::path> listed(const fs::path& folder) {
   std::vector<fs::path> paths = data::list_images(folder, &passed_over);
   for (const data::PassedOver& one : passed_over)
     fmt::print(stderr, "super_resolution: passed over '{}': {}\n", one.path.string(), one.reason);
-  if (paths.empty()) fail(fmt::format("'{}' holds no PNG or JPEG file", folder.string()));
+  if (paths.empty()) fail(fmt::format("'{}' holds no PNG or JPEG file that can be read", folder.string()));
   return paths;
 }
 

@@ -168,11 +168,16 @@ TEST_F(SuperResolutionTool, BadInputIsOneLineAndExitCode1) {
   for (const std::string& arguments :
        {"upscale " + here + "/none.safetensors a.png b.png", "upscale " + here + "/text.png a.png b.png",
         "eval --images " + here + "/none", "train --images " + here + "/none --out " + here + "/out",
-        "train --images " + here + " --out " + here + "/out", "train --resume --out " + here + "/out2",
-        "train --steps 0 --out " + here + "/out", "train --out " + here + "/text.png/out"}) {
+        "train --resume --out " + here + "/out2", "train --steps 0 --out " + here + "/out",
+        "train --out " + here + "/text.png/out"}) {
     EXPECT_EQ(run(arguments), 1) << arguments;
     EXPECT_EQ(lines(), 1) << arguments << ": " << output_;
   }
+  // A line for the picture, and one for the folder without any other.
+  EXPECT_EQ(run("train --images " + here + " --out " + here + "/out"), 1);
+  EXPECT_EQ(lines(), 2) << output_;
+  EXPECT_NE(output_.find("/text.png': neither a PNG nor a JPEG file\n"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("' holds no PNG or JPEG file that can be read"), std::string::npos) << output_;
 }
 
 TEST_F(SuperResolutionTool, WrongUsageIsExitCode2) {
