@@ -3,6 +3,7 @@
 #include <adjoint/ops/conv/base/numbers.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdlib>
 #include <limits>
@@ -115,16 +116,8 @@ std::vector<RawStep> transposed_steps(const ConvGeometry& g, const CorrelationPl
   return steps;
 }
 
-/// The same for every shape of tiles, and kept, for they take many divisions. `stride_w`: by which columns are split.
-const std::vector<RawStep>& conv_steps(const ConvGeometry& g, std::int64_t stride_w) {
-  struct Kept {
-    ConvGeometry geometry{};
-    std::int64_t stride_w = 0;
-    std::vector<RawStep> steps;
-  };
-  thread_local Kept kept[2];  // of the boxed and the other plans of a shape
-  Kept& last = kept[stride_w == 1 ? 0 : 1];
-  if (last.stride_w == stride_w && last.geometry == g) return last.steps;
+/// `stride_w`: by which columns are split.
+std::vector<RawStep> conv_steps(const ConvGeometry& g, std::int64_t stride_w) {
   std::vector<RawStep> steps;
   steps.reserve(static_cast<std::size_t>(g.taps()));
   for (std::int64_t h = 0; h < g.kernel[0]; ++h) {
@@ -138,8 +131,7 @@ const std::vector<RawStep>& conv_steps(const ConvGeometry& g, std::int64_t strid
                        static_cast<std::int32_t>(h), static_cast<std::int32_t>(w), CorrelationRange::kAll});
     }
   }
-  last = {g, stride_w, std::move(steps)};
-  return last.steps;
+  return steps;
 }
 
 auto pass_key(const RawStep& s) { return std::tie(s.residue_h, s.planes, s.row, s.step); }
@@ -158,10 +150,33 @@ std::int32_t pair_halves(std::vector<RawStep>::iterator begin, std::vector<RawSt
   return static_cast<std::int32_t>(pairs);
 }
 
-/// The passes of one class, appended; x_offset holds the plane until place_steps() knows the stage's shape.
-bool append_class(CorrelationPlan& plan, std::vector<RawStep>& steps, std::vector<RawStep>& all,
-                  const CorrelationCut& cut, std::int32_t alignment, int& pass_count) {
-  const CorrelationClass* last = plan.classes > 0 ? &plan.class_list[plan.classes - 1] : nullptr;
+/// What the passes depend on, beside the cut: all but the tile's shape and the stage's.
+struct PassKey {
+  Extent2 kernel, stride, padding, dilation;
+  std::int32_t transposed, unit_channels, stage_units, gathers, blocked, boxed, flat_w;
+  std::int32_t phases_per_class, segments, takes_halves, pairs_halves;
+  CorrelationCut cut;
+
+  friend bool operator==(const PassKey&, const PassKey&) = default;
+};
+
+/// A pass whose w_base is its steps' least column, not aligned yet, and the most that its steps are apart.
+struct CutPass {
+  CorrelationPass pass;
+  std::int32_t span_h, last_w;
+};
+
+/// The passes of all classes, which tiles of every shape share.
+struct CutSteps {
+  PassKey key{};
+  bool fits = false;           // into a plan
+  std::vector<RawStep> steps;  // of all passes, one after the other
+  std::vector<CutPass> passes;
+  std::vector<CorrelationClass> classes;
+};
+
+/// Appends the passes of one class; false where there are too many.
+bool append_class(const CorrelationPlan& plan, const CorrelationCut& cut, std::vector<RawStep>& steps, CutSteps& all) {
   for (RawStep& step : steps) {
     step.planes = step.plane / cut.planes;
     step.row = cut.by_row ? step.offset_h : 0;
@@ -174,10 +189,9 @@ bool append_class(CorrelationPlan& plan, std::vector<RawStep>& steps, std::vecto
   const auto before = [](const RawStep& a, const RawStep& b) {
     return std::tuple_cat(pass_key(a), std::tie(a.range)) < std::tuple_cat(pass_key(b), std::tie(b.range));
   };
-  // Most are in order, and this is asked for every shape of tiles.
-  if (!std::is_sorted(steps.begin(), steps.end(), before)) std::stable_sort(steps.begin(), steps.end(), before);
-  CorrelationClass& c = plan.class_list[plan.classes++];
-  c = {pass_count, 0, 0, 0, 0, last ? last->first_half + last->halves : 0};
+  std::stable_sort(steps.begin(), steps.end(), before);
+  const std::int32_t first_half = all.classes.empty() ? 0 : all.classes.back().first_half + all.classes.back().halves;
+  CorrelationClass c{static_cast<std::int32_t>(all.passes.size()), 0, 0, 0, 0, first_half};
   for (std::size_t begin = 0; begin < steps.size();) {
     std::size_t end = begin;
     std::int32_t min_h = steps[begin].offset_h, max_h = min_h, min_w = steps[begin].offset_w, max_w = min_w;
@@ -202,7 +216,7 @@ bool append_class(CorrelationPlan& plan, std::vector<RawStep>& steps, std::vecto
       last_plane = plan.in_stride_w - 1;
     }
     const auto taps = static_cast<std::int32_t>(end - begin);
-    const auto first_tap = static_cast<std::int32_t>(all.size());
+    const auto first_tap = static_cast<std::int32_t>(all.steps.size());
     std::int32_t first_step = first_tap;
     if (plan.gathers) {
       // As many whole steps as the taps' units fill, and only such.
@@ -217,36 +231,63 @@ bool append_class(CorrelationPlan& plan, std::vector<RawStep>& steps, std::vecto
       pairs = pair_halves(first, first + of_range[1], first + pass_steps);
       upper_step = first_step + 2 * pairs;
     }
-    if (pass_count == kMaxPasses || first_step + pass_steps > kMaxSteps) return false;
+    if (all.passes.size() == kMaxPasses || first_step + pass_steps > kMaxSteps) return false;
     if (plan.gathers && first_tap + taps > kMaxGatheredTaps) return false;
-    const std::int32_t w_base = floor_div(min_w, alignment) * alignment;
     static_assert(2 * kMaxSteps <= std::numeric_limits<std::int16_t>::max());  // all halves, and no number is larger
     const auto number = [](std::int32_t value) { return static_cast<std::int16_t>(value); };
-    plan.passes[pass_count++] = {number(first_step),
-                                 number(first_step + of_range[0]),
-                                 number(upper_step),
-                                 number(first_step + pass_steps),
-                                 number(halves),
-                                 number(c.halves),
-                                 min_h,
-                                 w_base,
-                                 steps[begin].residue_h,
-                                 first_plane,
-                                 last_plane - first_plane + 1,
-                                 number(first_tap),
-                                 number(taps)};
+    all.passes.push_back(
+        {.pass = {number(first_step), number(first_step + of_range[0]), number(upper_step),
+                  number(first_step + pass_steps), number(halves), number(c.halves), min_h, min_w,
+                  steps[begin].residue_h, first_plane, last_plane - first_plane + 1, number(first_tap), number(taps)},
+         .span_h = max_h - min_h,
+         .last_w = max_w});
     c.steps += pass_steps;
     c.slots += pass_steps - pairs;
     ++c.passes;
     c.halves += halves;
-    plan.rows = std::max(plan.rows, max_h - min_h + (1 << plan.log2_stage_h()));
-    plan.cols = std::max(plan.cols, max_w - w_base + ((1 << plan.log2_stage_w()) - 1) * plan.stage_stride_w + 1);
-    plan.stage_planes = std::max(plan.stage_planes, last_plane - first_plane + 1);
-    all.insert(all.end(), steps.begin() + static_cast<std::ptrdiff_t>(begin),
-               steps.begin() + static_cast<std::ptrdiff_t>(end));
+    all.steps.insert(all.steps.end(), steps.begin() + static_cast<std::ptrdiff_t>(begin),
+                     steps.begin() + static_cast<std::ptrdiff_t>(end));
     begin = end;
   }
+  all.classes.push_back(c);
   return true;
+}
+
+bool cut_steps(const ConvGeometry& g, const CorrelationPlan& plan, const CorrelationCut& cut, CutSteps& all) {
+  std::vector<RawStep> steps;
+  if (!plan.transposed) {
+    steps = conv_steps(g, plan.boxed ? 1 : g.stride[1]);
+    return append_class(plan, cut, steps, all);
+  }
+  const auto classes = static_cast<std::int32_t>(ceil_div(g.stride[0], plan.phases_per_class));
+  const std::vector<RawStep> row = row_of_steps(g, plan, cut);
+  for (std::int32_t c = 0; c < classes; ++c) {
+    steps = transposed_steps(g, plan, row, c);
+    if (!append_class(plan, cut, steps, all)) return false;
+  }
+  return true;
+}
+
+/// The same for every shape of tiles, and kept: planning tries some hundred, and slices of the channels each of them.
+const CutSteps& find_cut_steps(const ConvGeometry& g, const CorrelationPlan& plan, const CorrelationCut& cut) {
+  constexpr std::size_t kMostKept = 32;  // the cuts of both kinds of tiles, classes and boxes
+  thread_local std::array<CutSteps, kMostKept> kept;
+  thread_local std::size_t made = 0;
+  const PassKey key{g.kernel,        g.stride,           g.padding,         g.dilation,
+                    plan.transposed, plan.unit_channels, plan.stage_units,  plan.gathers,
+                    plan.blocked,    plan.boxed,         plan.flat_w,       plan.phases_per_class,
+                    plan.segments,   plan.takes_halves,  plan.pairs_halves, cut};
+  for (std::size_t back = 1; back <= std::min(made, kMostKept); ++back) {
+    const CutSteps& one = kept[(made - back) % kMostKept];
+    if (one.key == key) return one;
+  }
+  CutSteps& one = kept[made++ % kMostKept];
+  one.steps.clear();
+  one.passes.clear();
+  one.classes.clear();
+  one.fits = cut_steps(g, plan, cut, one);
+  one.key = key;
+  return one;
 }
 
 /// Columns that a stage's rows begin at and come in multiples of.
@@ -332,21 +373,20 @@ bool build_correlation_passes(const ConvGeometry& g, const CorrelationCut& cut, 
   while (exceeds_box(plan)) --plan.log2_box;
   plan.boxes = 1 << (log2_positions - plan.log2_box);
   const std::int32_t alignment = column_alignment(plan);
-  thread_local std::vector<RawStep> all, steps;  // one allocation for all shapes of tiles
-  all.clear();
-  int pass_count = 0;
-  plan.classes = 0;
+  const CutSteps& all = find_cut_steps(g, plan, cut);
+  if (!all.fits) return false;
+  plan.classes = static_cast<std::int32_t>(all.classes.size());
+  std::copy(all.classes.begin(), all.classes.end(), plan.class_list);
+  const auto pass_count = static_cast<int>(all.passes.size());
   plan.rows = plan.cols = plan.stage_planes = 1;
-  if (plan.transposed) {
-    const auto classes = static_cast<std::int32_t>(ceil_div(g.stride[0], plan.phases_per_class));
-    const std::vector<RawStep> row = row_of_steps(g, plan, cut);
-    for (std::int32_t c = 0; c < classes; ++c) {
-      steps = transposed_steps(g, plan, row, c);
-      if (!append_class(plan, steps, all, cut, alignment, pass_count)) return false;
-    }
-  } else {
-    steps = conv_steps(g, plan.boxed ? 1 : g.stride[1]);
-    if (!append_class(plan, steps, all, cut, alignment, pass_count)) return false;
+  for (int i = 0; i < pass_count; ++i) {
+    const CutPass& one = all.passes[static_cast<std::size_t>(i)];
+    CorrelationPass& pass = plan.passes[i] = one.pass;
+    pass.w_base = floor_div(pass.w_base, alignment) * alignment;
+    plan.rows = std::max(plan.rows, one.span_h + (1 << plan.log2_stage_h()));
+    plan.cols =
+        std::max(plan.cols, one.last_w - pass.w_base + ((1 << plan.log2_stage_w()) - 1) * plan.stage_stride_w + 1);
+    plan.stage_planes = std::max(plan.stage_planes, pass.planes);
   }
   plan.cols = static_cast<std::int32_t>(ceil_div(plan.cols, alignment) * alignment);
   plan.copy_elements = copy_elements(plan, alignment, pass_count);
@@ -369,7 +409,7 @@ bool build_correlation_passes(const ConvGeometry& g, const CorrelationCut& cut, 
   plan.box_units = plan.stage_units * plan.unit_pitch;
   if (plan.boxed) plan.box_units = static_cast<std::int32_t>(ceil_div(plan.box_units, 32) * 32);  // of 128 bytes
   plan.stage_size = plan.box_units * (plan.boxed ? plan.boxes : 1);
-  for (int i = 0; i < pass_count; ++i) place_steps(plan, plan.passes[i], all, plane_units);
+  for (int i = 0; i < pass_count; ++i) place_steps(plan, plan.passes[i], all.steps, plane_units);
   const CorrelationClass& last = plan.class_list[plan.classes - 1];
   plan.halves_per_group = std::int64_t{last.first_half + last.halves} * plan.tiles_per_class * plan.chunks;
   return true;

@@ -13,6 +13,8 @@ struct CorrelationCut {
   bool by_row = false;
   bool by_step = false;
   std::int32_t planes = 1;
+
+  friend bool operator==(const CorrelationCut&, const CorrelationCut&) = default;
 };
 
 /// Fills in the plan's classes, passes, steps and taps, and the shape of its stages. False where they are more than the
