@@ -10,8 +10,7 @@ namespace adjoint::cuda {
 namespace weight_parts {
 namespace {
 
-constexpr std::int64_t kMostElements = 1 << 16;  // of a stage's boxes: what fits shared memory is less
-constexpr int kLog2Piece = 4;                    // units: shorter pieces than 64 bytes arrive at half the rate
+constexpr int kLog2Piece = 4;  // units: shorter pieces than 64 bytes arrive at half the rate
 // That one multiprocessor gets from the L2 in pieces of 64 bytes when all ask (33 in longer ones), measured on an H200;
 // the clocks of a box's piece or row, and what one more box costs the thread that asks for it.
 constexpr double kBoxBytesPerClock = 28, kClocksPerRow = 2, kClocksPerBox = 150;
@@ -73,34 +72,27 @@ bool tile_takes_boxes(const WeightPlan& p) {
          std::int64_t{p.feature_h} * p.feature_w % aligned == 0;
 }
 
-bool build_box_blocks(WeightPlan& p, std::int32_t taps_per_block) {
-  const std::int32_t taps = p.kernel_h * p.kernel_w;
-  p.tap_blocks = static_cast<std::int32_t>(ceil_div(taps, taps_per_block));
-  if (p.tap_blocks > kMaxTapBlocks) return false;
+bool build_box_blocks(WeightPlan& p, std::int32_t taps_per_block, TapBlockSizes& sizes) {
   if (p.block_channels % p.residues != 0) return false;
   p.row_taps = row_taps(p, taps_per_block);
   const std::int64_t last_h = (std::int64_t{1} << p.log2_tile_h) - 1;  // of the tile's positions
   const std::int64_t last_w = (std::int64_t{1} << p.log2_tile_w) - 1;
   // Rows whole if they fit a box, else in pieces.
   for (const int log2_piece : {0, kLog2Piece + p.unit_elements - 1}) {
-    const std::int32_t piece = 1 << log2_piece, alignment = std::max(piece, 4 * p.unit_elements);
-    std::int64_t rows = 1, cols = 1;
-    for (std::int32_t b = 0; b < p.tap_blocks; ++b) {
-      WeightTapBlock& block = p.tap_block[b];
-      block = {.first_tap = b * taps_per_block, .taps = std::min(taps_per_block, taps - b * taps_per_block)};
-      const auto [h, w] = tap_span(p, block);
-      block.h_base = static_cast<std::int32_t>(h.low);
-      block.w_base = weight_floor_div(w.low, alignment) * alignment;
-      rows = std::max(rows, h.high - h.low + last_h * p.stride_h + 1);
-      cols = std::max(cols, w.high - block.w_base + last_w * p.stride_w + 1);
-    }
+    p.log2_box_w = log2_piece;
+    const std::int32_t piece = 1 << log2_piece, alignment = row_alignment(p);
+    const TapBlocks& all = sizes.find(p, taps_per_block, alignment);
+    if (!all.fits) return false;
+    p.tap_blocks = all.count;
+    p.tap_block[0] = all.first;
+    const std::int64_t rows = all.span_h + last_h * p.stride_h + 1;
+    std::int64_t cols = all.span_w + last_w * p.stride_w + 1;
     cols += p.unit_elements - 1;  // a half's odd offset reads one unit further
     if (p.residues > 1) cols += alignment - 1;
     if (rows > kMostOfTensorBox || p.block_channels / p.residues > kMostOfTensorBox) return false;
     const std::int64_t lines = rows * p.block_channels << p.log2_tile_n;
-    if (lines * cols > kMostElements) return false;
+    if (lines * cols > kMostStageElements) return false;
     p.rows = static_cast<std::int32_t>(rows);
-    p.log2_box_w = log2_piece;
     if (log2_piece == 0) {
       if (cols > kMostOfTensorBox) continue;
       p.cols = p.unit_elements * pitch_units(p, static_cast<std::int32_t>(ceil_div(cols, p.unit_elements)));

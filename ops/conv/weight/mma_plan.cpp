@@ -13,8 +13,8 @@ constexpr std::int64_t kSmemBytes = 160 * 1024;  // fits sm_80 too
 constexpr std::int64_t kBlocksWanted = 264;      // two for each of an H100's multiprocessors; splits make up the number
 constexpr int kSmemStages = 3;
 
-bool build_stage(WeightPlan& p, std::int32_t taps_per_block) {
-  if (!build_tap_blocks(p, taps_per_block)) return false;
+bool build_stage(WeightPlan& p, std::int32_t taps_per_block, TapBlockSizes& sizes) {
+  if (!build_tap_blocks(p, taps_per_block, sizes)) return false;
   p.feature_pitch = static_cast<std::int32_t>(pitch_of(std::int64_t{1} << p.log2_positions(), p.unit_elements));
   p.smem_stages = kSmemStages;
   return weight_smem_bytes(p) <= kSmemBytes;
@@ -55,6 +55,7 @@ bool plan_weight(const ConvGeometry& g, Arithmetic arithmetic, WeightPlan& plan)
   const bool split = is_split(arithmetic);
   set_geometry(g, unit_elements(arithmetic), candidate);
   const std::int64_t taps = g.taps();
+  TapBlockSizes sizes;
   double best = std::numeric_limits<double>::infinity();
   for (const WeightTile& tile : kWeightTiles) {
     if (split && tile.columns == 128) continue;  // its sums leave no registers for totals
@@ -75,7 +76,7 @@ bool plan_weight(const ConvGeometry& g, Arithmetic arithmetic, WeightPlan& plan)
           const auto most =
               static_cast<std::int32_t>(std::min<std::int64_t>(tile.rows / candidate.block_channels, taps));
           for (std::int32_t per_block = most; per_block >= 1; per_block /= 2) {
-            if (!build_stage(candidate, per_block)) continue;
+            if (!build_stage(candidate, per_block, sizes)) continue;
             set_splits(candidate, splits_wanted(candidate));
             const double clocks = model_clocks(candidate, split);
             if (clocks < best) {
@@ -88,7 +89,9 @@ bool plan_weight(const ConvGeometry& g, Arithmetic arithmetic, WeightPlan& plan)
       }
     }
   }
-  return best < std::numeric_limits<double>::infinity();
+  if (best == std::numeric_limits<double>::infinity()) return false;
+  set_tap_blocks(plan);
+  return true;
 }
 
 }  // namespace adjoint::cuda

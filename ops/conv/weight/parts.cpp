@@ -1,6 +1,8 @@
 #include <adjoint/ops/conv/weight/parts.h>
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 namespace adjoint::cuda {
 
@@ -24,6 +26,11 @@ struct Run {
 
 /// Of what a run's taps leave when `stride` divides where they read. Residues repeat after as many taps.
 void add_residues(const Run& run, std::int32_t stride, std::int32_t dilation, std::int32_t padding, Range& residues) {
+  if (run.last - run.first >= stride - 1 && std::gcd(dilation, stride) == 1) {  // all that there are
+    residues.add(0);
+    residues.add(stride - 1);
+    return;
+  }
   const std::int32_t last = std::min(run.last, run.first + stride - 1);
   const std::int64_t first_at = std::int64_t{run.first} * dilation - padding, step = dilation % stride;
   std::int64_t residue = first_at - std::int64_t{weight_floor_div(first_at, stride)} * stride;
@@ -34,7 +41,10 @@ void add_residues(const Run& run, std::int32_t stride, std::int32_t dilation, st
   }
 }
 
-}  // namespace
+/// The first and the last row and column of the image that a block's taps read for the position (0, 0).
+struct TapSpan {
+  Range h, w;
+};
 
 TapSpan tap_span(const WeightPlan& p, const WeightTapBlock& block) {
   const std::int32_t last = block.first_tap + block.taps - 1;
@@ -44,6 +54,53 @@ TapSpan tap_span(const WeightPlan& p, const WeightTapBlock& block) {
   const auto at_h = [&](std::int32_t tap) { return std::int64_t{tap} * p.dilation_h - p.padding_h; };
   const auto at_w = [&](std::int32_t tap) { return std::int64_t{tap} * p.dilation_w - p.padding_w; };
   return {{at_h(first_h), at_h(last_h)}, {at_w(first_w), at_w(last_w)}};
+}
+
+/// The block that begins with a tap; what its stage holds is added to that of `all`.
+WeightTapBlock tap_block(const WeightPlan& p, std::int32_t first_tap, std::int32_t taps_per_block,
+                         std::int32_t alignment, TapBlocks& all) {
+  const std::int32_t stride_h = p.boxes ? 1 : p.stride_h, stride_w = p.boxes ? 1 : p.stride_w;
+  WeightTapBlock block{.first_tap = first_tap, .taps = std::min(taps_per_block, p.kernel_h * p.kernel_w - first_tap)};
+  const TapSpan at = tap_span(p, block);
+  const std::int32_t low_h = weight_floor_div(at.h.low, stride_h), high_h = weight_floor_div(at.h.high, stride_h);
+  const std::int32_t low_w = weight_floor_div(at.w.low, stride_w), high_w = weight_floor_div(at.w.high, stride_w);
+  Range plane_h, plane_w;
+  const std::int32_t last = first_tap + block.taps - 1;
+  const Run run_h{first_tap / p.kernel_w, last / p.kernel_w};
+  const std::int32_t first_w = first_tap % p.kernel_w, last_w = last % p.kernel_w;
+  add_residues(run_h, stride_h, p.dilation_h, p.padding_h, plane_h);
+  const auto add_w = [&](const Run& run) { add_residues(run, stride_w, p.dilation_w, p.padding_w, plane_w); };
+  switch (run_h.last - run_h.first) {
+    case 0: add_w({first_w, last_w}); break;
+    case 1:
+      add_w({first_w, p.kernel_w - 1});
+      add_w({0, last_w});
+      break;
+    default: add_w({0, p.kernel_w - 1});
+  }
+  block.h_base = low_h;
+  block.w_base = weight_floor_div(low_w, alignment) * alignment;
+  block.first_plane_h = static_cast<std::int32_t>(plane_h.low);
+  block.first_plane_w = static_cast<std::int32_t>(plane_w.low);
+  all.span_h = std::max<std::int64_t>(all.span_h, high_h - low_h);
+  all.span_w = std::max<std::int64_t>(all.span_w, high_w - block.w_base);
+  all.planes_h = std::max(all.planes_h, plane_h.high - plane_h.low + 1);
+  all.planes_w = std::max(all.planes_w, plane_w.high - plane_w.low + 1);
+  return block;
+}
+
+/// Of a channel and an image; more than can be where it is not exact.
+std::int64_t stage_elements(std::int64_t planes_h, std::int64_t planes_w, std::int64_t rows, std::int64_t cols) {
+  if (rows > kMostStageElements || cols > kMostStageElements) return kMostStageElements + 1;
+  return planes_h * planes_w * rows * cols;
+}
+
+}  // namespace
+
+std::int32_t row_alignment(const WeightPlan& p) {
+  if (p.boxes) return std::max(1 << p.log2_box_w, 4 * p.unit_elements);
+  if (p.stride_w == 1) return 4 * p.unit_elements;
+  return p.unit_elements == 2 && p.stride_w == 2 ? 4 : p.unit_elements;
 }
 
 bool supported(const ConvGeometry& g) {
@@ -90,61 +147,48 @@ void set_tile(WeightPlan& p, int log2_tile_n, int log2_tile_h, int log2_tile_w) 
   p.stages = std::int64_t{p.tiles_n} * p.tiles_h * p.tiles_w;
 }
 
-bool build_tap_blocks(WeightPlan& p, std::int32_t taps_per_block) {
+const TapBlocks& TapBlockSizes::find(const WeightPlan& p, std::int32_t taps_per_block, std::int32_t alignment) {
+  const auto [place, is_new] = sizes_.try_emplace(std::pair(taps_per_block, alignment));
+  TapBlocks& all = place->second;
+  if (!is_new) return all;
   const std::int32_t taps = p.kernel_h * p.kernel_w;
-  p.tap_blocks = static_cast<std::int32_t>(ceil_div(taps, taps_per_block));
-  if (p.tap_blocks > kMaxTapBlocks) return false;
-  // Of a row's first element: what is copied 16 bytes at a time begins there, in each of the stride's planes.
-  const std::int32_t alignment = p.stride_w == 1                           ? 4 * p.unit_elements
-                                 : p.unit_elements == 2 && p.stride_w == 2 ? 4
-                                                                           : p.unit_elements;
-  std::int64_t rows = 1, cols = 1, planes_h = 1, planes_w = 1;
-  constexpr std::int64_t kMostElements = 1 << 16;
-  // Asked for block by block, for the first one alone often exceeds it where strides are wide.
-  const auto fits = [&] {
-    return rows <= kMostElements && cols <= kMostElements &&
-           planes_h * planes_w * rows * cols << p.log2_tile_n <= kMostElements;
-  };
-  for (std::int32_t b = 0; b < p.tap_blocks; ++b) {
-    WeightTapBlock& block = p.tap_block[b];
-    block.first_tap = b * taps_per_block;
-    block.taps = std::min(taps_per_block, taps - block.first_tap);
-    const TapSpan at = tap_span(p, block);
-    const std::int32_t low_h = weight_floor_div(at.h.low, p.stride_h), high_h = weight_floor_div(at.h.high, p.stride_h);
-    const std::int32_t low_w = weight_floor_div(at.w.low, p.stride_w), high_w = weight_floor_div(at.w.high, p.stride_w);
-    Range plane_h, plane_w;
-    const std::int32_t last = block.first_tap + block.taps - 1;
-    const Run run_h{block.first_tap / p.kernel_w, last / p.kernel_w};
-    const std::int32_t first_w = block.first_tap % p.kernel_w, last_w = last % p.kernel_w;
-    add_residues(run_h, p.stride_h, p.dilation_h, p.padding_h, plane_h);
-    const auto add_w = [&](const Run& run) { add_residues(run, p.stride_w, p.dilation_w, p.padding_w, plane_w); };
-    switch (run_h.last - run_h.first) {
-      case 0: add_w({first_w, last_w}); break;
-      case 1:
-        add_w({first_w, p.kernel_w - 1});
-        add_w({0, last_w});
-        break;
-      default: add_w({0, p.kernel_w - 1});
-    }
-    block.h_base = low_h;
-    block.w_base = weight_floor_div(low_w, alignment) * alignment;
-    block.first_plane_h = static_cast<std::int32_t>(plane_h.low);
-    block.first_plane_w = static_cast<std::int32_t>(plane_w.low);
-    rows = std::max(rows, high_h - low_h + (std::int64_t{1} << p.log2_tile_h));
-    cols = std::max(cols, high_w - block.w_base + (std::int64_t{1} << p.log2_tile_w));
-    planes_h = std::max(planes_h, plane_h.high - plane_h.low + 1);
-    planes_w = std::max(planes_w, plane_w.high - plane_w.low + 1);
-    if (!fits()) return false;
+  for (std::int32_t first = 0; first < taps && all.fits; first += taps_per_block) {
+    const WeightTapBlock block = tap_block(p, first, taps_per_block, alignment, all);
+    if (first == 0) all.first = block;
+    ++all.count;
+    // Asked for block by block, for the first one alone often exceeds it where strides are wide.
+    all.fits = all.count <= kMaxTapBlocks &&
+               stage_elements(all.planes_h, all.planes_w, all.span_h + 1, all.span_w + 1) <= kMostStageElements;
   }
-  cols = ceil_div(cols + (p.unit_elements - 1), alignment) * alignment;  // a half's odd offset reads one unit further
-  if (!fits()) return false;
-  const std::int64_t stage = planes_h * planes_w * rows * cols << p.log2_tile_n;
+  return all;
+}
+
+bool build_tap_blocks(WeightPlan& p, std::int32_t taps_per_block, TapBlockSizes& sizes) {
+  const std::int32_t alignment = row_alignment(p);
+  const TapBlocks& all = sizes.find(p, taps_per_block, alignment);
+  if (!all.fits) return false;
+  const std::int64_t rows = all.span_h + (std::int64_t{1} << p.log2_tile_h);
+  // A half's odd offset reads one unit further.
+  const std::int64_t read = all.span_w + (std::int64_t{1} << p.log2_tile_w) + p.unit_elements - 1;
+  const std::int64_t cols = ceil_div(read, alignment) * alignment;
+  const std::int64_t image = stage_elements(all.planes_h, all.planes_w, rows, cols);
+  if (image << p.log2_tile_n > kMostStageElements) return false;
+  p.tap_blocks = all.count;
+  p.tap_block[0] = all.first;
   p.rows = static_cast<std::int32_t>(rows);
   p.cols = static_cast<std::int32_t>(cols);
-  p.planes_h = static_cast<std::int32_t>(planes_h);
-  p.planes_w = static_cast<std::int32_t>(planes_w);
-  p.image_pitch = static_cast<std::int32_t>(pitch_of(stage, p.unit_elements));
+  p.planes_h = static_cast<std::int32_t>(all.planes_h);
+  p.planes_w = static_cast<std::int32_t>(all.planes_w);
+  p.image_pitch = static_cast<std::int32_t>(pitch_of(image << p.log2_tile_n, p.unit_elements));
   return true;
+}
+
+void set_tap_blocks(WeightPlan& p) {
+  TapBlocks all;
+  const std::int32_t taps_per_block = p.tap_block[0].taps, alignment = row_alignment(p);
+  for (std::int32_t b = 1; b < p.tap_blocks; ++b) {
+    p.tap_block[b] = tap_block(p, b * taps_per_block, taps_per_block, alignment, all);
+  }
 }
 
 void set_splits(WeightPlan& p, std::int64_t splits) {

@@ -8,10 +8,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <utility>
+#include <vector>
 
 namespace adjoint::cuda::weight_parts {
 
 inline constexpr std::int64_t kMaxStages = std::int64_t{1} << 31;
+inline constexpr std::int64_t kMostStageElements = 1 << 16;  // of the image: what fits shared memory is less
 inline constexpr std::int64_t kMaxWorkspace = std::int64_t{512} << 20;
 
 /// Of values that were added to it.
@@ -28,12 +32,6 @@ inline std::int64_t pitch_of(std::int64_t elements, int unit_elements) {
   return (ceil_div(ceil_div(elements, unit_elements) - 4, 32) * 32 + 4) * unit_elements;
 }
 
-/// The first and the last row and column of the image that a block's taps read for the position (0, 0).
-struct TapSpan {
-  Range h, w;
-};
-TapSpan tap_span(const WeightPlan& plan, const WeightTapBlock& block);
-
 /// False for extents from 2^28 on, planes and filters from 2^31, strides above 64.
 bool supported(const ConvGeometry& geometry);
 
@@ -43,12 +41,38 @@ void set_geometry(const ConvGeometry& geometry, int unit_elements, WeightPlan& p
 /// The stage's positions and with them the number of stages.
 void set_tile(WeightPlan& plan, int log2_tile_n, int log2_tile_h, int log2_tile_w);
 
-/// Cuts the taps into blocks of `taps_per_block` and finds the stage of the image that fits them all; false where that
-/// is too large.
-bool build_tap_blocks(WeightPlan& plan, std::int32_t taps_per_block);
+/// Blocks of a plan's taps, and what the stages of the image hold for all of them; both are the same for tiles of every
+/// shape.
+struct TapBlocks {
+  bool fits = true;  // whether a plan holds as many, and the smallest stage is not too large; else some are not counted
+  std::int32_t count = 0;
+  WeightTapBlock first{};
+  std::int64_t span_h = 0, span_w = 0;  // from a stage's first row and column to the last, of the position (0, 0)
+  std::int64_t planes_h = 1, planes_w = 1;
+};
+
+/// Those of one geometry, kept, for a search asks for the same ones with every shape.
+class TapBlockSizes {
+ public:
+  const TapBlocks& find(const WeightPlan& plan, std::int32_t taps_per_block, std::int32_t alignment);
+
+ private:
+  std::map<std::pair<std::int32_t, std::int32_t>, TapBlocks> sizes_;  // by taps and alignment
+};
+
+/// Of a row's first element: what is copied 16 bytes at a time begins there, in each of the stride's planes; pieces of
+/// boxes do.
+std::int32_t row_alignment(const WeightPlan& plan);
+
+/// Fills in the blocks after the first.
+void set_tap_blocks(WeightPlan& plan);
+
+/// Cuts the taps into blocks of `taps_per_block`, of which it sets the first, and finds the stage of the image that
+/// fits them all; false where that is too large.
+bool build_tap_blocks(WeightPlan& plan, std::int32_t taps_per_block, TapBlockSizes& sizes);
 
 /// The same for stages that come as boxes; false, too, where the copy engine takes no such box.
-bool build_box_blocks(WeightPlan& plan, std::int32_t taps_per_block);
+bool build_box_blocks(WeightPlan& plan, std::int32_t taps_per_block, TapBlockSizes& sizes);
 /// Finds the residues; false where rows of the image do not begin where the copy engine can begin.
 bool rows_take_boxes(WeightPlan& plan);
 /// Whether lines of 128 bytes of features lie together and begin where it can begin.

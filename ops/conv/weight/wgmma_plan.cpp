@@ -19,11 +19,11 @@ constexpr std::int64_t kMaxItems = 4096;  // of weight_item(): 8 bytes of shared
 double wide(std::int64_t value) { return static_cast<double>(value); }
 
 /// The ring takes what shared memory there is. Items' rows and columns are packed in 16 bits each.
-bool build_stage(WeightPlan& p, std::int32_t taps_per_block, bool split) {
+bool build_stage(WeightPlan& p, std::int32_t taps_per_block, bool split, TapBlockSizes& sizes) {
   if (p.boxes) {
-    if (!build_box_blocks(p, taps_per_block)) return false;
+    if (!build_box_blocks(p, taps_per_block, sizes)) return false;
   } else {
-    if (!build_tap_blocks(p, taps_per_block)) return false;
+    if (!build_tap_blocks(p, taps_per_block, sizes)) return false;
     if (p.image_stage() << p.log2_tile_n > kMaxItems) return false;
     if (p.rows * p.stride_h + p.planes_h > 0xffff || p.cols * p.stride_w + p.planes_w > 0xffff) return false;
   }
@@ -95,14 +95,19 @@ struct Search {
   double best = std::numeric_limits<double>::infinity();
   WeightPlan candidate;
   WeightPlan& plan;
+  TapBlockSizes sizes{};
+
+  /// No less than all blocks' stages, spread evenly.
+  double least_clocks(double stage, double blocks) const {
+    return stage * blocks * wide(candidate.stages) / wide(kBlocksAtOnce);
+  }
 
   /// Whole waves of blocks, as many as serve best, where a stage takes so long. Returns whether some would be the best
   /// so far, and keeps them where `keeps`.
   bool try_splits(double stage, bool keeps) {
     bool any = false;
     const std::int64_t blocks = candidate.blocks_per_split();
-    // No less than all blocks' stages, spread evenly.
-    if (stage * wide(blocks) * wide(candidate.stages) / wide(kBlocksAtOnce) >= best) return false;
+    if (least_clocks(stage, wide(blocks)) >= best) return false;
     std::int64_t before = 0;
     for (std::int64_t waves = 1; waves <= 4; ++waves) {
       const std::int64_t most = std::max<std::int64_t>(candidate.stages / 4, 1);
@@ -123,6 +128,9 @@ struct Search {
   /// Taps and channels in equal blocks: as many taps as a block may have, and as many channels as then fit.
   void try_blocks() {
     const std::int32_t taps = candidate.kernel_h * candidate.kernel_w;
+    const double least = least_clocks_of_stage(candidate, split);
+    const double full_blocks = wide(candidate.image_channels) * taps / candidate.tile_rows;
+    if (least_clocks(least, candidate.groups * candidate.column_blocks * full_blocks) >= best) return;
     std::int32_t before = 0;
     for (std::int32_t blocks = 1; blocks <= std::min(taps, kMaxTapBlocks); ++blocks) {
       const auto per_block = static_cast<std::int32_t>(ceil_div(taps, blocks));
@@ -136,8 +144,8 @@ struct Search {
       candidate.block_channels = static_cast<std::int32_t>(channels);
       candidate.channel_blocks = static_cast<std::int32_t>(ceil_div(candidate.image_channels, channels));
       candidate.tap_blocks = static_cast<std::int32_t>(ceil_div(taps, per_block));
-      if (!try_splits(least_clocks_of_stage(candidate, split), false)) continue;  // building takes the longest
-      if (build_stage(candidate, per_block, split)) try_splits(clocks_of_stage(candidate, split), true);
+      if (!try_splits(least, false)) continue;  // building takes the longest
+      if (build_stage(candidate, per_block, split, sizes)) try_splits(clocks_of_stage(candidate, split), true);
     }
   }
 
@@ -175,6 +183,7 @@ bool search(const ConvGeometry& g, Arithmetic arithmetic, bool boxes, WeightTile
     search.try_stages();
   }
   if (search.best == std::numeric_limits<double>::infinity()) return false;
+  set_tap_blocks(plan);
   for (int i = 0; i < static_cast<int>(std::size(plan.quad_offsets)); ++i) {
     const std::int32_t position = 4 * plan.unit_elements << i;
     plan.quad_offsets[i] = position < 1 << plan.log2_positions() ? weight_position_offset(plan, position) : 0;
