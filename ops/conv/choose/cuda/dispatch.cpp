@@ -137,6 +137,7 @@ const Quickest& quickest_in_place(const ConvProblem& problem) {
   };
   return keep_plan<InPlace>(problem,
                             [&](InPlace& in_place) {
+                              const ComparePlans comparing;
                               const std::span<const Candidate> candidates = candidates_of(problem.role);
                               const Candidate& plain = candidates.back();
                               in_place.best = {plain.kernel, kNever};
@@ -151,6 +152,7 @@ const Quickest& quickest_in_place(const ConvProblem& problem) {
 
 const Quickest& quickest(const ConvProblem& problem) {
   return *keep_plan<Quickest>(problem, [&](Quickest& best) {
+    const ComparePlans comparing;
     best = quickest_in_place(problem);
     for (const Candidate& candidate : candidates_of(problem.role)) {
       if (rearranges(candidate.kernel)) consider(candidate, problem, best);

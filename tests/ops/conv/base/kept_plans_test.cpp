@@ -20,7 +20,13 @@ struct Plan {
   std::int64_t batch = 0;
 };
 
+struct LargePlan {
+  std::int64_t batch = 0;
+  std::int64_t steps[1024] = {};
+};
+
 /// The plan of a problem of so many samples; `made` counts those that were made.
+template <class Plan = testing::Plan>
 const Plan* plan_of(std::int64_t batch, int& made) {
   ConvGeometry g{};
   g.batch = batch;
@@ -72,6 +78,35 @@ TEST(KeptPlans, OutliveTheNextOnes) {
     EXPECT_EQ(made, before) << held << " was made again";
     EXPECT_EQ(plan->batch, 2 * kMost + held);
   }
+}
+
+// Of kernels that are compared one runs: its plan is kept then, and not made again; those of the others are not kept.
+TEST(KeptPlans, AreKeptForThoseThatRun) {
+  const cuda::PretendGpu gpu(kHopper);
+  const cuda::PlanForMultiprocessors plans(1);
+  constexpr auto kCompared = std::int64_t{cuda::kMostCompared};
+  int made = 0;
+  {
+    const cuda::ComparePlans comparing;
+    const LargePlan* const first = plan_of<LargePlan>(0, made);
+    for (std::int64_t batch = 1; batch < kCompared; ++batch) plan_of<LargePlan>(batch, made);
+    EXPECT_EQ(plan_of<LargePlan>(0, made), first);
+    EXPECT_EQ(plan_of<LargePlan>(-1, made), nullptr);
+    EXPECT_EQ(plan_of<LargePlan>(-1, made), nullptr);
+    EXPECT_EQ(made, kCompared + 1);
+  }
+  const LargePlan* const kept = plan_of<LargePlan>(kCompared - 1, made);
+  EXPECT_EQ(plan_of<LargePlan>(-1, made), nullptr);
+  EXPECT_EQ(made, kCompared + 1) << "what was compared last was made again";
+  {
+    const cuda::ComparePlans comparing;
+    for (std::int64_t batch = 0; batch < kCompared; ++batch) plan_of<LargePlan>(100 + batch, made);
+    EXPECT_EQ(plan_of<LargePlan>(kCompared - 1, made), kept);
+    EXPECT_EQ(kept->batch, kCompared - 1);
+  }
+  const int before = made;
+  plan_of<LargePlan>(0, made);
+  EXPECT_EQ(made, before + 1) << "what lost was kept";
 }
 
 // A machine may have GPUs of several architectures, and a plan may be for one alone.
