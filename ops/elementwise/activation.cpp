@@ -4,6 +4,12 @@
 #include <adjoint/core/check.h>
 #include <adjoint/ops/elementwise/activate.h>
 #include <adjoint/ops/elementwise/define.h>
+#include <adjoint/ops/reduce/define.h>
+#include <adjoint/ops/reduce/kernels.h>
+#include <adjoint/ops/view/view.h>
+
+#include <algorithm>
+#include <array>
 
 namespace adjoint {
 namespace {
@@ -33,29 +39,65 @@ constexpr elementwise::AttrOf<F> attr_of(const Activation& activation) {
   return functor_attr<F<float>>(activation);
 }
 
+// An operator whose last operand is a parameter of the channels, (1, channels, 1...) beside the others' (batch,
+// channels, ...): its gradient has its own shape, and need not be made in theirs first.
+template <template <class> class F, auto kMap>
+void map_along_channels(Operands in, Tensor& out, const NoAttr& attr) {
+  std::array<Tensor, F<float>::kArity> all;
+  std::copy(in.begin(), in.end(), all.begin());
+  const Tensor& parameter = in.back();
+  Strides strides = Strides::filled(in[0].shape().size(), 0);
+  if (parameter.numel() > 1) strides[1] = parameter.strides()[1];
+  all.back() = parameter.view_as(in[0].shape(), strides, parameter.storage_offset());
+  kMap(all, out, attr);
+}
+template <template <class> class F, class... Rules>
+constexpr OpDef<NoAttr> define_along_channels(Rules... rules) {
+  OpDef<NoAttr> op = define<F>(rules...);
+  op.cpu = map_along_channels<F, cpu::map<F>>;
+  op.cuda = ADJOINT_IF_CUDA((map_along_channels<F, cuda::map<F>>));
+  return op;
+}
+
 constinit const OpDef<NoAttr> prelu_gate_op =
     define<PReLUGate>(Rule{kSaveIn1, [](const Context& c) { return binary(prelu_gate_op, c.grad, c.in[1]); }});
-// What prelu multiplies by its weight, times g. Where the sweep is recorded both factors pass the gate: neither meets
-// an infinity of the other where x is positive, in any order. Else one does, which is less to read and to hold.
-Tensor prelu_weight_gradient(const Tensor& grad, const Tensor& g, const Tensor& x) {
-  if (Tape::current() == nullptr) return binary(prelu_gate_op, grad * g, x);
-  return binary(prelu_gate_op, grad, x) * binary(prelu_gate_op, g, x);
+/// (g, x)
+constinit const OpDef<ReduceAttr> prelu_weight_op{.name = "prelu",
+                                                  .infer =
+                                                      [](Operands in, const ReduceAttr& attr) {
+                                                        return TensorSpec{reducing::result_shape(attr), in[0].dtype()};
+                                                      },
+                                                  .cpu = cpu::sum_gated,
+                                                  .cuda = ADJOINT_IF_CUDA(cuda::sum_gated)};
+// What prelu multiplies by its weight, times g, added up for each weight. Where the sweep is recorded both factors pass
+// the gate: neither meets an infinity of the other where x is positive, in any order.
+Tensor prelu_weight_gradient(const Tensor& grad, const Tensor& g, const Tensor& x, const Shape& weight) {
+  return sum_to(binary(prelu_gate_op, grad, x) * binary(prelu_gate_op, g, x), weight);
 }
 // (g, x, weight)
 constinit const OpDef<NoAttr> prelu_grad_op =
-    define<PReLUGrad>(Rule{kSaveIn1 | kSaveIn2,
-                           [](const Context& c) {
-                             return apply(prelu_grad_op, {c.grad, c.in[1], c.in[2]});
-                           }},
-                      Rule{}, Rule{kSaveIn0 | kSaveIn1, [](const Context& c) {
-                                     return prelu_weight_gradient(c.grad, c.in[0], c.in[1]);
-                                   }});
-constinit const auto prelu_op =
-    define<PReLU>(Rule{kSaveIn0 | kSaveIn1,
-                       [](const Context& c) {
-                         return apply(prelu_grad_op, {c.grad, c.in[0], c.in[1]});
-                       }},
-                  Rule{kSaveIn0, [](const Context& c) { return prelu_weight_gradient(c.grad, c.in[0], c.in[0]); }});
+    define_along_channels<PReLUGrad>(Rule{kSaveIn1 | kSaveIn2,
+                                          [](const Context& c) {
+                                            return apply(prelu_grad_op, {c.grad, c.in[1], c.in[2]});
+                                          }},
+                                     Rule{},
+                                     Rule{kSaveIn0 | kSaveIn1 | kSaveIn2, [](const Context& c) {
+                                            return prelu_weight_gradient(c.grad, c.in[0], c.in[1], c.in[2].shape());
+                                          }});
+constinit const OpDef<NoAttr> prelu_op =
+    define_along_channels<PReLU>(Rule{kSaveIn0 | kSaveIn1,
+                                      [](const Context& c) {
+                                        return apply(prelu_grad_op, {c.grad, c.in[0], c.in[1]});
+                                      }},
+                                 Rule{kSaveIn0 | kSaveIn1, [](const Context& c) {
+                                        const Tensor &x = c.in[0], &weight = c.in[1];
+                                        if (Tape::current() != nullptr)
+                                          return prelu_weight_gradient(c.grad, x, x, weight.shape());
+                                        ReduceAttr attr{x.shape(), 0, /*keepdim=*/true, 1.0};
+                                        for (std::size_t i = 0; i < x.shape().size(); ++i)
+                                          attr.axes |= i != 1 || weight.numel() == 1 ? 1U << i : 0;
+                                        return apply(prelu_weight_op, {c.grad, x}, attr);
+                                      }});
 
 // One pass, or where the sweep is recorded, the same formula in operators.
 template <template <class> class Gradient>
@@ -106,7 +148,7 @@ ADJOINT_ACTIVATIONS(ADJOINT_FUNCTION0, ADJOINT_FUNCTION1, ADJOINT_FUNCTION2)
 
 Tensor prelu(const Tensor& x, const Tensor& weight) {
   const OpScope scope("prelu");
-  return binary(prelu_op, x, along_channels("prelu", "weight", weight, x));
+  return apply(prelu_op, {x, along_channels("prelu", "weight", weight, x)});
 }
 
 Tensor snake(const Tensor& x, const Tensor& a) {

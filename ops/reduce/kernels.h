@@ -33,6 +33,14 @@ struct PlaceAttr {
   Shape result;
 };
 
+/// The product, where the second of a pair is not positive: what PReLU's weight has for a gradient.
+struct ProductWhereNotPositive {
+  template <class C>
+  ADJOINT_HD C value(C g, C x) const {
+    return x > C{0} ? C{0} : g * x;
+  }
+};
+
 struct VarianceAttr {
   ReduceAttr reduce;
   bool root;
@@ -50,12 +58,14 @@ Tensor spread_field(const Tensor& tensor, const ReduceAttr& attr, std::int64_t f
 // place: out: the indices, or values and indices.
 // variance, mean_and_variance: out: the variance or its root; that and the mean.
 // centre: in: x, g of the reduced shape; out: 2 / attr.divisor * g * (x - x's mean), in x's shape.
+// sum_gated: in: g, x; out: of ProductWhereNotPositive.
 // moments: (results, kMomentsFields) in the dtype that `in` is computed in, which is floating point, contiguous and
 // not empty.
 
 namespace adjoint::cpu {
 void reduce_sum(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr);
 void reduce_product(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr);
+void sum_gated(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr);
 void reduce_power(std::span<const Tensor> in, Tensor& out, const PowerAttr& attr);
 void logsumexp(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr);
 void extreme(std::span<const Tensor> in, Tensor& out, const ExtremeAttr& attr);
@@ -69,6 +79,7 @@ Tensor moments(const Tensor& in, const ReduceAttr& attr);
 namespace adjoint::cuda {
 void reduce_sum(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr);
 void reduce_product(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr);
+void sum_gated(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr);
 void reduce_power(std::span<const Tensor> in, Tensor& out, const PowerAttr& attr);
 void logsumexp(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr);
 void extreme(std::span<const Tensor> in, Tensor& out, const ExtremeAttr& attr);

@@ -1,21 +1,14 @@
-// Losses on the CPU. A sum is a reduction's (ops/reduce): losses are computed a block at a time into a buffer that
-// stays in the L1 cache, and added up as elements are, in float64 from one block to the next.
+// Losses on the CPU. A sum is a reduction's (ops/reduce), over what a functor makes of pairs of elements, in float64
+// from one block of them to the next.
 #include <adjoint/core/convert.h>
 #include <adjoint/core/fill.h>
 #include <adjoint/ops/loss/kernels.h>
-#include <adjoint/ops/reduce/cpu/stages.h>
+#include <adjoint/ops/reduce/cpu/pairs.h>
 
 namespace adjoint::cpu {
 namespace {
 
-constexpr std::int64_t kBlock = 1024;
 constexpr std::int64_t kGrain = 32768;
-
-template <class F, class T, class Out>
-void values(const F& f, const T* x, const T* y, Out* out, std::int64_t count) {
-  using C = compute_t<T>;
-  for (std::int64_t i = 0; i < count; ++i) out[i] = convert<Out>(f.value(convert<C>(x[i]), convert<C>(y[i])));
-}
 
 }  // namespace
 
@@ -30,18 +23,11 @@ void loss_value(std::span<const Tensor> in, Tensor& out, const LossAttr& attr) {
     if (!attr.reduced) {
       T* const result = out.mutable_data<T>();
       return parallel_ranges(numel, kGrain, [&](std::int64_t begin, std::int64_t end) {
-        values(f, x + begin, y + begin, result + begin, end - begin);
+        pair_values(f, x + begin, y + begin, result + begin, end - begin);
       });
     }
     const auto sum = [&](const T* data, const Chunk& chunk, double* sums) {
-      std::fill(sums, sums + chunk.columns, 0.0);  // of which there is one
-      for (std::int64_t first = 0; first < chunk.rows; first += kBlock) {
-        const std::int64_t count = std::min(kBlock, chunk.rows - first);
-        C block[kBlock], total[kMaxLanes];  // of which the first is the sum
-        values(f, data + first, y + (data - x) + first, block, count);
-        sum_chunk(reduce::Total<reduce::Sum, C, C>{}, block, {count, 1, 1, rows_abreast(count, 1)}, total);
-        sums[0] += static_cast<double>(*total);
-      }
+      sum_pairs(f, data, y + (data - x), chunk, sums);
     };
     run_stages<T>(reduce::Total<reduce::Sum, double, T>{attr.divisor}, in[0], out, {Shape{numel}, 1U, false, 1.0}, sum);
   });

@@ -3,7 +3,7 @@
 #include <adjoint/core/cuda/backend.h>
 #include <adjoint/ops/loss/kernels.h>
 #include <adjoint/core/cuda/elementwise.cuh>
-#include <adjoint/ops/reduce/cuda/reduce.cuh>
+#include <adjoint/ops/reduce/cuda/pairs.cuh>
 
 namespace adjoint::cuda {
 namespace {
@@ -13,28 +13,6 @@ struct Value {
   F f;
   __device__ T operator()(T x, T y) const {
     return convert<T>(f.value(convert<compute_t<T>>(x), convert<compute_t<T>>(y)));
-  }
-};
-
-/// The source of a reduction.
-template <class F, class T>
-struct Values {
-  struct In {
-    T x, y;
-  };
-  static constexpr int kPack = kReducePack<T>;
-  F f;
-  const T *x, *y;
-
-  __device__ In load(std::int64_t i) const { return {x[i], y[i]}; }
-  bool aligned() const { return is_aligned<T, kPack>(x) && is_aligned<T, kPack>(y); }
-  __device__ void load_pack(std::int64_t pack, bool aligned, In (&to)[kPack]) const {
-    const auto of_x = cuda::load_pack<kPack>(x, pack, aligned), of_y = cuda::load_pack<kPack>(y, pack, aligned);
-#pragma unroll
-    for (int v = 0; v < kPack; ++v) to[v] = {of_x.values[v], of_y.values[v]};
-  }
-  __device__ compute_t<T> value(In loaded, std::int64_t /*i*/) const {
-    return f.value(convert<compute_t<T>>(loaded.x), convert<compute_t<T>>(loaded.y));
   }
 };
 
@@ -70,7 +48,7 @@ void loss_value(std::span<const Tensor> in, Tensor& out, const LossAttr& attr) {
     const Functor f(attr.parameter);
     if (!attr.reduced) return elementwise_contiguous<T(T, T)>(Value<Functor, T>{f}, out, in[0], in[1]);
     run_reduce_stages(reduce::Total<reduce::Sum, double, T>{attr.divisor},
-                      Values<Functor, T>{f, in[0].data<T>(), in[1].data<T>()}, out, {Shape{numel}, 1U, false, 1.0});
+                      Pairs<Functor, T>{f, in[0].data<T>(), in[1].data<T>()}, out, {Shape{numel}, 1U, false, 1.0});
   });
 }
 

@@ -1,6 +1,6 @@
 // Sums, products, norms and logsumexp on the CPU.
 #include <adjoint/core/fill.h>
-#include <adjoint/ops/reduce/cpu/stages.h>
+#include <adjoint/ops/reduce/cpu/pairs.h>
 #include <adjoint/ops/reduce/kernels.h>
 
 #include <limits>
@@ -20,6 +20,18 @@ void reduce_product(std::span<const Tensor> in, Tensor& out, const ReduceAttr& a
   visit(in[0].dtype(), [&]<class T>() {
     using Out = std::conditional_t<std::is_integral_v<T>, std::int64_t, T>;
     reduce_by<T>(reduce::Total<reduce::Product, reduce::sum_t<T>, Out>{}, in[0], out, attr);
+  });
+}
+
+void sum_gated(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr) {
+  if (in[0].numel() == 0) return fill(out, 0.0);
+  visit_floating(in[0].dtype(), [&]<class T>() {
+    using A = compute_t<T>;
+    const T *g = in[0].data<T>(), *x = in[1].data<T>();
+    run_stages<T>(reduce::Total<reduce::Sum, A, T>{}, in[0], out, attr,
+                  [&](const T* data, const Chunk& chunk, A* sums) {
+                    sum_pairs(ProductWhereNotPositive{}, data, x + (data - g), chunk, sums);
+                  });
   });
 }
 

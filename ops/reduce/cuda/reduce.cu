@@ -1,7 +1,7 @@
-// Sums and products on CUDA.
+// Sums, of elements and of pairs of them, and products on CUDA.
 #include <adjoint/core/cuda/backend.h>
 #include <adjoint/ops/reduce/kernels.h>
-#include <adjoint/ops/reduce/cuda/reduce.cuh>
+#include <adjoint/ops/reduce/cuda/pairs.cuh>
 
 namespace adjoint::cuda {
 
@@ -26,6 +26,17 @@ void reduce_product(std::span<const Tensor> in, Tensor& out, const ReduceAttr& a
     using Out = std::conditional_t<std::is_integral_v<T>, std::int64_t, T>;
     const reduce::Total<reduce::Product, reduce::sum_t<T>, Out> total{};
     run_reduce_stages(total, Elements<T>{in[0].data<T>()}, out, attr);
+  });
+}
+
+void sum_gated(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr) {
+  if (in[0].numel() == 0) {
+    out.raw_mutable_data();
+    return fill(out, 0.0);
+  }
+  visit_floating(in[0].dtype(), [&]<class T>() {
+    run_reduce_stages(reduce::Total<reduce::Sum, compute_t<T>, T>{},
+                      Pairs<ProductWhereNotPositive, T>{{}, in[0].data<T>(), in[1].data<T>()}, out, attr);
   });
 }
 

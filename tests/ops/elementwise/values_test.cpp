@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace adjoint {
@@ -272,6 +273,43 @@ TEST(ElementwiseEdges, GradientsAtKinksAreConventional) {
     tape.backward(kink.call(x).sum());
     expect_values(kink.name, x.grad(), kink.gradient);
   }
+}
+
+// Exact: of small integers, whose sums float32 holds.
+void check_prelu_weight_gradients(Device device) {
+  const std::vector<std::pair<Shape, std::int64_t>> cases = {{{2, 12, 64, 64}, 12}, {{3, 5, 7, 33}, 5},
+                                                             {{3, 5, 7, 33}, 1},    {{300, 64}, 64},
+                                                             {{300, 64}, 1},        {{1000}, 1},
+                                                             {{4, 3, 1}, 3},        {{0, 3, 2}, 3},
+                                                             {{2, 1, 9}, 1}};
+  for (const auto& [shape, weights] : cases) {
+    SCOPED_TRACE(::testing::Message() << shape << ", " << weights << " weights");
+    std::vector<double> x, g, sums(static_cast<std::size_t>(weights));
+    const std::int64_t inner = shape.size() < 2 ? 1 : Shape(shape.begin() + 2, shape.end()).numel();
+    for (std::int64_t i = 0; i < shape.numel(); ++i) {
+      x.push_back(static_cast<double>(i * 7 % 9 - 4));
+      g.push_back(static_cast<double>(i * 5 % 7 - 3));
+      if (x.back() <= 0.0) sums[static_cast<std::size_t>(i / inner % weights)] += x.back() * g.back();
+    }
+    for (const bool transposed : {false, true}) {
+      if (transposed && shape.size() < 2) continue;
+      const auto lying = [&](const std::vector<double>& values) {
+        const Tensor dense = Tensor::from_vector<double>(values, shape, {.device = device});
+        return transposed ? dense.transpose(0, 1).contiguous().transpose(0, 1) : dense;
+      };
+      const Tensor weight = Tensor::full({weights}, 0.25, {.device = device, .requires_grad = true});
+      Tape tape;
+      const std::vector<Tensor> found = tape.gradient(prelu(lying(x), weight), {weight}, {.grad_output = lying(g)});
+      expect_values("weight's gradient", found[0], sums);
+    }
+  }
+}
+
+TEST(Prelu, WeightGradientsAreSums) { check_prelu_weight_gradients(kCPU); }
+
+TEST(PreluCuda, WeightGradientsAreSums) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  check_prelu_weight_gradients(kCUDA);
 }
 
 TEST(Prelu, HasOneSlopeOrOneAChannel) {
