@@ -268,7 +268,7 @@ bool cut_steps(const ConvGeometry& g, const CorrelationPlan& plan, const Correla
   return true;
 }
 
-/// The same for every shape of tiles, and kept: planning tries some hundred, and slices of the channels each of them.
+/// Kept, for planning tries some hundred shapes of tiles, and some numbers of slices of the channels, which share them.
 const CutSteps& find_cut_steps(const ConvGeometry& g, const CorrelationPlan& plan, const CorrelationCut& cut) {
   constexpr std::size_t kMostKept = 32;  // the cuts of both kinds of tiles, classes and boxes
   thread_local std::array<CutSteps, kMostKept> kept;
@@ -282,6 +282,7 @@ const CutSteps& find_cut_steps(const ConvGeometry& g, const CorrelationPlan& pla
     if (one.key == key) return one;
   }
   CutSteps& one = kept[made++ % kMostKept];
+  one.key = {};  // memory may end before it is made
   one.steps.clear();
   one.passes.clear();
   one.classes.clear();
