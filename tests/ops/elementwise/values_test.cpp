@@ -293,13 +293,13 @@ void check_prelu_weight_gradients(Device device) {
     }
     for (const bool transposed : {false, true}) {
       if (transposed && shape.size() < 2) continue;
-      const auto lying = [&](const std::vector<double>& values) {
+      const auto placed = [&, &shape = shape](const std::vector<double>& values) {
         const Tensor dense = Tensor::from_vector<double>(values, shape, {.device = device});
         return transposed ? dense.transpose(0, 1).contiguous().transpose(0, 1) : dense;
       };
       const Tensor weight = Tensor::full({weights}, 0.25, {.device = device, .requires_grad = true});
       Tape tape;
-      const std::vector<Tensor> found = tape.gradient(prelu(lying(x), weight), {weight}, {.grad_output = lying(g)});
+      const std::vector<Tensor> found = tape.gradient(prelu(placed(x), weight), {weight}, {.grad_output = placed(g)});
       expect_values("weight's gradient", found[0], sums);
     }
   }
