@@ -8,13 +8,9 @@
 
 namespace adjoint::cuda {
 
-/// The order in which conv_weight is done the soonest by the copy engine.
-struct WeightOrderChoice {
-  RearrangedPlan plan;  // where an operand is copied
-  bool copies;          // whether any is: else the order is the operands' own
-  double clocks;        // copies included; as it is, less what models are off by
-};
-ADJOINT_API WeightOrderChoice choose_weight_order(const ConvGeometry& geometry, Arithmetic arithmetic);
+/// Whether conv_weight is done sooner by the copy engine in another order of its operands than as they are. `plan`
+/// then.
+ADJOINT_API bool plan_weight_order(const ConvGeometry& geometry, Arithmetic arithmetic, RearrangedPlan& plan);
 
 /// Whether conv, or conv_transpose, is done sooner by the tensor-core kernels in another order of its operands: with
 /// strides as channels, or conv of half precision with rows of the image padded. `plan` then.

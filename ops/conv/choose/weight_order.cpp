@@ -27,11 +27,11 @@ double clocks(const RearrangedPlan& plan, Arithmetic arithmetic, WeightPlan& wei
 
 }  // namespace
 
-WeightOrderChoice choose_weight_order(const ConvGeometry& g, Arithmetic arithmetic) {
+bool plan_weight_order(const ConvGeometry& g, Arithmetic arithmetic, RearrangedPlan& plan) {
   const bool split = is_split(arithmetic);
   const std::int64_t size = element_bytes(arithmetic);
   WeightPlan weight, copied;
-  WeightOrderChoice choice{};
+  bool copies = false;
   double best = boxes_clocks(g, arithmetic, weight);
   const bool has_boxes = best != kNever;
   if (plan_wgmma_weight(g, arithmetic, copied) && !(has_boxes && boxes_pay(weight, copied))) {
@@ -46,8 +46,8 @@ WeightOrderChoice choose_weight_order(const ConvGeometry& g, Arithmetic arithmet
     const double time = clocks(candidate, arithmetic, weight);
     if (time >= best) return;
     best = time;
-    choice.plan = candidate;
-    choice.copies = true;
+    plan = candidate;
+    copies = true;
   };
   RearrangedPlan candidate{.geometry = g};
   if (pad_rows(g, size, candidate)) consider(candidate);
@@ -56,8 +56,7 @@ WeightOrderChoice choose_weight_order(const ConvGeometry& g, Arithmetic arithmet
     consider(candidate);
   }
   if (plan_batch_as_columns(g, size, candidate)) consider(candidate);
-  choice.clocks = best;
-  return choice;
+  return copies;
 }
 
 }  // namespace adjoint::cuda

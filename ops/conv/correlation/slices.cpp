@@ -55,9 +55,4 @@ bool has_few_tiles(const CorrelationPlan& whole) {
   return static_cast<double>(whole.tiles()) < kMultiprocessors * whole.blocks_per_sm;
 }
 
-bool slices_pay(const CorrelationPlan& sliced, const CorrelationPlan& whole, bool split) {
-  constexpr double kGain = 0.9;  // less is within what the model errs by
-  return slices_clocks(sliced, split) < kGain * correlation_clocks(whole, split);
-}
-
 }  // namespace adjoint::cuda

@@ -22,7 +22,5 @@ ADJOINT_API bool plan_slices(const ConvGeometry& geometry, bool transposed, Arit
 ADJOINT_API double slices_clocks(const CorrelationPlan& sliced, bool split);
 /// Whether tiles of the plan leave multiprocessors idle, so that slices may pay.
 ADJOINT_API bool has_few_tiles(const CorrelationPlan& whole);
-/// Whether the slices, and their addition, are quicker than a plan without any, blocked or not.
-ADJOINT_API bool slices_pay(const CorrelationPlan& sliced, const CorrelationPlan& whole, bool split);
 
 }  // namespace adjoint::cuda

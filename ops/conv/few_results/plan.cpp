@@ -13,7 +13,7 @@ constexpr std::int64_t kBlocksWanted = 264;  // two a multiprocessor
 constexpr std::int64_t kWarpsWanted = 4224;  // 32 a multiprocessor
 constexpr std::int64_t kMostSlices = 64;
 
-// The model counts microseconds of an H200, and was fitted to measured times; the choice among kernels compares clocks.
+// The model counts microseconds of an H200, and was fitted to measured times; it is told in clocks.
 constexpr double kClocks = 1755;                                                            // a microsecond
 constexpr double kGatherMicroseconds = 8, kWeightMicroseconds = 5.5, kAddMicroseconds = 2;  // of what is nearly empty
 constexpr double kBytes = 3.3e6;    // of memory that a microsecond reads
@@ -22,14 +22,6 @@ constexpr double kValues = 0.35e6;  // likewise of the operand of many channels
 // with, and for each value, tap and product. Clocks of a multiprocessor.
 constexpr double kSourceClocks = 2.6, kChannelClocks = 2.4;
 constexpr double kStepClocks = 16, kFeatureClocks = 1.2, kTapClocks = 4, kImageClocks = 2.5, kProductClocks = 0.4;
-
-// What other kernels take at least, and in conv_weight for every million values of the operand of many channels: where
-// the images are few; where features are, for each of their bytes; and where rows of either begin between multiples of
-// 16 bytes, for the first ones and for the others.
-constexpr double kOthersGather = 18, kOthersWeight = 14;
-constexpr double kOthersFewImages = 1, kOthersByte = 0.6, kOthersUnalignedByte = 28, kOthersManyUnaligned = 3.5,
-                 kManyUnaligned = 7.5;
-constexpr std::int32_t kManyChannels = 17;  // fewer are left to `channelwise`
 
 std::int32_t to_int(std::int64_t value) { return static_cast<std::int32_t>(value); }
 Divider divider(std::int64_t divisor) { return Divider(static_cast<std::uint32_t>(divisor)); }
@@ -138,10 +130,6 @@ double few_results_clocks(const FewResultsPlan& p, std::int64_t element_bytes) {
   return kClocks * (kGatherMicroseconds + (p.slices > 1 ? kAddMicroseconds : 0) + std::max(compute, memory));
 }
 
-bool few_results_pay(const FewResultsPlan& p, std::int64_t element_bytes) {
-  return p.source_channels >= kManyChannels && few_results_clocks(p, element_bytes) < kClocks * kOthersGather;
-}
-
 bool plan_few_weight(const ConvGeometry& g, FewWeightPlan& p) {
   p = {};
   const std::int64_t images = g.image_channels_per_group(), features = g.feature_channels_per_group();
@@ -197,22 +185,6 @@ double few_weight_clocks(const FewWeightPlan& p, std::int64_t element_bytes) {
   const double memory = std::max(bytes / kBytes, many_values(p) / kValues);
   const double work = std::max(steps * step / (kMultiprocessors * kClocks), memory);
   return kClocks * (kWeightMicroseconds + (p.slices > 1 ? kAddMicroseconds : 0) + work);
-}
-
-bool few_weight_pays(const FewWeightPlan& p, std::int64_t element_bytes) {
-  if (std::max(p.image_channels, p.feature_channels) < kManyChannels) return false;
-  const double millions = many_values(p) * 1e-6;
-  const bool aligned = p.image[1] * element_bytes % 16 == 0 && p.feature[1] * element_bytes % 16 == 0;
-  double others = kOthersWeight;
-  if (p.feature_channels > p.image_channels) {
-    others += kOthersFewImages * millions;
-  } else if (aligned) {
-    others += kOthersByte * static_cast<double>(element_bytes) * millions;
-  } else {
-    others += kOthersUnalignedByte / static_cast<double>(element_bytes) * std::min(millions, kManyUnaligned) +
-              kOthersManyUnaligned * std::max(millions - kManyUnaligned, 0.0);
-  }
-  return few_weight_clocks(p, element_bytes) < kClocks * others;
 }
 
 }  // namespace adjoint::cuda

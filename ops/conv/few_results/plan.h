@@ -75,8 +75,6 @@ ADJOINT_API bool plan_few_results(const ConvGeometry& geometry, bool transposed,
 
 /// What the kernels take, in clocks from start to end.
 ADJOINT_API double few_results_clocks(const FewResultsPlan& plan, std::int64_t element_bytes);
-/// Whether they are quicker than those that tile positions or pad results, as far as the shape tells.
-ADJOINT_API bool few_results_pay(const FewResultsPlan& plan, std::int64_t element_bytes);
 
 /// conv_weight with few channels of one operand. A warp owns a tile of channels of both operands and some taps, 16 sums
 /// at most, over a slice of the feature's positions, which its lanes share; samples follow each other in one line.
@@ -120,6 +118,5 @@ ADJOINT_HD inline FewWeightTile few_weight_tile(const FewWeightPlan& p, std::int
 ADJOINT_API bool plan_few_weight(const ConvGeometry& geometry, FewWeightPlan& plan);
 /// As above.
 ADJOINT_API double few_weight_clocks(const FewWeightPlan& plan, std::int64_t element_bytes);
-ADJOINT_API bool few_weight_pays(const FewWeightPlan& plan, std::int64_t element_bytes);
 
 }  // namespace adjoint::cuda

@@ -156,16 +156,4 @@ double line_block_clocks(const LinePlan& p, double clocks) {
   return std::ceil(static_cast<double>(p.blocks()) / kResident) * kResident * clocks;
 }
 
-double line_tensor_core_clocks(const LinePlan& p, int unit_channels, bool split) {
-  // Their grid has no shift: where taps meet one offset more, so many more steps.
-  const auto steps = [](const LineAxis& a) { return std::int64_t{a.offsets} + (a.shift > 0 ? 1 : 0); };
-  const std::int64_t grid_h = ceil_div(p.h.result, p.h.phases), grid_w = ceil_div(p.w.result, p.w.phases);
-  const std::int64_t units = ceil_div(ceil_div(p.source_channels, unit_channels), 16) * 16 * steps(p.h) * steps(p.w);
-  const double columns = static_cast<double>(ceil_div(p.group_results(), 16) * 16);
-  const double products = static_cast<double>(units) / 8 * tensor_core_step_clocks(p.group_results(), split);
-  // Measured: where there are phases, their stores look every column up.
-  const double stores = (115 + 3.7 * columns) * (p.h.phases * p.w.phases > 1 ? 6 : 1);
-  return static_cast<double>(p.batch * p.groups * grid_h * grid_w) / 64 * (products + stores);
-}
-
 }  // namespace adjoint::cuda

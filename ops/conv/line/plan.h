@@ -110,11 +110,7 @@ bool unshift_columns(const ConvGeometry& geometry, LinePlan& plan);
 /// channel, or positions are too many.
 bool place_line(std::int64_t most_length, LinePlan& plan);
 
-/// What the plan takes whose blocks take `clocks` each, and what the correlation kernels would take for the same sums:
-/// clocks of all multiprocessors together.
+/// What the plan takes whose blocks take `clocks` each: clocks of all multiprocessors together.
 double line_block_clocks(const LinePlan& plan, double clocks);
-double line_tensor_core_clocks(const LinePlan& plan, int unit_channels, bool split);
-/// The first must be below this share of the second, for neither is known any better.
-inline constexpr double kLineMargin = 0.85;
 
 }  // namespace adjoint::cuda

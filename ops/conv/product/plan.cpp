@@ -79,13 +79,10 @@ void share_smem(ProductPlan& p) {
   p.row_slots = p.column_slots = std::min(room / (row_bytes + column_bytes), kMostProductSlots);
 }
 
-/// Sums of a tile, those that nobody stores included.
-double tile_sums(const ProductPlan& p) {
-  return static_cast<double>(p.tile_row_blocks * kProductBlock) * (p.tile_column_blocks * p.column_block);
+/// Clocks of a stage's products, those included whose sums nobody stores.
+double stage_clocks(const ProductPlan& p) {
+  return static_cast<double>(p.tile_row_blocks * kProductBlock) * (p.tile_column_blocks * p.column_block) / 32;
 }
-
-/// Clocks of a stage's products.
-double stage_clocks(const ProductPlan& p) { return tile_sums(p) / 32; }
 
 /// Chooses slices, and how shared memory is divided; where positions come from registers, the tile too.
 void divide(ProductPlan& p) {
@@ -215,7 +212,6 @@ bool plan_product(const ConvGeometry& g, ProductOf of, std::int64_t element_byte
     p.rows_by_depth = true;
     p.columns_by_depth = !p.columns_from_registers;
   }
-  p.terms = g.batch * plane * g.filter_numel();
   return cut_product({g.groups, rows, column_samples, columns, depth_samples, depth}, p);
 }
 
@@ -238,17 +234,6 @@ std::int64_t product_copy_bytes(const ProductPlan& p) {
     return product_is_aligned(m, p.element_bytes, nullptr) ? 0 : m.lines * m.pitch * p.element_bytes;
   };
   return bytes(p.rows) + bytes(p.columns);
-}
-
-bool product_pays(const ProductPlan& p) {
-  constexpr double kBytesOfMemory = 18, kLeastUse = 1.0 / 16;  // a clock, what a multiprocessor has of an H200's
-  const double tile_stages = static_cast<double>(p.stages) * p.groups * p.row_tiles * p.column_tiles();
-  const auto bytes = [&p](const ProductMatrix& m) { return static_cast<double>(m.lines * m.width * p.element_bytes); };
-  const double moved = bytes(p.rows) + bytes(p.columns) + bytes(p.result);
-  if (product_copy_bytes(p) > kMostCopyBytes) return false;
-  const bool used = static_cast<double>(p.terms) >= kLeastUse * tile_stages * tile_sums(p) * p.depth_block;
-  // Threads that read positions cannot wait for memory alone.
-  return used || (!p.columns_from_registers && tile_stages * stage_clocks(p) < moved / kBytesOfMemory);
 }
 
 }  // namespace adjoint::cuda

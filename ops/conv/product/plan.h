@@ -86,7 +86,6 @@ struct ProductPlan {
   bool rows_stay;                            // in shared memory, for all of a block's tiles
   std::int32_t out_buffers;                  // for results on their way out: one for each team, or fewer
   std::int64_t partial_row, partial_group, partial_slice, partial_sample;  // strides of the slices' sums
-  std::int64_t terms;                                                      // products of numbers that are summed in all
   Divider units_divider, slices_divider, row_tiles_divider;
   Divider column_blocks_divider, depth_blocks_divider;
   std::int32_t taps;  // 0, or how many there are in place of the columns' samples
@@ -174,9 +173,5 @@ ADJOINT_API bool product_is_aligned(const ProductMatrix& matrix, std::int64_t el
 
 /// Of the copies of factors whose lines the copy engine cannot have, bytes.
 ADJOINT_API std::int64_t product_copy_bytes(const ProductPlan& plan);
-
-/// Whether the kernel is the quickest there is, as far as is known, and its copies bounded: where it waits for memory,
-/// or where not too many of its products are of zeros that fill tiles up.
-ADJOINT_API bool product_pays(const ProductPlan& plan);
 
 }  // namespace adjoint::cuda

@@ -74,7 +74,6 @@ bool plan_tapwise(const ConvGeometry& g, std::int64_t element_bytes, TapwisePlan
               .extents = {g.image_channels, g.feature_channels, 1, g.taps()},
               .strides = {1, g.image_channels, of_tap, of_tap}};
   p.rows_by_depth = p.columns_by_depth = true;
-  p.terms = g.batch * g.feature_plane() * g.filter_numel();
   p.taps = static_cast<std::int32_t>(g.taps());
   for (std::int32_t tap = 0; tap < p.taps; ++tap) {
     const TapPlace h = tap_place(g, 0, tap / g.kernel[1]), w = tap_place(g, 1, tap % g.kernel[1]);

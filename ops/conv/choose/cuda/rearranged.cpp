@@ -81,10 +81,7 @@ bool plan_quicker_order(const ConvProblem& problem, Order& order) {
   if (!weight_copies_may_pay(problem)) return false;
   if (g.groups > 1 && std::min(g.image_channels_per_group(), g.feature_channels_per_group()) < kFewestChannels)
     return false;
-  const WeightOrderChoice quickest = choose_weight_order(g, arithmetic_of(problem));
-  if (!quickest.copies) return false;
-  order.how.plan = quickest.plan;
-  return boxes_take(problem, order);
+  return plan_weight_order(g, arithmetic_of(problem), order.how.plan) && boxes_take(problem, order);
 }
 
 /// Whether a tensor-core kernel would compute conv or conv_transpose as it is, and sooner in another order.

@@ -51,9 +51,4 @@ double narrow_clocks(const NarrowPlan& p, int unit_channels) {
   return line_block_clocks(p, p.source_channels * channel + store * p.tile_positions * p.results);
 }
 
-bool narrow_pays(const NarrowPlan& p, Arithmetic arithmetic) {
-  const int unit = unit_elements(arithmetic);
-  return narrow_clocks(p, unit) < kLineMargin * line_tensor_core_clocks(p, unit, is_split(arithmetic));
-}
-
 }  // namespace adjoint::cuda

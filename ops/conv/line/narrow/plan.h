@@ -38,7 +38,4 @@ ADJOINT_API bool plan_narrow(const ConvGeometry& geometry, bool transposed, std:
 /// What the kernel takes: clocks of all multiprocessors together. `unit_channels`: 2 for half precision, else 1.
 ADJOINT_API double narrow_clocks(const NarrowPlan& plan, int unit_channels);
 
-/// Whether the kernel is faster than the tensor-core kernels.
-ADJOINT_API bool narrow_pays(const NarrowPlan& plan, Arithmetic arithmetic);
-
 }  // namespace adjoint::cuda

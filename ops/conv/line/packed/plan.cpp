@@ -190,8 +190,4 @@ double packed_clocks(const PackedPlan& p) {
   return kMultiprocessors * std::ceil(static_cast<double>(p.blocks()) / kMultiprocessors) * tile_clocks(p);
 }
 
-bool packed_pays(const PackedPlan& p) {
-  return packed_clocks(p) < kLineMargin * line_tensor_core_clocks(p, p.unit_channels, p.parts > 1);
-}
-
 }  // namespace adjoint::cuda

@@ -144,7 +144,4 @@ ADJOINT_API TensorMapLayout packed_source_layout(const PackedPlan& plan, const v
 /// together.
 ADJOINT_API double packed_clocks(const PackedPlan& plan);
 
-/// Whether it is then faster than the correlation kernels.
-ADJOINT_API bool packed_pays(const PackedPlan& plan);
-
 }  // namespace adjoint::cuda

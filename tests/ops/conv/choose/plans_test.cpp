@@ -1,12 +1,11 @@
 // What the planners of CUDA kernels make of the layers of bench/layers (tests/fixtures/conv_plans.tsv): times
-// in their models, memory, tiles and verdicts, each a number of four digits. A planner that is changed on purpose
+// in their models, memory and tiles, each a number of four digits. A planner that is changed on purpose
 // changes the table: with ADJOINT_WRITE_PLANS=FILE in the environment the test writes it anew, and git shows what
 // moved.
 #include <adjoint/bench/layers.h>
 #include <adjoint/core/parallel.h>
 #include <adjoint/ops/conv/channelwise/plan.h>
 #include <adjoint/ops/conv/choose/orders.h>
-#include <adjoint/ops/conv/choose/weight_pays.h>
 #include <adjoint/ops/conv/correlation/clocks.h>
 #include <adjoint/ops/conv/correlation/plan.h>
 #include <adjoint/ops/conv/correlation/slices.h>
@@ -14,7 +13,6 @@
 #include <adjoint/ops/conv/line/col2im/plan.h>
 #include <adjoint/ops/conv/line/narrow/plan.h>
 #include <adjoint/ops/conv/line/packed/plan.h>
-#include <adjoint/ops/conv/plain/plan.h>
 #include <adjoint/ops/conv/product/plan.h>
 #include <adjoint/ops/conv/product/taps.h>
 #include <adjoint/ops/conv/weight/blocks_plan.h>
@@ -64,7 +62,6 @@ constexpr Mode kModes[] = {{"half", Arithmetic::kBFloat16},
 
 void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
   const std::string role = transposed ? "conv_transpose" : "conv";
-  cells.emplace_back(role + " plain", numbers({plain_clocks(g, transposed), plain_pays(g, transposed) ? 1.0 : 0.0}));
   for (const Mode& a : kModes) {
     const auto name = [&](const char* kernel) { return fmt::format("{} {} {}", role, a.name, kernel); };
     CorrelationPlan whole;
@@ -94,19 +91,17 @@ void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
           return has_whole && has_few_tiles(whole) && plan_slices(g, transposed, a.arithmetic, kCorrelationLimits, p);
         },
         [&](const CorrelationPlan& p) {
-          return numbers({slices_clocks(p, a.split()), static_cast<double>(slices_bytes(p)),
-                          slices_pay(p, whole, a.split()) ? 1.0 : 0.0});
+          return numbers({slices_clocks(p, a.split()), static_cast<double>(slices_bytes(p))});
         });
     add<NarrowPlan>(
         cells, name("narrow"), [&](NarrowPlan& p) { return plan_narrow(g, transposed, a.bytes(), p); },
         [&](const NarrowPlan& p) {
-          return numbers({narrow_clocks(p, a.unit()), static_cast<double>(p.smem_bytes()),
-                          narrow_pays(p, a.arithmetic) ? 1.0 : 0.0});
+          return numbers({narrow_clocks(p, a.unit()), static_cast<double>(p.smem_bytes())});
         });
     add<PackedPlan>(
         cells, name("packed"), [&](PackedPlan& p) { return plan_packed(g, transposed, a.arithmetic, p); },
         [&](const PackedPlan& p) {
-          return numbers({packed_clocks(p), static_cast<double>(p.smem_bytes()), packed_pays(p) ? 1.0 : 0.0});
+          return numbers({packed_clocks(p), static_cast<double>(p.smem_bytes())});
         });
     add<ChannelwisePlan>(
         cells, name("channelwise"), [&](ChannelwisePlan& p) { return plan_channelwise(g, transposed, a.bytes(), p); },
@@ -133,8 +128,7 @@ void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
       add<FewResultsPlan>(
           cells, name("few_results"), [&](FewResultsPlan& p) { return plan_few_results(g, transposed, p); },
           [&](const FewResultsPlan& p) {
-            return numbers({few_results_clocks(p, a.bytes()), few_results_pay(p, a.bytes()) ? 1.0 : 0.0,
-                            static_cast<double>(p.slices)});
+            return numbers({few_results_clocks(p, a.bytes()), static_cast<double>(p.slices)});
           });
     }
   }
@@ -142,7 +136,7 @@ void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
 
 std::string describe_product(const ProductPlan& p) {
   return numbers({static_cast<double>(p.tiles()), static_cast<double>(p.slices), static_cast<double>(p.smem_bytes()),
-                  static_cast<double>(product_copy_bytes(p)), product_pays(p) ? 1.0 : 0.0});
+                  static_cast<double>(product_copy_bytes(p))});
 }
 
 void add_products(Cells& cells, const ConvGeometry& g) {
@@ -181,12 +175,7 @@ void add_weights(Cells& cells, const ConvGeometry& g) {
         cells, name("boxes"), [&](WeightPlan& p) { return plan_boxed_weight(g, a.arithmetic, p); },
         [&](const WeightPlan& p) { return describe(p) + (has_copied && boxes_pay(p, copied) ? " 1" : " 0"); });
     add<RearrangedPlan>(
-        cells, name("order"),
-        [&](RearrangedPlan& p) {
-          const WeightOrderChoice choice = choose_weight_order(g, a.arithmetic);
-          p = choice.plan;
-          return choice.copies;
-        },
+        cells, name("order"), [&](RearrangedPlan& p) { return plan_weight_order(g, a.arithmetic, p); },
         [&](const RearrangedPlan& p) {
           return numbers({static_cast<double>(p.geometry.image[1]), static_cast<double>(p.geometry.feature[1]),
                           static_cast<double>(p.image.numel() + p.image_samples.numel())});
@@ -196,10 +185,7 @@ void add_weights(Cells& cells, const ConvGeometry& g) {
     const char* name = bytes == 2 ? "half" : "tf32";
     add<TapwisePlan>(
         cells, fmt::format("conv_weight {} tapwise", name), [&](TapwisePlan& p) { return plan_tapwise(g, bytes, p); },
-        [&](const TapwisePlan& p) {
-          const Arithmetic arithmetic = bytes == 2 ? Arithmetic::kBFloat16 : Arithmetic::kTF32;
-          return numbers({tapwise_clocks(p), tapwise_pays(p, choose_weight_order(g, arithmetic)) ? 1.0 : 0.0});
-        });
+        [&](const TapwisePlan& p) { return numbers({tapwise_clocks(p)}); });
     add<ChannelwiseWeightPlan>(
         cells, fmt::format("conv_weight {} channelwise", name),
         [&](ChannelwiseWeightPlan& p) { return plan_channelwise_weight(g, bytes, p); },
@@ -210,19 +196,14 @@ void add_weights(Cells& cells, const ConvGeometry& g) {
     add<FewWeightPlan>(
         cells, fmt::format("conv_weight {} few_results", name), [&](FewWeightPlan& p) { return plan_few_weight(g, p); },
         [&](const FewWeightPlan& p) {
-          return numbers({few_weight_clocks(p, bytes), static_cast<double>(p.workspace_bytes()),
-                          few_weight_pays(p, bytes) ? 1.0 : 0.0});
+          return numbers({few_weight_clocks(p, bytes), static_cast<double>(p.workspace_bytes())});
         });
   }
   add<BlockedWeightPlan>(
       cells, "conv_weight half blocked", [&](BlockedWeightPlan& p) { return plan_blocked_weight(g, p); },
       [&](const BlockedWeightPlan& p) {
-        TapwisePlan tapwise;
-        const bool has_tapwise = plan_tapwise(g, 2, tapwise);
-        const bool pays =
-            blocked_weight_pays(p, has_tapwise ? &tapwise : nullptr, choose_weight_order(g, Arithmetic::kBFloat16));
-        return numbers({static_cast<double>(p.tiles()), static_cast<double>(p.smem_bytes()),
-                        static_cast<double>(p.sums_bytes()), pays ? 1.0 : 0.0});
+        return numbers(
+            {static_cast<double>(p.tiles()), static_cast<double>(p.smem_bytes()), static_cast<double>(p.sums_bytes())});
       });
 }
 

@@ -144,7 +144,6 @@ TEST(SlicedPlan, FillsTheMachineWhereTilesAreFew) {
       EXPECT_TRUE(cuda::has_few_tiles(whole));
       ASSERT_TRUE(cuda::plan_slices(deep, transposed, cuda::Arithmetic::kTF32, limits, sliced));
       EXPECT_EQ(sliced.blocked, limits.blocked ? 1 : 0);
-      EXPECT_TRUE(cuda::slices_pay(sliced, whole, false));
       EXPECT_GE(sliced.tiles(), 64);
       EXPECT_EQ((transposed ? 1024 : 512) % sliced.slices, 0);
     }

@@ -1,6 +1,6 @@
 // The schedules of the kernels for few results a position, replayed: every result belongs to one position of the line
 // and sums the products that the definition names; every value of a filter to one warp's tile; slices share what is
-// summed. When the kernels are said to pay.
+// summed.
 #include <adjoint/ops/conv/few_results/plan.h>
 #include <adjoint/tests/support/conv_cases.h>
 
@@ -165,92 +165,6 @@ TEST(FewResultsPlan, FillsTheMachineAtBatchOne) {
     FewWeightPlan weight;
     ASSERT_TRUE(cuda::plan_few_weight(g, weight));
     EXPECT_GE(weight.tiles() * weight.slices, 256);
-  }
-}
-
-bool pays(const ConvCase& c, bool transposed, std::int64_t bytes) {
-  FewResultsPlan plan;
-  EXPECT_TRUE(cuda::plan_few_results(geometry(c), transposed, plan));
-  return cuda::few_results_pay(plan, bytes);
-}
-
-bool weight_pays(const ConvCase& c, std::int64_t bytes) {
-  FewWeightPlan plan;
-  EXPECT_TRUE(cuda::plan_few_weight(geometry(c), plan));
-  return cuda::few_weight_pays(plan, bytes);
-}
-
-TEST(FewResultsPlan, PaysForLongSumsOfFewResults) {
-  for (const std::int64_t bytes : {2, 4}) {
-    SCOPED_TRACE(bytes);
-    EXPECT_TRUE(pays(end(64, 512, {1, 1}, {4, 4}, {0, 0}), false, bytes));
-    EXPECT_TRUE(pays(end(64, 1024, {14, 3}, {3, 1}, {1, 0}), false, bytes));
-    EXPECT_TRUE(pays(end(1, 512, {30, 30}, {4, 4}, {1, 1}), false, bytes));
-    const ConvCase grey{.batch = 64,
-                        .in_channels = 64,
-                        .out_channels = 1,
-                        .input = {14, 14},
-                        .kernel = {4, 4},
-                        .stride = {2, 2},
-                        .padding = {1, 1}};
-    EXPECT_TRUE(pays(grey, true, bytes));
-    EXPECT_TRUE(weight_pays(grey, bytes));
-    EXPECT_TRUE(weight_pays(end(64, 1024, {14, 3}, {3, 1}, {1, 0}), bytes));
-    EXPECT_TRUE(weight_pays(end(16, 1024, {1, 64}, {1, 3}, {0, 1}), bytes));
-  }
-}
-
-/// The largest batch up to which the weight gradient pays; at most 300.
-std::int64_t batches_that_pay(std::int64_t in_channels, std::int64_t out_channels, std::int64_t extent,
-                              std::int64_t kernel, std::int64_t stride, std::int64_t padding, std::int64_t bytes) {
-  constexpr std::int64_t kMost = 300;
-  for (std::int64_t batch = 1; batch <= kMost; ++batch) {
-    const ConvCase c{.batch = batch,
-                     .in_channels = in_channels,
-                     .out_channels = out_channels,
-                     .input = {extent, extent},
-                     .kernel = {kernel, kernel},
-                     .stride = {stride, stride},
-                     .padding = {padding, padding}};
-    if (!weight_pays(c, bytes)) return batch - 1;
-  }
-  return kMost;
-}
-
-// What was chosen when the model was fitted. Rows whose bytes are no multiple of 16, of either operand, cost others
-// more.
-TEST(FewResultsPlan, WeightGradientsAreLeftToOthersFromABatchOn) {
-  struct Case {
-    const char* name;
-    std::int64_t extent, kernel, stride, padding;
-    std::int64_t one_in[2], one_out[2];  // of 2 and 4 bytes an element
-  };
-  for (const Case& c : {
-           Case{"both aligned", 16, 4, 2, 1, {10, 11}, {16, 16}},
-           Case{"the feature alone unaligned, in halves", 4, 4, 2, 1, {300, 190}, {256, 256}},
-           Case{"the image alone unaligned, in halves", 8, 4, 1, 0, {300, 106}, {64, 64}},
-           Case{"both unaligned", 15, 4, 2, 1, {204, 30}, {18, 18}},
-       }) {
-    SCOPED_TRACE(c.name);
-    for (const int wide : {0, 1}) {
-      const std::int64_t bytes = 2 << wide;
-      EXPECT_EQ(batches_that_pay(1, 256, c.extent, c.kernel, c.stride, c.padding, bytes), c.one_in[wide]) << bytes;
-      EXPECT_EQ(batches_that_pay(256, 1, c.extent, c.kernel, c.stride, c.padding, bytes), c.one_out[wide]) << bytes;
-    }
-  }
-}
-
-TEST(FewResultsPlan, LeavesManyProductsAndDepthwiseLayersToOthers) {
-  for (const std::int64_t bytes : {2, 4}) {
-    SCOPED_TRACE(bytes);
-    const ConvCase tail{
-        .batch = 16, .in_channels = 3, .out_channels = 64, .input = {192, 192}, .kernel = {3, 3}, .padding = {1, 1}};
-    EXPECT_FALSE(pays(tail, false, bytes));
-    EXPECT_FALSE(weight_pays(tail, bytes));
-    const ConvCase depthwise{
-        .in_channels = 64, .out_channels = 64, .groups = 64, .input = {14, 14}, .kernel = {3, 3}, .padding = {1, 1}};
-    for (const bool transposed : {false, true}) EXPECT_FALSE(pays(depthwise, transposed, bytes));
-    EXPECT_FALSE(weight_pays(depthwise, bytes));
   }
 }
 

@@ -206,31 +206,6 @@ TEST(NarrowPlan, StaysInsideSharedMemoryAndKeepsRowsAligned) {
   }
 }
 
-bool pays(const ConvCase& c, Arithmetic arithmetic) {
-  NarrowPlan plan;
-  EXPECT_TRUE(cuda::plan_narrow(geometry(c), true, 4, plan));
-  return cuda::narrow_pays(plan, arithmetic);
-}
-
-TEST(NarrowPlan, PaysForImagesAndSoundAndNotForManyResultsOrSmallProblems) {
-  ConvCase fsrcnn{.batch = 16,
-                  .in_channels = 56,
-                  .out_channels = 1,
-                  .input = {256, 256},
-                  .kernel = {9, 9},
-                  .stride = {3, 3},
-                  .padding = {4, 4},
-                  .output_padding = {2, 2}};
-  const ConvCase many{.batch = 16, .in_channels = 64, .out_channels = 64, .input = {128, 128}, .kernel = {3, 3}};
-  for (const Arithmetic arithmetic : {Arithmetic::kTF32, Arithmetic::kFloat32}) {
-    EXPECT_TRUE(pays(fsrcnn, arithmetic));
-    EXPECT_FALSE(pays(many, arithmetic));
-  }
-  fsrcnn.batch = 1;
-  fsrcnn.input = {16, 16};
-  EXPECT_FALSE(pays(fsrcnn, Arithmetic::kTF32)) << "one block on one multiprocessor";
-}
-
 TEST(PackedPlan, StaysInsideSharedMemoryAndItsDescriptors) {
   int planned = 0;
   for (std::int64_t width = 1; width <= 9000; width = width * 5 / 4 + 1) {
@@ -269,26 +244,6 @@ TEST(PackedPlan, LeavesManyResultsAndUnevenOffsetsToOthers) {
   // Stride 2, dilation 3: taps read the source at 0, -1 and -3, or on the shifted grid at 0, -2 and -3.
   EXPECT_FALSE(cuda::plan_packed(geometry({.input = {1, 60}, .kernel = {1, 3}, .stride = {1, 2}, .dilation = {1, 3}}),
                                  true, cuda::Arithmetic::kTF32, plan));
-}
-
-TEST(PackedPlan, PaysForManyTapsOrStridesAndNotForManyResults) {
-  const auto pays = [](const ConvCase& c) {
-    PackedPlan plan;
-    EXPECT_TRUE(cuda::plan_packed(geometry(c), true, cuda::Arithmetic::kTF32, plan));
-    return cuda::packed_pays(plan);
-  };
-  EXPECT_TRUE(pays(
-      {.batch = 8, .in_channels = 32, .out_channels = 32, .input = {512, 1024}, .kernel = {3, 7}, .padding = {1, 3}}));
-  EXPECT_TRUE(pays({.batch = 128,
-                    .in_channels = 64,
-                    .out_channels = 3,
-                    .input = {64, 64},
-                    .kernel = {4, 4},
-                    .stride = {2, 2},
-                    .padding = {1, 1}}));
-  EXPECT_FALSE(pays({.batch = 32, .in_channels = 64, .out_channels = 64, .input = {128, 128}, .kernel = {3, 3}}));
-  EXPECT_FALSE(pays({.in_channels = 32, .out_channels = 32, .input = {12, 12}, .kernel = {3, 7}}))
-      << "a few blocks on one multiprocessor each";
 }
 
 }  // namespace

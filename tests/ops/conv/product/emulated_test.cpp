@@ -257,35 +257,6 @@ TEST(ProductPlan, NothingIsEmpty) {
   }
 }
 
-TEST(ProductPlan, PaysWhereTilesAreFullOrMemoryIsWaitedFor) {
-  const auto pays = [](const ConvCase& c, cuda::ProductOf of) {
-    cuda::ProductPlan plan;
-    return cuda::plan_product(geometry(c), of, 2, plan) && cuda::product_pays(plan);
-  };
-  for (const cuda::ProductOf of : {cuda::ProductOf::kFeature, cuda::ProductOf::kImage}) {
-    EXPECT_TRUE(pays({.batch = 16, .in_channels = 256, .out_channels = 256, .input = {32, 32}}, of));
-    EXPECT_TRUE(pays({.batch = 8, .in_channels = 64, .out_channels = 3, .input = {256, 256}}, of));
-    EXPECT_TRUE(pays({.batch = 64, .in_channels = 100, .out_channels = 8192}, of));
-    EXPECT_FALSE(pays({.batch = 8, .in_channels = 256, .out_channels = 256, .groups = 256, .input = {64, 64}}, of));
-    EXPECT_FALSE(pays({.in_channels = 100, .out_channels = 4}, of));
-    // A copy of more than what one may take.
-    EXPECT_FALSE(pays({.batch = 32, .in_channels = 512, .out_channels = 512, .input = {1, 131073}}, of));
-  }
-}
-
-TEST(ProductPlan, PositionsFromRegistersPayWhereTilesAreFull) {
-  const auto pays = [](const ConvCase& c, cuda::ProductOf of) {
-    cuda::ProductPlan plan;
-    return cuda::plan_product(geometry(c), of, 4, plan) && cuda::product_pays(plan);
-  };
-  for (const cuda::ProductOf of : {cuda::ProductOf::kFeature, cuda::ProductOf::kImage}) {
-    EXPECT_TRUE(pays({.batch = 16, .in_channels = 256, .out_channels = 256, .input = {32, 32}}, of));
-    EXPECT_TRUE(pays({.batch = 8, .in_channels = 16, .out_channels = 16, .input = {64, 64}}, of));
-    EXPECT_FALSE(pays({.batch = 8, .in_channels = 64, .out_channels = 3, .input = {256, 256}}, of));
-    EXPECT_FALSE(pays({.batch = 8, .in_channels = 64, .out_channels = 64, .groups = 32, .input = {64, 64}}, of));
-  }
-}
-
 // Rather than sums of slices, which a second kernel takes.
 TEST(ProductPlan, FewPositionsHaveSmallTiles) {
   const auto plan_of = [](std::int64_t batch) {

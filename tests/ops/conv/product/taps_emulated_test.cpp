@@ -1,7 +1,6 @@
 // conv_weight tap by tap on the emulator, copies and all: exact on small integers at any address, with and without
 // slices.
 #include <adjoint/ops/conv/base/machine.h>
-#include <adjoint/ops/conv/choose/weight_pays.h>
 #include <adjoint/ops/conv/product/taps.h>
 #include <adjoint/tests/ops/conv/layouts/samples_last_emulated_run.h>
 #include <adjoint/tests/ops/conv/sums/taps_emulated_run.h>
@@ -148,30 +147,6 @@ TEST(TapwisePlan, IsForWholeBlocksOfSamples) {
   ConvGeometry g = geometry(fits);
   g.batch = 0;
   EXPECT_FALSE(cuda::plan_tapwise(g, 2, plan));
-}
-
-TEST(TapwisePlan, PaysForSmallPlanesOfLargeBatches) {
-  const cuda::PlanForMultiprocessors plans(132);
-  const auto pays = [&](const ConvCase& c, std::int64_t element_bytes) {
-    cuda::TapwisePlan plan;
-    EXPECT_TRUE(cuda::plan_tapwise(geometry(c), element_bytes, plan)) << c;
-    const auto arithmetic = element_bytes == 2 ? cuda::Arithmetic::kBFloat16 : cuda::Arithmetic::kTF32;
-    return cuda::tapwise_pays(plan, cuda::choose_weight_order(geometry(c), arithmetic));
-  };
-  const ConvCase deep{.batch = 64,
-                      .in_channels = 1024,
-                      .out_channels = 512,
-                      .input = {4, 4},
-                      .kernel = {5, 5},
-                      .stride = {2, 2},
-                      .padding = {2, 2},
-                      .output_padding = {1, 1}};
-  const ConvCase wide{
-      .batch = 64, .in_channels = 64, .out_channels = 64, .input = {64, 64}, .kernel = {3, 3}, .padding = {1, 1}};
-  for (const std::int64_t element_bytes : {2, 4}) {
-    EXPECT_TRUE(pays(deep, element_bytes));
-    EXPECT_FALSE(pays(wide, element_bytes));
-  }
 }
 
 }  // namespace

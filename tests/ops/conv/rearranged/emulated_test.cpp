@@ -389,8 +389,9 @@ TEST(RearrangedPlan, RefusesWhatStrideOneDoesNotHave) {
 }
 
 TEST(RearrangedPlan, ChoosesTheOrderThatTheModelsCallQuickest) {
-  const auto order = [](const ConvCase& of) {
-    return cuda::choose_weight_order(geometry(of), cuda::Arithmetic::kBFloat16);
+  cuda::RearrangedPlan plan;
+  const auto copies = [&](const ConvCase& of) {
+    return cuda::plan_weight_order(geometry(of), cuda::Arithmetic::kBFloat16, plan);
   };
   // The layer after a generator's opening one.
   ConvCase c{.batch = 128,
@@ -400,21 +401,19 @@ TEST(RearrangedPlan, ChoosesTheOrderThatTheModelsCallQuickest) {
              .kernel = {4, 4},
              .stride = {2, 2},
              .padding = {1, 1}};
-  cuda::WeightOrderChoice choice = order(c);
-  ASSERT_TRUE(choice.copies);
-  EXPECT_EQ(choice.plan.geometry.batch, 1) << "planes of 16 positions: samples are columns";
+  ASSERT_TRUE(copies(c));
+  EXPECT_EQ(plan.geometry.batch, 1) << "planes of 16 positions: samples are columns";
   c.batch = 2;
   c.input = {101, 203};
   c.in_channels = c.out_channels = 128;
   c.kernel = {3, 3};
-  choice = order(c);
-  ASSERT_TRUE(choice.copies);
-  EXPECT_EQ(choice.plan.geometry.batch, 2);
-  EXPECT_EQ(choice.plan.geometry.feature[1] % 8, 0) << "rows of no multiple of 16 bytes are padded";
+  ASSERT_TRUE(copies(c));
+  EXPECT_EQ(plan.geometry.batch, 2);
+  EXPECT_EQ(plan.geometry.feature[1] % 8, 0) << "rows of no multiple of 16 bytes are padded";
   c.batch = 128;
   c.input = {32, 32};
   c.kernel = {4, 4};
-  EXPECT_FALSE(order(c).copies) << "the copy engine takes it as it is";
+  EXPECT_FALSE(copies(c)) << "the copy engine takes it as it is";
 }
 
 }  // namespace

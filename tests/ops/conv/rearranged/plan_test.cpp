@@ -85,13 +85,13 @@ TEST(RearrangedPlan, StridesBecomeChannelsWhereModelsCallItSooner) {
 // What threads would copy one by one: likewise for conv_weight, at any stride.
 TEST(RearrangedPlan, OddRowsOfHalvesArePaddedForConvWeight) {
   const ConvGeometry odd = make_geometry(64, 256, 256, 1, {1, 777}, {1, 3}, {1, 1}, {0, 1}, {1, 1}, {0, 0});
-  const WeightOrderChoice choice = choose_weight_order(odd, Arithmetic::kBFloat16);
-  ASSERT_TRUE(choice.copies);
-  EXPECT_EQ(choice.plan.geometry.image[1], 784);
-  EXPECT_EQ(choice.plan.geometry.feature[1], 784);
+  RearrangedPlan plan;
+  ASSERT_TRUE(plan_weight_order(odd, Arithmetic::kBFloat16, plan));
+  EXPECT_EQ(plan.geometry.image[1], 784);
+  EXPECT_EQ(plan.geometry.feature[1], 784);
   const ConvGeometry strided = make_geometry(16, 64, 32, 1, {1, 131072}, {1, 3}, {1, 2}, {0, 1}, {1, 2}, {0, 0});
-  EXPECT_TRUE(choose_weight_order(strided, Arithmetic::kBFloat16).copies);
-  EXPECT_FALSE(choose_weight_order(odd, Arithmetic::kTF32).copies) << "floats are words";
+  EXPECT_TRUE(plan_weight_order(strided, Arithmetic::kBFloat16, plan));
+  EXPECT_FALSE(plan_weight_order(odd, Arithmetic::kTF32, plan)) << "floats are words";
 }
 
 // To whole vectors; below a line of 128 bytes to a part of one; to a whole line where that is at most twice as long, or
@@ -139,7 +139,8 @@ TEST(RearrangedPlan, HalvesWithAStrideComeInBoxesThoughTheyArePadded) {
   ASSERT_TRUE(plan_boxed_weight(g, Arithmetic::kBFloat16, boxes));
   ASSERT_TRUE(plan_wgmma_weight(g, Arithmetic::kBFloat16, copied));
   EXPECT_TRUE(boxes_pay(boxes, copied));
-  EXPECT_FALSE(choose_weight_order(g, Arithmetic::kBFloat16).copies);
+  RearrangedPlan plan;
+  EXPECT_FALSE(plan_weight_order(g, Arithmetic::kBFloat16, plan));
 }
 
 TEST(RearrangedPlan, OnlyStridesBecomeChannels) {

@@ -2,7 +2,6 @@
 // any grid, with and without slices.
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
-#include <adjoint/ops/conv/choose/weight_pays.h>
 #include <adjoint/ops/conv/weight/blocks_plan.h>
 #include <adjoint/tests/ops/conv/sums/taps_emulated_run.h>
 #include <adjoint/tests/support/emulation/kernel_run.h>
@@ -175,30 +174,6 @@ TEST(BlockedWeightPlan, IsForTapsOfOneGroup) {
   c.batch = 1 << 14;
   c.input = {64, 64};
   EXPECT_FALSE(takes(c)) << "copies of 9 GB";
-}
-
-TEST(BlockedWeightPlan, PaysForManyChannelsAndOddRows) {
-  const cuda::PlanForMultiprocessors plans(132);
-  const auto pays = [&](const ConvCase& c) {
-    cuda::BlockedWeightPlan plan;
-    EXPECT_TRUE(cuda::plan_blocked_weight(geometry(c), plan)) << c;
-    cuda::TapwisePlan tapwise;
-    const bool has_tapwise = cuda::plan_tapwise(geometry(c), 2, tapwise);
-    return cuda::blocked_weight_pays(plan, has_tapwise ? &tapwise : nullptr,
-                                     cuda::choose_weight_order(geometry(c), cuda::Arithmetic::kBFloat16));
-  };
-  const ConvCase deep{
-      .batch = 32, .in_channels = 512, .out_channels = 512, .input = {32, 32}, .kernel = {3, 3}, .stride = {2, 2}};
-  EXPECT_TRUE(pays(deep));
-  ConvCase c = deep;
-  c.out_channels = 3;
-  EXPECT_FALSE(pays(c)) << "most of a unit's channels are none";
-  c = deep;
-  c.in_channels = c.out_channels = 64;
-  c.input = {128, 128};
-  c.kernel = {4, 4};
-  c.padding = {1, 1};
-  EXPECT_FALSE(pays(c)) << "copies cost more than products";
 }
 
 TEST(BlockedWeightPlan, LongSumsAreCut) {
