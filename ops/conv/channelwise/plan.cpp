@@ -245,7 +245,7 @@ bool is_one_row(const ChannelwiseAxis& h) {
 
 }  // namespace
 
-bool plan_channelwise(const ConvGeometry& g, bool transposed, std::int64_t element_bytes, ChannelwisePlan& p) {
+bool plan_channelwise(const ConvGeometry& g, bool transposed, Arithmetic arithmetic, ChannelwisePlan& p) {
   if (!takes_extents(g, transposed)) return false;
   p = {};
   p.h = transposed ? transposed_axis(g, 0) : conv_axis(g, 0);
@@ -261,14 +261,14 @@ bool plan_channelwise(const ConvGeometry& g, bool transposed, std::int64_t eleme
   p.filter_source = transposed ? image * g.taps() : g.taps();
   p.units = g.batch * g.groups;
   p.unit_stride = std::int64_t{p.source_channels} * p.h.source * p.w.source;
-  p.vector = narrow(16 / element_bytes);
+  p.vector = narrow(16 / element_bytes(arithmetic));
   p.along_row = is_one_row(p.h) && p.w.result > 1;
   choose_kernel(p);
   choose_channel_block(p);
   return choose_tile(p, kLeastTiles, kGatherStage);
 }
 
-bool plan_channelwise_weight(const ConvGeometry& g, std::int64_t element_bytes, ChannelwiseWeightPlan& plan) {
+bool plan_channelwise_weight(const ConvGeometry& g, Arithmetic arithmetic, ChannelwiseWeightPlan& plan) {
   if (!takes_extents(g, false)) return false;
   plan = {};
   ChannelwisePlan& p = plan.walk;
@@ -280,7 +280,7 @@ bool plan_channelwise_weight(const ConvGeometry& g, std::int64_t element_bytes, 
   p.taps = narrow(g.taps());
   p.units = g.batch;
   p.unit_stride = g.image_channels * p.h.source * p.w.source;
-  p.vector = narrow(16 / element_bytes);
+  p.vector = narrow(16 / element_bytes(arithmetic));
   p.along_row = is_one_row(p.h) && p.w.result > 1;
   choose_kernel(p);
   if (p.taps_h == 0) {  // a few taps of one row of the filter a block

@@ -148,7 +148,7 @@ ADJOINT_HD inline ChannelwiseRows channelwise_rows(const ChannelwisePlan& p, con
 
 /// Of conv, or of conv_transpose. False where the kernels do not take the geometry: extents from 2^28 on, strides past
 /// kChannelwiseMaxStride, rows too long for shared memory.
-ADJOINT_API bool plan_channelwise(const ConvGeometry& geometry, bool transposed, std::int64_t element_bytes,
+ADJOINT_API bool plan_channelwise(const ConvGeometry& geometry, bool transposed, Arithmetic arithmetic,
                                   ChannelwisePlan& plan);
 
 /// Whether these kernels are faster than the tensor-core kernels; `gathers`: whether steps of those may gather
@@ -174,7 +174,7 @@ struct ChannelwiseWeightPlan {
   }
 };
 
-ADJOINT_API bool plan_channelwise_weight(const ConvGeometry& geometry, std::int64_t element_bytes,
+ADJOINT_API bool plan_channelwise_weight(const ConvGeometry& geometry, Arithmetic arithmetic,
                                          ChannelwiseWeightPlan& plan);
 
 }  // namespace adjoint::cuda

@@ -24,7 +24,8 @@ double tensor_core_clocks(const ConvGeometry& geometry, bool transposed, Arithme
 }
 
 /// Of the same with strides as channels, copies included, in `plan`; infinity where there is no such order.
-double strides_clocks(const ConvGeometry& g, bool transposed, Arithmetic arithmetic, RearrangedPlan& plan) {
+double strides_clocks(const ConvGeometry& g, bool transposed, Arithmetic arithmetic, const Machine& machine,
+                      RearrangedPlan& plan) {
   const std::int64_t size = element_bytes(arithmetic);
   if (!plan_strides_as_channels(g, transposed, size, plan)) return kNever;
   const ConvGeometry inner = simplified(plan.geometry, false);
@@ -32,8 +33,8 @@ double strides_clocks(const ConvGeometry& g, bool transposed, Arithmetic arithme
   if (is_pointwise(inner)) {
     if (transposed) return kNever;  // no model of a product knows what its result takes to be put in order
     ProductPlan product;
-    if (!is_split(arithmetic) && plan_product(inner, ProductOf::kFeature, size, product))
-      clocks = std::min(clocks, product_clocks(product));
+    if (!is_split(arithmetic) && plan_product(inner, ProductOf::kFeature, arithmetic, machine, product))
+      clocks = std::min(clocks, product_clocks(product, machine));
   }
   return clocks + unshuffle_clocks(plan.image, size) + unshuffle_clocks(plan.feature, size) +
          unshuffle_clocks(plan.filter, size);
@@ -41,7 +42,8 @@ double strides_clocks(const ConvGeometry& g, bool transposed, Arithmetic arithme
 
 }  // namespace
 
-bool plan_conv_order(const ConvGeometry& g, bool transposed, Arithmetic arithmetic, RearrangedPlan& plan) {
+bool plan_conv_order(const ConvGeometry& g, bool transposed, Arithmetic arithmetic, const Machine& machine,
+                     RearrangedPlan& plan) {
   constexpr double kMarginOfPadding = 1.1, kShareOfStrides = .75;  // models are off by so much
   const std::int64_t size = element_bytes(arithmetic);
   const double as_it_is = tensor_core_clocks(g, transposed, arithmetic);
@@ -50,7 +52,7 @@ bool plan_conv_order(const ConvGeometry& g, bool transposed, Arithmetic arithmet
     const double padded = tensor_core_clocks(plan.geometry, false, arithmetic) + unshuffle_clocks(plan.image, size);
     if (as_it_is > kMarginOfPadding * padded) return true;
   }
-  return strides_clocks(g, transposed, arithmetic, plan) < kShareOfStrides * as_it_is;
+  return strides_clocks(g, transposed, arithmetic, machine, plan) < kShareOfStrides * as_it_is;
 }
 
 }  // namespace adjoint::cuda

@@ -9,8 +9,8 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr std::int64_t kBlocksWanted = 264;  // two a multiprocessor
-constexpr std::int64_t kWarpsWanted = 4224;  // 32 a multiprocessor
+constexpr std::int64_t kBlocksWanted = 2 * static_cast<std::int64_t>(kMultiprocessors);
+constexpr std::int64_t kWarpsWanted = 32 * static_cast<std::int64_t>(kMultiprocessors);
 constexpr std::int64_t kMostSlices = 64;
 
 // The model counts microseconds of an H200, and was fitted to measured times; it is told in clocks.
@@ -119,14 +119,14 @@ bool plan_few_results(const ConvGeometry& g, bool transposed, FewResultsPlan& p)
   return p.blocks() < std::int64_t{1} << 30;
 }
 
-double few_results_clocks(const FewResultsPlan& p, std::int64_t element_bytes) {
+double few_results_clocks(const FewResultsPlan& p, Arithmetic arithmetic) {
   const double values = static_cast<double>(p.batch) * p.groups * p.source_channels * p.h.source * p.w.source;
   const double taps = static_cast<double>(p.filter_group) / (p.channels * static_cast<double>(p.source_channels)) /
                       (p.h.residues * p.w.residues);
   const double products = static_cast<double>(p.total) * p.groups * p.source_channels * taps / 32;
   const int channels = p.channels == 3 ? 4 : p.channels;
   const double compute = products * (kSourceClocks + kChannelClocks * channels) / (kMultiprocessors * kClocks);
-  const double memory = std::max(values * static_cast<double>(element_bytes) / kBytes, values / kValues);
+  const double memory = std::max(values * element_bytes(arithmetic) / kBytes, values / kValues);
   return kClocks * (kGatherMicroseconds + (p.slices > 1 ? kAddMicroseconds : 0) + std::max(compute, memory));
 }
 
@@ -175,11 +175,11 @@ double many_values(const FewWeightPlan& p) {
 
 }  // namespace
 
-double few_weight_clocks(const FewWeightPlan& p, std::int64_t element_bytes) {
+double few_weight_clocks(const FewWeightPlan& p, Arithmetic arithmetic) {
   const double steps = static_cast<double>(p.tiles()) * static_cast<double>(ceil_div(p.total, 32));
   const double tap = kTapClocks + p.tile_image * (kImageClocks + kProductClocks * p.tile_feature);
   const double step = kStepClocks + kFeatureClocks * p.tile_feature + p.tile_taps * tap;
-  const double bytes = static_cast<double>(element_bytes) * p.batch * p.groups *
+  const double bytes = static_cast<double>(element_bytes(arithmetic)) * p.batch * p.groups *
                        (static_cast<double>(p.image_channels) * p.image[0] * p.image[1] +
                         static_cast<double>(p.feature_channels) * p.feature[0] * p.feature[1]);
   const double memory = std::max(bytes / kBytes, many_values(p) / kValues);

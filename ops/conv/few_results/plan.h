@@ -4,6 +4,7 @@
 
 #include <adjoint/core/divider.h>
 #include <adjoint/core/export.h>
+#include <adjoint/ops/conv/base/arithmetic.h>
 #include <adjoint/ops/conv/geometry.h>
 
 #include <cstdint>
@@ -74,7 +75,7 @@ ADJOINT_HD inline FewResultsPlace few_results_place(const FewResultsPlan& p, std
 ADJOINT_API bool plan_few_results(const ConvGeometry& geometry, bool transposed, FewResultsPlan& plan);
 
 /// What the kernels take, in clocks from start to end.
-ADJOINT_API double few_results_clocks(const FewResultsPlan& plan, std::int64_t element_bytes);
+ADJOINT_API double few_results_clocks(const FewResultsPlan& plan, Arithmetic arithmetic);
 
 /// conv_weight with few channels of one operand. A warp owns a tile of channels of both operands and some taps, 16 sums
 /// at most, over a slice of the feature's positions, which its lanes share; samples follow each other in one line.
@@ -117,6 +118,6 @@ ADJOINT_HD inline FewWeightTile few_weight_tile(const FewWeightPlan& p, std::int
 /// not count.
 ADJOINT_API bool plan_few_weight(const ConvGeometry& geometry, FewWeightPlan& plan);
 /// As above.
-ADJOINT_API double few_weight_clocks(const FewWeightPlan& plan, std::int64_t element_bytes);
+ADJOINT_API double few_weight_clocks(const FewWeightPlan& plan, Arithmetic arithmetic);
 
 }  // namespace adjoint::cuda

@@ -1,7 +1,7 @@
 #include <adjoint/ops/conv/product/plan.h>
 
-#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
+#include <adjoint/ops/conv/base/planned_machine.h>
 #include <adjoint/ops/conv/base/rows_aligned.h>
 
 #include <algorithm>
@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::int64_t kMostExtent = std::numeric_limits<std::int32_t>::max() / 2;
 constexpr std::int64_t kVectorBytes = 16;
-constexpr std::int64_t kMaxSmemBytes = 227 * 1024;  // of a block of sm_90
 
 /// Of samples, groups and `inner` lines of `width` elements.
 ProductMatrix lines_of(std::int64_t samples, std::int64_t groups, std::int64_t inner, std::int64_t width,
@@ -47,24 +46,24 @@ struct SliceLimits {
   std::int64_t least, most;
 };
 
-SliceLimits slice_limits(const ProductPlan& p) {
+SliceLimits slice_limits(const ProductPlan& p, const Machine& machine) {
   constexpr std::int64_t kLeastStages = 4, kMostStages = 512, kMostBytes = std::int64_t{256} << 20;
   const std::int64_t tiles = std::int64_t{p.groups} * p.row_tiles * p.column_tiles();
   const std::int64_t affordable = kMostBytes / (std::int64_t{sizeof(float)} * p.result.lines * p.result.width);
-  const std::int64_t to_fill = std::min(planned_multiprocessors() / tiles, p.stages / kLeastStages);
+  const std::int64_t to_fill = std::min(machine.multiprocessors / tiles, p.stages / kLeastStages);
   const std::int64_t least = std::max<std::int64_t>(std::min(ceil_div(p.stages, kMostStages), affordable), 1);
   return {least, std::max(to_fill, least)};
 }
 
 /// Shared memory: rows that stay, if a block keeps them for several tiles and there is room, else rings of equal
 /// length.
-void share_smem(ProductPlan& p) {
-  const std::int32_t left = static_cast<std::int32_t>(kMaxSmemBytes) - kProductTableBytes;
+void share_smem(ProductPlan& p, const Machine& machine) {
+  const std::int32_t left = static_cast<std::int32_t>(machine.smem_bytes) - kProductTableBytes;
   const std::int32_t row_bytes = p.row_slot_bytes(), column_bytes = p.column_slot_bytes();
   const std::int32_t least_slots = (64 << 10) / column_bytes;  // on their way
   const std::int32_t most_buffers = p.columns_from_registers ? 0 : kProductTeams;
   // Then there are a multiple of units' blocks, which should leave few multiprocessors idle.
-  const std::int32_t units = p.units(), together = planned_multiprocessors();
+  const std::int32_t units = p.units(), together = machine.multiprocessors;
   p.rows_stay = p.slice_stages <= kMostProductSlots && p.tiles() > together && units <= together &&
                 together % units * 8 <= together;
   p.row_slots = p.slice_stages;
@@ -85,17 +84,17 @@ double stage_clocks(const ProductPlan& p) {
 }
 
 /// Chooses slices, and how shared memory is divided; where positions come from registers, the tile too.
-void divide(ProductPlan& p) {
+void divide(ProductPlan& p, const Machine& machine) {
   double best = std::numeric_limits<double>::infinity();
   const std::int32_t least_blocks = p.columns_from_registers ? p.tile_column_blocks / 2 : p.tile_column_blocks;
   ProductPlan candidate = p;
   for (; candidate.tile_column_blocks >= least_blocks; candidate.tile_column_blocks /= 2) {
-    const SliceLimits limits = slice_limits(candidate);
+    const SliceLimits limits = slice_limits(candidate, machine);
     for (std::int64_t slices = limits.least; slices <= limits.most; ++slices) {
       candidate.slice_stages = static_cast<std::int32_t>(ceil_div(p.stages, slices));
       candidate.slices = static_cast<std::int32_t>(ceil_div(p.stages, candidate.slice_stages));
-      share_smem(candidate);
-      const double clocks = product_clocks(candidate);
+      share_smem(candidate, machine);
+      const double clocks = product_clocks(candidate, machine);
       if (clocks >= best) continue;
       best = clocks;
       p = candidate;
@@ -105,15 +104,15 @@ void divide(ProductPlan& p) {
 
 }  // namespace
 
-double product_clocks(const ProductPlan& p) {
-  constexpr double kBytesOfL2 = 33, kBytesOfSums = 1800, kLaunch = 5000;  // a clock of a multiprocessor, of all
+double product_clocks(const ProductPlan& p, const Machine& machine) {
+  constexpr double kLaunch = 5000;
   const double bytes = p.column_slot_bytes() + (p.rows_stay ? 0 : p.row_slot_bytes());
-  const double waves = std::ceil(static_cast<double>(p.tiles()) / planned_multiprocessors());
-  const double sums = p.slices > 1 ? kLaunch + static_cast<double>(p.partial_bytes()) * 1.5 / kBytesOfSums : 0;
-  return waves * p.slice_stages * std::max(stage_clocks(p), bytes / kBytesOfL2) + sums;
+  const double waves = std::ceil(static_cast<double>(p.tiles()) / machine.multiprocessors);
+  const double sums = p.slices > 1 ? kLaunch + static_cast<double>(p.partial_bytes()) * 1.5 / machine.moved_bytes : 0;
+  return waves * p.slice_stages * std::max(stage_clocks(p), bytes / machine.l2_bytes) + sums;
 }
 
-bool cut_product(const ProductExtents& of, ProductPlan& p) {
+bool cut_product(const ProductExtents& of, const Machine& machine, ProductPlan& p) {
   if (!fits(p.rows) || !fits(p.columns) || !fits(p.result)) return false;
   const std::int64_t column_blocks = ceil_div(of.columns, p.column_block),
                      depth_blocks = ceil_div(of.depth, p.depth_block);
@@ -131,7 +130,7 @@ bool cut_product(const ProductExtents& of, ProductPlan& p) {
   p.depth_blocks = static_cast<std::int32_t>(depth_blocks);
   p.all_column_blocks = static_cast<std::int32_t>(of.column_samples * column_blocks);
   p.stages = static_cast<std::int32_t>(of.depth_samples * depth_blocks);
-  divide(p);
+  divide(p, machine);
   // [sample][group][slice][channel][position], or of the filter [group][slice][row][column].
   const std::int64_t lines = p.result.extents[1], width = p.result.width;
   p.partial_slice = p.rows_are_samples ? width : lines * width;
@@ -147,18 +146,18 @@ bool cut_product(const ProductExtents& of, ProductPlan& p) {
   return true;
 }
 
-bool plan_product(const ConvGeometry& g, ProductOf of, std::int64_t element_bytes, ProductPlan& p) {
+bool plan_product(const ConvGeometry& g, ProductOf of, Arithmetic arithmetic, const Machine& machine, ProductPlan& p) {
   // Nothing empty: no tensor map has an empty axis.
   if (!is_pointwise(g) || g.batch == 0 || g.filter_numel() == 0) return false;
   p = {};
-  p.element_bytes = static_cast<std::int32_t>(element_bytes);
+  p.element_bytes = element_bytes(arithmetic);
   p.depth_block = kProductLineBytes / p.element_bytes;
   p.column_block = kProductBlock;
   const std::int64_t plane = g.feature_plane(), images = g.image_channels_per_group(),
                      features = g.feature_channels_per_group();
   const bool by_sample = plane == 1;
   // Lines of a factor begin at whole vectors, those of the result follow each other.
-  const auto whole = [&](std::int64_t width) { return -floor_to(-width, kVectorBytes / element_bytes); };
+  const auto whole = [&](std::int64_t width) { return -floor_to(-width, kVectorBytes / p.element_bytes); };
   const auto tensor = [&](std::int64_t channels, bool result) {
     const auto pitch = [&](std::int64_t width) { return result ? width : whole(width); };
     return by_sample ? samples_of(g.batch, g.groups, channels, pitch(channels))
@@ -202,7 +201,7 @@ bool plan_product(const ConvGeometry& g, ProductOf of, std::int64_t element_byte
       columns = plane;
     }
   }
-  if (element_bytes == sizeof(float)) {
+  if (unit_elements(arithmetic) == 1) {
     constexpr std::int64_t kMostGroups = 65535;  // of the transposing copy's grid
     if (g.groups > kMostGroups) return false;
     p.columns_from_registers = !by_sample && of != ProductOf::kFilter;
@@ -212,7 +211,7 @@ bool plan_product(const ConvGeometry& g, ProductOf of, std::int64_t element_byte
     p.rows_by_depth = true;
     p.columns_by_depth = !p.columns_from_registers;
   }
-  return cut_product({g.groups, rows, column_samples, columns, depth_samples, depth}, p);
+  return cut_product({g.groups, rows, column_samples, columns, depth_samples, depth}, machine, p);
 }
 
 TensorMapLayout product_layout(const ProductMatrix& m, const void* data, DType dtype, std::int32_t lines) {

@@ -27,11 +27,14 @@
 #include <adjoint/core/divider.h>
 #include <adjoint/core/dtype.h>
 #include <adjoint/core/export.h>
+#include <adjoint/ops/conv/base/arithmetic.h>
 #include <adjoint/ops/conv/geometry.h>
 
 #include <cstdint>
 
 namespace adjoint::cuda {
+
+struct Machine;  // base/planned_machine.h
 
 inline constexpr int kProductTeams = 2;   // that take turns with a block's tiles
 inline constexpr int kProductTeam = 128;  // threads that multiply a tile and store it: a warpgroup
@@ -149,7 +152,7 @@ enum class ProductOf { kFeature, kImage, kFilter };
 
 /// Of halves, or of floats that are rounded to tf32. False where the geometry is not pointwise or something is empty,
 /// and for extents past 31 bits.
-ADJOINT_API bool plan_product(const ConvGeometry& geometry, ProductOf of, std::int64_t element_bytes,
+ADJOINT_API bool plan_product(const ConvGeometry& geometry, ProductOf of, Arithmetic arithmetic, const Machine& machine,
                               ProductPlan& plan);
 
 /// How large the matrices of a product are. Positions of a sample are one axis.
@@ -158,11 +161,11 @@ struct ProductExtents {
 };
 
 /// Cuts `plan`, whose matrices are there, into tiles and slices; false where something is past 31 bits.
-bool cut_product(const ProductExtents& extents, ProductPlan& plan);
+bool cut_product(const ProductExtents& extents, const Machine& machine, ProductPlan& plan);
 
 /// What the plan's kernels take, in clocks of a multiprocessor: each stage its products, or what the L2 takes to
 /// deliver it, and then the sums of slices.
-double product_clocks(const ProductPlan& plan);
+double product_clocks(const ProductPlan& plan, const Machine& machine);
 
 /// The matrix as the copy engine sees it, in blocks of `lines`.
 ADJOINT_API TensorMapLayout product_layout(const ProductMatrix& matrix, const void* data, DType dtype,

@@ -1,7 +1,7 @@
 #include <adjoint/ops/conv/product/taps.h>
 
-#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
+#include <adjoint/ops/conv/base/planned_machine.h>
 #include <adjoint/ops/conv/layouts/orders.h>
 
 #include <algorithm>
@@ -34,28 +34,29 @@ ProductMatrix planes_of(std::int64_t channels, std::int64_t residues, std::int64
 }
 
 /// Of the products, and of what puts them in order.
-double clocks_behind_copies(const TapwisePlan& plan) {
-  // A clock, from and to memory; of both kernels; of a slice, for which the ones after it wait.
-  constexpr double kBytes = 1800, kLaunches = 6000, kSlice = 800;
+double clocks_behind_copies(const TapwisePlan& plan, const Machine& machine) {
+  // Of both kernels; of a slice, for which the ones after it wait.
+  constexpr double kLaunches = 6000, kSlice = 800;
   const double results = static_cast<double>(plan.gather.count) * plan.gather.taps.divisor();
   const double bytes = static_cast<double>(plan.result_bytes()) + results * plan.product.element_bytes;
-  return product_clocks(plan.product) + bytes / kBytes + kSlice * plan.product.slices + kLaunches;
+  return product_clocks(plan.product, machine) + bytes / machine.moved_bytes + kSlice * plan.product.slices + kLaunches;
 }
 
 }  // namespace
 
-bool plan_tapwise(const ConvGeometry& g, std::int64_t element_bytes, TapwisePlan& plan) {
+bool plan_tapwise(const ConvGeometry& g, Arithmetic arithmetic, const Machine& machine, TapwisePlan& plan) {
   plan = {};
+  const std::int32_t size = element_bytes(arithmetic);
   RearrangedPlan order;
   if (g.groups != 1 || g.taps() > kMostProductTaps || g.filter_numel() == 0 || is_pointwise(g)) return false;
-  if (!plan_batch_as_columns(g, element_bytes, order)) return false;
+  if (!plan_batch_as_columns(g, size, order)) return false;
   const bool strided = g.stride != Extent2{1, 1};
   plan.image = order.image_samples;
   plan.feature = order.feature_samples;
   if (strided && plan.image.stride != g.stride) return false;  // planes of one row, which stay together
   ProductPlan& p = plan.product;
-  p.element_bytes = static_cast<std::int32_t>(element_bytes);
-  p.depth_block = kProductLineBytes / p.element_bytes;
+  p.element_bytes = size;
+  p.depth_block = kProductLineBytes / size;
   p.column_block = kProductBlock;
   const std::int64_t samples = plan.feature.padded_samples, width = g.feature[1] * samples;
   // The copy engine would fill features up with zeros, which meet other positions of the image.
@@ -63,7 +64,7 @@ bool plan_tapwise(const ConvGeometry& g, std::int64_t element_bytes, TapwisePlan
   const Extent2 residues = strided ? plan.image.residues : Extent2{1, 1};
   const Extent2 blocks = strided ? plan.image.blocks : g.image;
   for (const std::int64_t elements : {plan.image.numel(), plan.feature.numel(), g.filter_numel()}) {
-    if (elements * element_bytes > kMostCopyBytes) return false;
+    if (elements * size > kMostCopyBytes) return false;
   }
   p.rows = planes_of(g.feature_channels, 1, g.feature[0], width);
   p.columns = planes_of(g.image_channels, residues[0] * residues[1], blocks[0], blocks[1] * samples);
@@ -89,20 +90,21 @@ bool plan_tapwise(const ConvGeometry& g, std::int64_t element_bytes, TapwisePlan
                     .columns = g.image_channels,
                     .depth_samples = g.feature[0],
                     .depth = width},
-                   p)) {
+                   machine, p)) {
     return false;
   }
   TapGather& gather = plan.gather;
-  gather = tap_gather(of_tap, p.taps, element_bytes, p.slices > 1);
+  gather = tap_gather(of_tap, p.taps, size, p.slices > 1);
   gather.slices = p.slices;
   gather.tap_stride = p.slices > 1 ? p.partial_sample : gather.count;
   gather.slice_stride = p.partial_slice;
   return true;
 }
 
-double tapwise_clocks(const TapwisePlan& plan) {
+double tapwise_clocks(const TapwisePlan& plan, const Machine& machine) {
   const std::int64_t size = plan.product.element_bytes;
-  return samples_last_clocks(plan.image, size) + samples_last_clocks(plan.feature, size) + clocks_behind_copies(plan);
+  return samples_last_clocks(plan.image, size) + samples_last_clocks(plan.feature, size) +
+         clocks_behind_copies(plan, machine);
 }
 
 }  // namespace adjoint::cuda

@@ -33,9 +33,10 @@ struct TapwisePlan {
 /// Of halves, or of floats that are rounded to tf32. False where a row of positions and samples is not whole blocks of
 /// the depth, for groups, 1 x 1 taps, a stride with a dilation or with planes of one row, more than kMostProductTaps,
 /// and very large extents.
-ADJOINT_API bool plan_tapwise(const ConvGeometry& geometry, std::int64_t element_bytes, TapwisePlan& plan);
+ADJOINT_API bool plan_tapwise(const ConvGeometry& geometry, Arithmetic arithmetic, const Machine& machine,
+                              TapwisePlan& plan);
 
 /// What the plan's kernels take, copies included, in clocks of a multiprocessor.
-ADJOINT_API double tapwise_clocks(const TapwisePlan& plan);
+ADJOINT_API double tapwise_clocks(const TapwisePlan& plan, const Machine& machine);
 
 }  // namespace adjoint::cuda

@@ -9,8 +9,8 @@ namespace {
 
 using namespace weight_parts;
 
-constexpr std::int64_t kSmemBytes = 160 * 1024;  // fits sm_80 too
-constexpr std::int64_t kBlocksWanted = 264;      // two for each of an H100's multiprocessors; splits make up the number
+constexpr std::int64_t kSmemBytes = 160 * 1024;                                  // fits sm_80 too
+constexpr auto kBlocksWanted = 2 * static_cast<std::int64_t>(kMultiprocessors);  // splits make up the number
 constexpr int kSmemStages = 3;
 
 bool build_stage(WeightPlan& p, std::int32_t taps_per_block, TapBlockSizes& sizes) {

@@ -10,13 +10,13 @@ namespace adjoint::cuda {
 
 const ChannelwisePlan* find_channelwise_plan(const ConvProblem& problem) {
   return keep_plan<ChannelwisePlan>(problem, [&](ChannelwisePlan& plan) {
-    return plan_channelwise(problem.geometry, problem.role == ConvRole::kImage, element_size(problem.dtype), plan);
+    return plan_channelwise(problem.geometry, problem.role == ConvRole::kImage, arithmetic_of(problem), plan);
   });
 }
 
 const ChannelwiseWeightPlan* find_channelwise_weight_plan(const ConvProblem& problem) {
   return keep_plan<ChannelwiseWeightPlan>(problem, [&](ChannelwiseWeightPlan& plan) {
-    return plan_channelwise_weight(problem.geometry, element_size(problem.dtype), plan);
+    return plan_channelwise_weight(problem.geometry, arithmetic_of(problem), plan);
   });
 }
 

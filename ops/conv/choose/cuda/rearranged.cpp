@@ -2,6 +2,7 @@
 
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
+#include <adjoint/ops/conv/base/planned_machine.h>
 #include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
 #include <adjoint/ops/conv/choose/cuda/terms.h>
@@ -92,7 +93,7 @@ bool plan_quicker_conv(const ConvProblem& problem, RearrangedPlan& plan) {
   const auto multiplies = {&sliced_conv,           &blocked_conv,           &correlation_conv,
                            &sliced_conv_transpose, &blocked_conv_transpose, &correlation_conv_transpose};
   if (std::find(multiplies.begin(), multiplies.end(), otherwise) == multiplies.end()) return false;
-  return plan_conv_order(problem.geometry, transposed, arithmetic_of(problem), plan);
+  return plan_conv_order(problem.geometry, transposed, arithmetic_of(problem), planned_machine(), plan);
 }
 
 /// Null where the problem has no other order.

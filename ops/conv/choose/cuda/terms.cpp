@@ -3,6 +3,7 @@
 #include <adjoint/ops/conv/base/cuda/arithmetic.h>
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
+#include <adjoint/ops/conv/base/planned_machine.h>
 #include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
 #include <adjoint/ops/conv/channelwise/cuda/weight_plan.h>
 #include <adjoint/ops/conv/correlation/clocks.h>
@@ -156,8 +157,8 @@ Terms few_results_terms(const ConvProblem& problem) {
   const double blocks = number(std::int64_t{p.tiles} * p.slices * p.groups), threads = p.lanes * p.channel_lanes;
   const double waves = waves_of(blocks, std::min(16.0, 1024 / threads));
   return {problem,
-          {clocks_as_microseconds(few_results_clocks(p, element_size(problem.dtype))), p.slices > 1 ? 1.0 : 0.0,
-           of_thread, waves * of_thread, kMillion * blocks * threads * of_thread * number(s.results), waves}};
+          {clocks_as_microseconds(few_results_clocks(p, arithmetic_of(problem))), p.slices > 1 ? 1.0 : 0.0, of_thread,
+           waves * of_thread, kMillion * blocks * threads * of_thread * number(s.results), waves}};
 }
 
 Terms few_weight_terms(const ConvProblem& problem) {
@@ -165,7 +166,7 @@ Terms few_weight_terms(const ConvProblem& problem) {
   const double of_warp = .01 * number(ceil_div(ceil_div(p.total, 32), p.slices));
   const double few = std::min({p.image_channels, p.feature_channels, 4});
   return {problem,
-          {clocks_as_microseconds(few_weight_clocks(p, element_size(problem.dtype))), p.slices > 1 ? 1.0 : 0.0,
+          {clocks_as_microseconds(few_weight_clocks(p, arithmetic_of(problem))), p.slices > 1 ? 1.0 : 0.0,
            of_warp * std::min(p.taps, 4), of_warp * few, of_warp}};
 }
 
@@ -205,11 +206,13 @@ Terms product_terms(const ConvProblem& problem) {
   const ProductPlan& p = *find_product_plan(problem);
   const std::int64_t copied = product_copy_bytes(p);
   if (copied > kMostCopyBytes) return {};
-  return {problem, {clocks_as_microseconds(product_clocks(p)), copied > 0 ? 1.0 : 0.0, megabytes(number(copied))}};
+  return {problem,
+          {clocks_as_microseconds(product_clocks(p, planned_machine())), copied > 0 ? 1.0 : 0.0,
+           megabytes(number(copied))}};
 }
 
 Terms tapwise_terms(const ConvProblem& problem) {
-  return {problem, {clocks_as_microseconds(tapwise_clocks(*find_tapwise_plan(problem)))}};
+  return {problem, {clocks_as_microseconds(tapwise_clocks(*find_tapwise_plan(problem), planned_machine()))}};
 }
 
 Terms correlation_terms(const ConvProblem& problem) {
@@ -234,8 +237,7 @@ Terms mma_terms(const ConvProblem& problem) {
 
 Terms narrow_terms(const ConvProblem& problem) {
   const NarrowPlan& p = *find_narrow_plan(problem);
-  return {problem,
-          {clocks_as_microseconds(narrow_clocks(p, unit_elements(arithmetic_of(problem))) / kMultiprocessors)}};
+  return {problem, {clocks_as_microseconds(narrow_clocks(p, arithmetic_of(problem)) / kMultiprocessors)}};
 }
 
 Terms packed_terms(const ConvProblem& problem) {

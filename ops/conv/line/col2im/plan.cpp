@@ -113,12 +113,14 @@ bool place_tiles(Col2imPlan& p) {
 
 }  // namespace
 
-bool plan_col2im(const ConvGeometry& g, bool transposed, bool split, Col2imPlan& p) {
+bool plan_col2im(const ConvGeometry& g, bool transposed, Arithmetic arithmetic, Col2imPlan& p) {
   p = {};
-  if (g.groups != 1 || g.kernel[0] > kMaxCol2imTaps || g.kernel[1] > kMaxCol2imTaps) return false;
-  if (!plan_line(g, transposed, 4, p) || !unshift_columns(g, p) || p.batch >= kMostTiles) return false;
+  if (unit_elements(arithmetic) != 1 || g.groups != 1 || g.kernel[0] > kMaxCol2imTaps || g.kernel[1] > kMaxCol2imTaps)
+    return false;
+  if (!plan_line(g, transposed, element_bytes(arithmetic), p) || !unshift_columns(g, p) || p.batch >= kMostTiles)
+    return false;
   p.kernel_h = static_cast<std::int32_t>(g.kernel[0]);
-  p.parts = split ? 2 : 1;
+  p.parts = is_split(arithmetic) ? 2 : 1;
   const std::int64_t used = std::int64_t{p.channels} * p.kernel_h * p.kernel_w;
   for (const int columns : kCol2imColumns) {
     if (columns >= used && p.columns == 0) p.columns = columns;

@@ -116,10 +116,10 @@ ADJOINT_HD inline std::int32_t col2im_source_place(const Col2imPlan& p, std::int
   return line * 128 + (within / 4 ^ channel % 8) * 16 + within % 4 * 4;
 }
 
-/// Of conv, or of conv_transpose, in float32. False for conv with a stride, for groups, for batch 0, for more than
-/// kMaxCol2imTaps taps of an axis or taps that reach further than a chunk, for more results of a source position than a
-/// product's columns, and for what shared memory does not hold. `split`: in three products of tf32 heads and tails.
-ADJOINT_API bool plan_col2im(const ConvGeometry& geometry, bool transposed, bool split, Col2imPlan& plan);
+/// Of conv, or of conv_transpose. False for half precision, for conv with a stride, for groups, for batch 0, for more
+/// than kMaxCol2imTaps taps of an axis or taps that reach further than a chunk, for more results of a source position
+/// than a product's columns, and for what shared memory does not hold.
+ADJOINT_API bool plan_col2im(const ConvGeometry& geometry, bool transposed, Arithmetic arithmetic, Col2imPlan& plan);
 
 /// The source as the copy engine sees it: column, row, sample, channel, one group.
 ADJOINT_API TensorMapLayout col2im_source_layout(const Col2imPlan& plan, const void* source);

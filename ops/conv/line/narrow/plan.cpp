@@ -29,22 +29,22 @@ bool choose_stage(NarrowPlan& p) {
 
 }  // namespace
 
-bool plan_narrow(const ConvGeometry& g, bool transposed, std::int64_t element_bytes, NarrowPlan& p) {
+bool plan_narrow(const ConvGeometry& g, bool transposed, Arithmetic arithmetic, NarrowPlan& p) {
   p = {};
-  if (!plan_line(g, transposed, element_bytes, p)) return false;
+  if (!plan_line(g, transposed, element_bytes(arithmetic), p)) return false;
   choose_results(p);
   p.tile_positions = kNarrowThreads * narrow_positions(p.results);
   return place_line(kMaxSmemBytes / 12, p) && choose_stage(p);  // two stages of a channel, and a table
 }
 
-double narrow_clocks(const NarrowPlan& p, int unit_channels) {
+double narrow_clocks(const NarrowPlan& p, Arithmetic arithmetic) {
   // Of a warp's instructions for one source channel and offset, of which 85 fill 100 issue slots; and of staging an
   // element, which halves wait for: fitted to measured times on an H200.
   constexpr double kSlots = 4 * 0.85, kOverhead = 3, kStage = 0.15, kStageHalf = 0.4;
   const int positions = narrow_positions(p.results);
   const double instructions = positions * (p.results + 1.0) + std::max(narrow_row(p.results) / 4, 1) + kOverhead;
-  const double channel =
-      kNarrowThreads / 32 * p.offsets() * instructions / kSlots + (unit_channels == 1 ? kStage : kStageHalf) * p.length;
+  const double channel = kNarrowThreads / 32 * p.offsets() * instructions / kSlots +
+                         (unit_elements(arithmetic) == 1 ? kStage : kStageHalf) * p.length;
   // What a result takes to store: those of phases lie apart.
   constexpr double kStoreNeighbour = 0.1, kStorePhase = 0.35;
   const double store = p.w.phases > 1 ? kStorePhase : kStoreNeighbour;

@@ -32,10 +32,9 @@ struct NarrowPlan : LinePlan {
 
 /// Of conv, or of conv_transpose. False for conv with a stride, and for geometries whose offsets are more, or lie
 /// further apart, than the kernel takes.
-ADJOINT_API bool plan_narrow(const ConvGeometry& geometry, bool transposed, std::int64_t element_bytes,
-                             NarrowPlan& plan);
+ADJOINT_API bool plan_narrow(const ConvGeometry& geometry, bool transposed, Arithmetic arithmetic, NarrowPlan& plan);
 
-/// What the kernel takes: clocks of all multiprocessors together. `unit_channels`: 2 for half precision, else 1.
-ADJOINT_API double narrow_clocks(const NarrowPlan& plan, int unit_channels);
+/// What the kernel takes: clocks of all multiprocessors together.
+ADJOINT_API double narrow_clocks(const NarrowPlan& plan, Arithmetic arithmetic);
 
 }  // namespace adjoint::cuda

@@ -4,6 +4,7 @@
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
+#include <adjoint/ops/conv/base/planned_machine.h>
 #include <adjoint/ops/conv/layouts/cuda/aligned_lines.h>
 #include <adjoint/ops/conv/sums/cuda/slices.h>
 
@@ -26,7 +27,7 @@ ProductOf product_of(ConvRole role) {
 
 const ProductPlan* find_product_plan(const ConvProblem& problem) {
   return keep_plan<ProductPlan>(problem, [&](ProductPlan& plan) {
-    return plan_product(problem.geometry, product_of(problem.role), element_size(problem.dtype), plan);
+    return plan_product(problem.geometry, product_of(problem.role), arithmetic_of(problem), planned_machine(), plan);
   });
 }
 

@@ -18,11 +18,15 @@
 namespace adjoint::testing {
 namespace {
 
+/// One of the arithmetics in elements of T.
+template <class T>
+constexpr cuda::Arithmetic kArithmeticOf = sizeof(T) == 2 ? cuda::Arithmetic::kBFloat16 : cuda::Arithmetic::kTF32;
+
 template <class T>
 void check_gather(const ConvProblem& p, bool transposed, std::uint64_t seed, std::set<std::string>& kernels) {
   const ConvGeometry& g = p.geometry;
   cuda::ChannelwisePlan plan;
-  ASSERT_TRUE(cuda::plan_channelwise(g, transposed, sizeof(T), plan));
+  ASSERT_TRUE(cuda::plan_channelwise(g, transposed, kArithmeticOf<T>, plan));
   ASSERT_LE(plan.smem_bytes(), cuda::kChannelwiseSmemBytes);
   kernels.insert(std::to_string(plan.taps_h) + "x" + std::to_string(plan.taps_w) + "/" +
                  std::to_string(plan.walk_shift) + " " + std::to_string(plan.channel_block));
@@ -46,7 +50,7 @@ void check_gather(const ConvProblem& p, bool transposed, std::uint64_t seed, std
 template <class T>
 void check_weight(const ConvProblem& p, std::uint64_t seed, std::set<std::string>& kernels) {
   cuda::ChannelwiseWeightPlan plan;
-  ASSERT_TRUE(cuda::plan_channelwise_weight(p.geometry, sizeof(T), plan));
+  ASSERT_TRUE(cuda::plan_channelwise_weight(p.geometry, kArithmeticOf<T>, plan));
   const cuda::ChannelwisePlan& walk = plan.walk;
   ASSERT_LE(plan.smem_bytes(), cuda::kChannelwiseSmemBytes);
   // So few sums are one tile a split; half of the cases stage one tile while another one is added up.

@@ -88,9 +88,9 @@ TEST(ChannelwisePlan, EveryResultBelongsToOneStepWhoseTapsAreStaged) {
   for (const ConvCase& c : conv_cases()) {
     SCOPED_TRACE(c);
     for (const bool transposed : {false, true}) {
-      for (const std::int64_t bytes : {4, 2}) {
+      for (const Arithmetic arithmetic : {Arithmetic::kTF32, Arithmetic::kBFloat16}) {
         ChannelwisePlan plan;
-        if (!cuda::plan_channelwise(geometry(c), transposed, bytes, plan)) continue;
+        if (!cuda::plan_channelwise(geometry(c), transposed, arithmetic, plan)) continue;
         ++planned;
         EXPECT_LE(plan.smem_bytes(), cuda::kChannelwiseSmemBytes);
         expect_places_distinct(plan);
@@ -106,7 +106,7 @@ TEST(ChannelwisePlan, SplitsOfTheWeightCoverItsTilesOnce) {
   for (const ConvCase& c : conv_cases()) {
     SCOPED_TRACE(c);
     cuda::ChannelwiseWeightPlan plan;
-    if (!cuda::plan_channelwise_weight(geometry(c), 4, plan)) continue;
+    if (!cuda::plan_channelwise_weight(geometry(c), Arithmetic::kTF32, plan)) continue;
     EXPECT_LE(plan.smem_bytes(), cuda::kChannelwiseSmemBytes);
     EXPECT_GE(plan.splits * plan.tiles_per_split, plan.walk.tiles());
     EXPECT_LT((plan.splits - 1) * plan.tiles_per_split, plan.walk.tiles()) << "a split without tiles";
@@ -123,12 +123,12 @@ TEST(ChannelwisePlan, StaysBelowTheSharedMemoryThatNeedNotBeAskedFor) {
   for (std::int64_t width = 1; width <= 600; ++width) {
     for (const std::int64_t stride : {1, 2, 5}) {
       const ConvGeometry g = geometry({.input = {20, width}, .kernel = {7, 7}, .stride = {stride, stride}});
-      for (const std::int64_t bytes : {4, 2}) {
+      for (const Arithmetic arithmetic : {Arithmetic::kTF32, Arithmetic::kBFloat16}) {
         ChannelwisePlan plan;
-        ASSERT_TRUE(cuda::plan_channelwise(g, false, bytes, plan));
+        ASSERT_TRUE(cuda::plan_channelwise(g, false, arithmetic, plan));
         most = std::max(most, plan.smem_bytes());
         cuda::ChannelwiseWeightPlan weight;
-        ASSERT_TRUE(cuda::plan_channelwise_weight(g, bytes, weight));
+        ASSERT_TRUE(cuda::plan_channelwise_weight(g, arithmetic, weight));
         most_weight = std::max(most_weight, weight.smem_bytes());
       }
     }
@@ -142,7 +142,7 @@ TEST(ChannelwisePlan, StaysBelowTheSharedMemoryThatNeedNotBeAskedFor) {
 /// Of conv, or of conv_transpose.
 bool pays(const ConvCase& c, bool transposed, Arithmetic arithmetic, bool gathers) {
   ChannelwisePlan plan;
-  EXPECT_TRUE(cuda::plan_channelwise(geometry(c), transposed, element_bytes(arithmetic), plan));
+  EXPECT_TRUE(cuda::plan_channelwise(geometry(c), transposed, arithmetic, plan));
   return cuda::channelwise_pays(plan, arithmetic, gathers);
 }
 
@@ -196,13 +196,13 @@ TEST(ChannelwisePlan, LeavesResultsThatNoTapReachesToOthers) {
                    .output_padding = {0, 6},
                    .dilation = {1, 8}};
   ChannelwisePlan plan;
-  EXPECT_FALSE(cuda::plan_channelwise(geometry(c), true, 4, plan));
+  EXPECT_FALSE(cuda::plan_channelwise(geometry(c), true, Arithmetic::kTF32, plan));
 }
 
 TEST(ChannelwisePlan, LeavesLongStridesToOthers) {
   ChannelwisePlan plan;
-  EXPECT_FALSE(
-      cuda::plan_channelwise(geometry({.input = {40, 40}, .kernel = {20, 20}, .stride = {17, 17}}), true, 4, plan));
+  EXPECT_FALSE(cuda::plan_channelwise(geometry({.input = {40, 40}, .kernel = {20, 20}, .stride = {17, 17}}), true,
+                                      Arithmetic::kTF32, plan));
 }
 
 // Of 2^28 elements.
@@ -210,7 +210,8 @@ TEST(ChannelwisePlan, LeavesLargePlanesToOthers) {
   constexpr std::int64_t kSide = 1 << 14;
   ChannelwisePlan plan;
   const auto takes = [&](const Extent2& feature, std::int64_t kernel) {
-    return cuda::plan_channelwise(geometry({.input = feature, .kernel = {kernel, kernel}}), false, 4, plan);
+    return cuda::plan_channelwise(geometry({.input = feature, .kernel = {kernel, kernel}}), false, Arithmetic::kTF32,
+                                  plan);
   };
   EXPECT_TRUE(takes({kSide - 2, kSide - 3}, 3));
   EXPECT_FALSE(takes({kSide - 2, kSide - 2}, 3)) << "the image alone";

@@ -4,6 +4,7 @@
 // moved.
 #include <adjoint/bench/layers.h>
 #include <adjoint/core/parallel.h>
+#include <adjoint/ops/conv/base/planned_machine.h>
 #include <adjoint/ops/conv/channelwise/plan.h>
 #include <adjoint/ops/conv/choose/orders.h>
 #include <adjoint/ops/conv/correlation/clocks.h>
@@ -52,10 +53,9 @@ struct Mode {
   const char* name;
   Arithmetic arithmetic;
 
-  int unit() const { return unit_elements(arithmetic); }
   bool split() const { return is_split(arithmetic); }
-  std::int64_t bytes() const { return element_bytes(arithmetic); }
 };
+constexpr Machine kMachine{};
 constexpr Mode kModes[] = {{"half", Arithmetic::kBFloat16},
                            {"tf32", Arithmetic::kTF32},
                            {"float32", Arithmetic::kFloat32}};
@@ -94,9 +94,9 @@ void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
           return numbers({slices_clocks(p, a.split()), static_cast<double>(slices_bytes(p))});
         });
     add<NarrowPlan>(
-        cells, name("narrow"), [&](NarrowPlan& p) { return plan_narrow(g, transposed, a.bytes(), p); },
+        cells, name("narrow"), [&](NarrowPlan& p) { return plan_narrow(g, transposed, a.arithmetic, p); },
         [&](const NarrowPlan& p) {
-          return numbers({narrow_clocks(p, a.unit()), static_cast<double>(p.smem_bytes())});
+          return numbers({narrow_clocks(p, a.arithmetic), static_cast<double>(p.smem_bytes())});
         });
     add<PackedPlan>(
         cells, name("packed"), [&](PackedPlan& p) { return plan_packed(g, transposed, a.arithmetic, p); },
@@ -104,22 +104,24 @@ void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
           return numbers({packed_clocks(p), static_cast<double>(p.smem_bytes())});
         });
     add<ChannelwisePlan>(
-        cells, name("channelwise"), [&](ChannelwisePlan& p) { return plan_channelwise(g, transposed, a.bytes(), p); },
+        cells, name("channelwise"),
+        [&](ChannelwisePlan& p) { return plan_channelwise(g, transposed, a.arithmetic, p); },
         [&](const ChannelwisePlan& p) {
           return numbers({static_cast<double>(p.smem_bytes()), static_cast<double>(p.tiles()),
                           static_cast<double>(p.taps_h), static_cast<double>(p.taps_w),
                           channelwise_pays(p, a.arithmetic, true) ? 1.0 : 0.0,
                           channelwise_pays(p, a.arithmetic, false) ? 1.0 : 0.0});
         });
-    if (a.unit() == 1) {
+    if (unit_elements(a.arithmetic) == 1) {
       add<Col2imPlan>(
-          cells, name("col2im"), [&](Col2imPlan& p) { return plan_col2im(g, transposed, a.split(), p); },
+          cells, name("col2im"), [&](Col2imPlan& p) { return plan_col2im(g, transposed, a.arithmetic, p); },
           [&](const Col2imPlan& p) {
             return numbers({col2im_clocks(p), static_cast<double>(p.smem_bytes())});
           });
     }
     add<RearrangedPlan>(
-        cells, name("order"), [&](RearrangedPlan& p) { return plan_conv_order(g, transposed, a.arithmetic, p); },
+        cells, name("order"),
+        [&](RearrangedPlan& p) { return plan_conv_order(g, transposed, a.arithmetic, kMachine, p); },
         [&](const RearrangedPlan& p) {
           return numbers({static_cast<double>(p.geometry.image[1]), static_cast<double>(p.geometry.image_channels),
                           static_cast<double>(p.image.numel())});
@@ -128,7 +130,7 @@ void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
       add<FewResultsPlan>(
           cells, name("few_results"), [&](FewResultsPlan& p) { return plan_few_results(g, transposed, p); },
           [&](const FewResultsPlan& p) {
-            return numbers({few_results_clocks(p, a.bytes()), static_cast<double>(p.slices)});
+            return numbers({few_results_clocks(p, a.arithmetic), static_cast<double>(p.slices)});
           });
     }
   }
@@ -143,10 +145,10 @@ void add_products(Cells& cells, const ConvGeometry& g) {
   for (const auto& [name, of] : {std::pair("conv", ProductOf::kFeature),
                                  {"conv_transpose", ProductOf::kImage},
                                  {"conv_weight", ProductOf::kFilter}}) {
-    for (const std::int64_t bytes : {2, 4}) {
+    for (const Mode& a : {kModes[0], kModes[1]}) {
       add<ProductPlan>(
-          cells, fmt::format("{} {} product", name, bytes == 2 ? "half" : "tf32"),
-          [&, of = of](ProductPlan& p) { return plan_product(g, of, bytes, p); }, describe_product);
+          cells, fmt::format("{} {} product", name, a.name),
+          [&, of = of](ProductPlan& p) { return plan_product(g, of, a.arithmetic, kMachine, p); }, describe_product);
     }
   }
 }
@@ -181,22 +183,23 @@ void add_weights(Cells& cells, const ConvGeometry& g) {
                           static_cast<double>(p.image.numel() + p.image_samples.numel())});
         });
   }
-  for (const std::int64_t bytes : {2, 4}) {
-    const char* name = bytes == 2 ? "half" : "tf32";
+  for (const Mode& a : {kModes[0], kModes[1]}) {
     add<TapwisePlan>(
-        cells, fmt::format("conv_weight {} tapwise", name), [&](TapwisePlan& p) { return plan_tapwise(g, bytes, p); },
-        [&](const TapwisePlan& p) { return numbers({tapwise_clocks(p)}); });
+        cells, fmt::format("conv_weight {} tapwise", a.name),
+        [&](TapwisePlan& p) { return plan_tapwise(g, a.arithmetic, kMachine, p); },
+        [&](const TapwisePlan& p) { return numbers({tapwise_clocks(p, kMachine)}); });
     add<ChannelwiseWeightPlan>(
-        cells, fmt::format("conv_weight {} channelwise", name),
-        [&](ChannelwiseWeightPlan& p) { return plan_channelwise_weight(g, bytes, p); },
+        cells, fmt::format("conv_weight {} channelwise", a.name),
+        [&](ChannelwiseWeightPlan& p) { return plan_channelwise_weight(g, a.arithmetic, p); },
         [&](const ChannelwiseWeightPlan& p) {
           return numbers({static_cast<double>(p.smem_bytes()), static_cast<double>(p.workspace_bytes()),
                           static_cast<double>(p.tiles_per_split), static_cast<double>(p.walk.tiles())});
         });
     add<FewWeightPlan>(
-        cells, fmt::format("conv_weight {} few_results", name), [&](FewWeightPlan& p) { return plan_few_weight(g, p); },
+        cells, fmt::format("conv_weight {} few_results", a.name),
+        [&](FewWeightPlan& p) { return plan_few_weight(g, p); },
         [&](const FewWeightPlan& p) {
-          return numbers({few_weight_clocks(p, bytes), static_cast<double>(p.workspace_bytes())});
+          return numbers({few_weight_clocks(p, a.arithmetic), static_cast<double>(p.workspace_bytes())});
         });
   }
   add<BlockedWeightPlan>(

@@ -16,6 +16,8 @@
 namespace adjoint::testing {
 namespace {
 
+using cuda::Arithmetic;
+
 using cuda::FewResultsAxis;
 using cuda::FewResultsPlan;
 using cuda::FewWeightPlan;

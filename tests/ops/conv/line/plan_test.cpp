@@ -156,9 +156,9 @@ TEST(LinePlan, EveryProductOfEveryResultIsMadeOnce) {
     SCOPED_TRACE(c);
     const ConvGeometry g = geometry(c);
     for (const bool transposed : {false, true}) {
-      for (const std::int64_t bytes : {4, 2}) {
+      for (const Arithmetic arithmetic : {Arithmetic::kTF32, Arithmetic::kBFloat16}) {
         NarrowPlan narrow_plan;
-        if (cuda::plan_narrow(g, transposed, bytes, narrow_plan)) replay(g, transposed, narrow_plan, narrow);
+        if (cuda::plan_narrow(g, transposed, arithmetic, narrow_plan)) replay(g, transposed, narrow_plan, narrow);
         if (::testing::Test::HasFatalFailure()) return;
       }
       for (const Arithmetic arithmetic : {Arithmetic::kTF32, Arithmetic::kFloat32, Arithmetic::kBFloat16}) {
@@ -180,7 +180,7 @@ TEST(LinePlan, LeavesConvWithAStrideToOthers) {
   for (const ConvCase& c : {ConvCase{.name = "stride", .input = {8, 8}, .kernel = {3, 3}, .stride = {2, 1}},
                             ConvCase{.name = "many_offsets", .input = {8, 8}, .kernel = {33, 1}}}) {
     SCOPED_TRACE(c);
-    EXPECT_FALSE(cuda::plan_narrow(geometry(c), false, 4, narrow));
+    EXPECT_FALSE(cuda::plan_narrow(geometry(c), false, Arithmetic::kTF32, narrow));
     EXPECT_FALSE(cuda::plan_packed(geometry(c), false, cuda::Arithmetic::kTF32, packed));
   }
 }
@@ -188,14 +188,14 @@ TEST(LinePlan, LeavesConvWithAStrideToOthers) {
 TEST(NarrowPlan, StaysInsideSharedMemoryAndKeepsRowsAligned) {
   for (std::int64_t width = 1; width <= 9000; width = width * 5 / 4 + 1) {
     for (const std::int64_t kernel : {1, 3, 9, 15}) {
-      for (const std::int64_t bytes : {4, 2}) {
+      for (const Arithmetic arithmetic : {Arithmetic::kTF32, Arithmetic::kBFloat16}) {
         const ConvGeometry g = geometry({.in_channels = 40,
                                          .out_channels = 3,
                                          .input = {50, width},
                                          .kernel = {kernel, kernel},
                                          .padding = {0, 0}});
         NarrowPlan plan;
-        ASSERT_TRUE(cuda::plan_narrow(g, true, bytes, plan)) << width << " " << kernel;
+        ASSERT_TRUE(cuda::plan_narrow(g, true, arithmetic, plan)) << width << " " << kernel;
         EXPECT_LE(plan.smem_bytes(), 80 * 1024);
         for (const std::int32_t length : {plan.pitch, plan.plane, plan.length, plan.first_column}) {
           EXPECT_EQ(length % plan.vector, 0);

@@ -1,7 +1,7 @@
 // The kernel for products of matrices on the emulator: exact on small integers in every form, at any address of the
 // results and in any order of execution.
-#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
+#include <adjoint/ops/conv/base/planned_machine.h>
 #include <adjoint/tests/support/emulation/kernel_run.h>
 #include <adjoint/tests/support/emulation/tensor_map.h>
 #include <cuda_runtime.h>
@@ -45,8 +45,8 @@ Operand<T> factor(const cuda::ProductMatrix& m, const std::vector<double>& value
 }
 
 template <class M>
-void check(const ConvProblem& p, cuda::ConvRole role, const Activation& activation, std::uint64_t seed,
-           Reached& reached) {
+void check(const ConvProblem& p, cuda::ConvRole role, const Activation& activation, const cuda::Machine& machine,
+           std::uint64_t seed, Reached& reached) {
   using T = typename M::Element;
   const ConvGeometry& g = p.geometry;
   const bool filter = role == cuda::ConvRole::kFilter, transposed = role == cuda::ConvRole::kImage;
@@ -56,7 +56,7 @@ void check(const ConvProblem& p, cuda::ConvRole role, const Activation& activati
                                           filter       ? cuda::ProductOf::kFilter
                                           : transposed ? cuda::ProductOf::kImage
                                                        : cuda::ProductOf::kFeature,
-                                          sizeof(T), plan);
+                                          M::kArithmetic, machine, plan);
   ASSERT_TRUE(planned);
   Expected expected;
   if (filter) {
@@ -153,10 +153,10 @@ TYPED_TEST(ProductEmulation, EveryFormIsExact) {
     SCOPED_TRACE(c);
     const ConvProblem p = integer_problem(geometry(c));
     for (const int multiprocessors : {1, 132}) {
-      const cuda::PlanForMultiprocessors plans(multiprocessors);
+      const cuda::Machine machine{.multiprocessors = multiprocessors};
       for (const cuda::ConvRole role : kRoles) {
         const bool activates = ++seed % 4 == 1 && role != cuda::ConvRole::kFilter;
-        check<TypeParam>(p, role, activates ? kReLU : Activation{}, seed, reached);
+        check<TypeParam>(p, role, activates ? kReLU : Activation{}, machine, seed, reached);
       }
     }
   }
@@ -239,8 +239,8 @@ TEST(ProductPlan, OnlyProductsOfMatrices) {
                              {.input = {4, 4}, .stride = {1, 2}, .output_padding = {0, 1}}};
   for (const ConvCase& c : others) {
     for (const cuda::ProductOf of : {cuda::ProductOf::kFeature, cuda::ProductOf::kImage, cuda::ProductOf::kFilter}) {
-      EXPECT_FALSE(cuda::plan_product(geometry(c), of, 2, plan)) << c;
-      EXPECT_FALSE(cuda::plan_product(geometry(c), of, 4, plan)) << c;
+      EXPECT_FALSE(cuda::plan_product(geometry(c), of, cuda::Arithmetic::kBFloat16, {}, plan)) << c;
+      EXPECT_FALSE(cuda::plan_product(geometry(c), of, cuda::Arithmetic::kTF32, {}, plan)) << c;
     }
   }
 }
@@ -251,8 +251,8 @@ TEST(ProductPlan, NothingIsEmpty) {
     g.batch = 0;
     for (const cuda::ProductOf of : {cuda::ProductOf::kFeature, cuda::ProductOf::kImage, cuda::ProductOf::kFilter}) {
       cuda::ProductPlan plan;
-      EXPECT_FALSE(cuda::plan_product(g, of, 2, plan));
-      EXPECT_FALSE(cuda::plan_product(g, of, 4, plan));
+      EXPECT_FALSE(cuda::plan_product(g, of, cuda::Arithmetic::kBFloat16, {}, plan));
+      EXPECT_FALSE(cuda::plan_product(g, of, cuda::Arithmetic::kTF32, {}, plan));
     }
   }
 }
@@ -260,10 +260,9 @@ TEST(ProductPlan, NothingIsEmpty) {
 // Rather than sums of slices, which a second kernel takes.
 TEST(ProductPlan, FewPositionsHaveSmallTiles) {
   const auto plan_of = [](std::int64_t batch) {
-    const cuda::PlanForMultiprocessors plans(132);
     const ConvCase c{.batch = batch, .in_channels = 512, .out_channels = 512, .input = {64, 64}};
     cuda::ProductPlan plan;
-    EXPECT_TRUE(cuda::plan_product(geometry(c), cuda::ProductOf::kFeature, 4, plan));
+    EXPECT_TRUE(cuda::plan_product(geometry(c), cuda::ProductOf::kFeature, cuda::Arithmetic::kTF32, {}, plan));
     return plan;
   };
   EXPECT_EQ(plan_of(1).tile_column_blocks, 4);
@@ -274,11 +273,11 @@ TEST(ProductPlan, FewPositionsHaveSmallTiles) {
 TEST(ProductPlan, LongSumsAreSliced) {
   const ConvCase wide{.batch = 64, .in_channels = 2048, .out_channels = 2048, .input = {64, 64}};
   cuda::ProductPlan plan;
-  ASSERT_TRUE(cuda::plan_product(geometry(wide), cuda::ProductOf::kFilter, 2, plan));
+  ASSERT_TRUE(cuda::plan_product(geometry(wide), cuda::ProductOf::kFilter, cuda::Arithmetic::kBFloat16, {}, plan));
   EXPECT_LE(plan.slice_stages, 512);
   EXPECT_LE(plan.partial_bytes(), 256 << 20);
   const ConvCase huge{.batch = 64, .in_channels = 8192, .out_channels = 8192, .input = {64, 64}};
-  ASSERT_TRUE(cuda::plan_product(geometry(huge), cuda::ProductOf::kFilter, 2, plan));
+  ASSERT_TRUE(cuda::plan_product(geometry(huge), cuda::ProductOf::kFilter, cuda::Arithmetic::kBFloat16, {}, plan));
   EXPECT_LE(plan.partial_bytes(), 256 << 20);
 }
 

@@ -1,6 +1,6 @@
 // conv_weight tap by tap on the emulator, copies and all: exact on small integers at any address, with and without
 // slices.
-#include <adjoint/ops/conv/base/machine.h>
+#include <adjoint/ops/conv/base/planned_machine.h>
 #include <adjoint/ops/conv/product/taps.h>
 #include <adjoint/tests/ops/conv/layouts/samples_last_emulated_run.h>
 #include <adjoint/tests/ops/conv/sums/taps_emulated_run.h>
@@ -23,10 +23,10 @@ namespace {
 using Reached = std::set<std::string>;
 
 template <class M>
-void check(const ConvProblem& p, std::uint64_t seed, Reached& reached) {
+void check(const ConvProblem& p, const cuda::Machine& machine, std::uint64_t seed, Reached& reached) {
   using T = typename M::Element;
   cuda::TapwisePlan plan;
-  ASSERT_TRUE(cuda::plan_tapwise(p.geometry, sizeof(T), plan));
+  ASSERT_TRUE(cuda::plan_tapwise(p.geometry, M::kArithmetic, machine, plan));
   Operand<T> image = samples_last<T>(plan.image, p.image, seed),
              feature = samples_last<T>(plan.feature, p.feature, seed + 1);
   const std::int64_t count = plan.gather.count * p.geometry.taps();
@@ -114,8 +114,7 @@ TYPED_TEST(TapwiseEmulation, EveryFormIsExact) {
     SCOPED_TRACE(c);
     const ConvProblem p = integer_problem(geometry(c));
     for (const int multiprocessors : {1, 132}) {
-      const cuda::PlanForMultiprocessors plans(multiprocessors);
-      check<TypeParam>(p, seed++, reached);
+      check<TypeParam>(p, {.multiprocessors = multiprocessors}, seed++, reached);
     }
   }
   const Reached all{"slices",          "one slice", "reads elements", "reads vectors", "writes vectors",
@@ -125,13 +124,15 @@ TYPED_TEST(TapwiseEmulation, EveryFormIsExact) {
 
 TEST(TapwisePlan, IsForWholeBlocksOfSamples) {
   cuda::TapwisePlan plan;
-  const auto takes = [&](const ConvCase& c) { return cuda::plan_tapwise(geometry(c), 2, plan); };
+  const auto takes = [&](const ConvCase& c) {
+    return cuda::plan_tapwise(geometry(c), cuda::Arithmetic::kBFloat16, {}, plan);
+  };
   const ConvCase fits{.batch = 64, .in_channels = 8, .out_channels = 8, .input = {4, 4}, .kernel = {3, 3}};
   EXPECT_TRUE(takes(fits));
   ConvCase c = fits;
   c.batch = 8;
   EXPECT_FALSE(takes(c)) << "a row of 32 halves";
-  EXPECT_TRUE(cuda::plan_tapwise(geometry(c), 4, plan)) << "a row of 32 floats";
+  EXPECT_TRUE(cuda::plan_tapwise(geometry(c), cuda::Arithmetic::kTF32, {}, plan)) << "a row of 32 floats";
   c = fits;
   c.groups = 2;
   EXPECT_FALSE(takes(c));
@@ -146,7 +147,7 @@ TEST(TapwisePlan, IsForWholeBlocksOfSamples) {
   EXPECT_FALSE(takes(c)) << "a product of matrices as it is";
   ConvGeometry g = geometry(fits);
   g.batch = 0;
-  EXPECT_FALSE(cuda::plan_tapwise(g, 2, plan));
+  EXPECT_FALSE(cuda::plan_tapwise(g, cuda::Arithmetic::kBFloat16, {}, plan));
 }
 
 }  // namespace

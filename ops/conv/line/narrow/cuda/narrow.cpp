@@ -9,7 +9,7 @@ namespace adjoint::cuda {
 
 const NarrowPlan* find_narrow_plan(const ConvProblem& problem) {
   return keep_plan<NarrowPlan>(problem, [&](NarrowPlan& plan) {
-    return plan_narrow(problem.geometry, problem.role == ConvRole::kImage, element_size(problem.dtype), plan);
+    return plan_narrow(problem.geometry, problem.role == ConvRole::kImage, arithmetic_of(problem), plan);
   });
 }
 

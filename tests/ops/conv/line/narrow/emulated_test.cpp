@@ -16,6 +16,10 @@
 namespace adjoint::testing {
 namespace {
 
+/// One of the arithmetics in elements of T.
+template <class T>
+constexpr cuda::Arithmetic kArithmeticOf = sizeof(T) == 2 ? cuda::Arithmetic::kBFloat16 : cuda::Arithmetic::kTF32;
+
 /// What of the kernel the cases have reached.
 using Reached = std::set<std::string>;
 
@@ -23,7 +27,7 @@ template <class T>
 void check(const ConvProblem& p, bool transposed, const Activation& activation, std::uint64_t seed, Reached& reached) {
   const ConvGeometry& g = p.geometry;
   cuda::NarrowPlan plan;
-  if (!cuda::plan_narrow(g, transposed, sizeof(T), plan)) return;
+  if (!cuda::plan_narrow(g, transposed, kArithmeticOf<T>, plan)) return;
   const auto& bias = transposed ? p.image_bias : p.feature_bias;
   const auto [sums, expected] = expected_results(p, transposed, activation);
   const std::vector<double> nothing(expected.size(), std::numeric_limits<double>::quiet_NaN());
