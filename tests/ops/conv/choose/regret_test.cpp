@@ -19,7 +19,6 @@
 #include <set>
 #include <sstream>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace adjoint::testing {
@@ -59,22 +58,13 @@ const ConvMode& mode_of(const std::string& name) {
   throw Error("candidates.tsv: no such arithmetic: " + name);
 }
 
-/// A kernel that stood in a list twice was timed twice.
-std::string without_else(const std::string& kernel) {
-  constexpr std::string_view kElse = "_else";
-  return kernel.ends_with(kElse) ? kernel.substr(0, kernel.size() - kElse.size()) : kernel;
-}
-
 std::map<Problem, Times> measured_times() {
   std::ifstream file(ADJOINT_CONV_CANDIDATES);
   std::map<Problem, Times> times;
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with('#') || line.starts_with("layer\t")) continue;
     const std::vector<std::string> c = bench::detail::split(line, '\t');
-    Times& of_problem = times[{c.at(0), c.at(3), std::stoll(c.at(1)), role_of(c.at(2))}];
-    const double time = std::stod(c.at(5));
-    const auto [at, is_new] = of_problem.try_emplace(without_else(c.at(4)), time);
-    if (!is_new) at->second = std::min(at->second, time);
+    times[{c.at(0), c.at(3), std::stoll(c.at(1)), role_of(c.at(2))}].emplace(c.at(4), std::stod(c.at(5)));
   }
   return times;
 }
