@@ -56,6 +56,7 @@ class Reader {
     ADJOINT_CHECK(info.samplerate >= 1 && info.channels >= 1 && info.channels <= kMaxChannels && info.frames >= 0,
                   "{}: '{}' is damaged: it claims {} channels, {} frames at {} Hz", op, path_, info.channels,
                   info.frames, info.samplerate);
+    ADJOINT_CHECK(info.frames < SF_COUNT_MAX, "{}: '{}' is damaged: its end is missing", op, path_);  // of an OGG file
     info_ = {info.samplerate, info.channels, info.frames};
   }
 

@@ -37,7 +37,8 @@ struct ReadAudioOptions {
 ADJOINT_API AudioInfo audio_info(const std::filesystem::path& path);
 /// Reads a WAV, FLAC or OGG file, told apart by content; integer samples of n bits are divided by 2^(n-1). Throws
 /// Error, naming the path, for what is none of them, is damaged or ends early, exceeds options.max_samples, and where
-/// the file does not hold the part that is asked for.
+/// the file does not hold the part that is asked for. A WAV file that ends early has the frames that it holds, for
+/// recorders that are stopped, and programs that write to a pipe, leave such files.
 ADJOINT_API Audio read_audio(const std::filesystem::path& path, const ReadAudioOptions& options = {});
 
 struct WriteAudioOptions {

@@ -87,6 +87,13 @@ TEST_F(AudioFiles, NamesWhatCannotBeReadOrWritten) {
   EXPECT_ERROR(read_audio(folder / "a.flac", {.start = 19999, .frames = 2}), "a.flac", "got 2 frames from 19999");
   fs::resize_file(folder / "a.flac", fs::file_size(folder / "a.flac") / 2);
   EXPECT_ERROR(read_audio(folder / "a.flac"), "a.flac", "damaged", "of 20000");
+  write_audio(folder / "a.ogg", Tensor::randn({60000}) * 0.2, 8000);
+  fs::resize_file(folder / "a.ogg", fs::file_size(folder / "a.ogg") / 2);
+  EXPECT_ERROR(read_audio(folder / "a.ogg"), "a.ogg", "is damaged: its end is missing");
+  write_audio(folder / "a.wav", steps(1, 20000), 8000);
+  fs::resize_file(folder / "a.wav", 44 + 2 * 15000);
+  EXPECT_EQ(audio_info(folder / "a.wav").frames, 15000);
+  EXPECT_EQ(read_audio(folder / "a.wav").samples.shape(), (Shape{1, 15000}));
 
   EXPECT_ERROR(write_audio(folder / "a.mp3", steps(1, 2), 8000), "write_audio", "a.mp3");
   EXPECT_ERROR(write_audio(folder / "n.wav", {}, 8000), "n.wav", "defined");
