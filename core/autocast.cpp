@@ -26,8 +26,8 @@ class Cache {
     const auto found = casts_.find(&impl);
     if (found != casts_.end()) {
       const Cast& cast = found->second;
-      if (cast.result.dtype() == dtype && cast.tape == serial && cast.storage.lock() == impl.storage &&
-          cast.version == impl.storage->version()) {
+      if (cast.result.dtype() == dtype && cast.tape == serial && cast.version == impl.storage->version() &&
+          cast.storage.lock() == impl.storage) {
         return cast.result;
       }
     } else if (casts_.size() >= purge_at_) {
