@@ -2,6 +2,7 @@
 #include "apply.h"
 #include "trainer.h"
 
+#include "common/output.h"
 #include "common/pictures.h"
 #include "common/program.h"
 #include "common/squares.h"
@@ -53,6 +54,7 @@ Tensor read_squares(const std::string& path) {
 
 void reconstruct(const VerbOptions& options, adjoint::Device device) {
   check("--columns", options.columns);
+  examples::check_output("autoencoder", options.output);
   const auto model = model_on(options.model, device);
   const Tensor pictures = read_squares(options.from);
   const Tensor back = reconstruct(*model, pictures, device);
@@ -63,6 +65,7 @@ void reconstruct(const VerbOptions& options, adjoint::Device device) {
 
 void sample(const VerbOptions& options, adjoint::Device device) {
   check("--count", options.count);
+  examples::check_output("autoencoder", options.output);
   check("--columns", options.columns);
   const auto model = model_on(options.model, device);
   data::write_image(options.output,
@@ -71,18 +74,21 @@ void sample(const VerbOptions& options, adjoint::Device device) {
 
 void walk(const VerbOptions& options, adjoint::Device device) {
   check("--steps", options.steps);
+  examples::check_output("autoencoder", options.output);
   const auto model = model_on(options.model, device);
   const Tensor from = read_square(options.from), to = read_square(options.to);
   data::write_image(options.output, examples::tiled(walk(*model, from, to, options.steps, device), options.steps));
 }
 
 void encode(const VerbOptions& options, adjoint::Device device) {
+  examples::check_output("autoencoder", options.output, {".npy"});
   const auto model = model_on(options.model, device);
   data::write_npy(options.output, compress(*model, read_squares(options.from), device));
 }
 
 void decode(const VerbOptions& options, adjoint::Device device) {
   check("--columns", options.columns);
+  examples::check_output("autoencoder", options.output);
   const auto model = model_on(options.model, device);
   const Tensor kept = data::read_npy(options.from);
   try {

@@ -24,7 +24,7 @@ class SettingBase {
  public:
   virtual ~SettingBase() = default;
   virtual void save(nlohmann::json& to) const = 0;
-  /// Throws nlohmann::json::exception where it is not there or of another type.
+  /// Throws Error where it is not there, nlohmann::json::exception where it is of another type.
   virtual void load(const nlohmann::json& from) = 0;
   virtual void make_quick() = 0;
   /// Throws Error, naming the option, for a value that it must not have.
@@ -67,7 +67,10 @@ class Setting final : public SettingBase {
 
   void save(nlohmann::json& to) const override { to[name()] = value_; }
   void load(const nlohmann::json& from) override {
-    if (added_ && !from.contains(name())) return;
+    if (!from.contains(name())) {
+      if (added_) return;
+      throw adjoint::Error(fmt::format("it has no --{}, as another program's", name()));
+    }
     value_ = from.at(name()).template get<T>();
   }
   void make_quick() override {

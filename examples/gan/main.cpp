@@ -2,6 +2,7 @@
 #include "sample.h"
 #include "trainer.h"
 
+#include "common/output.h"
 #include "common/program.h"
 
 #include <adjoint/core/error.h>
@@ -38,6 +39,7 @@ void check(const char* option, std::int64_t value) {
 void sample(const SampleOptions& options, adjoint::Device device) {
   check("--count", options.count);
   check("--columns", options.columns);
+  examples::check_output("gan", options.to);
   Generator model = load_model(options.model);
   model.to(device);
   const Tensor noise = noise_of(options.seed, options.count, model.options().latent);
@@ -47,6 +49,7 @@ void sample(const SampleOptions& options, adjoint::Device device) {
 void interpolate(const SampleOptions& options, adjoint::Device device) {
   check("--rows", options.rows);
   check("--steps", options.steps);
+  examples::check_output("gan", options.to);
   Generator model = load_model(options.model);
   model.to(device);
   const Tensor noise = noise_of(options.seed, 2 * options.rows, model.options().latent);

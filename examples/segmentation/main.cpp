@@ -2,6 +2,7 @@
 #include "predict.h"
 #include "trainer.h"
 
+#include "common/output.h"
 #include "common/program.h"
 
 #include <adjoint/core/error.h>
@@ -26,6 +27,8 @@ struct PredictOptions {
 };
 
 void predict(const PredictOptions& options, adjoint::Device device) {
+  examples::check_output("segmentation", options.to);
+  if (!options.classes.empty()) examples::check_output("segmentation", options.classes, {".png"});
   NamedModel loaded = load_model(options.model);
   loaded.model.to(device);
   const Tensor picture = data::read_image(options.from, {.channels = data::Channels::kRGB});

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 
 namespace segmentation {
@@ -103,7 +104,9 @@ MaskedPictures read_masked(const std::string& images, const std::string& masks) 
   for (const examples::Picture& picture : examples::read_pictures("segmentation", images, {.max_pixels = 1LL << 40})) {
     const fs::path path = mask_of(picture.name, images, masks);
     if (!fs::exists(path)) fail(fmt::format("'{}' must have a mask '{}'; there is none", picture.name, path.string()));
-    const Tensor mask = data::read_image(path);
+    const Tensor mask = data::read_image(path, {.keep_depth = true});
+    if (mask.dtype() != adjoint::kUInt8)
+      fail(fmt::format("'{}' must have 8 bits a sample, its values the classes; got 16", path.string()));
     if (mask.size(0) != 1)
       fail(fmt::format("'{}' must be grey, its values the classes; got {} channels", path.string(), mask.size(0)));
     if (mask.size(1) != picture.image.size(1) || mask.size(2) != picture.image.size(2)) {
@@ -152,12 +155,15 @@ struct Trainer::Source {
     for (std::size_t i = 0; i < found.scenes.size(); ++i) {
       const Scene& scene = found.scenes[i];
       all.insert(all.end(), {{found.names[i], scene.image}, {found.names[i], scene.mask}});
-      if (i % 8 == 4 || (found.scenes.size() <= 4 && i + 1 == found.scenes.size())) {
-        if (std::min(scene.image.size(1), scene.image.size(2)) >= std::int64_t{1} << options.depth) {
-          tests.push_back(scene);
-          test_names.push_back(found.names[i]);
-        }
-      } else if (std::min(scene.image.size(1), scene.image.size(2)) >= options.patch) {
+      const bool tested = i % 8 == 4 || (found.scenes.size() <= 4 && i + 1 == found.scenes.size());
+      const std::int64_t least = tested ? std::int64_t{1} << options.depth : options.patch;
+      if (std::min(scene.image.size(1), scene.image.size(2)) < least) {
+        fmt::print(stderr, "segmentation: passed over '{}': it must have at least {} x {} pixels; got {} x {}\n",
+                   found.names[i], least, least, scene.image.size(2), scene.image.size(1));
+      } else if (tested) {
+        tests.push_back(scene);
+        test_names.push_back(found.names[i]);
+      } else {
         train.push_back(scene);
       }
     }
@@ -201,8 +207,8 @@ void Trainer::add_to(examples::State& state) {
 }
 
 std::string Trainer::description() const {
-  return fmt::format("{} parameters, {} classes; trained on {}, tested on {} that it is not trained on",
-                     model_.num_parameters(), source_->names.size(),
+  return fmt::format("{} parameters, {} classes; trained on {}, tested on {} others", model_.num_parameters(),
+                     source_->names.size(),
                      source_->trained_on > 0 ? fmt::format("{} pictures", source_->trained_on) : "drawn scenes",
                      source_->tests.size());
 }

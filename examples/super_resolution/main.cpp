@@ -4,6 +4,7 @@
 #include "training.h"
 #include "upscale.h"
 
+#include "common/output.h"
 #include "common/program.h"
 
 #include <adjoint/core/error.h>
@@ -29,6 +30,7 @@ Model model_on(const std::string& path, adjoint::Device device) {
 }
 
 void enlarge(const VerbOptions& options, adjoint::Device device) {
+  examples::check_output("super_resolution", options.to);
   const Model model = model_on(options.model, device);
   const adjoint::Tensor low = adjoint::data::read_image(options.from, {.keep_depth = true});
   const bool deep = low.dtype() == adjoint::kFloat32;

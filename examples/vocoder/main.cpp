@@ -4,6 +4,7 @@
 #include "stream.h"
 #include "trainer.h"
 
+#include "common/output.h"
 #include "common/program.h"
 
 #include <adjoint/core/error.h>
@@ -53,6 +54,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 void synthesize_file(const FileOptions& options, adjoint::Device device) {
   check_output(options.to);
+  if (!options.spectrogram.empty()) examples::check_output("vocoder", options.spectrogram);
   const Generator model = model_on(options.model, device);
   const std::int64_t rate = model.options().sample_rate;
   const Tensor sound = read_sound(options.from, rate).samples;

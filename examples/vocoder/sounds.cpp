@@ -2,6 +2,8 @@
 
 #include "made_sounds.h"
 
+#include "common/output.h"
+
 #include <adjoint/core/error.h>
 #include <adjoint/core/file.h>
 #include <adjoint/core/parallel.h>
@@ -32,12 +34,6 @@ constexpr float kSilence = 1e-4F;  // the largest sample of what is none
 constexpr std::uint64_t kFirstTrained = std::uint64_t{1} << 32U;
 
 float peak_of(const Tensor& samples) { return adjoint::abs(samples).max().item<float>(); }
-
-std::string extension_of(const fs::path& path) {
-  std::string extension = path.extension().string();
-  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return extension;
-}
 
 #if !VOCODER_WITH_AUDIO
 constexpr const char* kNoAudio =
@@ -79,11 +75,7 @@ void write_sound(const fs::path& path, const Tensor& samples, std::int64_t sampl
   data::write_audio(path, samples, sample_rate);
 }
 
-void check_output(const fs::path& path) {
-  const std::string extension = extension_of(path);
-  if (extension != ".wav" && extension != ".flac" && extension != ".ogg")
-    throw adjoint::Error(fmt::format("vocoder: the output must end in .wav, .flac or .ogg; got '{}'", path.string()));
-}
+void check_output(const fs::path& path) { examples::check_output("vocoder", path, {".wav", ".flac", ".ogg"}); }
 
 std::vector<Sound> read_sounds(const fs::path& folder, std::int64_t sample_rate) {
   const std::vector<fs::path> paths = data::AudioFolder(folder).paths();
@@ -131,12 +123,7 @@ void write_sound(const fs::path& path, const Tensor& samples, std::int64_t sampl
   log.add_audio("sound", samples, 0, sample_rate);
 }
 
-void check_output(const fs::path& path) {
-  if (extension_of(path) != ".wav") {
-    throw adjoint::Error(
-        fmt::format("vocoder: the output must end in .wav, as this build has no libsndfile; got '{}'", path.string()));
-  }
-}
+void check_output(const fs::path& path) { examples::check_output("vocoder", path, {".wav"}); }
 
 std::vector<Sound> read_sounds(const fs::path& folder, std::int64_t) {
   throw adjoint::Error(fmt::format("vocoder: cannot read '{}': {}", folder.string(), kNoAudio));

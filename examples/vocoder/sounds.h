@@ -24,7 +24,7 @@ bool can_read_sound();
 Sound read_sound(const std::filesystem::path& path, std::int64_t sample_rate);
 /// (L) or (C, L), as the extension says; see data::write_audio. Throws Error, naming the file.
 void write_sound(const std::filesystem::path& path, const adjoint::Tensor& samples, std::int64_t sample_rate);
-/// Throws Error, naming the file, for a name that write_sound does not take: better before the work than after it.
+/// Throws Error, naming the file, where write_sound cannot write it: better before the work than after it.
 void check_output(const std::filesystem::path& path);
 
 /// The WAV, FLAC and OGG files below the folder that can be read and are not silent, with their channels mixed to one;

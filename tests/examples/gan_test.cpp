@@ -186,9 +186,10 @@ TEST_F(GanTool, BadInputIsNamedInOneLine) {
   adjoint::nn::save_safetensors(folder_ / "cut.safetensors", adjoint::NamedTensors{},
                                 {{"architecture", "adjoint gan generator"}, {"options", "{\"latent\": 0}"}});
   const std::pair<std::string, const char*> cases[] = {
-      {"sample " + here + "/none.safetensors a.png", "none.safetensors"},
-      {"sample " + here + "/file a.png", "/file"},
-      {"sample " + here + "/cut.safetensors a.png", "cannot load '"},
+      {"sample " + here + "/none.safetensors " + here + "/a.png", "none.safetensors"},
+      {"sample " + here + "/file " + here + "/a.png", "/file"},
+      {"sample " + here + "/cut.safetensors " + here + "/a.png", "cannot load '"},
+      {"sample " + here + "/none.safetensors a.gif", "what is written must end in .png or .jpg or .jpeg; got 'a.gif'"},
       {"sample " + here + "/good.safetensors " + here + "/a.png --count 0", "--count must be from 1 to 10000; got 0"},
       {"sample " + here + "/good.safetensors " + here + "/a.png --columns -1", "--columns must be from 1 to "},
       {"sample " + here + "/good.safetensors " + here + "/no/a.png", "/no/a.png"},

@@ -172,8 +172,11 @@ TEST_F(SegmentationTool, TrainsPredictsAndEvaluates) {
   std::ofstream(folder_ / "images" / "broken.png") << "\x89PNG\r\n\x1a\n cut";
   std::ofstream(folder_ / "images" / "empty.png");
   std::ofstream(folder_ / "images" / "notes.txt") << "no picture";
+  for (const char* kind : {"images", "masks"})
+    data::write_png(folder_ / kind / "thin.png", Tensor::zeros({1, 15, 40}, {.dtype = adjoint::kUInt8}));
   ASSERT_EQ(run(small("out", folders)), 0) << output_;
   EXPECT_NE(output_.find("broken.png"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("thin.png': it must have at least 16 x 16 pixels; got 40 x 15"), std::string::npos) << output_;
   const fs::path out = folder_ / "out";
   const auto metrics = nlohmann::json::parse(std::ifstream(out / "metrics.json"));
   EXPECT_EQ(metrics["steps"], 20);
@@ -221,9 +224,15 @@ TEST_F(SegmentationTool, BadInputIsNamedInOneLine) {
   const std::string folders = write_scenes(2), here = folder_.string();
   std::ofstream(folder_ / "file") << "no folder";
   fs::create_directories(folder_ / "none");
+  fs::create_directories(folder_ / "other");
+  adjoint::nn::save_safetensors(folder_ / "other" / "checkpoint.safetensors", adjoint::NamedTensors{},
+                                {{"settings", R"({"colours": 3})"}, {"values", "{}"}});
   const std::pair<std::string, const char*> cases[] = {
-      {"predict " + here + "/none.safetensors a.png b.png", "none.safetensors"},
-      {"predict " + here + "/file a.png b.png", "/file"},
+      {"predict " + here + "/none.safetensors a.png " + here + "/b.png", "none.safetensors"},
+      {"predict " + here + "/file a.png " + here + "/b.png", "/file"},
+      {"predict " + here + "/file a.png " + here + "/no/b.png", "/no/b.png"},
+      {"predict " + here + "/file a.png " + here + "/b.png --classes c.jpg",
+       "what is written must end in .png; got 'c.jpg'"},
       {small("out", "--images " + here + "/none --masks " + here), "/none' holds no PNG or JPEG file"},
       {small("out", "--images " + here + "/images"), "--images and --masks must be given together"},
       {small("out", "--images " + here + "/images --masks " + here), "must have a mask '"},
@@ -232,6 +241,7 @@ TEST_F(SegmentationTool, BadInputIsNamedInOneLine) {
       {"train --norm group --features 12 --out " + here + "/out", "features must be a multiple of 8; got 12"},
       {small("file/out"), "cannot make the folder '"},
       {"train --resume --out " + here + "/none", "/none/checkpoint.safetensors"},
+      {"train --resume --out " + here + "/other", "checkpoint.safetensors': it has no --steps, as another program's"},
       {small("out", "--device cuda:99"), "--device must be cpu or one of the "},
   };
   for (const auto& [arguments, message] : cases) {
@@ -242,6 +252,9 @@ TEST_F(SegmentationTool, BadInputIsNamedInOneLine) {
   data::write_png(folder_ / "masks" / "1.png", Tensor::zeros({1, 5, 5}));
   EXPECT_EQ(run(small("out", folders)), 1);
   EXPECT_NE(output_.find("must have the size of '"), std::string::npos) << output_;
+  data::write_png(folder_ / "masks" / "1.png", Tensor::zeros({1, 31, 40}), {.bit_depth = 16});
+  EXPECT_EQ(run(small("out", folders)), 1);
+  EXPECT_NE(output_.find("1.png' must have 8 bits a sample"), std::string::npos) << output_;
   EXPECT_EQ(run("train --resume --steps 5"), 2) << output_;
   EXPECT_EQ(run("colour"), 2) << output_;
 }

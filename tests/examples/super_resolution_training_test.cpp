@@ -166,10 +166,10 @@ TEST_F(SuperResolutionTool, BadInputIsOneLineAndExitCode1) {
   std::ofstream(folder_ / "text.png") << "no picture";
   const std::string here = folder_.string();
   for (const std::string& arguments :
-       {"upscale " + here + "/none.safetensors a.png b.png", "upscale " + here + "/text.png a.png b.png",
-        "eval --images " + here + "/none", "train --images " + here + "/none --out " + here + "/out",
-        "train --resume --out " + here + "/out2", "train --steps 0 --out " + here + "/out",
-        "train --out " + here + "/text.png/out"}) {
+       {"upscale " + here + "/none.safetensors a.png " + here + "/b.png",
+        "upscale " + here + "/text.png a.png " + here + "/b.png", "eval --images " + here + "/none",
+        "train --images " + here + "/none --out " + here + "/out", "train --resume --out " + here + "/out2",
+        "train --steps 0 --out " + here + "/out", "train --out " + here + "/text.png/out"}) {
     EXPECT_EQ(run(arguments), 1) << arguments;
     EXPECT_EQ(lines(), 1) << arguments << ": " << output_;
   }

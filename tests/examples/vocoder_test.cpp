@@ -419,6 +419,7 @@ TEST_F(VocoderTool, BadInputIsNamedInOneLine) {
       {"evaluate" + path("cut.safetensors"), "cut.safetensors"},
       {"evaluate" + good + "--sounds" + path("none"), "none"},
       {"synthesize" + good + in + path("out.mp3"), "out.mp3"},
+      {"synthesize" + good + in + out + "--spectrogram" + path("both.gif"), "both.gif"},
       {"synthesize" + good + in + out, "file.wav"},
       {"stream" + good + in + out, "file.wav"},
       {"stream" + good + in + out + "--chunk 0", "--chunk must be from 1"}};
