@@ -21,42 +21,29 @@ double channelwise_clocks(const ChannelwisePlan& plan) {
   return (products_of_result(plan) * (one_by_one ? 2.8 : 1.4) + kSlotsOfResult) / kSlots;
 }
 
-/// Units that the tensor-core kernels multiply for a result: every tap's channels are padded to whole chunks, or where
-/// steps gather, those of the taps of one residue of the rows.
-std::int64_t tensor_core_units(const ChannelwisePlan& plan, int unit_channels, bool gathers) {
+/// Units that the tensor-core kernels multiply for a result, where every tap's channels are padded to whole chunks.
+std::int64_t tensor_core_units(const ChannelwisePlan& plan, int unit_channels) {
   const std::int64_t channel_units = ceil_div(plan.source_channels, unit_channels);
   const std::int64_t taps = plan.h.transposed != 0 ? std::int64_t{plan.h.most_taps} * plan.w.most_taps  // at least
                                                    : std::int64_t{plan.taps};
-  if (!gathers || channel_units > kMaxGatheredUnits || taps > kMaxGatheredTaps) {
-    return taps * ceil_div(channel_units, kChunkUnits) * kChunkUnits;
-  }
-  const std::int64_t passes = plan.h.transposed != 0 ? 1 : std::min(plan.h.period_source, plan.h.most_taps);
-  return passes * ceil_div(ceil_div(taps, passes) * channel_units, kChunkUnits) * kChunkUnits;
+  return taps * ceil_div(channel_units, kChunkUnits) * kChunkUnits;
 }
 
 /// The same of the tensor-core kernels; storing results takes what it takes.
-double tensor_core_clocks(const ChannelwisePlan& plan, int unit_channels, bool split, bool gathers) {
+double tensor_core_clocks(const ChannelwisePlan& plan, Arithmetic arithmetic) {
   constexpr double kStoreClocks = 8;
   const std::int64_t results = plan.channels * std::int64_t{plan.h.phases} * plan.w.phases;
-  const auto units = static_cast<double>(tensor_core_units(plan, unit_channels, gathers));
-  const double clocks = tensor_core_step_clocks(results, split) * units / 8;
+  const auto units = static_cast<double>(tensor_core_units(plan, unit_elements(arithmetic)));
+  const double clocks = tensor_core_step_clocks(results, is_split(arithmetic)) * units / 8;
   return std::max(clocks / 2 / static_cast<double>(results), kStoreClocks);
 }
 
 }  // namespace
 
-bool channelwise_pays(const ChannelwisePlan& plan, Arithmetic arithmetic, bool gathers) {
+bool channelwise_pays(const ChannelwisePlan& plan, Arithmetic arithmetic) {
   if (plan.source_channels > kChannelwiseMaxSourceChannels) return false;
-  // So many multiply-adds for each of several results, over several channels, take tensor cores half of the time
-  // (measured; the model does not know it).
-  constexpr std::int32_t kSeveral = 4;
-  const bool split = is_split(arithmetic);
-  const int unit_channels = unit_elements(arithmetic);
-  const double most_products = split ? 128 : unit_channels == 1 ? 64 : 32;
-  const bool several = plan.source_channels >= kSeveral && plan.channels >= kSeveral;
-  if (gathers && several && products_of_result(plan) > most_products) return false;
   return std::int64_t{plan.channels} * plan.source_channels <= kFewPairs ||
-         channelwise_clocks(plan) <= tensor_core_clocks(plan, unit_channels, split, gathers);
+         channelwise_clocks(plan) <= tensor_core_clocks(plan, arithmetic);
 }
 
 }  // namespace adjoint::cuda

@@ -30,9 +30,7 @@ bool takes_gather(const ConvProblem& problem) {
       problem.role == ConvRole::kImage ? g.feature_channels_per_group() : g.image_channels_per_group();
   if (problem.dtype == kFloat64 || source > kChannelwiseMaxSourceChannels) return false;
   const ChannelwisePlan* plan = find_channelwise_plan(problem);
-  if (plan == nullptr) return false;
-  return channelwise_pays(*plan, arithmetic_of(problem), true) ||
-         channelwise_pays(*plan, arithmetic_of(problem), false);
+  return plan != nullptr && channelwise_pays(*plan, arithmetic_of(problem));
 }
 
 bool takes_weight(const ConvProblem& problem) {

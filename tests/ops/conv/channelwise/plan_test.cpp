@@ -140,10 +140,10 @@ TEST(ChannelwisePlan, StaysBelowTheSharedMemoryThatNeedNotBeAskedFor) {
 }
 
 /// Of conv, or of conv_transpose.
-bool pays(const ConvCase& c, bool transposed, Arithmetic arithmetic, bool gathers) {
+bool pays(const ConvCase& c, bool transposed, Arithmetic arithmetic) {
   ChannelwisePlan plan;
   EXPECT_TRUE(cuda::plan_channelwise(geometry(c), transposed, arithmetic, plan));
-  return cuda::channelwise_pays(plan, arithmetic, gathers);
+  return cuda::channelwise_pays(plan, arithmetic);
 }
 
 TEST(ChannelwisePlan, PaysWhereTensorCoresWouldMultiplyPadding) {
@@ -164,26 +164,13 @@ TEST(ChannelwisePlan, PaysWhereTensorCoresWouldMultiplyPadding) {
                         .output_padding = {2, 2}};
   const ConvCase many{.in_channels = 64, .out_channels = 64, .input = {64, 64}, .kernel = {3, 3}};
   for (const Arithmetic arithmetic : {Arithmetic::kTF32, Arithmetic::kFloat32}) {
-    for (const bool gathers : {false, true}) {
-      for (const bool transposed : {false, true}) {
-        EXPECT_TRUE(pays(depthwise, transposed, arithmetic, gathers));
-        EXPECT_TRUE(pays(four_a_group, transposed, arithmetic, gathers));
-        EXPECT_FALSE(pays(many, transposed, arithmetic, gathers));
-      }
-      EXPECT_EQ(pays(fsrcnn, false, arithmetic, gathers), !gathers) << "81 taps of one channel, to 56";
+    for (const bool transposed : {false, true}) {
+      EXPECT_TRUE(pays(depthwise, transposed, arithmetic));
+      EXPECT_TRUE(pays(four_a_group, transposed, arithmetic));
+      EXPECT_FALSE(pays(many, transposed, arithmetic));
     }
+    EXPECT_TRUE(pays(fsrcnn, false, arithmetic)) << "81 taps of one channel, to 56";
   }
-  const ConvCase sixteen_taps{.in_channels = 32,
-                              .out_channels = 32,
-                              .groups = 8,
-                              .input = {64, 64},
-                              .kernel = {4, 4},
-                              .stride = {2, 2},
-                              .padding = {1, 1}};
-  EXPECT_TRUE(pays(sixteen_taps, false, Arithmetic::kFloat32, true));
-  EXPECT_FALSE(pays(sixteen_taps, false, Arithmetic::kBFloat16, true)) << "64 products of a result, of halves";
-  EXPECT_TRUE(pays(sixteen_taps, true, Arithmetic::kBFloat16, true)) << "16 of them";
-  EXPECT_TRUE(pays(sixteen_taps, false, Arithmetic::kBFloat16, false)) << "by mma.sync, which does not gather";
 }
 
 // Two phases of a stride of two, one of which has taps, and a result of one column, of the other phase.

@@ -109,8 +109,7 @@ void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
         [&](const ChannelwisePlan& p) {
           return numbers({static_cast<double>(p.smem_bytes()), static_cast<double>(p.tiles()),
                           static_cast<double>(p.taps_h), static_cast<double>(p.taps_w),
-                          channelwise_pays(p, a.arithmetic, true) ? 1.0 : 0.0,
-                          channelwise_pays(p, a.arithmetic, false) ? 1.0 : 0.0});
+                          channelwise_pays(p, a.arithmetic) ? 1.0 : 0.0});
         });
     if (unit_elements(a.arithmetic) == 1) {
       add<Col2imPlan>(
