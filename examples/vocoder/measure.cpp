@@ -15,10 +15,18 @@ namespace vocoder {
 
 using adjoint::Tensor;
 
+namespace {
+
+// The longest window of stft_distance, and more than Griffin-Lim's takes: shorter sounds have zeros behind them.
+Tensor filled(const Tensor& sound) {
+  constexpr std::int64_t kLeast = 2048;
+  const std::int64_t missing = kLeast - sound.size(-1);
+  return missing <= 0 ? sound : adjoint::pad(sound, {0, missing});
+}
+
+}  // namespace
+
 Distances distances(const Tensor& made, const Tensor& original, std::int64_t sample_rate) {
-  constexpr std::int64_t kLeast = 2048;  // the longest window of stft_distance
-  const std::int64_t missing = std::max<std::int64_t>(0, kLeast - original.size(-1));
-  const auto filled = [&](const Tensor& x) { return missing == 0 ? x : adjoint::pad(x, {0, missing}); };
   return {stft_distance(filled(made), filled(original)), mel_distance(made, original, sample_rate)};
 }
 
@@ -28,7 +36,7 @@ Tensor resynthesized(const Generator& model, const Tensor& sound, adjoint::Devic
 }
 
 Tensor by_griffin_lim(const Tensor& sound, std::int64_t sample_rate, adjoint::Device device) {
-  const Tensor made = griffin_lim(log_mel(sound.to(device), sample_rate), sample_rate);
+  const Tensor made = griffin_lim(log_mel(filled(sound).to(device), sample_rate), sample_rate);
   return made.narrow(-1, 0, sound.size(-1)).to(adjoint::kCPU).contiguous();
 }
 

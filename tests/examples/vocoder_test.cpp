@@ -120,6 +120,8 @@ TEST(Vocoder, DistancesAreZeroBetweenTheSameAndTakeShortSounds) {
   EXPECT_EQ(same.stft, 0.0);
   EXPECT_EQ(same.mel, 0.0);
   EXPECT_NEAR(other.mel, std::log(2.0), 0.2);
+  for (const std::int64_t length : {1, 512})  // windows of 1,024 samples reflect 512
+    EXPECT_EQ(by_griffin_lim(sound.narrow(-1, 0, length), kRate, adjoint::kCPU).shape(), (Shape{1, length}));
   const Level level = level_of(Tensor::from_vector({0.5F, -1.0F, 0.0F, 1.0F}, {1, 4}));
   EXPECT_NEAR(level.peak_db, 0.0, 1e-6);
   EXPECT_NEAR(level.rms_db, 10.0 * std::log10(2.25 / 4.0), 1e-5);
