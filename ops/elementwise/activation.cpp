@@ -94,8 +94,9 @@ constinit const OpDef<NoAttr> prelu_op =
                                         if (Tape::current() != nullptr)
                                           return prelu_weight_gradient(c.grad, x, x, weight.shape());
                                         ReduceAttr attr{x.shape(), 0, /*keepdim=*/true, 1.0};
-                                        for (std::size_t i = 0; i < x.shape().size(); ++i)
-                                          attr.axes |= i != 1 || weight.numel() == 1 ? 1U << i : 0;
+                                        for (std::size_t i = 0; i < x.shape().size(); ++i) {
+                                          if (weight.shape()[i] == 1) attr.axes |= 1U << i;
+                                        }
                                         return apply(prelu_weight_op, {c.grad, x}, attr);
                                       }});
 

@@ -56,7 +56,7 @@ struct PlanKeyHash {
 template <class Plan, std::size_t kCount>
 class RecentPlans {
  public:
-  /// Null where there is none, or where make() returned false, which is_known() tells apart.
+  /// Null where there is none, or where make() returned false; `is_known` tells which.
   const Plan* find(const PlanKey& key, bool& is_known) const {
     for (const Slot& slot : slots_) {
       is_known = slot.is_made && slot.key == key;
@@ -116,8 +116,6 @@ const Plan* keep_plan(const ConvProblem& problem, Make&& make) {
   constexpr std::size_t kSmall = 2048;  // bytes
   static std::shared_mutex mutex;
   static Plans& kept = *new Plans;  // never destroyed: a thread may convolve while the process ends
-  thread_local RecentPlans<Plan, kMostCompared> compared;
-  thread_local RecentPlans<Plan, kMostRecent> recent;
   const PlanKey key{problem.role, problem.geometry, arithmetic_of(problem), gpu_of(problem.device),
                     planned_multiprocessors()};
   bool is_full = false;
@@ -127,6 +125,9 @@ const Plan* keep_plan(const ConvProblem& problem, Make&& make) {
     if (found != kept.end()) return found->second.get();
     is_full = kept.size() >= kMostKept;
   }
+  // Behind the look-up: a known problem asks no thread whether it has these yet.
+  thread_local RecentPlans<Plan, kMostCompared> compared;
+  thread_local RecentPlans<Plan, kMostRecent> recent;
   bool is_known = false;
   const Plan* known = compared.find(key, is_known);
   if (ComparePlans::compares() && sizeof(Plan) > kSmall) return is_known ? known : compared.add(key, make);
