@@ -48,7 +48,7 @@ void loss_value(std::span<const Tensor> in, Tensor& out, const LossAttr& attr) {
     const Functor f(attr.parameter);
     if (!attr.reduced) return elementwise_contiguous<T(T, T)>(Value<Functor, T>{f}, out, in[0], in[1]);
     run_reduce_stages(reduce::Total<reduce::Sum, double, T>{attr.divisor},
-                      Pairs<Functor, T>{f, in[0].data<T>(), in[1].data<T>()}, out, {Shape{numel}, 1U, false, 1.0});
+                      Pairs<Functor, T>{{in[0].data<T>(), in[1].data<T>()}, f}, out, {Shape{numel}, 1U, false, 1.0});
   });
 }
 

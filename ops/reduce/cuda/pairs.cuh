@@ -8,14 +8,13 @@
 
 namespace adjoint::cuda {
 
-/// f.value(x, y), both in the type that T is computed in, which is the result's.
-template <class F, class T>
-struct Pairs {
+/// Elements of two tensors of one shape, as they lie in memory: what sources of pairs read.
+template <class T>
+struct PairElements {
   struct In {
     T x, y;
   };
   static constexpr int kPack = kReducePack<T>;
-  F f;
   const T *x, *y;
 
   __device__ In load(std::int64_t i) const { return {x[i], y[i]}; }
@@ -25,7 +24,14 @@ struct Pairs {
 #pragma unroll
     for (int v = 0; v < kPack; ++v) to[v] = {of_x.values[v], of_y.values[v]};
   }
-  __device__ compute_t<T> value(In loaded, std::int64_t /*i*/) const {
+};
+
+/// f.value(x, y), both in the type that T is computed in, which is the result's.
+template <class F, class T>
+struct Pairs : PairElements<T> {
+  F f;
+
+  __device__ compute_t<T> value(typename PairElements<T>::In loaded, std::int64_t /*i*/) const {
     return f.value(convert<compute_t<T>>(loaded.x), convert<compute_t<T>>(loaded.y));
   }
 };

@@ -36,7 +36,7 @@ void sum_gated(std::span<const Tensor> in, Tensor& out, const ReduceAttr& attr) 
   }
   visit_floating(in[0].dtype(), [&]<class T>() {
     run_reduce_stages(reduce::Total<reduce::Sum, compute_t<T>, T>{},
-                      Pairs<ProductWhereNotPositive, T>{{}, in[0].data<T>(), in[1].data<T>()}, out, attr);
+                      Pairs<ProductWhereNotPositive, T>{{in[0].data<T>(), in[1].data<T>()}, {}}, out, attr);
   });
 }
 

@@ -2,32 +2,22 @@
 // over elements that are computed as it reads them, and stored.
 #include <adjoint/ops/conv/kernels.h>
 #include <adjoint/ops/elementwise/activate.h>
-#include <adjoint/ops/reduce/cuda/reduce.cuh>
+#include <adjoint/ops/reduce/cuda/pairs.cuh>
 
 namespace adjoint::cuda {
 namespace {
 
+/// x: the result's gradient, y: what is kept of the activation. In sum's packs, so that the bias's gradient has the
+/// bits of sum's.
 template <class F, class T>
-struct LinearGradient {
-  struct In {
-    T grad, kept;
-  };
-  static constexpr int kPack = kReducePack<T>;
+struct LinearGradient : PairElements<T> {
+  using In = typename PairElements<T>::In;
+  using PairElements<T>::kPack;
   F f;
-  const T* grad;
-  const T* kept;
   T* z;
 
-  __device__ In load(std::int64_t i) const { return {grad[i], kept[i]}; }
   __device__ T value(In in, std::int64_t i) const { return z[i] = of(in); }
-
-  // In sum's packs, so that the bias's gradient has the bits of sum's.
-  bool aligned() const { return is_aligned<T, kPack>(grad) && is_aligned<T, kPack>(kept) && is_aligned<T, kPack>(z); }
-  __device__ void load_pack(std::int64_t pack, bool aligned, In (&to)[kPack]) const {
-    const auto g = cuda::load_pack<kPack>(grad, pack, aligned), k = cuda::load_pack<kPack>(kept, pack, aligned);
-#pragma unroll
-    for (int v = 0; v < kPack; ++v) to[v] = {g.values[v], k.values[v]};
-  }
+  bool aligned() const { return PairElements<T>::aligned() && is_aligned<T, kPack>(z); }
   __device__ void values(const In (&in)[kPack], std::int64_t pack, bool aligned, T (&to)[kPack]) const {
     Pack<T, kPack> stored;
 #pragma unroll
@@ -43,7 +33,7 @@ struct LinearGradient {
  private:
   __device__ T of(In in) const {
     using C = compute_t<T>;
-    return convert<T>(f(convert<C>(in.grad), convert<C>(in.kept)));
+    return convert<T>(f(convert<C>(in.x), convert<C>(in.y)));
   }
 };
 
@@ -55,7 +45,7 @@ void activation_and_bias_gradient(std::span<const Tensor> in, std::span<Tensor> 
   const ReduceAttr sums{grad.shape(), ((1U << grad.shape().size()) - 1U) & ~kChannels, false, 1.0};
   visit_floating(grad.dtype(), [&]<class T>() {
     visit_activation_gradient<compute_t<T>>(attr.activation, [&]<class F>(const F& f) {
-      const LinearGradient<F, T> source{f, grad.data<T>(), kept.data<T>(), out[0].mutable_data<T>()};
+      const LinearGradient<F, T> source{{grad.data<T>(), kept.data<T>()}, f, out[0].mutable_data<T>()};
       run_reduce_stages(reduce::Total<reduce::Sum, compute_t<T>, T>{sums.divisor}, source, out[1], sums);
     });
   });
