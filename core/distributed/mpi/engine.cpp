@@ -64,12 +64,12 @@ class MpiEngine final : public Engine {
   }
 
   ~MpiEngine() override {
+    std::fflush(nullptr);  // a launcher that ends its ranks may kill one that still waits for it in MPI_Finalize
     if (failed_.empty()) {
       try {
         agree({.kind = Kind::kFinalize}, {});
       } catch (const Error& error) {
         std::fprintf(stderr, "rank %d, at its end: %s\n", rank_, error.what());
-        std::fflush(nullptr);
         std::_Exit(EXIT_FAILURE);
       }
     }
