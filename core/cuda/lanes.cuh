@@ -32,7 +32,7 @@ __device__ V combine_lanes(V value, int lanes, const Combine& combine) {
   };
   pairs(min(lanes, 32));
   if (lanes > 32) {
-    __shared__ alignas(16) unsigned char storage[kThreads / 32 * sizeof(V)];
+    __shared__ __align__(16) unsigned char storage[kThreads / 32 * sizeof(V)];
     V* const of_warps = reinterpret_cast<V*>(storage);
     const int warps = lanes / 32;
     __syncthreads();  // somebody may still read what the call before left

@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(kThreads) softmax_held(Task task, std::int64_t
     });
   }
   if constexpr (kBeside) {
-    __shared__ alignas(16) unsigned char storage[kSums * kThreads * sizeof(Sum)];
+    __shared__ __align__(16) unsigned char storage[kSums * kThreads * sizeof(Sum)];
     Sum(*const shared)[kThreads] = reinterpret_cast<Sum(*)[kThreads]>(storage);
 #pragma unroll
     for (int s = 0; s < kSums; ++s) shared[s][thread] = sums[s];

@@ -87,7 +87,7 @@ struct GradientSpan {
   }
 };
 
-inline constexpr int kAhead = 2;  // spans
+inline constexpr int kSpansAhead = 2;  // spans
 
 // Of a piece, each element times its weight where `weighted`.
 template <bool kWhole, class T>
@@ -100,7 +100,7 @@ __device__ Sums<compute_t<T>> sums_of(const Norm<T>& norm, const T* grad, const 
   const Statistics<A> statistics = norm.of(place.row);
   const A rstd = norm.rstd(statistics);
   Sums<A> sums{A{0}, A{0}};
-  for_each_span<kV, kWhole, kAhead>(
+  for_each_span<kV, kWhole, kSpansAhead>(
       first + place.begin, first + place.end, place.lane, pieces.lanes,
       [&](const auto& span) { return load(norm, grad, span); },
       [&](const auto& span, const Loaded<T>& loaded) {
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t first = place.row * pieces.length;
   const Statistics<A> statistics = norm.of(place.row);
   const A rstd = norm.rstd(statistics);
-  for_each_span<kV, kWhole, kAhead>(
+  for_each_span<kV, kWhole, kSpansAhead>(
       first + place.begin, first + place.end, place.lane, pieces.lanes,
       [&](const auto& span) { return load(norm, grad, span); },
       [&](const auto& span, const Loaded<T>& loaded) {
@@ -258,7 +258,7 @@ __global__ void __launch_bounds__(kThreads, kPacks* kPack<T> > 16 ? 1 : 2)
 
   if (of_blocks == nullptr) return;
   if constexpr (kPacks == 1) {  // else lanes are the block's threads
-    __shared__ alignas(16) unsigned char storage[kThreads / 2 * kV * sizeof(S)];
+    __shared__ __align__(16) unsigned char storage[kThreads / 2 * kV * sizeof(S)];
     S(*const shared)[kV] = reinterpret_cast<S(*)[kV]>(storage);
     for (int half = groups / 2; half > 0; half /= 2) {
       __syncthreads();

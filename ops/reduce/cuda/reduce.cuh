@@ -133,7 +133,7 @@ template <class Policy>
 __global__ void __launch_bounds__(kReduceThreads)
     reduce_kernel(Policy policy, typename Policy::Result* out, ReduceStage stage, ReduceTiling tiling) {
   using Acc = typename Policy::Acc;
-  __shared__ alignas(16) unsigned char storage[kReduceThreads * sizeof(Acc)];
+  __shared__ __align__(16) unsigned char storage[kReduceThreads * sizeof(Acc)];
   Acc* const sums = reinterpret_cast<Acc*>(storage);
   const int thread = static_cast<int>(threadIdx.x);
   const std::int64_t step = std::int64_t{gridDim.x} * tiling.items_per_block;
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(kReduceThreads)
   using Acc = typename Policy::Acc;
   using In = typename Policy::In;
   constexpr int V = Policy::kPack, kInFlight = V * sizeof(In) <= 16 ? 4 : 2;  // registers hold what is under way
-  __shared__ alignas(16) unsigned char storage[kReduceThreads * sizeof(Acc)];
+  __shared__ __align__(16) unsigned char storage[kReduceThreads * sizeof(Acc)];
   Acc* const sums = reinterpret_cast<Acc*>(storage);
   const int thread = static_cast<int>(threadIdx.x);
   const std::int64_t step = std::int64_t{gridDim.x} * tiling.items_per_block;

@@ -98,6 +98,7 @@ struct Fiber {
   std::unique_ptr<char[]> stack{new char[kStackBytes]};
   const std::function<bool()>* ready = nullptr;
   bool done = false;
+  unsigned warp = 0;  // of the cluster's
   void* fake_stack = nullptr;
 };
 
@@ -191,11 +192,16 @@ void run_cluster() {
     start(fiber);
     alive.push_back(&fiber);
   }
+  // Half of the time one warp stands still for a while, and the others go as far as they can without it.
+  const std::uint64_t choices = 2 * machine.warps.size();
+  std::uint64_t still = machine.random() % choices;
+  bool all_go = false;
   while (!alive.empty()) {
     std::shuffle(alive.begin(), alive.end(), machine.random);
+    if (machine.random() % 8 == 0) still = machine.random() % choices;
     bool moved = false;
     for (Fiber* fiber : alive) {
-      if (fiber->ready != nullptr && !(*fiber->ready)()) continue;
+      if ((fiber->warp == still && !all_go) || (fiber->ready != nullptr && !(*fiber->ready)())) continue;
       fiber->ready = nullptr;
       to_fiber(*fiber);
       moved = true;
@@ -207,7 +213,8 @@ void run_cluster() {
       do_one_event();
       moved = true;
     }
-    if (!moved) throw std::runtime_error("emulated kernel: every thread waits for ever");
+    if (!moved && all_go) throw std::runtime_error("emulated kernel: every thread waits for ever");
+    all_go = !moved;
   }
   while (!machine.events.empty()) do_one_event();
 }
@@ -285,6 +292,7 @@ void run(const Launch& launch, const std::function<void()>& kernel) {
         for (unsigned i = 0; i < threads * launch.cluster; ++i) {
           const unsigned rank = i / threads, thread = i % threads;
           machine.fibers[i].thread = {};
+          machine.fibers[i].warp = i / kWarp;
           machine.fibers[i].thread.rank = rank;
           machine.fibers[i].thread.block_index = {x + rank, y, z};
           machine.fibers[i].thread.index = {thread % launch.block.x, thread / launch.block.x % launch.block.y,

@@ -62,6 +62,23 @@ TEST(Emulator, SomeOrderShowsAMissingBarrier) {
   }
 }
 
+TEST(Emulator, SomeOrderShowsAWarpThatIsLeftBehind) {
+  for (const bool synchronized : {true, false}) {
+    int overwritten = 0;
+    for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+      run({.block = {64}, .seed = seed}, [&] {
+        if (threadIdx.x == 0) word(0) = 1;
+        __syncthreads();
+        if (threadIdx.x == 40 && word(0) != 1) ++overwritten;
+        for (int i = 0; i < 3; ++i) __syncwarp();
+        if (synchronized) __syncthreads();
+        if (threadIdx.x == 0) word(0) = 2;
+      });
+    }
+    EXPECT_EQ(overwritten > 0, !synchronized);
+  }
+}
+
 TEST(Emulator, SomeOrderShowsABulkCopyWithoutAWait) {
   alignas(16) const std::uint32_t source[] = {1, 2, 3, 4};
   for (const bool waits : {true, false}) {

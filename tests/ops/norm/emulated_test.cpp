@@ -1,0 +1,206 @@
+// The kernels of normalisation on the emulator, with what chooses among them: values and gradients beside the formula's
+// in float64.
+#include <cuda_runtime.h>
+#include <adjoint/ops/norm/cuda/gradients.cu>
+#include <adjoint/ops/norm/cuda/normalize.cu>
+
+#include <adjoint/core/tape.h>
+#include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/tests/support/values.h>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace adjoint::testing {
+namespace {
+
+struct Case {
+  NormAttr attr;
+  bool weighted = true, residual = false;
+  std::int64_t offset = 0;  // of every tensor's first element from a multiple of 16 bytes
+};
+
+std::string describe(const Case& c, const DType& dtype) {
+  const NormAttr& a = c.attr;
+  return to_string(dtype) + " (" + std::to_string(a.samples) + ", " + std::to_string(a.groups) + ", " +
+         std::to_string(a.depth) + ", " + std::to_string(a.inner) + ")" + (a.across ? " across" : "") +
+         (a.centred ? "" : " about 0") + (a.given ? " given" : "") + (a.activation.is_none() ? "" : " activated") +
+         (c.weighted ? " weighted" : "") + (c.residual ? " residual" : "") + " at " + std::to_string(c.offset);
+}
+
+/// Like `from`, in the dtype, `offset` elements into its storage.
+Tensor placed(const Tensor& from, const DType& dtype, std::int64_t offset) {
+  if (!from.defined()) return from;
+  Tensor room = Tensor::zeros({from.numel() + offset}, {.dtype = dtype});
+  Tensor place = room.narrow(0, offset, from.numel()).reshape(from.shape());
+  place.copy_(from);
+  return place;
+}
+
+Tensor nothing(const Shape& shape, const DType& dtype, std::int64_t offset) {
+  return placed(Tensor::full(shape, std::nan("")), dtype, offset);
+}
+
+struct Results {
+  Tensor y;
+  std::vector<Tensor> gradients;  // x's, weight's, bias's, residual's
+};
+
+/// By definition, in operators on float64.
+Results composed(const NormAttr& a, const std::array<Tensor, 4>& in, const Tensor& statistics, const Tensor& grad) {
+  const Shape seen{a.samples, a.groups, a.depth, a.inner}, by_channel{1, a.groups, a.depth, 1}, each{1, a.groups, 1, 1};
+  const Dims shared = a.across ? Dims{0, 2, 3} : Dims{2, 3};
+  std::vector<Tensor> leaves;
+  for (const Tensor& t : in) {
+    if (t.defined()) leaves.push_back(t.to(kFloat64).detach().requires_grad_());
+  }
+  Tape tape;
+  const Tensor x = leaves[0].reshape(seen);
+  Tensor z, variance;
+  if (a.given) {
+    z = x - statistics.select(1, 0).reshape(each);
+    variance = statistics.select(1, 2).reshape(each);
+  } else {
+    z = a.centred ? x - x.mean(shared, true) : x;
+    variance = square(z).mean(shared, true);
+  }
+  z = z * rsqrt(variance + a.eps);
+  std::size_t next = 1;
+  if (in[1].defined()) z = z * leaves[next++].reshape(by_channel);
+  if (in[2].defined()) z = z + leaves[next++].reshape(by_channel);
+  if (in[3].defined()) z = z + leaves[next++].reshape(seen);
+  const Tensor y = activate(z, a.activation);
+  Results results{y.detach(), tape.gradient((y * grad.to(kFloat64).reshape(seen)).sum(), leaves)};
+  for (std::size_t i = 1; i < in.size(); ++i) {
+    if (!in[i].defined())
+      results.gradients.insert(results.gradients.begin() + static_cast<std::ptrdiff_t>(i), Tensor{});
+  }
+  return results;
+}
+
+void expect_close(const std::string& what, const Tensor& got, const Tensor& expected, double tolerance) {
+  const double largest = std::max(1.0, expected.abs().amax().item<double>());
+  expect_near(what, got.to(kFloat64).reshape(expected.shape()) / largest, (expected / largest).to_vector<double>(),
+              tolerance);
+}
+
+void check(const Case& c, const DType& dtype, std::uint64_t seed) {
+  const NormAttr& a = c.attr;
+  SCOPED_TRACE(describe(c, dtype));
+  const double tolerance = dtype == kFloat64 ? 1e-11 : dtype == kFloat32 ? 2e-6 : dtype == kFloat16 ? 2e-3 : 1e-2;
+  const Shape shape{a.samples, a.channels(), a.inner}, channels{a.channels()};
+  const auto drawn = [&](const Shape& of) {
+    return placed(Tensor::from_vector(reals(of.numel(), ++seed), of, {.dtype = kFloat64}), dtype, c.offset);
+  };
+  const std::array<Tensor, 4> in{drawn(shape), c.weighted ? drawn(channels) : Tensor{},
+                                 c.weighted ? drawn(channels) : Tensor{}, c.residual ? drawn(shape) : Tensor{}};
+  const Tensor grad = drawn(shape);
+  const DType wide = dtype == kFloat64 ? kFloat64 : kFloat32;
+  Tensor statistics;
+  if (a.given) {
+    statistics = Tensor::from_vector(reals(a.groups * 3, ++seed), {a.groups, 3}, {.dtype = wide});
+    statistics = statistics.abs() * Tensor::from_vector({1.0, 0.0, 1.0}, {1, 3}, {.dtype = wide});
+  }
+  const Results expected = composed(a, in, a.given ? statistics.to(kFloat64) : Tensor{}, grad);
+
+  std::array<Tensor, 2> out{nothing(shape, dtype, c.offset),
+                            nothing({a.given ? 0 : a.statistics(), kStatisticsFields}, wide, 0)};
+  cuda::emulated_seed = seed;
+  cuda::normalize(std::array{in[0], in[1], in[2], in[3], statistics}, out, a);
+  expect_close("y", out[0], expected.y, tolerance);
+
+  const Tensor kept = a.given ? statistics : out[1];
+  // All of them; x's alone; the parameters' alone.
+  for (const auto& [of_x, of_parameters] : {std::pair{true, true}, {true, false}, {false, true}}) {
+    std::array<Tensor, 4> found;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const bool wanted = in[i].defined() && (i == 0 || i == 3 ? of_x : of_parameters) &&
+                          !(i == 3 && a.activation.is_none());  // that one is grad itself
+      found[i] = wanted ? nothing(in[i].shape(), dtype, c.offset) : Tensor::zeros({0}, {.dtype = dtype});
+    }
+    cuda::normalize_gradients(std::array{grad, in[0], in[1], in[2], in[3], kept}, found, a);
+    constexpr std::array kNames{"x's", "weight's", "bias's", "residual's"};
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (found[i].numel() > 0) expect_close(kNames[i], found[i], expected.gradients[i], 4 * tolerance);
+    }
+  }
+}
+
+NormAttr rows(std::int64_t count, std::int64_t length, bool centred = true) {
+  return {.samples = count, .depth = length, .centred = centred, .eps = 1e-5};
+}
+NormAttr groups(std::int64_t samples, std::int64_t of, std::int64_t depth, std::int64_t inner,
+                Activation activation = {}) {
+  return {.samples = samples, .groups = of, .depth = depth, .inner = inner, .eps = 1e-5, .activation = activation};
+}
+NormAttr batch(std::int64_t samples, std::int64_t channels, std::int64_t inner, Activation activation = {},
+               bool given = false) {
+  NormAttr attr = groups(samples, channels, 1, inner, activation);
+  attr.across = true;
+  attr.given = given;
+  return attr;
+}
+
+constexpr Activation kSiLU{ActivationKind::kSiLU};
+
+TEST(NormEmulated, RowsOfLayers) {
+  for (const DType& dtype : {kFloat32, kBFloat16, kFloat16, kFloat64}) {
+    const std::int64_t pack = 16 / element_size(dtype);
+    std::uint64_t seed = 0;
+    for (const bool centred : {true, false}) {
+      // A lane a row, lanes, a warp, a block; the gradients' 1, 2 and 4 packs a thread; a row that lanes cannot hold.
+      for (const std::int64_t length : {pack, 5 * pack, 40 * pack, 256 * pack, 300 * pack, 700 * pack, 1025 * pack})
+        check({rows(length > 100 * pack ? 3 : 70, length, centred)}, dtype, ++seed);
+      check({rows(7, 37, centred)}, dtype, ++seed);  // no whole packs
+      check({rows(7, 4 * pack, centred), true, false, 1}, dtype, ++seed);
+      check({rows(7, 4 * pack, centred), false}, dtype, ++seed);
+    }
+    NormAttr activated = rows(5, 6 * pack);
+    activated.activation = kSiLU;
+    check({activated, true, true}, dtype, ++seed);
+  }
+}
+
+TEST(NormEmulated, ManyRowsABlock) {
+  check({rows(512 * 4 * 5 + 3, 144)}, kFloat32, 1);  // four side by side, four times
+  check({rows(600, 516 * 4)}, kFloat32, 2);          // the whole block's
+}
+
+TEST(NormEmulated, Groups) {
+  for (const DType& dtype : {kFloat32, kBFloat16}) {
+    std::uint64_t seed = 100;
+    for (const Activation& activation : {Activation{}, kSiLU}) {
+      for (const bool residual : {false, true}) {
+        check({groups(2, 3, 4, 5, activation), true, residual}, dtype, ++seed);   // short runs
+        check({groups(2, 3, 4, 64, activation), true, residual}, dtype, ++seed);  // long ones
+        check({groups(2, 2, 3, 100, activation), true, residual, 1}, dtype, ++seed);
+        check({groups(2, 1, 1, 33, activation), false, residual}, dtype, ++seed);
+      }
+    }
+    check({groups(1, 2, 5000, 8)}, dtype, ++seed);          // chunks of short runs
+    check({groups(1, 2, 3, 12000, kSiLU)}, dtype, ++seed);  // chunks of long ones
+  }
+}
+
+TEST(NormEmulated, Batches) {
+  for (const DType& dtype : {kFloat32, kFloat16}) {
+    std::uint64_t seed = 200;
+    for (const Activation& activation : {Activation{}, kSiLU}) {
+      for (const bool given : {false, true}) {
+        check({batch(6, 5, 1, activation, given)}, dtype, ++seed);
+        check({batch(6, 5, 7, activation, given), true, true}, dtype, ++seed);
+        check({batch(3, 4, 96, activation, given), true, false}, dtype, ++seed);
+        check({batch(3, 4, 97, activation, given), true, true, 1}, dtype, ++seed);
+        check({batch(2, 2, 9000, activation, given), false}, dtype, ++seed);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace adjoint::testing

@@ -1,0 +1,38 @@
+// Launches on the emulator, in place of core/cuda/launch.h: a .cu file that includes it runs on the CPU whole, over
+// tensors of the CPU, whose every byte a kernel may touch.
+#pragma once
+
+#include <adjoint/tests/support/emulation/emulator.h>
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+#include <utility>
+
+namespace adjoint::cuda {
+
+struct LaunchGeometry {
+  dim3 grid;
+  dim3 block;
+  std::size_t smem_bytes = 0;  // dynamic shared memory
+};
+
+inline int multiprocessor_count(int /*device*/) { return 3; }
+
+/// Of the order of execution of launches to come.
+inline std::uint64_t emulated_seed = 0;
+
+/// Runs kernel(args...); nothing where the grid is empty.
+template <class... Params, class... Args>
+void launch(void (*kernel)(Params...), const LaunchGeometry& geometry, int /*device*/, Args&&... args) {
+  static_assert(sizeof...(Params) == sizeof...(Args), "one argument for each parameter of the kernel");
+  if (geometry.grid.x == 0 || geometry.grid.y == 0 || geometry.grid.z == 0) return;
+  const std::tuple<Params...> values(std::forward<Args>(args)...);
+  emulation::run(
+      {.grid = geometry.grid, .block = geometry.block, .seed = emulated_seed, .smem_bytes = geometry.smem_bytes},
+      [&] { std::apply(kernel, values); });
+}
+
+}  // namespace adjoint::cuda
