@@ -11,8 +11,12 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <limits>
 #include <new>
 #include <utility>
 
@@ -21,6 +25,26 @@ namespace {
 
 constexpr int kFailed = 1, kUsage = 2, kSignal = 128;  // a shell's exit code of a program that a signal ended
 constexpr std::int64_t kMany = 1'000'000'000;
+
+/// Has every whole number of the command line be one of 64 bits. CLI11 2.1 reads them with strtoull() and strtoll(),
+/// which make a number near 2^64 of -1, and the largest number of those beyond.
+void check_whole_numbers(const std::string& program, CLI::App& app) {
+  const auto within = [program]<class T>(CLI::Option* option, T (*read)(const char*, char**, int), bool negative) {
+    option->check([=](const std::string& text) -> std::string {
+      errno = 0;
+      read(text.c_str(), nullptr, 0);
+      if (errno == ERANGE || (!negative && text.find('-') != std::string::npos)) {
+        throw adjoint::Error(fmt::format("{}: {} must be from {} to {}; got {}", program, option->get_name(),
+                                         std::numeric_limits<T>::min(), std::numeric_limits<T>::max(), text));
+      }
+      return {};
+    });
+  };
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_type_name() == "UINT") within(option, std::strtoull, false);
+    if (option->get_type_name() == "INT") within(option, std::strtoll, true);
+  }
+}
 
 }  // namespace
 
@@ -91,7 +115,7 @@ int Program::train() {
   run_.device = device();
   if (run_.graph && train_->count("--graph") > 0 && run_.device.is_cpu() && rank == 0)
     fmt::print("{}: --graph: a CPU has no CUDA graphs, so every step simply runs\n", name_);
-  const RunFolder folder(name_, run_.out);
+  RunFolder folder(name_, run_.out);
   catch_interrupts();
   const adjoint::Generator own = adjoint::Generator(run_.seed).fork(rank);
   run_.data_seed = rank == 0 ? run_.seed : own.seed();
@@ -158,6 +182,8 @@ int Program::dispatch(int argc, char** argv) {
   train_->add_option("--out", run_.out, "Folder for what is written")->capture_default_str();
   train_->add_option("--device", device_, "cpu, cuda, cuda:1, ..., or auto: a GPU where there is one")
       ->capture_default_str();
+  check_whole_numbers(name_, *train_);
+  for (const Verb& verb : verbs_) check_whole_numbers(name_, *verb.app);
   try {
     app_.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -11,19 +11,33 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace examples {
 
 namespace fs = std::filesystem;
 
-RunFolder::RunFolder(const std::string& program, fs::path path) : path_(std::move(path)) {
+RunFolder::RunFolder(const std::string& program, fs::path path) : program_(program), path_(std::move(path)) {
+  if (path_.empty()) throw adjoint::Error(fmt::format("{}: --out must name a folder; got ''", program_));
+  if (adjoint::distributed::rank() == 0) hold();
+}
+
+bool RunFolder::renew() {
+  struct stat held {
+  }, there{};
+  if (::fstat(folder_.get(), &held) == 0 && ::stat(path_.c_str(), &there) == 0 && held.st_dev == there.st_dev &&
+      held.st_ino == there.st_ino)
+    return false;
+  hold();
+  return true;
+}
+
+void RunFolder::hold() {
   const auto fail = [&](const char* what, int code) {
     throw adjoint::Error(
-        fmt::format("{}: {} '{}': {}", program, what, path_.string(), std::generic_category().message(code)));
+        fmt::format("{}: {} '{}': {}", program_, what, path_.string(), std::generic_category().message(code)));
   };
-  if (path_.empty()) throw adjoint::Error(fmt::format("{}: --out must name a folder; got ''", program));
-  if (adjoint::distributed::rank() != 0) return;
   std::error_code error;
   fs::create_directories(path_, error);
   if (error) fail("cannot make the folder", error.value());
@@ -33,7 +47,7 @@ RunFolder::RunFolder(const std::string& program, fs::path path) : path_(std::mov
   // The lock goes with the process, however it ends. Some network file systems have none: there, nothing is held.
   if (::flock(folder_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     throw adjoint::Error(
-        fmt::format("{}: another training writes to '{}'; name another folder with --out", program, path_.string()));
+        fmt::format("{}: another training writes to '{}'; name another folder with --out", program_, path_.string()));
   adjoint::AtomicFile::remove_leftovers(path_);
 }
 

@@ -17,12 +17,19 @@ class RunFolder {
   /// that train together rank 0 alone holds it; the others read.
   RunFolder(const std::string& program, std::filesystem::path path);
 
+  /// Makes the folder again, and holds it, where it was removed, moved away or replaced since; returns whether it was.
+  /// Throws as the constructor does. Rank 0's.
+  bool renew();
+
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
   /// Removes an earlier training's files of these names: until this one has its own, there are none.
   void remove(const std::vector<std::string>& names) const;
 
  private:
+  void hold();
+
+  std::string program_;
   std::filesystem::path path_;
   adjoint::Descriptor folder_;  // holds the lock
 };

@@ -131,12 +131,17 @@ void Loop::measure(const RunFolder& folder, const std::vector<double>& sums) {
   curve_.push_back(std::move(point));
 }
 
-void Loop::open_log(const RunFolder& folder) {
-  if (log_) return;
+/// Before rank 0 writes: the folder may have been removed, which need not lose the training too. Returns whether it
+/// was.
+bool Loop::prepare(RunFolder& folder) {
+  const bool anew = folder.renew();
+  if (anew) log_.reset();
+  if (log_) return anew;
   log_ = std::make_unique<adjoint::data::Log>(folder / kLog);
 #if EXAMPLES_WITH_EVENTS
   log_->add_writer(adjoint::data::event_writer(folder / kLog));
 #endif
+  return anew;
 }
 
 /// The last test: what was lost on the way to it, and what it measured first.
@@ -159,15 +164,19 @@ std::vector<Tensor> Loop::step() {
   return (*graph_)(batch);
 }
 
-bool Loop::run(const RunFolder& folder, const std::function<bool()>& interrupted) {
+bool Loop::run(RunFolder& folder, const std::function<bool()>& interrupted) {
   const bool leads = distributed::rank() == 0;
   std::optional<adjoint::data::Progress> progress;
   if (leads) {
-    open_log(folder);
     progress.emplace(run_.steps,
                      adjoint::data::ProgressOptions{.description = run_.program, .unit = "steps", .initial = step_});
   }
+  const auto prepare_to_write = [&] {
+    if (leads && prepare(folder))
+      progress->print(fmt::format("'{}' was removed; it is made anew, without what it held", folder.path().string()));
+  };
   const auto test_and_save = [&] {
+    prepare_to_write();
     test(folder);
     save(folder);
     if (leads) progress->print(told());
@@ -176,6 +185,7 @@ bool Loop::run(const RunFolder& folder, const std::function<bool()>& interrupted
   auto shown = Clock::now();
   while (step_ < run_.steps) {
     if (on_any_rank(interrupted())) {
+      prepare_to_write();
       save(folder);
       return false;
     }
@@ -198,7 +208,7 @@ bool Loop::run(const RunFolder& folder, const std::function<bool()>& interrupted
   return true;
 }
 
-std::vector<std::string> Loop::finish(const RunFolder& folder) {
+std::vector<std::string> Loop::finish(RunFolder& folder) {
   nlohmann::ordered_json metrics{{"program", run_.program},
                                  {"device", to_string(run_.device)},
                                  {"steps", step_},
@@ -212,7 +222,7 @@ std::vector<std::string> Loop::finish(const RunFolder& folder) {
   metrics.update(values_of(curve_.back()));
   metrics["untrained"] = values_of(curve_.front());
   for (const auto& [name, value] : training_.baselines()) metrics["baselines"][name] = value;
-  open_log(folder);
+  prepare(folder);
   training_.finish({step_, folder, *log_}, metrics);
   for (const CurvePoint& point : curve_) {
     nlohmann::ordered_json entry{{"step", point.step}, {"seconds", point.seconds}};

@@ -109,11 +109,12 @@ class Loop {
   void save(const RunFolder& folder);
 
   /// Steps until the last one, and returns true; or until interrupted(), asked before every step, and returns false.
-  /// Writes a checkpoint at its start, after every test and where it is interrupted.
-  bool run(const RunFolder& folder, const std::function<bool()>& interrupted);
+  /// Writes a checkpoint at its start, after every test and where it is interrupted, into a folder made anew where it
+  /// was removed meanwhile.
+  bool run(RunFolder& folder, const std::function<bool()>& interrupted);
   /// Has the training write its outputs, and writes metrics.json and, where there is Cairo, curves.png. Returns the
   /// names of what was written. Rank 0's.
-  std::vector<std::string> finish(const RunFolder& folder);
+  std::vector<std::string> finish(RunFolder& folder);
 
   std::int64_t steps_done() const { return step_; }
   double seconds() const { return seconds_; }
@@ -123,7 +124,7 @@ class Loop {
 
  private:
   std::vector<adjoint::Tensor> step();
-  void open_log(const RunFolder& folder);
+  bool prepare(RunFolder& folder);
   void test(const RunFolder& folder);
   void measure(const RunFolder& folder, const std::vector<double>& sums);
   std::vector<double> read_sums();

@@ -23,7 +23,7 @@ namespace examples {
 template <class Trainer, class Options>
 adjoint::nn::Safetensors trained(const Options& options, const Run& run, const Settings& settings,
                                  const std::vector<std::int64_t>& stops, const std::filesystem::path& path) {
-  const RunFolder folder(run.program, path);
+  RunFolder folder(run.program, path);
   for (std::size_t i = 0; i <= stops.size(); ++i) {
     adjoint::manual_seed(i == 0 ? run.seed : 99);
     Trainer trainer(options, run);

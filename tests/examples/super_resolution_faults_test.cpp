@@ -10,7 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <cstdlib>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +22,14 @@ namespace super_resolution {
 namespace {
 
 using Json = nlohmann::json;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+constexpr bool kSanitized = false;
+#endif
 
 /// Writes the checkpoint anew with what it keeps beside tensors changed by `edit`.
 void edit_checkpoint(const fs::path& checkpoint, const std::function<void(Json& settings, Json& values)>& edit) {
@@ -135,6 +146,51 @@ TEST_F(SuperResolutionTool, OneTrainingAtATimeHoldsAFolder) {
   EXPECT_ERROR(examples::RunFolder("super_resolution", out), "another training writes to");
 }
 
+TEST_F(SuperResolutionTool, AFolderRemovedMeanwhileIsMadeAnew) {
+  const fs::path out = folder_ / "out";
+  // It writes where it starts and where it is interrupted.
+  const std::string train =
+      "train --images '" + write_pictures().string() +
+      "' --batch 2 --patch 8 --features 4 --layers 1 --test-every 1000000 --steps 1000000 --out '";
+  EXPECT_EQ(run_interrupted(train + out.string() + "'", SIGTERM, [&] { fs::remove_all(out); }), 143) << output_;
+  EXPECT_NE(output_.find("'" + out.string() + "' was removed; it is made anew"), std::string::npos) << output_;
+  EXPECT_TRUE(fs::exists(out / "checkpoint.safetensors"));
+  EXPECT_TRUE(fs::exists(out / "log" / "scalars.csv"));
+}
+
+TEST_F(SuperResolutionTool, AFolderIsHeldAnewWhereItWasReplaced) {
+  const fs::path out = folder_ / "out";
+  examples::RunFolder folder("super_resolution", out);
+  EXPECT_FALSE(folder.renew());
+  fs::rename(out, folder_ / "moved");
+  EXPECT_TRUE(folder.renew());
+  EXPECT_FALSE(folder.renew());
+  EXPECT_ERROR(examples::RunFolder("super_resolution", out), "another training writes to");
+  fs::rename(out, folder_ / "again");
+  const examples::RunFolder other("super_resolution", out);
+  EXPECT_ERROR(folder.renew(), "another training writes to");
+}
+
+TEST_F(SuperResolutionTool, WithoutMemoryItEndsWithAnErrorAndAWholeCheckpoint) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's shadow needs more address space than the limit";
+  const fs::path out = folder_ / "out", log = folder_ / "out_of_memory.log";
+  // The first layer's result takes 8 GiB, the limit leaves less.
+  const std::string command = "ulimit -v 8000000; exec '" + examples::program_file("super_resolution") +
+                              "' train --device cpu --images '" + write_pictures().string() +
+                              "' --features 1024 --layers 1 --batch 8192 --patch 16 --steps 3 --out '" + out.string() +
+                              "' > '" + log.string() + "' 2>&1";
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 1);
+  std::ifstream file(log);
+  const std::string said{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_NE(said.find("out of memory"), std::string::npos) << said;
+  EXPECT_NE(said.find("use a smaller batch"), std::string::npos) << said;
+  EXPECT_TRUE(fs::exists(out / "checkpoint.safetensors"));
+  EXPECT_FALSE(fs::exists(out / "model.safetensors"));
+  for (const auto& entry : fs::directory_iterator(out)) EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
+  edit_checkpoint(out / "checkpoint.safetensors", [](Json& settings, Json&) { settings["batch"] = 2; });
+  EXPECT_EQ(run("train --resume --device cpu --out '" + out.string() + "'"), 0) << output_;
+}
+
 TEST_F(SuperResolutionTool, ANewTrainingReplacesTheOldOneFromItsStart) {
   const fs::path out = folder_ / "out";
   ASSERT_EQ(run(quick(out, 6)), 0) << output_;
@@ -164,6 +220,11 @@ TEST_F(SuperResolutionTool, NumbersOutOfRangeAreNamed) {
       {"--patch 16384", "must have at least 32768 x 32768 pixels; none has"},
       {"--batch 9223372036854775807", "--batch must be from 1 to 65536; got 9223372036854775807"},
       {"--steps 0", "--steps must be from 1 to "},
+      {"--steps 9223372036854775808",
+       "--steps must be from -9223372036854775808 to 9223372036854775807; got "
+       "9223372036854775808"},
+      {"--seed -1", "super_resolution: --seed must be from 0 to 18446744073709551615; got -1"},
+      {"--seed 18446744073709551616", "--seed must be from 0 to 18446744073709551615; got 18446744073709551616"},
       {"--test-every 9223372036854775807", "--test-every must be from 1 to "},
       {"--lr nan", "--lr must be from 1e-12 to "},
       {"--lr -1", "--lr must be from 1e-12 to "},

@@ -357,7 +357,7 @@ TEST_F(VocoderTool, DiscriminatorsLearnFromTheirStepOn) {
   examples::Settings settings("vocoder", app);
   const examples::Run run{.program = "vocoder", .device = adjoint::kCPU, .steps = 5, .batch = 2, .test_every = 9};
   const auto at_step = [&](std::int64_t stop) {
-    const examples::RunFolder folder("vocoder", folder_ / std::to_string(stop));
+    examples::RunFolder folder("vocoder", folder_ / std::to_string(stop));
     adjoint::manual_seed(1);
     Trainer trainer(options, run);
     examples::Loop loop(trainer, run, settings);
