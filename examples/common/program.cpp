@@ -18,6 +18,7 @@
 #include <exception>
 #include <limits>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 namespace examples {
@@ -29,11 +30,11 @@ constexpr std::int64_t kMany = 1'000'000'000;
 /// Has every whole number of the command line be one of 64 bits. CLI11 2.1 reads them with strtoull() and strtoll(),
 /// which make a number near 2^64 of -1, and the largest number of those beyond.
 void check_whole_numbers(const std::string& program, CLI::App& app) {
-  const auto within = [program]<class T>(CLI::Option* option, T (*read)(const char*, char**, int), bool negative) {
+  const auto within = [program]<class T>(CLI::Option* option, T (*read)(const char*, char**, int)) {
     option->check([=](const std::string& text) -> std::string {
       errno = 0;
       read(text.c_str(), nullptr, 0);
-      if (errno == ERANGE || (!negative && text.find('-') != std::string::npos)) {
+      if (errno == ERANGE || (std::is_unsigned_v<T> && text.find('-') != std::string::npos)) {
         throw adjoint::Error(fmt::format("{}: {} must be from {} to {}; got {}", program, option->get_name(),
                                          std::numeric_limits<T>::min(), std::numeric_limits<T>::max(), text));
       }
@@ -41,8 +42,8 @@ void check_whole_numbers(const std::string& program, CLI::App& app) {
     });
   };
   for (CLI::Option* option : app.get_options()) {
-    if (option->get_type_name() == "UINT") within(option, std::strtoull, false);
-    if (option->get_type_name() == "INT") within(option, std::strtoll, true);
+    if (option->get_type_name() == "UINT") within(option, std::strtoull);
+    if (option->get_type_name() == "INT") within(option, std::strtoll);
   }
 }
 

@@ -24,8 +24,8 @@ RunFolder::RunFolder(const std::string& program, fs::path path) : program_(progr
 }
 
 bool RunFolder::renew() {
-  struct stat held {
-  }, there{};
+  struct stat held {};
+  struct stat there {};
   if (::fstat(folder_.get(), &held) == 0 && ::stat(path_.c_str(), &there) == 0 && held.st_dev == there.st_dev &&
       held.st_ino == there.st_ino)
     return false;

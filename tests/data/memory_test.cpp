@@ -2,6 +2,7 @@
 #include <adjoint/data/image.h>
 #include <adjoint/tests/data/image_files.h>
 #include <adjoint/tests/support/failing_new.h>
+#include <adjoint/tests/support/sanitized.h>
 
 #include <gtest/gtest.h>
 
@@ -17,14 +18,6 @@
 
 namespace adjoint::data {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
 
 /// What `call` says in a process of its own, with at most `more` bytes of data beyond what it starts with.
 std::string in_small_process(std::size_t more, const std::function<std::string()>& call) {
@@ -62,7 +55,7 @@ Bytes enlarged(Bytes jpeg, std::uint8_t frame) {
 }
 
 TEST(ImageMemory, AFileIsGivenNoMoreThanItCanHold) {
-  if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory is past counting";
+  if (testing::kSanitized) GTEST_SKIP() << "a sanitizer's own memory is past counting";
   constexpr std::size_t kLittle = 24 << 20;
   Bytes text = png_header(1, 1, 8, 0);
   append(text, big_endian(1'700'000'000));
@@ -91,7 +84,7 @@ TEST(ImageMemory, AFileIsGivenNoMoreThanItCanHold) {
 }
 
 TEST(ImageMemory, MaxBytesIsWhatReadingTakes) {
-  if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory is past counting";
+  if (testing::kSanitized) GTEST_SKIP() << "a sanitizer's own memory is past counting";
   ::mallopt(M_MMAP_THRESHOLD, 1 << 18);  // so that what is freed here leaves no room that is not counted
   const Bytes png =
       encode_png(Tensor::full({4, 1000, 1000}, 7, {.dtype = kUInt8}), {.bit_depth = 16, .compression = 0});
@@ -106,7 +99,7 @@ TEST(ImageMemory, MaxBytesIsWhatReadingTakes) {
 }
 
 TEST(ImageMemory, LibjpegWithoutMemory) {
-  if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory is past counting";
+  if (testing::kSanitized) GTEST_SKIP() << "a sanitizer's own memory is past counting";
   // 805 MB of coefficients.
   const Bytes file = enlarged(fixture("jpeg_rgb_progressive").file, 0xc2);
   EXPECT_EQ(in_small_process(64 << 20,

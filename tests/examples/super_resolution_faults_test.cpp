@@ -5,6 +5,7 @@
 
 #include <adjoint/nn/safetensors.h>
 #include <adjoint/tests/support/errors.h>
+#include <adjoint/tests/support/sanitized.h>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -22,14 +23,6 @@ namespace super_resolution {
 namespace {
 
 using Json = nlohmann::json;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
 
 /// Writes the checkpoint anew with what it keeps beside tensors changed by `edit`.
 void edit_checkpoint(const fs::path& checkpoint, const std::function<void(Json& settings, Json& values)>& edit) {
@@ -172,7 +165,7 @@ TEST_F(SuperResolutionTool, AFolderIsHeldAnewWhereItWasReplaced) {
 }
 
 TEST_F(SuperResolutionTool, WithoutMemoryItEndsWithAnErrorAndAWholeCheckpoint) {
-  if (kSanitized) GTEST_SKIP() << "a sanitizer's shadow needs more address space than the limit";
+  if (adjoint::testing::kSanitized) GTEST_SKIP() << "a sanitizer's shadow needs more address space than the limit";
   const fs::path out = folder_ / "out", log = folder_ / "out_of_memory.log";
   // The first layer's result takes 8 GiB, the limit leaves less.
   const std::string command = "ulimit -v 8000000; exec '" + examples::program_file("super_resolution") +

@@ -87,7 +87,7 @@ struct GradientSpan {
   }
 };
 
-inline constexpr int kSpansAhead = 2;  // spans
+inline constexpr int kSpansAhead = 2;
 
 // Of a piece, each element times its weight where `weighted`.
 template <bool kWhole, class T>

@@ -6,14 +6,16 @@
 
 #include <adjoint/core/tape.h>
 #include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/tests/support/emulation/placed.h>
 #include <adjoint/tests/support/values.h>
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace adjoint::testing {
@@ -25,25 +27,12 @@ struct Case {
   std::int64_t offset = 0;  // of every tensor's first element from a multiple of 16 bytes
 };
 
-std::string describe(const Case& c, const DType& dtype) {
+std::string describe(const Case& c, DType dtype) {
   const NormAttr& a = c.attr;
   return to_string(dtype) + " (" + std::to_string(a.samples) + ", " + std::to_string(a.groups) + ", " +
          std::to_string(a.depth) + ", " + std::to_string(a.inner) + ")" + (a.across ? " across" : "") +
          (a.centred ? "" : " about 0") + (a.given ? " given" : "") + (a.activation.is_none() ? "" : " activated") +
          (c.weighted ? " weighted" : "") + (c.residual ? " residual" : "") + " at " + std::to_string(c.offset);
-}
-
-/// Like `from`, in the dtype, `offset` elements into its storage.
-Tensor placed(const Tensor& from, const DType& dtype, std::int64_t offset) {
-  if (!from.defined()) return from;
-  Tensor room = Tensor::zeros({from.numel() + offset}, {.dtype = dtype});
-  Tensor place = room.narrow(0, offset, from.numel()).reshape(from.shape());
-  place.copy_(from);
-  return place;
-}
-
-Tensor nothing(const Shape& shape, const DType& dtype, std::int64_t offset) {
-  return placed(Tensor::full(shape, std::nan("")), dtype, offset);
 }
 
 struct Results {
@@ -89,14 +78,12 @@ void expect_close(const std::string& what, const Tensor& got, const Tensor& expe
               tolerance);
 }
 
-void check(const Case& c, const DType& dtype, std::uint64_t seed) {
+void check(const Case& c, DType dtype, std::uint64_t seed) {
   const NormAttr& a = c.attr;
   SCOPED_TRACE(describe(c, dtype));
   const double tolerance = dtype == kFloat64 ? 1e-11 : dtype == kFloat32 ? 2e-6 : dtype == kFloat16 ? 2e-3 : 1e-2;
   const Shape shape{a.samples, a.channels(), a.inner}, channels{a.channels()};
-  const auto drawn = [&](const Shape& of) {
-    return placed(Tensor::from_vector(reals(of.numel(), ++seed), of, {.dtype = kFloat64}), dtype, c.offset);
-  };
+  const auto drawn = [&](const Shape& of) { return placed(reals(of.numel(), ++seed), of, dtype, c.offset); };
   const std::array<Tensor, 4> in{drawn(shape), c.weighted ? drawn(channels) : Tensor{},
                                  c.weighted ? drawn(channels) : Tensor{}, c.residual ? drawn(shape) : Tensor{}};
   const Tensor grad = drawn(shape);
@@ -108,8 +95,8 @@ void check(const Case& c, const DType& dtype, std::uint64_t seed) {
   }
   const Results expected = composed(a, in, a.given ? statistics.to(kFloat64) : Tensor{}, grad);
 
-  std::array<Tensor, 2> out{nothing(shape, dtype, c.offset),
-                            nothing({a.given ? 0 : a.statistics(), kStatisticsFields}, wide, 0)};
+  std::array<Tensor, 2> out{unwritten(shape, dtype, c.offset),
+                            unwritten({a.given ? 0 : a.statistics(), kStatisticsFields}, wide, 0)};
   cuda::emulated_seed = seed;
   cuda::normalize(std::array{in[0], in[1], in[2], in[3], statistics}, out, a);
   expect_close("y", out[0], expected.y, tolerance);
@@ -121,7 +108,7 @@ void check(const Case& c, const DType& dtype, std::uint64_t seed) {
     for (std::size_t i = 0; i < found.size(); ++i) {
       const bool wanted = in[i].defined() && (i == 0 || i == 3 ? of_x : of_parameters) &&
                           !(i == 3 && a.activation.is_none());  // that one is grad itself
-      found[i] = wanted ? nothing(in[i].shape(), dtype, c.offset) : Tensor::zeros({0}, {.dtype = dtype});
+      found[i] = wanted ? unwritten(in[i].shape(), dtype, c.offset) : Tensor::zeros({0}, {.dtype = dtype});
     }
     cuda::normalize_gradients(std::array{grad, in[0], in[1], in[2], in[3], kept}, found, a);
     constexpr std::array kNames{"x's", "weight's", "bias's", "residual's"};
@@ -149,7 +136,7 @@ NormAttr batch(std::int64_t samples, std::int64_t channels, std::int64_t inner, 
 constexpr Activation kSiLU{ActivationKind::kSiLU};
 
 TEST(NormEmulated, RowsOfLayers) {
-  for (const DType& dtype : {kFloat32, kBFloat16, kFloat16, kFloat64}) {
+  for (const DType dtype : {kFloat32, kBFloat16, kFloat16, kFloat64}) {
     const std::int64_t pack = 16 / element_size(dtype);
     std::uint64_t seed = 0;
     for (const bool centred : {true, false}) {
@@ -172,7 +159,7 @@ TEST(NormEmulated, ManyRowsABlock) {
 }
 
 TEST(NormEmulated, Groups) {
-  for (const DType& dtype : {kFloat32, kBFloat16}) {
+  for (const DType dtype : {kFloat32, kBFloat16}) {
     std::uint64_t seed = 100;
     for (const Activation& activation : {Activation{}, kSiLU}) {
       for (const bool residual : {false, true}) {
@@ -188,7 +175,7 @@ TEST(NormEmulated, Groups) {
 }
 
 TEST(NormEmulated, Batches) {
-  for (const DType& dtype : {kFloat32, kFloat16}) {
+  for (const DType dtype : {kFloat32, kFloat16}) {
     std::uint64_t seed = 200;
     for (const Activation& activation : {Activation{}, kSiLU}) {
       for (const bool given : {false, true}) {

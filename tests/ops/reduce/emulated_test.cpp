@@ -6,28 +6,18 @@
 
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/reduce/reduce.h>
+#include <adjoint/tests/support/emulation/placed.h>
 #include <adjoint/tests/support/values.h>
 
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace adjoint::testing {
 namespace {
-
-/// `values` in the dtype, `offset` elements from a multiple of 16 bytes.
-Tensor placed(const std::vector<double>& values, const Shape& shape, DType dtype, std::int64_t offset) {
-  Tensor place = Tensor::zeros({shape.numel() + offset}, {.dtype = dtype}).narrow(0, offset, shape.numel());
-  place.copy_(Tensor::from_vector(values, {shape.numel()}, {.dtype = kFloat64}));
-  return place.reshape(shape);
-}
-Tensor nothing(const Shape& shape, DType dtype, std::int64_t offset) {
-  return placed(std::vector<double>(static_cast<std::size_t>(shape.numel()), std::nan("")), shape, dtype, offset);
-}
 
 Dims dims_of(std::uint32_t axes, std::size_t rank) {
   Dims dims;
@@ -73,7 +63,7 @@ TEST(SumsEmulated, OfElements) {
   for_each_case([](const Case& c, DType dtype, std::int64_t offset) {
     const Tensor x = placed(integers(c.shape.numel(), 2, cuda::emulated_seed), c.shape, dtype, offset);
     const Tensor expected = x.to(kFloat64).sum(dims_of(c.axes, c.shape.size()));
-    Tensor out = nothing(expected.shape(), dtype, offset);
+    Tensor out = unwritten(expected.shape(), dtype, offset);
     cuda::reduce_sum(std::array{x}, out, {c.shape, c.axes, false, 1.0});
     expect_values("sum", out, expected.to_vector<double>());
   });
@@ -86,7 +76,7 @@ TEST(SumsEmulated, OfPairs) {
     const Tensor x = placed(integers(c.shape.numel(), 2, seed + 1), c.shape, dtype, 2 * offset);
     const Tensor product = g.to(kFloat64) * minimum(x.to(kFloat64), Tensor::scalar(0.0, {.dtype = kFloat64}));
     const Tensor expected = product.sum(dims_of(c.axes, c.shape.size()));
-    Tensor out = nothing(expected.shape(), dtype, offset);
+    Tensor out = unwritten(expected.shape(), dtype, offset);
     cuda::sum_gated(std::array{g, x}, out, {c.shape, c.axes, false, 1.0});
     expect_values("sum", out, expected.to_vector<double>());
   });
@@ -100,12 +90,11 @@ TEST(SumsEmulated, OfTheGradientOfAnActivation) {
         const std::uint64_t seed = ++cuda::emulated_seed;
         const Tensor g = placed(integers(shape.numel(), 2, seed), shape, dtype, offset);
         const Tensor y = placed(integers(shape.numel(), 1, seed + 1), shape, dtype, offset);
-        std::array out{nothing(shape, dtype, offset), nothing({shape[1]}, dtype, offset)};
+        std::array out{unwritten(shape, dtype, offset), unwritten({shape[1]}, dtype, offset)};
         cuda::activation_and_bias_gradient(std::array{g, y}, out, {{ActivationKind::kReLU}});
         const Tensor expected = where(y.to(kFloat64) > 0.0, g.to(kFloat64), Tensor::zeros(shape, {.dtype = kFloat64}));
         expect_values("of the sums", out[0], expected.to_vector<double>());
-        Dims others = dims_of(~2U, shape.size());
-        expect_values("of the bias", out[1], expected.sum(others).to_vector<double>());
+        expect_values("of the bias", out[1], expected.sum(dims_of(~2U, shape.size())).to_vector<double>());
       }
     }
   }

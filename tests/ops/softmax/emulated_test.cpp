@@ -4,12 +4,12 @@
 
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/reduce/reduce.h>
+#include <adjoint/tests/support/emulation/placed.h>
 #include <adjoint/tests/support/values.h>
 
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -19,13 +19,6 @@ namespace adjoint::testing {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-/// `values` in the dtype, `offset` elements from a multiple of 16 bytes.
-Tensor placed(const std::vector<double>& values, const Shape& shape, DType dtype, std::int64_t offset) {
-  Tensor place = Tensor::zeros({shape.numel() + offset}, {.dtype = dtype}).narrow(0, offset, shape.numel());
-  place.copy_(Tensor::from_vector(values, {shape.numel()}, {.dtype = kFloat64}));
-  return place.reshape(shape);
-}
 
 void check(const SoftmaxAttr& attr, DType dtype, std::uint64_t seed, std::int64_t offset = 0) {
   SCOPED_TRACE(to_string(dtype) + (attr.log ? " log (" : " (") + std::to_string(attr.outer) + ", " +
@@ -39,8 +32,7 @@ void check(const SoftmaxAttr& attr, DType dtype, std::uint64_t seed, std::int64_
   const Tensor e = exp(wide - wide.amax({1}, true)), sum = e.sum({1}, true);
   const Tensor expected = attr.log ? wide - wide.amax({1}, true) - log(sum) : e / sum;
 
-  const std::vector<double> nothing(values.size(), std::nan(""));
-  Tensor y = placed(nothing, shape, dtype, offset), dx = placed(nothing, shape, dtype, offset);
+  Tensor y = unwritten(shape, dtype, offset), dx = unwritten(shape, dtype, offset);
   cuda::emulated_seed = seed;
   cuda::softmax(std::array{x}, y, attr);
   expect_near("y", y, expected.to_vector<double>(), tolerance);

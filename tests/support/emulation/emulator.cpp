@@ -349,7 +349,7 @@ void warp_collective(void* value, const std::function<void(void* const*)>& work)
   const Dim3& block = machine.launch.block;
   const Thread& thread = current();
   const unsigned within = (thread.index.z * block.y + thread.index.y) * block.x + thread.index.x;
-  Collective& warp = machine.warps[(thread.rank * block.x * block.y * block.z + within) / kWarp];
+  Collective& warp = machine.warps[machine.running->warp];
   const std::uint64_t generation = warp.generation;
   warp.values[within % kWarp] = value;
   if (++warp.arrived == kWarp) {
