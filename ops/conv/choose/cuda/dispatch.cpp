@@ -175,7 +175,7 @@ const char* role_name(ConvRole role) {
 bool is_a_name(std::string_view name) {
   for (const ConvRole role : {ConvRole::kFeature, ConvRole::kImage, ConvRole::kFilter}) {
     for (const ConvKernel* kernel : conv_kernels(role)) {
-      if (name == kernel->name) return true;
+      if (std::string_view(kernel->name).starts_with(name)) return true;
     }
   }
   return false;
@@ -250,7 +250,7 @@ std::span<const double> conv_kernel_terms(const ConvKernel& kernel, const ConvPr
 const ConvKernel& select_conv_kernel(const ConvProblem& problem) {
   if (forced == nullptr) return best_conv_kernel(problem);
   for (const ConvKernel* kernel : conv_kernels(problem.role)) {
-    if (std::string_view(forced) == kernel->name && kernel->takes(problem)) return *kernel;
+    if (std::string_view(kernel->name).starts_with(forced) && kernel->takes(problem)) return *kernel;
   }
   fail("{}: a forced kernel must take the problem; got kernel '{}'; let the library choose", role_name(problem.role),
        forced);

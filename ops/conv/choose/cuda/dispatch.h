@@ -29,8 +29,9 @@ ADJOINT_API std::span<const double> conv_kernel_terms(const ConvKernel& kernel, 
 /// The one that runs `problem`: the best, or the one that is forced.
 ADJOINT_API const ConvKernel& select_conv_kernel(const ConvProblem& problem);
 
-/// While it lives, this thread's convolutions run on the kernel of that name, whether it pays or not, and one that
-/// it does not take throws Error. For tests and benchmarks. Throws Error for a name that no role has.
+/// While it lives, this thread's convolutions run on the kernel whose name begins so ("channelwise": of any role),
+/// whether it pays or not, and one that it does not take throws Error. For tests and benchmarks. Throws Error for a name
+/// that no role has.
 class ADJOINT_API ForceConvKernel {
  public:
   explicit ForceConvKernel(const char* name);

@@ -3,12 +3,13 @@
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
+#include <adjoint/tests/support/conv_choices.h>
+#include <adjoint/tests/support/conv_cuda.h>
 #include <adjoint/tests/support/conv_trio.h>
 
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <string>
 #include <vector>
 
 namespace adjoint::testing {
@@ -152,25 +153,26 @@ const std::vector<ConvCase>& grouped_cases() {
   return cases;
 }
 
+// The chooser may prefer other kernels, so these are forced; one that did not take a case would throw.
+constexpr const char* kFamily = "channelwise";
+
 void expect_oracles(const ConvProblem& p, DType dtype) {
   SCOPED_TRACE(to_string(dtype));
+  const cuda::ForceConvKernel forced(kFamily);
   expect_trio_values(run_trio(p, {.dtype = dtype, .device = kCUDA}), oracle_trio(p));
 }
 
-TEST(ChannelwiseCuda, TakesTheCases) {
-  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+TEST(Channelwise, TakesTheCases) {
+  const cuda::PretendGpu pretend(kHopper);
+  const cuda::ForceConvKernel forced(kFamily);
   for (const ConvCase& c : grouped_cases()) {
-    for (const auto role : {cuda::ConvRole::kFeature, cuda::ConvRole::kImage, cuda::ConvRole::kFilter}) {
-      const cuda::ConvProblem problem{.role = role,
-                                      .geometry = geometry(c),
-                                      .dtype = kFloat32,
-                                      .precision = Precision::kFull,
-                                      .device = 0,
-                                      .first = nullptr,
-                                      .second = nullptr,
-                                      .bias = nullptr,
-                                      .out = nullptr};
-      EXPECT_EQ(std::string(cuda::select_conv_kernel(problem).name).substr(0, 11), "channelwise") << c.name;
+    SCOPED_TRACE(c);
+    for (const cuda::ConvRole role : kConvRoles) {
+      for (const ConvMode& mode : kConvModes) {
+        cuda::ConvProblem problem = unplaced_problem(role, geometry(c), mode);
+        problem.geometry = geometry(c);  // a forced kernel gets it as it is
+        EXPECT_NO_THROW(cuda::select_conv_kernel(problem));
+      }
     }
   }
 }
@@ -204,6 +206,7 @@ TEST(ChannelwiseCuda, RepeatsItsBits) {
     SCOPED_TRACE(c);
     const ConvProblem p = real_problem(geometry(c));
     const TensorOptions options{.dtype = kFloat32, .device = kCUDA};
+    const cuda::ForceConvKernel forced(kFamily);
     const TrioTensors first = run_trio(p, options);
     expect_same_trio("again", run_trio(p, options), first);
   }
