@@ -1,4 +1,5 @@
-// A training takes as much memory at step 20,000 as at step 100, plainly and through GraphedStep; on the CPU at step 400.
+// A training takes as much memory at step 20,000 as at step 100, plainly and through GraphedStep; on the CPU at step
+// 400.
 #include <adjoint/core/graphed_step.h>
 #include <adjoint/core/memory.h>
 #include <adjoint/core/random.h>
