@@ -3,7 +3,6 @@
 #include <adjoint/data/loader_batches.h>
 
 #include <adjoint/core/check.h>
-#include <adjoint/core/tape.h>
 #include <adjoint/data/made_examples.h>
 #include <adjoint/data/sampler.h>
 #include <adjoint/data/seeds.h>
@@ -39,21 +38,37 @@ class DatasetBatches final : public BatchMaker {
     return size / options_.batch_size + (!options_.drop_last && size % options_.batch_size != 0 ? 1 : 0);
   }
 
-  Made make(std::int64_t number) override {
-    const std::int64_t first = number * options_.batch_size;
-    const std::int64_t last = first + std::min(options_.batch_size, static_cast<std::int64_t>(order_.size()) - first);
-    MadeExamples examples(options_);
-    for (std::int64_t place = first; place < last; ++place) {
-      const std::int64_t index = order_[static_cast<std::size_t>(place)];
-      Generator generator = generator_for(options_.seed, epoch_ + 1, index);
-      // A sampler may give an example twice, which is not to be the same twice.
-      if (options_.sampler != nullptr) generator = generator.fork(static_cast<std::uint64_t>(place) + 1);
-      examples.add(fmt::format("example {}", index), generator, [&] { return dataset_.get(index, generator); });
-    }
-    return std::move(examples).batch();
+  std::unique_ptr<BatchWork> begin(std::int64_t number) override {
+    return std::make_unique<Work>(*this, number * options_.batch_size);
   }
 
  private:
+  // An example is a piece.
+  class Work final : public BatchWork {
+   public:
+    Work(const DatasetBatches& of, std::int64_t first)
+        : of_(of),
+          first_(first),
+          examples_(of.options_,
+                    std::min(of.options_.batch_size, static_cast<std::int64_t>(of.order_.size()) - first)) {}
+
+    std::int64_t pieces() const override { return examples_.size(); }
+    void make(std::int64_t piece) override {
+      const std::int64_t place = first_ + piece, index = of_.order_[static_cast<std::size_t>(place)];
+      Generator generator = generator_for(of_.options_.seed, of_.epoch_ + 1, index);
+      // A sampler may give an example twice, which is not to be the same twice.
+      if (of_.options_.sampler != nullptr) generator = generator.fork(static_cast<std::uint64_t>(place) + 1);
+      examples_.put(piece, fmt::format("example {}", index), generator,
+                    [&] { return of_.dataset_.get(index, generator); });
+    }
+    Made finish() override { return std::move(examples_).batch(); }
+
+   private:
+    const DatasetBatches& of_;
+    const std::int64_t first_;
+    MadeExamples examples_;
+  };
+
   const Dataset& dataset_;
   const DataLoaderOptions& options_;
   const std::int64_t epoch_;
@@ -62,6 +77,7 @@ class DatasetBatches final : public BatchMaker {
 
 }  // namespace
 
+BatchWork::~BatchWork() = default;
 BatchMaker::~BatchMaker() = default;
 
 std::unique_ptr<BatchMaker> dataset_batches(const Dataset& dataset, const DataLoaderOptions& options,

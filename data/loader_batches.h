@@ -20,7 +20,22 @@ struct Made {
   std::exception_ptr error = {};
 };
 
-/// Number n belongs to part n % parts(). What make() returns depends on the number alone.
+/// One batch under construction.
+class BatchWork {
+ public:
+  BatchWork() = default;
+  BatchWork(const BatchWork&) = delete;
+  BatchWork& operator=(const BatchWork&) = delete;
+  virtual ~BatchWork();
+
+  /// At least one. Each is made once, by whichever thread, others at the same time.
+  virtual std::int64_t pieces() const = 0;
+  virtual void make(std::int64_t piece) = 0;
+  /// When all of them are made.
+  virtual Made finish() = 0;
+};
+
+/// Number n belongs to part n % parts(). What becomes of a number depends on it alone.
 class BatchMaker {
  public:
   BatchMaker() = default;
@@ -31,8 +46,8 @@ class BatchMaker {
   /// Numbers are below this; a bound alone where the end is found as it comes.
   virtual std::int64_t count() const = 0;
   virtual std::int64_t parts() const { return 1; }
-  /// Called from several threads at once, for each number once, for smaller ones earlier.
-  virtual Made make(std::int64_t number) = 0;
+  /// Called for each number once, in order, as are the first pieces.
+  virtual std::unique_ptr<BatchWork> begin(std::int64_t number) = 0;
 };
 
 /// The batches of a dataset's examples, in the order of the loader's sampler.

@@ -15,7 +15,8 @@ DataLoader::Epoch::Epoch(std::unique_ptr<BatchMaker> batches, const DataLoaderOp
       taken_(first),
       wanted_(first),
       ring_(static_cast<std::size_t>(options.prefetch)) {
-  const auto useful = std::min<std::int64_t>({options.workers, options.prefetch, batches_->count() - first});
+  const std::int64_t left = batches_->count() - first, workers = options.workers;
+  const std::int64_t useful = left >= workers ? workers : std::min(workers, left * options.batch_size);
   try {
     for (std::int64_t i = 0; i < useful; ++i) threads_.emplace_back([this] { work(); });
   } catch (const std::system_error& error) {
@@ -51,25 +52,68 @@ bool DataLoader::Epoch::ready() {
   return !threads_.empty() && place_of(wanted_).full;
 }
 
-Made DataLoader::Epoch::make(std::int64_t number) {
+Made DataLoader::Epoch::finish(BatchWork& work) {
   try {
-    return batches_->make(number);
+    return work.finish();
   } catch (...) {
     return {.error = std::current_exception()};
   }
 }
 
+Made DataLoader::Epoch::make(std::int64_t number) {
+  try {
+    const std::unique_ptr<BatchWork> work = batches_->begin(number);
+    for (std::int64_t piece = 0; piece < work->pieces(); ++piece) work->make(piece);
+    return work->finish();
+  } catch (...) {
+    return {.error = std::current_exception()};
+  }
+}
+
+DataLoader::Epoch::Place* DataLoader::Epoch::open() {
+  while (open_ == nullptr && taken_ < batches_->count() && taken_ < wanted_ + options_.prefetch) {
+    Place& place = place_of(taken_++);
+    try {
+      place.work = batches_->begin(taken_ - 1);
+      place.left = place.work->pieces();
+      open_ = &place;
+    } catch (...) {
+      place.made.error = std::current_exception();
+      place.full = true;
+      made_.notify_one();
+    }
+  }
+  return open_;
+}
+
 void DataLoader::Epoch::work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    const std::int64_t count = batches_->count();
-    free_.wait(lock, [&] { return stopping_ || taken_ == count || taken_ < wanted_ + options_.prefetch; });
-    if (stopping_ || taken_ == count) return;
-    const std::int64_t number = taken_++;
+    free_.wait(lock, [&] { return stopping_ || open() != nullptr || taken_ == batches_->count(); });
+    if (stopping_ || open_ == nullptr) return;
+    Place& place = *open_;
+    const std::int64_t piece = place.taken++;
+    if (place.taken == place.work->pieces()) open_ = nullptr;
     lock.unlock();
-    Place result{.full = true, .made = make(number)};
+    free_.notify_one();  // the next piece is another worker's
+    std::exception_ptr error;
+    try {
+      place.work->make(piece);
+    } catch (...) {
+      error = std::current_exception();
+    }
     lock.lock();
-    place_of(number) = std::move(result);
+    if (error && (!place.error || piece < place.failed)) {
+      place.error = error;
+      place.failed = piece;
+    }
+    if (--place.left > 0) continue;
+    lock.unlock();
+    Made made = place.error ? Made{.error = place.error} : finish(*place.work);
+    place.work.reset();
+    lock.lock();
+    place.made = std::move(made);
+    place.full = true;
     made_.notify_one();
   }
 }

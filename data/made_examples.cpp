@@ -3,6 +3,7 @@
 #include <adjoint/core/check.h>
 #include <adjoint/core/pinned.h>
 #include <adjoint/core/random.h>
+#include <adjoint/core/tape.h>
 #include <adjoint/data/example_parts.h>
 
 #include <exception>
@@ -11,7 +12,10 @@
 
 namespace adjoint::data {
 
-bool MadeExamples::add(const std::string& name, Generator& generator, const std::function<Example()>& get) {
+void MadeExamples::put(std::int64_t place, const std::string& name, Generator& generator,
+                       const std::function<Example()>& get) {
+  Slot& slot = slots_[static_cast<std::size_t>(place)];
+  const PauseTape pause;                          // with no workers, the asking thread may be recording
   const GeneratorGuard guard(generator.fork(0));  // for what get() draws by Tensor::randn and its like
   Example example;
   try {
@@ -21,31 +25,37 @@ bool MadeExamples::add(const std::string& name, Generator& generator, const std:
     const bool no_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
                            dynamic_cast<const OutOfMemoryError*>(&error) != nullptr;
     if (options_.on_error == OnError::kError || no_memory) throw;
-    made_.left_out.push_back(fmt::format("DataLoader: {} is left out: {}", name, error.what()));
-    return false;
+    slot.left_out = fmt::format("DataLoader: {} is left out: {}", name, error.what());
+    return;
   }
   ADJOINT_CHECK(example.input.defined() || !example.fields.empty(),
                 "DataLoader: an example's input must be defined; got none from {}", name);
   check_field_names("DataLoader", example);
-  examples_.push_back(std::move(example));
-  return true;
+  slot.example = std::move(example);
 }
 
 Made MadeExamples::batch() && {
-  if (examples_.empty()) return std::move(made_);
+  const PauseTape pause;
+  Made made;
+  std::vector<Example> examples;
+  for (Slot& slot : slots_) {
+    if (slot.example) examples.push_back(*std::move(slot.example));
+    if (!slot.left_out.empty()) made.left_out.push_back(std::move(slot.left_out));
+  }
+  if (examples.empty()) return made;
   const bool pinned = options_.device.is_cuda();
   if (options_.collate) {
-    Example batch = options_.collate(examples_);
+    Example batch = options_.collate(examples);
     if (pinned) {
       for_each_tensor(batch, [](const std::string&, Tensor& tensor) {
         if (tensor.defined() && tensor.device().is_cpu()) tensor = pin_memory(tensor);
       });
     }
-    made_.batch = std::move(batch);
+    made.batch = std::move(batch);
   } else {
-    made_.batch = stack_examples(examples_, pinned);
+    made.batch = stack_examples(examples, pinned);
   }
-  return std::move(made_);
+  return made;
 }
 
 }  // namespace adjoint::data

@@ -40,14 +40,34 @@ class SourceBatches final : public BatchMaker {
   std::int64_t count() const override { return kMaxNumber; }
   std::int64_t parts() const override { return static_cast<std::int64_t>(parts_.size()); }
 
-  Made make(std::int64_t number) override {
+  std::unique_ptr<BatchWork> begin(std::int64_t number) override { return std::make_unique<Work>(*this, number); }
+
+ private:
+  // A part is read by one thread after the other, so a batch is one piece.
+  class Work final : public BatchWork {
+   public:
+    Work(SourceBatches& of, std::int64_t number) : of_(of), number_(number) {}
+
+    std::int64_t pieces() const override { return 1; }
+    void make(std::int64_t) override { made_ = of_.make(number_); }
+    Made finish() override { return std::move(made_); }
+
+   private:
+    SourceBatches& of_;
+    const std::int64_t number_;
+    Made made_;
+  };
+
+  Made make(std::int64_t number) {
     const std::int64_t part = number % parts();
     std::vector<Read> reads = read(part, number / parts());
-    const bool ends = static_cast<std::int64_t>(reads.size()) < options_.batch_size;
+    const auto count = static_cast<std::int64_t>(reads.size());
+    const bool ends = count < options_.batch_size;
     if (reads.empty() || (options_.drop_last && ends && !reads.back().error)) return {.over = true};
-    MadeExamples examples(options_);
-    for (Read& one : reads) {
-      examples.add(fmt::format("example {} of part {}", one.place, part), one.generator, [&]() -> Example {
+    MadeExamples examples(options_, count);
+    for (std::int64_t i = 0; i < count; ++i) {
+      Read& one = reads[static_cast<std::size_t>(i)];
+      examples.put(i, fmt::format("example {} of part {}", one.place, part), one.generator, [&]() -> Example {
         if (one.error) std::rethrow_exception(one.error);
         return std::move(one.example);
       });
@@ -55,7 +75,6 @@ class SourceBatches final : public BatchMaker {
     return std::move(examples).batch();
   }
 
- private:
   struct Part {
     std::mutex mutex;
     std::condition_variable next;

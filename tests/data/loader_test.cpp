@@ -11,10 +11,13 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <mutex>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -282,6 +285,33 @@ TEST(DataLoader, MakesNoMoreThanPrefetchAhead) {
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_LE(numbers.calls, 6);  // the one taken and five ahead
   EXPECT_GE(numbers.calls, 2);
+}
+
+/// Gives an example when another one is asked for at the same time.
+class Pairs final : public Dataset {
+ public:
+  std::int64_t size() const override { return 8; }
+  Example get(std::int64_t index, Generator&) const override {
+    std::unique_lock lock(mutex_);
+    const int mine = asked_++;
+    changed_.notify_all();
+    if (!changed_.wait_for(lock, std::chrono::seconds(30), [&] { return asked_ > mine / 2 * 2 + 1; }))
+      throw Error("nobody asks for another example");
+    return {Tensor::scalar(static_cast<double>(index)), {}};
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  mutable int asked_ = 0;
+};
+
+TEST(DataLoader, WorkersShareABatch) {
+  const Pairs pairs;
+  DataLoader loader(pairs, {.batch_size = 8, .workers = 2, .prefetch = 1});
+  const std::optional<Example> batch = loader.next();
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(batch->input.to_vector<float>(), (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));
 }
 
 TEST(DataLoader, RethrowsInTheBatchsTurn) {
