@@ -56,9 +56,10 @@ void* BlockArena::allocate(std::size_t nbytes, std::size_t limit, const char* ma
     }
     if (best != nullptr) return place(*best, hole, size, made_by);
   }
-  // Segments that grow with what there is stay few, and waste a fifth at most; but the limit comes first.
+  // A large block's segment is as large as it: what is left of a larger one is often of no use to the next block, and
+  // two fifths of what a training step held (bench/lab/LOG.md).
   const std::size_t held = this->held();
-  std::size_t wanted = small ? least_ : rounded(std::max(size, held / 4), least_);
+  std::size_t wanted = small ? least_ : size;
   if (held + wanted > limit || held + wanted < wanted) wanted = size;
   if (held + wanted > limit) return nullptr;
   auto* data = static_cast<std::byte*>(source_.take(wanted));

@@ -35,8 +35,8 @@ class ADJOINT_API BlockArena {
     std::string made_by;
   };
 
-  /// Segments are of `least` bytes at least. Blocks below half of that have segments of their own, so that a small one
-  /// that stays does not hold a large segment.
+  /// Blocks below half of `least` bytes share segments of that size, so that a small one that stays does not hold a
+  /// large segment; one that fits in no hole of a larger one's has a segment of its own size.
   BlockArena(Source source, std::size_t least);
   ~BlockArena();
   BlockArena(const BlockArena&) = delete;
