@@ -80,21 +80,26 @@ __global__ void __launch_bounds__(kThreads)
   if (place.active && place.lane == 0) out[place.piece] = moments;
 }
 
-// y of a span from x, in place.
+// y of a span from distances, in place.
 template <class T, bool kWhole>
 __device__ void finish(const Norm<T>& norm, const Span<kPack<T>, kWhole>& span, const Line<compute_t<T>>& line,
-                       const Statistics<compute_t<T>>& statistics, compute_t<T> rstd, compute_t<T> (&z)[kPack<T>]) {
+                       const Affine<compute_t<T>>& affine, compute_t<T> (&z)[kPack<T>]) {
   using A = compute_t<T>;
   constexpr int kV = kPack<T>;
-  A weight[kV], bias[kV];
-  norm.load_weights(line, span, weight);
-  norm.load_biases(line, span, bias);
 #pragma unroll
-  for (int v = 0; v < kV; ++v) z[v] = norm.normal(z[v], statistics, rstd) * weight[v] + bias[v];
+  for (int v = 0; v < kV; ++v) z[v] = z[v] * affine.scale + affine.shift;
+  A more[kV];
+  if (norm.depth != 1) {
+    A weight[kV];
+    norm.load_weights(line, span, weight);
+    norm.load_biases(line, span, more);
+#pragma unroll
+    for (int v = 0; v < kV; ++v) z[v] = z[v] * weight[v] + more[v];
+  }
   if (norm.residual != nullptr) {
-    norm.widen(norm.load(norm.residual, span), bias);
+    norm.widen(norm.load(norm.residual, span), more);
 #pragma unroll
-    for (int v = 0; v < kV; ++v) z[v] += bias[v];
+    for (int v = 0; v < kV; ++v) z[v] += more[v];
   }
   norm.activate(z);
 }
@@ -118,15 +123,17 @@ __global__ void __launch_bounds__(kThreads)
   }
   if (!place.active) return;
   if constexpr (!kFinds) statistics = norm.of(place.row);
-  const A rstd = norm.rstd(statistics);
   const Line<A> line = norm.line(place.row);
+  const Affine<A> affine = norm.affine(statistics.mean, statistics, line);
   for_each_span<kV, kWhole, kPacksPerThread>(
       first + place.begin, first + place.end, place.lane, pieces.lanes,
       [&](const auto& span) { return norm.load(norm.x, span); },
       [&](const auto& span, const Pack<T, kV>& loaded) {
         A z[kV];
         norm.widen(loaded, z);
-        finish(norm, span, line, statistics, rstd, z);
+#pragma unroll
+        for (int v = 0; v < kV; ++v) z[v] -= statistics.mean;
+        finish(norm, span, line, affine, z);
         norm.store(y, span, z);
       });
 }
@@ -163,34 +170,42 @@ __global__ void __launch_bounds__(kThreads, 3)
       for (int v = 0; v < kV; ++v) f(x[p][v]);
     }
   };
-  // The mean is found about one of the row's numbers, and moments about it, so that what its rounding left is too.
+  // Numbers become distances from their mean. It is found about one of them, and moments about it, so that what its
+  // rounding left is too; of numbers of 16 bits float32's rounding is far below theirs.
+  constexpr bool kIsShort = is_reduced_float<T>;
   A pivot{0};
   if (norm.centred) {
-    const A origin = place.active ? convert<A>(norm.x[first]) : A{0};
+    const A origin = kIsShort || !place.active ? A{0} : convert<A>(norm.x[first]);
     A sum{0};
-    each([&](A value) { sum += value - origin; });
+    each([&](A value) { sum += kIsShort ? value : value - origin; });
     pivot = origin + combine_lanes<kThreads>(sum, pieces.lanes, [](A a, A b) { return a + b; }) / count;
+    each([&](A& value) { value -= pivot; });
   }
-  Parts parts{A{0}, A{0}};
-  each([&](A value) {
-    const A distance = value - pivot;
-    parts.sum += distance;
-    parts.squares += distance * distance;
-  });
-  parts = combine_lanes<kThreads>(parts, pieces.lanes, [](const Parts& a, const Parts& b) {
-    return Parts{a.sum + b.sum, a.squares + b.squares};
-  });
-  const Statistics<A> statistics =
-      norm.centred ? MomentsToStatistics<A>::finish(reduce::moments_about(count, pivot, parts.sum, parts.squares))
-                   : Statistics<A>{A{0}, A{0}, parts.squares / count};
+  Statistics<A> statistics;
+  if (kIsShort || !norm.centred) {
+    A squares{0};
+    each([&](A value) { squares += value * value; });
+    squares = combine_lanes<kThreads>(squares, pieces.lanes, [](A a, A b) { return a + b; });
+    statistics = {pivot, A{0}, squares / count};
+  } else {
+    Parts parts{A{0}, A{0}};
+    each([&](A value) {
+      parts.sum += value;
+      parts.squares += value * value;
+    });
+    parts = combine_lanes<kThreads>(parts, pieces.lanes, [](const Parts& a, const Parts& b) {
+      return Parts{a.sum + b.sum, a.squares + b.squares};
+    });
+    statistics = MomentsToStatistics<A>::finish(reduce::moments_about(count, pivot, parts.sum, parts.squares));
+  }
   if (place.active && place.lane == 0) found[place.row] = statistics;
   if (!place.active) return;
-  const A rstd = norm.rstd(statistics);
   const Line<A> line = norm.line(place.row);
+  const Affine<A> affine = norm.affine(pivot, statistics, line);
   // All of them before the first is stored: a store might change what is loaded behind it.
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
-    if (holds(p)) finish(norm, span(p), line, statistics, rstd, x[p]);
+    if (holds(p)) finish(norm, span(p), line, affine, x[p]);
   }
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {

@@ -70,7 +70,7 @@ struct Place {
     lane = thread & (pieces.lanes - 1);
     piece = std::int64_t{blockIdx.x} * (kThreads >> shift) + (thread >> shift);
     active = piece < pieces.count;
-    row = quotient(piece, pieces.chunks);
+    row = pieces.chunks == 1 ? piece : quotient(piece, pieces.chunks);
     begin = (piece - row * pieces.chunks) * pieces.chunk;
     end = min(pieces.length, begin + pieces.chunk);
   }
@@ -93,6 +93,11 @@ template <class A>
 struct Line {
   std::int64_t first, channel;  // the row's
   A weight, bias;
+};
+
+template <class A>
+struct Affine {
+  A scale, shift;
 };
 
 template <class T>
@@ -151,6 +156,14 @@ struct Norm {
   }
   __device__ A rstd(const Statistics<A>& s) const { return A{1} / sqrt(s.variance + eps); }
   __device__ static A normal(A value, const Statistics<A>& s, A rstd) { return ((value - s.mean) - s.rest) * rstd; }
+  // What normal() makes of a distance from `pivot`, and where the row has one weight and bias, times and plus those.
+  __device__ Affine<A> affine(A pivot, const Statistics<A>& s, const Line<A>& line) const {
+    // Neither an infinite scale nor an infinite weight meets a shift of 0.
+    const auto times = [](A shift, A by) { return shift == A{0} ? A{0} : shift * by; };
+    const A scale = rstd(s), shift = times((pivot - s.mean) - s.rest, scale);
+    if (depth != 1) return {scale, shift};
+    return {scale * line.weight, times(shift, line.weight) + line.bias};
+  }
 
  private:
   template <bool kWhole>
