@@ -106,7 +106,7 @@ __device__ void finish(const Norm<T>& norm, const Span<kPack<T>, kWhole>& span, 
 
 // kFinds: pieces are rows, whose statistics are found first, and stored.
 template <class T, bool kFinds, bool kWhole>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? 3 : 1)
     norm_write(const __grid_constant__ Norm<T> norm, const __grid_constant__ Pieces pieces,
                Statistics<compute_t<T>>* found, T* y) {
   using A = compute_t<T>;
