@@ -11,7 +11,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -27,10 +29,18 @@ namespace {
 constexpr int kFailed = 1, kUsage = 2, kSignal = 128;  // a shell's exit code of a program that a signal ended
 constexpr std::int64_t kMany = 1'000'000'000;
 
-/// Has every whole number of the command line be one of 64 bits. CLI11 2.1 reads them with strtoull() and strtoll(),
-/// which make a number near 2^64 of -1, and the largest number of those beyond.
+/// Has every whole number of the command line be a decimal one of 64 bits. CLI11 2.1 reads them with strtoull() and
+/// strtoll(), which make a number near 2^64 of -1, the largest number of those beyond, and 8 of 010.
 void check_whole_numbers(const std::string& program, CLI::App& app) {
   const auto within = [program]<class T>(CLI::Option* option, T (*read)(const char*, char**, int)) {
+    option->transform([](std::string text) {
+      const std::size_t sign = text.find_first_of("+-") == 0 ? 1 : 0;
+      const std::size_t first = std::min(text.find_first_not_of('0', sign), text.size() - 1);
+      // 0x10 stays what it is.
+      if (first > sign && text.find_first_not_of("0123456789", sign) == std::string::npos)
+        text.erase(sign, first - sign);
+      return text;
+    });
     option->check([=](const std::string& text) -> std::string {
       errno = 0;
       read(text.c_str(), nullptr, 0);

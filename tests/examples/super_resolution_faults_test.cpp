@@ -189,10 +189,10 @@ TEST_F(SuperResolutionTool, ANewTrainingReplacesTheOldOneFromItsStart) {
   ASSERT_EQ(run(quick(out, 6)), 0) << output_;
   ASSERT_TRUE(fs::exists(out / "model.safetensors"));
   // Interrupted before its first test: the folder holds this training and nothing of the last.
-  EXPECT_EQ(run_interrupted(quick(out, 1000000, "--seed 7"), SIGTERM), 143) << output_;
+  EXPECT_EQ(run_interrupted(quick(out, 1000000, "--seed 010"), SIGTERM), 143) << output_;
   EXPECT_FALSE(fs::exists(out / "model.safetensors"));
   const auto file = adjoint::nn::load_safetensors(out / "checkpoint.safetensors");
-  EXPECT_EQ(Json::parse(file.metadata.at("settings"))["seed"], 7);
+  EXPECT_EQ(Json::parse(file.metadata.at("settings"))["seed"], 10);  // not octal
 }
 
 TEST_F(SuperResolutionTool, WhatAKilledTrainingLeftIsRemoved) {
