@@ -2,7 +2,6 @@
 
 #include <adjoint/core/check.h>
 
-#include <algorithm>
 #include <iterator>
 #include <utility>
 
