@@ -291,8 +291,8 @@ Terms wgmma_weight_terms(const ConvProblem& problem) {
   const bool short_rows = p.feature_w * element_size(problem.dtype) <= kVectorBytes;
   const WeightCopies copies = copies_of(problem, p);
   return {problem,
-          {model, p.splits > 1 ? 1.0 : 0.0, short_rows ? model : 0, p.splits * filter_megabytes(problem), copies.halves,
-           copies.others}};
+          {short_rows ? 0 : model, p.splits > 1 ? 1.0 : 0.0, short_rows ? model : 0,
+           p.splits * filter_megabytes(problem), copies.halves, copies.others}};
 }
 
 Terms blocked_weight_terms(const ConvProblem& problem) {
