@@ -1,14 +1,12 @@
 // Checkpoint: what it keeps comes back as it was; damaged and unfitting files change nothing; which files are kept.
-#include <adjoint/core/file.h>
-#include <adjoint/nn/checkpoint.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/nn/safetensors.h>
+#include <adjoint/tests/nn/checkpoint_fixture.h>
 #include <adjoint/tests/support/errors.h>
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -22,48 +20,8 @@
 #include <utility>
 #include <vector>
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 namespace adjoint::nn {
 namespace {
-
-namespace fs = std::filesystem;
-
-class CheckpointTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = fs::path(::testing::TempDir()) /
-              (std::string("adjoint_checkpoint_") + ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    TearDown();
-  }
-  void TearDown() override {
-    std::error_code error;
-    fs::permissions(folder_, fs::perms::owner_all, error);
-    fs::remove_all(folder_);
-  }
-
-  CheckpointOptions options(CheckpointOptions options = {}) {
-    options.warn = [this](const std::string& message) { warnings_.push_back(message); };
-    return options;
-  }
-  fs::path file(std::int64_t step) const { return folder_ / ("checkpoint-" + std::to_string(step) + ".safetensors"); }
-  std::set<std::string> names() const {
-    std::set<std::string> all;
-    for (const auto& entry : fs::directory_iterator(folder_)) all.insert(entry.path().filename().string());
-    return all;
-  }
-  // Writes file `step` anew with one byte changed, `from_end` bytes before its end.
-  void damage(std::int64_t step, std::size_t from_end) {
-    auto bytes = read_file("test", file(step));
-    bytes.at(bytes.size() - from_end) ^= 1;
-    std::ofstream(file(step), std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  }
-
-  fs::path folder_;
-  std::vector<std::string> warnings_;
-};
 
 enum class Phase : std::uint8_t { kFirst, kSecond };
 struct Place {
@@ -386,115 +344,6 @@ TEST_F(CheckpointTest, BadCallsAreErrors) {
   checkpoint.add("none", none);
   EXPECT_ERROR(checkpoint.save(1), "every tensor must be defined; got Tensor{} as '' of 'none'");
   EXPECT_FALSE(fs::exists(folder_));
-}
-
-// Writing fails beyond so many bytes, as it does where the disk is full, while it lives.
-class FullDisk {
- public:
-  explicit FullDisk(rlim_t bytes) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    handler_ = ::signal(SIGXFSZ, SIG_IGN);
-    const rlimit now{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &now);
-  }
-  ~FullDisk() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    ::signal(SIGXFSZ, handler_);
-  }
-  FullDisk(const FullDisk&) = delete;
-  FullDisk& operator=(const FullDisk&) = delete;
-
- private:
-  rlimit before_{};
-  void (*handler_)(int) = nullptr;
-};
-
-TEST_F(CheckpointTest, AFullDiskLeavesTheOlderFiles) {
-  Tensor tensor = Tensor::zeros({1000});
-  for (const bool background : {false, true}) {
-    SCOPED_TRACE(background);
-    Checkpoint checkpoint(folder_, options({.keep_last = 1, .background = background}));
-    checkpoint.add("tensor", tensor);
-    checkpoint.save(1);
-    checkpoint.wait();
-    {
-      const FullDisk full(2000);
-      const auto fails = [&] {
-        checkpoint.save(2);
-        checkpoint.wait();
-      };
-      EXPECT_ERROR(fails(), "Checkpoint::save: cannot write '", "checkpoint-2.safetensors': File too large");
-      EXPECT_EQ(names(), std::set<std::string>{"checkpoint-1.safetensors"});
-      if (background) {
-        checkpoint.save(2);
-        EXPECT_ERROR(checkpoint.save(3), "checkpoint-2.safetensors': File too large");
-        checkpoint.wait();  // the error was told
-        checkpoint.save(4);
-        EXPECT_ERROR(checkpoint.wait(), "checkpoint-4.safetensors'");
-      }
-    }
-    checkpoint.save(5);
-    checkpoint.wait();
-    EXPECT_EQ(names(), std::set<std::string>{"checkpoint-5.safetensors"});
-    EXPECT_EQ(checkpoint.resume(), 5);
-    fs::remove_all(folder_);
-  }
-}
-
-// While it lives, the process is held to what modes say, which root is not.
-class Unprivileged {
- public:
-  Unprivileged() { change(before_ == 0 ? 65534 : before_); }
-  ~Unprivileged() { change(before_); }
-  Unprivileged(const Unprivileged&) = delete;
-  Unprivileged& operator=(const Unprivileged&) = delete;
-
- private:
-  static void change(uid_t user) { EXPECT_EQ(::seteuid(user), 0); }
-  uid_t before_ = ::geteuid();
-};
-
-TEST_F(CheckpointTest, AFolderThatCannotBeWrittenIsNamed) {
-  fs::create_directories(folder_);
-  std::ofstream(folder_ / "file") << "x";
-  int number = 0;
-  Checkpoint below(folder_ / "file" / "runs", options());
-  below.add("number", number);
-  EXPECT_ERROR(below.save(1), "Checkpoint::save: cannot create the folder '", "/file");
-  Checkpoint checkpoint(folder_, options());
-  checkpoint.add("number", number);
-  checkpoint.save(1);
-  fs::permissions(folder_, static_cast<fs::perms>(0555));
-  const Unprivileged user;
-  EXPECT_ERROR(checkpoint.save(2), "Checkpoint::save: cannot create a file beside '", "checkpoint-2.safetensors'");
-  number = 7;
-  EXPECT_EQ(checkpoint.resume(), 1);
-  EXPECT_EQ(number, 0);
-}
-
-TEST_F(CheckpointTest, AnErrorThatNobodyAskedForIsAMessage) {
-  fs::create_directories(folder_);
-  std::ofstream(folder_ / "file") << "x";
-  {
-    int number = 0;
-    Checkpoint checkpoint(folder_ / "file", options({.background = true}));
-    checkpoint.add("number", number);
-    checkpoint.save(1);
-  }
-  ASSERT_EQ(warnings_.size(), 1U);
-  EXPECT_NE(warnings_[0].find("Checkpoint"), std::string::npos) << warnings_[0];
-  EXPECT_NE(warnings_[0].find("/file"), std::string::npos) << warnings_[0];
-}
-
-TEST_F(CheckpointTest, WhatAKilledTrainingLeftIsRemoved) {
-  fs::create_directories(folder_);
-  std::ofstream(folder_ / "adjoint-1-0.tmp") << "half a checkpoint";
-  int number = 0;
-  Checkpoint checkpoint(folder_, options());
-  checkpoint.add("number", number);
-  EXPECT_EQ(checkpoint.resume(), std::nullopt);
-  checkpoint.save(1);
-  EXPECT_EQ(names(), std::set<std::string>{"checkpoint-1.safetensors"});
 }
 
 }  // namespace
