@@ -88,15 +88,9 @@ __device__ void finish(const Norm<T>& norm, const Span<kPack<T>, kWhole>& span, 
   constexpr int kV = kPack<T>;
 #pragma unroll
   for (int v = 0; v < kV; ++v) z[v] = z[v] * affine.scale + affine.shift;
-  A more[kV];
-  if (norm.depth != 1) {
-    A weight[kV];
-    norm.load_weights(line, span, weight);
-    norm.load_biases(line, span, more);
-#pragma unroll
-    for (int v = 0; v < kV; ++v) z[v] = z[v] * weight[v] + more[v];
-  }
+  if (norm.depth != 1) norm.weigh(line, span, z);
   if (norm.residual != nullptr) {
+    A more[kV];
     norm.widen(norm.load(norm.residual, span), more);
 #pragma unroll
     for (int v = 0; v < kV; ++v) z[v] += more[v];
@@ -104,9 +98,10 @@ __device__ void finish(const Norm<T>& norm, const Span<kPack<T>, kWhole>& span, 
   norm.activate(z);
 }
 
-// kFinds: pieces are rows, whose statistics are found first, and stored.
+// kFinds: pieces are rows, whose statistics are found first, and stored. Blocks a multiprocessor: 0 asks for none,
+// where 1 would let a thread take more registers.
 template <class T, bool kFinds, bool kWhole>
-__global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? 3 : 1)
+__global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? 3 : 0)
     norm_write(const __grid_constant__ Norm<T> norm, const __grid_constant__ Pieces pieces,
                Statistics<compute_t<T>>* found, T* y) {
   using A = compute_t<T>;
@@ -124,7 +119,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? 3 : 1)
   if (!place.active) return;
   if constexpr (!kFinds) statistics = norm.of(place.row);
   const Line<A> line = norm.line(place.row);
-  const Affine<A> affine = norm.affine(statistics.mean, statistics, line);
+  const Affine<A> affine = norm.affine(-statistics.rest, statistics, line);
   for_each_span<kV, kWhole, kPacksPerThread>(
       first + place.begin, first + place.end, place.lane, pieces.lanes,
       [&](const auto& span) { return norm.load(norm.x, span); },
@@ -150,8 +145,9 @@ __global__ void __launch_bounds__(kThreads, 3)
   };
   const Place place(pieces);
   const std::int64_t first = place.row * pieces.length;
-  const auto at = [&](int p) { return (std::int64_t{p} * pieces.lanes + place.lane) * kV; };
-  const auto holds = [&](int p) { return place.active && at(p) < pieces.length; };
+  const int length = static_cast<int>(pieces.length);
+  const auto at = [&](int p) { return (p * pieces.lanes + place.lane) * kV; };
+  const auto holds = [&](int p) { return place.active && at(p) < length; };
   const auto span = [&](int p) { return Span<kV, true>{first + at(p)}; };
   Pack<T, kV> loaded[kPacks];
 #pragma unroll
@@ -201,7 +197,7 @@ __global__ void __launch_bounds__(kThreads, 3)
   if (place.active && place.lane == 0) found[place.row] = statistics;
   if (!place.active) return;
   const Line<A> line = norm.line(place.row);
-  const Affine<A> affine = norm.affine(pivot, statistics, line);
+  const Affine<A> affine = norm.affine((pivot - statistics.mean) - statistics.rest, statistics, line);
   // All of them before the first is stored: a store might change what is loaded behind it.
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -151,16 +152,34 @@ struct Norm {
   __device__ void load_biases(const Line<A>& line, const Span<kV, kWhole>& span, A (&to)[kV]) const {
     load_channels(bias, line.bias, line, span, to);
   }
+  // z times its channel's weight, plus its bias.
+  template <bool kWhole>
+  __device__ void weigh(const Line<A>& line, const Span<kV, kWhole>& span, A (&z)[kV]) const {
+    if (inner == 1) {
+      A weights[kV], biases[kV];
+      load_weights(line, span, weights);
+      load_biases(line, span, biases);
+#pragma unroll
+      for (int v = 0; v < kV; ++v) z[v] = z[v] * weights[v] + biases[v];
+    } else {
+      const auto of = [&](std::int64_t channel) -> Affine<A> {
+        return {weight == nullptr ? A{1} : convert<A>(weight[channel]),
+                bias == nullptr ? A{0} : convert<A>(bias[channel])};
+      };
+      walk(line, span, of, [&](int v, const Affine<A>& own) { z[v] = z[v] * own.scale + own.shift; });
+    }
+  }
   __device__ const Statistics<A>& of(std::int64_t row) const {
     return statistics[across ? remainder(row, groups) : quotient(row, share)];
   }
   __device__ A rstd(const Statistics<A>& s) const { return A{1} / sqrt(s.variance + eps); }
   __device__ static A normal(A value, const Statistics<A>& s, A rstd) { return ((value - s.mean) - s.rest) * rstd; }
-  // What normal() makes of a distance from `pivot`, and where the row has one weight and bias, times and plus those.
-  __device__ Affine<A> affine(A pivot, const Statistics<A>& s, const Line<A>& line) const {
-    // Neither an infinite scale nor an infinite weight meets a shift of 0.
-    const auto times = [](A shift, A by) { return shift == A{0} ? A{0} : shift * by; };
-    const A scale = rstd(s), shift = times((pivot - s.mean) - s.rest, scale);
+  // What normal() makes of distances that are `offset` from value - mean - rest, and where the row has one weight and
+  // bias, times and plus those.
+  __device__ Affine<A> affine(A offset, const Statistics<A>& s, const Line<A>& line) const {
+    // An infinite scale or weight makes a distance infinite by itself, and NaN of what is left to add.
+    const auto times = [](A shift, A by) { return shift == A{0} || std::isinf(by) ? A{0} : shift * by; };
+    const A scale = rstd(s), shift = times(offset, scale);
     if (depth != 1) return {scale, shift};
     return {scale * line.weight, times(shift, line.weight) + line.bias};
   }
@@ -184,24 +203,33 @@ struct Norm {
       const T* const begin = from + line.channel + (span.at - line.first);
       widen(load_pack(begin, span, kWhole || is_aligned<T, kV>(begin)), to);
     } else {
-      const std::int64_t at = span.at + span.low - line.first;  // in the row
-      std::int64_t d = quotient(at, inner), l = at - d * inner;
-      A value = convert<A>(from[line.channel + d]);
-      if (l + kV <= inner) {
+      walk(
+          line, span, [&](std::int64_t channel) { return convert<A>(from[channel]); },
+          [&](int v, A value) { to[v] = value; });
+    }
+  }
+  // use(v, of(channel)) for a span's elements, where a channel has several. `of` is called once a channel.
+  template <bool kWhole, class Of, class Use>
+  __device__ void walk(const Line<A>& line, const Span<kV, kWhole>& span, const Of& of, const Use& use) const {
+    const std::int64_t at = span.at + span.low - line.first, d = quotient(at, inner);  // in the row
+    std::int64_t channel = line.channel + d;
+    const int of_one = static_cast<int>(min(inner, std::int64_t{kV}));
+    int left = static_cast<int>(min((d + 1) * inner - at, std::int64_t{kV}));
+    auto value = of(channel);
+    if (left == kV) {
 #pragma unroll
-        for (int v = 0; v < kV; ++v) to[v] = value;
-        return;
-      }
+      for (int v = 0; v < kV; ++v) use(v, value);
+      return;
+    }
 #pragma unroll
-      for (int v = 0; v < kV; ++v) {
-        if (!span.has(v)) continue;
-        if (l == inner) {
-          l = 0;
-          value = convert<A>(from[line.channel + ++d]);
-        }
-        to[v] = value;
-        ++l;
+    for (int v = 0; v < kV; ++v) {
+      if (!span.has(v)) continue;
+      if (left == 0) {
+        left = of_one;
+        value = of(++channel);
       }
+      use(v, value);
+      --left;
     }
   }
 };

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -185,6 +186,27 @@ TEST(NormEmulated, Batches) {
         check({batch(3, 4, 97, activation, given), true, true, 1}, dtype, ++seed);
         check({batch(2, 2, 9000, activation, given), false}, dtype, ++seed);
       }
+    }
+  }
+}
+
+// A weight, or a running mean, that is infinite: y is, with the sign that normal numbers beside it would give.
+TEST(NormEmulated, Infinities) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const std::int64_t inner = 64;
+  for (const DType dtype : {kFloat32, kBFloat16}) {
+    for (const bool given : {false, true}) {
+      SCOPED_TRACE(to_string(dtype) + (given ? " given" : ""));
+      const NormAttr attr = batch(2, 1, inner, {}, given);
+      const Tensor x = Tensor::from_vector(reals(2 * inner, 7), {2, 1, inner}, {.dtype = dtype}) + 0.1;
+      const Tensor statistics = Tensor::from_vector({given ? kInfinity : 0.0, 0.0, 1.0}, {1, 3}, {.dtype = kFloat32});
+      const Tensor weight = Tensor::from_vector({given ? 2.0 : kInfinity}, {1}, {.dtype = dtype});
+      std::array<Tensor, 2> out{unwritten(x.shape(), dtype, 0), unwritten({given ? 0 : 1, 3}, kFloat32, 0)};
+      cuda::normalize(std::array{x, weight, Tensor{}, Tensor{}, statistics}, out, attr);
+      const std::vector<double> y = out[0].to(kFloat64).to_vector<double>();
+      const std::vector<double> from = x.to(kFloat64).to_vector<double>();
+      const double mean = given ? kInfinity : x.to(kFloat64).mean().item<double>();
+      for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y[i], from[i] < mean ? -kInfinity : kInfinity) << i;
     }
   }
 }
