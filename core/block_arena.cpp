@@ -56,7 +56,7 @@ void* BlockArena::allocate(std::size_t nbytes, std::size_t limit, const char* ma
     if (best != nullptr) return place(*best, hole, size, made_by);
   }
   // A large block's segment is as large as it: what is left of a larger one is often of no use to the next block, and
-  // two fifths of what a training step held (bench/lab/LOG.md).
+  // came to two fifths of what a training step had in use (bench/lab/LOG.md).
   const std::size_t held = this->held();
   std::size_t wanted = small ? least_ : size;
   if (held + wanted > limit || held + wanted < wanted) wanted = size;

@@ -15,7 +15,8 @@ namespace adjoint::data {
 void MadeExamples::put(std::int64_t place, const std::string& name, Generator& generator,
                        const std::function<Example()>& get) {
   Slot& slot = slots_[static_cast<std::size_t>(place)];
-  const PauseTape pause;                          // with no workers, the asking thread may be recording
+  // With no workers, the asking thread may be recording.
+  const PauseTape pause;
   const GeneratorGuard guard(generator.fork(0));  // for what get() draws by Tensor::randn and its like
   Example example;
   try {
