@@ -5,7 +5,7 @@
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/index/index.h>
 #include <adjoint/ops/loss/reduction.h>
-#include <adjoint/ops/softmax/softmax.h>
+#include <adjoint/ops/softmax/kernels.h>
 
 #include <limits>
 
@@ -149,7 +149,7 @@ Tensor cross_entropy(const Tensor& input, const Tensor& target, const CrossEntro
     check_classes(kOp, input, target, options.ignore_index);
   }
   const std::int64_t axis = class_axis(input);
-  const Tensor scores = log_softmax(widened(input), axis);
+  const Tensor scores = widened_log_softmax(input, axis);
   if (soft) return soft_cross_entropy(scores, target, options).to(input.dtype());
   const HardTargets targets(scores, target, widened(options.weight), options.ignore_index);
   Tensor each = targets.losses(scores);

@@ -89,18 +89,18 @@ Lanes<A> column_sums(const Rows& all, const Make& make) {
 template <class T>
 inline constexpr bool kWaitInResult = std::is_same_v<T, compute_t<T>>;
 
-template <class T>
-void softmax_block(const T* x, T* y, const Rows& all, bool log, compute_t<T>* buffer) {
+template <class T, class R>
+void softmax_block(const T* x, R* y, const Rows& all, bool log, compute_t<T>* buffer) {
   using A = compute_t<T>;
   A tops[kMaxLanes];
   reduce_columns<reduce::Max>(x, all, tops);
   const Lanes<A> largest(tops, all.columns);
   const auto exponentials = [&](std::int64_t first, const Rows& rows) -> Summands<A> {
     const T* const from = x + first * all.pitch;
-    if constexpr (kWaitInResult<T>) {
+    if constexpr (kWaitInResult<R>) {
       if (!log) {
-        T* const to = y + first * all.pitch;
-        for_each(rows, [=, &largest](auto i, auto, auto c) { to[i] = scalar::exp(from[i] - largest[c]); });
+        R* const to = y + first * all.pitch;
+        for_each(rows, [=, &largest](auto i, auto, auto c) { to[i] = scalar::exp(convert<A>(from[i]) - largest[c]); });
         return {to, rows};
       }
     }
@@ -114,20 +114,20 @@ void softmax_block(const T* x, T* y, const Rows& all, bool log, compute_t<T>* bu
     for (std::int64_t c = 0; c < all.columns; ++c) logs[c] = scalar::log(sums[c]);
     const Lanes<A> log_sums(logs, all.columns);
     for_each(all, [=, &largest, &log_sums](auto i, auto, auto c) {
-      y[i] = convert<T>((convert<A>(x[i]) - largest[c]) - log_sums[c]);
+      y[i] = convert<R>((convert<A>(x[i]) - largest[c]) - log_sums[c]);
     });
-  } else if constexpr (kWaitInResult<T>) {
+  } else if constexpr (kWaitInResult<R>) {
     for_each(all, [=, &sums](auto i, auto, auto c) { y[i] = y[i] / sums[c]; });
   } else {
-    for_each(all, [=, &sums](auto i, auto j, auto c) { y[i] = convert<T>(buffer[j] / sums[c]); });
+    for_each(all, [=, &sums](auto i, auto j, auto c) { y[i] = convert<R>(buffer[j] / sums[c]); });
   }
 }
 
-template <class T>
-void gradient_block(const T* g, const T* y, T* out, const Rows& all, bool log, compute_t<T>* buffer) {
+template <class T, class R>
+void gradient_block(const R* g, const R* y, T* out, const Rows& all, bool log, compute_t<T>* buffer) {
   using A = compute_t<T>;
   const auto terms = [&](std::int64_t first, const Rows& rows) -> Summands<A> {
-    const T *const of_g = g + first * all.pitch, *const of_y = y + first * all.pitch;
+    const R *const of_g = g + first * all.pitch, *const of_y = y + first * all.pitch;
     if (log) {
       for_each(rows, [=](auto i, auto j, auto) { buffer[j] = convert<A>(of_g[i]); });
     } else {
@@ -172,20 +172,20 @@ void for_blocks(const SoftmaxAttr& attr, bool for_all, const Block& block) {
 }  // namespace
 
 void softmax(std::span<const Tensor> in, Tensor& out, const SoftmaxAttr& attr) {
-  visit_floating(out.dtype(), [&]<class T>() {
+  visit_softmax(in[0].dtype(), out.dtype(), [&]<class T, class R>() {
     using A = compute_t<T>;
     const T* const x = in[0].data<T>();
-    T* const y = out.mutable_data<T>();
-    for_blocks<A>(attr, !attr.log && !kWaitInResult<T>, [=, &attr](std::int64_t at, const Rows& rows, A* buffer) {
+    R* const y = out.mutable_data<R>();
+    for_blocks<A>(attr, !attr.log && !kWaitInResult<R>, [=, &attr](std::int64_t at, const Rows& rows, A* buffer) {
       softmax_block(x + at, y + at, rows, attr.log, buffer);
     });
   });
 }
 
 void softmax_gradient(std::span<const Tensor> in, Tensor& out, const SoftmaxAttr& attr) {
-  visit_floating(out.dtype(), [&]<class T>() {
+  visit_softmax(out.dtype(), in[0].dtype(), [&]<class T, class R>() {
     using A = compute_t<T>;
-    const T *const g = in[0].data<T>(), *const y = in[1].data<T>();
+    const R *const g = in[0].data<R>(), *const y = in[1].data<R>();
     T* const result = out.mutable_data<T>();
     for_blocks<A>(attr, false, [=, &attr](std::int64_t at, const Rows& rows, A* buffer) {
       gradient_block(g + at, y + at, result + at, rows, attr.log, buffer);

@@ -28,8 +28,10 @@ struct KeepSum : reduce::LogSumExp<A, A> {
   __device__ Out finish(const Out& acc) const { return acc; }
 };
 
-template <class T>
+template <class T, class R>
 struct Forward {
+  using From = T;
+  using To = R;
   using A = compute_t<T>;
   using Rule = KeepSum<A>;
   using Sum = typename Rule::Acc;
@@ -62,17 +64,19 @@ struct Forward {
   }
 };
 
-template <class T>
+template <class T, class R>
 struct Gradient {
+  using From = R;
+  using To = T;
   using A = compute_t<T>;
   using Rule = reduce::Total<reduce::Sum, A, A>;
   using Sum = A;
   static constexpr int kOperands = 2;
-  const T* in[2];  // the result's gradient, the result
+  const R* in[2];  // the result's gradient, the result
   bool log;
 
   struct In {
-    T g, y;
+    R g, y;
   };
   __device__ In load(std::int64_t i) const { return {in[0][i], in[1][i]}; }
   __device__ A value(In loaded, std::int64_t /*i*/) const {
@@ -94,10 +98,13 @@ struct Gradient {
 // `lanes` threads, a power of two, hold a row of neighbouring elements, V of which move at once, or (kBeside) V
 // neighbouring rows, of elements `inner` apart, where neighbouring threads have the next rows. `count`: of the rows, or
 // groups of V.
-template <class Task, class T, int V, bool kBeside>
-__global__ void __launch_bounds__(kThreads) softmax_held(Task task, std::int64_t count, std::int64_t extent,
-                                                         std::int64_t inner, RowSplit by_inner, int lanes, T* out) {
+template <class Task, int V, bool kBeside>
+__global__ void __launch_bounds__(kThreads)
+    softmax_held(Task task, std::int64_t count, std::int64_t extent, std::int64_t inner, RowSplit by_inner, int lanes,
+                 typename Task::To* out) {
   using A = typename Task::A;
+  using From = typename Task::From;
+  using To = typename Task::To;
   using Sum = typename Task::Sum;
   constexpr int kPacks = kHeld<Task, V> / V, kOperands = Task::kOperands, kSums = kBeside ? V : 1;
   const typename Task::Rule rule{};
@@ -110,13 +117,13 @@ __global__ void __launch_bounds__(kThreads) softmax_held(Task task, std::int64_t
   const std::int64_t outer = kBeside ? by_inner(beside) : row;
   const std::int64_t first = outer * extent * inner + (kBeside ? beside * V : 0);
   const auto at = [&](int p) { return (p * lanes + lane) * (kBeside ? 1 : V); };
-  Pack<T, V> loaded[kPacks][kOperands];
+  Pack<From, V> loaded[kPacks][kOperands];
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
     if (at(p) >= end) continue;
 #pragma unroll
     for (int operand = 0; operand < kOperands; ++operand) {
-      loaded[p][operand] = *reinterpret_cast<const Pack<T, V>*>(task.in[operand] + first + at(p) * inner);
+      loaded[p][operand] = *reinterpret_cast<const Pack<From, V>*>(task.in[operand] + first + at(p) * inner);
     }
   }
   A held[kPacks][V][kOperands];
@@ -164,10 +171,10 @@ __global__ void __launch_bounds__(kThreads) softmax_held(Task task, std::int64_t
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
     if (at(p) >= end) continue;
-    Pack<T, V> pack;
+    Pack<To, V> pack;
 #pragma unroll
-    for (int v = 0; v < V; ++v) pack.values[v] = convert<T>(task.result(held[p][v], sums[kBeside ? v : 0]));
-    *reinterpret_cast<Pack<T, V>*>(out + first + at(p) * inner) = pack;
+    for (int v = 0; v < V; ++v) pack.values[v] = convert<To>(task.result(held[p][v], sums[kBeside ? v : 0]));
+    *reinterpret_cast<Pack<To, V>*>(out + first + at(p) * inner) = pack;
   }
 }
 
@@ -182,9 +189,9 @@ __device__ typename Task::A result_at(const Task& task, std::int64_t i, typename
 }
 
 // A thread has one row along the middle axis; the second reading comes from a cache where rows are short.
-template <class Task, class T>
+template <class Task>
 __global__ void __launch_bounds__(kThreads)
-    softmax_columns(Task task, std::int64_t columns, std::int64_t extent, std::int64_t inner, T* out) {
+    softmax_columns(Task task, std::int64_t columns, std::int64_t extent, std::int64_t inner, typename Task::To* out) {
   using Sum = typename Task::Sum;
   constexpr std::int64_t kBlock = 32;  // rounding errors grow with two short sums instead of one long one
   const std::int64_t column = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
@@ -204,16 +211,17 @@ __global__ void __launch_bounds__(kThreads)
   sum = task.close(sum);
   for (std::int64_t k = 0; k < extent; ++k) {
     const std::int64_t i = first + k * inner;
-    out[i] = convert<T>(result_at(task, i, sum));
+    out[i] = convert<typename Task::To>(result_at(task, i, sum));
   }
 }
 
-template <class Task, class T>
-__global__ void __launch_bounds__(kThreads) softmax_write(Task task, const typename Task::Sum* sums, std::int64_t numel,
-                                                          std::int64_t row_elements, std::int64_t inner, T* out) {
+template <class Task>
+__global__ void __launch_bounds__(kThreads)
+    softmax_write(Task task, const typename Task::Sum* sums, std::int64_t numel, std::int64_t row_elements,
+                  std::int64_t inner, typename Task::To* out) {
   const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
   for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < numel; i += step) {
-    out[i] = convert<T>(result_at(task, i, task.close(sums[i / row_elements * inner + i % inner])));
+    out[i] = convert<typename Task::To>(result_at(task, i, task.close(sums[i / row_elements * inner + i % inner])));
   }
 }
 
@@ -224,7 +232,7 @@ LaunchGeometry over(std::int64_t threads) {
 }
 
 // Whether some threads of a block can hold a row.
-template <class Task, class T, int V, bool kBeside>
+template <class Task, int V, bool kBeside>
 bool run_held(const Task& task, Tensor& out, const SoftmaxAttr& attr, bool aligned) {
   constexpr std::int64_t kPacks = kHeld<Task, V> / V;
   constexpr bool kSideways = kBeside && V > 1;
@@ -238,47 +246,49 @@ bool run_held(const Task& task, Tensor& out, const SoftmaxAttr& attr, bool align
   const int lanes = static_cast<int>(std::min<std::uint64_t>(wanted, attr.extent <= kFew * kHeldByLane ? kFew : kMost));
   const std::int64_t inner = attr.inner / (kBeside ? V : 1), count = attr.outer * inner;
   if (kSideways && count * lanes < kManyColumns) return false;
-  launch(softmax_held<Task, T, V, kBeside>, over(count * lanes), out.device().index, task, count, attr.extent,
-         attr.inner, RowSplit(std::max<std::int64_t>(inner, 1), count + kThreads), lanes, out.mutable_data<T>());
+  launch(softmax_held<Task, V, kBeside>, over(count * lanes), out.device().index, task, count, attr.extent, attr.inner,
+         RowSplit(std::max<std::int64_t>(inner, 1), count + kThreads), lanes, out.mutable_data<typename Task::To>());
   return true;
 }
 
-template <class Task, class T>
+template <class Task>
 void run(const Task& task, Tensor& out, const SoftmaxAttr& attr) {
   using Sum = typename Task::Sum;
-  constexpr int kV = static_cast<int>(16 / sizeof(T));
+  using From = typename Task::From;
+  using To = typename Task::To;
+  constexpr int kV = static_cast<int>(16 / std::max(sizeof(From), sizeof(To)));
   const int device = out.device().index;
-  T* const result = out.mutable_data<T>();
-  bool aligned = is_aligned<T, kV>(result);
-  for (const T* in : task.in) aligned = aligned && is_aligned<T, kV>(in);
-  if (run_held<Task, T, kV, false>(task, out, attr, aligned && attr.extent % kV == 0) ||
-      run_held<Task, T, 1, false>(task, out, attr, true) ||
-      run_held<Task, T, kV, true>(task, out, attr, aligned && attr.inner % kV == 0) ||
-      run_held<Task, T, 1, true>(task, out, attr, true)) {
+  To* const result = out.mutable_data<To>();
+  bool aligned = is_aligned<To, kV>(result);
+  for (const From* in : task.in) aligned = aligned && is_aligned<From, kV>(in);
+  if (run_held<Task, kV, false>(task, out, attr, aligned && attr.extent % kV == 0) ||
+      run_held<Task, 1, false>(task, out, attr, true) ||
+      run_held<Task, kV, true>(task, out, attr, aligned && attr.inner % kV == 0) ||
+      run_held<Task, 1, true>(task, out, attr, true)) {
     return;
   }
   const std::int64_t columns = attr.outer * attr.inner;
   if (columns >= kManyColumns && attr.inner > 1) {
-    return launch(softmax_columns<Task, T>, over(columns), device, task, columns, attr.extent, attr.inner, result);
+    return launch(softmax_columns<Task>, over(columns), device, task, columns, attr.extent, attr.inner, result);
   }
   Tensor sums = make_tensor({Shape{columns * static_cast<std::int64_t>(sizeof(Sum))}, kUInt8}, out.device());
   const ReduceAttr along{Shape{attr.outer, attr.extent, attr.inner}, 0b010, false, 1.0};
   run_reduce_stages(typename Task::Rule{}, task, sums, along);
-  launch(softmax_write<Task, T>, over(out.numel()), device, task, static_cast<const Sum*>(sums.raw_data()), out.numel(),
+  launch(softmax_write<Task>, over(out.numel()), device, task, static_cast<const Sum*>(sums.raw_data()), out.numel(),
          attr.extent * attr.inner, attr.inner, result);
 }
 
 }  // namespace
 
 void softmax(std::span<const Tensor> in, Tensor& out, const SoftmaxAttr& attr) {
-  visit_floating(out.dtype(), [&]<class T>() {
-    run<Forward<T>, T>(Forward<T>{{in[0].data<T>()}, attr.log}, out, attr);
+  visit_softmax(in[0].dtype(), out.dtype(), [&]<class T, class R>() {
+    run(Forward<T, R>{{in[0].data<T>()}, attr.log}, out, attr);
   });
 }
 
 void softmax_gradient(std::span<const Tensor> in, Tensor& out, const SoftmaxAttr& attr) {
-  visit_floating(out.dtype(), [&]<class T>() {
-    run<Gradient<T>, T>(Gradient<T>{{in[0].data<T>(), in[1].data<T>()}, attr.log}, out, attr);
+  visit_softmax(out.dtype(), in[0].dtype(), [&]<class T, class R>() {
+    run(Gradient<T, R>{{in[0].data<R>(), in[1].data<R>()}, attr.log}, out, attr);
   });
 }
 

@@ -2,21 +2,41 @@
 // inner).
 #pragma once
 
+#include <adjoint/core/convert.h>
 #include <adjoint/core/tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <type_traits>
 
 namespace adjoint {
 
 struct SoftmaxAttr {
   std::int64_t outer, extent, inner;
   bool log;
+  std::optional<DType> narrow = {};  // x's dtype of 16 bits where the result is float32, not x's
 };
+
+/// log_softmax, for 16-bit types in float32: the bits of log_softmax(widened(x)), but x is read as it is and its
+/// gradient written so.
+Tensor widened_log_softmax(const Tensor& x, std::int64_t axis);
+
+/// f<T, R>() for the dtypes of x and of the result.
+template <class F>
+void visit_softmax(DType x, DType result, F&& f) {
+  visit_floating(x, [&]<class T>() {
+    if constexpr (!std::is_same_v<T, compute_t<T>>) {
+      if (result != x) return f.template operator()<T, compute_t<T>>();
+    }
+    f.template operator()<T, T>();
+  });
+}
 
 }  // namespace adjoint
 
-// softmax: in: x. softmax_gradient: in: the result's gradient, the result. `out` has their shape and dtype.
+// softmax: in: x; out: the result. softmax_gradient: in: the result's gradient, the result; out: x's gradient. All have
+// one shape; the result and its gradient have one dtype, x and its gradient that one too, or with attr.narrow that.
 namespace adjoint::cpu {
 void softmax(std::span<const Tensor> in, Tensor& out, const SoftmaxAttr& attr);
 void softmax_gradient(std::span<const Tensor> in, Tensor& out, const SoftmaxAttr& attr);

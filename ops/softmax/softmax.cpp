@@ -11,21 +11,26 @@ namespace {
 
 using Context = Ctx<SoftmaxAttr>;
 
-TensorSpec infer(Operands in, const SoftmaxAttr&) { return {in[0].shape(), in[0].dtype()}; }
+TensorSpec infer(Operands in, const SoftmaxAttr& attr) {
+  return {in[0].shape(), attr.narrow ? kFloat32 : in[0].dtype()};
+}
+TensorSpec infer_gradient(Operands in, const SoftmaxAttr& attr) {
+  return {in[0].shape(), attr.narrow.value_or(in[0].dtype())};
+}
 
 constinit const OpDef<SoftmaxAttr> gradient_op{.name = "softmax",
-                                               .infer = infer,
+                                               .infer = infer_gradient,
                                                .cpu = cpu::softmax_gradient,
                                                .cuda = ADJOINT_IF_CUDA(cuda::softmax_gradient)};
 
 // One pass, and where a sweep is recorded, operators.
 Tensor gradient(const Context& c) {
   if (Tape::current() == nullptr) return apply(gradient_op, {c.grad, c.out}, c.attr);
-  const auto& [outer, extent, inner, log] = c.attr;
+  const auto& [outer, extent, inner, log, narrow] = c.attr;
   const Shape seen{outer, extent, inner};
   const Tensor g = widened(c.grad).reshape(seen), y = widened(c.out).reshape(seen);
   const Tensor x_gradient = log ? g - exp(y) * g.sum(1, true) : y * (g - (g * y).sum(1, true));
-  return x_gradient.reshape(c.grad.shape()).to(c.grad.dtype());
+  return x_gradient.reshape(c.grad.shape()).to(narrow.value_or(c.grad.dtype()));
 }
 
 constexpr OpDef<SoftmaxAttr> softmax_op_named(const char* name) {
@@ -39,19 +44,22 @@ constexpr OpDef<SoftmaxAttr> softmax_op_named(const char* name) {
 constinit const OpDef<SoftmaxAttr> softmax_op = softmax_op_named("softmax");
 constinit const OpDef<SoftmaxAttr> log_softmax_op = softmax_op_named("log_softmax");
 
-Tensor along(const OpDef<SoftmaxAttr>& op, const Tensor& x, std::int64_t axis, bool log) {
+Tensor along(const OpDef<SoftmaxAttr>& op, const Tensor& x, std::int64_t axis, bool log, bool widen = false) {
   const OpScope scope(op.name);
   check_defined(op.name, "x", x);
   check_floating(op.name, x.dtype());
   const Shape& shape = x.shape();
   const std::size_t at = resolve_axis(op.name, axis, shape.size());
   const Shape outer(shape.begin(), shape.begin() + at), inner(shape.begin() + at + 1, shape.end());
-  return apply(op, Operands(&x, 1), SoftmaxAttr{outer.numel(), shape[at], inner.numel(), log});
+  SoftmaxAttr attr{outer.numel(), shape[at], inner.numel(), log};
+  if (widen && element_size(x.dtype()) == 2) attr.narrow = x.dtype();
+  return apply(op, Operands(&x, 1), attr);
 }
 
 }  // namespace
 
 Tensor softmax(const Tensor& x, std::int64_t axis) { return along(softmax_op, x, axis, false); }
 Tensor log_softmax(const Tensor& x, std::int64_t axis) { return along(log_softmax_op, x, axis, true); }
+Tensor widened_log_softmax(const Tensor& x, std::int64_t axis) { return along(log_softmax_op, x, axis, true, true); }
 
 }  // namespace adjoint

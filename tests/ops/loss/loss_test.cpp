@@ -3,6 +3,7 @@
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/random.h>
 #include <adjoint/core/tape.h>
+#include <adjoint/ops/loss/classification.h>
 #include <adjoint/ops/loss/loss.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>
@@ -11,6 +12,7 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 #include <vector>
 
 namespace adjoint {
@@ -149,6 +151,37 @@ TEST(Loss, AnInfiniteGradientStopsWhereAbsoluteOperandsAreEqual) {
       expect_values("second", second[0], {0, 0, 0});
       if (reduction == Reduction::kNone) expect_values("second in seed", second[1], {0, 1, -1});
       if (reduction == Reduction::kSum) expect_values("second in seed", second[1], {0});
+    }
+  }
+}
+
+// cross_entropy reads halves as they are and writes their gradient so: the bits of casts before and behind float32,
+// first and second order, along neighbours and columns.
+TEST(Loss, CrossEntropyOfHalvesHasFloat32sBits) {
+  std::vector<Device> devices = {kCPU};
+  if (cuda_is_available()) devices.push_back(kCUDA);
+  for (const Device& device : devices) {
+    for (const DType dtype : {kBFloat16, kFloat16}) {
+      for (const Shape& shape : {Shape{9, 1000}, Shape{2, 19, 37}}) {
+        const Shape places = shape.size() == 2 ? Shape{9} : Shape{2, 37};
+        const Tensor x = Tensor::from_vector(testing::reals(shape.numel(), 3), shape).to(device).to(dtype);
+        const Tensor target = Tensor::full(places, 7.0, {.dtype = kInt64, .device = device});
+        const auto results = [&](bool cast) {
+          const Tensor leaf = x.clone().requires_grad_();
+          Tape tape;
+          const Tensor scores = cast ? leaf.to(kFloat32) : leaf;
+          const Tensor each = cross_entropy(scores, target, {.reduction = Reduction::kNone}).to(dtype);
+          const Tensor swept = tape.gradient(each.sum(), {leaf}, {.retain = true})[0];
+          const Tensor first = tape.gradient(each.sum(), {leaf}, {.record = true})[0];
+          return std::vector{each.detach(), swept, first.detach(), tape.gradient((first * first).sum(), {leaf})[0]};
+        };
+        const std::vector<Tensor> expected = results(true), actual = results(false);
+        for (std::size_t i = 0; i < actual.size(); ++i) {
+          EXPECT_EQ(actual[i].dtype(), dtype);
+          testing::expect_same_bits(to_string(shape) + " " + std::to_string(i), actual[i].to(kCPU),
+                                    expected[i].to(kCPU));
+        }
+      }
     }
   }
 }
