@@ -55,10 +55,10 @@ struct Gradients {
   std::vector<Tensor> results, gradients;
 };
 
-// Of the sum of results times weights, for every floating-point input.
+// Of the sum of results times weights, for every floating-point input. Leaves are new: other tests share the inputs.
 Gradients gradients(const OperatorCase& c, std::vector<Tensor> inputs, const std::vector<Tensor>& weights) {
   for (Tensor& input : inputs) {
-    if (is_floating_point(input.dtype())) input.requires_grad_();
+    if (is_floating_point(input.dtype())) input = input.detach().requires_grad_();
   }
   Tape tape;
   Gradients found;
