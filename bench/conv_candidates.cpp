@@ -1,11 +1,12 @@
 // Times every kernel that takes a layer, for the operators, arithmetics and batches asked for, and says which one the
 // library chooses: what scripts/regret judges choices by.
 //
-//   bench_conv_candidates [ARITHMETIC,...] [LAYERS,...] [BATCH,...] > bench/results/candidates.tsv
+//   bench_conv_candidates [ARITHMETIC,...] [LAYERS,...] [BATCH,...] [KERNEL,...] > bench/results/candidates.tsv
 //
-// By default tf32,bfloat16,float32, the layers of reported,others,everyday, and the batches 1,4,16,64 for layers that
-// have none of their own. A line is a kernel: layer, batch, operator, arithmetic, kernel, microseconds, and a star
-// where it is the choice. Times are medians of CUDA events, each call with a cold L2 and an operand written anew.
+// By default tf32,bfloat16,float32, the layers of reported,others,everyday, the batches 1,4,16,64 for layers that have
+// none of their own, and all kernels. A line is a kernel: layer, batch, operator, arithmetic, kernel, microseconds, and
+// a star where it is the choice. Times are medians of CUDA events, each call with a cold L2 and an operand written
+// anew.
 
 #include "conv_modes.h"
 #include "layers.h"
@@ -26,6 +27,7 @@
 #include <exception>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -74,7 +76,11 @@ Tensor operand(const ConvGeometry& g, Shape shape, const Extent2& extent, adjoin
   return Tensor::randn(shape, {.dtype = dtype, .device = adjoint::kCUDA});
 }
 
-void time_candidates(Timer& timer, const bench::Layer& layer, std::int64_t batch, const bench::Arithmetic& arithmetic) {
+void time_candidates(Timer& timer, const bench::Layer& layer, std::int64_t batch, const bench::Arithmetic& arithmetic,
+                     const std::vector<std::string>& kernels) {
+  const auto wanted = [&](std::string_view name) {
+    return kernels.empty() || std::any_of(kernels.begin(), kernels.end(), [&](auto& k) { return name.starts_with(k); });
+  };
   // Kernels get a call in the form that they do best (dispatch.cpp), and one that is forced the call as it is.
   const ConvGeometry g = simplified(layer.with_batch(batch), false);
   adjoint::set_float32_precision(arithmetic.precision);
@@ -105,7 +111,7 @@ void time_candidates(Timer& timer, const bench::Layer& layer, std::int64_t batch
     const ConvKernel& chosen = adjoint::cuda::best_conv_kernel(problem);
     float least = 1e30F;
     for (const ConvKernel* kernel : adjoint::cuda::conv_kernels(op.role)) {
-      if (!kernel->takes(problem)) continue;
+      if (!wanted(kernel->name) || !kernel->takes(problem)) continue;
       const adjoint::cuda::ForceConvKernel forced(kernel->name);
       std::vector<float> times;
       call();
@@ -150,7 +156,7 @@ int main(int argc, char** argv) {
           const bench::Arithmetic& arithmetic = bench::arithmetic_named(name);
           for (const std::int64_t batch : batches) {
             try {
-              time_candidates(timer, layer, batch, arithmetic);
+              time_candidates(timer, layer, batch, arithmetic, words(4, ""));
             } catch (const adjoint::Error& error) {  // one layer does not cost the others
               std::fprintf(stderr, "%s, batch %lld, %s: %s\n", layer.name.c_str(), static_cast<long long>(batch),
                            name.c_str(), error.what());

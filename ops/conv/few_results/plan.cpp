@@ -1,4 +1,5 @@
 // Cuts conv and conv_transpose with few results a position, and conv_weight with few channels of one operand.
+#include <adjoint/ops/conv/base/counted.h>
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
 #include <adjoint/ops/conv/few_results/plan.h>
@@ -25,17 +26,6 @@ constexpr double kStepClocks = 16, kFeatureClocks = 1.2, kTapClocks = 4, kImageC
 
 std::int32_t to_int(std::int64_t value) { return static_cast<std::int32_t>(value); }
 Divider divider(std::int64_t divisor) { return Divider(static_cast<std::uint32_t>(divisor)); }
-
-/// Whether 30 bits hold every place in a tensor and every position that a tap may touch.
-bool is_counted(const ConvGeometry& g) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 30;
-  if (g.batch == 0 || g.image_numel() >= kMost || g.feature_numel() >= kMost || g.filter_numel() >= kMost) return false;
-  for (std::size_t axis = 0; axis < 2; ++axis) {
-    const std::int64_t most = kMost / std::max(g.image[axis], std::max(g.feature[axis], g.kernel[axis]));
-    if (g.stride[axis] >= most || g.dilation[axis] >= most || g.padding[axis] >= kMost) return false;
-  }
-  return g.image_numel() > 0 && g.feature_numel() > 0 && g.filter_numel() > 0;
-}
 
 FewResultsAxis gather_axis(const ConvGeometry& g, std::size_t axis, bool transposed) {
   FewResultsAxis a{};

@@ -20,6 +20,7 @@
 #include <adjoint/ops/conv/plain/cuda/plain.h>
 #include <adjoint/ops/conv/product/cuda/product.h>
 #include <adjoint/ops/conv/product/cuda/tapwise.h>
+#include <adjoint/ops/conv/short_sums/cuda/short_sums.h>
 #include <adjoint/ops/conv/weight/cuda/blocks/blocked.h>
 #include <adjoint/ops/conv/weight/cuda/weight.h>
 #include <adjoint/ops/elementwise/activate.h>
@@ -46,6 +47,7 @@ struct Candidate {
 // Those whose plans are made in less time stand before the others: what a kernel takes at least is known without its
 // plan, and no plan is made of one that cannot be the quickest. The last takes every problem.
 constexpr Candidate kConv[] = {{&few_results_conv, few_results_terms},
+                               {&short_sums_conv, short_sums_terms},
                                {&channelwise_conv, channelwise_terms},
                                {&product_conv, product_terms},
                                {&correlation_conv, correlation_terms},
@@ -58,6 +60,7 @@ constexpr Candidate kConv[] = {{&few_results_conv, few_results_terms},
                                {&rearranged_conv, rearranged_terms, nullptr, rearranged_least_terms},
                                {&plain_conv, plain_terms}};
 constexpr Candidate kConvTranspose[] = {{&few_results_conv_transpose, few_results_terms},
+                                        {&short_sums_conv_transpose, short_sums_terms},
                                         {&channelwise_conv_transpose, channelwise_terms},
                                         {&product_conv_transpose, product_terms},
                                         {&correlation_conv_transpose, correlation_terms},

@@ -19,6 +19,7 @@
 #include <adjoint/ops/conv/plain/plan.h>
 #include <adjoint/ops/conv/product/cuda/product.h>
 #include <adjoint/ops/conv/product/cuda/tapwise.h>
+#include <adjoint/ops/conv/short_sums/cuda/short_sums.h>
 #include <adjoint/ops/conv/weight/cuda/blocks/blocked.h>
 #include <adjoint/ops/conv/weight/cuda/mma_plan.h>
 #include <adjoint/ops/conv/weight/cuda/weight.h>
@@ -168,6 +169,14 @@ Terms few_weight_terms(const ConvProblem& problem) {
   return {problem,
           {clocks_as_microseconds(few_weight_clocks(p, arithmetic_of(problem))), p.slices > 1 ? 1.0 : 0.0,
            of_warp * std::min(p.taps, 4), of_warp * few, of_warp}};
+}
+
+/// A thread's sums, one wave of blocks after the other; products and loads of all threads; and results.
+Terms short_sums_terms(const ConvProblem& problem) {
+  const ShortSumsPlan& p = *find_short_sums_plan(problem);
+  const double blocks = number(p.blocks()), terms = p.terms;
+  const double waves = waves_of(blocks, 8), loads = kMillion * blocks * kShortThreads * terms * p.positions;
+  return {problem, {.01 * waves * terms, waves, loads, loads * p.channel_block, result_megabytes(problem)}};
 }
 
 /// A thread's walks, one wave of blocks after the other, and those of all threads; of kernels compiled for so many taps

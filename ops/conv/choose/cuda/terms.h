@@ -39,6 +39,7 @@ Terms plain_terms(const ConvProblem& problem);
 Terms plain_weight_terms(const ConvProblem& problem);
 Terms few_results_terms(const ConvProblem& problem);
 Terms few_weight_terms(const ConvProblem& problem);
+Terms short_sums_terms(const ConvProblem& problem);
 Terms channelwise_terms(const ConvProblem& problem);
 Terms channelwise_weight_terms(const ConvProblem& problem);
 Terms product_terms(const ConvProblem& problem);

@@ -16,6 +16,7 @@
 #include <adjoint/ops/conv/line/packed/plan.h>
 #include <adjoint/ops/conv/product/plan.h>
 #include <adjoint/ops/conv/product/taps.h>
+#include <adjoint/ops/conv/short_sums/plan.h>
 #include <adjoint/ops/conv/weight/blocks_plan.h>
 #include <adjoint/ops/conv/weight/boxes_plan.h>
 #include <adjoint/ops/conv/weight/plan.h>
@@ -130,6 +131,11 @@ void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
           cells, name("few_results"), [&](FewResultsPlan& p) { return plan_few_results(g, transposed, p); },
           [&](const FewResultsPlan& p) {
             return numbers({few_results_clocks(p, a.arithmetic), static_cast<double>(p.slices)});
+          });
+      add<ShortSumsPlan>(
+          cells, name("short_sums"), [&](ShortSumsPlan& p) { return plan_short_sums(g, transposed, kMachine, p); },
+          [&](const ShortSumsPlan& p) {
+            return numbers({static_cast<double>(p.blocks()), static_cast<double>(p.channel_block)});
           });
     }
   }
