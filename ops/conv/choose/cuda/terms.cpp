@@ -171,12 +171,16 @@ Terms few_weight_terms(const ConvProblem& problem) {
            of_warp * std::min(p.taps, 4), of_warp * few, of_warp}};
 }
 
-/// A thread's sums, one wave of blocks after the other; products and loads of all threads; and results.
+/// A thread's sums, one wave of blocks after the other; loads of all threads, of vectors and one by one; products; and
+/// results.
 Terms short_sums_terms(const ConvProblem& problem) {
   const ShortSumsPlan& p = *find_short_sums_plan(problem);
   const double blocks = number(p.blocks()), terms = p.terms;
-  const double waves = waves_of(blocks, 8), loads = kMillion * blocks * kShortThreads * terms * p.positions;
-  return {problem, {.01 * waves * terms, waves, loads, loads * p.channel_block, result_megabytes(problem)}};
+  const double waves = waves_of(blocks, 8), loads = kMillion * blocks * kShortThreads * terms;
+  const double products = loads * p.positions * p.channel_block;
+  return {problem,
+          {.01 * waves * terms, waves, p.packed != 0 ? loads : 0, p.packed != 0 ? 0 : loads, products,
+           result_megabytes(problem)}};
 }
 
 /// A thread's walks, one wave of blocks after the other, and those of all threads; of kernels compiled for so many taps
