@@ -9,7 +9,7 @@ network and precision the median over rounds: milliseconds of a step on each GPU
 DistributedDataParallel, the efficiency (the former by the latter), and how much of the gradients' sum a step hides.
 Rows marked "captured" are of the steps as CUDA graphs, which DistributedDataParallel's are not. At the end stand the
 geometric mean and the least of the efficiencies. --ctas runs every network once for each bound of the thread blocks
-that NCCL may take beside the sweep (DataParallelOptions::max_ctas; 0: NCCL's choice). With --strong the GPUs share the
+that NCCL may take beside the sweep (DataParallelOptions::max_ctas; 0: NCCL's choice; -1: DataParallel's). With --strong the GPUs share the
 batch that one has alone: the efficiency is then the time alone by the time together and by the number of GPUs.
 """
 
@@ -22,6 +22,8 @@ import statistics
 import subprocess
 import sys
 import time
+
+BOUNDS = {-1: "DataParallel's", 0: "NCCL's"}  # of thread blocks; others are numbers
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -135,7 +137,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=2, help="processes, and GPUs (default 2)")
     parser.add_argument("--rounds", type=int, default=3, help="times that each side runs (default 3)")
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/cuda/bench/bench_distributed")
-    parser.add_argument("--ctas", default="0", help="bounds to try, with commas (default 0)")
+    parser.add_argument("--ctas", default="-1", help="bounds to try, with commas (default -1)")
     parser.add_argument("--alone", action="store_true", help="without PyTorch")
     parser.add_argument("--strong", action="store_true", help="one batch for all GPUs, not one for each")
     parser.add_argument("--markdown", action="store_true", help="print a table for bench/results/distributed.md")
@@ -183,12 +185,12 @@ def main():
         steps = [("eager", "", peer)] + ([] if args.strong else [("captured", "captured_", [""] * 4)])
         for step, prefix, beside in steps:
             own = cells(line, prefix)
-            print_row([key[0], key[1], step, str(key[2]) if key[2] else "NCCL's", *own, *beside])
+            print_row([key[0], key[1], step, BOUNDS.get(key[2], str(key[2])), *own, *beside])
             efficiencies.setdefault((step, key[2]), []).append(float(own[2]))
     print()
     for (step, ctas), values in efficiencies.items():
         mean = math.exp(statistics.fmean(map(math.log, values)))
-        print(f"{step}, {ctas or 'any number of'} thread blocks: efficiency {mean:.3f} in geometric mean, "
+        print(f"{step}, {BOUNDS.get(ctas, ctas)} thread blocks: efficiency {mean:.3f} in geometric mean, "
               f"{min(values):.3f} at least")
     return 0
 

@@ -219,7 +219,7 @@ void bench(const Network& network, const std::string& precision, int max_ctas, b
 
 int main(int argc, char** argv) {
   std::vector<std::string> precisions;
-  std::vector<int> ctas{0};
+  std::vector<int> ctas{distributed::DataParallelOptions::kAutomatic};
   bool strong = false;
   try {
     for (int i = 1; i < argc; ++i) {

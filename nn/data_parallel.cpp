@@ -21,6 +21,8 @@ namespace {
 constexpr const char* kName = "DataParallel";
 constexpr std::int64_t kLeastBucket = std::int64_t{1} << 20, kBuckets = 8;
 constexpr std::int64_t kAlignment = 256;  // bytes, of a gradient in its bucket
+constexpr std::int64_t kManyBytes = std::int64_t{64} << 20;
+constexpr int kFewCtas = 4;  // 128 of 132 multiprocessors are left: powers of two that tiles fill
 
 // A line for the options and one a tensor: what every rank's network must be alike in.
 std::string description(const NamedTensors& parameters, const NamedTensors& buffers,
@@ -86,16 +88,22 @@ class Reducer::Sink final : public PlacingSink, public std::enable_shared_from_t
     ADJOINT_CHECK(options.bucket_bytes > 0, "{}: bucket_bytes must be above 0; got {}", kName, options.bucket_bytes);
     const NamedTensors buffers = module.named_buffers();
     const NamedTensors parameters = module.named_parameters();
-    ADJOINT_CHECK(options.max_ctas >= 0, "{}: max_ctas must not be negative; got {}", kName, options.max_ctas);
+    ADJOINT_CHECK(options.max_ctas >= 0 || options.max_ctas == DataParallelOptions::kAutomatic,
+                  "{}: max_ctas must not be negative; got {}", kName, options.max_ctas);
     check_alike(description(parameters, buffers, options));
     broadcast_all(parameters);
     broadcast_all(buffers);
-    if (engine() != nullptr) engine()->prepare(options.max_ctas);
+    std::int64_t nbytes = 0;
     for (const auto& [name, tensor] : parameters) {
       if (!tensor.requires_grad()) continue;
+      nbytes += tensor.numel() * element_size(tensor.dtype());
       index_.emplace(tensor.impl(), entries_.size());
       entries_.push_back({name, tensor});
     }
+    max_ctas_ = options.max_ctas != DataParallelOptions::kAutomatic ? options.max_ctas
+                : nbytes >= kManyBytes                              ? kFewCtas
+                                                                    : 0;
+    if (engine() != nullptr) engine()->prepare(max_ctas_);
   }
 
   const std::vector<Tensor> leaves() const {
@@ -363,7 +371,7 @@ class Reducer::Sink final : public PlacingSink, public std::enable_shared_from_t
       engine()->run_beside({.kind = Kind::kAllReduce,
                             .op = ReduceOp::kAvg,
                             .caller = fmt::format("DataParallel, bucket {}", launched_),
-                            .max_ctas = options_.max_ctas},
+                            .max_ctas = launched_ + 1 < buckets_.size() ? max_ctas_ : 0},
                            buckets_[launched_].flat);
     }
   }
@@ -375,6 +383,7 @@ class Reducer::Sink final : public PlacingSink, public std::enable_shared_from_t
 
   nn::Module module_;
   DataParallelOptions options_;
+  int max_ctas_ = 0;  // of the buckets' sums but the last
   std::vector<Entry> entries_;
   std::unordered_map<const TensorImpl*, std::size_t> index_;  // into entries_
   std::vector<Bucket> buckets_;                               // empty before the first sweep

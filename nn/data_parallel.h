@@ -36,9 +36,12 @@ struct DataParallelOptions {
   bool find_unused_parameters = false;
   /// Buffers become rank 0's at the first forward, in training mode, after each step.
   bool broadcast_buffers = true;
-  /// Thread blocks that NCCL may take for a bucket's sum, so that the sweep beside it keeps the multiprocessors; 0: as
-  /// many as NCCL likes. Another value than 0 makes a communicator for it.
-  int max_ctas = 0;
+  /// Thread blocks that NCCL may take for a bucket's sum; the sweep beside it leaves it as many multiprocessors. 0: as
+  /// many as NCCL likes, and none left. kAutomatic: a few where gradients have 64 MiB or more, whose sums would slow
+  /// the sweep by what they take, and else 0. The last bucket, beside which there is no sweep, always gets what NCCL
+  /// likes. Another value than 0 makes a communicator for it.
+  static constexpr int kAutomatic = -1;
+  int max_ctas = kAutomatic;
 };
 
 namespace detail {

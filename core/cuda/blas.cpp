@@ -1,6 +1,7 @@
 #include <adjoint/core/cuda/blas.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/cuda/multiprocessors.h>
 
 #include <cstddef>
 #include <map>
@@ -48,6 +49,9 @@ Blas::Blas(int device) : guard_(device), workspace_(kWorkspaceBytes, device) {
   // Setting the stream takes the workspace away, so the order matters.
   ADJOINT_CUBLAS(cublasSetStream(handle_, current_stream(device)));
   ADJOINT_CUBLAS(cublasSetWorkspace(handle_, workspace_.data(), workspace_.nbytes()));
+  constexpr int kAll = 0;
+  ADJOINT_CUBLAS(
+      cublasSetSmCountTarget(handle_, LimitMultiprocessors::is_active() ? multiprocessor_count(device) : kAll));
 }
 
 }  // namespace adjoint::cuda

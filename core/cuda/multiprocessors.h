@@ -1,18 +1,22 @@
-// Lets tests pretend that a GPU is smaller.
+// Multiprocessors that a thread's kernels leave to others.
 #pragma once
 
 #include <adjoint/core/export.h>
 
 namespace adjoint::cuda {
 
-/// While it lives, kernels that this thread launches size their grids for at most `count` multiprocessors. For tests:
-/// results must not depend on the grid.
+/// While it lives, kernels that this thread launches size their grids for at most `count` multiprocessors, so that what
+/// runs beside them has the others: a kernel whose tiles fill all of them once would take twice as long where some are
+/// taken. Results of our own kernels do not depend on the grid; cuBLAS may choose another algorithm.
 class ADJOINT_API LimitMultiprocessors {
  public:
   explicit LimitMultiprocessors(int count);
   ~LimitMultiprocessors();
   LimitMultiprocessors(const LimitMultiprocessors&) = delete;
   LimitMultiprocessors& operator=(const LimitMultiprocessors&) = delete;
+
+  /// Whether one lives in this thread.
+  static bool is_active();
 
  private:
   int before_;

@@ -122,6 +122,8 @@ LimitMultiprocessors::LimitMultiprocessors(int count) : before_(std::exchange(mo
 
 LimitMultiprocessors::~LimitMultiprocessors() { most_multiprocessors = before_; }
 
+bool LimitMultiprocessors::is_active() { return most_multiprocessors != std::numeric_limits<int>::max(); }
+
 Workspace::Workspace(std::size_t nbytes, int device) : nbytes_(nbytes), device_(device) {
   if (nbytes_ == 0) return;
   capture_ = adjoint::detail::StepCapture::current();

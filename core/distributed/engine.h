@@ -48,7 +48,8 @@ class Engine {
   /// run() of several tensors in place, as one call; they are contiguous and on one device.
   virtual void run_together(const Call& call, std::span<Tensor> tensors) = 0;
   /// run() in place, of a tensor on a GPU beside what the current stream is given from here on, and behind what it was
-  /// given so far. The tensor must live, and be left alone, until join().
+  /// given so far, whose kernels leave it call.max_ctas multiprocessors from here on. The tensor must live, and be left
+  /// alone, until join(), on this thread.
   virtual void run_beside(const Call& call, Tensor& tensor) = 0;
   /// What the current stream is given from here on comes behind every run_beside().
   virtual void join(Device device) = 0;

@@ -4,12 +4,14 @@
 // GPU that no exception can end, and what the GPU has written is worth nothing; so the thread tells what happened and
 // ends the process. Collectives in a CUDA graph are agreed upon when it is captured, and each replay of it as a whole.
 #include <adjoint/core/check.h>
+#include <adjoint/core/cuda/multiprocessors.h>
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/core/distributed/mpi/gpu.h>
 #include <adjoint/core/stream.h>
 
 #include <nccl.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -51,6 +53,8 @@ class NcclEngine final : public GpuEngine {
  public:
   explicit NcclEngine(const GpuStart& how) : how_(how) {
     check_runtime(cudaSetDevice(how.device), "cudaSetDevice");
+    check_runtime(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, how.device),
+                  "cudaDeviceGetAttribute");
     // In-switch sums have an order that nobody states.
     setenv("NCCL_NVLS_ENABLE", "0", 0);
     // Its blocks come before those of the sweep beside it, or sums would wait for the sweep's largest kernels.
@@ -121,7 +125,10 @@ class NcclEngine final : public GpuEngine {
     });
   }
 
-  void join() override { order(beside_, current(), done_); }
+  void join() override {
+    leaving_.reset();
+    order(beside_, current(), done_);
+  }
 
   void prepare(int max_ctas) override {
     if (comms_.count(max_ctas) != 0) return;
@@ -202,7 +209,13 @@ class NcclEngine final : public GpuEngine {
     const ncclComm_t comm = comms_.at(call.max_ctas);
     const bool captured = capture_id() != 0;
     const cudaStream_t stream = beside ? beside_ : current();
-    if (beside) order(current(), beside_, begun_);
+    if (beside) {
+      order(current(), beside_, begun_);
+      leaving_.reset();
+      if (call.max_ctas > 0) {
+        leaving_.emplace(std::max(multiprocessors_ - call.max_ctas, 1));
+      }
+    }
     auto exchange = std::make_unique<Exchange>(how_.comm, how_.rank, how_.size, header);
     std::list<Pending> one;
     one.emplace_back(std::move(exchange)).given = false;
@@ -303,6 +316,8 @@ class NcclEngine final : public GpuEngine {
   std::map<int, ncclComm_t> comms_;  // by the thread blocks that it may take; changed by the program's thread alone
   std::mutex comms_mutex_;           // of changes, and of what the watcher reads
   cudaStream_t beside_ = nullptr;
+  int multiprocessors_ = 0;
+  std::optional<cuda::LimitMultiprocessors> leaving_;  // to what runs beside, until join()
   cudaEvent_t begun_ = nullptr, done_ = nullptr;
   std::mutex pending_mutex_;  // of what follows
   std::list<Pending> pending_;
