@@ -132,7 +132,8 @@ int main(int argc, char** argv) {
   examples::Program program("vocoder", "Makes sound from mel spectrograms, and learns to.");
   Options options;
   program.defaults().lr = 1e-3;
-  program.defaults().steps = 14000;
+  program.defaults().steps = 34000;
+  program.defaults().batch = 8;
   program.defaults().graph = true;
   program.defaults().test_every = 1000;
   program.steps().quick(4800);

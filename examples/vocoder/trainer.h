@@ -29,10 +29,10 @@ struct Options {
   std::string tests;
   GeneratorOptions generator{.network = "v1", .clock = 8};
   /// Samples that a step learns from, a multiple of kHop.
-  std::int64_t segment = 8192;
+  std::int64_t segment = 16384;
   std::int64_t discriminator_channels = 16;  // 32 in the paper
   /// The step from which on the discriminators take part.
-  std::int64_t adversarial_from = 13'500;
+  std::int64_t adversarial_from = 33'700;
 
   void add_to(examples::Settings& settings);
 };
