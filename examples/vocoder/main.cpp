@@ -132,10 +132,10 @@ int main(int argc, char** argv) {
   examples::Program program("vocoder", "Makes sound from mel spectrograms, and learns to.");
   Options options;
   program.defaults().lr = 1e-3;
-  program.defaults().steps = 34000;
+  program.defaults().steps = 28000;
   program.defaults().batch = 8;
   program.defaults().graph = true;
-  program.defaults().test_every = 1000;
+  program.defaults().test_every = 2000;
   program.steps().quick(4800);
   program.batch().quick(4);
   program.test_every().quick(400);
