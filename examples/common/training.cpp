@@ -195,13 +195,13 @@ bool Loop::run(RunFolder& folder, const std::function<bool()>& interrupted) {
     ++step_;
     const bool tests = step_ % run_.test_every == 0 || step_ == run_.steps;
     if (tests) read_sums();  // so that the device has done what is timed
-    seconds_ += seconds_since(started);
     adjoint::data::Metrics metrics;
     if (leads && seconds_since(shown) > kShowEvery) {  // reading a number waits for the device
       for (std::size_t i = 0; i < values.size(); ++i) metrics.emplace_back(names_[i], values[i].item<double>());
       metrics.emplace_back(value_names_.front(), curve_.back().values.front());
       shown = Clock::now();
     }
+    seconds_ += seconds_since(started);  // with what reading waited for: a captured step is given and not awaited
     if (leads) progress->update(1, std::move(metrics));
     if (tests) test_and_save();
   }
