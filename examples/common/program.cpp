@@ -214,6 +214,11 @@ int Program::main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     std::fflush(stdout);
     fmt::print(stderr, "{}: out of memory; use a smaller --batch\n", name_);
+  } catch (const adjoint::OutOfMemoryError& error) {
+    std::fflush(stdout);
+    fmt::print(stderr, "{}\n", error.what());
+    if (*train_)
+      fmt::print(stderr, "{}: training with a smaller --batch than {} takes less memory\n", name_, run_.batch);
   } catch (const std::exception& error) {
     std::fflush(stdout);
     fmt::print(stderr, "{}\n", error.what());
