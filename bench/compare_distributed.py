@@ -9,8 +9,9 @@ network and precision the median over rounds: milliseconds of a step on each GPU
 DistributedDataParallel, the efficiency (the former by the latter), and how much of the gradients' sum a step hides.
 Rows marked "captured" are of the steps as CUDA graphs, which DistributedDataParallel's are not. At the end stand the
 geometric mean and the least of the efficiencies. --ctas runs every network once for each bound of the thread blocks
-that NCCL may take beside the sweep (DataParallelOptions::max_ctas; 0: NCCL's choice; -1: DataParallel's). With --strong the GPUs share the
-batch that one has alone: the efficiency is then the time alone by the time together and by the number of GPUs.
+that NCCL may take beside the sweep (DataParallelOptions::max_ctas; 0: NCCL's choice; -1: DataParallel's). With --strong
+the GPUs share the batch that one has alone: the efficiency is then the time alone by the time together and by the
+number of GPUs.
 """
 
 import argparse
@@ -181,7 +182,7 @@ def main():
         if key[0] == "all_reduce":
             continue
         line = median_of(ours, key)
-        peer = cells(median_of(theirs, (*key[:2], 0))) if theirs else [""] * 4
+        peer = cells(median_of(theirs, (*key[:2], None))) if theirs else [""] * 4
         steps = [("eager", "", peer)] + ([] if args.strong else [("captured", "captured_", [""] * 4)])
         for step, prefix, beside in steps:
             own = cells(line, prefix)

@@ -1,6 +1,7 @@
 // What the tests of emulated kernels share: the arithmetics, operands in them, and geometries.
 #pragma once
 
+#include <adjoint/ops/conv/base/cuda/problem.h>
 #include <adjoint/ops/elementwise/activation.h>
 #include <adjoint/tests/support/conv_cases.h>
 #include <adjoint/tests/support/conv_oracle.h>
@@ -14,6 +15,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -101,6 +103,53 @@ inline Expected expected_results(const ConvProblem& p, bool transposed, const Ac
   }
   return expected;
 }
+
+/// What nobody has written.
+inline std::vector<double> nothing(std::int64_t count) {
+  return std::vector<double>(static_cast<std::size_t>(count), std::numeric_limits<double>::quiet_NaN());
+}
+
+/// A call of conv or conv_transpose on operands at addresses that the seed decides, aligned ones among them, and what
+/// it is to give. Of activations `linear` is kept where there is one.
+template <class T>
+class EmulatedCall {
+ public:
+  EmulatedCall(const ConvProblem& p, bool transposed, const Activation& activation, std::uint64_t seed)
+      : expected_(expected_results(p, transposed, activation)),
+        source_(transposed ? p.feature : p.image, seed % 3 == 0 ? 0 : seed % 9),
+        filter_(p.filter, seed % 5),
+        bias_(transposed ? p.image_bias : p.feature_bias, seed % 2),
+        out_(nothing(std::ssize(expected_.results)), seed % 2 == 0 ? 0 : seed % 5),
+        linear_(nothing(std::ssize(expected_.results)), seed % 4),
+        keeps_(activation.kind != ActivationKind::kNone),
+        problem_{.role = transposed ? cuda::ConvRole::kImage : cuda::ConvRole::kFeature,
+                 .geometry = p.geometry,
+                 .dtype = kFloat32,
+                 .precision = Precision::kFull,
+                 .device = 0,
+                 .first = source_.data(),
+                 .second = filter_.data(),
+                 .bias = (transposed ? p.image_bias : p.feature_bias).empty() ? nullptr : bias_.data(),
+                 .out = out_.data(),
+                 .activation = activation,
+                 .linear = keeps_ ? linear_.data() : nullptr} {}
+  EmulatedCall(const EmulatedCall&) = delete;
+  EmulatedCall& operator=(const EmulatedCall&) = delete;
+
+  const cuda::ConvProblem& problem() const { return problem_; }
+
+  void expect_right() {
+    expect_equal(out_.data(), expected_.results);
+    EXPECT_TRUE(out_.surroundings_are_kept());
+    if (keeps_) expect_equal(linear_.data(), expected_.sums);
+  }
+
+ private:
+  Expected expected_;
+  Operand<T> source_, filter_, bias_, out_, linear_;
+  bool keeps_;
+  cuda::ConvProblem problem_;
+};
 
 /// Of each kernel's random geometries; AddressSanitizer makes fibers ten times slower.
 #ifdef ADJOINT_ASAN

@@ -3,6 +3,7 @@
 #include <adjoint/core/tensor.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/support/conv_cases.h>
+#include <adjoint/tests/support/conv_choices.h>
 #include <adjoint/tests/support/conv_cuda.h>
 #include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>
@@ -50,22 +51,25 @@ TEST(ConvDispatch, EveryKernelIsNamedOnce) {
   }
 }
 
-// The last layers of discriminators, as conv_transpose that makes many channels of one, and what is too large for that.
-TEST(ConvDispatchCuda, ShortSumsRunWithoutTensorCores) {
-  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
-  // The input gradient of a discriminator's last layer: 1024 results of three products a position.
-  const ConvCase scales{.rank = 1,
-                        .batch = 16,
-                        .in_channels = 1,
-                        .out_channels = 1024,
-                        .input = {1, 64},
-                        .kernel = {1, 3},
-                        .padding = {0, 1}};
-  cuda::ConvProblem p = problem(cuda::ConvRole::kImage);
-  p.geometry = simplified(geometry(scales), false);
-  p.dtype = kFloat32;
-  p.precision = Precision::kTF32;
-  EXPECT_STREQ(cuda::best_conv_kernel(p).name, "short_sums_conv_transpose");
+// The input gradients of discriminators' last layers: 1024 results of three products a position.
+TEST(ConvDispatch, ShortSumsRunWithoutTensorCores) {
+  const cuda::PretendGpu pretend(kHopper);
+  const auto conv_transpose = [](std::int64_t batch) {
+    cuda::ConvProblem p = problem(cuda::ConvRole::kImage);
+    p.geometry = simplified(geometry({.rank = 1,
+                                      .batch = batch,
+                                      .in_channels = 1,
+                                      .out_channels = 1024,
+                                      .input = {1, 64},
+                                      .kernel = {1, 3},
+                                      .padding = {0, 1}}),
+                            false);
+    p.dtype = kFloat32;
+    p.precision = Precision::kTF32;
+    return std::string(cuda::best_conv_kernel(p).name);
+  };
+  for (const std::int64_t batch : {1, 16}) EXPECT_EQ(conv_transpose(batch), "short_sums_conv_transpose") << batch;
+  EXPECT_NE(conv_transpose(256), "plain");
 }
 
 // `rearranged` leaves the activation to whichever kernel computes what is left.

@@ -25,8 +25,6 @@ using Reached = std::set<std::string>;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-std::vector<double> nothing(std::int64_t count) { return std::vector<double>(static_cast<std::size_t>(count), kNaN); }
-
 /// kernel(partial), and the addition of its slices where there are several. `problem`: for the addition.
 template <class T, class Kernel>
 void run(std::int64_t blocks, std::int32_t threads, std::int64_t workspace_bytes, std::int32_t slices,
@@ -51,39 +49,19 @@ void check(const ConvProblem& p, bool transposed, const Activation& activation, 
   cuda::FewResultsPlan plan;
   if (!cuda::plan_few_results(g, transposed, plan)) return;
   SCOPED_TRACE(transposed ? "conv_transpose" : "conv");
-  const auto& bias = transposed ? p.image_bias : p.feature_bias;
-  const auto [sums, expected] = expected_results(p, transposed, activation);
-  Operand<T> source(transposed ? p.feature : p.image, seed % 9), filter(p.filter, seed % 3), biases(bias, seed % 2);
-  const auto count = static_cast<std::int64_t>(expected.size());
-  Operand<T> out(nothing(count), seed % 5), linear(nothing(count), seed % 4);
-  const bool keeps = activation.kind != ActivationKind::kNone;
-  const cuda::ConvProblem problem{.role = transposed ? cuda::ConvRole::kImage : cuda::ConvRole::kFeature,
-                                  .geometry = g,
-                                  .dtype = kFloat32,
-                                  .precision = Precision::kFull,
-                                  .device = 0,
-                                  .first = source.data(),
-                                  .second = filter.data(),
-                                  .bias = bias.empty() ? nullptr : biases.data(),
-                                  .out = out.data(),
-                                  .activation = activation,
-                                  .linear = keeps ? linear.data() : nullptr};
-  cuda::few_results::GatherOperands<T> operands{source.data(),
-                                                filter.data(),
-                                                bias.empty() ? nullptr : biases.data(),
-                                                out.data(),
-                                                keeps ? linear.data() : nullptr,
-                                                nullptr,
-                                                Activate<float>(activation)};
+  EmulatedCall<T> call(p, transposed, activation, seed);
+  const cuda::ConvProblem& problem = call.problem();
+  const cuda::few_results::GatherOperands<T> operands{
+      static_cast<const T*>(problem.first), static_cast<const T*>(problem.second), static_cast<const T*>(problem.bias),
+      static_cast<T*>(problem.out),         static_cast<T*>(problem.linear),       nullptr,
+      Activate<float>(activation)};
   const auto kernel = cuda::few_results::select_gather<T>(plan);
   run<T>(plan.blocks(), plan.threads(), plan.workspace_bytes(), plan.slices, problem, seed, [&](float* partial) {
     auto with = operands;
     with.partial = partial;
     kernel(plan, with);
   });
-  expect_equal(out.data(), expected);
-  EXPECT_TRUE(out.surroundings_are_kept());
-  if (keeps) expect_equal(linear.data(), sums);
+  call.expect_right();
   reached.insert(std::to_string(plan.channels) + " results");
   reached.insert(plan.slices > 1 ? "slices" : "one slice");
   reached.insert(std::to_string(plan.lanes) + " lanes");

@@ -21,42 +21,21 @@ using Reached = std::set<std::string>;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-std::vector<double> nothing(std::int64_t count) { return std::vector<double>(static_cast<std::size_t>(count), kNaN); }
-
 template <class T>
 void check(const ConvProblem& p, bool transposed, const Activation& activation, std::uint64_t seed, Reached& reached) {
   const ConvGeometry& g = p.geometry;
   cuda::ShortSumsPlan plan;
   if (!cuda::plan_short_sums(g, transposed, cuda::Machine{.multiprocessors = seed % 4 == 0 ? 132 : 1}, plan)) return;
   SCOPED_TRACE(transposed ? "conv_transpose" : "conv");
-  const auto& bias = transposed ? p.image_bias : p.feature_bias;
-  const auto [sums, expected] = expected_results(p, transposed, activation);
-  Operand<T> source(transposed ? p.feature : p.image, seed % 3 == 0 ? 0 : seed % 9), filter(p.filter, seed % 5),
-      biases(bias, seed % 2);
-  const auto count = static_cast<std::int64_t>(expected.size());
-  Operand<T> out(nothing(count), seed % 2 == 0 ? 0 : seed % 5), linear(nothing(count), seed % 4);
-  const bool keeps = activation.kind != ActivationKind::kNone;
-  const cuda::ConvProblem problem{.role = transposed ? cuda::ConvRole::kImage : cuda::ConvRole::kFeature,
-                                  .geometry = g,
-                                  .dtype = kFloat32,
-                                  .precision = Precision::kFull,
-                                  .device = 0,
-                                  .first = source.data(),
-                                  .second = filter.data(),
-                                  .bias = bias.empty() ? nullptr : biases.data(),
-                                  .out = out.data(),
-                                  .activation = activation,
-                                  .linear = keeps ? linear.data() : nullptr};
-  const auto operands = cuda::short_sums::operands_of<T>(plan, problem);
+  EmulatedCall<T> call(p, transposed, activation, seed);
+  const auto operands = cuda::short_sums::operands_of<T>(plan, call.problem());
   const auto kernel = cuda::short_sums::select_kernel<T>(plan);
   emulation::run({.grid = {static_cast<unsigned>(plan.blocks())},
                   .block = {static_cast<unsigned>(cuda::kShortThreads)},
                   .seed = seed,
                   .smem_bytes = static_cast<std::size_t>(plan.smem_bytes())},
                  [&] { kernel(plan, operands); });
-  expect_equal(out.data(), expected);
-  EXPECT_TRUE(out.surroundings_are_kept());
-  if (keeps) expect_equal(linear.data(), sums);
+  call.expect_right();
   reached.insert("blocks of " + std::to_string(plan.channel_block) + (plan.packed != 0 ? ", packed" : ""));
   reached.insert(operands.stores_packs ? "stores of packs" : "stores of one");
   if (plan.packed != 0) reached.insert(operands.loads_packs ? "loads of packs" : "loads of one");

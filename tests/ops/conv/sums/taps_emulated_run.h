@@ -14,11 +14,6 @@
 
 namespace adjoint::testing {
 
-/// What nobody has written.
-inline std::vector<double> nothing(std::int64_t count) {
-  return std::vector<double>(static_cast<std::size_t>(count), std::numeric_limits<double>::quiet_NaN());
-}
-
 template <class T, class From>
 void gather(const cuda::TapGather& g, const From* from, T* to, std::uint64_t seed) {
   const auto kernel = g.vector == 1 ? cuda::tapwise::gather_taps_kernel<T, From, 1>
