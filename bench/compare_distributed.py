@@ -29,39 +29,24 @@ BOUNDS = {-1: "DataParallel's", 0: "NCCL's"}  # of thread blocks; others are num
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
-def networks():
-    """{name: (make, shape of the input of each rank)}; bench/distributed.cpp has the same."""
+# The programs' networks at their default batches, of compare_training.py's; bench/distributed.cpp has the same.
+SIZES = {"super_resolution": [(16, 32, 32)], "dcgan": [(64,)], "hifigan_v1": [(8, 64)], "unet": [(16, 128, 128)],
+         "vae": [(64,)]}
+
+
+def cases():
+    """compare_training.Case of each network."""
+    import torch
+    import compare_training
     from torch import nn
 
-    def super_resolution():
-        return nn.Sequential(
-            nn.Conv2d(1, 32, 5, padding=2), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(),
-            nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(),
-            nn.ConvTranspose2d(32, 1, 4, 2, 1))
-
-    def generator():
-        layers = [nn.ConvTranspose2d(100, 512, 4, bias=False)]
-        for channels in (512, 256, 128, 64):
-            layers += [nn.BatchNorm2d(channels), nn.ReLU(),
-                       nn.ConvTranspose2d(channels, channels // 2 if channels > 64 else 3, 4, 2, 1, bias=False)]
-        return nn.Sequential(*layers, nn.Tanh())
-
-    def vocoder():
-        return nn.Sequential(
-            nn.Conv1d(80, 256, 7, padding=3), nn.LeakyReLU(), nn.ConvTranspose1d(256, 128, 16, 8, 4), nn.LeakyReLU(),
-            nn.Conv1d(128, 128, 7, padding=3), nn.LeakyReLU(), nn.ConvTranspose1d(128, 64, 16, 8, 4), nn.LeakyReLU(),
-            nn.Conv1d(64, 64, 7, padding=3), nn.LeakyReLU(), nn.ConvTranspose1d(64, 32, 8, 4, 2), nn.LeakyReLU(),
-            nn.Conv1d(32, 1, 7, padding=3), nn.Tanh())
-
     def wide():
-        return nn.Sequential(*(layer for _ in range(11) for layer in (nn.Conv2d(1024, 1024, 3, padding=1), nn.ReLU())))
+        return {"net": nn.Sequential(*(layer for _ in range(11)
+                                       for layer in (nn.Conv2d(1024, 1024, 3, padding=1), nn.ReLU())))}
 
-    return {
-        "super_resolution": (super_resolution, (16, 1, 32, 32)),
-        "generator": (generator, (128, 100, 1, 1)),
-        "vocoder": (vocoder, (16, 80, 32)),
-        "wide": (wide, (32, 1024, 16, 16)),
-    }
+    return [*compare_training.cases(False, SIZES),
+            compare_training.Case("wide", "wide", wide, lambda: (torch.randn(32, 1024, 16, 16),),
+                                  lambda net, x: net(x).float().square().mean())]
 
 
 def time_ms(kinds, calls=20, rounds=9):
@@ -86,35 +71,25 @@ def time_ms(kinds, calls=20, rounds=9):
 
 def run_pytorch(strong):
     import torch
+    from compare_training import Theirs
     rank, world = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["OMPI_COMM_WORLD_SIZE"])
     torch.cuda.set_device(int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"]))
     torch.distributed.init_process_group("nccl", rank=rank, world_size=world)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.benchmark = True
-    for name, (make, shape) in networks().items():
+    for case in cases():
+        state = {name: module.state_dict() for name, module in case.make().items()}
+        whole = case.batch()
+        part = [tensor[:len(tensor) // world].contiguous() if strong else tensor for tensor in whole]
+        parameters = sum(p.numel() for module in case.make().values() for p in module.parameters())
+        gradients = torch.zeros(parameters, device="cuda")
         for precision in ("tf32", "bf16"):
-            x = torch.randn(shape, device="cuda")
-            part = x[:len(x) // world].contiguous() if strong else x
-
-            def trainer(model, x):
-                adam = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
-
-                def step():
-                    adam.zero_grad()
-                    with torch.autocast("cuda", torch.bfloat16, enabled=precision == "bf16"):
-                        loss = model(x).float().square().mean()
-                    loss.backward()
-                    adam.step()
-                return step
-
-            alone = make().cuda()
-            together = torch.nn.parallel.DistributedDataParallel(make().cuda(), gradient_as_bucket_view=True)
-            parameters = sum(parameter.numel() for parameter in alone.parameters())
-            gradients = torch.zeros(parameters, device="cuda")
-            ms = time_ms([trainer(alone, x), trainer(together, part), lambda: torch.distributed.all_reduce(gradients)])
+            alone = Theirs(case, state, [whole], precision, "cuda")
+            together = Theirs(case, state, [part], precision, "cuda", "ddp")
+            ms = time_ms([alone.next, together.next, lambda: torch.distributed.all_reduce(gradients)])
             if rank == 0:
-                print(json.dumps({"case": name, "precision": precision, "parameters": parameters, "alone_ms": ms[0],
-                                  "together_ms": ms[1], "sum_ms": ms[2]}), flush=True)
+                print(json.dumps({"case": case.network, "precision": precision, "parameters": parameters,
+                                  "alone_ms": ms[0], "together_ms": ms[1], "sum_ms": ms[2]}), flush=True)
     torch.distributed.destroy_process_group()
 
 

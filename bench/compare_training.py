@@ -243,7 +243,10 @@ def spoken(n, frames):
     return mel, 0.5 * torch.tanh(sound)
 
 
-def cases(tiny):
+def cases(tiny, sizes=None):
+    """Every network at each of its sizes; or those of {network: sizes} at these."""
+    chosen = sizes
+
     def pick(large, small):
         return small if tiny else large
 
@@ -256,7 +259,7 @@ def cases(tiny):
 
     def add(network, make, batch, sizes, loss=None, **more):
         sizes = sizes[:1] if tiny else sizes
-        for size in sizes:
+        for size in sizes if chosen is None else chosen.get(network, []):
             all_cases.append(Case(sized(network, *size), network, make, lambda size=size: batch(*size), loss, **more))
 
     add("super_resolution", lambda: {"net": SuperResolution()}, lambda n, e, _: pair(n, e, 2),
@@ -307,6 +310,13 @@ class Theirs:
             compile_ = lambda f: torch.compile(f, **mode)
         self.calls = {name: compile_(module) for name, module in self.modules.items()}
         self.loss = compile_(case.loss) if case.loss else None
+        if way == "ddp":
+            # Buffers that are broadcast between the discriminator's two calls would fail the backward pass.
+            self.calls = {name: nn.parallel.DistributedDataParallel(module, gradient_as_bucket_view=True,
+                                                                    broadcast_buffers=name != "discriminator")
+                          for name, module in self.modules.items()}
+        # What compiles is the loss, with the network in it; DistributedDataParallel is a module of its own.
+        self.net = self.calls.get("net") if way == "ddp" else self.modules.get("net")
         self.step = self.step_of_one if case.loss else self.step_of_pair
         if way == "cuda graph":
             self.capture()
@@ -320,7 +330,7 @@ class Theirs:
         return value.detach()
 
     def step_of_one(self, batch):
-        return [self.minimise("net", lambda: self.loss(self.modules["net"], *batch))]
+        return [self.minimise("net", lambda: self.loss(self.net, *batch))]
 
     def step_of_pair(self, batch):
         real, noise = batch
@@ -332,6 +342,8 @@ class Theirs:
                 fake = fake.clone()  # the next call of the same graph writes over it
         of_d = lambda: F.softplus(-discriminator(real).float()).mean() + F.softplus(discriminator(fake).float()).mean()
         loss_d = self.minimise("discriminator", of_d)
+        if self.way == "ddp":
+            discriminator = self.modules["discriminator"]  # whose gradients nobody sums here
         self.modules["discriminator"].requires_grad_(False)
         loss_g = self.minimise("generator", lambda: F.softplus(-discriminator(generator(noise[n:])).float()).mean())
         self.modules["discriminator"].requires_grad_(True)

@@ -10,6 +10,8 @@
 // DataParallelOptions::max_ctas. --strong: together, the ranks share the batch that each has alone, and captured steps
 // are left out.
 
+#include "trainings.h"
+
 #include <adjoint/adjoint.h>
 
 #if defined(ADJOINT_WITH_NCCL)
@@ -34,7 +36,6 @@ namespace {
 
 using adjoint::Shape;
 using adjoint::Tensor;
-namespace nn = adjoint::nn;
 namespace distributed = adjoint::distributed;
 
 // ---- Time.
@@ -113,106 +114,69 @@ void bench_sum() {
 #endif
 }
 
-// ---- Networks; compare_distributed.py has the same.
+// ---- Networks, at the batches that the programs have by default; compare_distributed.py has the same.
 
-struct Network {
-  const char* name;
-  std::function<nn::Sequential()> make;
-  Shape input;  // of each rank
+struct Case {
+  const char* network;                                                      // trainings.h's
+  std::function<std::vector<Tensor>(const adjoint::TensorOptions&)> batch;  // of each rank
 };
 
-nn::Sequential super_resolution() {
-  const nn::Conv2dOptions same{.kernel_size = 3, .padding = 1};
-  return nn::Sequential(nn::Conv2d(1, 32, {.kernel_size = 5, .padding = 2}), nn::ReLU(), nn::Conv2d(32, 32, same),
-                        nn::ReLU(), nn::Conv2d(32, 32, same), nn::ReLU(), nn::Conv2d(32, 32, same), nn::ReLU(),
-                        nn::ConvTranspose2d(32, 1, {.kernel_size = 4, .stride = 2, .padding = 1}));
+std::function<std::vector<Tensor>(const adjoint::TensorOptions&)> noise(std::vector<Shape> shapes) {
+  return [shapes = std::move(shapes)](const adjoint::TensorOptions& options) {
+    std::vector<Tensor> batch;
+    for (const Shape& shape : shapes) batch.push_back(Tensor::randn(shape, options));
+    return batch;
+  };
 }
 
-nn::Sequential generator() {
-  const nn::ConvTranspose2dOptions twice{.kernel_size = 4, .stride = 2, .padding = 1, .bias = false};
-  return nn::Sequential(nn::ConvTranspose2d(100, 512, {.kernel_size = 4, .bias = false}), nn::BatchNorm2d(512),
-                        nn::ReLU(), nn::ConvTranspose2d(512, 256, twice), nn::BatchNorm2d(256), nn::ReLU(),
-                        nn::ConvTranspose2d(256, 128, twice), nn::BatchNorm2d(128), nn::ReLU(),
-                        nn::ConvTranspose2d(128, 64, twice), nn::BatchNorm2d(64), nn::ReLU(),
-                        nn::ConvTranspose2d(64, 3, twice), nn::Tanh());
-}
-
-nn::Sequential vocoder() {
-  const nn::Conv1dOptions same{.kernel_size = 7, .padding = 3};
-  return nn::Sequential(nn::Conv1d(80, 256, same), nn::LeakyReLU(),
-                        nn::ConvTranspose1d(256, 128, {.kernel_size = 16, .stride = 8, .padding = 4}), nn::LeakyReLU(),
-                        nn::Conv1d(128, 128, same), nn::LeakyReLU(),
-                        nn::ConvTranspose1d(128, 64, {.kernel_size = 16, .stride = 8, .padding = 4}), nn::LeakyReLU(),
-                        nn::Conv1d(64, 64, same), nn::LeakyReLU(),
-                        nn::ConvTranspose1d(64, 32, {.kernel_size = 8, .stride = 4, .padding = 2}), nn::LeakyReLU(),
-                        nn::Conv1d(32, 1, same), nn::Tanh());
-}
-
-// 104 million parameters.
-nn::Sequential wide() {
-  const nn::Conv2dOptions same{.kernel_size = 3, .padding = 1};
-  nn::Sequential network;
-  for (int i = 0; i < 11; ++i) {
-    network.append(nn::Conv2d(1024, 1024, same));
-    network.append(nn::ReLU());
-  }
-  return network;
-}
-
-const Network kNetworks[] = {
-    {"super_resolution", super_resolution, {16, 1, 32, 32}},
-    {"generator", generator, {128, 100, 1, 1}},
-    {"vocoder", vocoder, {16, 80, 32}},
-    {"wide", wide, {32, 1024, 16, 16}},
+const Case kCases[] = {
+    {"super_resolution", noise({{16, 1, 32, 32}, {16, 1, 64, 64}})},
+    {"dcgan", noise({{64, 3, 32, 32}, {128, 64}})},
+    {"hifigan_v1", noise({{8, 80, 64}, {8, 1, 16384}})},
+    {"unet",
+     [](const adjoint::TensorOptions& options) {
+       const Tensor pictures = Tensor::randn({16, 3, 128, 128}, options);
+       return std::vector<Tensor>{pictures, (pictures.mean({1}) > 0.0).to(adjoint::kInt64)};
+     }},
+    {"vae", noise({{64, 3, 32, 32}, {64, 32}})},
+    {"wide", noise({{32, 1024, 16, 16}})},
 };
 
-void bench(const Network& network, const std::string& precision, int max_ctas, bool strong) {
+void bench_steps(const Case& which, const std::string& precision, int max_ctas, bool strong) {
   const adjoint::TensorOptions options{.device = adjoint::default_device()};
-  const Tensor x = Tensor::randn(network.input, options);
-  const Tensor part = strong ? x.narrow(0, 0, x.size(0) / distributed::world_size()).contiguous() : x;
-  const auto step = [&](auto& model, adjoint::optim::Adam& adam, const Tensor& input) {
-    {
-      adjoint::Tape tape;
-      Tensor loss;
-      {
-        const adjoint::AutocastGuard autocast(adjoint::kBFloat16, {.enabled = precision == "bf16"});
-        loss = model(input).square().mean();
-      }
-      tape.backward(loss);
-    }
-    adam.step();
-    adam.zero_grad();
-  };
-  nn::Sequential alone = network.make(), together = network.make();
-  alone.to(adjoint::default_device());
-  together.to(adjoint::default_device());
-  distributed::DataParallel model(together, {.max_ctas = max_ctas});
-  const adjoint::optim::AdamOptions rate{.lr = 1e-4};
-  adjoint::optim::Adam adam_alone(alone.parameters(), rate), adam_together(together.parameters(), rate);
+  const std::vector<Tensor> whole = which.batch(options);
+  std::vector<Tensor> part;
+  for (const Tensor& tensor : whole) {
+    part.push_back(strong ? tensor.narrow(0, 0, tensor.size(0) / distributed::world_size()).contiguous() : tensor);
+  }
   std::int64_t parameters = 0;
-  for (const Tensor& parameter : together.parameters()) parameters += parameter.numel();
-  Tensor gradients = Tensor::zeros({parameters}, options);
-  const auto captured = [&](auto& trained, adjoint::optim::Adam& adam) {
-    return adjoint::GraphedStep([&](const std::vector<Tensor>&) -> std::vector<Tensor> {
-      step(trained, adam, x);
-      return {};
-    });
+  const auto train = [&](bool parallel) {
+    std::shared_ptr<bench::Training> training = bench::make_training(which.network);
+    parameters = 0;
+    for (const auto& [name, module] : training->modules()) {
+      module->to(adjoint::default_device());
+      for (const Tensor& parameter : module->parameters()) parameters += parameter.numel();
+    }
+    training->start(parallel, {.max_ctas = max_ctas});
+    return [training, &precision](const std::vector<Tensor>& batch) {
+      examples::Arithmetic arithmetic(precision);
+      return training->step(arithmetic, batch);
+    };
   };
-  adjoint::GraphedStep captured_alone = captured(alone, adam_alone), captured_together = captured(model, adam_together);
-  std::vector<std::function<void()>> kinds{[&] { step(alone, adam_alone, x); },
-                                           [&] { step(model, adam_together, part); },
+  const auto alone = train(false), together = train(true);
+  adjoint::GraphedStep captured_alone(alone), captured_together(together);
+  Tensor gradients = Tensor::zeros({parameters}, options);
+  std::vector<std::function<void()>> kinds{[&] { alone(whole); }, [&] { together(part); },
                                            [&] { distributed::all_reduce_(gradients); }};
   if (!strong) {
-    kinds.emplace_back([&] { captured_alone(); });
-    kinds.emplace_back([&] { captured_together(); });
+    kinds.emplace_back([&] { captured_alone(whole); });
+    kinds.emplace_back([&] { captured_together(whole); });
   }
   std::vector<double> ms = time_ms(kinds, 20);
   ms.resize(5);
-  tell(R"({{"case": "{}", "precision": "{}", "max_ctas": {}, "parameters": {}, "buckets": {}, "copied": {}, )"
-       R"("alone_ms": {:.4f}, "together_ms": {:.4f}, "captured_alone_ms": {:.4f}, "captured_together_ms": {:.4f}, )"
-       R"("sum_ms": {:.4f}}})",
-       network.name, precision, max_ctas, parameters, model.buckets().size(), model.num_copied(), ms[0], ms[1], ms[3],
-       ms[4], ms[2]);
+  tell(R"({{"case": "{}", "precision": "{}", "max_ctas": {}, "parameters": {}, "alone_ms": {:.4f}, )"
+       R"("together_ms": {:.4f}, "captured_alone_ms": {:.4f}, "captured_together_ms": {:.4f}, "sum_ms": {:.4f}}})",
+       which.network, precision, max_ctas, parameters, ms[0], ms[1], ms[3], ms[4], ms[2]);
 }
 
 }  // namespace
@@ -243,9 +207,9 @@ int main(int argc, char** argv) {
     }
     adjoint::set_float32_precision(adjoint::Precision::kTF32);
     if (!strong) bench_sum();
-    for (const Network& network : kNetworks) {
+    for (const Case& which : kCases) {
       for (const std::string& precision : precisions) {
-        for (const int max_ctas : ctas) bench(network, precision, max_ctas, strong);
+        for (const int max_ctas : ctas) bench_steps(which, precision, max_ctas, strong);
       }
     }
   } catch (const std::exception& error) {

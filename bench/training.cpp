@@ -2,22 +2,11 @@
 // PyTorch's process: weights and batches come in a safetensors file, so that both sides train the same network on the
 // same data.
 #include "guarded.h"
-
-#include <adjoint/adjoint.h>
-
-#include "autoencoder/vae.h"
-#include "common/arithmetic.h"
-#include "gan/networks.h"
-#include "nn/networks/fsrcnn.h"
-#include "segmentation/unet.h"
-#include "super_resolution/model.h"
-#include "vocoder/generator.h"
+#include "trainings.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -29,109 +18,6 @@ using namespace adjoint;
 using bench::guarded;
 using Tensors = std::vector<Tensor>;
 using Clock = std::chrono::steady_clock;
-
-/// A network with its optimiser. The step returns its losses and takes a batch, whose tensors compare_training.py
-/// describes.
-class Training {
- public:
-  virtual ~Training() = default;
-  virtual std::vector<std::pair<std::string, nn::Module*>> modules() = 0;
-  virtual void make_optimizers() = 0;  // of the modules where they are
-  virtual Tensors step(examples::Arithmetic& arithmetic, const Tensors& batch) = 0;
-};
-
-template <class Net>
-class OfOneNet final : public Training {
- public:
-  using Loss = std::function<Tensor(const Net&, const Tensors&)>;
-  OfOneNet(Net net, const optim::AdamOptions& options, Loss loss)
-      : net_(std::move(net)), options_(options), loss_(std::move(loss)) {}
-  std::vector<std::pair<std::string, nn::Module*>> modules() override { return {{"net", &net_}}; }
-  void make_optimizers() override { adam_ = std::make_unique<optim::Adam>(net_.parameters(), options_); }
-  Tensors step(examples::Arithmetic& arithmetic, const Tensors& batch) override {
-    return {arithmetic.minimise(*adam_, [&] { return loss_(net_, batch); })};
-  }
-
- private:
-  Net net_;
-  optim::AdamOptions options_;
-  Loss loss_;
-  std::unique_ptr<optim::Adam> adam_;
-};
-
-template <class Net, class Loss>
-std::unique_ptr<Training> of_one(Net net, const optim::AdamOptions& options, Loss loss) {
-  return std::make_unique<OfOneNet<Net>>(std::move(net), options, std::move(loss));
-}
-
-/// As examples/gan trains, without its average of the weights.
-class GanPair final : public Training {
- public:
-  explicit GanPair(gan::Normalisation normalisation) : discriminator_(32, normalisation) {}
-  std::vector<std::pair<std::string, nn::Module*>> modules() override {
-    return {{"generator", &generator_}, {"discriminator", &discriminator_}};
-  }
-  void make_optimizers() override {
-    const optim::AdamOptions options{.lr = 2e-4, .betas = {0.5, 0.999}};
-    adam_g_ = std::make_unique<optim::Adam>(generator_.parameters(), options);
-    adam_d_ = std::make_unique<optim::Adam>(discriminator_.parameters(), options);
-  }
-  Tensors step(examples::Arithmetic& arithmetic, const Tensors& batch) override {
-    const std::int64_t n = batch[0].size(0);
-    const Tensor fake = generator_(batch[1].narrow(0, 0, n));  // no tape records it
-    const Tensor loss_d = arithmetic.minimise(*adam_d_, [&] {
-      const Tensor of_real = discriminator_(batch[0]);  // first: C++ leaves the order within an expression open
-      return gan_discriminator_loss(GanLoss::kNonSaturating, of_real, discriminator_(fake));
-    });
-    discriminator_.requires_grad_(false);
-    const Tensor loss_g = arithmetic.minimise(*adam_g_, [&] {
-      return gan_generator_loss(GanLoss::kNonSaturating, discriminator_(generator_(batch[1].narrow(0, n, n))));
-    });
-    discriminator_.requires_grad_(true);
-    return {loss_g, loss_d};
-  }
-
- private:
-  gan::Generator generator_{{.latent = 64, .features = 32}};
-  gan::Discriminator discriminator_;
-  std::unique_ptr<optim::Adam> adam_g_, adam_d_;
-};
-
-std::unique_ptr<Training> vocoder_of(const std::string& network) {
-  return of_one(vocoder::Generator({.network = network}), {.lr = 1e-4, .betas = {0.8, 0.99}},
-                [](const vocoder::Generator& net, const Tensors& batch) {
-                  return l1_loss(net(batch[0]).to(kFloat32), batch[1]);
-                });
-}
-
-std::unique_ptr<Training> make_training(const std::string& network) {
-  constexpr double kLr = 1e-4;
-  const auto mse = [](const auto& net, const Tensors& batch) { return mse_loss(net(batch[0]), batch[1]); };
-  using Make = std::function<std::unique_ptr<Training>()>;
-  static const std::map<std::string, Make> all{
-      {"super_resolution", [&] { return of_one(super_resolution::Model(), {.lr = kLr}, mse); }},
-      {"fsrcnn", [&] { return of_one(networks::Fsrcnn(3, 56, 12, 4), {.lr = kLr}, mse); }},
-      {"dcgan", [] { return std::make_unique<GanPair>(gan::Normalisation::kBatch); }},
-      {"dcgan_plain", [] { return std::make_unique<GanPair>(gan::Normalisation::kNone); }},
-      {"hifigan_v1", [] { return vocoder_of("v1"); }},
-      {"hifigan_v2", [] { return vocoder_of("v2"); }},
-      {"unet",
-       [&] {
-         return of_one(segmentation::UNet({}), {.lr = kLr}, [](const segmentation::UNet& net, const Tensors& batch) {
-           return cross_entropy(net(batch[0]), batch[1]);
-         });
-       }},
-      {"vae",
-       [&] {
-         return of_one(autoencoder::Vae({}), {.lr = kLr}, [](const autoencoder::Vae& net, const Tensors& batch) {
-           return autoencoder::vae_loss(net(batch[0], batch[1]), batch[0], 1.0);
-         });
-       }},
-  };
-  const auto found = all.find(network);
-  if (found == all.end()) throw Error("bench_training: there is no network '" + network + "'");
-  return found->second();
-}
 
 double milliseconds(Clock::time_point since) {
   return std::chrono::duration<double, std::milli>(Clock::now() - since).count();
@@ -145,7 +31,7 @@ struct BenchTraining {
       : precision(std::move(of_precision)),
         device(on),
         before(memory_stats(on).in_use),
-        training(make_training(network)) {
+        training(bench::make_training(network)) {
     const NamedTensors tensors = nn::load_safetensors(file).tensors;
     const auto below = [&](const std::string& prefix) {
       NamedTensors found;
@@ -158,7 +44,7 @@ struct BenchTraining {
       module->load_state_dict(below(name));
       module->to(device);
     }
-    training->make_optimizers();
+    training->start(false);
     for (;;) {
       const NamedTensors batch = below("batch." + std::to_string(batches.size()));
       if (batch.empty()) break;
@@ -185,7 +71,7 @@ struct BenchTraining {
   std::string precision;
   Device device;
   std::size_t before;
-  std::unique_ptr<Training> training;
+  std::unique_ptr<bench::Training> training;
   std::vector<Tensors> batches;
   std::unique_ptr<GraphedStep> step;
   std::size_t count = 0;

@@ -1,0 +1,143 @@
+#include "trainings.h"
+
+#include "autoencoder/vae.h"
+#include "gan/networks.h"
+#include "nn/networks/fsrcnn.h"
+#include "segmentation/unet.h"
+#include "super_resolution/model.h"
+#include "vocoder/generator.h"
+
+#include <functional>
+#include <map>
+#include <optional>
+
+namespace bench {
+namespace {
+
+using namespace adjoint;
+using Tensors = std::vector<Tensor>;
+
+/// A network, alone or with the others' of the world.
+template <class Net>
+struct Trained {
+  Net net;
+  std::unique_ptr<optim::Adam> adam = nullptr;
+  std::optional<distributed::DataParallel<Net>> parallel = std::nullopt;
+
+  void start(const optim::AdamOptions& options, bool in_parallel, const distributed::DataParallelOptions& of_parallel) {
+    if (in_parallel) parallel.emplace(net, of_parallel);
+    adam = std::make_unique<optim::Adam>(net.parameters(), options);
+  }
+  template <class... Inputs>
+  auto operator()(const Inputs&... inputs) const {
+    return parallel ? (*parallel)(inputs...) : net(inputs...);
+  }
+};
+
+/// loss(net, batch), where the former is called as Net is.
+template <class Net, class Loss>
+class OfOneNet final : public Training {
+ public:
+  OfOneNet(Net net, const optim::AdamOptions& options, Loss loss)
+      : trained_{std::move(net)}, options_(options), loss_(std::move(loss)) {}
+  std::vector<std::pair<std::string, nn::Module*>> modules() override { return {{"net", &trained_.net}}; }
+  void start(bool parallel, const distributed::DataParallelOptions& of_parallel) override {
+    trained_.start(options_, parallel, of_parallel);
+  }
+  Tensors step(examples::Arithmetic& arithmetic, const Tensors& batch) override {
+    return {arithmetic.minimise(*trained_.adam, [&] { return loss_(trained_, batch); })};
+  }
+
+ private:
+  Trained<Net> trained_;
+  optim::AdamOptions options_;
+  Loss loss_;
+};
+
+template <class Net, class Loss>
+std::unique_ptr<Training> of_one(Net net, const optim::AdamOptions& options, Loss loss) {
+  return std::make_unique<OfOneNet<Net, Loss>>(std::move(net), options, std::move(loss));
+}
+
+/// As examples/gan trains, without its average of the weights.
+class GanPair final : public Training {
+ public:
+  explicit GanPair(gan::Normalisation normalisation) : discriminator_{gan::Discriminator(32, normalisation)} {}
+  std::vector<std::pair<std::string, nn::Module*>> modules() override {
+    return {{"generator", &generator_.net}, {"discriminator", &discriminator_.net}};
+  }
+  void start(bool parallel, const distributed::DataParallelOptions& of_parallel) override {
+    const optim::AdamOptions options{.lr = 2e-4, .betas = {0.5, 0.999}};
+    generator_.start(options, parallel, of_parallel);
+    discriminator_.start(options, parallel, of_parallel);
+  }
+  Tensors step(examples::Arithmetic& arithmetic, const Tensors& batch) override {
+    const std::int64_t n = batch[0].size(0);
+    const Tensor fake = generator_(batch[1].narrow(0, 0, n));  // no tape records it
+    const Tensor loss_d = arithmetic.minimise(*discriminator_.adam, [&] {
+      const Tensor of_real = discriminator_(batch[0]);  // first: C++ leaves the order within an expression open
+      return gan_discriminator_loss(GanLoss::kNonSaturating, of_real, discriminator_(fake));
+    });
+    discriminator_.net.requires_grad_(false);
+    const Tensor loss_g = arithmetic.minimise(*generator_.adam, [&] {
+      return gan_generator_loss(GanLoss::kNonSaturating, discriminator_(generator_(batch[1].narrow(0, n, n))));
+    });
+    discriminator_.net.requires_grad_(true);
+    return {loss_g, loss_d};
+  }
+
+ private:
+  Trained<gan::Generator> generator_{gan::Generator({.latent = 64, .features = 32})};
+  Trained<gan::Discriminator> discriminator_;
+};
+
+std::unique_ptr<Training> vocoder_of(const std::string& network) {
+  return of_one(vocoder::Generator({.network = network}), {.lr = 1e-4, .betas = {0.8, 0.99}},
+                [](const auto& net, const Tensors& batch) { return l1_loss(net(batch[0]).to(kFloat32), batch[1]); });
+}
+
+nn::Sequential wide() {
+  nn::Sequential network;
+  for (int i = 0; i < 11; ++i) {
+    network.append(nn::Conv2d(1024, 1024, {.kernel_size = 3, .padding = 1}));
+    network.append(nn::ReLU());
+  }
+  return network;
+}
+
+}  // namespace
+
+std::unique_ptr<Training> make_training(const std::string& network) {
+  constexpr double kLr = 1e-4;
+  const auto mse = [](const auto& net, const Tensors& batch) { return mse_loss(net(batch[0]), batch[1]); };
+  using Make = std::function<std::unique_ptr<Training>()>;
+  static const std::map<std::string, Make> all{
+      {"super_resolution", [&] { return of_one(super_resolution::Model(), {.lr = kLr}, mse); }},
+      {"fsrcnn", [&] { return of_one(networks::Fsrcnn(3, 56, 12, 4), {.lr = kLr}, mse); }},
+      {"dcgan", [] { return std::make_unique<GanPair>(gan::Normalisation::kBatch); }},
+      {"dcgan_plain", [] { return std::make_unique<GanPair>(gan::Normalisation::kNone); }},
+      {"hifigan_v1", [] { return vocoder_of("v1"); }},
+      {"hifigan_v2", [] { return vocoder_of("v2"); }},
+      {"unet",
+       [&] {
+         return of_one(segmentation::UNet({}), {.lr = kLr},
+                       [](const auto& net, const Tensors& batch) { return cross_entropy(net(batch[0]), batch[1]); });
+       }},
+      {"vae",
+       [&] {
+         return of_one(autoencoder::Vae({}), {.lr = kLr}, [](const auto& net, const Tensors& batch) {
+           return autoencoder::vae_loss(net(batch[0], batch[1]), batch[0], 1.0);
+         });
+       }},
+      {"wide",
+       [&] {
+         return of_one(wide(), {.lr = kLr},
+                       [](const auto& net, const Tensors& batch) { return net(batch[0]).square().mean(); });
+       }},
+  };
+  const auto found = all.find(network);
+  if (found == all.end()) throw Error("bench: there is no network '" + network + "'");
+  return found->second();
+}
+
+}  // namespace bench
