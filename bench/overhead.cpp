@@ -8,13 +8,14 @@ namespace {
 struct Adjoint {
   using Tensor = adjoint::Tensor;
 
-  static Tensor leaf(std::int64_t rows, std::int64_t columns) {
-    return Tensor::ones({rows, columns}, {.requires_grad = true});
+  static Tensor leaf(std::int64_t rows, std::int64_t columns, bool on_gpu) {
+    return Tensor::ones({rows, columns}, {.device = on_gpu ? adjoint::kCUDA : adjoint::kCPU, .requires_grad = true});
   }
 
   template <class Step>
   static overhead::Times run(const Tensor& x, const Step& step, int count) {
-    const Tensor seed = Tensor::ones(x.shape());
+    const Tensor seed = Tensor::ones(x.shape(), {.device = x.device()});
+    adjoint::synchronize(x.device());
     const double start = overhead::now();
     double recorded = 0;
     double swept = 0;
@@ -32,7 +33,7 @@ struct Adjoint {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   adjoint::set_num_threads(1);
-  overhead::run_all<Adjoint>();
+  overhead::run_all<Adjoint>(argc, argv);
 }

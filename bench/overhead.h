@@ -1,7 +1,8 @@
 // Times chains of small recorded operations: one source for Adjoint and for libtorch, so that both do the same work.
 //
-// A framework gives Tensor; leaf(rows, columns), float32 and requiring a gradient; and run(x, step, count), which
-// records y = step(y) `count` times from y = x, sweeps back, drops the record, and tells what each took.
+// A framework gives Tensor; leaf(rows, columns, on_gpu), float32 and requiring a gradient; and run(x, step, count),
+// which waits for the device, records y = step(y) `count` times from y = x, sweeps back, drops the record, and tells
+// what each took. On a GPU that is the host's part: the device may still work.
 #pragma once
 
 #include <time.h>
@@ -10,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <string_view>
 #include <vector>
 
 namespace overhead {
@@ -41,18 +43,20 @@ Times median(Run&& run, int count, int repeats) {
   return {middle(&Times::forward), middle(&Times::backward), middle(&Times::total)};
 }
 
-/// Prints a line a case: name, then microseconds an operation forward, backward and in total.
+/// Prints a line a case: name, then microseconds an operation forward, backward and in total. On a GPU where the first
+/// argument is "cuda".
 template <class Framework>
-void run_all() {
+void run_all(int argc, char** argv) {
   using Tensor = typename Framework::Tensor;
-  constexpr int kCount = 1000;
+  const bool on_gpu = argc > 1 && std::string_view(argv[1]) == "cuda";
+  const int count = on_gpu ? 300 : 1000;  // launches of both ways fit in a stream's queue, so that none waits
   constexpr int kRepeats = 51;
-  const Tensor x = Framework::leaf(4, 4);
-  const Tensor other = Framework::leaf(4, 4);
-  const Tensor row = Framework::leaf(1, 4);
+  const Tensor x = Framework::leaf(4, 4, on_gpu);
+  const Tensor other = Framework::leaf(4, 4, on_gpu);
+  const Tensor row = Framework::leaf(1, 4, on_gpu);
 
   const auto report = [&](const char* name, const auto& step) {
-    const Times t = median([&] { return Framework::run(x, step, kCount); }, kCount, kRepeats);
+    const Times t = median([&] { return Framework::run(x, step, count); }, count, kRepeats);
     std::printf("%s %.4f %.4f %.4f\n", name, t.forward, t.backward, t.total);
   };
   report("scale", [](const Tensor& y) { return y * 1.0; });

@@ -8,13 +8,14 @@ namespace {
 struct Libtorch {
   using Tensor = torch::Tensor;
 
-  static Tensor leaf(std::int64_t rows, std::int64_t columns) {
-    return torch::ones({rows, columns}, torch::requires_grad());
+  static Tensor leaf(std::int64_t rows, std::int64_t columns, bool on_gpu) {
+    return torch::ones({rows, columns}, torch::TensorOptions(on_gpu ? torch::kCUDA : torch::kCPU).requires_grad(true));
   }
 
   template <class Step>
   static overhead::Times run(const Tensor& x, const Step& step, int count) {
     const Tensor seed = torch::ones_like(x);
+    if (x.is_cuda()) torch::cuda::synchronize();
     const double start = overhead::now();
     double recorded = 0;
     double swept = 0;
@@ -31,7 +32,7 @@ struct Libtorch {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   torch::set_num_threads(1);
-  overhead::run_all<Libtorch>();
+  overhead::run_all<Libtorch>(argc, argv);
 }
