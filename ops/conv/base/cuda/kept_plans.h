@@ -7,12 +7,12 @@
 #include <adjoint/ops/conv/base/machine.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
-#include <unordered_map>
+#include <tuple>
 #include <utility>
 
 namespace adjoint::cuda {
@@ -21,35 +21,89 @@ namespace adjoint::cuda {
 /// last kMostCompared of those that were asked for to compare kernels.
 inline constexpr std::size_t kMostKept = 4096, kMostRecent = 128, kMostCompared = 8;
 
-/// What a plan depends on.
-struct PlanKey {
-  ConvRole role;
-  ConvGeometry geometry;
-  Arithmetic arithmetic;
-  Gpu gpu;
-  int multiprocessors;
+/// What a plan depends on: role, geometry, arithmetic and GPU, in numbers.
+using PlanKey = std::array<std::int64_t, 24>;
 
-  friend bool operator==(const PlanKey&, const PlanKey&) = default;
-};
+inline PlanKey key_of(const ConvProblem& problem) {
+  const ConvGeometry& g = problem.geometry;
+  const Gpu gpu = gpu_of(problem.device);
+  return {static_cast<std::int64_t>(problem.role),
+          static_cast<std::int64_t>(arithmetic_of(problem)),
+          g.rank,
+          g.batch,
+          g.image_channels,
+          g.feature_channels,
+          g.groups,
+          g.image[0],
+          g.image[1],
+          g.feature[0],
+          g.feature[1],
+          g.kernel[0],
+          g.kernel[1],
+          g.stride[0],
+          g.stride[1],
+          g.padding[0],
+          g.padding[1],
+          g.dilation[0],
+          g.dilation[1],
+          gpu.architecture,
+          gpu.runs_wgmma ? 1 : 0,
+          gpu.smem_bytes,
+          gpu.smem_bytes_a_block,
+          planned_multiprocessors()};
+}
 
-struct PlanKeyHash {
-  std::size_t operator()(const PlanKey& key) const {
-    std::uint64_t hash = static_cast<std::uint64_t>(key.role) * 64 + static_cast<std::uint64_t>(key.arithmetic);
-    const auto mix = [&](std::int64_t value) {
-      hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15U;
-      hash ^= hash >> 32;
-    };
-    const ConvGeometry& g = key.geometry;
-    for (const std::int64_t value : {std::int64_t{g.rank}, g.batch, g.image_channels, g.feature_channels, g.groups,
-                                     std::int64_t{key.multiprocessors}, std::int64_t{key.gpu.architecture}}) {
-      mix(value);
+/// A polynomial of the key's numbers: products that do not wait for each other.
+inline std::size_t hash_of(const PlanKey& key) {
+  static constexpr auto kPowers = [] {
+    std::array<std::uint64_t, std::tuple_size_v<PlanKey>> powers{};
+    std::uint64_t power = 1;
+    for (std::uint64_t& each : powers) each = power *= 0x9e3779b97f4a7c15U;
+    return powers;
+  }();
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < key.size(); ++i) sum += static_cast<std::uint64_t>(key[i]) * kPowers[i];
+  return (sum ^ sum >> 32) * kPowers[0] >> 32;
+}
+
+/// The plans of a process, by their keys. None is removed, so that they are found without a lock.
+template <class Plan>
+class PlanTable {
+ public:
+  struct Entry {
+    PlanKey key;
+    std::unique_ptr<Plan> plan;
+  };
+
+  /// Null where the key is not known.
+  const Entry* find(const PlanKey& key) const {
+    for (std::size_t at = hash_of(key);; ++at) {
+      const Entry* const entry = places_[at % kPlaces].load(std::memory_order_acquire);
+      if (entry == nullptr || entry->key == key) return entry;
     }
-    for (const Extent2& extent : {g.image, g.feature, g.kernel, g.stride, g.padding, g.dilation}) {
-      mix(extent[0]);
-      mix(extent[1]);
-    }
-    return hash;
   }
+
+  bool is_full() const { return count_.load(std::memory_order_relaxed) >= kMostKept; }
+
+  /// Keeps the plan, and returns what is kept under that key, which is another thread's where that was first.
+  const Plan* add(const PlanKey& key, std::unique_ptr<Plan> plan) {
+    const std::lock_guard lock(mutex_);
+    std::size_t at = hash_of(key);
+    for (; const Entry* const entry = places_[at % kPlaces].load(std::memory_order_relaxed); ++at) {
+      if (entry->key == key) return entry->plan.get();
+    }
+    auto* const entry = new Entry{key, std::move(plan)};
+    places_[at % kPlaces].store(entry, std::memory_order_release);
+    count_.fetch_add(1, std::memory_order_relaxed);
+    return entry->plan.get();
+  }
+
+ private:
+  // Threads that find room at once may add some more than kMostKept: twice that is never full.
+  static constexpr std::size_t kPlaces = 2 * kMostKept;
+  std::mutex mutex_;
+  std::atomic<std::size_t> count_{0};
+  std::array<std::atomic<const Entry*>, kPlaces> places_{};
 };
 
 /// The last plans that a thread has made.
@@ -112,26 +166,17 @@ class ComparePlans {
 /// ask at once.
 template <class Plan, class Make>
 const Plan* keep_plan(const ConvProblem& problem, Make&& make) {
-  using Plans = std::unordered_map<PlanKey, std::unique_ptr<Plan>, PlanKeyHash>;
-  constexpr std::size_t kSmall = 2048;  // bytes
-  static std::shared_mutex mutex;
-  static Plans& kept = *new Plans;  // never destroyed: a thread may convolve while the process ends
-  const PlanKey key{problem.role, problem.geometry, arithmetic_of(problem), gpu_of(problem.device),
-                    planned_multiprocessors()};
-  bool is_full = false;
-  {
-    const std::shared_lock lock(mutex);
-    const auto found = kept.find(key);
-    if (found != kept.end()) return found->second.get();
-    is_full = kept.size() >= kMostKept;
-  }
+  constexpr std::size_t kSmall = 2048;    // bytes
+  constinit static PlanTable<Plan> kept;  // never emptied: a thread may convolve while the process ends
+  const PlanKey key = key_of(problem);
+  if (const auto* const found = kept.find(key)) return found->plan.get();
   // Behind the look-up: a known problem asks no thread whether it has these yet.
   thread_local RecentPlans<Plan, kMostCompared> compared;
   thread_local RecentPlans<Plan, kMostRecent> recent;
   bool is_known = false;
   const Plan* known = compared.find(key, is_known);
   if (ComparePlans::compares() && sizeof(Plan) > kSmall) return is_known ? known : compared.add(key, make);
-  if (is_full) {
+  if (kept.is_full()) {
     if (!is_known) known = recent.find(key, is_known);
     return is_known ? known : recent.add(key, make);
   }
@@ -142,8 +187,7 @@ const Plan* keep_plan(const ConvProblem& problem, Make&& make) {
     plan = std::make_unique<Plan>();
     if (!make(*plan)) plan.reset();
   }
-  const std::unique_lock lock(mutex);
-  return kept.try_emplace(key, std::move(plan)).first->second.get();
+  return kept.add(key, std::move(plan));
 }
 
 }  // namespace adjoint::cuda
