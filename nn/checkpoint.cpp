@@ -2,9 +2,8 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/file.h>
-#include <adjoint/core/pinned.h>
-#include <adjoint/core/stream.h>
 #include <adjoint/core/tape.h>
+#include <adjoint/nn/background_writer.h>
 #include <adjoint/nn/checkpoint_files.h>
 #include <adjoint/nn/safetensors_file.h>
 
@@ -13,69 +12,11 @@
 #include <algorithm>
 #include <exception>
 #include <new>
-#include <system_error>
-#include <thread>
 
 namespace adjoint::nn {
 
-// Copies of the state, in memory that is used anew, and the thread that writes them.
-class Checkpoint::Writer {
- public:
-  ~Writer() {
-    if (thread_.joinable()) thread_.join();
-  }
-
-  void wait() {
-    if (thread_.joinable()) thread_.join();
-    if (const std::exception_ptr error = std::exchange(error_, nullptr)) std::rethrow_exception(error);
-  }
-
-  // `write` gets a copy of the state, on a thread of its own.
-  void start(const NamedTensors& state, std::function<void(const NamedTensors&)> write) {
-    copy(state);
-    try {
-      thread_ = std::thread([this, write = std::move(write)] {
-        try {
-          write(copies_);
-        } catch (...) {
-          error_ = std::current_exception();
-        }
-      });
-    } catch (const std::system_error& error) {
-      fail("Checkpoint::save: cannot start a thread to write: {}", error.what());
-    }
-  }
-
- private:
-  // From GPUs into page-locked memory, so that all copies are under way before the first is waited for.
-  void copy(const NamedTensors& state) {
-    NamedTensors copies;
-    std::vector<Device> devices;
-    for (std::size_t i = 0; i < state.size(); ++i) {
-      const auto& [name, source] = state[i];
-      const bool reusable = i < copies_.size() && copies_[i].second.shape() == source.shape() &&
-                            copies_[i].second.dtype() == source.dtype();
-      const bool on_cpu = source.device().is_cpu();
-      Tensor host = reusable ? copies_[i].second
-                    : on_cpu ? Tensor::empty(source.shape(), {.dtype = source.dtype()})
-                             : empty_pinned(source.shape(), source.dtype());
-      copy_async(source.detach(), host);
-      if (!on_cpu && std::find(devices.begin(), devices.end(), source.device()) == devices.end()) {
-        devices.push_back(source.device());
-      }
-      copies.emplace_back(name, std::move(host));
-    }
-    for (const Device device : devices) synchronize(device);
-    copies_ = std::move(copies);
-  }
-
-  NamedTensors copies_;
-  std::exception_ptr error_;
-  std::thread thread_;
-};
-
 Checkpoint::Checkpoint(std::filesystem::path folder, const CheckpointOptions& options)
-    : folder_(std::move(folder)), options_(options), writer_(std::make_unique<Writer>()) {
+    : folder_(std::move(folder)), options_(options), writer_(std::make_unique<BackgroundWriter>()) {
   ADJOINT_CHECK(!folder_.empty(), "Checkpoint: the folder must have a name; got ''");
   ADJOINT_CHECK(options.keep_last >= 1, "Checkpoint: keep_last must be at least 1; got {}", options.keep_last);
   ADJOINT_CHECK(options.keep_best >= 0, "Checkpoint: keep_best must not be negative; got {}", options.keep_best);
@@ -145,7 +86,7 @@ void Checkpoint::save(std::int64_t step, const SaveOptions& options) {
     checkpoint_files::remove_others(kOp, folder, keep);
   };
   if (options_.background) {
-    writer_->start(all, write);
+    writer_->start(kOp, all, write);
   } else {
     write(all);
   }

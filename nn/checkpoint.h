@@ -38,6 +38,8 @@
 
 namespace adjoint::nn {
 
+class BackgroundWriter;
+
 struct CheckpointOptions {
   /// The newest files are kept, at least 1 ...
   std::int64_t keep_last = 3;
@@ -133,7 +135,6 @@ class ADJOINT_API Checkpoint {
     std::function<void(const NamedTensors&)> load;
     bool all_or_nothing = true;
   };
-  class Writer;
 
   void add_member(Member member);
   NamedTensors state() const;
@@ -144,7 +145,7 @@ class ADJOINT_API Checkpoint {
   std::filesystem::path folder_;
   CheckpointOptions options_;
   std::vector<Member> members_;
-  std::unique_ptr<Writer> writer_;
+  std::unique_ptr<BackgroundWriter> writer_;
 };
 
 }  // namespace adjoint::nn

@@ -51,7 +51,7 @@ void State::require(const std::string& name, const std::string& value, const std
                      true});
 }
 
-void State::save(const std::filesystem::path& path, const Json& settings) const {
+void State::save(const std::filesystem::path& path, const Json& settings, nn::BackgroundWriter& writer) const {
   NamedTensors tensors;
   for (const Part& part : parts_) {
     for (auto& [name, tensor] : part.get()) tensors.emplace_back(part.name + '.' + name, tensor);
@@ -60,7 +60,9 @@ void State::save(const std::filesystem::path& path, const Json& settings) const 
   for (const Value& value : values_) values[value.name] = value.get();
   const adjoint::Generator& generator = adjoint::default_generator();
   values["generator"] = {{"seed", generator.seed()}, {"offset", generator.offset()}};
-  nn::save_safetensors(path, tensors, {{kSettings, settings.dump()}, {kValues, values.dump()}});
+  const nn::Metadata metadata{{kSettings, settings.dump()}, {kValues, values.dump()}};
+  writer.start("checkpoint", tensors,
+               [path, metadata](const NamedTensors& copies) { nn::save_safetensors(path, copies, metadata); });
 }
 
 Json State::settings(const std::filesystem::path& path) { return parsed(nn::load_safetensors(path), kSettings, path); }

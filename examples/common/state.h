@@ -3,6 +3,7 @@
 
 #include <adjoint/core/named_tensors.h>
 #include <adjoint/data/loader.h>
+#include <adjoint/nn/background_writer.h>
 
 #include <nlohmann/json.hpp>
 
@@ -37,8 +38,10 @@ class State {
   /// before it was kept may lack it.
   void require(const std::string& name, const std::string& value, const std::string& what);
 
-  /// Writes the file atomically, the default generator's state too.
-  void save(const std::filesystem::path& path, const nlohmann::json& settings) const;
+  /// Has `writer` write the file atomically, the default generator's state too, all as it is now. Throws what the
+  /// writer failed at before.
+  void save(const std::filesystem::path& path, const nlohmann::json& settings,
+            adjoint::nn::BackgroundWriter& writer) const;
   /// The settings that a checkpoint was written with. Throws Error, naming the file, for what is none.
   static nlohmann::json settings(const std::filesystem::path& path);
   /// Throws Error or nlohmann::json::exception where something is missing or does not fit.

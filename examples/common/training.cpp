@@ -45,6 +45,14 @@ bool on_any_rank(bool own) {
 
 Training::~Training() = default;
 
+Loop::~Loop() {
+  try {
+    writer_.wait();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: the last checkpoint was not written: %s\n", run_.program.c_str(), error.what());
+  }
+}
+
 Loop::Loop(Training& training, const Run& run, const Settings& settings)
     : training_(training), run_(run), settings_(settings), names_(training.names()) {
   for (std::size_t i = 0; i < names_.size(); ++i)
@@ -98,9 +106,14 @@ std::vector<double> Loop::read_sums() {
   return values;
 }
 
-void Loop::save(const RunFolder& folder) {
+void Loop::start_to_save(const RunFolder& folder) {
   saved_sums_ = read_sums();
-  if (distributed::rank() == 0) state_.save(folder / kCheckpoint, settings_.save());
+  if (distributed::rank() == 0) state_.save(folder / kCheckpoint, settings_.save(), writer_);
+}
+
+void Loop::save(const RunFolder& folder) {
+  start_to_save(folder);
+  writer_.wait();
 }
 
 void Loop::test(const RunFolder& folder) {
@@ -175,10 +188,19 @@ bool Loop::run(RunFolder& folder, const std::function<bool()>& interrupted) {
     if (leads && prepare(folder))
       progress->print(fmt::format("'{}' was removed; it is made anew, without what it held", folder.path().string()));
   };
+  const auto save_beside = [&] {
+    try {
+      writer_.wait();
+    } catch (const std::exception& error) {
+      progress->print(fmt::format("The checkpoint before this one was not written: {}", error.what()));
+      return save(folder);
+    }
+    start_to_save(folder);
+  };
   const auto test_and_save = [&] {
     prepare_to_write();
     test(folder);
-    save(folder);
+    save_beside();
     if (leads) progress->print(told());
   };
   if (curve_.empty()) test_and_save();
@@ -186,7 +208,8 @@ bool Loop::run(RunFolder& folder, const std::function<bool()>& interrupted) {
   while (step_ < run_.steps) {
     if (on_any_rank(interrupted())) {
       prepare_to_write();
-      save(folder);
+      save_beside();
+      writer_.wait();
       return false;
     }
     const auto started = Clock::now();
@@ -205,6 +228,7 @@ bool Loop::run(RunFolder& folder, const std::function<bool()>& interrupted) {
     if (leads) progress->update(1, std::move(metrics));
     if (tests) test_and_save();
   }
+  writer_.wait();
   return true;
 }
 

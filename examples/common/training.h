@@ -12,6 +12,7 @@
 #include <adjoint/core/graphed_step.h>
 #include <adjoint/core/tensor.h>
 #include <adjoint/data/log.h>
+#include <adjoint/nn/background_writer.h>
 
 #include <nlohmann/json.hpp>
 
@@ -103,14 +104,22 @@ class Loop {
 
   /// All three must outlive it.
   Loop(Training& training, const Run& run, const Settings& settings);
+  /// Waits for a checkpoint that is being written; what that failed at becomes a message.
+  ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
   /// Goes on from the folder's checkpoint, with any number of ranks. Throws Error, naming it.
   void load(const RunFolder& folder);
-  /// Throws Error where a loss is no longer finite: what the last checkpoint holds is better than what diverged.
+  /// Returns when the checkpoint is on the disk. Throws Error where a loss is no longer finite: what the last
+  /// checkpoint holds is better than what diverged.
   void save(const RunFolder& folder);
 
   /// Steps until the last one, and returns true; or until interrupted(), asked before every step, and returns false.
   /// Writes a checkpoint at its start, after every test and where it is interrupted, into a folder made anew where it
-  /// was removed meanwhile.
+  /// was removed meanwhile. A thread writes beside the next steps. Where that fails, the next checkpoint's turn tells
+  /// it, and steps go on when that one is on the disk; the last one is waited for too. Throws Error where a checkpoint
+  /// that is waited for cannot be written: the one before it is still there.
   bool run(RunFolder& folder, const std::function<bool()>& interrupted);
   /// Has the training write its outputs, and writes metrics.json and, where there is Cairo, curves.png. Returns the
   /// names of what was written. Rank 0's.
@@ -127,6 +136,7 @@ class Loop {
   bool prepare(RunFolder& folder);
   void test(const RunFolder& folder);
   void measure(const RunFolder& folder, const std::vector<double>& sums);
+  void start_to_save(const RunFolder& folder);
   std::vector<double> read_sums();
   std::string told() const;
   void check_curve() const;
@@ -144,6 +154,7 @@ class Loop {
   std::int64_t step_ = 0;
   double seconds_ = 0.0;
   std::vector<CurvePoint> curve_;
+  adjoint::nn::BackgroundWriter writer_;  // rank 0's
 };
 
 }  // namespace examples

@@ -2,11 +2,11 @@
 
 #include <adjoint/core/file.h>
 #include <adjoint/tests/support/errors.h>
+#include <adjoint/tests/support/full_disk.h>
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -15,7 +15,6 @@
 #include <thread>
 #include <vector>
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 namespace adjoint::data {
@@ -143,16 +142,10 @@ TEST_F(LogTest, LeavesNoHalfARowWhereTheDiskIsFull) {
   Log log(folder / "run");
   log.add_scalar("loss", 1, 1);
   const auto size = fs::file_size(folder / "run" / "scalars.csv");
-  // A limit on the size of files stands for the disk's.
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  rlimit limit = before;
-  limit.rlim_cur = size + 7;
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
-  EXPECT_ERROR(log.add_scalar("loss", 2, 2), "csv_writer: cannot write", "scalars.csv");
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
-  std::signal(SIGXFSZ, handler);
+  {
+    const adjoint::testing::FullDisk full(size + 7);
+    EXPECT_ERROR(log.add_scalar("loss", 2, 2), "csv_writer: cannot write", "scalars.csv");
+  }
   EXPECT_EQ(fs::file_size(folder / "run" / "scalars.csv"), size);
   log.add_scalar("loss", 3, 3);
   EXPECT_EQ(rows(), (std::vector<std::string>{"step,tag,value", "1,loss,1", "3,loss,3"}));

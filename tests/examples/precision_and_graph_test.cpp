@@ -104,7 +104,9 @@ class Precision : public super_resolution::SuperResolution {
     }
     State state;
     trainer.add_to(state);
-    state.save(folder_ / "state.safetensors", nlohmann::json::object());
+    adjoint::nn::BackgroundWriter writer;
+    state.save(folder_ / "state.safetensors", nlohmann::json::object(), writer);
+    writer.wait();
     state.load(folder_ / "state.safetensors");
     int scalers = 0;
     for (const auto& [name, tensor] : adjoint::nn::load_safetensors(folder_ / "state.safetensors").tensors) {

@@ -2,44 +2,24 @@
 #include <adjoint/core/factories.h>
 #include <adjoint/tests/nn/checkpoint_fixture.h>
 #include <adjoint/tests/support/errors.h>
+#include <adjoint/tests/support/full_disk.h>
 
 #include <gtest/gtest.h>
 
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <set>
 #include <string>
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 namespace adjoint::nn {
 namespace {
 
+using adjoint::testing::FullDisk;
+
 class CheckpointFaults : public CheckpointTest {};
-
-// Writing fails beyond so many bytes, as it does where the disk is full, while it lives.
-class FullDisk {
- public:
-  explicit FullDisk(rlim_t bytes) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    handler_ = ::signal(SIGXFSZ, SIG_IGN);
-    const rlimit now{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &now);
-  }
-  ~FullDisk() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    ::signal(SIGXFSZ, handler_);
-  }
-  FullDisk(const FullDisk&) = delete;
-  FullDisk& operator=(const FullDisk&) = delete;
-
- private:
-  rlimit before_{};
-  void (*handler_)(int) = nullptr;
-};
 
 TEST_F(CheckpointFaults, AFullDiskLeavesTheOlderFiles) {
   Tensor tensor = Tensor::zeros({1000});

@@ -1,0 +1,67 @@
+#include <adjoint/nn/background_writer.h>
+
+#include <adjoint/core/check.h>
+#include <adjoint/core/factories.h>
+#include <adjoint/core/pinned.h>
+#include <adjoint/core/stream.h>
+#include <adjoint/core/tape.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace adjoint::nn {
+
+BackgroundWriter::~BackgroundWriter() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void BackgroundWriter::wait() {
+  if (thread_.joinable()) thread_.join();
+  if (const std::exception_ptr error = std::exchange(error_, nullptr)) std::rethrow_exception(error);
+}
+
+void BackgroundWriter::start(const char* op, const NamedTensors& state,
+                             std::function<void(const NamedTensors&)> write) {
+  wait();
+  copy(state);
+  try {
+    thread_ = std::thread([this, write = std::move(write)] {
+      try {
+        write(copies_);
+      } catch (...) {
+        error_ = std::current_exception();
+      }
+    });
+  } catch (const std::system_error& error) {
+    fail("{}: cannot start a thread to write: {}", op, error.what());
+  }
+}
+
+// All copies from GPUs are under way before the first is waited for.
+void BackgroundWriter::copy(const NamedTensors& state) {
+  const PauseTape pause;
+  NamedTensors copies;
+  std::vector<Device> devices;
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    const auto& [name, source] = state[i];
+    const bool reusable = i < copies_.size() && copies_[i].second.shape() == source.shape() &&
+                          copies_[i].second.dtype() == source.dtype();
+    const bool on_cpu = source.device().is_cpu();
+    Tensor host = reusable ? copies_[i].second
+                  : on_cpu ? Tensor::empty(source.shape(), {.dtype = source.dtype()})
+                           : empty_pinned(source.shape(), source.dtype());
+    copy_async(source.detach(), host);
+    if (!on_cpu && std::find(devices.begin(), devices.end(), source.device()) == devices.end()) {
+      devices.push_back(source.device());
+    }
+    copies.emplace_back(name, std::move(host));
+  }
+  for (const Device device : devices) synchronize(device);
+  copies_ = std::move(copies);
+}
+
+}  // namespace adjoint::nn
