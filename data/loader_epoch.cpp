@@ -22,8 +22,10 @@ DataLoader::Epoch::Epoch(std::unique_ptr<BatchMaker> batches, const DataLoaderOp
   } catch (const std::system_error& error) {
     const std::size_t made = threads_.size();
     stop();
-    fail("DataLoader: every worker must get a thread; got {} of {} ({}); use fewer workers", made, useful,
-         error.what());
+    fail(
+        "DataLoader: every worker must get a thread; got {} of {} ({}), which have ended again before any batch; let "
+        "the process have more threads (ulimit -u), or, where a program leaves you the choice, use fewer workers",
+        made, useful, error.what());
   } catch (...) {
     stop();
     throw;
