@@ -1,0 +1,127 @@
+// What a checkpoint that a thread writes costs the loop beside it.
+//
+//   bench_checkpoint [MEGABYTES] [SECONDS] [ROUNDS]      (1000, 20 and 5)
+//
+// Trains a small network on the GPU, or the CPU where there is none, with so much state beside it: tensors of 4 MB.
+// Loops of as many steps as take SECONDS take turns: one alone, and one that saves a checkpoint first, in the
+// background, and waits for it last. Prints their medians by the wall clock and the ratio, which is what one checkpoint
+// in SECONDS costs; how long save() keeps the loop; and what a checkpoint takes that the loop waits for.
+#include <adjoint/adjoint.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+namespace {
+
+namespace fs = std::filesystem;
+namespace nn = adjoint::nn;
+using adjoint::Tensor;
+
+constexpr std::int64_t kPiece = 1'000'000;  // elements
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+double seconds_of(const std::function<void()>& run) {
+  const auto begin = std::chrono::steady_clock::now();
+  run();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+struct State {
+  adjoint::NamedTensors state_dict() const { return tensors; }
+  void load_state_dict(const adjoint::NamedTensors&) {}
+
+  adjoint::NamedTensors tensors;
+};
+
+void bench(std::int64_t megabytes, double seconds, int rounds, const fs::path& folder) {
+  const adjoint::Device device = adjoint::default_device();
+  State state;
+  for (std::int64_t i = 0; i * 4 < megabytes; ++i)
+    state.tensors.emplace_back(std::to_string(i), Tensor::rand({kPiece}, {.device = device}));
+
+  nn::Sequential net{nn::Conv2d(1, 32, {.kernel_size = 3, .padding = 1}), nn::ReLU(),
+                     nn::Conv2d(32, 32, {.kernel_size = 3, .padding = 1}), nn::ReLU(),
+                     nn::ConvTranspose2d(32, 1, {.kernel_size = 4, .stride = 2, .padding = 1})};
+  net.to(device);
+  adjoint::optim::Adam adam(net.parameters(), {.lr = 1e-3});
+  const Tensor low = Tensor::rand({16, 1, 48, 48}, {.device = device});
+  const Tensor high = Tensor::rand({16, 1, 96, 96}, {.device = device});
+  const auto train = [&](std::int64_t steps) {
+    for (std::int64_t i = 0; i < steps; ++i) {
+      adjoint::Tape tape;
+      tape.backward(adjoint::mse_loss(net(low), high));
+      adam.step();
+      adam.zero_grad();
+      if (i % 50 == 49) adjoint::synchronize(device);  // as a loop does that shows its loss
+    }
+    adjoint::synchronize(device);
+  };
+
+  nn::Checkpoint beside(folder / "beside", {.keep_last = 1, .background = true});
+  nn::Checkpoint awaited(folder / "awaited", {.keep_last = 1});
+  for (nn::Checkpoint* checkpoint : {&beside, &awaited}) {
+    checkpoint->add("state", state);
+    checkpoint->add("net", net);
+    checkpoint->add("adam", adam);
+  }
+  std::int64_t step = 0;
+  const double first = seconds_of([&] { beside.save(++step); });
+  beside.wait();
+
+  train(50);
+  std::int64_t steps = 50;
+  double taken = seconds_of([&] { train(steps); });
+  while (taken < 0.1 * seconds) taken = seconds_of([&] { train(steps *= 2); });
+  steps = std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(steps) * seconds / taken));
+
+  std::vector<double> alone, together, ratios, saves, waits;
+  for (int round = 0; round < rounds; ++round) {
+    alone.push_back(seconds_of([&] { train(steps); }));
+    together.push_back(seconds_of([&] {
+      saves.push_back(seconds_of([&] { beside.save(++step); }));
+      train(steps);
+      waits.push_back(seconds_of([&] { beside.wait(); }));
+    }));
+    ratios.push_back(together.back() / alone.back());
+  }
+  const double synchronous = seconds_of([&] { awaited.save(1); });
+  std::printf("%lld MB of state on the %s, checkpoints on the disk of '%s'; %lld steps\n",
+              static_cast<long long>(megabytes), device.is_cuda() ? "GPU" : "CPU", folder.parent_path().c_str(),
+              static_cast<long long>(steps));
+  std::printf("loop alone %.3f s, with one checkpoint %.3f s, ratio %.4f (%.4f to %.4f)\n", median(alone),
+              median(together), median(ratios), *std::min_element(ratios.begin(), ratios.end()),
+              *std::max_element(ratios.begin(), ratios.end()));
+  std::printf("save() keeps the loop for %.1f ms, the first time for %.1f ms; %.1f ms were waited at the end\n",
+              1e3 * median(saves), 1e3 * first, 1e3 * median(waits));
+  std::printf("a checkpoint that is waited for: %.3f s\n", synchronous);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string name = (fs::temp_directory_path() / "adjoint-bench-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) return 1;
+  int status = 0;
+  try {
+    bench(argc > 1 ? std::stoll(argv[1]) : 1000, argc > 2 ? std::stod(argv[2]) : 20.0,
+          argc > 3 ? std::stoi(argv[3]) : 5, name);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_checkpoint: %s\n", error.what());
+    status = 1;
+  }
+  fs::remove_all(name);
+  return status;
+}
