@@ -124,7 +124,7 @@ def main():
     ours, theirs = [], []
     for _ in range(args.rounds):
         strong = ["--strong"] if args.strong else []
-        ours.append(launch(args.ranks, [args.program, "--ctas", args.ctas, *strong]))
+        ours.append(launch(args.ranks, [args.program, f"--ctas={args.ctas}", *strong]))
         if not args.alone:
             theirs.append(launch(args.ranks, [sys.executable, __file__, "--pytorch", *strong]))
     for key in ours[0]:

@@ -1,14 +1,14 @@
 // Times data-parallel training on the GPUs of the ranks that mpirun started, for bench/compare_distributed.py: prints a
 // line of JSON for each case, from rank 0. Times are in ms: the median over rounds of the slowest rank's.
 //
-//   mpirun -n 2 bench_distributed [--ctas 0,4,8] [--strong] [tf32] [bf16]
+//   mpirun -n 2 bench_distributed [--ctas=0,4,8] [--networks=wide,unet] [--strong] [tf32] [bf16]
 //
 // Sums of 1 MiB to 4 GiB of float32, beside a bare ncclAllReduce of the same buffer in turns with it ("bare_ms"; where
 // NCCL was found). Then, network by network, a step at the same batch a GPU: on each rank alone ("alone_ms"), and in
 // turns with it through DataParallel ("together_ms"), both as captured steps too ("captured_alone_ms",
 // "captured_together_ms"); and a sum of all gradients with nothing beside it ("sum_ms"). --ctas does that for each
 // DataParallelOptions::max_ctas. --strong: together, the ranks share the batch that each has alone, and captured steps
-// are left out.
+// are left out. Sums are timed where --networks is not given.
 
 #include "trainings.h"
 
@@ -19,6 +19,7 @@
 #endif
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -28,7 +29,6 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -182,32 +182,26 @@ void bench_steps(const Case& which, const std::string& precision, int max_ctas, 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::vector<std::string> precisions;
+  std::vector<std::string> precisions{"tf32", "bf16"};
   std::vector<int> ctas{distributed::DataParallelOptions::kAutomatic};
+  std::vector<std::string> networks;
   bool strong = false;
+  CLI::App app;
+  app.add_option("--ctas", ctas)->delimiter(',');
+  app.add_option("--networks", networks)->delimiter(',');
+  app.add_flag("--strong", strong);
+  app.add_option("precisions", precisions);
+  CLI11_PARSE(app, argc, argv);
   try {
-    for (int i = 1; i < argc; ++i) {
-      if (std::string(argv[i]) == "--strong") {
-        strong = true;
-        continue;
-      }
-      if (std::string(argv[i]) != "--ctas" || i + 1 == argc) {
-        precisions.emplace_back(argv[i]);
-        continue;
-      }
-      ctas.clear();
-      std::istringstream list(argv[++i]);
-      for (std::string number; std::getline(list, number, ',');) ctas.push_back(std::stoi(number));
-    }
-    if (precisions.empty()) precisions = {"tf32", "bf16"};
     distributed::init();
     if (adjoint::default_device().is_cpu()) {
       std::fputs("bench_distributed: no CUDA device\n", stderr);
       return 1;
     }
     adjoint::set_float32_precision(adjoint::Precision::kTF32);
-    if (!strong) bench_sum();
+    if (!strong && networks.empty()) bench_sum();
     for (const Case& which : kCases) {
+      if (!networks.empty() && std::find(networks.begin(), networks.end(), which.network) == networks.end()) continue;
       for (const std::string& precision : precisions) {
         for (const int max_ctas : ctas) bench_steps(which, precision, max_ctas, strong);
       }

@@ -59,21 +59,34 @@ void check_alike(const std::string& own) {
       kName, rank());
 }
 
+Part broadcast_of(const Tensor& tensor) {
+  return {.call = {.kind = Kind::kBroadcast, .caller = kName}, .tensor = tensor};
+}
+
+// Those of the module itself, not of what stands in it.
+NamedTensors own_buffers(const nn::Module& module) {
+  NamedTensors own;
+  for (const auto& [name, buffer] : module.named_buffers()) {
+    if (name.find('.') == std::string::npos) own.emplace_back(name, buffer);
+  }
+  return own;
+}
+
 // Rank 0's, on every rank: one call a device, of copies where they are not contiguous.
 void broadcast_all(const NamedTensors& named) {
   const PauseTape pause;
-  std::map<std::pair<DeviceType, int>, std::pair<std::vector<Tensor>, std::vector<Tensor>>> devices;
+  std::map<std::pair<DeviceType, int>, std::pair<std::vector<Tensor>, std::vector<Part>>> devices;
   for (const auto& [name, tensor] : named) {
     if (tensor.numel() == 0) continue;
     auto& [tensors, packed] = devices[{tensor.device().type, tensor.device().index}];
     tensors.push_back(tensor.detach());
-    packed.push_back(contiguous_copy(tensors.back()));
+    packed.push_back(broadcast_of(contiguous_copy(tensors.back())));
   }
   for (auto& [device, lists] : devices) {
     auto& [tensors, packed] = lists;
-    if (engine() != nullptr) engine()->run_together({.kind = Kind::kBroadcast, .caller = kName}, packed);
+    if (engine() != nullptr) engine()->run_together(packed);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      if (packed[i].impl() != tensors[i].impl()) tensors[i].copy_(packed[i]);
+      if (packed[i].tensor.impl() != tensors[i].impl()) tensors[i].copy_(packed[i].tensor);
     }
   }
 }
@@ -82,9 +95,9 @@ void broadcast_all(const NamedTensors& named) {
 
 namespace detail {
 
-class Reducer::Sink final : public PlacingSink, public std::enable_shared_from_this<Reducer::Sink> {
+class Reducer::Sink final : public PlacingSink {
  public:
-  Sink(const nn::Module& module, const DataParallelOptions& options) : module_(module), options_(options) {
+  Sink(const nn::Module& module, const DataParallelOptions& options) : options_(options) {
     ADJOINT_CHECK(options.bucket_bytes > 0, "{}: bucket_bytes must be above 0; got {}", kName, options.bucket_bytes);
     const NamedTensors buffers = module.named_buffers();
     const NamedTensors parameters = module.named_parameters();
@@ -93,6 +106,9 @@ class Reducer::Sink final : public PlacingSink, public std::enable_shared_from_t
     check_alike(description(parameters, buffers, options));
     broadcast_all(parameters);
     broadcast_all(buffers);
+    for (const auto& [name, part] : module.named_modules()) {
+      if (options.broadcast_buffers && !own_buffers(part).empty()) buffered_.push_back(part);
+    }
     std::int64_t nbytes = 0;
     for (const auto& [name, tensor] : parameters) {
       if (!tensor.requires_grad()) continue;
@@ -110,12 +126,6 @@ class Reducer::Sink final : public PlacingSink, public std::enable_shared_from_t
     std::vector<Tensor> all;
     for (const Entry& entry : entries_) all.push_back(entry.leaf);
     return all;
-  }
-
-  void before_forward() {
-    if (!options_.broadcast_buffers || !stale_ || engine() == nullptr || !module_.training()) return;
-    broadcast_all(module_.named_buffers());
-    stale_ = false;
   }
 
   Tensor place(const Tensor& leaf) override {
@@ -160,7 +170,7 @@ class Reducer::Sink final : public PlacingSink, public std::enable_shared_from_t
     }
     for (Bucket& bucket : buckets_) bucket.waits_for = 0;
     launch_ready();
-    engine()->join(device_);
+    launch_last();
     if (!options_.find_unused_parameters) return;
     Tensor mask = Tensor::zeros({static_cast<std::int64_t>(entries_.size())}, {.dtype = kUInt8});
     auto* const bits = mask.mutable_data<std::uint8_t>();
@@ -174,7 +184,6 @@ class Reducer::Sink final : public PlacingSink, public std::enable_shared_from_t
     for (Entry& entry : entries_) {
       if (entry.counts) entry.leaf.set_grad(entry.slot);
     }
-    stale_ = true;
     reset();
   }
 
@@ -283,11 +292,8 @@ class Reducer::Sink final : public PlacingSink, public std::enable_shared_from_t
                     "DataParallel anew",
                     kName, entry.name, entry.leaf.dtype(), entry.leaf.device(), device_);
     }
-    if (Capture* const capture = Capture::current()) {
+    if (Capture::current() != nullptr) {
       check_capturable();
-      capture->on_replay([self = weak_from_this()] {
-        if (const auto sink = self.lock()) sink->stale_ = true;
-      });
     } else {
       for (Bucket& bucket : buckets_) {
         if (!is_free(bucket)) make_room(bucket);
@@ -365,15 +371,39 @@ class Reducer::Sink final : public PlacingSink, public std::enable_shared_from_t
     }
   }
 
-  // Sums the buckets whose gradients have come, as far as their turn has.
+  Part sum_of(std::size_t bucket, int max_ctas) const {
+    return {.call = {.kind = Kind::kAllReduce,
+                     .op = ReduceOp::kAvg,
+                     .caller = fmt::format("DataParallel, bucket {}", bucket),
+                     .max_ctas = max_ctas},
+            .tensor = buckets_[bucket].flat};
+  }
+
+  // Sums the buckets whose gradients have come, as far as their turn has, but the last.
   void launch_ready() {
-    for (; launched_ < buckets_.size() && buckets_[launched_].waits_for == 0; ++launched_) {
-      engine()->run_beside({.kind = Kind::kAllReduce,
-                            .op = ReduceOp::kAvg,
-                            .caller = fmt::format("DataParallel, bucket {}", launched_),
-                            .max_ctas = launched_ + 1 < buckets_.size() ? max_ctas_ : 0},
-                           buckets_[launched_].flat);
+    for (; launched_ + 1 < buckets_.size() && buckets_[launched_].waits_for == 0; ++launched_) {
+      Part part = sum_of(launched_, max_ctas_);
+      engine()->run_beside({&part, 1});
     }
+  }
+
+  // Sums the last bucket and, in one call with it, which takes no longer, gives every rank rank 0's buffers.
+  void launch_last() {
+    std::vector<Part> parts{sum_of(launched_, 0)};
+    NamedTensors others;
+    for (const nn::Module& owner : buffered_) {
+      if (!owner.training()) continue;  // nothing wrote to them, and another sweep of the tape may still read them
+      for (const auto& [name, buffer] : own_buffers(owner)) {
+        if (buffer.device() == device_ && buffer.is_contiguous() && buffer.numel() > 0) {
+          parts.push_back(broadcast_of(buffer.detach()));
+        } else {
+          others.emplace_back(name, buffer);
+        }
+      }
+    }
+    engine()->run_beside(parts);
+    engine()->join(device_);
+    broadcast_all(others);
   }
 
   void reset() noexcept {
@@ -381,16 +411,15 @@ class Reducer::Sink final : public PlacingSink, public std::enable_shared_from_t
     started_ = false;
   }
 
-  nn::Module module_;
   DataParallelOptions options_;
-  int max_ctas_ = 0;  // of the buckets' sums but the last
+  std::vector<nn::Module> buffered_;  // modules with buffers of their own, where those are broadcast
+  int max_ctas_ = 0;                  // of the buckets' sums but the last
   std::vector<Entry> entries_;
   std::unordered_map<const TensorImpl*, std::size_t> index_;  // into entries_
   std::vector<Bucket> buckets_;                               // empty before the first sweep
   std::vector<std::size_t> order_;                            // entries that this sweep has taken
   std::size_t launched_ = 0;                                  // buckets
   bool started_ = false;
-  bool stale_ = false;  // buffers may differ from rank 0's
   Device device_ = kCPU;
   std::size_t num_copied_ = 0;
 };
@@ -407,7 +436,6 @@ Reducer::Reducer(const nn::Module& module, const DataParallelOptions& options)
 }
 Reducer::~Reducer() = default;
 
-void Reducer::before_forward() { sink_->before_forward(); }
 void Reducer::set_sync(bool on) { sink_->sync = on; }
 bool Reducer::sync() const { return sink_->sync; }
 std::vector<std::vector<std::string>> Reducer::buckets() const { return sink_->buckets(); }

@@ -34,7 +34,7 @@ struct DataParallelOptions {
   /// Parameters without a gradient count as zeros where other ranks have one, and keep none where no rank has. Else
   /// they are an error that names them.
   bool find_unused_parameters = false;
-  /// Buffers become rank 0's at the first forward, in training mode, after each step.
+  /// Buffers of modules in training mode become rank 0's at the end of each sweep that sums gradients.
   bool broadcast_buffers = true;
   /// Thread blocks that NCCL may take for a bucket's sum; the sweep beside it leaves it as many multiprocessors. 0: as
   /// many as NCCL likes, and none left. kAutomatic: a few where gradients have 64 MiB or more, whose sums would slow
@@ -54,7 +54,6 @@ class ADJOINT_API Reducer {
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
-  void before_forward();
   void set_sync(bool on);
   bool sync() const;
   std::vector<std::vector<std::string>> buckets() const;
@@ -92,7 +91,6 @@ class DataParallel {
   /// module(inputs...).
   template <class... Inputs>
   auto operator()(Inputs&&... inputs) const {
-    reducer_->before_forward();
     return module_(std::forward<Inputs>(inputs)...);
   }
 

@@ -188,13 +188,16 @@ TEST(DataParallel, BuffersFollowRank0) {
   for (int step = 0; step < 2; ++step) {
     Tape tape;
     tape.backward(model(x).sum());
+    expect_same_on_every_rank(net.named_buffers());
   }
-  Tape tape;
+  // Of a layer in eval mode they are what backward passes still read.
   net.eval();
-  net.train();
-  model(Tensor::zeros({2, 2}, options(kFloat32)) + 0.0);
-  const Tensor follows = net.running_mean.tensor();
-  EXPECT_EQ(broadcast(follows).to_vector<float>(), follows.to_vector<float>());
+  const Tensor mean = net.running_mean.tensor().clone();
+  Tape tape;
+  const Tensor loss = model(x).square().sum();
+  tape.backward(loss, {.retain = true});
+  tape.backward(loss);
+  EXPECT_EQ(net.running_mean.tensor().to_vector<float>(), mean.to_vector<float>());
 }
 
 TEST(DataParallel, SyncBatchNormTakesUnequalBatches) {
@@ -414,7 +417,7 @@ TEST(DataParallel, CapturedStepsAreTheUncapturedOnes) {
       EXPECT_EQ(graphed_step.num_graphs(), 1U);
     }
     expect_near(graphed_net.state_dict(), eager_net.state_dict(), 0.0);
-    expect_same_on_every_rank(graphed_net.named_parameters());  // buffers follow rank 0 at the next forward
+    expect_same_on_every_rank(graphed_net.state_dict());
   }
 }
 

@@ -96,7 +96,7 @@ class MpiEngine final : public Engine {
   }
 
   void run(const Call& call, const Tensor& in, Tensor& out) override {
-    if (on_gpu(in)) return gpu_->run(call, next_header(call, in), in, out, false);
+    if (on_gpu(in)) return gpu_->run(call, next_header(call, in), in, out);
     check_open(call);
     ADJOINT_CHECK(
         adjoint::detail::StepCapture::current() == nullptr,
@@ -112,19 +112,8 @@ class MpiEngine final : public Engine {
     copy_into(host_out, out);
   }
 
-  void run_together(const Call& call, std::span<Tensor> tensors) override {
-    if (tensors.empty()) return;
-    if (!on_gpu(tensors[0])) {
-      for (Tensor& tensor : tensors) run(call, tensor, tensor);
-      return;
-    }
-    gpu_->run_together(call, next_header(call, tensors[0]), tensors);
-  }
-
-  void run_beside(const Call& call, Tensor& tensor) override {
-    if (!on_gpu(tensor)) return run(call, tensor, tensor);
-    gpu_->run(call, next_header(call, tensor), tensor, tensor, true);
-  }
+  void run_together(std::span<Part> parts) override { run_parts(parts, false); }
+  void run_beside(std::span<Part> parts) override { run_parts(parts, true); }
 
   void join(Device device) override {
     if (gpu_ != nullptr && device.is_cuda()) gpu_->join();
@@ -149,6 +138,14 @@ class MpiEngine final : public Engine {
 
  private:
   bool on_gpu(const Tensor& tensor) const { return gpu_ != nullptr && tensor.defined() && tensor.device().is_cuda(); }
+
+  void run_parts(std::span<Part> parts, bool beside) {
+    if (parts.empty()) return;
+    if (on_gpu(parts[0].tensor)) {
+      return gpu_->run_together(next_header(parts[0].call, parts[0].tensor), parts, beside);
+    }
+    for (Part& part : parts) run(part.call, part.tensor, part.tensor);
+  }
 
   void check_open(const Call& call) const {
     ADJOINT_CHECK(failed_.empty(), "{}: no operation can follow one that failed; got, on rank {}: {}",

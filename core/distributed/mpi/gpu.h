@@ -11,9 +11,9 @@ namespace adjoint::distributed {
 class GpuEngine {
  public:
   virtual ~GpuEngine() = default;
-  /// In the order of the current stream, or beside it; whether every rank came for the same is found out while it runs.
-  virtual void run(const Call& call, const Header& header, const Tensor& in, Tensor& out, bool beside) = 0;
-  virtual void run_together(const Call& call, const Header& header, std::span<Tensor> tensors) = 0;
+  /// In the order of the current stream; whether every rank came for the same is found out while it runs.
+  virtual void run(const Call& call, const Header& header, const Tensor& in, Tensor& out) = 0;
+  virtual void run_together(const Header& header, std::span<Part> parts, bool beside) = 0;
   virtual void join() = 0;
   virtual void prepare(int max_ctas) = 0;
   /// Of the graph that the current stream is being captured into; 0 where it is not.

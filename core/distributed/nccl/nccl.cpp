@@ -89,35 +89,17 @@ class NcclEngine final : public GpuEngine {
     end_watching();
   }
 
-  void run(const Call& call, const Header& header, const Tensor& in, Tensor& out, bool beside) override {
-    const void* const from = in.raw_data();
-    void* const to = out.raw_mutable_data();
-    const auto count = static_cast<std::size_t>(in.numel());
-    const ncclDataType_t type = nccl_type(in.dtype());
-    const ncclRedOp_t op = nccl_op(call.op);
-    give(call, header, in, beside, [&](ncclComm_t comm, cudaStream_t stream) {
-      switch (call.kind) {
-        case Kind::kAllReduce: return ncclAllReduce(from, to, count, type, op, comm, stream);
-        case Kind::kBroadcast: return ncclBroadcast(from, to, count, type, call.root, comm, stream);
-        case Kind::kAllGather: return ncclAllGather(from, to, count, type, comm, stream);
-        case Kind::kReduceScatter:
-          return ncclReduceScatter(from, to, static_cast<std::size_t>(out.numel()), type, op, comm, stream);
-        default: return ncclSuccess;
-      }
-    });
+  void run(const Call& call, const Header& header, const Tensor& in, Tensor& out) override {
+    give(call, header, in, false,
+         [&](ncclComm_t comm, cudaStream_t stream) { return start(call, in, out, comm, stream); });
   }
 
   // In one kernel, as far as NCCL has room for.
-  void run_together(const Call& call, const Header& header, std::span<Tensor> tensors) override {
-    give(call, header, tensors[0], false, [&](ncclComm_t comm, cudaStream_t stream) {
+  void run_together(const Header& header, std::span<Part> parts, bool beside) override {
+    give(parts[0].call, header, parts[0].tensor, beside, [&](ncclComm_t comm, cudaStream_t stream) {
       ncclResult_t status = ncclGroupStart();
-      for (Tensor& tensor : tensors) {
-        void* const at = tensor.raw_mutable_data();
-        const auto count = static_cast<std::size_t>(tensor.numel());
-        const ncclDataType_t type = nccl_type(tensor.dtype());
-        const ncclResult_t added = call.kind == Kind::kBroadcast
-                                       ? ncclBroadcast(at, at, count, type, call.root, comm, stream)
-                                       : ncclAllReduce(at, at, count, type, nccl_op(call.op), comm, stream);
+      for (Part& part : parts) {
+        const ncclResult_t added = start(part.call, part.tensor, part.tensor, comm, stream);
         if (status == ncclSuccess) status = added;
       }
       const ncclResult_t ended = ncclGroupEnd();
@@ -193,15 +175,31 @@ class NcclEngine final : public GpuEngine {
 
   cudaStream_t current() const { return Stream::current(Device(DeviceType::kCUDA, how_.device)).handle(); }
 
+  static ncclResult_t start(const Call& call, const Tensor& in, Tensor& out, ncclComm_t comm, cudaStream_t stream) {
+    const void* const from = in.raw_data();
+    void* const to = out.raw_mutable_data();
+    const auto count = static_cast<std::size_t>(in.numel());
+    const ncclDataType_t type = nccl_type(in.dtype());
+    const ncclRedOp_t op = nccl_op(call.op);
+    switch (call.kind) {
+      case Kind::kAllReduce: return ncclAllReduce(from, to, count, type, op, comm, stream);
+      case Kind::kBroadcast: return ncclBroadcast(from, to, count, type, call.root, comm, stream);
+      case Kind::kAllGather: return ncclAllGather(from, to, count, type, comm, stream);
+      case Kind::kReduceScatter:
+        return ncclReduceScatter(from, to, static_cast<std::size_t>(out.numel()), type, op, comm, stream);
+      default: return ncclSuccess;
+    }
+  }
+
   static void order(cudaStream_t earlier, cudaStream_t later, cudaEvent_t event) {
     check_runtime(cudaEventRecord(event, earlier), "cudaEventRecord");
     check_runtime(cudaStreamWaitEvent(later, event, 0), "cudaStreamWaitEvent");
   }
 
-  // Gives NCCL what start(communicator, stream) asks of it. The watcher knows of it before NCCL does, for NCCL may wait
+  // Gives NCCL what ask(communicator, stream) asks of it. The watcher knows of it before NCCL does, for NCCL may wait
   // in it for ranks that never come.
-  template <class Start>
-  void give(const Call& call, const Header& header, const Tensor& tensor, bool beside, const Start& start) {
+  template <class Ask>
+  void give(const Call& call, const Header& header, const Tensor& tensor, bool beside, const Ask& ask) {
     ADJOINT_CHECK(tensor.device().index == how_.device,
                   "{}: a tensor must be on this rank's GPU, {}; got {} on rank {}", name_of(call.kind), how_.device,
                   tensor.device(), how_.rank);
@@ -224,7 +222,7 @@ class NcclEngine final : public GpuEngine {
       const std::lock_guard lock(pending_mutex_);
       pending_.splice(pending_.end(), one);
     }
-    check_nccl(start(comm, stream), name_of(call.kind), comm);
+    check_nccl(ask(comm, stream), name_of(call.kind), comm);
     const std::lock_guard lock(pending_mutex_);
     if (!captured) pending->done = record(stream);
     pending->given = true;
