@@ -187,8 +187,8 @@ int main(int argc, char** argv) {
   std::vector<std::string> networks;
   bool strong = false;
   CLI::App app;
-  app.add_option("--ctas", ctas)->delimiter(',');
-  app.add_option("--networks", networks)->delimiter(',');
+  app.add_option("--ctas", ctas)->delimiter(',')->allow_extra_args(false);
+  app.add_option("--networks", networks)->delimiter(',')->allow_extra_args(false);
   app.add_flag("--strong", strong);
   app.add_option("precisions", precisions);
   CLI11_PARSE(app, argc, argv);

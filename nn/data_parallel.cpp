@@ -1,5 +1,6 @@
 #include <adjoint/nn/data_parallel.h>
 
+#include <adjoint/core/autocast.h>
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
 #include <adjoint/core/distributed/engine.h>
@@ -22,7 +23,9 @@ constexpr const char* kName = "DataParallel";
 constexpr std::int64_t kLeastBucket = std::int64_t{1} << 20, kBuckets = 8;
 constexpr std::int64_t kAlignment = 256;  // bytes, of a gradient in its bucket
 constexpr std::int64_t kManyBytes = std::int64_t{64} << 20;
-constexpr int kFewCtas = 4;  // 128 of 132 multiprocessors are left: powers of two that tiles fill
+// Of 132 multiprocessors 128 are left: powers of two that tiles fill. Sums of so few take longer than a sweep of 16-bit
+// products, which shares with more.
+constexpr int kFewCtas = 4, kCtasBesideHalves = 16;
 
 // A line for the options and one a tensor: what every rank's network must be alike in.
 std::string description(const NamedTensors& parameters, const NamedTensors& buffers,
@@ -116,10 +119,7 @@ class Reducer::Sink final : public PlacingSink {
       index_.emplace(tensor.impl(), entries_.size());
       entries_.push_back({name, tensor});
     }
-    max_ctas_ = options.max_ctas != DataParallelOptions::kAutomatic ? options.max_ctas
-                : nbytes >= kManyBytes                              ? kFewCtas
-                                                                    : 0;
-    if (engine() != nullptr) engine()->prepare(max_ctas_);
+    many_bytes_ = nbytes >= kManyBytes;
   }
 
   const std::vector<Tensor> leaves() const {
@@ -127,6 +127,8 @@ class Reducer::Sink final : public PlacingSink {
     for (const Entry& entry : entries_) all.push_back(entry.leaf);
     return all;
   }
+
+  void before_forward() { halves_ = autocast_dtype().has_value(); }
 
   Tensor place(const Tensor& leaf) override {
     if (!sync || buckets_.empty()) return {};
@@ -295,6 +297,7 @@ class Reducer::Sink final : public PlacingSink {
     if (Capture::current() != nullptr) {
       check_capturable();
     } else {
+      engine()->prepare(max_ctas());
       for (Bucket& bucket : buckets_) {
         if (!is_free(bucket)) make_room(bucket);
       }
@@ -371,6 +374,13 @@ class Reducer::Sink final : public PlacingSink {
     }
   }
 
+  // Of the buckets' sums but the last.
+  int max_ctas() const {
+    if (options_.max_ctas != DataParallelOptions::kAutomatic) return options_.max_ctas;
+    if (!many_bytes_) return 0;
+    return halves_ ? kCtasBesideHalves : kFewCtas;
+  }
+
   Part sum_of(std::size_t bucket, int max_ctas) const {
     return {.call = {.kind = Kind::kAllReduce,
                      .op = ReduceOp::kAvg,
@@ -382,7 +392,7 @@ class Reducer::Sink final : public PlacingSink {
   // Sums the buckets whose gradients have come, as far as their turn has, but the last.
   void launch_ready() {
     for (; launched_ + 1 < buckets_.size() && buckets_[launched_].waits_for == 0; ++launched_) {
-      Part part = sum_of(launched_, max_ctas_);
+      Part part = sum_of(launched_, max_ctas());
       engine()->run_beside({&part, 1});
     }
   }
@@ -413,7 +423,8 @@ class Reducer::Sink final : public PlacingSink {
 
   DataParallelOptions options_;
   std::vector<nn::Module> buffered_;  // modules with buffers of their own, where those are broadcast
-  int max_ctas_ = 0;                  // of the buckets' sums but the last
+  bool many_bytes_ = false;           // of gradients
+  bool halves_ = false;               // the last forward pass was under autocast
   std::vector<Entry> entries_;
   std::unordered_map<const TensorImpl*, std::size_t> index_;  // into entries_
   std::vector<Bucket> buckets_;                               // empty before the first sweep
@@ -436,6 +447,7 @@ Reducer::Reducer(const nn::Module& module, const DataParallelOptions& options)
 }
 Reducer::~Reducer() = default;
 
+void Reducer::before_forward() { sink_->before_forward(); }
 void Reducer::set_sync(bool on) { sink_->sync = on; }
 bool Reducer::sync() const { return sink_->sync; }
 std::vector<std::vector<std::string>> Reducer::buckets() const { return sink_->buckets(); }

@@ -37,9 +37,10 @@ struct DataParallelOptions {
   /// Buffers of modules in training mode become rank 0's at the end of each sweep that sums gradients.
   bool broadcast_buffers = true;
   /// Thread blocks that NCCL may take for a bucket's sum; the sweep beside it leaves it as many multiprocessors. 0: as
-  /// many as NCCL likes, and none left. kAutomatic: a few where gradients have 64 MiB or more, whose sums would slow
-  /// the sweep by what they take, and else 0. The last bucket, beside which there is no sweep, always gets what NCCL
-  /// likes. Another value than 0 makes a communicator for it.
+  /// many as NCCL likes, and none left. kAutomatic: where gradients have 64 MiB or more, whose sums would slow the
+  /// sweep by what they take, 4, or 16 behind a forward pass under autocast, whose sweep is shorter; and else 0. The
+  /// last bucket, beside which there is no sweep, always gets what NCCL likes. Another value than 0 makes a
+  /// communicator for it, in the first sweep.
   static constexpr int kAutomatic = -1;
   int max_ctas = kAutomatic;
 };
@@ -54,6 +55,7 @@ class ADJOINT_API Reducer {
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
+  void before_forward();
   void set_sync(bool on);
   bool sync() const;
   std::vector<std::vector<std::string>> buckets() const;
@@ -91,6 +93,7 @@ class DataParallel {
   /// module(inputs...).
   template <class... Inputs>
   auto operator()(Inputs&&... inputs) const {
+    reducer_->before_forward();
     return module_(std::forward<Inputs>(inputs)...);
   }
 
