@@ -1,9 +1,11 @@
 // Copies with any strides and dtypes on CUDA devices. Where neighbours in the source are not neighbours in the result,
-// square tiles turn round in shared memory, so that both sides move whole pieces of memory.
+// square tiles turn round in shared memory, so that both sides move whole pieces of memory; axes of a
+// few elements in registers (interleave.cuh).
 
 #include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/backend.h>
 #include <adjoint/core/cuda/elementwise.cuh>
+#include <adjoint/core/cuda/interleave.cuh>
 
 namespace adjoint::cuda {
 namespace {
@@ -150,10 +152,10 @@ template <class Bits>
 void copy_bits(const Tensor& src, Tensor& dst) {
   if (!src.is_contiguous() || !dst.is_contiguous()) {
     const StridedPlan<2> plan = make_strided_plan<2>(dst.shape(), {dst.strides(), src.strides()});
-    if (copy_transposed(plan, dst.device().index, static_cast<const Bits*>(src.raw_data()),
-                        static_cast<Bits*>(dst.raw_mutable_data()))) {
-      return;
-    }
+    const auto* in = static_cast<const Bits*>(src.raw_data());
+    auto* out = static_cast<Bits*>(dst.raw_mutable_data());
+    const int device = dst.device().index;
+    if (copy_transposed(plan, device, in, out) || detail::copy_interleaved(plan, device, in, out)) return;
   }
   elementwise<Bits(Bits)>(Convert<Bits>{}, dst, src);
 }
