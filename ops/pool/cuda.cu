@@ -3,185 +3,315 @@
 #include <adjoint/core/cuda/pack.h>
 #include <adjoint/core/fill.h>
 #include <adjoint/ops/pool/kernels.h>
+#include <adjoint/core/cuda/elementwise.cuh>
 #include <adjoint/core/cuda/rows.cuh>
 
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 namespace adjoint::cuda {
 namespace {
 
-/// The kernel sizes, of both axes, whose windows are read with all loads under way at once.
-constexpr std::int32_t kFewestUnrolled = 2, kMostUnrolled = 3;
-
-/// Calls visit(y, x, value) for the elements of a window of `plane`, by rows. Those of kKernel x kKernel elements are
-/// loaded before the first is visited; kKernel 0 is any window.
-template <int kKernel, class T, class Visit>
-__device__ void for_each_in_window(const PoolAttr& attr, const T* plane, std::int32_t o_y, const pool::Run& lines,
-                                   std::int32_t o_x, const pool::Run& columns, const Visit& visit) {
-  using C = compute_t<T>;
-  if constexpr (kKernel == 0) {
-    for (std::int32_t y = lines.start; y < lines.end; y += lines.step) {
-      const T* const from = plane + std::int64_t{y} * attr.w.in;
-      for (std::int32_t x = columns.start; x < columns.end; x += columns.step) visit(y, x, convert<C>(from[x]));
-    }
-  } else {
-    const std::int32_t first_y = o_y * attr.h.stride - attr.h.padding, first_x = o_x * attr.w.stride - attr.w.padding;
-    const auto inside = [](std::int32_t at, std::int32_t extent) {
-      return static_cast<std::uint32_t>(at) < static_cast<std::uint32_t>(extent);
-    };
-    T values[kKernel][kKernel] = {};
-#pragma unroll
-    for (int i = 0; i < kKernel; ++i) {
-      const std::int32_t y = first_y + i * attr.h.dilation;
-      const T* const from = plane + std::int64_t{y} * attr.w.in;
-#pragma unroll
-      for (int j = 0; j < kKernel; ++j) {
-        const std::int32_t x = first_x + j * attr.w.dilation;
-        if (inside(y, attr.h.in) && inside(x, attr.w.in)) values[i][j] = from[x];
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < kKernel; ++i) {
-      const std::int32_t y = first_y + i * attr.h.dilation;
-#pragma unroll
-      for (int j = 0; j < kKernel; ++j) {
-        const std::int32_t x = first_x + j * attr.w.dilation;
-        if (inside(y, attr.h.in) && inside(x, attr.w.in)) visit(y, x, convert<C>(values[i][j]));
-      }
-    }
-  }
-}
-
-template <class T, int kKernel>
-__global__ void max_rows(PoolAttr attr, Rows rows, RowSplit by_h, const T* __restrict__ in, T* __restrict__ out,
-                         pool::Indices<void> places) {
-  using C = compute_t<T>;
-  if (rows.column() >= attr.w.out) return;
-  const auto o = static_cast<std::int32_t>(rows.column());
-  const pool::Run columns = pool::window(attr.w, o);
-  rows.each([&](std::int64_t row) {
-    std::int64_t line = row;
-    const T* const plane = in + by_h(line) * attr.in_plane();
-    const auto o_y = static_cast<std::int32_t>(line);
-    const pool::Run lines = pool::window(attr.h, o_y);
-    const bool empty = lines.start >= lines.end || columns.start >= columns.end;
-    C best = -std::numeric_limits<C>::infinity();
-    std::int32_t best_y = lines.start, best_x = columns.start;
-    for_each_in_window<kKernel>(attr, plane, o_y, lines, o, columns, [&](std::int32_t y, std::int32_t x, C value) {
-      if (value > best || value != value) {
-        best = value;
-        best_y = y;
-        best_x = x;
-      }
-    });
-    const std::int64_t at = row * attr.w.out + o;
-    out[at] = convert<T>(best);
-    if (places.data != nullptr) places.put(at, empty ? -1 : std::int64_t{best_y} * attr.w.in + best_x);
-  });
-}
-
-/// Neighbouring elements of a gradient that one thread forms and stores as one: 16 bytes, where rows allow.
+/// Elements that fill 16 bytes.
 template <class T>
 constexpr int kVector = static_cast<int>(16 / sizeof(T));
 
-/// The windows that may hold one of V inputs from `x` on.
-template <int V>
-__device__ pool::Run users_of_pack(const PoolAxis& axis, std::int32_t x) {
-  return {pool::users(axis, x).start, pool::users(axis, x + V - 1).end, 1};
+/// rows.each(f); where `f` forms V > 1 elements it is long, and its code stands there once.
+template <int V, class F>
+__device__ void each_of(const Rows& rows, const F& f) {
+  if constexpr (V == 1) return rows.each(f);
+  std::int64_t first = 0;
+  int count = 0;
+  rows.each([&](std::int64_t row) { first = count++ == 0 ? row : first; });
+#pragma unroll 1
+  for (int i = 0; i < count; ++i) f(first + static_cast<std::int64_t>(i * blockDim.y));
+}
+
+/// Of packed windows.
+template <int kKernel>
+constexpr int kPadding = (kKernel - 1) / 2;
+
+/// How windows are read. kKernel: their size, of both axes, or 0 for any. kStride: the width's, where its padding is
+/// kPadding and it has no dilation; a thread then forms as many neighbours as 16 bytes of a row of inputs hold
+/// the beginnings of. 0 for any; a thread forms one.
+template <int kKernel, int kStride>
+struct Windows {
+  static constexpr bool kPacked = kStride != 0;
+
+  /// Results of a thread.
+  template <class T>
+  static constexpr int kResults = kStride == 0 ? 1 : kVector<T> / (kStride == 0 ? 1 : kStride);
+
+  /// `attr` with constants for what is known.
+  __device__ static PoolAttr known(PoolAttr attr) {
+    if constexpr (kKernel != 0) attr.h.kernel = attr.w.kernel = kKernel;
+    if constexpr (kStride != 0) {
+      attr.w.stride = kStride;
+      attr.w.padding = kPadding<kKernel>;
+      attr.w.dilation = 1;
+    }
+    return attr;
+  }
+
+  /// Which element of a window: its place in the plane where kKernel is 0, else its number.
+  using Element = std::conditional_t<kKernel == 0, std::int64_t, int>;
+
+  __device__ static std::int64_t place(const PoolAttr& attr, std::int32_t o_y, std::int32_t o_x, Element element) {
+    if constexpr (kKernel == 0) {
+      return element;
+    } else {
+      const std::int32_t y = o_y * attr.h.stride - attr.h.padding + element / kKernel * attr.h.dilation;
+      return std::int64_t{y} * attr.w.in + o_x * attr.w.stride - attr.w.padding + element % kKernel * attr.w.dilation;
+    }
+  }
+
+  /// Calls visit(o, holds) for the windows along the width that may hold one of V inputs from `x` on; holds(v): whether
+  /// it may be the v-th. `x` is a multiple of V.
+  template <int V, class Visit>
+  __device__ static void each_user(const PoolAttr& attr, std::int32_t x, const Visit& visit) {
+    if constexpr (kStride == 0) {
+      const std::int32_t end = pool::users(attr.w, x + V - 1).end;
+#pragma unroll 1  // there are few, and a quotient takes many registers
+      for (std::int32_t o = pool::users(attr.w, x).start; o < end; ++o) {
+        const pool::Run run = pool::covered(attr.w, o);
+        visit(o, [&](int v) { return V == 1 || attr.w.dilation > 1 || (x + v >= run.start && x + v < run.end); });
+      }
+    } else {
+      static_assert(V % kStride == 0);
+      // The first may hold the first input's left neighbours too, and begins at x - (kKernel - 1) at least.
+      constexpr int kLeft = kPadding<kKernel>;
+      constexpr int kFirst = -((kKernel - 1 - kLeft) / kStride), kLast = (V - 1 + kLeft) / kStride;
+#pragma unroll
+      for (int q = kFirst; q <= kLast; ++q) {
+        const std::int32_t o = x / kStride + q;
+        if (o < 0 || o >= attr.w.out) continue;
+        visit(o, [q](int v) { return v >= q * kStride - kLeft && v < q * kStride - kLeft + kKernel; });
+      }
+    }
+  }
+
+  /// Calls visit(v, element, value) for the elements of the windows of results (o_y, o_x + v) of `plane`, by rows.
+  /// Elements outside of the plane are skipped, or where a thread forms several results may be visited as `outside`.
+  template <class T, class Visit>
+  __device__ static void each(const PoolAttr& attr, const T* plane, std::int32_t o_y, std::int32_t o_x, T outside,
+                              const Visit& visit) {
+    using C = compute_t<T>;
+    const auto inside = [](std::int32_t at, std::int32_t extent) {
+      return static_cast<std::uint32_t>(at) < static_cast<std::uint32_t>(extent);
+    };
+    const std::int32_t first_y = o_y * attr.h.stride - attr.h.padding, first_x = o_x * attr.w.stride - attr.w.padding;
+    if constexpr (kKernel == 0) {
+      const pool::Run lines = pool::window(attr.h, o_y), columns = pool::window(attr.w, o_x);
+      for (std::int32_t y = lines.start; y < lines.end; y += lines.step) {
+        const std::int64_t line = std::int64_t{y} * attr.w.in;
+        for (std::int32_t x = columns.start; x < columns.end; x += columns.step) {
+          visit(0, line + x, convert<C>(plane[line + x]));
+        }
+      }
+    } else if constexpr (kStride == 0) {
+      T values[kKernel][kKernel] = {};
+#pragma unroll
+      for (int i = 0; i < kKernel; ++i) {
+        const std::int32_t y = first_y + i * attr.h.dilation;
+        const T* const from = plane + std::int64_t{y} * attr.w.in;
+#pragma unroll
+        for (int j = 0; j < kKernel; ++j) {
+          const std::int32_t x = first_x + j * attr.w.dilation;
+          if (inside(y, attr.h.in) && inside(x, attr.w.in)) values[i][j] = from[x];
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kKernel; ++i) {
+        const std::int32_t y = first_y + i * attr.h.dilation;
+#pragma unroll
+        for (int j = 0; j < kKernel; ++j) {
+          const std::int32_t x = first_x + j * attr.w.dilation;
+          if (inside(y, attr.h.in) && inside(x, attr.w.in)) visit(0, i * kKernel + j, convert<C>(values[i][j]));
+        }
+      }
+    } else {
+      constexpr int kLeft = kPadding<kKernel>, kRight = kKernel - kStride - kLeft;
+      static_assert(kRight == 0 || kRight == 1);
+      const std::int32_t x = first_x + kLeft;
+      Pack<T, kVector<T>> middle[kKernel];
+      T left[kKernel], right[kKernel];
+#pragma unroll
+      for (int i = 0; i < kKernel; ++i) {
+        const std::int32_t y = first_y + i * attr.h.dilation;
+        const T* const from = plane + std::int64_t{y} * attr.w.in + x;
+        left[i] = right[i] = outside;
+#pragma unroll
+        for (int v = 0; v < kVector<T>; ++v) middle[i].values[v] = outside;
+        if (inside(y, attr.h.in)) {
+          middle[i] = *reinterpret_cast<const Pack<T, kVector<T>>*>(from);
+          if (kLeft > 0 && x > 0) left[i] = from[-1];
+          if (kRight > 0 && x + kVector<T> < attr.w.in) right[i] = from[kVector<T>];
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kKernel; ++i) {
+#pragma unroll
+        for (int v = 0; v < kResults<T>; ++v) {
+#pragma unroll
+          for (int j = 0; j < kKernel; ++j) {
+            const int at = v * kStride + j - kLeft;
+            const T value = at < 0 ? left[i] : at == kVector<T> ? right[i] : middle[i].values[at % kVector<T>];
+            visit(v, i * kKernel + j, convert<C>(value));
+          }
+        }
+      }
+    }
+  }
+};
+
+/// Columns of `rows` are of W::kResults results each.
+template <class T, class W>
+__global__ void max_rows(PoolAttr given, Rows rows, RowSplit by_h, const T* __restrict__ in, T* __restrict__ out,
+                         pool::Indices<void> places) {
+  using C = compute_t<T>;
+  constexpr int V = W::template kResults<T>;
+  if (rows.column() >= rows.width()) return;
+  const PoolAttr attr = W::known(given);
+  const auto o = static_cast<std::int32_t>(rows.column() * V);
+  each_of<V>(rows, [&](std::int64_t row) {
+    std::int64_t line = row;
+    const T* const plane = in + by_h(line) * attr.in_plane();
+    const auto o_y = static_cast<std::int32_t>(line);
+    C best[V];
+    typename W::Element element[V];
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      best[v] = -std::numeric_limits<C>::infinity();
+      element[v] = -1;
+    }
+    W::each(attr, plane, o_y, o, convert<T>(best[0]), [&](int v, typename W::Element which, C value) {
+      if (value > best[v] || value != value) {
+        best[v] = value;
+        element[v] = which;
+      }
+    });
+    Pack<T, V> maxima;
+#pragma unroll
+    for (int v = 0; v < V; ++v) maxima.values[v] = convert<T>(best[v]);
+    const std::int64_t at = row * attr.w.out + o;
+    detail::store_contiguous(maxima, out + at, attr.w.out - o, is_aligned<T, V>(out + at));
+    if (places.data == nullptr) return;
+    const pool::Run lines = pool::window(attr.h, o_y);
+    Pack<std::int32_t, V> narrow;
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      std::int64_t place = W::place(attr, o_y, o + v, element[v]);
+      if (element[v] < 0) {
+        const pool::Run columns = pool::window(attr.w, o + v);
+        const bool empty = lines.start >= lines.end || columns.start >= columns.end;
+        place = empty ? -1 : std::int64_t{lines.start} * attr.w.in + columns.start;
+      }
+      narrow.values[v] = static_cast<std::int32_t>(place);
+      if (places.wide && o + v < attr.w.out) places.put(at + v, place);
+    }
+    if (places.wide) return;
+    auto* const to = static_cast<std::int32_t*>(places.data) + at;
+    detail::store_contiguous(narrow, to, attr.w.out - o, is_aligned<std::int32_t, V>(to));
+  });
+}
+
+/// Columns of `rows` are of W::kResults results each.
+template <class T, class W>
+__global__ void average_rows(PoolAttr given, Rows rows, RowSplit by_h, const T* __restrict__ in, T* __restrict__ out) {
+  using C = compute_t<T>;
+  constexpr int V = W::template kResults<T>;
+  if (rows.column() >= rows.width()) return;
+  const PoolAttr attr = W::known(given);
+  const auto o = static_cast<std::int32_t>(rows.column() * V);
+  std::int64_t counts[V];
+#pragma unroll
+  for (int v = 0; v < V; ++v) counts[v] = pool::counted(attr.w, o + v, attr.counts_padding);
+  each_of<V>(rows, [&](std::int64_t row) {
+    std::int64_t line = row;
+    const T* const plane = in + by_h(line) * attr.in_plane();
+    const auto o_y = static_cast<std::int32_t>(line);
+    C sums[V] = {};
+    W::each(attr, plane, o_y, o, convert<T>(C(0)), [&](int v, auto, C value) { sums[v] += value; });
+    const std::int64_t count = pool::counted(attr.h, o_y, attr.counts_padding);
+    Pack<T, V> means;
+#pragma unroll
+    for (int v = 0; v < V; ++v) means.values[v] = convert<T>(sums[v] / pool::divisor<C>(attr, count, counts[v]));
+    const std::int64_t at = row * attr.w.out + o;
+    detail::store_contiguous(means, out + at, attr.w.out - o, is_aligned<T, V>(out + at));
+  });
+}
+
+/// At a multiple of V elements' size.
+template <class T, int V>
+__device__ void store_sums(const compute_t<T> (&sums)[V], T* out) {
+  Pack<T, V> result;
+#pragma unroll
+  for (int v = 0; v < V; ++v) result.values[v] = convert<T>(sums[v]);
+  *reinterpret_cast<Pack<T, V>*>(out) = result;
 }
 
 /// Columns of `rows` are of V inputs each. V > 1: places are int32.
-template <class T, int V>
-__global__ void max_adjoint_rows(PoolAttr attr, Rows rows, RowSplit by_h, const T* __restrict__ g,
+template <class T, int V, class W>
+__global__ void max_adjoint_rows(PoolAttr given, Rows rows, RowSplit by_h, const T* __restrict__ g,
                                  pool::Indices<const void> places, T* __restrict__ out) {
   using C = compute_t<T>;
   if (rows.column() >= rows.width()) return;
+  const PoolAttr attr = W::known(given);
   const auto x = static_cast<std::int32_t>(rows.column() * V);
-  const pool::Run columns = users_of_pack<V>(attr.w, x);
-  rows.each([&](std::int64_t row) {
+  each_of<V>(rows, [&](std::int64_t row) {
     std::int64_t y = row;
     const std::int64_t plane = by_h(y) * attr.out_plane(), here = y * attr.w.in + x;
     const pool::Run lines = pool::users(attr.h, static_cast<std::int32_t>(y));
     C sums[V] = {};
+#pragma unroll 1
     for (std::int32_t line = lines.start; line < lines.end; ++line) {
       const std::int64_t from = plane + std::int64_t{line} * attr.w.out;
-#pragma unroll 2  // there are few, and more registers would leave fewer threads
-      for (std::int32_t o = columns.start; o < columns.end; ++o) {
+      W::template each_user<V>(attr, x, [&](std::int32_t o, const auto& holds) {
         if constexpr (V == 1) {
           if (places[from + o] == here) sums[0] += convert<C>(g[from + o]);
         } else {
-          const std::int32_t place = static_cast<const std::int32_t*>(places.data)[from + o];
+          const std::int32_t v_of_place =
+              static_cast<const std::int32_t*>(places.data)[from + o] - static_cast<std::int32_t>(here);
           const C value = convert<C>(g[from + o]);
-          const std::int32_t v_of_place = place - static_cast<std::int32_t>(here);
 #pragma unroll
           for (int v = 0; v < V; ++v) {
-            if (v_of_place == v) sums[v] += value;
+            if (holds(v) && v_of_place == v) sums[v] += value;
           }
         }
-      }
+      });
     }
-    Pack<T, V> result;
-#pragma unroll
-    for (int v = 0; v < V; ++v) result.values[v] = convert<T>(sums[v]);
-    *reinterpret_cast<Pack<T, V>*>(out + row * attr.w.in + x) = result;
-  });
-}
-
-template <class T, int kKernel>
-__global__ void average_rows(PoolAttr attr, Rows rows, RowSplit by_h, const T* __restrict__ in, T* __restrict__ out) {
-  using C = compute_t<T>;
-  if (rows.column() >= attr.w.out) return;
-  const auto o = static_cast<std::int32_t>(rows.column());
-  const pool::Run columns = pool::window(attr.w, o);
-  const std::int64_t count = pool::counted(attr.w, o, attr.counts_padding);
-  rows.each([&](std::int64_t row) {
-    std::int64_t line = row;
-    const T* const plane = in + by_h(line) * attr.in_plane();
-    const auto o_y = static_cast<std::int32_t>(line);
-    C sum = C(0);
-    for_each_in_window<kKernel>(attr, plane, o_y, pool::window(attr.h, o_y), o, columns,
-                                [&](std::int32_t, std::int32_t, C value) { sum += value; });
-    const C by = pool::divisor<C>(attr, pool::counted(attr.h, o_y, attr.counts_padding), count);
-    out[row * attr.w.out + o] = convert<T>(sum / by);
+    store_sums(sums, out + row * attr.w.in + x);
   });
 }
 
 /// Columns of `rows` are of V inputs each.
-template <class T, int V>
-__global__ void average_adjoint_rows(PoolAttr attr, Rows rows, RowSplit by_h, const T* __restrict__ g,
+template <class T, int V, class W>
+__global__ void average_adjoint_rows(PoolAttr given, Rows rows, RowSplit by_h, const T* __restrict__ g,
                                      T* __restrict__ out) {
   using C = compute_t<T>;
   if (rows.column() >= rows.width()) return;
+  const PoolAttr attr = W::known(given);
   const auto x = static_cast<std::int32_t>(rows.column() * V);
-  const pool::Run columns = users_of_pack<V>(attr.w, x);
-  rows.each([&](std::int64_t row) {
+  each_of<V>(rows, [&](std::int64_t row) {
     std::int64_t y = row;
     const T* const plane = g + by_h(y) * attr.out_plane();
     const pool::Run lines = pool::users(attr.h, static_cast<std::int32_t>(y));
     C sums[V] = {};
+#pragma unroll 1
     for (std::int32_t line = lines.start; line < lines.end; ++line) {
       const std::int64_t count = pool::counted(attr.h, line, attr.counts_padding);
       const T* const from = plane + std::int64_t{line} * attr.w.out;
-#pragma unroll 1  // there are few, and a quotient takes many registers
-      for (std::int32_t o = columns.start; o < columns.end; ++o) {
+      W::template each_user<V>(attr, x, [&](std::int32_t o, const auto& holds) {
         const C by = pool::divisor<C>(attr, count, pool::counted(attr.w, o, attr.counts_padding));
         const C share = convert<C>(from[o]) / by;
-        if constexpr (V == 1) {
-          sums[0] += share;
-        } else {
-          const pool::Run run = pool::covered(attr.w, o);
 #pragma unroll
-          for (int v = 0; v < V; ++v) {
-            if (x + v >= run.start && x + v < run.end) sums[v] += share;
-          }
+        for (int v = 0; v < V; ++v) {
+          if (holds(v)) sums[v] += share;
         }
-      }
+      });
     }
-    Pack<T, V> result;
-#pragma unroll
-    for (int v = 0; v < V; ++v) result.values[v] = convert<T>(sums[v]);
-    *reinterpret_cast<Pack<T, V>*>(out + row * attr.w.in + x) = result;
+    store_sums(sums, out + row * attr.w.in + x);
   });
 }
 
@@ -224,31 +354,49 @@ template <class... Params, class... Args>
 void over_rows(void (*kernel)(Params...), const Tensor& out, const PoolAttr& attr, std::int64_t height,
                std::int64_t width, std::int64_t pack, const Args&... args) {
   const std::int64_t count = out.numel() / width;
-  const Rows rows(count, width / pack);
+  const Rows rows(count, (width - 1) / pack + 1);
   launch(kernel, rows.geometry(), out.device().index, attr, rows, RowSplit(height, count), args...);
 }
 
-/// use.operator()<kernel>() with the windows' size where it is one that is unrolled, else 0.
-template <class Use>
-void with_kernel(const PoolAttr& attr, const Use& use) {
-  const bool square = attr.h.kernel == attr.w.kernel;
-  if (square && attr.w.kernel == kFewestUnrolled) return use.template operator()<kFewestUnrolled>();
-  if (square && attr.w.kernel == kMostUnrolled) return use.template operator()<kMostUnrolled>();
-  use.template operator()<0>();
+/// Whether rows of x are made of whole, aligned packs.
+template <class T>
+bool in_packs(const PoolAttr& attr, const T* x) {
+  return attr.w.in % kVector<T> == 0 && is_aligned<T, kVector<T>>(x);
 }
 
-/// Whether rows of `out` are made of whole, aligned packs.
-template <class T>
-bool in_packs(const Tensor& out, const PoolAttr& attr) {
-  return attr.w.in % kVector<T> == 0 && reinterpret_cast<std::uintptr_t>(out.raw_data()) % 16 == 0;
+/// use.operator()<W>() with how windows of x are read or written, a tensor of T.
+template <class T, class Use>
+void with_windows(const PoolAttr& attr, const T* x, const Use& use) {
+  const PoolAxis& w = attr.w;
+  const std::int32_t kernel = attr.h.kernel == w.kernel ? w.kernel : 0;
+  if constexpr (sizeof(T) <= 4) {
+    // No window begins behind a row, as one of padding alone does.
+    const bool packs = in_packs(attr, x) && w.dilation == 1 && w.padding == (kernel - 1) / 2 &&
+                       (w.out - 1) * std::int64_t{w.stride} < w.in;
+    if (packs && kernel == 2 && w.stride == 2) return use.template operator()<Windows<2, 2>>();
+    if (packs && kernel == 3 && w.stride == 2) return use.template operator()<Windows<3, 2>>();
+    if (packs && kernel == 3 && w.stride == 1) return use.template operator()<Windows<3, 1>>();
+  }
+  if (kernel == 2) return use.template operator()<Windows<2, 0>>();
+  if (kernel == 3) return use.template operator()<Windows<3, 0>>();
+  use.template operator()<Windows<0, 0>>();
+}
+
+/// use.operator()<V, W>() for gradients: V elements of x's a thread.
+template <class T, class Use>
+void with_packs(const PoolAttr& attr, const T* x, bool packs, const Use& use) {
+  if (!packs || !in_packs(attr, x)) return use.template operator()<1, Windows<0, 0>>();
+  with_windows(attr, x, [&]<class W>() {
+    use.template operator()<kVector<T>, std::conditional_t<W::kPacked, W, Windows<0, 0>>>();
+  });
 }
 
 }  // namespace
 
 void max_pool(std::span<const Tensor> in, std::span<Tensor> out, const PoolAttr& attr) {
   visit_floating(out[0].dtype(), [&]<class T>() {
-    with_kernel(attr, [&]<int kKernel>() {
-      over_rows(max_rows<T, kKernel>, out[0], attr, attr.h.out, attr.w.out, 1, in[0].data<T>(),
+    with_windows(attr, in[0].data<T>(), [&]<class W>() {
+      over_rows(max_rows<T, W>, out[0], attr, attr.h.out, attr.w.out, W::template kResults<T>, in[0].data<T>(),
                 out[0].mutable_data<T>(), pool::writable_indices_of(out[1]));
     });
   });
@@ -256,25 +404,29 @@ void max_pool(std::span<const Tensor> in, std::span<Tensor> out, const PoolAttr&
 
 void max_pool_adjoint(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr) {
   visit_floating(out.dtype(), [&]<class T>() {
-    const bool packs = in_packs<T>(out, attr) && in[1].dtype() == kInt32;
-    over_rows(packs ? max_adjoint_rows<T, kVector<T>> : max_adjoint_rows<T, 1>, out, attr, attr.h.in, attr.w.in,
-              packs ? kVector<T> : 1, in[0].data<T>(), pool::indices_of(in[1]), out.mutable_data<T>());
+    T* const x = out.mutable_data<T>();
+    with_packs<T>(attr, x, in[1].dtype() == kInt32, [&]<int V, class W>() {
+      over_rows(max_adjoint_rows<T, V, W>, out, attr, attr.h.in, attr.w.in, V, in[0].data<T>(), pool::indices_of(in[1]),
+                x);
+    });
   });
 }
 
 void avg_pool(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr) {
   visit_floating(out.dtype(), [&]<class T>() {
-    with_kernel(attr, [&]<int kKernel>() {
-      over_rows(average_rows<T, kKernel>, out, attr, attr.h.out, attr.w.out, 1, in[0].data<T>(), out.mutable_data<T>());
+    with_windows(attr, in[0].data<T>(), [&]<class W>() {
+      over_rows(average_rows<T, W>, out, attr, attr.h.out, attr.w.out, W::template kResults<T>, in[0].data<T>(),
+                out.mutable_data<T>());
     });
   });
 }
 
 void avg_pool_adjoint(std::span<const Tensor> in, Tensor& out, const PoolAttr& attr) {
   visit_floating(out.dtype(), [&]<class T>() {
-    const bool packs = in_packs<T>(out, attr);
-    over_rows(packs ? average_adjoint_rows<T, kVector<T>> : average_adjoint_rows<T, 1>, out, attr, attr.h.in, attr.w.in,
-              packs ? kVector<T> : 1, in[0].data<T>(), out.mutable_data<T>());
+    T* const x = out.mutable_data<T>();
+    with_packs<T>(attr, x, true, [&]<int V, class W>() {
+      over_rows(average_adjoint_rows<T, V, W>, out, attr, attr.h.in, attr.w.in, V, in[0].data<T>(), x);
+    });
   });
 }
 

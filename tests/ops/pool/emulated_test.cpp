@@ -1,0 +1,143 @@
+// The kernels of pooling on the emulator, beside the CPU's: values, places and gradients to the bit.
+#include <cuda_runtime.h>
+
+#include <adjoint/core/fill.h>
+#include <adjoint/core/tape.h>
+#include <adjoint/ops/pool/pool.h>
+
+// Of the library's inside, which it does not export.
+void adjoint::fill(Tensor& dst, double value) { dst.fill_(value); }
+
+// Threads of the emulator take turns.
+inline long long atomicMax(long long* to, long long value) {
+  const long long before = *to;
+  if (value > before) *to = value;
+  return before;
+}
+
+#include <adjoint/ops/pool/cuda.cu>
+
+#include <adjoint/tests/support/emulation/placed.h>
+#include <adjoint/tests/support/values.h>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace adjoint::testing {
+namespace {
+
+struct Case {
+  std::int32_t height, width, kernel, stride, padding, dilation = 1;
+  bool ceil_mode = false;
+  std::int64_t offset = 0;
+};
+
+/// The gradient of x in f(x), whose own is `grad`.
+template <class F>
+Tensor gradient_of(const Tensor& x, const Tensor& grad, const F& f) {
+  const Tensor leaf = x.detach().requires_grad_();
+  Tape tape;
+  return tape.gradient((f(leaf) * grad).sum(), {leaf})[0];
+}
+
+void check(const Case& c, DType dtype) {
+  SCOPED_TRACE(to_string(dtype) + " (" + std::to_string(c.height) + ", " + std::to_string(c.width) + ") kernel " +
+               std::to_string(c.kernel) + " stride " + std::to_string(c.stride) + " padding " +
+               std::to_string(c.padding) + " dilation " + std::to_string(c.dilation) + (c.ceil_mode ? " ceil" : "") +
+               " at " + std::to_string(c.offset));
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  cuda::emulated_seed = static_cast<std::uint64_t>(c.width + c.kernel);
+  const Shape in{3, c.height, c.width};
+  std::vector<double> values = integers(in.numel(), 3, 11);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i % 29 == 3) values[i] = std::nan("");
+    if (i % 7 == 1) values[i] = -0.0;
+    if (i > values.size() / 2) values[i] = i % 5 == 0 ? -kInfinity : values[i];
+    if (i > 3 * values.size() / 4) values[i] = -kInfinity;
+  }
+  const auto attr_of = [&](const Shape& out, std::int32_t dilation) {
+    const auto axis = [&](std::int32_t from, std::size_t at) {
+      return PoolAxis{.in = from,
+                      .out = static_cast<std::int32_t>(out[at]),
+                      .kernel = c.kernel,
+                      .stride = c.stride,
+                      .padding = c.padding,
+                      .dilation = dilation,
+                      .by_stride = Divider(static_cast<std::uint32_t>(c.stride))};
+    };
+    return PoolAttr{.h = axis(c.height, 1), .w = axis(c.width, 2)};
+  };
+
+  const MaxPool2dParams params{c.stride, c.padding, c.dilation, c.ceil_mode};
+  const Tensor x = placed(values, in, dtype, c.offset);
+  const auto [maxima, places] = max_pool2d_with_indices(x, c.kernel, params);
+  const Shape out = maxima.shape();
+  const Tensor g = placed(reals(out.numel(), 5), out, dtype, c.offset);
+  const Tensor sums = gradient_of(x, g, [&](const Tensor& leaf) { return max_pool2d(leaf, c.kernel, params); });
+  const PoolAttr attr = attr_of(out, c.dilation);
+  for (const DType width_of_places : {kInt32, kInt64}) {
+    std::array got{unwritten(out, dtype, c.offset), Tensor::full(out, 99.0, {.dtype = width_of_places})};
+    cuda::max_pool(std::array{x}, got, attr);
+    expect_same_bits("maxima", got[0], maxima);
+    expect_same_bits("places", got[1].to(kInt64), places);
+    Tensor dx = unwritten(in, dtype, c.offset);
+    cuda::max_pool_adjoint(std::array{g, got[1]}, dx, attr);
+    expect_same_bits("gradients of maxima", dx, sums);
+  }
+  std::array alone{unwritten(out, dtype, c.offset), Tensor{}};
+  cuda::max_pool(std::array{x}, alone, attr);
+  expect_same_bits("maxima without places", alone[0], maxima);
+
+  if (c.dilation > 1) return;
+  for (const std::int64_t divisor : {0, 3}) {
+    for (const bool counts_padding : {true, false}) {
+      PoolAttr average = attr;
+      average.divisor = divisor;
+      average.counts_padding = counts_padding;
+      const auto f = [&](const Tensor& t) {
+        return avg_pool2d(t, c.kernel, {c.stride, c.padding, c.ceil_mode, counts_padding, divisor});
+      };
+      // Whatever the order, sums of these and of their shares are exact.
+      const Tensor z = placed(integers(in.numel(), 9, 6), in, dtype, c.offset);
+      const Tensor shared = placed(integers(out.numel(), 3, 7), out, dtype, c.offset) * 36.0;
+      Tensor y = unwritten(out, dtype, c.offset), dz = unwritten(in, dtype, c.offset);
+      cuda::avg_pool(std::array{z}, y, average);
+      expect_same_bits("means", y, f(z));
+      cuda::avg_pool_adjoint(std::array{shared}, dz, average);
+      expect_same_bits("gradients of means", dz, gradient_of(z, shared, f));
+    }
+  }
+}
+
+TEST(PoolEmulated, IsTheCpus) {
+  const Case cases[] = {
+      // What is formed in packs: rows of whole ones, also where the windows do not end with a pack.
+      {6, 32, 2, 2, 0},
+      {7, 48, 3, 2, 1},
+      {5, 32, 3, 1, 1},
+      {6, 16, 3, 2, 1},
+      {9, 8, 2, 2, 0},
+      // What is not: other widths, paddings, dilations, places in memory; a last window of padding alone.
+      {5, 31, 2, 2, 0},
+      {6, 32, 3, 2, 0},
+      {6, 32, 3, 2, 1, 2},
+      {6, 32, 2, 2, 1},
+      {6, 32, 3, 3, 1},
+      {5, 17, 3, 1, 1},
+      {6, 32, 2, 2, 0, 1, false, 1},
+      {6, 32, 3, 2, 1, 1, true},
+      {6, 24, 5, 3, 2},
+  };
+  for (const DType dtype : {kBFloat16, kFloat32, kFloat16, kFloat64}) {
+    for (const Case& c : cases) check(c, dtype);
+  }
+}
+
+}  // namespace
+}  // namespace adjoint::testing
