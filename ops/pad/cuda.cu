@@ -1,4 +1,7 @@
-// Padding on CUDA: a thread has neighbours that fill 16 bytes, and divides once for them.
+// Padding on CUDA: a thread has neighbours of the result that fill 16 bytes, and divides once for them.
+//
+// Gradients: its neighbours are of one row, so that what was copied once is read without asking for each element where
+// to; the few that were copied several times follow one by one.
 #include <adjoint/core/convert.h>
 #include <adjoint/ops/pad/kernels.h>
 #include <adjoint/core/cuda/elementwise.cuh>
@@ -55,17 +58,14 @@ struct PadLines {
   std::int64_t plane;
   pad_map::Places planes, lines;
 
-  __device__ PadLines(const PadMap& map, const RowSplit& by_h, const RowSplit& by_d, std::int64_t row) {
-    std::int64_t y = row, z = by_h(y);
-    plane = by_d(z);
-    planes = pad_map::places(map.axes[0], map.mode, z);
-    lines = pad_map::places(map.axes[1], map.mode, y);
-  }
+  __device__ PadLines(const PadMap& map, std::int64_t of_plane, std::int64_t z, std::int64_t y)
+      : plane(of_plane),
+        planes(pad_map::places(map.axes[0], map.mode, z)),
+        lines(pad_map::places(map.axes[1], map.mode, y)) {}
   __device__ std::int64_t begin(const PadMap& map, std::int64_t a, std::int64_t b) const {
     const PadAxis &d = map.axes[0], &h = map.axes[1], &w = map.axes[2];
     return ((plane * d.out + planes[a]) * h.out + lines[b]) * w.out;
   }
-  __device__ bool one() const { return planes.count == 1 && lines.count == 1; }
 };
 
 template <class T>
@@ -84,61 +84,122 @@ __device__ compute_t<T> sum_of_places(const PadMap& map, const PadLines& at, con
   return sum;
 }
 
-// Most elements were copied to one place: those are all loaded before the first is used, the others follow.
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    add_elements(const __grid_constant__ PadMap map, RowSplit by_w, RowSplit by_h, RowSplit by_d, std::int64_t count,
-                 const T* __restrict__ in, T* __restrict__ out) {
-  using C = compute_t<T>;
-  const PadAxis& w = map.axes[2];
-  const std::int64_t first = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kPack<T>;
-  if (first >= count) return;
-  std::int64_t row_before = -1, begin = 0;
-  bool one = true;
-  unsigned several = 0;  // bit v: the v-th element has more places than one
-  Pack<T, kPack<T>> pack;
-  each_neighbour<kPack<T>>(first, count, w.in, by_w, [&](int v, std::int64_t row, std::int64_t x) {
-    if (row != row_before) {
-      row_before = row;
-      const PadLines at(map, by_h, by_d, row);
-      begin = at.begin(map, 0, 0);
-      one = at.one();
-    }
-    const pad_map::Places columns = pad_map::places(w, map.mode, x);
-    pack.values[v] = in[begin + columns[0]];
-    if (!one || columns.count > 1) several |= 1U << v;
-  });
-#pragma unroll
-  for (int v = 0; v < kPack<T>; ++v) pack.values[v] = convert<T>(C(0) + convert<C>(pack.values[v]));
-  if (several != 0) {
-    each_neighbour<kPack<T>>(first, count, w.in, by_w, [&](int v, std::int64_t row, std::int64_t x) {
-      if ((several >> v & 1U) == 0) return;
-      const PadLines at(map, by_h, by_d, row);
-      pack.values[v] = convert<T>(sum_of_places(map, at, pad_map::places(w, map.mode, x), in));
-    });
-  }
-  detail::store_contiguous(pack, out + first, count - first, is_aligned<T, kPack<T>>(out));
+// Which of V bits, one an element, lie in [begin, end).
+template <int V>
+__device__ unsigned bits_between(std::int64_t begin, std::int64_t end) {
+  const auto below = [](std::int64_t n) { return (1U << static_cast<int>(n < 0 ? 0 : n > V ? V : n)) - 1; };
+  return below(end) & ~below(begin);
 }
 
-// One thread for each 16 bytes of the result, whose rows have map.axes[k].*extent elements.
+// Packs of a result's rows, which begin where 16 bytes do: a row's first and last may reach into its neighbours.
+struct Packs {
+  std::int64_t rows, width;
+  std::int64_t phase;  // elements of the first row's first pack before it
+  std::int64_t a_row;  // packs of a row, at most
+  RowSplit by_packs;
+
+  template <class T>
+  Packs(const T* out, std::int64_t row_count, std::int64_t row_width)
+      : rows(row_count),
+        width(row_width),
+        phase(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(out) / sizeof(T) % kPack<T>)),
+        a_row(phase == 0 && width % kPack<T> == 0 ? width / kPack<T> : (width + 2 * kPack<T> - 2) / kPack<T>),
+        by_packs(a_row, rows * a_row + kThreads) {}
+};
+
+// A thread's: columns from x on, which is negative before the row.
 template <class T>
-void run(void (*kernel)(PadMap, RowSplit, RowSplit, RowSplit, std::int64_t, const T*, T*),
-         std::int64_t PadAxis::*extent, const PadMap& map, const Tensor& in, Tensor& out) {
-  const std::int64_t count = out.numel();
-  if (count == 0) return;
-  const auto by = [&](int axis) { return RowSplit(map.axes[axis].*extent, count); };
-  launch(kernel, detail::covering_geometry((count - 1) / kPack<T> + 1), out.device().index, map, by(2), by(1), by(0),
-         count, static_cast<const T*>(in.raw_data()), static_cast<T*>(out.raw_mutable_data()));
+struct PackOfRow {
+  static constexpr int V = kPack<T>;
+  std::int64_t row, x;
+  unsigned elements;  // bit v: column x + v is of the row
+  T* to;
+
+  __device__ PackOfRow(const Packs& packs, T* out) {
+    std::int64_t pack = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+    row = packs.by_packs(pack);
+    const auto phase = static_cast<std::int64_t>(static_cast<std::uint64_t>(packs.phase + row * packs.width) % V);
+    x = pack * V - phase;
+    elements = row < packs.rows ? bits_between<V>(-x, packs.width - x) : 0;
+    to = out + row * packs.width + x;
+  }
+  __device__ void store(const Pack<T, V>& values) const {
+    if (elements == (1U << V) - 1) {
+      *reinterpret_cast<Pack<T, V>*>(to) = values;
+    } else {
+#pragma unroll
+      for (int v = 0; v < V; ++v) {
+        if ((elements >> v & 1U) != 0) to[v] = values.values[v];
+      }
+    }
+  }
+};
+
+// What was copied to several places: all of these z, y and x.
+struct Several {
+  pad_map::Repeated axes[3];
+};
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    add_elements(const __grid_constant__ PadMap map, const __grid_constant__ Several several, Packs packs,
+                 RowSplit by_h, RowSplit by_d, const T* __restrict__ in, T* __restrict__ out) {
+  using C = compute_t<T>;
+  const PadAxis &d = map.axes[0], &h = map.axes[1], &w = map.axes[2];
+  const PackOfRow<T> at(packs, out);
+  if (at.elements == 0) return;
+  std::int64_t y = at.row, z = by_h(y);
+  const std::int64_t plane = by_d(z);
+  unsigned once = 0;  // as `elements`: those that were copied once
+  if (!several.axes[0].contains(z) && !several.axes[1].contains(y)) {
+    const pad_map::Repeated& columns = several.axes[2];
+    once = at.elements & ~bits_between<at.V>(columns.begin[0] - at.x, columns.end[0] - at.x) &
+           ~bits_between<at.V>(columns.begin[1] - at.x, columns.end[1] - at.x);
+  }
+  const T* const line = in + ((plane * d.out + d.before + z) * h.out + h.before + y) * w.out + w.before + at.x;
+  Pack<T, at.V> pack{};
+#pragma unroll
+  for (int v = 0; v < at.V; ++v) {
+    if ((once >> v & 1U) != 0) pack.values[v] = line[v];
+  }
+#pragma unroll
+  for (int v = 0; v < at.V; ++v) pack.values[v] = convert<T>(C(0) + convert<C>(pack.values[v]));
+  at.store(pack);
+  if (once == at.elements) return;
+  const PadLines lines(map, plane, z, y);
+#pragma unroll 1
+  for (unsigned rest = at.elements & ~once; rest != 0;) {
+    const int v = 31 - __clz(static_cast<int>(rest));
+    rest ^= 1U << v;
+    at.to[v] = convert<T>(sum_of_places(map, lines, pad_map::places(w, map.mode, at.x + v), in));
+  }
 }
 
 }  // namespace
 
 void pad(std::span<const Tensor> in, Tensor& out, const PadAttr& attr) {
-  visit_bits(out.dtype(), [&]<class Bits>() { run<Bits>(pad_elements<Bits>, &PadAxis::out, attr.map, in[0], out); });
+  const std::int64_t count = out.numel();
+  if (count == 0) return;
+  const auto by = [&](int axis) { return RowSplit(attr.map.axes[axis].out, count); };
+  visit_bits(out.dtype(), [&]<class Bits>() {
+    launch(pad_elements<Bits>, detail::covering_geometry((count - 1) / kPack<Bits> + 1), out.device().index, attr.map,
+           by(2), by(1), by(0), count, static_cast<const Bits*>(in[0].raw_data()),
+           static_cast<Bits*>(out.raw_mutable_data()));
+  });
 }
 
 void pad_adjoint(std::span<const Tensor> in, Tensor& out, const PadAttr& attr) {
-  visit_floating(out.dtype(), [&]<class T>() { run<T>(add_elements<T>, &PadAxis::in, attr.map, in[0], out); });
+  if (out.numel() == 0) return;
+  const auto& axes = attr.map.axes;
+  const std::int64_t rows = out.numel() / axes[2].in;
+  Several several{};
+  for (int k = 0; k < 3; ++k) several.axes[k] = pad_map::repeated(axes[k], attr.map.mode);
+  visit_floating(out.dtype(), [&]<class T>() {
+    T* const to = out.mutable_data<T>();
+    const Packs packs(to, rows, axes[2].in);
+    launch(add_elements<T>, detail::covering_geometry(rows * packs.a_row), out.device().index, attr.map, several, packs,
+           RowSplit(axes[1].in, rows), RowSplit(axes[0].in, rows), in[0].data<T>(), to);
+  });
 }
 
 }  // namespace adjoint::cuda

@@ -74,6 +74,25 @@ ADJOINT_HD inline Places places(const PadAxis& axis, PadMode mode, std::int64_t 
   return at;
 }
 
+/// The elements that have several places, which are those of one or two runs. All others have axis.before + i alone.
+struct Repeated {
+  std::int64_t begin[2] = {}, end[2] = {};
+
+  ADJOINT_HD bool contains(std::int64_t i) const {
+    return (i >= begin[0] && i < end[0]) || (i >= begin[1] && i < end[1]);
+  }
+};
+
+inline Repeated repeated(const PadAxis& axis, PadMode mode) {
+  const std::int64_t last = axis.in - 1, before = axis.before, after = axis.out - axis.in - before;
+  switch (mode) {
+    case PadMode::kReflect: return {{1, last - after}, {before + 1, last}};
+    case PadMode::kReplicate: return {{0, last}, {before > 0 ? 1 : 0, after > 0 ? last + 1 : last}};
+    case PadMode::kCircular: return {{axis.in - before, 0}, {axis.in, after}};
+    default: return {};
+  }
+}
+
 }  // namespace pad_map
 }  // namespace adjoint
 
