@@ -177,10 +177,10 @@ bool resample_plane(const Tensor& in, Tensor& out, const PlaneAttr& attr, bool t
   }
   const std::int64_t in_plane = attr.h.in_extent * attr.w.in_extent, out_plane = attr.h.out_extent * attr.w.out_extent;
   if (in_plane >= kLimit || out_plane >= kLimit) return false;
-  resampling::Tiling tiling;
-  const auto computed = static_cast<std::size_t>(std::max<std::int64_t>(4, element_size(in.dtype())));
-  if (!resampling::plan_tiles(attr.h, attr.w, transposed, computed, tiling)) return false;
   const std::int64_t planes = out.numel() / (transposed ? in_plane : out_plane);
+  resampling::Tiling tiling;
+  const auto element = static_cast<std::size_t>(element_size(in.dtype()));
+  if (!resampling::plan_tiles(attr.h, attr.w, transposed, element, planes, tiling)) return false;
   const std::int64_t a_plane = std::int64_t{tiling.across.divisor()} * tiling.down.divisor();
   if (planes >= kLimit / a_plane) return false;
   const auto pack_bytes = static_cast<std::uintptr_t>(resampling::kPack * element_size(out.dtype()));

@@ -21,7 +21,10 @@ inline constexpr int kThreads = 256;
 inline constexpr int kPack = 4;          // neighbours that a thread sums along the height and stores as one
 inline constexpr int kMostUnrolled = 8;  // taps; rows of tables are whole multiples of it
 inline constexpr int kSharedBytes = 36 << 10;
-inline constexpr int kMostTileHeight = 32, kLeastTileWidth = 8, kTileWidth = 64;
+inline constexpr int kTileHeight = 32, kLeastTileWidth = 8, kTileWidth = 64;
+/// Of 16-bit elements, whose kernels are bound by instructions: a taller tile resamples fewer rows twice. Where there
+/// are fewer tiles than kLeastTallTiles, multiprocessors would have none.
+inline constexpr int kTallTileHeight = 128, kLeastTallTiles = 4096;
 
 /// A banded matrix: row r has weights[r * stride + t] at column start[r] + t, t in [0, count[r]), and zeros behind.
 template <class C>
@@ -116,9 +119,10 @@ struct Tiling {
   bool packs;  // stored as one
 };
 
-/// Whether the tile's rows fit in shared memory; `tiling` says how then. Planes have fewer than 2^31 elements.
+/// Whether the tile's rows fit in shared memory; `tiling` says how then. `element`: bytes of a tensor's. Planes have
+/// fewer than 2^31 elements.
 inline bool plan_tiles(const ResampleAttr& h, const ResampleAttr& w, bool transposed, std::size_t element,
-                       Tiling& tiling) {
+                       std::int64_t planes, Tiling& tiling) {
   const auto from = [&](const ResampleAttr& attr) {
     return static_cast<std::int32_t>(transposed ? attr.out_extent : attr.in_extent);
   };
@@ -133,13 +137,17 @@ inline bool plan_tiles(const ResampleAttr& h, const ResampleAttr& w, bool transp
   while (width < tiling.to_width && width < kThreads && (width < kTileWidth || kThreads / width > rows)) width *= 2;
   tiling.log_width = 0;
   while (1 << tiling.log_width < width) ++tiling.log_width;
-  for (int height = kMostTileHeight; height >= 1; height /= 2) {
-    const std::int64_t span = most_span(h, transposed, std::min(height, tiling.to_height));
-    if (span * width * static_cast<std::int64_t>(element) > kSharedBytes) continue;
+  const std::size_t row_bytes = std::max(element, sizeof(float)) * static_cast<std::size_t>(width);
+  const std::int32_t across = (tiling.to_width - 1) / width + 1;
+  for (int height = element == 2 ? kTallTileHeight : kTileHeight; height >= 1; height /= 2) {
+    const auto span = static_cast<std::size_t>(most_span(h, transposed, std::min(height, tiling.to_height)));
+    const std::int32_t down = (tiling.to_height - 1) / height + 1;
+    if (span * row_bytes > kSharedBytes) continue;
+    if (height > kTileHeight && planes * across * down < kLeastTallTiles) continue;
     tiling.height = height;
-    tiling.smem_bytes = static_cast<std::size_t>(span * width) * element;
-    tiling.across = Divider(static_cast<std::uint32_t>((tiling.to_width - 1) / width + 1));
-    tiling.down = Divider(static_cast<std::uint32_t>((tiling.to_height - 1) / height + 1));
+    tiling.smem_bytes = span * row_bytes;
+    tiling.across = Divider(static_cast<std::uint32_t>(across));
+    tiling.down = Divider(static_cast<std::uint32_t>(down));
     return true;
   }
   return false;

@@ -46,15 +46,17 @@ std::vector<std::vector<double>> matrix(const ResampleAttr& attr) {
   return rows;
 }
 
+/// The tiles are those of `many` planes. `result`: two planes.
 template <class T, int kTaps>
-void check(const PlaneAttr& attr, bool transposed, std::uint64_t seed) {
+void check(const PlaneAttr& attr, bool transposed, std::uint64_t seed, std::int64_t many = 2,
+           std::vector<double>* result = nullptr) {
   using C = compute_t<T>;
   const auto from = [&](const ResampleAttr& axis) { return transposed ? axis.out_extent : axis.in_extent; };
   const auto to = [&](const ResampleAttr& axis) { return transposed ? axis.in_extent : axis.out_extent; };
   const std::int64_t planes = 2, from_plane = from(attr.h) * from(attr.w), to_plane = to(attr.h) * to(attr.w);
 
   cuda::resampling::Tiling tiling;
-  ASSERT_TRUE(cuda::resampling::plan_tiles(attr.h, attr.w, transposed, sizeof(C), tiling));
+  ASSERT_TRUE(cuda::resampling::plan_tiles(attr.h, attr.w, transposed, sizeof(T), many, tiling));
   using cuda::resampling::most_columns;
   Table<C> h_out(attr.h.out_extent, most_columns(attr.h, false)), w_out(attr.w.out_extent, most_columns(attr.w, false));
   Table<C> h_in(attr.h.in_extent, most_columns(attr.h, true)), w_in(attr.w.in_extent, most_columns(attr.w, true));
@@ -100,7 +102,9 @@ void check(const PlaneAttr& attr, bool transposed, std::uint64_t seed) {
         sum += by_row * weight(columns, x, b) * static_cast<double>(convert<C>(in[at]));
       }
     }
-    ASSERT_NEAR(static_cast<double>(convert<C>(out[i])), sum, tolerance) << "element " << i;
+    const auto got = static_cast<double>(convert<C>(out[i]));
+    ASSERT_NEAR(got, sum, tolerance) << "element " << i;
+    if (result != nullptr) result->push_back(got);
   }
   for (auto i = static_cast<std::size_t>(planes * to_plane); i < memory.size() * kPack; ++i) {
     ASSERT_EQ(convert<C>(out[i]), C(99)) << "behind the result";
@@ -118,8 +122,8 @@ ResampleAttr axis(int which, std::int64_t in, std::int64_t out, Filter filter, i
 }
 
 TEST(ResampleTiles, AreTheMatricesAndTheirTransposes) {
-  const std::int64_t extents[][4] = {{40, 33, 80, 66}, {1, 70, 1, 140},  {9, 20, 5, 7},    {70, 5, 3, 12},
-                                     {1, 1, 9, 11},    {12, 12, 12, 36}, {50, 64, 25, 32}, {7, 9, 1, 1}};
+  const std::int64_t extents[][4] = {{40, 33, 80, 66}, {1, 70, 1, 140},  {9, 20, 5, 7}, {70, 5, 3, 12}, {1, 1, 9, 11},
+                                     {12, 12, 12, 36}, {50, 64, 25, 32}, {7, 9, 1, 1},  {90, 4, 180, 8}};
   std::uint64_t seed = 1;
   for (const auto& e : extents) {
     for (const Filter filter : {Filter::kNearest, Filter::kNearestExact, Filter::kLinear, Filter::kCubic}) {
@@ -133,12 +137,33 @@ TEST(ResampleTiles, AreTheMatricesAndTheirTransposes) {
           check<float, 1>(attr, transposed, ++seed);
           check<float, 2>(attr, transposed, ++seed);
           check<double, 4>(attr, transposed, ++seed);
-          check<bfloat16, 8>(attr, transposed, ++seed);
+          // However many planes there are, their bits are the same.
+          std::vector<double> few, many;
+          check<bfloat16, 8>(attr, transposed, ++seed, 2, &few);
+          check<bfloat16, 8>(attr, transposed, seed, 1 << 16, &many);
+          EXPECT_EQ(few, many);
           if (::testing::Test::HasFatalFailure()) return;
         }
       }
     }
   }
+}
+
+TEST(ResampleTiles, AreTallOf16BitsWhereThereAreMany) {
+  const PlaneAttr twice{axis(-2, 256, 512, Filter::kLinear, 0), axis(-1, 256, 512, Filter::kLinear, 0)};
+  const PlaneAttr half{axis(-2, 256, 128, Filter::kLinear, 0), axis(-1, 256, 128, Filter::kLinear, 0)};
+  const auto height = [](const PlaneAttr& attr, std::size_t element, std::int64_t planes) {
+    cuda::resampling::Tiling tiling;
+    EXPECT_TRUE(cuda::resampling::plan_tiles(attr.h, attr.w, false, element, planes, tiling));
+    EXPECT_LE(tiling.smem_bytes, static_cast<std::size_t>(cuda::resampling::kSharedBytes));
+    return tiling.height;
+  };
+  EXPECT_EQ(height(twice, 2, 1024), 128);
+  EXPECT_EQ(height(twice, 2, 64), 64);
+  EXPECT_EQ(height(twice, 2, 3), 32);
+  EXPECT_EQ(height(twice, 4, 1024), 32);
+  EXPECT_EQ(height(twice, 8, 1024), 32);
+  EXPECT_EQ(height(half, 2, 4096), 64);  // whose 128 rows come from more than shared memory holds
 }
 
 }  // namespace
