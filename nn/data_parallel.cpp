@@ -397,7 +397,8 @@ class Reducer::Sink final : public PlacingSink {
     }
   }
 
-  // Sums the last bucket and, in one call with it, which takes no longer, gives every rank rank 0's buffers.
+  // Sums the last bucket, in the sweep's own stream, and, in one call with it, which takes no longer, gives every rank
+  // rank 0's buffers.
   void launch_last() {
     std::vector<Part> parts{sum_of(launched_, 0)};
     NamedTensors others;
@@ -411,8 +412,8 @@ class Reducer::Sink final : public PlacingSink {
         }
       }
     }
-    engine()->run_beside(parts);
     engine()->join(device_);
+    engine()->run_together(parts);
     broadcast_all(others);
   }
 

@@ -109,7 +109,7 @@ class NcclEngine final : public GpuEngine {
 
   void join() override {
     leaving_.reset();
-    order(beside_, current(), done_);
+    if (std::exchange(forked_, false)) order(beside_, current(), done_);
   }
 
   void prepare(int max_ctas) override {
@@ -209,6 +209,7 @@ class NcclEngine final : public GpuEngine {
     const cudaStream_t stream = beside ? beside_ : current();
     if (beside) {
       order(current(), beside_, begun_);
+      forked_ = true;
       leaving_.reset();
       if (call.max_ctas > 0) {
         leaving_.emplace(std::max(multiprocessors_ - call.max_ctas, 1));
@@ -314,6 +315,7 @@ class NcclEngine final : public GpuEngine {
   std::map<int, ncclComm_t> comms_;  // by the thread blocks that it may take; changed by the program's thread alone
   std::mutex comms_mutex_;           // of changes, and of what the watcher reads
   cudaStream_t beside_ = nullptr;
+  bool forked_ = false;  // something runs there that nobody joined
   int multiprocessors_ = 0;
   std::optional<cuda::LimitMultiprocessors> leaving_;  // to what runs beside, until join()
   cudaEvent_t begun_ = nullptr, done_ = nullptr;
