@@ -188,7 +188,8 @@ void run_gradients(std::span<const Tensor> in, std::span<Tensor> out, const Norm
   const bool of_channels = of_parameters || (shared && attr.across);
   const bool of_rows = shared && !attr.across && !one_block, long_runs = attr.inner >= kShortRun;
   HeldRows held;
-  const int held_packs = plan_held(norm, attr, held);
+  constexpr std::int64_t kMostRowsAThread = 64;  // so that sums are short
+  const int held_packs = plan_held(norm, attr, kMostRowsAThread, held);
 
   // A run is one channel of a sample.
   Tensor run_sums, channel_sums, row_sums;

@@ -1,19 +1,14 @@
 // Normalisation on CUDA: statistics, and y from them.
 #include <adjoint/core/cuda/backend.h>
-#include <adjoint/ops/norm/cuda/rows.cuh>
+#include <adjoint/ops/norm/cuda/held_normalize.cuh>
 
 #include <cmath>
+#include <type_traits>
 
 namespace adjoint::cuda {
 namespace {
 
 using namespace norm;
-
-template <class A>
-struct MomentsToStatistics : reduce::KeepMoments<A> {
-  using Out = Statistics<A>;
-  ADJOINT_HD static Out finish(const reduce::Moments<A>& m) { return {m.mean, m.rest, m.m2 / m.count}; }
-};
 
 // The moments of elements begin to end in each lane. Pivots change after a few tens of elements (combine.h). Where the
 // mean counts as 0, it is the pivot, and m2 the sum of squares.
@@ -219,6 +214,12 @@ void run_normalize(std::span<const Tensor> in, std::span<Tensor> out, const Norm
   Tensor statistics = attr.given ? in[4] : out[1];
   auto* const found = attr.given ? nullptr : array<Statistics<A>>(statistics);
   const auto norm = norm_of<T>(in, attr, static_cast<const Statistics<A>*>(statistics.raw_data()), aligned(out[0]));
+  HeldRows held;
+  constexpr std::int64_t kMostRowsAThread = 8;  // quicker than 16 or 64 (bench/lab/LOG.md)
+  const int held_packs = norm.residual != nullptr ? 0 : plan_held(norm, attr, kMostRowsAThread, held);
+  if (held_packs > 0) {
+    if constexpr (!std::is_same_v<T, double>) return run_walk(norm, held, held_packs, device, found, y);
+  }
   if (!attr.given && !attr.across && length <= kLongestRow) {
     const Pieces pieces = pieces_of<T>(rows, length, length);
     const bool whole = is_whole(norm, length);

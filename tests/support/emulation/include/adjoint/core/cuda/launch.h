@@ -19,6 +19,12 @@ struct LaunchGeometry {
   std::size_t smem_bytes = 0;  // dynamic shared memory
 };
 
+struct DeviceGuard {
+  explicit DeviceGuard(int /*device*/) {}
+};
+template <class... Params>
+void allow_smem(void (*)(Params...), std::size_t /*smem_bytes*/) {}
+
 inline int multiprocessor_count(int /*device*/) { return 3; }
 
 /// Of the order of execution of launches to come.
