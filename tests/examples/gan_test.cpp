@@ -14,6 +14,7 @@
 #include <adjoint/ops/matmul/matmul.h>
 #include <adjoint/tests/support/errors.h>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -91,9 +92,10 @@ class GanTool : public examples::ExampleTool {
  protected:
   GanTool() : ExampleTool("gan") {}
 
-  std::string small(const std::string& out, const std::string& more = "") const {
-    return "train --steps 20 --batch 4 --features 4 --latent 8 --classifier-steps 10 --test-every 10 --out '" +
-           (folder_ / out).string() + "' " + more;
+  std::string small(const std::string& out, const std::string& more = "", int steps = 20, int test_every = 10) const {
+    return fmt::format(
+        "train --steps {} --batch 4 --features 4 --latent 8 --classifier-steps 10 --test-every {} --out '{}' {}", steps,
+        test_every, (folder_ / out).string(), more);
   }
   nlohmann::json metrics(const std::string& out) const {
     return nlohmann::json::parse(std::ifstream(folder_ / out / "metrics.json"));
@@ -215,8 +217,8 @@ TEST_F(GanTool, BadInputIsNamedInOneLine) {
 
 TEST_F(GanTool, TrainsInMixedPrecision) {
   for (const std::string loss : {"nonsaturating", "wgan-gp", "hinge"}) {
-    ASSERT_EQ(run(small("bf16", "--precision bf16 --loss " + loss)), 0) << output_;
-    ASSERT_EQ(run(small("tf32", "--loss " + loss)), 0) << output_;
+    ASSERT_EQ(run(small("bf16", "--precision bf16 --loss " + loss, 4, 4)), 0) << output_;
+    ASSERT_EQ(run(small("tf32", "--loss " + loss, 4, 4)), 0) << output_;
     const auto first = [&](const std::string& out) {
       return metrics(out)["curve"][1]["discriminator_loss"].get<double>();
     };
