@@ -392,8 +392,7 @@ class Reducer::Sink final : public PlacingSink {
   // Sums the buckets whose gradients have come, as far as their turn has, but the last.
   void launch_ready() {
     for (; launched_ + 1 < buckets_.size() && buckets_[launched_].waits_for == 0; ++launched_) {
-      Part part = sum_of(launched_, max_ctas());
-      engine()->run_beside({&part, 1});
+      engine()->run_beside(sum_of(launched_, max_ctas()));
     }
   }
 

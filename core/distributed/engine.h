@@ -51,12 +51,13 @@ class Engine {
   /// `in` and `out` are contiguous, of one dtype and device, and may be the same tensor. On a GPU it runs in the order
   /// of the current stream. Throws Error, naming ranks and operation, where the ranks do not agree or do not come.
   virtual void run(const Call& call, const Tensor& in, Tensor& out) = 0;
-  /// Parts on one device as one call, which is the first's: the ranks agree on that, and its max_ctas counts.
+  /// Parts on one device as one call, which is the first's: the ranks agree on that and on how many there are, and its
+  /// max_ctas counts.
   virtual void run_together(std::span<Part> parts) = 0;
-  /// run_together(), on a GPU beside what the current stream is given from here on, and behind what it was given so
-  /// far, whose kernels leave it max_ctas multiprocessors from here on. The tensors must live, and be left alone, until
+  /// run() of a part, on a GPU beside what the current stream is given from here on, and behind what it was given so
+  /// far, whose kernels leave it max_ctas multiprocessors from here on. The tensor must live, and be left alone, until
   /// join(), on this thread.
-  virtual void run_beside(std::span<Part> parts) = 0;
+  virtual void run_beside(Part part) = 0;
   /// What the current stream is given from here on comes behind every run_beside().
   virtual void join(Device device) = 0;
   /// Makes what calls with this max_ctas need. Every rank calls it, like a collective.

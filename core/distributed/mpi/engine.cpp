@@ -113,7 +113,7 @@ class MpiEngine final : public Engine {
   }
 
   void run_together(std::span<Part> parts) override { run_parts(parts, false); }
-  void run_beside(std::span<Part> parts) override { run_parts(parts, true); }
+  void run_beside(Part part) override { run_parts({&part, 1}, true); }
 
   void join(Device device) override {
     if (gpu_ != nullptr && device.is_cuda()) gpu_->join();
@@ -141,10 +141,13 @@ class MpiEngine final : public Engine {
 
   void run_parts(std::span<Part> parts, bool beside) {
     if (parts.empty()) return;
-    if (on_gpu(parts[0].tensor)) {
-      return gpu_->run_together(next_header(parts[0].call, parts[0].tensor), parts, beside);
+    if (!on_gpu(parts[0].tensor)) {
+      for (Part& part : parts) run(part.call, part.tensor, part.tensor);
+      return;
     }
-    for (Part& part : parts) run(part.call, part.tensor, part.tensor);
+    Call call = parts[0].call;
+    if (parts.size() > 1) call.caller += fmt::format(" and {} more", parts.size() - 1);
+    gpu_->run_together(next_header(call, parts[0].tensor), parts, beside);
   }
 
   void check_open(const Call& call) const {
