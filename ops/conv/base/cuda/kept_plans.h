@@ -25,31 +25,33 @@ inline constexpr std::size_t kMostKept = 4096, kMostRecent = 128, kMostCompared 
 using PlanKey = std::array<std::int64_t, 24>;
 
 inline PlanKey key_of(const ConvProblem& problem) {
-  const ConvGeometry& g = problem.geometry;
-  const Gpu gpu = gpu_of(problem.device);
+  // By all their members, so that one that comes later does not compile before it stands here.
+  const auto& [rank, batch, image_channels, feature_channels, groups, image, feature, kernel, stride, padding,
+               dilation] = problem.geometry;
+  const auto& [architecture, has_wgmma, smem_bytes, smem_bytes_a_block] = gpu_of(problem.device);
   return {static_cast<std::int64_t>(problem.role),
           static_cast<std::int64_t>(arithmetic_of(problem)),
-          g.rank,
-          g.batch,
-          g.image_channels,
-          g.feature_channels,
-          g.groups,
-          g.image[0],
-          g.image[1],
-          g.feature[0],
-          g.feature[1],
-          g.kernel[0],
-          g.kernel[1],
-          g.stride[0],
-          g.stride[1],
-          g.padding[0],
-          g.padding[1],
-          g.dilation[0],
-          g.dilation[1],
-          gpu.architecture,
-          gpu.runs_wgmma ? 1 : 0,
-          gpu.smem_bytes,
-          gpu.smem_bytes_a_block,
+          rank,
+          batch,
+          image_channels,
+          feature_channels,
+          groups,
+          image[0],
+          image[1],
+          feature[0],
+          feature[1],
+          kernel[0],
+          kernel[1],
+          stride[0],
+          stride[1],
+          padding[0],
+          padding[1],
+          dilation[0],
+          dilation[1],
+          architecture,
+          has_wgmma ? 1 : 0,
+          smem_bytes,
+          smem_bytes_a_block,
           planned_multiprocessors()};
 }
 
