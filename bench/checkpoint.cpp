@@ -6,19 +6,18 @@
 // Loops of as many steps as take SECONDS take turns: one alone, and one that saves a checkpoint first, in the
 // background, and waits for it last. Prints their medians by the wall clock and the ratio, which is what one checkpoint
 // in SECONDS costs; how long save() keeps the loop; and what a checkpoint takes that the loop waits for.
+#include "scratch.h"
+
 #include <adjoint/adjoint.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
-
-#include <unistd.h>
 
 namespace {
 
@@ -46,7 +45,7 @@ struct State {
   adjoint::NamedTensors tensors;
 };
 
-void bench(std::int64_t megabytes, double seconds, int rounds, const fs::path& folder) {
+void bench_checkpoint(std::int64_t megabytes, double seconds, int rounds, const fs::path& folder) {
   const adjoint::Device device = adjoint::default_device();
   State state;
   for (std::int64_t i = 0; i * 4 < megabytes; ++i)
@@ -112,16 +111,8 @@ void bench(std::int64_t megabytes, double seconds, int rounds, const fs::path& f
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string name = (fs::temp_directory_path() / "adjoint-bench-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) return 1;
-  int status = 0;
-  try {
-    bench(argc > 1 ? std::stoll(argv[1]) : 1000, argc > 2 ? std::stod(argv[2]) : 20.0,
-          argc > 3 ? std::stoi(argv[3]) : 5, name);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_checkpoint: %s\n", error.what());
-    status = 1;
-  }
-  fs::remove_all(name);
-  return status;
+  return bench::in_scratch_folder("bench_checkpoint", [&](const fs::path& folder) {
+    bench_checkpoint(argc > 1 ? std::stoll(argv[1]) : 1000, argc > 2 ? std::stod(argv[2]) : 20.0,
+                     argc > 3 ? std::stoi(argv[3]) : 5, folder);
+  });
 }

@@ -243,10 +243,8 @@ def spoken(n, frames):
     return mel, 0.5 * torch.tanh(sound)
 
 
-def cases(tiny, sizes=None):
-    """Every network at each of its sizes; or those of {network: sizes} at these."""
-    chosen = sizes
-
+def cases(tiny, chosen=None):
+    """Every network at each of its sizes; or those of `chosen`, {network: sizes}, at these."""
     def pick(large, small):
         return small if tiny else large
 

@@ -7,6 +7,8 @@
 // loader, with as many workers, decodes, takes a random crop of half the side, stacks 50 of them and, where there is a
 // GPU, copies the batches to it. Both take turns; prints their medians in pictures a second and in CPU time, and the
 // ratios.
+#include "scratch.h"
+
 #include <adjoint/adjoint.h>
 
 #include <algorithm>
@@ -16,7 +18,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -25,7 +26,6 @@
 #include <vector>
 
 #include <jpeglib.h>
-#include <unistd.h>
 
 namespace {
 
@@ -106,7 +106,7 @@ Seconds seconds_of(const std::function<void()>& run) {
   return {std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), cpu_seconds() - cpu};
 }
 
-void bench(int threads, int files, std::int64_t side, const fs::path& folder) {
+void bench_loader(int threads, int files, std::int64_t side, const fs::path& folder) {
   std::int64_t nbytes = 0;
   for (int i = 0; i < files; ++i) {
     const fs::path path = folder / (std::to_string(i) + ".jpg");
@@ -154,16 +154,8 @@ void bench(int threads, int files, std::int64_t side, const fs::path& folder) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string name = (fs::temp_directory_path() / "adjoint-bench-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) return 1;
-  int status = 0;
-  try {
-    bench(argc > 1 ? std::stoi(argv[1]) : 2, argc > 2 ? std::stoi(argv[2]) : 1000, argc > 3 ? std::stoi(argv[3]) : 512,
-          name);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_loader: %s\n", error.what());
-    status = 1;
-  }
-  fs::remove_all(name);
-  return status;
+  return bench::in_scratch_folder("bench_loader", [&](const fs::path& folder) {
+    bench_loader(argc > 1 ? std::stoi(argv[1]) : 2, argc > 2 ? std::stoi(argv[2]) : 1000,
+                 argc > 3 ? std::stoi(argv[3]) : 512, folder);
+  });
 }

@@ -10,8 +10,8 @@
 
 namespace bench {
 
-/// run(folder), with an empty folder that is removed afterwards. What main() returns: 1 where it throws, after a message
-/// that begins with `program`.
+/// run(folder), with an empty folder that is removed afterwards. What main() returns: 1 where it throws, after a
+/// message that begins with `program`.
 template <class Run>
 int in_scratch_folder(const char* program, const Run& run) {
   std::string name = (std::filesystem::temp_directory_path() / "adjoint-bench-XXXXXX").string();
