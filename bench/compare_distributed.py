@@ -29,13 +29,8 @@ BOUNDS = {-1: "DataParallel's", 0: "NCCL's"}  # of thread blocks; others are num
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
-# The programs' networks at their default batches, of compare_training.py's; bench/distributed.cpp has the same.
-SIZES = {"super_resolution": [(16, 32, 32)], "dcgan": [(64,)], "hifigan_v1": [(8, 64)], "unet": [(16, 128, 128)],
-         "vae": [(64,)]}
-
-
 def cases():
-    """compare_training.Case of each network."""
+    """compare_training.Case of each network that bench/distributed.cpp has."""
     import torch
     import compare_training
     from torch import nn
@@ -44,7 +39,7 @@ def cases():
         return {"net": nn.Sequential(*(layer for _ in range(11)
                                        for layer in (nn.Conv2d(1024, 1024, 3, padding=1), nn.ReLU())))}
 
-    return [*compare_training.cases(False, SIZES),
+    return [*(case for case in compare_training.cases(False) if case.network in compare_training.PROGRAMS),
             compare_training.Case("wide", "wide", wide, lambda: (torch.randn(32, 1024, 16, 16),),
                                   lambda net, x: net(x).float().square().mean())]
 

@@ -131,14 +131,14 @@ std::function<std::vector<Tensor>(const adjoint::TensorOptions&)> noise(std::vec
 
 const Case kCases[] = {
     {"super_resolution", noise({{16, 1, 32, 32}, {16, 1, 64, 64}})},
-    {"dcgan", noise({{64, 3, 32, 32}, {128, 64}})},
-    {"hifigan_v1", noise({{8, 80, 64}, {8, 1, 16384}})},
-    {"unet",
+    {"gan", noise({{64, 3, 32, 32}, {128, 64}})},
+    {"vocoder", noise({{8, 80, 64}, {8, 1, 16384}})},
+    {"segmentation",
      [](const adjoint::TensorOptions& options) {
-       const Tensor pictures = Tensor::randn({16, 3, 128, 128}, options);
+       const Tensor pictures = Tensor::randn({16, 3, 96, 96}, options);
        return std::vector<Tensor>{pictures, (pictures.mean({1}) > 0.0).to(adjoint::kInt64)};
      }},
-    {"vae", noise({{64, 3, 32, 32}, {64, 32}})},
+    {"autoencoder", noise({{64, 3, 32, 32}, {64, 32}})},
     {"wide", noise({{32, 1024, 16, 16}})},
 };
 

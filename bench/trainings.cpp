@@ -17,6 +17,8 @@ namespace {
 using namespace adjoint;
 using Tensors = std::vector<Tensor>;
 
+constexpr double kLr = 1e-4;
+
 /// A network, alone or with the others' of the world.
 template <class Net>
 struct Trained {
@@ -62,7 +64,9 @@ std::unique_ptr<Training> of_one(Net net, const optim::AdamOptions& options, Los
 /// As examples/gan trains, without its average of the weights.
 class GanPair final : public Training {
  public:
-  explicit GanPair(gan::Normalisation normalisation) : discriminator_{gan::Discriminator(32, normalisation)} {}
+  GanPair(std::int64_t features, gan::Normalisation normalisation)
+      : generator_{gan::Generator({.latent = 64, .features = features})},
+        discriminator_{gan::Discriminator(features, normalisation)} {}
   std::vector<std::pair<std::string, nn::Module*>> modules() override {
     return {{"generator", &generator_.net}, {"discriminator", &discriminator_.net}};
   }
@@ -87,14 +91,16 @@ class GanPair final : public Training {
   }
 
  private:
-  Trained<gan::Generator> generator_{gan::Generator({.latent = 64, .features = 32})};
+  Trained<gan::Generator> generator_;
   Trained<gan::Discriminator> discriminator_;
 };
 
-std::unique_ptr<Training> vocoder_of(const std::string& network) {
-  return of_one(vocoder::Generator({.network = network}), {.lr = 1e-4, .betas = {0.8, 0.99}},
+std::unique_ptr<Training> hifigan(const std::string& network, std::int64_t clock) {
+  return of_one(vocoder::Generator({.network = network, .clock = clock}), {.lr = 1e-4, .betas = {0.8, 0.99}},
                 [](const auto& net, const Tensors& batch) { return l1_loss(net(batch[0]).to(kFloat32), batch[1]); });
 }
+
+constexpr auto mse = [](const auto& net, const Tensors& batch) { return mse_loss(net(batch[0]), batch[1]); };
 
 nn::Sequential wide() {
   nn::Sequential network;
@@ -108,23 +114,23 @@ nn::Sequential wide() {
 }  // namespace
 
 std::unique_ptr<Training> make_training(const std::string& network) {
-  constexpr double kLr = 1e-4;
-  const auto mse = [](const auto& net, const Tensors& batch) { return mse_loss(net(batch[0]), batch[1]); };
   using Make = std::function<std::unique_ptr<Training>()>;
   static const std::map<std::string, Make> all{
-      {"super_resolution", [&] { return of_one(super_resolution::Model(), {.lr = kLr}, mse); }},
-      {"fsrcnn", [&] { return of_one(networks::Fsrcnn(3, 56, 12, 4), {.lr = kLr}, mse); }},
-      {"dcgan", [] { return std::make_unique<GanPair>(gan::Normalisation::kBatch); }},
-      {"dcgan_plain", [] { return std::make_unique<GanPair>(gan::Normalisation::kNone); }},
-      {"hifigan_v1", [] { return vocoder_of("v1"); }},
-      {"hifigan_v2", [] { return vocoder_of("v2"); }},
-      {"unet",
-       [&] {
-         return of_one(segmentation::UNet({}), {.lr = kLr},
+      {"super_resolution", [] { return of_one(super_resolution::Model(), {.lr = kLr}, mse); }},
+      {"fsrcnn", [] { return of_one(networks::Fsrcnn(3, 56, 12, 4), {.lr = kLr}, mse); }},
+      {"gan", [] { return std::make_unique<GanPair>(64, gan::Normalisation::kBatch); }},
+      {"dcgan", [] { return std::make_unique<GanPair>(32, gan::Normalisation::kBatch); }},
+      {"dcgan_plain", [] { return std::make_unique<GanPair>(32, gan::Normalisation::kNone); }},
+      {"vocoder", [] { return hifigan("v1", 8); }},
+      {"hifigan_v1", [] { return hifigan("v1", 0); }},
+      {"hifigan_v2", [] { return hifigan("v2", 0); }},
+      {"segmentation",
+       [] {
+         return of_one(segmentation::UNet({.classes = 5}), {.lr = kLr},
                        [](const auto& net, const Tensors& batch) { return cross_entropy(net(batch[0]), batch[1]); });
        }},
-      {"vae",
-       [&] {
+      {"autoencoder",
+       [] {
          return of_one(autoencoder::Vae({}), {.lr = kLr}, [](const auto& net, const Tensors& batch) {
            return autoencoder::vae_loss(net(batch[0], batch[1]), batch[0], 1.0);
          });

@@ -24,7 +24,8 @@ class Training {
                                             const std::vector<adjoint::Tensor>& batch) = 0;
 };
 
-/// super_resolution, fsrcnn, dcgan, dcgan_plain, hifigan_v1, hifigan_v2, unet, vae, or wide, of 104 million parameters.
+/// What a program trains by default (super_resolution, gan, vocoder, segmentation, autoencoder, by simpler losses for
+/// the middle two of these); fsrcnn, dcgan, dcgan_plain, hifigan_v1, hifigan_v2; wide, of 104 million parameters.
 /// Throws Error for another name.
 std::unique_ptr<Training> make_training(const std::string& network);
 
