@@ -1,6 +1,8 @@
-// The dtypes of every operator of the registry inside a region of mixed precision, against those of PyTorch's lists
-// (tests/fixtures/make_autocast.py).
+// The dtypes of every operator of the registry, of the elementwise table and of the convolutions inside a region of
+// mixed precision, against those of PyTorch's lists (tests/fixtures/make_autocast.py).
 #include <adjoint/core/autocast.h>
+#include <adjoint/ops/conv/conv.h>
+#include <adjoint/tests/support/elementwise_cases.h>
 #include <adjoint/tests/support/fixtures.h>
 #include <adjoint/tests/support/operator_cases.h>
 
@@ -8,13 +10,15 @@
 #include <nlohmann/json.hpp>
 
 #include <fstream>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 namespace adjoint {
 namespace {
 
-using testing::OperatorCase;
+using Call = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
 const nlohmann::json& expected_dtypes() {
   static const nlohmann::json all = [] {
@@ -24,41 +28,94 @@ const nlohmann::json& expected_dtypes() {
   return all;
 }
 
-// The first example's inputs, those of float64 in the given dtypes by turns.
-std::vector<Tensor> inputs_of(const OperatorCase& c, const std::vector<DType>& dtypes) {
-  std::vector<Tensor> inputs = testing::operator_examples(c)[0].inputs;
-  std::size_t floating = 0;
-  for (Tensor& x : inputs) {
-    if (x.dtype() == kFloat64) x = x.to(dtypes[floating++ % dtypes.size()]);
-  }
-  return inputs;
+// What has no dtypes of PyTorch's to be compared with: a function, or a function's operands of some dtypes.
+const std::map<std::string, std::string>& exempt() {
+  const std::string asked = "it has no operands, and its dtype is the one that is asked for";
+  const std::string refused = "PyTorch refuses weights or sources of another dtype than the input's";
+  static const std::map<std::string, std::string> all = {
+      {"hann_window", asked},
+      {"hamming_window", asked},
+      {"blackman_window", asked},
+      {"mel_filter_bank", asked},
+      {"irfft of bfloat16 operands", "PyTorch has no complex numbers of bfloat16"},
+      {"batch_norm of mixed operands", refused},
+      {"instance_norm of mixed operands", refused},
+      {"scatter of mixed operands", refused},
+      {"index_put_ of mixed operands", refused},
+      {"elementwise/lerp of mixed operands", refused},
+      {"elementwise/lerp_scalar of mixed operands", refused},
+  };
+  return all;
 }
 
-void expect_dtypes(const OperatorCase& c, const std::string& of, const std::vector<DType>& dtypes, int& compared) {
-  const nlohmann::json& entry = expected_dtypes();
-  if (!entry.contains(c.name) || entry[c.name][of].is_null()) return;
-  const AutocastGuard guard(kBFloat16);
-  SCOPED_TRACE(c.name + " of " + of + " operands");
-  const std::vector<Tensor> inputs = inputs_of(c, dtypes);
-  std::vector<Tensor> results;
-  ASSERT_NO_THROW(results = c.call(inputs));
-  const auto expected = entry[c.name][of].get<std::vector<std::string>>();
-  ASSERT_EQ(results.size(), expected.size());
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    EXPECT_EQ(to_string(results[i].dtype()), expected[i]) << "result " << i;
+class AutocastDTypes : public ::testing::Test {
+ protected:
+  // Calls with the inputs of float64 in the given dtypes, by turns.
+  void compare(const std::string& name, const Call& call, std::vector<Tensor> inputs, const std::string& of,
+               const std::vector<DType>& dtypes) {
+    std::size_t floating = 0;
+    for (Tensor& x : inputs) {
+      if (x.dtype() == kFloat64) x = x.to(dtypes[floating++ % dtypes.size()]);
+    }
+    if (floating < dtypes.size()) return;  // none is floating point, or one where several would be mixed
+    const std::string family = name.starts_with("elementwise/") ? name : name.substr(0, name.find('/'));
+    SCOPED_TRACE(name + " of " + of + " operands");
+    const nlohmann::json entry = expected_dtypes().value(name, nlohmann::json());
+    if (!entry.is_object() || !entry.contains(of) || entry[of].is_null()) {
+      EXPECT_TRUE(exempt().contains(family) || exempt().contains(family + " of " + of + " operands"))
+          << "autocast.json has no dtypes for it";
+      return;
+    }
+    const AutocastGuard guard(kBFloat16);
+    std::vector<Tensor> results;
+    ASSERT_NO_THROW(results = call(inputs));
+    const auto expected = entry[of].get<std::vector<std::string>>();
+    ASSERT_EQ(results.size(), expected.size());
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      EXPECT_EQ(to_string(results[i].dtype()), expected[i]) << "result " << i;
+    }
+    ++compared_;
   }
-  ++compared;
+  void compare(const std::string& name, const Call& call, const std::vector<Tensor>& inputs) {
+    compare(name, call, inputs, "float32", {kFloat32});
+    compare(name, call, inputs, "bfloat16", {kBFloat16});
+    compare(name, call, inputs, "mixed", {kFloat32, kBFloat16});
+  }
+
+  int compared_ = 0;
+};
+
+TEST_F(AutocastDTypes, AreThoseOfPyTorchsLists) {
+  for (const testing::OperatorCase& c : testing::operator_cases()) {
+    const auto examples = testing::operator_examples(c);
+    ASSERT_FALSE(examples.empty()) << c.name;
+    compare(c.name, c.call, examples[0].inputs);
+  }
+  EXPECT_GE(compared_, 750);
 }
 
-TEST(AutocastDTypes, AreThoseOfPyTorchsLists) {
-  int compared = 0;
-  for (const OperatorCase& c : testing::operator_cases()) {
-    if (testing::operator_examples(c).empty()) continue;
-    expect_dtypes(c, "float32", {kFloat32}, compared);
-    expect_dtypes(c, "bfloat16", {kBFloat16}, compared);
-    expect_dtypes(c, "mixed", {kFloat32, kBFloat16}, compared);
+TEST_F(AutocastDTypes, OfTheElementwiseTableAreThoseOfPyTorchsLists) {
+  const Tensor x = Tensor::from_vector<double>({0.25, 0.5, 0.75}, {3}, {.dtype = kFloat64});
+  for (const testing::ElementwiseCase& c : testing::elementwise_cases()) {
+    compare(
+        "elementwise/" + c.name, [&](const std::vector<Tensor>& in) { return std::vector<Tensor>{c.call(in)}; },
+        std::vector<Tensor>(static_cast<std::size_t>(c.arity), x));
   }
-  EXPECT_GE(compared, 600);
+  EXPECT_GE(compared_, 220);
+}
+
+TEST_F(AutocastDTypes, OfConvolutionsAreThoseOfPyTorchsLists) {
+  using In = const std::vector<Tensor>&;
+  const auto ones = [](const Shape& shape) { return Tensor::ones(shape, {.dtype = kFloat64}); };
+  const Tensor line = ones({1, 2, 5}), plane = ones({1, 2, 5, 5}), bias = ones({3});
+  const auto one = [](const Tensor& result) { return std::vector<Tensor>{result}; };
+  compare("conv1d", [&](In in) { return one(conv1d(in[0], in[1], in[2])); }, {line, ones({3, 2, 3}), bias});
+  compare("conv2d", [&](In in) { return one(conv2d(in[0], in[1], in[2])); }, {plane, ones({3, 2, 3, 3}), bias});
+  compare("conv_transpose1d", [&](In in) { return one(conv_transpose1d(in[0], in[1], in[2])); },
+          {line, ones({2, 3, 3}), bias});
+  compare("conv_transpose2d", [&](In in) { return one(conv_transpose2d(in[0], in[1], in[2])); },
+          {plane, ones({2, 3, 3, 3}), bias});
+  EXPECT_EQ(compared_, 12);
 }
 
 }  // namespace
