@@ -188,7 +188,7 @@ TEST(Source, ErrorsNameTheRule) {
 }
 
 // Batches on a GPU are those on the CPU, whoever waits for what; the place is that of the batch in use.
-TEST(Source, BatchesReachTheGpuBesideItsWork) {
+TEST(SourceCuda, BatchesReachTheGpuBesideItsWork) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
   const Numbered source({40, 40});
   DataLoader expected(source, {.batch_size = 4, .seed = 3});
