@@ -42,9 +42,12 @@ class Kill : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  static pid_t start(const fs::path& folder, int workers, bool background, const std::string& device) {
-    std::vector<std::string> texts{ADJOINT_RESUME_TRAINING, folder.string(),        std::to_string(kSteps),
-                                   std::to_string(workers), background ? "1" : "0", device};
+  static pid_t start(const fs::path& folder, int workers, bool background, const std::string& where,
+                     std::int64_t full_at = -1) {
+    std::vector<std::string> texts{
+        ADJOINT_RESUME_TRAINING, folder.string(), std::to_string(kSteps),  std::to_string(workers),
+        background ? "1" : "0",  where,           std::to_string(full_at),
+    };
     std::vector<char*> arguments;
     for (std::string& text : texts) arguments.push_back(text.data());
     arguments.push_back(nullptr);
@@ -65,12 +68,12 @@ class Kill : public ::testing::Test {
     return names;
   }
 
-  void expect_the_same_bits(const std::string& device) const {
+  void expect_the_same_bits(const std::string& where) const {
     const char* wanted = std::getenv("ADJOINT_KILLS");
     const int kills = wanted == nullptr ? 25 : std::atoi(wanted);
     ASSERT_GT(kills, 0) << "ADJOINT_KILLS must be a number of kills";
     const auto started = Clock::now();
-    const pid_t undisturbed = start(folder_ / "whole", 2, false, device);
+    const pid_t undisturbed = start(folder_ / "whole", 2, false, where);
     // To load the libraries may take longer than to train: the training has begun where its folder is there.
     while (!fs::exists(folder_ / "whole") && Clock::now() - started < Seconds(60)) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -80,7 +83,7 @@ class Kill : public ::testing::Test {
     const double whole = Seconds(Clock::now() - started).count();
     const auto expected = read_file("test", folder_ / "whole" / "final.safetensors");
 
-    Generator random(29);
+    Generator random(static_cast<std::uint64_t>(kills));  // runs of other numbers kill at other places
     int killed = 0, within_a_save = 0, trainings = 0;
     std::set<std::string> places;
     while (killed < kills) {
@@ -90,7 +93,7 @@ class Kill : public ::testing::Test {
       for (bool done = false; !done;) {
         const auto workers = static_cast<int>(random.below(4));
         const bool background = random.below(2) == 1;
-        const pid_t child = start(folder, workers, background, device);
+        const pid_t child = start(folder, workers, background, where);
         // The last ones end: otherwise a slow machine would never be done.
         if (killed < kills) {
           std::this_thread::sleep_for(Seconds(begun * 0.9 + (whole - begun) * 0.7 * random.uniform()));
@@ -125,6 +128,28 @@ TEST_F(Kill, ChangesNoBit) { expect_the_same_bits("cpu"); }
 TEST_F(Kill, ChangesNoBitCuda) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
   expect_the_same_bits("cuda");
+}
+
+TEST_F(Kill, ChangesNoBitOfGraphsCuda) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  expect_the_same_bits("graph");
+}
+
+// The training ends with the error of the save at step 102; called again where there is room, it goes on from step 99.
+TEST_F(Kill, AFullDiskChangesNoBit) {
+  ASSERT_EQ(status_of(start(folder_ / "whole", 2, false, "cpu")), 0);
+  const auto expected = read_file("test", folder_ / "whole" / "final.safetensors");
+  for (const bool background : {false, true}) {
+    SCOPED_TRACE(background);
+    const fs::path folder = folder_ / (background ? "background" : "foreground");
+    const int status = status_of(start(folder, 1, background, "cpu", 100));
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 1);
+    EXPECT_TRUE(names_in(folder).contains("checkpoint-99.safetensors"));
+    EXPECT_FALSE(names_in(folder).contains("checkpoint-102.safetensors"));
+    ASSERT_EQ(status_of(start(folder, 0, background, "cpu")), 0);
+    EXPECT_EQ(read_file("test", folder / "final.safetensors"), expected);
+  }
 }
 
 }  // namespace
