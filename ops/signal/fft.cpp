@@ -1,5 +1,6 @@
 #include <adjoint/ops/signal/fft.h>
 
+#include <adjoint/core/autocast.h>
 #include <adjoint/core/check.h>
 #include <adjoint/core/op.h>
 #include <adjoint/ops/elementwise/widened.h>
@@ -88,6 +89,7 @@ double scale_of(const char* op, FFTNorm norm, FFTNorm full, std::int64_t n) {
 
 Tensor rfft(const Tensor& x, std::int64_t n, FFTNorm norm) {
   const OpScope scope("rfft");
+  if (const detail::AutocastCall full(MixedPrecision::kFull, {x}); full) return rfft(full[0], n, norm);
   check_floating("rfft", x);
   ADJOINT_CHECK(x.dim() >= 1 && x.dim() < static_cast<std::int64_t>(kMaxRank), "rfft: x must have 1 to {} axes; got {}",
                 kMaxRank - 1, x.shape());
@@ -99,6 +101,7 @@ Tensor rfft(const Tensor& x, std::int64_t n, FFTNorm norm) {
 
 Tensor irfft(const Tensor& x, std::int64_t n, FFTNorm norm) {
   const OpScope scope("irfft");
+  if (const detail::AutocastCall full(MixedPrecision::kFull, {x}); full) return irfft(full[0], n, norm);
   check_floating("irfft", x);
   ADJOINT_CHECK(x.dim() >= 2 && x.size(-1) == 2 && x.size(-2) >= 1,
                 "irfft: x must have the shape (..., bins, 2), with a bin at least; got {}", x.shape());

@@ -1,5 +1,6 @@
 #include <adjoint/ops/signal/mel.h>
 
+#include <adjoint/core/autocast.h>
 #include <adjoint/core/check.h>
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/elementwise/elementwise.h>
@@ -58,6 +59,7 @@ Tensor mel_filter_bank(std::int64_t n_mels, std::int64_t n_fft, double sample_ra
 
 Tensor mel_spectrogram(const Tensor& x, const MelSpectrogramOptions& o) {
   const OpScope scope("mel_spectrogram");
+  if (const detail::AutocastCall full(MixedPrecision::kFull, {x}); full) return mel_spectrogram(full[0], o);
   check_defined("mel_spectrogram", "x", x);
   const Tensor wide = widened(x);
   const Tensor bins = spectrogram(wide, o.n_fft,
