@@ -4,6 +4,7 @@ Needs PyTorch, and the shared library in ADJOINT_LIBRARY.
 """
 
 import copy
+import itertools
 import logging
 import pickle
 import unittest
@@ -110,6 +111,36 @@ class ReplaceTest(unittest.TestCase):
         self.assertEqual({name: type(module) for name, module in model.items()}, types)
         self.assertIn("0 replaced, 5 left", str(report))
         self.assertIn("  sub: left, it is a Scaled, a subclass", str(report))
+
+    def test_filters_are_held_as_kernels_read_them(self):
+        last = torch.channels_last
+
+        def convert(model):
+            model.to(memory_format=last)
+
+        norms = (lambda module: module, nn.utils.weight_norm, parametrizations.spectral_norm)
+        for kind, norm in itertools.product(("Conv2d", "ConvTranspose2d"), norms):
+            for steps in ((convert, adj.replace), (adj.replace, convert), (convert, adj.replace, adj.restore)):
+                model, reference = (nn.Sequential(norm(layer(kind))).eval() for _ in range(2))
+                reference.load_state_dict(model.state_dict())  # spectral_norm begins with random vectors
+                convert(reference)
+                parameters = list(model.parameters())
+                for step in steps:
+                    step(model)
+                with self.subTest(kind=kind, norm=norm, steps=[step.__name__ for step in steps]):
+                    for now, before, value in zip(model.parameters(), parameters, reference.parameters()):
+                        self.assertIs(now, before)
+                        self.assertTrue(now.is_contiguous())
+                    for key, value in reference.state_dict().items():
+                        torch.testing.assert_close(model.state_dict()[key], value, rtol=0, atol=0)
+                    results = []
+                    for m in (model, reference):
+                        x = input_of(layer(kind)).contiguous(memory_format=last).requires_grad_()
+                        y = m(x)
+                        results.append([y, *torch.autograd.grad(y.square().sum(), (x, *m.parameters()))])
+                        if isinstance(m[0], (adj.Conv2d, adj.ConvTranspose2d)):  # PyTorch's own may not, in float64
+                            self.assertTrue(all(t.is_contiguous(memory_format=last) for t in results[-1][:2]))
+                    torch.testing.assert_close(*results)
 
     def test_hooks_and_shared_modules_stay(self):
         shared = layer("Conv1d")

@@ -252,7 +252,8 @@ struct Backward : public torch::autograd::Node {
       grad = before(activation, grad, saved[2].unpack(self));
     }
     const bool is_wrapped = grad.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
-    if (!is_wrapped && !is_channels_last(grad)) grad = plain(grad);  // once for all
+    const bool channels_last = !is_wrapped && is_channels_last(grad);
+    if (!is_wrapped) grad = plain(grad);  // once for all
     const Steps steps{stride, padding, dilation, groups, {}};
     const auto known = [&](Role role) { return role == yields ? grad : roles[0] == role ? tensors[0] : tensors[1]; };
     for (std::size_t i = 0; i < 2; ++i) {
@@ -262,6 +263,7 @@ struct Backward : public torch::autograd::Node {
       const Extents size = roles[i] == kFilter ? spatial(tensors[i]) : roles[i] == kImage ? rest : Extents();
       gradients[i] = call(roles[i], known(operands[0]), known(operands[1]), Tensor(), steps, size);
       if (roles[i] == kFeature) gradients[i] = cut(gradients[i], tensors[i], rest);
+      if (channels_last && roles[i] != kFilter) gradients[i] = gradients[i].contiguous(at::MemoryFormat::ChannelsLast);
     }
     if (num_outputs() > 2 && task_should_compute_output(2)) {
       gradients[2] = grad.dim() == 4 ? grad.sum(IntArrayRef{0, 2, 3}) : grad.sum(IntArrayRef{0, 2});

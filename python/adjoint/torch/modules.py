@@ -2,11 +2,29 @@
 
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.parameter import is_lazy
 
 from adjoint.torch.functional import conv1d, conv2d, conv_transpose1d, conv_transpose2d
+from adjoint.torch.native import is_channels_last
 
 
-class _Conv:
+def hold_filters(module):
+    """Lays the module's filters channel by channel, as the kernels read them, with the same values and identity: what
+    lies in channels_last would be copied in every call, and its gradient once more."""
+    for parameter in module.parameters():
+        for tensor in (parameter, parameter.grad):
+            if tensor is not None and not is_lazy(tensor) and is_channels_last(tensor):
+                tensor.data = tensor.data.contiguous()
+
+
+class _Held:
+    def _apply(self, *arguments, **keywords):  # to(memory_format=torch.channels_last), among others
+        super()._apply(*arguments, **keywords)
+        hold_filters(self)
+        return self
+
+
+class _Conv(_Held):
     def computed_by(self, function, input, weight, bias, _=None):
         """`function` of operands, with the module's attributes."""
         padding = self.padding
@@ -18,7 +36,7 @@ class _Conv:
         return self.computed_by(self.ours, input, weight, bias)
 
 
-class _ConvTranspose:
+class _ConvTranspose(_Held):
     def computed_by(self, function, input, weight, bias, output_size=None):
         """`function` of operands, with the module's attributes."""
         if self.padding_mode != "zeros":

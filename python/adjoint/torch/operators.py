@@ -65,13 +65,18 @@ class Operator:
 
     def gradients(self, problem, operands, needs, grad):
         """The gradient in each operand that needs one, given the result's; None for the others."""
-        if is_ordinary((grad,)) and not native.is_channels_last(grad):
+        ordinary = is_ordinary((grad,))
+        channels_last = ordinary and native.is_channels_last(grad)
+        if ordinary:
             grad = native.plain(grad)  # once for all that take it
         known = dict(zip(self.takes, operands), **{self.yields: grad})
         gradients = []
         for role, need in zip(self.takes, needs):
             operator = YIELDS[role]
-            gradients.append(operator(problem, *(known[r] for r in operator.takes)) if need else None)
+            gradient = operator(problem, *(known[r] for r in operator.takes)) if need else None
+            if need and channels_last and role != "filter":
+                gradient = gradient.contiguous(memory_format=torch.channels_last)
+            gradients.append(gradient)
         if self.has_bias:
             gradients.append(grad.sum(problem.sum_axes) if needs[2] else None)
         return tuple(gradients)

@@ -53,7 +53,8 @@ def replace(
     """Makes the Conv1d, Conv2d, ConvTranspose1d and ConvTranspose2d of `model` Adjoint's, in place; returns a Report.
 
     Parameters, buffers, hooks, parametrisations, sharing and the modules' identity stay, for only the modules' class
-    changes; optimisers and state_dicts notice nothing. A lazy module is replaced once its first call is over.
+    changes; optimisers and state_dicts notice nothing. A lazy module is replaced once its first call is over. Filters in
+    torch.channels_last are laid channel by channel, as the kernels read them, now and by to() later.
 
     transposed, conv: which kinds. subclasses: classes that derive from these four, or names of such, which are replaced
     too; what they override stays, and super().forward() and self._conv_forward() become Adjoint's. Others are left, for
@@ -70,6 +71,7 @@ def replace(
         if reason is not None:
             report.left[name] = reason
             continue
+        modules.hold_filters(module)
         report.replaced[name] = type(module).__name__ + (", once it has been called" if is_uninitialised(module) else "")
         if only_where_faster:
             trial.begin(module, name, report.trials, _restore)
