@@ -1,5 +1,7 @@
 // What test_dlpack.py calls through ctypes: tensors of Adjoint's, out and in.
+#include <adjoint/core/device.h>
 #include <adjoint/core/dlpack.h>
+#include <adjoint/core/stream.h>
 #include <adjoint/core/tensor.h>
 
 #include <cstdint>
@@ -9,10 +11,17 @@ using adjoint::Tensor;
 
 extern "C" {
 
-/// 0, 1, 2, ... as rows of a transposed matrix, of the dtype in this place of the enumeration.
-adjoint::dlpack::ManagedTensor* bridge_make(int dtype) {
-  const Tensor x = Tensor::arange(0, 6, 1, {.dtype = static_cast<adjoint::DType>(dtype)}).reshape({2, 3});
-  return adjoint::to_dlpack(x.permute({1, 0}));
+int bridge_has_cuda() { return adjoint::cuda_is_available() ? 1 : 0; }
+
+/// 0, 1, 2, ... as rows of a transposed matrix, of the dtype in this place of the enumeration: on the CPU where `gpu` is
+/// negative, else on that GPU, for use on its stream `consumer`.
+adjoint::dlpack::ManagedTensor* bridge_make(int dtype, int gpu, CUstream_st* consumer) {
+  const adjoint::Device device = gpu < 0 ? adjoint::kCPU : adjoint::Device{adjoint::DeviceType::kCUDA, gpu};
+  const Tensor x = Tensor::arange(0, 6, 1, {.dtype = static_cast<adjoint::DType>(dtype), .device = device});
+  const Tensor transposed = x.reshape({2, 3}).permute({1, 0});
+  if (gpu < 0) return adjoint::to_dlpack(transposed);
+  const adjoint::Stream stream = adjoint::Stream::wrap(consumer, device);
+  return adjoint::to_dlpack(transposed, &stream);
 }
 
 Tensor* bridge_take(adjoint::dlpack::ManagedTensor* managed) {

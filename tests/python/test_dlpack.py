@@ -23,7 +23,8 @@ rename.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 def load():
     bridge = ctypes.CDLL(os.environ["ADJOINT_DLPACK_BRIDGE"])
-    for name, result, arguments in [("make", POINTER, [ctypes.c_int]), ("take", POINTER, [POINTER]),
+    for name, result, arguments in [("has_cuda", ctypes.c_int, []), ("take", POINTER, [POINTER]),
+                                    ("make", POINTER, [ctypes.c_int, ctypes.c_int, POINTER]),
                                     ("take_versioned", POINTER, [POINTER]), ("give_versioned", POINTER, [POINTER]),
                                     ("sum", ctypes.c_double, [POINTER]), ("address", ctypes.c_int64, [POINTER]),
                                     ("fill", None, [POINTER, ctypes.c_double]), ("release", None, [POINTER])]:
@@ -37,17 +38,19 @@ BRIDGE = load()
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32, torch.int64, torch.uint8]
 
 
-class ForNumPy:
-    """An object of Adjoint's, as NumPy asks for one."""
+class Made:
+    """A tensor of Adjoint's, as the protocol's consumers ask for one."""
 
-    def __init__(self, dtype):
-        self.dtype = dtype
+    def __init__(self, dtype, gpu=-1):
+        self.dtype, self.gpu, self.streams = dtype, gpu, []
 
-    def __dlpack__(self, **_):
-        return new_capsule(BRIDGE.bridge_make(self.dtype), b"dltensor", None)
+    def __dlpack__(self, stream=None, **_):
+        self.streams.append(stream)
+        consumer = None if stream in (None, 1) else stream  # 1 is CUDA's default stream
+        return new_capsule(BRIDGE.bridge_make(self.dtype, self.gpu, consumer), b"dltensor", None)
 
     def __dlpack_device__(self):
-        return (1, 0)
+        return (1, 0) if self.gpu < 0 else (2, self.gpu)
 
 
 class DLPackTest(unittest.TestCase):
@@ -59,7 +62,7 @@ class DLPackTest(unittest.TestCase):
 
     def test_torch_reads(self):
         for number, dtype in enumerate(DTYPES):
-            x = dlpack.from_dlpack(new_capsule(BRIDGE.bridge_make(number), b"dltensor", None))
+            x = dlpack.from_dlpack(Made(number).__dlpack__())
             self.assertEqual(x.dtype, dtype)
             self.assertEqual(x.stride(), (1, 3))
             self.assertEqual(x.tolist(), [[0, 3], [1, 4], [2, 5]])
@@ -103,9 +106,40 @@ class DLPackTest(unittest.TestCase):
 
     @unittest.skipUnless(hasattr(numpy, "from_dlpack"), "needs NumPy 1.22")
     def test_numpy_reads(self):
-        x = numpy.from_dlpack(ForNumPy(2))
+        x = numpy.from_dlpack(Made(2))
         self.assertEqual(x.dtype, numpy.float32)
         self.assertEqual(x.tolist(), [[0, 3], [1, 4], [2, 5]])
+
+
+@unittest.skipUnless(torch.cuda.is_available() and BRIDGE.bridge_has_cuda(), "needs a CUDA GPU")
+class CudaTest(unittest.TestCase):
+    """Adjoint works on the default stream here, PyTorch on one that does not wait for it by itself."""
+
+    def test_torch_reads_on_its_stream(self):
+        for number, dtype in enumerate(DTYPES):
+            made, side = Made(number, gpu=0), torch.cuda.Stream(0)
+            torch.cuda._sleep(50_000_000)  # on the default stream, before Adjoint's elements are there
+            with torch.cuda.stream(side):
+                x = torch.from_dlpack(made)
+                values = x.tolist()
+            self.assertEqual((str(x.device), x.dtype, x.stride()), ("cuda:0", dtype, (1, 3)))
+            self.assertEqual((values, made.streams), ([[0, 3], [1, 4], [2, 5]], [side.cuda_stream]))
+
+    def test_torch_gives_to_the_default_stream(self):
+        for dtype in DTYPES:
+            x, side = torch.zeros(3, 4, dtype=dtype, device="cuda:0"), torch.cuda.Stream(0)
+            torch.cuda.synchronize()
+            with torch.cuda.stream(side):
+                torch.cuda._sleep(50_000_000)
+                part = x.fill_(5).t()[1:, ::2]
+                capsule = part.__dlpack__(stream=1)
+            taken = BRIDGE.bridge_take(pointer_of(capsule, b"dltensor"))
+            rename(capsule, b"used_dltensor")
+            self.assertEqual(BRIDGE.bridge_address(taken), part.data_ptr())
+            self.assertEqual(BRIDGE.bridge_sum(taken), 30.0)
+            BRIDGE.bridge_fill(taken, 7)
+            self.assertEqual(x.tolist(), [[5, 7, 7, 7], [5, 5, 5, 5], [5, 7, 7, 7]])
+            BRIDGE.bridge_release(taken)
 
 
 if __name__ == "__main__":
