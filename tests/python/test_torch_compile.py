@@ -7,7 +7,9 @@ import copy
 import functools
 import io
 import itertools
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import unittest
@@ -20,6 +22,7 @@ except ImportError as error:
 from torch.nn import functional as F
 
 import adjoint.torch as adj
+from test_torch import edge_problems
 from test_torch_transforms import DEVICES, both, problems, quietly
 
 func = getattr(torch, "func", None)
@@ -87,7 +90,13 @@ class CompileTest(unittest.TestCase):
                 self.compare(device, [11, 14, 23], backend="aot_eager", dynamic=True)
 
     def test_functions_of_every_kind(self):
-        for name, *tensors, case in problems():
+        self.compare_functions(problems())
+
+    def test_functions_of_edge_problems(self):
+        self.compare_functions((ours.__name__, *rest) for ours, _, *rest in edge_problems("cpu", torch.float64))
+
+    def compare_functions(self, problems):
+        for name, *tensors, case in problems:
             results = []
             for module in (adj, F):
                 inputs = [t.clone().requires_grad_() for t in tensors]
@@ -150,14 +159,22 @@ class CompileTest(unittest.TestCase):
             compiled(torch.randn(1, 2, 5), torch.randn(1, 3, 3))
         self.assertIn("input channels must equal", str(caught.exception))
 
-    @unittest.skipUnless(torch.cuda.is_available(), "needs a CUDA GPU")
-    def test_inductor_in_every_mode_Cuda(self):
-        for mode in (None, "reduce-overhead", "max-autotune-no-cudagraphs"):
+    def inductor_in_every_mode(self, device):
+        for mode in (None, "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"):
             torch._dynamo.reset()
             with self.subTest(mode=mode), quietly():
-                self.compare("cuda", [16, 16, 16], mode=mode)
+                self.compare(device, [16, 16, 16], mode=mode)
         torch._dynamo.reset()
-        self.compare("cuda", [16, 24, 40], dynamic=True)
+        with quietly():
+            self.compare(device, [16, 24, 40], dynamic=True)
+
+    @unittest.skipUnless(shutil.which(os.environ.get("CXX", "g++")), "needs a C++ compiler, which inductor calls")
+    def test_inductor_in_every_mode(self):
+        self.inductor_in_every_mode("cpu")
+
+    @unittest.skipUnless(torch.cuda.is_available(), "needs a CUDA GPU")
+    def test_inductor_in_every_mode_Cuda(self):
+        self.inductor_in_every_mode("cuda")
 
 
 @unittest.skipUnless(hasattr(torch, "export"), "needs torch.export")
