@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Whole models under adjoint.torch beside the same models in PyTorch: milliseconds of a training step and of inference.
 
-    bench/real_models.py [--device cuda] [--precisions float32,tf32,bfloat16] [--models dcgan,unet] [--compile] [--fuse]
-                         [--only-where-faster] [--quick] [--out FILE]
+    bench/real_models.py [--device cuda] [--precisions float32,tf32,bfloat16] [--models dcgan,unet] [--compile]
+                         [--fuse | --both] [--channels-last] [--only-where-faster] [--quick] [--out FILE]
 
 Each model is there twice with the same random weights: as PyTorch has it, with cudnn.benchmark, and after
-adjoint.torch.replace. They take turns, and times are medians of the wall clock's, which waits for the GPU: as a user
-sees them. A training step is forward, the mean square of the result, backward and Adam's update; inference is in eval
-mode without gradients. bfloat16 is torch.autocast's. Results are compared first, and a difference makes the program
-fail.
+adjoint.torch.replace; with --both a third time, fused. They take turns, and times are medians of the wall clock's, which
+waits for the GPU: as a user sees them. A training step is forward, the mean square of the result, backward and Adam's
+update; inference is in eval mode without gradients. bfloat16 is torch.autocast's. Results are compared first, and a
+difference makes the program fail.
 
 SpeechT5HifiGan and the decoders of EnCodec and DAC come from transformers and are left out, saying so, where it is not
 installed; the others are written below as their papers have them. Needs PyTorch, and the shared library in
@@ -212,18 +212,25 @@ def set_precision(precision):
 
 
 def measure(name, precision, arguments):
-    """-> rows of (what, Adjoint's ms, PyTorch's ms), and how far the results lie apart."""
+    """-> rows of (way, what, Adjoint's ms, PyTorch's ms), and how far the results lie apart."""
     make, shape, quick_shape = MODELS[name]
-    model, theirs = make().to(arguments.device), make().to(arguments.device)
-    theirs.load_state_dict(model.state_dict())
     torch.manual_seed(0)
     x = torch.randn(quick_shape if arguments.quick else shape, device=arguments.device)
-    sides = {"adjoint": model, "pytorch": theirs}
-    report = adj.replace(model, only_where_faster=arguments.only_where_faster)
-    if arguments.verbose:
-        print(report)
-    if arguments.fuse:
-        adj.fuse(model)
+    sides = {side: make().to(arguments.device) for side in ("pytorch", *arguments.ways)}
+    theirs = sides["pytorch"]
+    if arguments.channels_last and x.dim() == 4:
+        x = x.to(memory_format=torch.channels_last)
+    for side, model in sides.items():
+        model.load_state_dict(theirs.state_dict())
+        if arguments.channels_last:
+            model.to(memory_format=torch.channels_last)
+        if side == "pytorch":
+            continue
+        report = adj.replace(model, only_where_faster=arguments.only_where_faster)
+        if arguments.verbose:
+            print(report)
+        if side == "fused":
+            adj.fuse(model)
     set_precision(precision)
     cast = contextlib.nullcontext
     if precision == "bfloat16":
@@ -234,7 +241,7 @@ def measure(name, precision, arguments):
             return model(x)
 
     outputs = {side: evaluated(model.eval()).float() for side, model in sides.items()}
-    apart = difference(outputs["adjoint"], outputs["pytorch"])
+    apart = max(difference(outputs[way], outputs["pytorch"]) for way in arguments.ways)
     calls, steps = {}, {}
     for side, model in sides.items():
         run = torch.compile(model) if arguments.compile else model
@@ -253,7 +260,7 @@ def measure(name, precision, arguments):
     for model in sides.values():
         model.train()
     rows.append(("training", milliseconds(steps, arguments.rounds, arguments.device)))
-    return [(what, ms["adjoint"], ms["pytorch"]) for what, ms in rows], apart
+    return [(way, what, ms[way], ms["pytorch"]) for way in arguments.ways for what, ms in rows], apart
 
 
 def environment(device):
@@ -272,17 +279,32 @@ def parse_arguments():
     parser.add_argument("--precisions", default="float32,tf32,bfloat16", help="comma-separated")
     parser.add_argument("--models", default=",".join(MODELS), help="comma-separated")
     parser.add_argument("--compile", action="store_true", help="torch.compile on both sides")
-    parser.add_argument("--fuse", action="store_true", help="adjoint.torch.fuse, too")
+    fuse = parser.add_mutually_exclusive_group()
+    fuse.add_argument("--fuse", action="store_true", help="adjoint.torch.fuse, too")
+    fuse.add_argument("--both", action="store_true", help="fused and not, a table each")
+    parser.add_argument("--channels-last", action="store_true", help="all sides' models and pictures in it")
     parser.add_argument("--only-where-faster", action="store_true", help="replace() as its option has it")
     parser.add_argument("--quick", action="store_true", help="small inputs: does it run?")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--verbose", action="store_true", help="what was replaced, and what was left")
     parser.add_argument("--out", type=pathlib.Path)
     arguments = parser.parse_args()
+    arguments.ways = ["replaced", "fused"] if arguments.both else ["fused"] if arguments.fuse else ["replaced"]
     for given, known in ((arguments.precisions, GOALS), (arguments.models, MODELS)):
         if unknown := set(given.split(",")) - set(known):
             parser.error(f"must be of {', '.join(known)}; got {', '.join(sorted(unknown))}")
     return arguments
+
+
+def table(title, rows, goal, behind):
+    """Lines of rows of (model, what, Adjoint's ms, PyTorch's ms); what is behind its goal is appended to `behind`."""
+    mean = math.exp(statistics.fmean(math.log(theirs / mine) for *_, mine, theirs in rows))
+    least_mean, least = goal
+    behind += [f"{title}: mean {mean:.2f}, goal {least_mean}"] if mean < least_mean else []
+    behind += [f"{name} {what} {title}" for name, what, mine, theirs in rows if theirs / mine < least]
+    lines = [f"## {title}", "", f"Geometric mean of PyTorch / ours: {mean:.2f}; the goal is {least_mean}.", ""]
+    lines += ["| model | | ms | PyTorch, ms | PyTorch / ours |", "|---|---|---:|---:|---:|"]
+    return lines + [f"| {n} | {what} | {a:.2f} | {b:.2f} | {b / a:.2f} |" for n, what, a, b in rows] + [""]
 
 
 def main():
@@ -302,19 +324,13 @@ def main():
                 continue
             if not apart <= TOLERANCE[precision]:
                 wrong.append(f"{name} {precision}: differs from PyTorch's by {apart:.1e}")
-            for what, mine, theirs in measured:
-                rows.append((name, what, mine, theirs))
+            for way, what, mine, theirs in measured:
+                rows.append((way, name, what, mine, theirs))
                 times = f"{mine:9.2f} {theirs:9.2f} {theirs / mine:6.2f}"
-                print(f"{name:<10} {precision:<9} {what:<10} {times}", flush=True)
-        if not rows:
-            continue
-        mean = math.exp(statistics.fmean(math.log(theirs / mine) for *_, mine, theirs in rows))
-        least_mean, least = COMPILED_GOAL if arguments.compile else GOALS[precision]
-        behind += [f"{precision}: mean {mean:.2f}, goal {least_mean}"] if mean < least_mean else []
-        behind += [f"{name} {what} {precision}" for name, what, mine, theirs in rows if theirs / mine < least]
-        lines += [f"## {precision}", "", f"Geometric mean of PyTorch / ours: {mean:.2f}; the goal is {least_mean}.", ""]
-        lines += ["| model | | ms | PyTorch, ms | PyTorch / ours |", "|---|---|---:|---:|---:|"]
-        lines += [f"| {n} | {what} | {a:.2f} | {b:.2f} | {b / a:.2f} |" for n, what, a, b in rows] + [""]
+                print(f"{name:<10} {precision:<9} {way:<9} {what:<10} {times}", flush=True)
+        goal = COMPILED_GOAL if arguments.compile else GOALS[precision]
+        for way in arguments.ways if rows else ():
+            lines += table(f"{precision}, {way}", [row for of, *row in rows if of == way], goal, behind)
     out = arguments.out or ROOT / f"bench/results/real_models_{arguments.device}.md"
     out.write_text("\n".join(lines))
     print(f"{len(behind)} behind their goal: {'; '.join(behind)}")
