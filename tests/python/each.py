@@ -5,8 +5,8 @@
 
 NAME is a module, class or test as unittest takes them, by default all that need PyTorch. A test that ends its process
 is run once more under gdb or cuda-gdb, where one is installed, for the frames that ended it. Of a failure the message of
-each exception in its chain is printed, and the end of the output. Needs what the tests need: PyTorch, and the shared
-library in ADJOINT_LIBRARY.
+each exception in its chain is printed, and the end of the output. Needs what the tests need: PyTorch, the shared library
+in ADJOINT_LIBRARY, and for DLPack the bridge that is built with the tests in ADJOINT_DLPACK_BRIDGE.
 """
 
 import argparse
@@ -26,7 +26,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "python")]
 MODULES = ["test_torch", "test_torch_fuse", "test_torch_replace", "test_torch_transforms", "test_torch_compile",
-           "test_torch_distributed"]
+           "test_torch_distributed"] + ["test_dlpack"] * ("ADJOINT_DLPACK_BRIDGE" in os.environ)
 FEATURES = ("compile", "export", "func", "library.register_fake", "library.register_autograd", "library.opcheck",
             "distributed.fsdp.fully_shard", "_inductor")
 
