@@ -3,6 +3,8 @@
 #include "vae.h"
 #include "vqvae.h"
 
+#include "common/drawn.h"
+
 #include <adjoint/core/error.h>
 #include <adjoint/nn/data_parallel.h>
 #include <adjoint/ops/elementwise/elementwise.h>
@@ -93,7 +95,8 @@ class VqVaeRecipe final : public Recipe {
 
 void Options::add_to(examples::Settings& settings) {
   settings.add("--model", model, "vae: normal numbers, or vqvae: codes").choices({"vae", "vqvae"});
-  settings.add("--images", images, "Folder of pictures, MNIST or CIFAR-10 (drawn shapes, where not given)");
+  settings.add("--images", images, "Folder of pictures, MNIST or CIFAR-10 (drawn pictures, where not given)");
+  settings.add("--drawn", drawn, "Drawn pictures: shapes or digits").choices(examples::drawn_sets()).added();
   settings.add("--features", features, "Channels at 16 x 16 pixels").range(1, 1024).quick(16);
   settings.add("--latent", latent, "Numbers that vae keeps of a picture").range(1, 4096);
   settings.add("--beta", beta, "Weight of vae's divergence").range(0.0, 1e6);

@@ -15,8 +15,9 @@ namespace autoencoder {
 
 struct Options {
   std::string model = "vae";
-  /// Folder of pictures, or with MNIST's or CIFAR-10's files; empty: drawn shapes.
+  /// Folder of pictures, or with MNIST's or CIFAR-10's files; empty: drawn ones.
   std::string images;
+  std::string drawn = "shapes";
   std::int64_t features = 32;
   std::int64_t latent = 32;  // vae's
   double beta = 4.0;

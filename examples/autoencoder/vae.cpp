@@ -1,6 +1,6 @@
 #include "vae.h"
 
-#include "common/shapes.h"
+#include "common/drawn.h"
 
 #include <adjoint/nn/activation.h>
 #include <adjoint/nn/conv.h>

@@ -25,20 +25,21 @@ namespace data = adjoint::data;
 namespace fs = std::filesystem;
 using adjoint::Tensor;
 
-// Shapes that are trained on have numbers from 2^61 on.
-constexpr std::uint64_t kTrainShapes = std::uint64_t{1} << 61U;
-constexpr std::int64_t kTestShapes = 512;
+// Drawn pictures that are trained on have numbers from 2^61 on.
+constexpr std::uint64_t kTrained = std::uint64_t{1} << 61U;
+constexpr std::int64_t kTested = 512;
 
 /// An endless series: an epoch's end says nothing.
-class DrawnShapes final : public data::Dataset {
+class DrawnPictures final : public data::Dataset {
  public:
-  explicit DrawnShapes(std::int64_t size) : size_(size) {}
+  DrawnPictures(const DrawnSet& set, std::int64_t size) : set_(set), size_(size) {}
   std::int64_t size() const override { return size_; }
   data::Example get(std::int64_t, adjoint::Generator& generator) const override {
-    return {to_signed(drawn_shape(kTrainShapes + generator.next() % kTrainShapes).image), {}};
+    return {to_signed(set_.draw(kTrained + generator.next() % kTrained).image), {}};
   }
 
  private:
+  const DrawnSet& set_;
   std::int64_t size_;
 };
 
@@ -97,22 +98,24 @@ Tensor square_of(const Tensor& picture) {
   return data::to_uint8(adjoint::interpolate(data::to_float(middle), {.size = kPictureExtent, .antialias = true}));
 }
 
-Tensor drawn_batch(std::uint64_t first, std::int64_t count, Tensor* labels) {
+Tensor drawn_batch(const DrawnSet& set, std::uint64_t first, std::int64_t count, Tensor* labels) {
   std::vector<Tensor> images;
   std::vector<std::int64_t> classes;
   for (std::int64_t i = 0; i < count; ++i) {
-    DrawnShape shape = drawn_shape(first + static_cast<std::uint64_t>(i));
-    images.push_back(std::move(shape.image));
-    classes.push_back(shape.label);
+    DrawnPicture picture = set.draw(first + static_cast<std::uint64_t>(i));
+    images.push_back(std::move(picture.image));
+    classes.push_back(picture.label);
   }
   if (labels != nullptr) *labels = Tensor::from_vector(classes, {count}, {.dtype = adjoint::kInt64});
   return to_signed(adjoint::stack(images));
 }
 
-SquareSource::SquareSource(const std::string& program, const std::string& path, std::int64_t size, bool hold_out) {
+SquareSource::SquareSource(const std::string& program, const std::string& path, const std::string& drawn_name,
+                           std::int64_t size, bool hold_out)
+    : drawn(drawn_set(drawn_name)) {
   if (path.empty()) {
-    tests = to_bytes(drawn_batch(0, kTestShapes));
-    training = std::make_unique<DrawnShapes>(size);
+    tests = to_bytes(drawn_batch(drawn, 0, kTested));
+    training = std::make_unique<DrawnPictures>(drawn, size);
     return;
   }
   if (holds(path, "train-images-idx3-ubyte") || holds(path, "train-images-idx3-ubyte.gz")) {
@@ -134,7 +137,7 @@ SquareSource::SquareSource(const std::string& program, const std::string& path, 
 }
 
 std::string SquareSource::description() const {
-  return pictures.defined() ? fmt::format("{} pictures", pictures.size(0)) : std::string("drawn shapes");
+  return pictures.defined() ? fmt::format("{} pictures", pictures.size(0)) : "drawn " + drawn.name;
 }
 
 Tensor tiled(const Tensor& pictures, std::int64_t columns) {

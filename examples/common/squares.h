@@ -1,7 +1,7 @@
 // What programs of small square pictures share: where those that they train on come from, and grids of them.
 #pragma once
 
-#include "common/shapes.h"
+#include "common/drawn.h"
 
 #include <adjoint/core/tensor.h>
 #include <adjoint/data/dataset.h>
@@ -19,24 +19,28 @@ adjoint::Tensor to_bytes(const adjoint::Tensor& pictures);
 /// The middle square of a picture (3, H, W), uint8, as (3, 32, 32), uint8.
 adjoint::Tensor square_of(const adjoint::Tensor& picture);
 
-/// Shapes from number `first` on as pictures (count, 3, 32, 32) in [-1, 1], float32; `labels`, where given, receives
+/// Pictures of a set from number `first` on as (count, 3, 32, 32) in [-1, 1], float32; `labels`, where given, receives
 /// their classes (count), int64.
-adjoint::Tensor drawn_batch(std::uint64_t first, std::int64_t count, adjoint::Tensor* labels = nullptr);
+adjoint::Tensor drawn_batch(const DrawnSet& set, std::uint64_t first, std::int64_t count,
+                            adjoint::Tensor* labels = nullptr);
 
-/// Drawn shapes, or a user's pictures.
+/// Drawn pictures, or a user's.
 struct SquareSource {
-  /// Drawn shapes where `path` is empty; else the path is a folder with MNIST's or CIFAR-10's files, whose test sets
-  /// are `tests`, or one of PNG or JPEG files, of which every eighth is held out as `tests` where `hold_out` is true.
-  /// Those that cannot be read are named and passed over. `training` counts as having `size` examples. Throws Error,
-  /// naming the path, where there are not two.
-  SquareSource(const std::string& program, const std::string& path, std::int64_t size, bool hold_out);
+  /// Those of the set `drawn_name` where `path` is empty; else the path is a folder with MNIST's or CIFAR-10's files,
+  /// whose test sets are `tests`, or one of PNG or JPEG files, of which every eighth is held out as `tests` where
+  /// `hold_out` is true. Those that cannot be read are named and passed over. `training` counts as having `size`
+  /// examples. Throws Error, naming the path, where there are not two.
+  SquareSource(const std::string& program, const std::string& path, const std::string& drawn_name, std::int64_t size,
+               bool hold_out);
+
+  const DrawnSet& drawn;
 
   adjoint::Tensor pictures;                          // (N, 3, 32, 32), uint8: what is trained on; undefined: drawn
   adjoint::Tensor tests;                             // likewise
   std::unique_ptr<adjoint::data::Dataset> training;  // random ones, (3, 32, 32) in [-1, 1]; of drawn ones no end
   std::uint64_t fingerprint = 0;                     // of a user's
 
-  /// "drawn shapes", "1234 pictures".
+  /// "drawn shapes", "drawn digits", "1234 pictures".
   std::string description() const;
 };
 

@@ -26,12 +26,11 @@ namespace {
 namespace nn = adjoint::nn;
 using adjoint::Tensor;
 using examples::drawn_batch;
-using examples::shape_classes;
 
 constexpr std::int64_t kFeatures = 64, kBatch = 64, kTests = 1000;
 constexpr std::uint64_t kSeed = 20171212;
-// Where in the series of shapes they stand: apart from what is trained and measured on.
-constexpr std::uint64_t kTestShapes = std::uint64_t{1} << 62U, kFitShapes = std::uint64_t{3} << 61U;
+// Where in the series of pictures they stand: apart from what is trained and measured on.
+constexpr std::uint64_t kTestPictures = std::uint64_t{1} << 62U, kFitPictures = std::uint64_t{3} << 61U;
 
 /// A symmetric matrix, row by row: eigenvalues, and vectors as columns, by Jacobi's rotations.
 struct Eigen {
@@ -112,8 +111,9 @@ double frechet_distance(const Gaussian& a, const Gaussian& b) {
   return std::max(distance, 0.0);
 }
 
-Classifier::Classifier()
+Classifier::Classifier(const examples::DrawnSet& drawn)
     : Module("Classifier"),
+      drawn_(drawn),
       body_([this] {
         const adjoint::GeneratorGuard guard{adjoint::Generator(kSeed)};
         nn::Sequential layers;
@@ -128,7 +128,7 @@ Classifier::Classifier()
       }()),
       out_([this] {
         const adjoint::GeneratorGuard guard{adjoint::Generator(kSeed + 1)};
-        return register_module("out", nn::Linear(kFeatures, std::ssize(shape_classes())));
+        return register_module("out", nn::Linear(kFeatures, std::ssize(drawn_.classes)));
       }()) {}
 
 Tensor Classifier::features(const Tensor& pictures) const { return adjoint::mean(body_(pictures), {2, 3}); }
@@ -140,7 +140,8 @@ void Classifier::fit(std::int64_t steps, adjoint::Device device) {
     // The rate falls to 0, so that the last steps settle.
     adam.set_lr(3e-3 * static_cast<double>(steps - step) / static_cast<double>(steps));
     Tensor labels;
-    const Tensor pictures = drawn_batch(kFitShapes + static_cast<std::uint64_t>(step * kBatch), kBatch, &labels);
+    const Tensor pictures =
+        drawn_batch(drawn_, kFitPictures + static_cast<std::uint64_t>(step * kBatch), kBatch, &labels);
     {
       adjoint::Tape tape;
       tape.backward(adjoint::cross_entropy((*this)(pictures.to(device)), labels.to(device)));
@@ -153,7 +154,7 @@ void Classifier::fit(std::int64_t steps, adjoint::Device device) {
 
 double Classifier::accuracy(adjoint::Device device) const {
   Tensor labels;
-  const Tensor pictures = drawn_batch(kTestShapes, kTests, &labels);
+  const Tensor pictures = drawn_batch(drawn_, kTestPictures, kTests, &labels);
   const Tensor found = adjoint::argmax((*this)(pictures.to(device)), 1).to(adjoint::kCPU);
   const auto a = found.to_vector<std::int64_t>(), b = labels.to_vector<std::int64_t>();
   std::int64_t right = 0;

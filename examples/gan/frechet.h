@@ -1,7 +1,9 @@
 // How far generated pictures are from real ones: the Frechet distance of Heusel, Ramsauer, Unterthiner, Nessler,
 // Hochreiter ("GANs trained by a two time-scale update rule converge to a local Nash equilibrium", 2017), of features
-// of a classifier of the built-in shapes in place of Inception's. Its numbers compare with one another alone.
+// of a classifier of the built-in pictures in place of Inception's. Its numbers compare with one another alone.
 #pragma once
+
+#include "common/drawn.h"
 
 #include <adjoint/core/tensor.h>
 #include <adjoint/nn/linear.h>
@@ -22,22 +24,25 @@ Gaussian gaussian_of(const adjoint::Tensor& features);
 /// |mean_a - mean_b|^2 + tr(A + B - 2 (A B)^(1/2)), A and B the covariances; never negative.
 double frechet_distance(const Gaussian& a, const Gaussian& b);
 
-/// Tells the class of a drawn shape by features that are left when it forgets where they were.
+/// Tells the class of a drawn picture by features that are left when it forgets where they were.
 class Classifier : public adjoint::nn::Module {
  public:
-  /// The first weights are always the same; draws from no default generator.
-  Classifier();
+  /// Of the pictures of `drawn`, which must outlive it. The first weights are always the same; draws from no default
+  /// generator.
+  explicit Classifier(const examples::DrawnSet& drawn);
   /// Pictures (N, 3, 32, 32) in [-1, 1] -> (N, 64).
   adjoint::Tensor features(const adjoint::Tensor& pictures) const;
-  /// -> scores (N, 6) of shape_classes().
+  /// -> scores (N, C) of the set's C classes.
   adjoint::Tensor operator()(const adjoint::Tensor& pictures) const { return out_(features(pictures)); }
 
-  /// Trains on drawn shapes, always the same ones; the thread's default generator is left as it was. Eval mode follows.
+  /// Trains on drawn pictures, always the same ones; the thread's default generator is left as it was. Eval mode
+  /// follows.
   void fit(std::int64_t steps, adjoint::Device device);
-  /// The share of 1,000 shapes, which fit() does not see, whose class it tells.
+  /// The share of 1,000 pictures, which fit() does not see, whose class it tells.
   double accuracy(adjoint::Device device) const;
 
  private:
+  const examples::DrawnSet& drawn_;
   adjoint::nn::Child<adjoint::nn::Sequential> body_;
   adjoint::nn::Child<adjoint::nn::Linear> out_;
 };

@@ -24,7 +24,7 @@ using examples::tiled;
 using examples::to_bytes;
 using examples::to_signed;
 
-constexpr std::int64_t kCompared = 2048;  // generated and, of drawn shapes, real ones
+constexpr std::int64_t kCompared = 2048;  // generated and, of drawn ones, real ones
 constexpr std::uint64_t kCompareSeed = 1, kShowSeed = 2;
 constexpr std::int64_t kShown = 64, kShownColumns = 8;
 constexpr double kPenalty = 10.0;  // WGAN-GP's weight of its gradient penalty
@@ -60,7 +60,10 @@ std::int64_t Trainer::critic_steps_of(const Options& options) {
 }
 
 void Options::add_to(examples::Settings& settings) {
-  settings.add("--images", images, "Folder of pictures, MNIST or CIFAR-10 (drawn shapes, where not given)");
+  settings.add("--images", images, "Folder of pictures, MNIST or CIFAR-10 (drawn pictures, where not given)");
+  settings.add("--drawn", drawn, "Drawn pictures: shapes or digits; the classifier that measures learns them")
+      .choices(examples::drawn_sets())
+      .added();
   settings.add("--loss", loss, "nonsaturating: DCGAN, wgan-gp, or hinge: with spectral normalisation")
       .choices({"nonsaturating", "wgan-gp", "hinge"});
   settings.add("--latent", latent, "Numbers that a picture is made from").range(1, 1024);
@@ -73,11 +76,11 @@ void Options::add_to(examples::Settings& settings) {
 
 struct Trainer::Source : examples::SquareSource {
   Source(const Options& options, const examples::Run& run, std::int64_t critic_steps)
-      : SquareSource("gan", options.images, run.batch * critic_steps * std::min<std::int64_t>(run.test_every, 1000),
-                     false) {}
+      : SquareSource("gan", options.images, options.drawn,
+                     run.batch * critic_steps * std::min<std::int64_t>(run.test_every, 1000), false) {}
   /// What generated pictures are compared with.
   Tensor compared(std::uint64_t first = 0) const {
-    return pictures.defined() ? pictures : to_bytes(examples::drawn_batch(first, kCompared));
+    return pictures.defined() ? pictures : to_bytes(examples::drawn_batch(drawn, first, kCompared));
   }
 };
 
@@ -99,7 +102,8 @@ Trainer::Trainer(const Options& options, const examples::Run& run, std::shared_p
       adam_d_(discriminator_.parameters(), {.lr = run.lr, .betas = recipe_.betas}),
       ema_(generator_, {.decay = options.ema, .warmup = true, .use_buffers = true}),
       loader_(*source_->training,
-              {.batch_size = run.batch * critic_steps_, .workers = 1, .seed = run.data_seed, .device = run.device}) {
+              {.batch_size = run.batch * critic_steps_, .workers = 1, .seed = run.data_seed, .device = run.device}),
+      classifier_(source_->drawn) {
   if (recipe_.normalisation == Normalisation::kBatch && run.batch < 2)
     throw adjoint::Error(
         fmt::format("gan: --batch must be at least 2 with --loss {}; got {}", recipe_.name, run.batch));

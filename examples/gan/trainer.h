@@ -22,8 +22,10 @@
 namespace gan {
 
 struct Options {
-  /// Folder of pictures, or with MNIST's or CIFAR-10's files; empty: drawn shapes.
+  /// Folder of pictures, or with MNIST's or CIFAR-10's files; empty: drawn ones.
   std::string images;
+  /// Which, and what the classifier knows.
+  std::string drawn = "shapes";
   std::string loss = "nonsaturating";
   std::int64_t latent = 64, features = 64;
   /// Updates of the discriminator for each of the generator; 0: the loss's own.

@@ -1,9 +1,8 @@
 // Draws the made pictures.
 #include "synthetic.h"
 
-#include "stroke_font.h"
-
 #include "common/paint.h"
+#include "common/stroke_font.h"
 
 #include <cmath>
 #include <numbers>

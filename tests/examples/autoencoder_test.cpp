@@ -307,6 +307,8 @@ TEST_F(AutoencoderTool, BadInputIsNamedInOneLine) {
       {"decode " + vqvae + here + "/wide.npy " + to, "/wide.npy'"},
       {"decode " + vqvae + here + "/code.npy " + to, "/code.npy'"},
       {small("out", "--images " + here + "/none"), "/none' holds no PNG or JPEG file"},
+      {small("out", "--drawn letters"), "--drawn must be one of shapes, digits; got 'letters'"},
+      {small("out", "--device cuda:99"), "--device must be cpu or one of the "},
       {small("out", "--model gan"), "--model must be one of vae, vqvae; got 'gan'"},
       {small("out", "--beta -1"), "--beta must be from 0 to "},
       {"train --batch 1 --model vae --out " + here + "/out", "--batch must be at least 2 with --model vae; got 1"},

@@ -34,6 +34,7 @@ namespace data = adjoint::data;
 using adjoint::Shape;
 using adjoint::Tensor;
 using examples::drawn_batch;
+using examples::drawn_set;
 using examples::drawn_shape;
 using examples::kPictureExtent;
 
@@ -65,14 +66,18 @@ TEST(Gan, GaussianHasMeanAndUnbiasedCovariance) {
 
 TEST(Gan, FrechetDistanceTellsOtherPicturesFromMoreOfTheSame) {
   const auto generator = adjoint::default_generator();
-  Classifier classifier;
-  classifier.fit(120, adjoint::kCPU);
-  EXPECT_EQ(adjoint::default_generator().offset(), generator.offset()) << "measuring must not change a training";
-  EXPECT_GT(classifier.accuracy(adjoint::kCPU), 0.5) << "chance: 0.17";
-  const Tensor some = drawn_batch(0, 300), more = drawn_batch(300, 300);
-  const Tensor faint = some + 0.5 * Tensor::randn(some.shape());
-  const auto of = [&](const Tensor& pictures) { return gaussian_of(classifier.features(pictures)); };
-  EXPECT_LT(10 * frechet_distance(of(some), of(more)), frechet_distance(of(some), of(faint)));
+  for (const std::string& name : examples::drawn_sets()) {
+    const examples::DrawnSet& set = drawn_set(name);
+    Classifier classifier(set);
+    classifier.fit(120, adjoint::kCPU);
+    EXPECT_GT(classifier.accuracy(adjoint::kCPU), 0.5) << name << "; chance: 0.17 or less";
+    const Tensor some = drawn_batch(set, 0, 300), more = drawn_batch(set, 300, 300);
+    EXPECT_EQ(adjoint::default_generator().offset(), generator.offset()) << "measuring must not change a training";
+    const adjoint::GeneratorGuard guard{adjoint::Generator(1)};
+    const Tensor faint = some + 0.5 * Tensor::randn(some.shape());
+    const auto of = [&](const Tensor& pictures) { return gaussian_of(classifier.features(pictures)); };
+    EXPECT_LT(10 * frechet_distance(of(some), of(more)), frechet_distance(of(some), of(faint))) << name;
+  }
 }
 
 TEST(Gan, ACriticWithPenaltyOrSpectralNormHasNoBatchNorm) {
@@ -200,6 +205,7 @@ TEST_F(GanTool, BadInputIsNamedInOneLine) {
       {small("out", "--images " + here + "/none"), "/none' holds no PNG or JPEG file"},
       {small("out", "--images " + here + "/one"), "/one' must hold at least 2 pictures; got 1"},
       {small("out", "--loss lsgan"), "--loss must be one of nonsaturating, wgan-gp, hinge; got 'lsgan'"},
+      {small("out", "--drawn letters"), "--drawn must be one of shapes, digits; got 'letters'"},
       {small("out", "--ema 1"), "--ema must be from 0 to "},
       {small("out", "--critic-steps -1"), "--critic-steps must be from 0 to 100; got -1"},
       {"train --batch 1 --out " + here + "/out", "--batch must be at least 2 with --loss nonsaturating; got 1"},

@@ -28,16 +28,40 @@ namespace data = adjoint::data;
 using adjoint::Shape;
 using adjoint::Tensor;
 
-TEST(Squares, ShapesAreReproducibleAndOfEveryClass) {
-  std::set<std::int64_t> seen;
-  for (std::uint64_t number = 0; number < 60; ++number) {
-    const DrawnShape shape = drawn_shape(number);
-    EXPECT_EQ(shape.image.shape(), (Shape{3, kPictureExtent, kPictureExtent}));
-    EXPECT_EQ(shape.image.to_vector<int>(), drawn_shape(number).image.to_vector<int>());
-    seen.insert(shape.label);
+TEST(Squares, DrawnPicturesAreReproducibleAndOfEveryClass) {
+  for (const std::string& name : drawn_sets()) {
+    const DrawnSet& set = drawn_set(name);
+    std::set<std::int64_t> seen;
+    for (std::uint64_t number = 0; number < 100; ++number) {
+      const DrawnPicture picture = set.draw(number);
+      EXPECT_EQ(picture.image.shape(), (Shape{3, kPictureExtent, kPictureExtent}));
+      EXPECT_EQ(picture.image.to_vector<int>(), set.draw(number).image.to_vector<int>());
+      seen.insert(picture.label);
+    }
+    EXPECT_EQ(std::ssize(seen), std::ssize(set.classes)) << name;
+    EXPECT_EQ(*seen.rbegin(), std::ssize(set.classes) - 1) << name;
+    EXPECT_NE(set.draw(1).image.to_vector<int>(), set.draw(2).image.to_vector<int>()) << name;
   }
-  EXPECT_EQ(std::ssize(seen), std::ssize(shape_classes()));
-  EXPECT_NE(drawn_shape(1).image.to_vector<int>(), drawn_shape(2).image.to_vector<int>());
+  EXPECT_ERROR(drawn_set("letters"), "the set must be one of shapes, digits; got 'letters'");
+}
+
+// A digit's strokes are brighter than its ground, and none reaches the picture's edge.
+TEST(Squares, DigitsStandWhollyInTheirPictures) {
+  for (std::uint64_t number = 0; number < 200; ++number) {
+    const auto values = drawn_digit(number).image.to_vector<int>();
+    const auto brightest = [&](bool edge) {
+      int most = 0;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const auto y = static_cast<std::int64_t>(i) / kPictureExtent % kPictureExtent,
+                   x = static_cast<std::int64_t>(i) % kPictureExtent;
+        const bool on_edge = std::min(x, y) == 0 || std::max(x, y) == kPictureExtent - 1;
+        if (on_edge == edge) most = std::max(most, values[i]);
+      }
+      return most;
+    };
+    EXPECT_LT(brightest(true), 140) << number;
+    EXPECT_GT(brightest(false), 220) << number;
+  }
 }
 
 TEST(Squares, GreatCircleKeepsLengths) {
@@ -97,7 +121,7 @@ class SquareFolders : public ExampleTool {
 TEST_F(SquareFolders, HoldOutEveryEighthPictureOrNone) {
   for (int i = 0; i < 16; ++i)
     data::write_png(folder_ / (std::to_string(i) + ".png"), drawn_shape(static_cast<std::uint64_t>(i)).image);
-  const SquareSource held("test", folder_, 10, true), whole("test", folder_, 10, false);
+  const SquareSource held("test", folder_, "shapes", 10, true), whole("test", folder_, "shapes", 10, false);
   EXPECT_EQ(held.pictures.size(0), 14);
   EXPECT_EQ(held.tests.size(0), 2);
   EXPECT_EQ(whole.pictures.size(0), 16);
@@ -107,19 +131,20 @@ TEST_F(SquareFolders, HoldOutEveryEighthPictureOrNone) {
   adjoint::Generator generator(1);
   const data::Example example = held.training->get(0, generator);
   EXPECT_EQ(example.input.shape(), (Shape{3, kPictureExtent, kPictureExtent}));
-  EXPECT_EQ(SquareSource("test", "", 10, true).description(), "drawn shapes");
+  for (const std::string& name : drawn_sets())
+    EXPECT_EQ(SquareSource("test", "", name, 10, true).description(), "drawn " + name);
 }
 
 TEST_F(SquareFolders, AreMnistOrCifar10ByTheirFiles) {
   write_digits("train", 5, 28, 200);
   write_digits("t10k", 3, 28, 100);
-  const SquareSource digits("test", folder_, 10, true);
+  const SquareSource digits("test", folder_, "shapes", 10, true);
   EXPECT_EQ(digits.pictures.shape(), (Shape{5, 3, kPictureExtent, kPictureExtent}));
   EXPECT_EQ(digits.tests.shape(), (Shape{3, 3, kPictureExtent, kPictureExtent}));
   for (const int value : digits.pictures.to_vector<int>()) ASSERT_EQ(value, 200);
   for (const int value : digits.tests.to_vector<int>()) ASSERT_EQ(value, 100);
   fs::remove(folder_ / "t10k-images-idx3-ubyte");
-  EXPECT_ERROR(SquareSource("test", folder_, 10, true), "t10k-images-idx3-ubyte");
+  EXPECT_ERROR(SquareSource("test", folder_, "shapes", 10, true), "t10k-images-idx3-ubyte");
 
   fs::remove(folder_ / "train-images-idx3-ubyte");
   for (const char* name : {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
@@ -127,7 +152,7 @@ TEST_F(SquareFolders, AreMnistOrCifar10ByTheirFiles) {
     std::vector<std::uint8_t> record(3073, 7);
     write(name, record);
   }
-  const SquareSource cifar("test", folder_, 10, true);
+  const SquareSource cifar("test", folder_, "shapes", 10, true);
   EXPECT_EQ(cifar.pictures.shape(), (Shape{5, 3, kPictureExtent, kPictureExtent}));
   EXPECT_EQ(cifar.tests.size(0), 1);
   EXPECT_NE(cifar.fingerprint, digits.fingerprint);

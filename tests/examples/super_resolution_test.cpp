@@ -1,9 +1,9 @@
 #include "super_resolution_tool.h"
 
+#include "common/stroke_font.h"
 #include "super_resolution/adversary.h"
 #include "super_resolution/model.h"
 #include "super_resolution/pictures.h"
-#include "super_resolution/stroke_font.h"
 #include "super_resolution/training.h"
 #include "super_resolution/upscale.h"
 

@@ -1,5 +1,5 @@
 // The font's table and its curves.
-#include "stroke_font.h"
+#include "common/stroke_font.h"
 
 #include <algorithm>
 #include <array>
@@ -8,10 +8,8 @@
 #include <utility>
 #include <vector>
 
-namespace super_resolution {
+namespace examples {
 namespace {
-
-using examples::Point;
 
 /// Units of the font: capitals are 6 high, lower-case letters 4, and 2 hang below the line.
 constexpr float kCapHeight = 6.0F;
@@ -157,8 +155,9 @@ const Glyph& glyph_of(char character) {
 
 }  // namespace
 
-void paint_text(examples::Painting& painting, Point at, float size, std::string_view text, examples::Rgb color,
-                float angle, float weight) {
+const std::vector<std::vector<Point>>& strokes_of(char character) { return glyph_of(character).strokes; }
+
+void paint_text(Painting& painting, Point at, float size, std::string_view text, Rgb color, float angle, float weight) {
   const float unit = size / kCapHeight, c = std::cos(angle), s = std::sin(angle);
   float pen = 0.0F;
   for (const char character : text) {
@@ -175,4 +174,4 @@ void paint_text(examples::Painting& painting, Point at, float size, std::string_
   }
 }
 
-}  // namespace super_resolution
+}  // namespace examples
