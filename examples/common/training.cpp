@@ -6,6 +6,7 @@
 #include <adjoint/core/distributed/world.h>
 #include <adjoint/core/error.h>
 #include <adjoint/core/file.h>
+#include <adjoint/core/memory.h>
 #include <adjoint/core/random.h>
 #include <adjoint/data/progress.h>
 #if EXAMPLES_WITH_EVENTS
@@ -123,7 +124,8 @@ void Loop::test(const RunFolder& folder) {
 }
 
 void Loop::measure(const RunFolder& folder, const std::vector<double>& sums) {
-  CurvePoint point{.step = step_, .seconds = seconds_};
+  const adjoint::MemoryStats memory = adjoint::memory_stats(run_.device);
+  CurvePoint point{.step = step_, .seconds = seconds_, .memory_in_use = memory.in_use, .memory_held = memory.held};
   const std::int64_t since = curve_.empty() ? step_ : step_ - curve_.back().step;
   if (step_ > 0) {
     for (const double sum : sums) point.losses.push_back(sum / static_cast<double>(since));
@@ -141,6 +143,8 @@ void Loop::measure(const RunFolder& folder, const std::vector<double>& sums) {
     log_->add_scalar(fmt::format("train/{}", names_[i]), point.losses[i], step_);
   for (std::size_t i = 0; i < point.values.size(); ++i)
     log_->add_scalar(fmt::format("test/{}", value_names_[i]), point.values[i], step_);
+  log_->add_scalar("memory/in_use", static_cast<double>(point.memory_in_use), step_);
+  log_->add_scalar("memory/held", static_cast<double>(point.memory_held), step_);
   curve_.push_back(std::move(point));
 }
 
@@ -252,6 +256,8 @@ std::vector<std::string> Loop::finish(RunFolder& folder) {
     nlohmann::ordered_json entry{{"step", point.step}, {"seconds", point.seconds}};
     for (std::size_t i = 0; i < point.losses.size(); ++i) entry[names_[i]] = point.losses[i];
     entry.update(values_of(point));
+    entry["memory_in_use"] = point.memory_in_use;
+    entry["memory_held"] = point.memory_held;
     metrics["curve"].push_back(entry);
   }
 

@@ -16,6 +16,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -93,8 +94,11 @@ struct CurvePoint {
   double seconds = 0.0;        // of training so far
   std::vector<double> losses;  // of names(), means since the last test; empty before the first step
   std::vector<double> values;  // of test()
+  // Bytes of the device before the test (memory_stats()): of live tensors, and taken from the driver or the system. 0
+  // in checkpoints from before they were kept.
+  std::size_t memory_in_use = 0, memory_held = 0;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CurvePoint, step, seconds, losses, values)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(CurvePoint, step, seconds, losses, values, memory_in_use, memory_held)
 
 /// The loop over a Training. Of several processes that train together (core/distributed/world.h), each steps on batches
 /// of its own; rank 0 alone tests, writes and speaks.

@@ -23,6 +23,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -78,6 +79,15 @@ TEST_P(EveryProgram, CudaStepsAsGraphsHaveTheSameBits) {
     expect_same_training(trained(14, "plain", options + " --graph=false"), trained(14, "graph", options + " --graph"),
                          precision);
   }
+}
+
+TEST_P(EveryProgram, CudaMemoryIsTheSameAfterManySteps) {
+  if (!adjoint::cuda_is_available()) GTEST_SKIP() << "needs a CUDA GPU";
+  trained(104, "out", "--device cuda --test-every 52");
+  const auto curve = nlohmann::json::parse(std::ifstream(folder_ / "out" / "metrics.json"))["curve"];
+  ASSERT_EQ(curve.size(), 3U) << "before the first step, at 52 and at 104";
+  // The loader's next batch, of 240 KiB at most, may be on its way or not.
+  EXPECT_NEAR(curve[2]["memory_in_use"].get<double>(), curve[1]["memory_in_use"].get<double>(), 1 << 18);
 }
 
 INSTANTIATE_TEST_SUITE_P(

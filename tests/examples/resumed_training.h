@@ -34,7 +34,7 @@ adjoint::nn::Safetensors trained(const Options& options, const Run& run, const S
   return adjoint::nn::load_safetensors(folder / Loop::kCheckpoint);
 }
 
-/// Of two checkpoints: all but the seconds that they took.
+/// Of two checkpoints: all but the seconds and the memory that they took.
 inline void expect_same_training(const adjoint::nn::Safetensors& whole, const adjoint::nn::Safetensors& resumed,
                                  const std::string& what = "") {
   ASSERT_EQ(whole.tensors.size(), resumed.tensors.size()) << what;
@@ -46,7 +46,9 @@ inline void expect_same_training(const adjoint::nn::Safetensors& whole, const ad
   const auto values = [](const adjoint::nn::Safetensors& file) {
     auto json = nlohmann::json::parse(file.metadata.at("values"));
     json.erase("loop.seconds");
-    for (auto& point : json["loop.curve"]) point.erase("seconds");
+    for (auto& point : json["loop.curve"]) {
+      for (const char* taken : {"seconds", "memory_in_use", "memory_held"}) point.erase(taken);
+    }
     return json;
   };
   EXPECT_EQ(values(whole), values(resumed)) << what;
