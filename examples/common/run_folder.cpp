@@ -43,7 +43,7 @@ void RunFolder::hold() {
   if (error) fail("cannot make the folder", error.value());
   folder_.reset(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder_.is_open()) fail("cannot open the folder", errno);
-  if (::access(path_.c_str(), W_OK | X_OK) != 0) fail("cannot write to the folder", errno);
+  if (::faccessat(AT_FDCWD, path_.c_str(), W_OK | X_OK, AT_EACCESS) != 0) fail("cannot write to the folder", errno);
   // The lock goes with the process, however it ends. Some network file systems have none: there, nothing is held.
   if (::flock(folder_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     throw adjoint::Error(

@@ -1,6 +1,7 @@
 #include "example_tool.h"
 #include "resumed_training.h"
 
+#include "common/output.h"
 #include "segmentation/predict.h"
 #include "segmentation/scenes.h"
 #include "segmentation/trainer.h"
@@ -260,11 +261,16 @@ TEST_F(SegmentationTool, BadInputIsNamedInOneLine) {
 }
 
 TEST_F(SegmentationTool, AFolderThatMayNotBeWrittenIsNamed) {
-  if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
-  fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec);
-  examples::RunFolder* held = nullptr;
-  EXPECT_ERROR(held = new examples::RunFolder("segmentation", folder_), "cannot write to the folder");
-  delete held;
+  constexpr uid_t kNobody = 65534;
+  const uid_t user = ::geteuid();
+  fs::permissions(folder_,
+                  fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read | fs::perms::others_exec);
+  // Root may write everywhere.
+  if (user == 0 && ::seteuid(kNobody) != 0) GTEST_SKIP() << "root cannot become another user here";
+  EXPECT_ERROR(examples::RunFolder("segmentation", folder_), "cannot write to the folder");
+  EXPECT_ERROR(examples::check_output("segmentation", folder_ / "coloured.png", {".png"}), "coloured.png'",
+               "Permission denied");
+  ASSERT_EQ(::seteuid(user), 0);
   fs::permissions(folder_, fs::perms::owner_all);
 }
 
