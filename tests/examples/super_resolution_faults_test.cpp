@@ -222,6 +222,7 @@ TEST_F(SuperResolutionTool, NumbersOutOfRangeAreNamed) {
       {"--test-every 9223372036854775807", "--test-every must be from 1 to "},
       {"--lr nan", "--lr must be from 1e-12 to "},
       {"--lr -1", "--lr must be from 1e-12 to "},
+      {"--device cuda:99", "--device must be cpu or one of the "},
       {"--images ''", "--images must not be empty; got ''"},
       {"--images . --val ''", "--val must not be empty; got ''"},
       {"--out ''", "--out must name a folder; got ''"},

@@ -71,7 +71,7 @@ TEST_F(SuperResolutionTool, ResumingWithOtherPicturesIsAnError) {
 TEST_F(SuperResolutionTool, TrainsUpscalesAndEvaluates) {
   const std::string pictures = write_pictures().string(), out = (folder_ / "out").string();
   ASSERT_EQ(run("train --images " + pictures +
-                " --steps 6 --batch 2 --patch 8 --features 4 --layers 1 --test-every 3 --out " + out),
+                " --steps 20 --batch 2 --patch 8 --features 4 --layers 1 --test-every 10 --out " + out),
             0)
       << output_;
   EXPECT_EQ(output_.find('\x1b'), std::string::npos) << "no terminal, so plain lines";
@@ -90,10 +90,19 @@ TEST_F(SuperResolutionTool, TrainsUpscalesAndEvaluates) {
     EXPECT_LT(part["ssim_bicubic"].get<double>(), 1.0);
     EXPECT_NE(part["ssim_adjoint"], part["ssim_bicubic"]);
   }
-  ASSERT_EQ(metrics["curve"].size(), 3U) << "before the first step, at 3 and at 6";
-  EXPECT_EQ(metrics["curve"][2]["step"], 6);
+  ASSERT_EQ(metrics["curve"].size(), 3U) << "before the first step, at 10 and at 20";
+  EXPECT_EQ(metrics["curve"][2]["step"], 20);
   EXPECT_EQ(metrics["curve"][0]["psnr_adjoint"], metrics["baselines"]["bicubic"]) << "untrained, it is bicubic";
   EXPECT_EQ(data::read_image(folder_ / "out" / "comparison.png").size(0), 3);
+  const auto log = fs::directory_iterator(folder_ / "out" / "log");
+  const auto events = std::count_if(begin(log), end(log), [](const fs::directory_entry& entry) {
+    return entry.path().filename().string().find("tfevents") != std::string::npos && entry.file_size() > 0;
+  });
+#if EXAMPLES_WITH_EVENTS
+  EXPECT_EQ(events, 1) << "for TensorBoard";
+#else
+  EXPECT_EQ(events, 0) << "a build without protobuf";
+#endif
 
   const std::string model = out + "/model.safetensors", enlarged = (folder_ / "big.png").string();
   ASSERT_EQ(run("upscale " + model + " " + pictures + "/0.jpg " + enlarged), 0) << output_;

@@ -286,7 +286,7 @@ class VocoderTool : public examples::ExampleTool {
     options.adversarial_from = 3;
     return options;
   }
-  std::string small(const std::string& out, const std::string& more = "--steps 6 --test-every 3") const {
+  std::string small(const std::string& out, const std::string& more = "--steps 20 --test-every 10") const {
     return "train --batch 2 --network tiny --channels 8 --sample-rate 4000 --segment 2048 "
            "--discriminator-channels 1 --adversarial-from 3 --out '" +
            (folder_ / out).string() + "' " + more;
@@ -300,10 +300,9 @@ class VocoderTool : public examples::ExampleTool {
 TEST_F(VocoderTool, TrainsAndMakesSound) {
   ASSERT_EQ(run(small("out")), 0) << output_;
   const auto json = metrics("out");
-  EXPECT_EQ(json["curve"].size(), 3U);
+  ASSERT_EQ(json["curve"].size(), 3U) << "before the first step, at 10 and at 20";
   EXPECT_NE(json["stft_distance"], json["untrained"]["stft_distance"]);
-  EXPECT_EQ(json["curve"][1]["discriminator_loss"], 0.0) << "they take part from step 3 on";
-  EXPECT_GT(json["curve"][2]["discriminator_loss"], 0.0);
+  for (const int i : {1, 2}) EXPECT_GT(json["curve"][i]["discriminator_loss"], 0.0) << "they take part from step 3 on";
   EXPECT_GT(json["baselines"]["Griffin-Lim"], 0.0);
   EXPECT_GT(json["real_time_factor"], 0.0);
   EXPECT_GT(json["latency_samples"], 0);
@@ -424,7 +423,8 @@ TEST_F(VocoderTool, BadInputIsNamedInOneLine) {
       {"synthesize" + good + in + out + "--spectrogram" + path("both.gif"), "both.gif"},
       {"synthesize" + good + in + out, "file.wav"},
       {"stream" + good + in + out, "file.wav"},
-      {"stream" + good + in + out + "--chunk 0", "--chunk must be from 1"}};
+      {"stream" + good + in + out + "--chunk 0", "--chunk must be from 1"},
+      {small("o", "--device cuda:99"), "--device must be cpu or one of the "}};
   for (const auto& [arguments, wanted] : cases) {
     EXPECT_EQ(run(arguments), 1) << arguments << '\n' << output_;
     EXPECT_EQ(lines(), 1) << arguments << '\n' << output_;
