@@ -132,6 +132,21 @@ TEST_F(GanTool, TrainsByEveryLossAndMakesPictures) {
   }
 }
 
+TEST_F(GanTool, TheDistanceFallsAlongTraining) {
+  for (const std::string& drawn : examples::drawn_sets()) {
+    ASSERT_EQ(run("train --steps 60 --batch 8 --features 8 --latent 8 --lr 2e-3 --ema 0.9 --classifier-steps 40 "
+                  "--test-every 20 --drawn " +
+                  drawn + " --out '" + (folder_ / drawn).string() + "'"),
+              0)
+        << output_;
+    const auto curve = metrics(drawn)["curve"];
+    ASSERT_EQ(curve.size(), 4U);
+    const auto distance = [&](int point) { return curve[point]["frechet_distance"].get<double>(); };
+    for (const int point : {1, 2, 3}) EXPECT_LT(distance(point), distance(0)) << drawn << ' ' << point;
+    EXPECT_LT(distance(3), 0.5 * distance(0)) << drawn;
+  }
+}
+
 TEST_F(GanTool, SamplesOfAModelAreThoseOfTheTraining) {
   ASSERT_EQ(run(small("out")), 0) << output_;
   const std::string to = (folder_ / "made.png").string();
