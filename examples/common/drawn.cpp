@@ -104,7 +104,7 @@ DrawnPicture drawn_digit(std::uint64_t number) {
   }
   // Anywhere, all of it inside.
   const auto shift = [&](float first, float last) {
-    const float edge = 0.5F * thickness + 0.5F;
+    const float edge = 0.5F * thickness + 1.0F;
     return dice.between(edge - first, std::max(edge - first, kExtent - edge - last));
   };
   const float right = shift(low.x, high.x), down = shift(low.y, high.y);

@@ -263,8 +263,8 @@ TEST_F(SegmentationTool, BadInputIsNamedInOneLine) {
 TEST_F(SegmentationTool, AFolderThatMayNotBeWrittenIsNamed) {
   constexpr uid_t kNobody = 65534;
   const uid_t user = ::geteuid();
-  fs::permissions(folder_,
-                  fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read | fs::perms::others_exec);
+  fs::permissions(folder_, fs::perms::owner_write | fs::perms::group_write | fs::perms::others_write,
+                  fs::perm_options::remove);
   // Root may write everywhere.
   if (user == 0 && ::seteuid(kNobody) != 0) GTEST_SKIP() << "root cannot become another user here";
   EXPECT_ERROR(examples::RunFolder("segmentation", folder_), "cannot write to the folder");
