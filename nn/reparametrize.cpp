@@ -5,6 +5,8 @@
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 #include <adjoint/ops/matmul/matmul.h>
+#include <adjoint/ops/norm/normalize.h>
+#include <adjoint/ops/view/view.h>
 
 #include <algorithm>
 #include <cmath>
@@ -34,6 +36,16 @@ Tensor norm_except(const Tensor& v, std::optional<std::size_t> axis) {
     if (i != *axis) others.push_back(static_cast<std::int64_t>(i));
   }
   return sqrt(others.empty() ? squares : squares.sum(others, true));
+}
+
+// g v / |v|, slice by slice: v by its root mean square, which is one pass forward and one for the gradients.
+Tensor weight_of(const Tensor& g, const Tensor& v, std::optional<std::size_t> axis) {
+  const auto at = static_cast<std::int64_t>(axis.value_or(0));
+  const std::int64_t slices = axis ? v.size(at) : 1, length = v.numel() / std::max<std::int64_t>(slices, 1);
+  const Tensor scale = g.reshape({slices}) * (1.0 / std::sqrt(static_cast<double>(length)));
+  const NormAttr attr{.groups = slices, .inner = length, .centred = false};
+  if (at == 0) return normalize(v, scale, {}, {}, {}, attr).y;
+  return normalize(v.movedim({at}, {0}), scale, {}, {}, {}, attr).y.movedim({0}, {at});
 }
 
 // (rows, everything else).
@@ -80,9 +92,7 @@ void weight_norm(Module& module, const WeightNormOptions& options) {
                         .parts = {{.name = options.name + "_g", .value = g, .alias = path + ".original0"},
                                   {.name = options.name + "_v", .value = v, .alias = path + ".original1"}},
                         .make = [axis](const std::vector<Tensor>& parts, bool) {
-                          const Tensor from = widened(parts[1]);
-                          const Tensor made = from * (widened(parts[0]) / norm_except(from, axis));
-                          return made.to(parts[1].dtype());
+                          return weight_of(widened(parts[0]), widened(parts[1]), axis).to(parts[1].dtype());
                         }});
 }
 

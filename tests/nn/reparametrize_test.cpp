@@ -89,6 +89,41 @@ TEST(Reparametrize, MatchesPyTorchUnderBothSpellings) {
   }
 }
 
+TEST(Reparametrize, WeightNormIsItsFormulaAlongEveryAxis) {
+  manual_seed(8);
+  const std::vector<std::pair<std::optional<std::int64_t>, Dims>> slices{{0, {1, 2, 3}},
+                                                                         {1, {0, 2, 3}},
+                                                                         {-1, {0, 1, 2}},
+                                                                         {std::nullopt, {0, 1, 2, 3}}};
+  for (const auto& slice : slices) {
+    const std::optional<std::int64_t> dim = slice.first;
+    const Dims others = slice.second;
+    SCOPED_TRACE(dim.value_or(99));
+    Conv2d conv(3, 2, {.kernel_size = {2, 5}});
+    conv.to(kFloat64);
+    weight_norm(conv, {.dim = dim});
+    Tensor g = conv.named_parameters()[1].second;
+    const Tensor v = conv.named_parameters()[2].second;
+    g.uniform_(-2.0, 2.0);
+    const Tensor direction = Tensor::randn(v.shape(), v.options());
+    const auto values_and_gradients = [&](const auto& weight) {
+      std::vector<Tensor> found;
+      Tape tape;
+      found.push_back(weight());
+      tape.backward((found[0] * direction).sum());
+      for (const Tensor& p : {g, v}) {
+        found.push_back(p.grad().clone());
+        p.grad().fill_(0.0);
+      }
+      return found;
+    };
+    const auto made = values_and_gradients([&] { return conv.weight + 0.0; });
+    const auto expected = values_and_gradients([&] { return v * (g / sqrt(square(v).sum(others, true))); });
+    for (std::size_t i = 0; i < made.size(); ++i)
+      expect_near("weight and gradients", made[i], expected[i].to_vector<double>(), 1e-13);
+  }
+}
+
 TEST(Reparametrize, WeightNormChangesNothingAtFirstAndComesOff) {
   manual_seed(1);
   Conv1d conv(2, 3, {.kernel_size = 3});
