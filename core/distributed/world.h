@@ -33,10 +33,10 @@ ADJOINT_API void start(const InitOptions& options);
 }  // namespace detail
 
 /// Finds the other processes that the launcher started. Each process takes the GPU of its number among those of its
-/// host, and default_device() is that GPU from here on. What it opens closes when the program exits. Throws Error where
-/// it was called before, for a timeout outside 0.001 to 1e9 seconds, for more processes on a host than GPUs, where
-/// there are any, where ranks do not come within the timeout, and where a launcher started several processes of a
-/// program that was linked without Adjoint::distributed.
+/// host, and default_device() is that GPU from here on. What it opens closes when the program exits. Ends the process
+/// where a rank does not come within the timeout. Throws Error where it was called before, for a timeout outside 0.001
+/// to 1e9 seconds, for more processes on a host than GPUs, where there are any, and where a launcher started several
+/// processes of a program that was linked without Adjoint::distributed.
 inline void init(const InitOptions& options = {}) {
 #if defined(ADJOINT_DISTRIBUTED)
   detail::start(options);

@@ -2,8 +2,8 @@
 // their order is known: each rank gets its slice of everybody's elements, adds them in the order of ranks (combine.h),
 // and everybody gathers the slices. Each rank moves 2 (n - 1) / n of the elements, as little as any way does.
 //
-// Nothing blocks inside MPI: whatever waits, polls, and gives up after the timeout. After an error the engine is of no
-// further use, and what MPI may still write to stays allocated.
+// Whatever waits, polls, and gives up after the timeout; MPI's own start and end, which block, are watched. After an
+// error the engine is of no further use, and what MPI may still write to stays allocated.
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
 #include <adjoint/core/distributed/mpi/combine.h>
@@ -12,9 +12,11 @@
 #include <adjoint/core/step_capture.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -47,6 +49,39 @@ void pause(int turn) {
   }
 }
 
+// Ends the process where it lives longer than the timeout: around calls of MPI's that wait for every rank, and that
+// nothing else can end.
+class Watch {
+ public:
+  Watch(const char* call, std::chrono::milliseconds timeout)
+      : thread_([this, call, timeout] {
+          std::unique_lock lock(mutex_);
+          if (end_.wait_for(lock, timeout, [this] { return ended_; })) return;
+          const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+          if (rank == nullptr) rank = std::getenv("PMIX_RANK");
+          std::fprintf(stderr, "rank %s: %s: every rank must come within %lld ms; see whether one ended or hangs\n",
+                       rank == nullptr ? "?" : rank, call, static_cast<long long>(timeout.count()));
+          std::fflush(nullptr);
+          std::_Exit(EXIT_FAILURE);
+        }) {}
+  ~Watch() {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    end_.notify_one();
+    thread_.join();
+  }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable end_;
+  bool ended_ = false;
+  std::thread thread_;  // reads what stands above
+};
+
 class MpiEngine final : public Engine {
  public:
   MpiEngine(std::chrono::milliseconds timeout, bool owns_mpi) : timeout_(timeout), owns_mpi_(owns_mpi) {
@@ -78,7 +113,9 @@ class MpiEngine final : public Engine {
       return;
     }
     gpu_.reset();
-    if (owns_mpi_) MPI_Finalize();
+    if (!owns_mpi_) return;
+    const Watch watch("MPI_Finalize", timeout_);
+    MPI_Finalize();
   }
 
   int rank() const override { return rank_; }
@@ -104,12 +141,17 @@ class MpiEngine final : public Engine {
         "got {}{}; call it before or behind the step",
         name_of(call.kind), in.defined() ? fmt::format("{} on {}", in.shape(), in.device()) : "no tensor",
         call.caller.empty() ? "" : " for " + call.caller);
-    agree(call, in);
-    if (!in.defined() || in.device().is_cpu()) return on_cpu(call, in, out);
-    const Tensor host_in = in.to(kCPU);
-    Tensor host_out = Tensor::empty(out.shape(), {.dtype = out.dtype()});
-    on_cpu(call, host_in, host_out);
-    copy_into(host_out, out);
+    try {
+      agree(call, in);
+      if (!in.defined() || in.device().is_cpu()) return on_cpu(call, in, out);
+      const Tensor host_in = in.to(kCPU);
+      Tensor host_out = Tensor::empty(out.shape(), {.dtype = out.dtype()});
+      on_cpu(call, host_in, host_out);
+      copy_into(host_out, out);
+    } catch (const Error& error) {
+      failed_ = error.what();
+      throw;
+    }
   }
 
   void run_together(std::span<Part> parts) override { run_parts(parts, false); }
@@ -179,21 +221,13 @@ class MpiEngine final : public Engine {
     for (int turn = 0;; ++turn) {
       const bool all = exchange.poll();
       const std::string mismatch = exchange.mismatch();
-      if (!mismatch.empty()) give_up(fmt::format("{}: {}", name_of(call.kind), mismatch));
+      ADJOINT_CHECK(mismatch.empty(), "{}: {}", name_of(call.kind), mismatch);
       if (all) return;
-      if (Clock::now() > end) {
-        give_up(
-            fmt::format("{}: every rank must come within {} ms; rank {} waits for {} in {}; see whether it ended "
-                        "or hangs",
-                        name_of(call.kind), timeout_.count(), rank_, exchange.missing(), describe(exchange.mine())));
-      }
+      ADJOINT_CHECK(Clock::now() <= end,
+                    "{}: every rank must come within {} ms; rank {} waits for {} in {}; see whether it ended or hangs",
+                    name_of(call.kind), timeout_.count(), rank_, exchange.missing(), describe(exchange.mine()));
       pause(turn);
     }
-  }
-
-  [[noreturn]] void give_up(const std::string& message) {
-    failed_ = message;
-    throw_error(message);
   }
 
   // Until MPI has moved what `request` stands for. `held` stays allocated where that never happens.
@@ -203,22 +237,22 @@ class MpiEngine final : public Engine {
       int done = 0;
       {
         const std::lock_guard lock(mpi_mutex());
-        check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+        check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), name_of(call.kind));
       }
       if (done != 0) return;
       if (Clock::now() > end) break;
       pause(turn);
     }
     for (const Tensor& tensor : held) new Tensor(tensor);
-    failed_ = fmt::format("{}: the elements must arrive within {} ms; rank {} waits in call {}", name_of(call.kind),
-                          timeout_.count(), rank_, number_);
+    std::string message = fmt::format("{}: the elements must arrive within {} ms; rank {} waits in call {}",
+                                      name_of(call.kind), timeout_.count(), rank_, number_);
     // Ranks that live have come this far too, and say so; the others are those that are missing.
-    Exchange exchange(headers_, rank_, size_, Header(++number_, {.kind = Kind::kFailure, .caller = failed_}, {}));
+    Exchange exchange(headers_, rank_, size_, Header(++number_, {.kind = Kind::kFailure, .caller = message}, {}));
     const auto last = Clock::now() + std::chrono::seconds(2);
     for (int turn = 0; !exchange.poll() && Clock::now() < last; ++turn) pause(turn);
     const std::string missing = exchange.missing();
-    if (!missing.empty()) failed_ += fmt::format("; {} no longer answers", missing);
-    throw_error(failed_);
+    if (!missing.empty()) message += fmt::format("; {} no longer answers", missing);
+    throw_error(message);
   }
 
   template <class Start>
@@ -340,15 +374,23 @@ void detail::start(const InitOptions& options) {
   const std::chrono::milliseconds timeout = resolve_timeout(options);
   ADJOINT_CHECK(!is_initialized(), "distributed::init: must be called once; got a second call");
   if (!was_launched()) return install_engine(nullptr);
-  int running = 0;
-  MPI_Initialized(&running);
-  if (running == 0) {
-    int provided = 0;
-    check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
-    ADJOINT_CHECK(provided >= MPI_THREAD_SERIALIZED,
-                  "distributed::init: MPI must be callable from several threads; got level {}", provided);
+  std::unique_ptr<MpiEngine> made;
+  {
+    const Watch watch("distributed::init", timeout);
+    int running = 0;
+    MPI_Initialized(&running);
+    if (running == 0) {
+      int provided = 0;
+      check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
+      ADJOINT_CHECK(provided >= MPI_THREAD_SERIALIZED,
+                    "distributed::init: MPI must be callable from several threads; got level {}", provided);
+    }
+    made = std::make_unique<MpiEngine>(timeout, running == 0);
   }
-  auto made = std::make_unique<MpiEngine>(timeout, running == 0);
+  if (made->world_size() == 1) {  // as one that was started alone: nothing to carry
+    made.reset();
+    return install_engine(nullptr);
+  }
   MpiEngine& mpi = *made;
   if (const int gpus = cuda_device_count(); gpus > 0) {
     ADJOINT_CHECK(mpi.local_size() <= gpus,
@@ -359,7 +401,7 @@ void detail::start(const InitOptions& options) {
   }
   install_engine(std::move(made));
   std::atexit(remove_engine);
-  if (cuda_device_count() > 0 && mpi.world_size() > 1) mpi.start_gpu(mpi.local_rank());
+  if (cuda_device_count() > 0) mpi.start_gpu(mpi.local_rank());
 }
 
 }  // namespace adjoint::distributed

@@ -65,13 +65,22 @@ Exchange::Exchange(MPI_Comm comm, int rank, int size, const Header& mine)
   const std::lock_guard lock(mpi_mutex());
   for (std::size_t r = 0; r < count; ++r) {
     if (static_cast<int>(r) == rank) continue;
-    check_mpi(MPI_Irecv(&buffers_->theirs[r], sizeof(Header), MPI_BYTE, static_cast<int>(r), kHeaderTag, comm,
-                        &buffers_->requests[r]),
-              "MPI_Irecv");
-    check_mpi(MPI_Isend(&buffers_->mine, sizeof(Header), MPI_BYTE, static_cast<int>(r), kHeaderTag, comm,
-                        &buffers_->requests[count + r]),
-              "MPI_Isend");
+    check(MPI_Irecv(&buffers_->theirs[r], sizeof(Header), MPI_BYTE, static_cast<int>(r), kHeaderTag, comm,
+                    &buffers_->requests[r]),
+          r);
+    check(MPI_Isend(&buffers_->mine, sizeof(Header), MPI_BYTE, static_cast<int>(r), kHeaderTag, comm,
+                    &buffers_->requests[count + r]),
+          count + r);
   }
+}
+
+// The request's place says who the other rank is.
+void Exchange::check(int status, std::size_t request) const {
+  if (status == MPI_SUCCESS) return;
+  const auto count = static_cast<std::size_t>(size_);
+  const std::string call = fmt::format("{}: a header {} rank {}", describe(buffers_->mine),
+                                       request < count ? "from" : "to", request % count);
+  check_mpi(status, call.c_str());
 }
 
 Exchange::~Exchange() {
@@ -82,9 +91,9 @@ bool Exchange::poll() {
   if (done_) return true;
   int done = 1;
   const std::lock_guard lock(mpi_mutex());
-  for (MPI_Request& request : buffers_->requests) {
+  for (std::size_t i = 0; i < buffers_->requests.size(); ++i) {
     int one = 0;
-    check_mpi(MPI_Test(&request, &one, MPI_STATUS_IGNORE), "MPI_Test");
+    check(MPI_Test(&buffers_->requests[i], &one, MPI_STATUS_IGNORE), i);
     done &= one;
   }
   done_ = done != 0;

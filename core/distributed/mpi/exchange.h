@@ -61,6 +61,8 @@ class Exchange {
     std::vector<Header> theirs;         // (size)
     std::vector<MPI_Request> requests;  // (2 * size): receptions, then sends; null where there is none
   };
+  void check(int status, std::size_t request) const;
+
   int rank_, size_;
   Buffers* buffers_;
   bool done_ = false;

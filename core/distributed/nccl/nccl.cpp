@@ -292,7 +292,9 @@ class NcclEngine final : public GpuEngine {
         continue;
       }
       if (now - at->begin > how_.timeout) {
-        const std::string missing = at->exchange->missing();
+        std::string missing = at->exchange->missing();
+        if (missing.empty()) missing = pending_.back().exchange->missing();
+        if (missing.empty()) missing = silent();
         fail(
             "every rank must come, and its GPU get done, within {} ms; rank {} waits for {} in {}; see whether it ended "
             "or hangs",
@@ -303,6 +305,15 @@ class NcclEngine final : public GpuEngine {
     ADJOINT_CHECK(inside_ == nullptr || now - inside_since_ < how_.timeout,
                   "{}: every rank must come within {} ms; rank {} waits for NCCL", inside_, how_.timeout.count(),
                   how_.rank);
+  }
+
+  // Ranks that tell nothing any more: those that live wait for the same collective, and give up as this one does.
+  std::string silent() const {
+    const std::string reason = fmt::format("rank {} waits for its GPU", how_.rank);
+    Exchange last(how_.comm, how_.rank, how_.size, Header(0, {.kind = Kind::kFailure, .caller = reason}, {}));
+    const auto end = Clock::now() + std::chrono::seconds(2);
+    while (!last.poll() && Clock::now() < end) std::this_thread::sleep_for(kLook);
+    return last.missing();
   }
 
   [[noreturn]] void die(const std::string& message) const {
