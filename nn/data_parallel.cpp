@@ -40,26 +40,22 @@ std::string description(const NamedTensors& parameters, const NamedTensors& buff
 
 void check_alike(const std::string& own) {
   const std::string first = broadcast_text(own, 0, kName);
-  Tensor differ = Tensor::scalar(first == own ? 0.0 : 1.0, {.dtype = kInt64});
-  const Call call{.kind = Kind::kAllReduce, .op = ReduceOp::kMax, .caller = kName};
-  run(call, differ, differ);
-  if (differ.item<std::int64_t>() == 0) return;
-  std::istringstream own_lines(own), first_lines(first);
+  Tensor differs = Tensor::scalar(first == own ? world_size() : rank(), {.dtype = kInt64});  // the first rank that does
+  const Call call{.kind = Kind::kAllReduce, .op = ReduceOp::kMin, .caller = kName};
+  run(call, differs, differs);
+  const int odd = differs.item<int>();
+  if (odd == world_size()) return;
+  std::istringstream odd_lines(broadcast_text(own, odd, kName)), first_lines(first);
   std::string a, b;
   do {
     a.clear(), b.clear();
-    std::getline(own_lines, a);
+    std::getline(odd_lines, a);
     std::getline(first_lines, b);
-  } while (a == b && (own_lines || first_lines));
-  ADJOINT_CHECK(
-      a == b,
-      "{}: every rank's options, and its parameters' and buffers' names, shapes and dtypes, must be rank 0's; got "
-      "'{}' on rank {} and '{}' on rank 0",
-      kName, a, rank(), b);
+  } while (a == b);
   fail(
       "{}: every rank's options, and its parameters' and buffers' names, shapes and dtypes, must be rank 0's; got "
-      "others on another rank than {}",
-      kName, rank());
+      "'{}' on rank {} and '{}' on rank 0",
+      kName, a, odd, b);
 }
 
 Part broadcast_of(const Tensor& tensor) {

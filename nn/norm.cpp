@@ -2,10 +2,12 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/random.h>
+#include <adjoint/core/step_capture.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/distributed/collectives.h>
 #include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/join/join.h>
 
 #include <string>
 
@@ -79,25 +81,30 @@ Tensor BatchNorm::normalized(const Tensor& input, std::int64_t least, std::int64
   return y;
 }
 
-// In two rounds of sums, as a variance about the mean of all. 16 bits are computed in float32, and statistics in twice
-// the digits of that, as batch_norm does.
+// In two rounds of sums, as a variance about the mean of all; the first counts too, so that a captured step can hold
+// it. 16 bits are computed in float32, and statistics in twice the digits of that, as batch_norm does.
 Tensor BatchNorm::synchronized(const Tensor& input, double momentum, const NormFusion& behind) const {
   Dims axes;
   for (std::int64_t axis = 0; axis < input.dim(); ++axis) {
     if (axis != 1) axes.push_back(axis);
   }
+  const std::int64_t channels = num_features(), own = input.numel() / channels;
   Shape along = Dims::filled(input.shape().size(), 1);
-  along[1] = num_features();
+  along[1] = channels;
   const DType computed = input.dtype() == kFloat64 ? kFloat64 : kFloat32;
   const Tensor x = input.to(computed);
-  const double own = static_cast<double>(input.numel() / num_features());
-  const double count = distributed::all_reduce(Tensor::scalar(own, {.dtype = kFloat64})).item<double>();
-  ADJOINT_CHECK(count > 1.0, "{}: in training each channel needs more than one value; got {} on all ranks", type(),
-                input.shape());
   const auto wide = [&](const Tensor& t) { return is_reduced(input.dtype()) ? t : t.to(kFloat64); };
-  const Tensor mean = distributed::all_reduce(wide(x).sum(axes)) * (1.0 / count);
+  const Tensor sum = wide(x).sum(axes);
+  const Tensor both =
+      distributed::all_reduce(cat({sum, Tensor::full({1}, static_cast<double>(own), sum.options())}, 0));
+  const Tensor count = both.narrow(0, channels, 1).detach();
+  // Others can only add to this rank's, so that only few must be asked for, which waits for the device.
+  const bool captured = adjoint::detail::StepCapture::current() != nullptr;
+  ADJOINT_CHECK(own > 1 || captured || count.item<double>() > 1.0,
+                "{}: in training each channel needs more than one value; got {} on all ranks", type(), input.shape());
+  const Tensor mean = both.narrow(0, 0, channels) / count;
   const Tensor centred = x - mean.to(computed).reshape(along);
-  const Tensor variance = distributed::all_reduce(wide(centred.square()).sum(axes)) * (1.0 / count);
+  const Tensor variance = distributed::all_reduce(wide(centred.square()).sum(axes)) / count;
   Tensor y = centred * rsqrt(variance + options().eps).to(computed).reshape(along);
   if (Tensor(weight).defined()) y = y * weight.tensor().to(computed).reshape(along);
   if (Tensor(bias).defined()) y = y + bias.tensor().to(computed).reshape(along);
