@@ -90,12 +90,15 @@ const char* name_of(ReduceOp op) {
 
 void detail::start_alone(const InitOptions& options) {
   resolve_timeout(options);
-  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
-    const char* const size = std::getenv(variable);
-    ADJOINT_CHECK(size == nullptr || std::strcmp(size, "1") == 0,
+  const std::pair<const char*, const char*> alone[] = {{"OMPI_COMM_WORLD_SIZE", "1"},
+                                                       {"PMI_SIZE", "1"},
+                                                       {"PMIX_RANK", "0"}};
+  for (const auto& [variable, expected] : alone) {
+    const char* const value = std::getenv(variable);
+    ADJOINT_CHECK(value == nullptr || std::strcmp(value, expected) == 0,
                   "distributed::init: a program of several processes must be linked with Adjoint::distributed; got "
                   "{}={} in a program that is not; link it, or start the program alone",
-                  variable, size);
+                  variable, value);
   }
   install_engine(nullptr);
 }

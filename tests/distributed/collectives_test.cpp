@@ -1,6 +1,8 @@
+#include <adjoint/core/distributed/engine.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/ops/distributed/collectives.h>
 #include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/join/join.h>
 #include <adjoint/tests/support/errors.h>
 
 #include <gtest/gtest.h>
@@ -23,6 +25,7 @@ Tensor counted(const Shape& shape, DType dtype, int of_rank = rank()) {
 TEST(Collectives, WorldHasTheLaunchersSize) {
   EXPECT_TRUE(is_initialized());
   EXPECT_LT(rank(), world_size());
+  EXPECT_EQ(engine() == nullptr, world_size() == 1) << "one rank of a launcher's is as good as alone";
   EXPECT_THROW(init(), Error);
 }
 
@@ -81,9 +84,49 @@ TEST(Collectives, SumsAreInTheOrderOfRanks) {
 
 TEST(Collectives, MoreElementsThanTravelAtOnce) {
   const std::int64_t count = (std::int64_t{1} << 22) + 12345;
-  Tensor x = counted({count}, kUInt8);
+  const auto bytes = [&](const Tensor& x) {
+    const Tensor on_host = x.to(kCPU);
+    const auto* const at = on_host.data<std::uint8_t>();
+    return std::vector<std::uint8_t>(at, at + on_host.numel());
+  };
+  const Tensor own = counted({count}, kUInt8);
+  const std::vector<std::uint8_t> last = bytes(counted({count}, kUInt8, world_size() - 1));
+  Tensor x = own.clone();
   all_reduce_(x, ReduceOp::kMax);
-  EXPECT_EQ(x.to_vector<int>(), counted({count}, kUInt8, world_size() - 1).to_vector<int>());
+  EXPECT_EQ(bytes(x), last);
+  EXPECT_EQ(bytes(broadcast(own, world_size() - 1)), last);
+  const Tensor all = all_gather(own);
+  EXPECT_EQ(bytes(all.narrow(0, (world_size() - 1) * count, count).contiguous()), last);
+  EXPECT_EQ(bytes(all.narrow(0, rank() * count, count).contiguous()), bytes(own));
+  std::vector<Tensor> parts;
+  for (int r = 0; r < world_size(); ++r) parts.push_back(counted({count}, kUInt8, r + rank()));
+  EXPECT_EQ(bytes(reduce_scatter(cat(parts), ReduceOp::kMax)),
+            bytes(counted({count}, kUInt8, rank() + world_size() - 1)));
+}
+
+TEST(Collectives, BoolsTravelAndAreCombined) {
+  const auto of_rank = [](int r) { return std::vector<bool>{r % 2 == 0, r == 2}; };
+  const auto bools = [](const Tensor& x) {
+    std::vector<bool> all;
+    for (const int value : x.to_vector<int>()) all.push_back(value != 0);
+    return all;
+  };
+  const std::vector<bool> own = of_rank(rank());
+  const Tensor x = Tensor::from_vector(std::vector<int>(own.begin(), own.end()), {2}).to(kBool).to(default_device());
+  std::vector<bool> gathered, both = of_rank(0), any = of_rank(0);
+  for (int r = 0; r < world_size(); ++r) {
+    const std::vector<bool> other = of_rank(r);
+    gathered.insert(gathered.end(), other.begin(), other.end());
+    for (std::size_t i = 0; i < 2; ++i) {
+      both[i] = both[i] && other[i];
+      any[i] = any[i] || other[i];
+    }
+  }
+  EXPECT_EQ(bools(all_reduce(x, ReduceOp::kMin)), both);
+  EXPECT_EQ(bools(all_reduce(x, ReduceOp::kMax)), any);
+  EXPECT_EQ(bools(broadcast(x, world_size() - 1)), of_rank(world_size() - 1));
+  EXPECT_EQ(bools(all_gather(x)), gathered);
+  EXPECT_EQ(all_gather(x).dtype(), kBool);
 }
 
 TEST(Collectives, BroadcastGivesTheRootsElements) {

@@ -1,7 +1,8 @@
 // distributed_worker FAULT: ranks take steps, on GPUs where there are, and rank 1 does what no rank should. The others
-// print the error that they get and end with 3.
+// print the error that they get and end with 3. `distributed_worker gpus` prints how many GPUs there are.
 #include <adjoint/core/distributed/world.h>
 #include <adjoint/core/error.h>
+#include <adjoint/core/graphed_step.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor.h>
 #include <adjoint/nn/data_parallel.h>
@@ -16,6 +17,7 @@
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -23,13 +25,15 @@ using namespace adjoint;
 
 Tensor ones(const Shape& shape) { return Tensor::ones(shape, {.device = default_device()}); }
 
+[[noreturn]] void hang() {
+  alarm(8);  // it must not outlive a launcher that leaves it alone
+  for (;;) pause();
+}
+
 void step(int number, const std::string& fault) {
   const bool odd = distributed::rank() == 1 && number == 3;
   if (odd && fault == "killed") kill(getpid(), SIGKILL);
-  if (odd && fault == "hangs") {
-    alarm(8);  // it must not outlive a launcher that leaves it alone
-    for (;;) pause();
-  }
+  if (odd && fault == "hangs") hang();
   if (odd && fault == "throws") throw std::runtime_error("rank 1 had enough");
   if (odd && fault == "operation") {
     distributed::all_gather(ones({3}));
@@ -38,26 +42,52 @@ void step(int number, const std::string& fault) {
   distributed::all_reduce(ones({odd && fault == "shape" ? 4 : 3}));
 }
 
-// Rank 1's loss leaves out the second layer.
-void sweep_without_a_layer() {
+// Rank 1's loss leaves out the second layer, or rank 1 is killed where the second layer's sums, of the second sweep,
+// may be under way.
+void sweep(const std::string& fault) {
   const nn::Linear first(2, 2), second(2, 2);
   nn::Sequential net{first, second};
   net.to(default_device());
-  distributed::DataParallel model(net);
-  Tape tape;
-  const Tensor x = ones({1, 2});
-  tape.backward((distributed::rank() == 1 ? first(x) : model(x)).sum());
+  distributed::DataParallel model(net, {.bucket_bytes = 1});
+  const bool odd = distributed::rank() == 1, leaves_out = odd && fault == "unused";
+  for (int number = 0; number < 2; ++number) {
+    if (odd && fault == "swept" && number == 1) {
+      first.weight.tensor().register_hook([](const Tensor&) -> Tensor {
+        kill(getpid(), SIGKILL);
+        return {};
+      });
+    }
+    net.zero_grad();
+    Tape tape;
+    const Tensor x = ones({1, 2});
+    tape.backward((leaves_out ? first(x) : model(x)).sum());
+  }
+}
+
+// The first calls run as they are and are captured; the others are replays.
+void replay(int calls) {
+  GraphedStep sum(
+      [](const std::vector<Tensor>& in) -> std::vector<Tensor> { return {distributed::all_reduce(in[0])}; });
+  for (int call = 0; call < calls; ++call) sum({ones({3})});
 }
 
 }  // namespace
 
 int main(int, char** argv) {
   const std::string fault = argv[1];
+  if (fault == "gpus") {
+    std::printf("%d\n", cuda_device_count());
+    return 0;
+  }
+  const char* const launched = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (fault == "early" && launched != nullptr && std::string(launched) == "1") hang();
   distributed::init();
   std::fprintf(stderr, "STARTED %d\n", distributed::rank());
-  const int steps = fault == "steps" && distributed::rank() == 1 ? 3 : 5;
+  const bool odd = distributed::rank() == 1;
   try {
-    if (fault == "unused") sweep_without_a_layer();
+    if (fault == "unused" || fault == "swept") sweep(fault);
+    if (fault == "replays") replay(odd ? 6 : 10);
+    const int steps = odd && fault == "steps" ? 3 : odd && fault == "more_steps" ? 7 : 5;
     for (int number = 0; number < steps; ++number) step(number, fault);
   } catch (const adjoint::Error& error) {
     std::fprintf(stderr, "SURVIVOR %d: %s\n", distributed::rank(), error.what());
