@@ -10,6 +10,7 @@
 #include <adjoint/nn/sequential.h>
 #include <adjoint/ops/distributed/collectives.h>
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -29,6 +30,8 @@ Tensor ones(const Shape& shape) { return Tensor::ones(shape, {.device = default_
   alarm(8);  // it must not outlive a launcher that leaves it alone
   for (;;) pause();
 }
+
+bool hangs_in_finalize = false;
 
 void step(int number, const std::string& fault) {
   const bool odd = distributed::rank() == 1 && number == 3;
@@ -73,6 +76,12 @@ void replay(int calls) {
 
 }  // namespace
 
+// Stands before MPI's.
+extern "C" __attribute__((visibility("default"))) int MPI_Finalize() {
+  if (hangs_in_finalize) hang();
+  return reinterpret_cast<int (*)()>(dlsym(RTLD_NEXT, "MPI_Finalize"))();
+}
+
 int main(int, char** argv) {
   const std::string fault = argv[1];
   if (fault == "gpus") {
@@ -84,10 +93,11 @@ int main(int, char** argv) {
   distributed::init();
   std::fprintf(stderr, "STARTED %d\n", distributed::rank());
   const bool odd = distributed::rank() == 1;
+  hangs_in_finalize = odd && fault == "late";
   try {
     if (fault == "unused" || fault == "swept") sweep(fault);
     if (fault == "replays") replay(odd ? 6 : 10);
-    const int steps = odd && fault == "steps" ? 3 : odd && fault == "more_steps" ? 7 : 5;
+    const int steps = fault == "replays" ? 0 : odd && fault == "steps" ? 3 : odd && fault == "more_steps" ? 7 : 5;
     for (int number = 0; number < steps; ++number) step(number, fault);
   } catch (const adjoint::Error& error) {
     std::fprintf(stderr, "SURVIVOR %d: %s\n", distributed::rank(), error.what());
