@@ -27,7 +27,7 @@ using namespace adjoint;
 Tensor ones(const Shape& shape) { return Tensor::ones(shape, {.device = default_device()}); }
 
 [[noreturn]] void hang() {
-  alarm(8);  // it must not outlive a launcher that leaves it alone
+  alarm(10);  // it must not outlive a launcher that leaves it alone
   for (;;) pause();
 }
 
