@@ -5,6 +5,7 @@
 #pragma once
 
 #include <adjoint/core/cuda/launch.h>
+#include <adjoint/core/cuda/pack.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -40,6 +41,33 @@ struct Table {
     return entries[low];
   }
 };
+
+using adjoint::cuda::is_aligned;
+using adjoint::cuda::Pack;
+
+/// `count` elements from `data` on, as one load where they are a `whole` pack, aligned.
+template <int V, class T>
+__device__ Pack<T, V> load_pack(const T* data, int count, bool whole) {
+  if (whole) return *reinterpret_cast<const Pack<T, V>*>(data);
+  Pack<T, V> pack{};
+#pragma unroll
+  for (int k = 0; k < V; ++k) {
+    if (k < count) pack.values[k] = data[k];
+  }
+  return pack;
+}
+
+template <int V, class T>
+__device__ void store_pack(const Pack<T, V>& pack, T* data, int count, bool whole) {
+  if (whole) {
+    *reinterpret_cast<Pack<T, V>*>(data) = pack;
+    return;
+  }
+#pragma unroll
+  for (int k = 0; k < V; ++k) {
+    if (k < count) data[k] = pack.values[k];
+  }
+}
 
 /// Takes every entry.
 inline constexpr auto kEvery = [](const auto&) { return true; };

@@ -11,6 +11,10 @@ using adjoint::cuda::launch;
 using adjoint::cuda::LaunchGeometry;
 using adjoint::cuda::Workspace;
 
+// Elements of one load.
+template <class T>
+constexpr int kPack = static_cast<int>(16 / sizeof(T));
+
 // The threads' values combined by halves; the result is thread 0's.
 __device__ double combine_block(const Norm& rule, double value) {
   __shared__ double values[kThreads];
@@ -29,12 +33,28 @@ __global__ void __launch_bounds__(kThreads)
     norm_of_chunks(const __grid_constant__ Table<Piece> table, Norm rule, double* parts) {
   std::int64_t begin, end;
   const T* const data = static_cast<const T*>(table.find(begin, end).data);
+  // All of a thread's packs are loaded before the first is looked at: the flag's store might change what is loaded
+  // behind it. Addresses that are not aligned change no order.
+  constexpr int kPacks = static_cast<int>(kChunk) / kThreads / kPack<T>;
+  const bool aligned = is_aligned<T, kPack<T>>(data);
+  Pack<T, kPack<T>> packs[kPacks];
+  int counts[kPacks];
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    const std::int64_t i = begin + (p * kThreads + threadIdx.x) * kPack<T>;
+    counts[p] = static_cast<int>(std::clamp<std::int64_t>(end - i, 0, kPack<T>));
+    packs[p] = load_pack<kPack<T>>(data + i, counts[p], aligned && counts[p] == kPack<T>);
+  }
   double total = 0.0;
-#pragma unroll 4
-  for (std::int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
-    const auto value = convert<double>(data[i]);
-    if (rule.found_inf != nullptr && !is_finite(value)) *rule.found_inf = 1.0F;  // all that write it write the same
-    total = rule.combine(total, rule.element(value));
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+#pragma unroll
+    for (int k = 0; k < kPack<T>; ++k) {
+      if (k >= counts[p]) continue;
+      const auto value = convert<double>(packs[p].values[k]);
+      if (rule.found_inf != nullptr && !is_finite(value)) *rule.found_inf = 1.0F;  // all that write it write the same
+      total = rule.combine(total, rule.element(value));
+    }
   }
   total = combine_block(rule, total);
   if (threadIdx.x == 0) parts[blockIdx.x] = total;
@@ -43,6 +63,7 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     norm_of_parts(Norm rule, const double* parts, std::int64_t count, double* norm) {
   double total = 0.0;
+#pragma unroll 8
   for (std::int64_t i = threadIdx.x; i < count; i += kThreads) total = rule.combine(total, parts[i]);
   total = combine_block(rule, total);
   if (threadIdx.x == 0) *norm = rule.finish(total);
@@ -85,9 +106,16 @@ template <class T, class F>
 __global__ void __launch_bounds__(kThreads) map_kernel(const __grid_constant__ Table<Piece> table, F f) {
   std::int64_t begin, end;
   T* const data = static_cast<T*>(table.find(begin, end).data);
-#pragma unroll 4
-  for (std::int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
-    data[i] = convert<T>(f(convert<compute_t<T>>(data[i])));
+  const bool aligned = is_aligned<T, kPack<T>>(data);
+  for (std::int64_t i = begin + threadIdx.x * kPack<T>; i < end; i += kThreads * kPack<T>) {
+    const int count = static_cast<int>(std::min<std::int64_t>(kPack<T>, end - i));
+    const bool whole = aligned && count == kPack<T>;
+    Pack<T, kPack<T>> pack = load_pack<kPack<T>>(data + i, count, whole);
+#pragma unroll
+    for (int k = 0; k < kPack<T>; ++k) {
+      if (k < count) pack.values[k] = convert<T>(f(convert<compute_t<T>>(pack.values[k])));
+    }
+    store_pack(pack, data + i, count, whole);
   }
 }
 

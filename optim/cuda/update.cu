@@ -35,23 +35,40 @@ __global__ void __launch_bounds__(kThreads)
   C* states[kMaxState];
 #pragma unroll
   for (int n = 0; n < Rule::kState; ++n) states[n] = static_cast<C*>(item.state[n]);
-#pragma unroll 4
-  for (std::int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
-    C parameter{};
-    if (parameters != nullptr) parameter = convert<C>(parameters[i]);
-    if (masters != nullptr) {
-      const C master = masters[i];
-      if (parameters == nullptr || convert<C>(convert<T>(master)) == parameter) parameter = master;
+  // Whole packs, all loaded before the first is stored: a store might change what is loaded behind it.
+  constexpr int V = static_cast<int>(16 / sizeof(C));
+  bool aligned = is_aligned<T, V>(parameters) && is_aligned<T, V>(gradients) && is_aligned<C, V>(masters);
+#pragma unroll
+  for (int n = 0; n < Rule::kState; ++n) aligned = aligned && is_aligned<C, V>(states[n]);
+  for (std::int64_t i = begin + threadIdx.x * V; i < end; i += kThreads * V) {
+    const int count = static_cast<int>(std::min<std::int64_t>(V, end - i));
+    const bool whole = aligned && count == V;
+    Pack<T, V> parameter{};
+    Pack<C, V> master{}, state[kMaxState];
+    if (parameters != nullptr) parameter = load_pack<V>(parameters + i, count, whole);
+    if (masters != nullptr) master = load_pack<V>(masters + i, count, whole);
+#pragma unroll
+    for (int n = 0; n < Rule::kState; ++n) state[n] = load_pack<V>(states[n] + i, count, whole);
+    const Pack<T, V> gradient = load_pack<V>(gradients + i, count, whole);
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      C value = convert<C>(parameter.values[k]);
+      const C kept = master.values[k];
+      if (masters != nullptr && (parameters == nullptr || convert<C>(convert<T>(kept)) == value)) value = kept;
+      C own[kMaxState];
+#pragma unroll
+      for (int n = 0; n < Rule::kState; ++n) own[n] = state[n].values[k];
+      const C slope = convert<C>(gradient.values[k]);
+      rule(value, factor == C(1) ? slope : slope * factor, own);
+#pragma unroll
+      for (int n = 0; n < Rule::kState; ++n) state[n].values[k] = own[n];
+      master.values[k] = value;
+      parameter.values[k] = convert<T>(value);
     }
-    C state[kMaxState];
 #pragma unroll
-    for (int n = 0; n < Rule::kState; ++n) state[n] = states[n][i];
-    const C gradient = convert<C>(gradients[i]);
-    rule(parameter, factor == C(1) ? gradient : gradient * factor, state);
-#pragma unroll
-    for (int n = 0; n < Rule::kState; ++n) states[n][i] = state[n];
-    if (masters != nullptr) masters[i] = parameter;
-    if (parameters != nullptr) parameters[i] = convert<T>(parameter);
+    for (int n = 0; n < Rule::kState; ++n) store_pack(state[n], states[n] + i, count, whole);
+    if (masters != nullptr) store_pack(master, masters + i, count, whole);
+    if (parameters != nullptr) store_pack(parameter, parameters + i, count, whole);
   }
 }
 
