@@ -101,6 +101,7 @@ class MpiEngine final : public Engine {
   ~MpiEngine() override {
     std::fflush(nullptr);  // a launcher that ends its ranks may kill one that still waits for it in MPI_Finalize
     if (failed_.empty()) {
+      if (gpu_ != nullptr) gpu_->finish();  // the last collectives may be wrong, and tell more than the end does
       try {
         agree({.kind = Kind::kFinalize}, {});
       } catch (const Error& error) {

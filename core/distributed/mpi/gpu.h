@@ -20,6 +20,8 @@ class GpuEngine {
   virtual std::uint64_t capture_id() const = 0;
   /// A graph with collectives is about to be replayed on the current stream.
   virtual void replay(const Header& header) = 0;
+  /// Returns when no collective is under way; where one cannot end, the process does, and says why.
+  virtual void finish() = 0;
 };
 
 struct GpuStart {

@@ -74,7 +74,7 @@ class NcclEngine final : public GpuEngine {
   }
 
   ~NcclEngine() override {
-    while (has_pending()) std::this_thread::sleep_for(kLook);  // the last collectives may be wrong too
+    finish();
     cudaDeviceSynchronize();
     std::map<int, ncclComm_t> comms;
     {
@@ -87,6 +87,10 @@ class NcclEngine final : public GpuEngine {
       ncclCommDestroy(comm);
     }
     end_watching();
+  }
+
+  void finish() override {
+    while (has_pending()) std::this_thread::sleep_for(kLook);
   }
 
   void run(const Call& call, const Header& header, const Tensor& in, Tensor& out) override {

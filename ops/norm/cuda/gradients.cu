@@ -49,24 +49,40 @@ __global__ void __launch_bounds__(kThreads)
   if (place.active && place.lane == 0) out[place.piece] = sums;
 }
 
-// kFinds: pieces are rows, whose sums are found first. Else `sums` are those of the elements that share statistics,
-// each times its weight, or where they are across samples, to be multiplied by it; null where statistics were given.
-// count: of the elements that share statistics. dx and dresidual: null where nobody needs it.
+// Where a row is all of its channel: what its sums are. Null for what nobody needs.
+template <class T>
+struct OfParameters {
+  T* weight = nullptr;
+  T* bias = nullptr;
+};
+
+// kFinds: pieces are rows, whose sums are found first, and are the parameters' gradients where these are given. Else
+// `sums` are those of the elements that share statistics, each times its weight, or where they are across samples, to
+// be multiplied by it; null where statistics were given. count: of the elements that share statistics. dx and
+// dresidual: null where nobody needs it.
 template <class T, bool kFinds, bool kWhole>
 __global__ void __launch_bounds__(kThreads)
     norm_write_gradients(const __grid_constant__ Norm<T> norm, const __grid_constant__ Pieces pieces, const T* grad,
-                         const Sums<compute_t<T>>* sums, compute_t<T> count, T* dx, T* dresidual) {
+                         const Sums<compute_t<T>>* sums, compute_t<T> count, OfParameters<T> of_parameters, T* dx,
+                         T* dresidual) {
   using A = compute_t<T>;
   using S = Sums<A>;
   constexpr int kV = kPack<T>;
   const Place place(pieces);
   S means{A{0}, A{0}};
+  const bool is_channel = of_parameters.weight != nullptr || of_parameters.bias != nullptr;
   if constexpr (kFinds) {
-    if (place.active) means = sums_of<kWhole>(norm, grad, place, pieces, true);
+    if (place.active) means = sums_of<kWhole>(norm, grad, place, pieces, !is_channel);
     means = add_lanes(means, pieces.lanes);
   }
   if (!place.active) return;
   const Line<A> line = norm.line(place.row);
+  if (is_channel) {
+    if (place.lane == 0 && of_parameters.weight != nullptr)
+      of_parameters.weight[line.channel] = convert<T>(means.normal);
+    if (place.lane == 0 && of_parameters.bias != nullptr) of_parameters.bias[line.channel] = convert<T>(means.plain);
+    means = {means.plain * line.weight, means.normal * line.weight};
+  }
   if (!kFinds && sums != nullptr) {
     means = sums[norm.across ? remainder(place.row, norm.groups) : quotient(place.row, norm.share)];
     if (norm.across) means = {means.plain * line.weight, means.normal * line.weight};
@@ -184,12 +200,13 @@ void run_gradients(std::span<const Tensor> in, std::span<Tensor> out, const Norm
   const auto norm = norm_of<T>(in.subspan(1), attr, static_cast<const Statistics<A>*>(in[5].raw_data()),
                                aligned(in[0]) && aligned(out[0]) && aligned(out[3]));
   const bool shared = dx != nullptr && !attr.given, one_block = !attr.across && length <= kLongestRow;
-  const bool of_parameters = out[1].numel() > 0 || out[2].numel() > 0;
-  const bool of_channels = of_parameters || (shared && attr.across);
-  const bool of_rows = shared && !attr.across && !one_block, long_runs = attr.inner >= kShortRun;
   HeldRows held;
   constexpr std::int64_t kMostRowsAThread = 64;  // so that sums are short
   const int held_packs = plan_held(norm, attr, kMostRowsAThread, held);
+  const bool rows_are_channels = shared && one_block && held_packs == 0 && attr.samples == 1 && attr.depth == 1;
+  const bool of_parameters = !rows_are_channels && (out[1].numel() > 0 || out[2].numel() > 0);
+  const bool of_channels = of_parameters || (shared && attr.across);
+  const bool of_rows = shared && !attr.across && !one_block, long_runs = attr.inner >= kShortRun;
 
   // A run is one channel of a sample.
   Tensor run_sums, channel_sums, row_sums;
@@ -212,14 +229,16 @@ void run_gradients(std::span<const Tensor> in, std::span<Tensor> out, const Norm
                       reduction({attr.samples, channels, attr.inner}, 0b101));
   }
   for (const int i : {1, 2}) {
-    if (out[i].numel() > 0) copy_into(channel_sums.select(1, 2 - i), out[i]);
+    if (of_parameters && out[i].numel() > 0) copy_into(channel_sums.select(1, 2 - i), out[i]);
   }
   if (held_packs > 0 || (dx == nullptr && dresidual == nullptr)) return;
   if (shared && one_block) {
     const Pieces pieces = pieces_of<T>(rows, length, length);
+    OfParameters<T> parameters;
+    if (rows_are_channels) parameters = {mutable_or_null<T>(out[1]), mutable_or_null<T>(out[2])};
     return with_whole(is_whole(norm, length), [&]<bool kWhole>() {
       launch(norm_write_gradients<T, true, kWhole>, geometry_of(pieces), device, norm, pieces, grad, nullptr,
-             static_cast<A>(length), dx, dresidual);
+             static_cast<A>(length), parameters, dx, dresidual);
     });
   }
   const Pieces pieces = pieces_of<T>(rows, length, kChunk);
@@ -242,7 +261,7 @@ void run_gradients(std::span<const Tensor> in, std::span<Tensor> out, const Norm
   const Pieces& written = long_runs ? runs : pieces;
   with_whole(is_whole(writing, written.length), [&]<bool kWhole>() {
     launch(norm_write_gradients<T, false, kWhole>, geometry_of(written), device, writing, written, grad, sums,
-           static_cast<A>(count), dx, dresidual);
+           static_cast<A>(count), OfParameters<T>{}, dx, dresidual);
   });
 }
 

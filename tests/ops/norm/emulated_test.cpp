@@ -175,6 +175,20 @@ TEST(NormEmulated, Groups) {
   }
 }
 
+// A row is all of its channel, as where weights are normalised: one kernel gives all gradients.
+TEST(NormEmulated, RowsThatAreChannels) {
+  for (const DType dtype : {kFloat32, kBFloat16, kFloat64}) {
+    std::uint64_t seed = 150;
+    for (const bool centred : {true, false}) {
+      for (const std::int64_t length : {1, 7, 33, 512, 2816}) {
+        NormAttr attr = groups(1, 13, 1, length, length == 33 ? kSiLU : Activation{});
+        attr.centred = centred;
+        check({attr, true, length == 33}, dtype, ++seed);
+      }
+    }
+  }
+}
+
 TEST(NormEmulated, Batches) {
   for (const DType dtype : {kFloat32, kFloat16}) {
     std::uint64_t seed = 200;
