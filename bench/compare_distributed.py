@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Data-parallel training of Adjoint beside PyTorch's DistributedDataParallel, on the GPUs of this host.
 
-    bench/compare_distributed.py [--ranks N] [--rounds R] [--ctas 0,4,8,16] [--alone] [--strong] [--markdown]
+    bench/compare_distributed.py [--ranks N] [--rounds R] [--ctas 0,4,8,16] [--networks gan,wide] [--alone] [--strong]
+                                 [--markdown]
                                  [--program build/cuda/bench/bench_distributed]
 
 Starts bench_distributed and this file's other half (`--pytorch`, through the same mpirun) in turns, and prints for each
@@ -64,7 +65,7 @@ def time_ms(kinds, calls=20, rounds=9):
     return [statistics.median(of_kind) for of_kind in times]
 
 
-def run_pytorch(strong):
+def run_pytorch(strong, networks):
     import torch
     from compare_training import Theirs
     rank, world = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["OMPI_COMM_WORLD_SIZE"])
@@ -73,6 +74,8 @@ def run_pytorch(strong):
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     torch.backends.cudnn.benchmark = True
     for case in cases():
+        if networks and case.network not in networks:
+            continue
         state = {name: module.state_dict() for name, module in case.make().items()}
         whole = case.batch()
         part = [tensor[:len(tensor) // world].contiguous() if strong else tensor for tensor in whole]
@@ -109,19 +112,20 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="times that each side runs (default 3)")
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/cuda/bench/bench_distributed")
     parser.add_argument("--ctas", default="-1", help="bounds to try, with commas (default -1)")
+    parser.add_argument("--networks", help="those alone, without sums, with commas")
     parser.add_argument("--alone", action="store_true", help="without PyTorch")
     parser.add_argument("--strong", action="store_true", help="one batch for all GPUs, not one for each")
     parser.add_argument("--markdown", action="store_true", help="print a table for bench/results/distributed.md")
     parser.add_argument("--pytorch", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.pytorch:
-        return run_pytorch(args.strong)
+        return run_pytorch(args.strong, args.networks and args.networks.split(","))
     ours, theirs = [], []
+    both = (["--strong"] if args.strong else []) + ([f"--networks={args.networks}"] if args.networks else [])
     for _ in range(args.rounds):
-        strong = ["--strong"] if args.strong else []
-        ours.append(launch(args.ranks, [args.program, f"--ctas={args.ctas}", *strong]))
+        ours.append(launch(args.ranks, [args.program, f"--ctas={args.ctas}", *both]))
         if not args.alone:
-            theirs.append(launch(args.ranks, [sys.executable, __file__, "--pytorch", *strong]))
+            theirs.append(launch(args.ranks, [sys.executable, __file__, "--pytorch", *both]))
     for key in ours[0]:
         if key[0] == "all_reduce":
             total = median_of(ours, key)
