@@ -71,8 +71,9 @@ Program::Program(std::string name, const std::string& description)
   test_every_ = &settings_.add("--test-every", run_.test_every, "Steps between two tests").range(1, kMany);
   settings_.add("--lr", run_.lr, "Highest learning rate").range(1e-12, 1e12);
   settings_.add("--seed", run_.seed, "Of initial values, order and examples");
-  settings_.add("--precision", run_.precision, fmt::format("How to compute: {}", fmt::join(precisions(), ", ")))
-      .choices(precisions());
+  precision_ =
+      &settings_.add("--precision", run_.precision, fmt::format("How to compute: {}", fmt::join(precisions(), ", ")))
+           .choices(precisions());
   settings_.add("--graph", run_.graph, "On a GPU, do each step as one CUDA graph: the same bits, sooner").added();
   settings_.add("--quick", run_.quick, "Smaller and shorter: minutes on two CPU cores");
 }

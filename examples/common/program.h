@@ -41,6 +41,7 @@ class Program {
   Setting<std::int64_t>& steps() { return *steps_; }
   Setting<std::int64_t>& batch() { return *batch_; }
   Setting<std::int64_t>& test_every() { return *test_every_; }
+  Setting<std::string>& precision() { return *precision_; }
 
   /// Makes the training, once the options are known. Throws Error where there is nothing to train on.
   void on_train(std::function<std::unique_ptr<Training>(const Run& run)> make) { make_ = std::move(make); }
@@ -68,6 +69,7 @@ class Program {
   Run run_;
   Settings settings_;
   Setting<std::int64_t>*steps_, *batch_, *test_every_;
+  Setting<std::string>* precision_;
   std::string device_ = "auto";
   bool resume_ = false;
   std::function<std::unique_ptr<Training>(const Run&)> make_;

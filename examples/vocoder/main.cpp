@@ -132,12 +132,14 @@ int main(int argc, char** argv) {
   examples::Program program("vocoder", "Makes sound from mel spectrograms, and learns to.");
   Options options;
   program.defaults().lr = 1e-3;
-  program.defaults().steps = 28000;
+  program.defaults().steps = 25000;
   program.defaults().batch = 8;
   program.defaults().graph = true;
+  program.defaults().precision = "fp16";
   program.defaults().test_every = 2000;
   program.steps().quick(4800);
   program.batch().quick(4);
+  program.precision().quick("tf32");  // which is float32 on a CPU
   program.test_every().quick(400);
   options.add_to(program.settings());
   program.on_train([&](const examples::Run& run) { return std::make_unique<Trainer>(options, run); });

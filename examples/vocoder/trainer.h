@@ -32,7 +32,7 @@ struct Options {
   std::int64_t segment = 16384;
   std::int64_t discriminator_channels = 16;  // 32 in the paper
   /// The step from which on the discriminators take part.
-  std::int64_t adversarial_from = 27'700;
+  std::int64_t adversarial_from = 24'700;
 
   void add_to(examples::Settings& settings);
 };
