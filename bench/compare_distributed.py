@@ -2,8 +2,7 @@
 """Data-parallel training of Adjoint beside PyTorch's DistributedDataParallel, on the GPUs of this host.
 
     bench/compare_distributed.py [--ranks N] [--rounds R] [--ctas 0,4,8,16] [--networks gan,wide] [--alone] [--strong]
-                                 [--markdown]
-                                 [--program build/cuda/bench/bench_distributed]
+                                 [--markdown] [--program build/cuda/bench/bench_distributed]
 
 Starts bench_distributed and this file's other half (`--pytorch`, through the same mpirun) in turns, and prints for each
 network and precision the median over rounds: milliseconds of a step on each GPU alone and through DataParallel or
