@@ -16,6 +16,7 @@ struct NormAttr {
   bool across = false;  // the samples; depth is 1 then
   bool centred = true;  // else the mean counts as 0
   bool given = false;   // statistics are an operand
+  bool wide = false;    // weight and bias are of what x is computed in, and depth is 1: else of x's dtype
   double eps = 0.0;
   Activation activation = {};  // one that convolutions fuse
 
@@ -81,8 +82,8 @@ class ActivationSlope {
 // in: x, weight, bias, residual, statistics, the last four undefined where there are none. out: y, and the statistics
 // (groups that have one, kStatisticsFields) where they are not given.
 //
-// The gradients' in: y's gradient, and the same five. out: x's, weight's, bias's and residual's, each without elements
-// where nobody needs it.
+// The gradients' in: y's gradient, and the same five. out: x's, weight's, bias's and residual's, of their dtypes, each
+// without elements where nobody needs it.
 //
 // follow_statistics: in: running mean and variance (C), of one dtype, and statistics (samples, C, kStatisticsFields).
 // out: the new running ones, which may be the old: (1 - momentum) old + momentum * mean over samples.

@@ -20,11 +20,15 @@ struct Call {
   const NormFusion& behind;
 };
 
-void check_parameter(const Call& c, const char* name, const Tensor& parameter, const Shape& shape) {
+// may_be_wide: of float32 where the input has 16 bits.
+void check_parameter(const Call& c, const char* name, const Tensor& parameter, const Shape& shape,
+                     bool may_be_wide = false) {
   if (!parameter.defined()) return;
-  ADJOINT_CHECK(parameter.shape() == shape && parameter.dtype() == c.input.dtype(),
-                "{}: {} must have shape {} and input's dtype; got {} {}, input {} {}", c.op, name, shape,
-                parameter.dtype(), parameter.shape(), c.input.dtype(), c.input.shape());
+  const DType own = c.input.dtype(), wide = may_be_wide && own != kFloat64 ? kFloat32 : own;
+  ADJOINT_CHECK(parameter.shape() == shape && (parameter.dtype() == own || parameter.dtype() == wide),
+                "{}: {} must have shape {} and input's dtype{}; got {} {}, input {} {}", c.op, name, shape,
+                may_be_wide ? ", or float32 for an input of 16 bits" : "", parameter.dtype(), parameter.shape(), own,
+                c.input.shape());
 }
 
 void check_input(const Call& c) {
@@ -35,12 +39,14 @@ void check_input(const Call& c) {
 }
 
 // The channels are axis 1.
-void check_channels(const Call& c) {
+void check_channels(const Call& c, bool may_be_wide) {
   check_input(c);
   ADJOINT_CHECK(c.input.dim() >= 2, "{}: input must have two axes or more, (N, C, ...); got {}", c.op, c.input.shape());
   for (const auto& [name, parameter] : {std::pair{"weight", &c.weight}, {"bias", &c.bias}}) {
-    check_parameter(c, name, *parameter, {c.input.size(1)});
+    check_parameter(c, name, *parameter, {c.input.size(1)}, may_be_wide);
   }
+  ADJOINT_CHECK(!c.weight.defined() || !c.bias.defined() || c.weight.dtype() == c.bias.dtype(),
+                "{}: weight and bias must have one dtype; got {} and {}", c.op, c.weight.dtype(), c.bias.dtype());
 }
 
 std::int64_t inner_of(const Tensor& input) { return Shape(input.shape().begin() + 2, input.shape().end()).numel(); }
@@ -48,6 +54,9 @@ std::int64_t inner_of(const Tensor& input) { return Shape(input.shape().begin() 
 Normalized run(const Call& c, NormAttr attr, const Tensor& statistics = {}) {
   const auto flat = [&](const Tensor& t) { return !t.defined() || t.dim() == 1 ? t : t.reshape({attr.channels()}); };
   attr.activation = c.behind.activation;
+  for (const Tensor* parameter : {&c.weight, &c.bias}) {
+    if (parameter->defined()) attr.wide = parameter->dtype() != c.input.dtype();
+  }
   return normalize(c.input, flat(c.weight), flat(c.bias), c.behind.residual, statistics, attr);
 }
 
@@ -113,7 +122,7 @@ void follow(const Call& c, const Running& running, const Tensor& statistics, dou
 
 // A group a channel: of all samples together (`across`), or of one; with given statistics, the running ones.
 NormAttr by_channel(const Call& c, const Running& running, bool across, bool given, double eps) {
-  check_channels(c);
+  check_channels(c, true);
   check_running(c, running, given);
   return {.samples = c.input.size(0),
           .groups = c.input.size(1),
@@ -142,9 +151,9 @@ Tensor over_last_axes(const Call& c, const Shape& normalized, NormAttr attr) {
 Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                   const Tensor& bias, bool training, double momentum, double eps, const NormFusion& behind) {
   const OpScope scope("batch_norm");
-  if (const detail::AutocastCall cast(MixedPrecision::kFirst, {input, weight, bias, behind.residual}); cast) {
-    return batch_norm(cast[0], running_mean, running_var, cast[1], cast[2], training, momentum, eps,
-                      {behind.activation, cast[3]});
+  if (const detail::AutocastCall cast(MixedPrecision::kFirst, {input, behind.residual}); cast) {
+    return batch_norm(cast[0], running_mean, running_var, weight, bias, training, momentum, eps,
+                      {behind.activation, cast[1]});
   }
   const Call call{"batch_norm", input, weight, bias, behind};
   const Running running{running_mean, running_var};
@@ -175,7 +184,7 @@ Tensor group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& we
     return group_norm(cast[0], num_groups, cast[1], cast[2], eps, {behind.activation, cast[3]});
   }
   const Call call{"group_norm", input, weight, bias, behind};
-  check_channels(call);
+  check_channels(call, false);
   ADJOINT_CHECK(num_groups >= 1 && input.size(1) % num_groups == 0,
                 "group_norm: num_groups must divide the channels; got {} groups, input {}", num_groups, input.shape());
   const NormAttr attr{.samples = input.size(0),
@@ -189,9 +198,9 @@ Tensor group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& we
 Tensor instance_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                      const Tensor& bias, bool use_input_stats, double momentum, double eps, const NormFusion& behind) {
   const OpScope scope("instance_norm");
-  if (const detail::AutocastCall cast(MixedPrecision::kFirst, {input, weight, bias, behind.residual}); cast) {
-    return instance_norm(cast[0], running_mean, running_var, cast[1], cast[2], use_input_stats, momentum, eps,
-                         {behind.activation, cast[3]});
+  if (const detail::AutocastCall cast(MixedPrecision::kFirst, {input, behind.residual}); cast) {
+    return instance_norm(cast[0], running_mean, running_var, weight, bias, use_input_stats, momentum, eps,
+                         {behind.activation, cast[1]});
   }
   const Call call{"instance_norm", input, weight, bias, behind};
   const Running running{running_mean, running_var};

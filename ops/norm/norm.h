@@ -5,8 +5,9 @@
 // the gradient x and the statistics are kept; with an activation the bias and the residual too.
 //
 // Names, order of arguments and defaults are PyTorch's. Floating point only; all operands share x's dtype and device,
-// but for running statistics, which share any floating-point dtype. Differentiable in input, weight, bias and
-// residual, to any order. Throws Error for shapes and dtypes that do not fit.
+// but for running statistics, which share any floating-point dtype, and batch_norm's and instance_norm's weight and
+// bias, which may be of float32 where x has 16 bits, as they are under mixed precision. Differentiable in input,
+// weight, bias and residual, to any order. Throws Error for shapes and dtypes that do not fit.
 #pragma once
 
 #include <adjoint/core/tensor.h>

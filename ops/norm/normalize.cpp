@@ -48,7 +48,8 @@ constinit const OpDef<GradientAttr> gradients_op {
     Specs specs{.results = kDifferentiable};
     for (std::size_t i = 0; i < kDifferentiable; ++i) {
       const Shape whole = i == kX || i == kResidual ? in[0].shape() : Shape{attr.norm.channels()};
-      specs.specs[i] = {attr.needs[i] ? whole : Shape{0}, in[0].dtype()};
+      const bool wide = attr.norm.wide && (i == kWeight || i == kBias);
+      specs.specs[i] = {attr.needs[i] ? whole : Shape{0}, wide ? statistics_dtype(in[0]) : in[0].dtype()};
     }
     return specs;
   },
@@ -101,7 +102,8 @@ void gradients_in_operators(const Context& c, Needs needs, Results grads) {
                              differentiates_from_result(attr.activation) ? activate(z, attr.activation) : z);
   }
   const DType dtype = c.grad.dtype();
-  const auto of_channels = [&](const Tensor& t) { return t.sum({0, 3}).reshape({attr.channels()}).to(dtype); };
+  const DType of_parameters = attr.wide ? statistics_dtype(c.grad) : dtype;
+  const auto of_channels = [&](const Tensor& t) { return t.sum({0, 3}).reshape({attr.channels()}).to(of_parameters); };
   if (needs[kResidual]) grads[kResidual] = dz.reshape(c.grad.shape()).to(dtype);
   if (needs[kBias]) grads[kBias] = of_channels(dz);
   if (needs[kWeight]) grads[kWeight] = of_channels(dz * normal);

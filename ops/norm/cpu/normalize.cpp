@@ -65,14 +65,15 @@ const T* data_or_null(const Tensor& tensor) {
   return tensor.defined() ? tensor.data<T>() : nullptr;
 }
 
-// `count` numbers in what T is computed in; `none` where there is no tensor.
-template <class T>
-std::vector<compute_t<T>> widen(const Tensor& tensor, std::int64_t count, double none) {
-  std::vector<compute_t<T>> wide(static_cast<std::size_t>(count), static_cast<compute_t<T>>(none));
-  const T* const from = data_or_null<T>(tensor);
-  for (std::int64_t i = 0; from != nullptr && i < count; ++i) {
-    wide[static_cast<std::size_t>(i)] = convert<compute_t<T>>(from[i]);
-  }
+// `count` numbers in A, of a tensor of any dtype; `none` where there is no tensor.
+template <class A>
+std::vector<A> widen(const Tensor& tensor, std::int64_t count, double none) {
+  std::vector<A> wide(static_cast<std::size_t>(count), static_cast<A>(none));
+  if (!tensor.defined()) return wide;
+  visit_floating(tensor.dtype(), [&]<class From>() {
+    const From* const from = tensor.data<From>();
+    for (std::size_t i = 0; i < wide.size(); ++i) wide[i] = convert<A>(from[i]);
+  });
   return wide;
 }
 
@@ -92,8 +93,8 @@ struct Rows {
         x(in[0].data<T>()),
         residual(data_or_null<T>(in[3])),
         statistics(reinterpret_cast<const Statistics<A>*>(statistics_.data<A>())),
-        weight(widen<T>(in[1], attr_.channels(), 1.0)),
-        bias(widen<T>(in[2], attr_.channels(), 0.0)),
+        weight(widen<A>(in[1], attr_.channels(), 1.0)),
+        bias(widen<A>(in[2], attr_.channels(), 0.0)),
         activate(attr_.activation),
         slope(attr_.activation) {}
 
@@ -343,10 +344,12 @@ void find_gradients(std::span<const Tensor> in, std::span<Tensor> out, const Nor
       total[i].normal += all[task][i].normal;
     }
   }
-  for (std::int64_t c = 0; c < channels; ++c) {
-    const Sums& sums = total[static_cast<std::size_t>(c)];
-    if (out[1].numel() > 0) out[1].mutable_data<T>()[c] = convert<T>(static_cast<compute_t<T>>(sums.normal));
-    if (out[2].numel() > 0) out[2].mutable_data<T>()[c] = convert<T>(static_cast<compute_t<T>>(sums.plain));
+  for (const auto& [parameter, field] : {std::pair{1, &Sums::normal}, {2, &Sums::plain}}) {
+    Tensor& to = out[static_cast<std::size_t>(parameter)];
+    for (std::int64_t c = 0; c < to.numel(); ++c) {
+      const auto sum = static_cast<compute_t<T>>(total[static_cast<std::size_t>(c)].*field);
+      visit_floating(to.dtype(), [&]<class To>() { to.mutable_data<To>()[c] = convert<To>(sum); });
+    }
   }
   if (!(attr.across && shared)) return;
   parallel_ranges(rows, grain_of(attr), [&](std::int64_t begin, std::int64_t end) {

@@ -162,8 +162,8 @@ struct GradientElements {
     A dz[1] = {convert<A>(in.grad)};
     if (!norm.slope.is_none()) {
       const std::int64_t channel = row.channel + quotient(i - row.first, norm.inner);
-      const A weight = norm.weight == nullptr ? A{1} : convert<A>(norm.weight[channel]);
-      const A bias = norm.bias == nullptr ? A{0} : convert<A>(norm.bias[channel]);
+      const A weight = norm.weight.data == nullptr ? A{1} : norm.weight[channel];
+      const A bias = norm.bias.data == nullptr ? A{0} : norm.bias[channel];
       const A z[1] = {normal * weight + bias + convert<A>(in.residual)};
       norm.slope(dz, z);
     }
@@ -177,13 +177,13 @@ struct WeightedSums {
   using A = compute_t<T>;
   using In = Sums<A>;
   const Sums<A>* data;
-  const T* weight;
+  ChannelNumbers<T> weight;
   std::int64_t chunks, channels;
 
   __device__ In load(std::int64_t i) const { return data[i]; }
   __device__ Sums<A> value(In in, std::int64_t i) const {
-    if (weight == nullptr) return in;
-    const A by = convert<A>(weight[i / chunks % channels]);
+    if (weight.data == nullptr) return in;
+    const A by = weight[i / chunks % channels];
     return {in.plain * by, in.normal * by};
   }
 };
@@ -203,7 +203,8 @@ void run_gradients(std::span<const Tensor> in, std::span<Tensor> out, const Norm
   HeldRows held;
   constexpr std::int64_t kMostRowsAThread = 64;  // so that sums are short
   const int held_packs = plan_held(norm, attr, kMostRowsAThread, held);
-  const bool rows_are_channels = shared && one_block && held_packs == 0 && attr.samples == 1 && attr.depth == 1;
+  const bool rows_are_channels =
+      shared && one_block && held_packs == 0 && attr.samples == 1 && attr.depth == 1 && !attr.wide;
   const bool of_parameters = !rows_are_channels && (out[1].numel() > 0 || out[2].numel() > 0);
   const bool of_channels = of_parameters || (shared && attr.across);
   const bool of_rows = shared && !attr.across && !one_block, long_runs = attr.inner >= kShortRun;

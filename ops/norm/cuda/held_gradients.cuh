@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kHeldThreads<T>, sizeof(T) == 2 ? 2 : 3)
   using Copies = GradientCopies<T, kPacks, kStages>;
   const Held place(held);
   Copies copies(place, {norm.x, grad});
-  const HeldChannels<T, kPacks> weights(ptx::dynamic_smem() + Copies::kBytes, norm.weight, 1.0F, place);
+  const HeldChannels<T, kPacks> weights(ptx::dynamic_smem() + Copies::kBytes, norm.weight.of_rows(), 1.0F, place);
   __syncthreads();
   S channels[kPacks][kV]{};
 

@@ -30,8 +30,8 @@ __global__ void __launch_bounds__(kHeldThreads<T>, sizeof(T) == 2 ? 3 : 4)
   const Held place(held);
   WalkedCopies<T, kPacks> copies(place, {norm.x});
   unsigned char* const memory = ptx::dynamic_smem() + WalkedCopies<T, kPacks>::kBytes;
-  const Channels weights(memory, norm.weight, 1.0F, place);
-  const Channels biases(memory + Channels::bytes(place.lanes), norm.bias, 0.0F, place);
+  const Channels weights(memory, norm.weight.of_rows(), 1.0F, place);
+  const Channels biases(memory + Channels::bytes(place.lanes), norm.bias.of_rows(), 0.0F, place);
   __syncthreads();
   struct Parts {
     A sum, squares;

@@ -150,7 +150,7 @@ int plan_held(const Norm<T>& norm, const NormAttr& attr, std::int64_t rows_a_thr
   constexpr std::int64_t kBlocks = 512;  // enough for a GPU
   const std::int64_t rows = attr.rows(), length = attr.row_length(), packs = length / kPack<T>;
   if (std::is_same_v<T, double> || attr.given || attr.across || !attr.activation.is_none()) return 0;
-  if (attr.groups != 1 || attr.inner != 1 || !is_whole(norm, length)) return 0;
+  if (attr.groups != 1 || attr.inner != 1 || attr.wide || !is_whole(norm, length)) return 0;
   if (packs > kMostHeldPacks<T> * kHeldThreads<T>) return 0;
   const auto wanted = std::bit_ceil(static_cast<std::uint64_t>((packs + 31) / 32));
   const auto packs_a_thread = std::min<std::int64_t>(static_cast<std::int64_t>(wanted), kMostHeldPacks<T>);

@@ -104,13 +104,32 @@ struct Affine {
   A scale, shift;
 };
 
+// Of the channels, one number each: weights or biases. wide: they are of what T is computed in, as under mixed
+// precision.
+template <class T>
+struct ChannelNumbers {
+  using A = compute_t<T>;
+  const void* data = nullptr;
+  bool wide = false;
+
+  __device__ A operator[](std::int64_t channel) const {
+    if constexpr (!std::is_same_v<T, A>) {
+      if (!wide) return convert<A>(of_rows()[channel]);
+    }
+    return static_cast<const A*>(data)[channel];
+  }
+  // Where they are not wide.
+  ADJOINT_HD const T* of_rows() const { return static_cast<const T*>(data); }
+};
+
 template <class T>
 struct Norm {
   using A = compute_t<T>;
   static constexpr int kV = kPack<T>;
   using Loaded = Pack<T, kV>;
 
-  const T *x, *weight, *bias, *residual;
+  const T *x, *residual;
+  ChannelNumbers<T> weight, bias;
   const Statistics<A>* statistics;
   std::int64_t groups, depth, inner;
   std::int64_t share;  // neighbouring rows of the same statistics
@@ -152,17 +171,17 @@ struct Norm {
   }
   __device__ Line<A> line(std::int64_t row) const {
     Line<A> line{row * depth * inner, remainder(row, groups) * depth, A{1}, A{0}};
-    if (depth == 1 && weight != nullptr) line.weight = convert<A>(weight[line.channel]);
-    if (depth == 1 && bias != nullptr) line.bias = convert<A>(bias[line.channel]);
+    if (depth == 1 && weight.data != nullptr) line.weight = weight[line.channel];
+    if (depth == 1 && bias.data != nullptr) line.bias = bias[line.channel];
     return line;
   }
   template <bool kWhole>
   __device__ void load_weights(const Line<A>& line, const Span<kV, kWhole>& span, A (&to)[kV]) const {
-    load_channels(weight, line.weight, line, span, to);
+    load_channels(weight.of_rows(), line.weight, line, span, to);
   }
   template <bool kWhole>
   __device__ void load_biases(const Line<A>& line, const Span<kV, kWhole>& span, A (&to)[kV]) const {
-    load_channels(bias, line.bias, line, span, to);
+    load_channels(bias.of_rows(), line.bias, line, span, to);
   }
   // z times its channel's weight, plus its bias.
   template <bool kWhole>
@@ -175,8 +194,7 @@ struct Norm {
       for (int v = 0; v < kV; ++v) z[v] = z[v] * weights[v] + biases[v];
     } else {
       const auto of = [&](std::int64_t channel) -> Affine<A> {
-        return {weight == nullptr ? A{1} : convert<A>(weight[channel]),
-                bias == nullptr ? A{0} : convert<A>(bias[channel])};
+        return {weight.data == nullptr ? A{1} : weight[channel], bias.data == nullptr ? A{0} : bias[channel]};
       };
       walk(line, span, of, [&](int v, const Affine<A>& own) { z[v] = z[v] * own.scale + own.shift; });
     }
@@ -301,7 +319,7 @@ inline bool aligned(const Tensor& tensor) {
 template <class T>
 bool is_whole(const Norm<T>& norm, std::int64_t length) {
   constexpr int kV = kPack<T>;
-  const bool channels = norm.inner > 1 || (is_aligned<T, kV>(norm.weight) && is_aligned<T, kV>(norm.bias));
+  const bool channels = norm.inner > 1 || (is_aligned<T, kV>(norm.weight.data) && is_aligned<T, kV>(norm.bias.data));
   return norm.aligned && length % kV == 0 && (channels || norm.depth == 1);
 }
 // use.operator()<whole>()
@@ -325,9 +343,9 @@ Norm<T> norm_of(std::span<const Tensor> in, const NormAttr& attr, const Statisti
                 bool others_aligned) {
   using A = compute_t<T>;
   return {in[0].data<T>(),
-          data_or_null<T>(in[1]),
-          data_or_null<T>(in[2]),
           data_or_null<T>(in[3]),
+          {in[1].defined() ? in[1].raw_data() : nullptr, attr.wide},
+          {in[2].defined() ? in[2].raw_data() : nullptr, attr.wide},
           statistics,
           attr.groups,
           attr.depth,

@@ -33,7 +33,8 @@ std::string describe(const Case& c, DType dtype) {
   return to_string(dtype) + " (" + std::to_string(a.samples) + ", " + std::to_string(a.groups) + ", " +
          std::to_string(a.depth) + ", " + std::to_string(a.inner) + ")" + (a.across ? " across" : "") +
          (a.centred ? "" : " about 0") + (a.given ? " given" : "") + (a.activation.is_none() ? "" : " activated") +
-         (c.weighted ? " weighted" : "") + (c.residual ? " residual" : "") + " at " + std::to_string(c.offset);
+         (c.weighted ? " weighted" : "") + (a.wide ? " wide" : "") + (c.residual ? " residual" : "") + " at " +
+         std::to_string(c.offset);
 }
 
 struct Results {
@@ -84,11 +85,13 @@ void check(const Case& c, DType dtype, std::uint64_t seed) {
   SCOPED_TRACE(describe(c, dtype));
   const double tolerance = dtype == kFloat64 ? 1e-11 : dtype == kFloat32 ? 2e-6 : dtype == kFloat16 ? 2e-3 : 1e-2;
   const Shape shape{a.samples, a.channels(), a.inner}, channels{a.channels()};
-  const auto drawn = [&](const Shape& of) { return placed(reals(of.numel(), ++seed), of, dtype, c.offset); };
-  const std::array<Tensor, 4> in{drawn(shape), c.weighted ? drawn(channels) : Tensor{},
-                                 c.weighted ? drawn(channels) : Tensor{}, c.residual ? drawn(shape) : Tensor{}};
-  const Tensor grad = drawn(shape);
   const DType wide = dtype == kFloat64 ? kFloat64 : kFloat32;
+  const auto drawn = [&](const Shape& of, bool is_wide = false) {
+    return placed(reals(of.numel(), ++seed), of, is_wide ? wide : dtype, c.offset);
+  };
+  const std::array<Tensor, 4> in{drawn(shape), c.weighted ? drawn(channels, a.wide) : Tensor{},
+                                 c.weighted ? drawn(channels, a.wide) : Tensor{}, c.residual ? drawn(shape) : Tensor{}};
+  const Tensor grad = drawn(shape);
   Tensor statistics;
   if (a.given) {
     statistics = Tensor::from_vector(reals(a.groups * 3, ++seed), {a.groups, 3}, {.dtype = wide});
@@ -109,7 +112,7 @@ void check(const Case& c, DType dtype, std::uint64_t seed) {
     for (std::size_t i = 0; i < found.size(); ++i) {
       const bool wanted = in[i].defined() && (i == 0 || i == 3 ? of_x : of_parameters) &&
                           !(i == 3 && a.activation.is_none());  // that one is grad itself
-      found[i] = wanted ? unwritten(in[i].shape(), dtype, c.offset) : Tensor::zeros({0}, {.dtype = dtype});
+      found[i] = wanted ? unwritten(in[i].shape(), in[i].dtype(), c.offset) : Tensor::zeros({0}, {.dtype = dtype});
     }
     cuda::normalize_gradients(std::array{grad, in[0], in[1], in[2], in[3], kept}, found, a);
     constexpr std::array kNames{"x's", "weight's", "bias's", "residual's"};
@@ -131,6 +134,11 @@ NormAttr batch(std::int64_t samples, std::int64_t channels, std::int64_t inner, 
   NormAttr attr = groups(samples, channels, 1, inner, activation);
   attr.across = true;
   attr.given = given;
+  return attr;
+}
+
+NormAttr wide(NormAttr attr) {
+  attr.wide = true;
   return attr;
 }
 
@@ -199,6 +207,23 @@ TEST(NormEmulated, Batches) {
         check({batch(3, 4, 96, activation, given), true, false}, dtype, ++seed);
         check({batch(3, 4, 97, activation, given), true, true, 1}, dtype, ++seed);
         check({batch(2, 2, 9000, activation, given), false}, dtype, ++seed);
+      }
+    }
+  }
+}
+
+// Of batches and of each sample, in rows that a block takes, that are cut, and that are all of their channel.
+TEST(NormEmulated, WideParameters) {
+  for (const DType dtype : {kBFloat16, kFloat16}) {
+    std::uint64_t seed = 300;
+    for (const Activation& activation : {Activation{}, kSiLU}) {
+      for (const std::int64_t inner : {1, 7, 97, 9000}) {
+        for (const bool given : {false, true}) {
+          check({wide(batch(3, 4, inner, activation, given)), true, true}, dtype, ++seed);
+        }
+        if (inner == 1) continue;
+        check({wide(groups(3, 4, 1, inner, activation))}, dtype, ++seed);
+        check({wide(groups(1, 4, 1, inner, activation)), true, true, 1}, dtype, ++seed);
       }
     }
   }

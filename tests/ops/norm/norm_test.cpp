@@ -1,8 +1,10 @@
 // Normalisation of sizes that the registry's examples do not have, its accuracy, and what it keeps.
+#include <adjoint/core/autocast.h>
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/norm/norm.h>
+#include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>
 
 #include <gtest/gtest.h>
@@ -102,6 +104,41 @@ TEST(Norm, LosesNothingFarFromZero) {
   expect_close("float32", layer_norm(x, {6}), layer_norm(x.to(kFloat64), {6}).to(kFloat32), 1e-6);
   expect_close("batch", batch_norm(x.reshape({6, 1}), {}, {}, {}, {}, true).reshape({1, 6}),
                layer_norm(x.to(kFloat64), {6}).to(kFloat32), 1e-6);
+}
+
+// A weight near 1 moves by 1e-3 in a step, which bfloat16 does not hold there.
+TEST(Norm, ParametersStayFloat32UnderMixedPrecision) {
+  for (const Device device : {Device(kCPU), Device(kCUDA)}) {
+    if (device.is_cuda() && !cuda_is_available()) continue;
+    const Tensor x = random({6, 4, 5}, 1).to(kBFloat16).to(device);
+    const auto leaf = [&](double value) { return Tensor::full({4}, value, {.device = device}).requires_grad_(); };
+    const auto run = [&](const Tensor& in, const Tensor& w, const Tensor& b) {
+      Tape tape;
+      Tensor y;
+      {
+        const AutocastGuard guard(kBFloat16, {.enabled = in.dtype() == kBFloat16});
+        y = batch_norm(in, {}, {}, w, b, true) + instance_norm(in, {}, {}, w, b);
+      }
+      const std::vector<Tensor> first = tape.gradient(square(y.to(kFloat32)).sum(), {w, b}, {.record = true});
+      const Tensor second = tape.gradient(first[0].sum(), {w})[0];
+      return std::vector<Tensor>{y.detach(), first[0].detach(), first[1].detach(), second};
+    };
+    const std::vector<Tensor> found = run(x, leaf(1.001), leaf(-0.001));
+    const std::vector<Tensor> expected = run(x.to(kFloat32), leaf(1.001), leaf(-0.001));
+    EXPECT_EQ(found[0].dtype(), kBFloat16);
+    expect_close("y", found[0].to(kFloat32), expected[0], 0.05);
+    const double tolerance = 0.003 * expected[1].abs().amax().item<double>();
+    for (const std::size_t i : {1U, 2U, 3U}) {
+      EXPECT_EQ(found[i].dtype(), kFloat32);
+      expect_close("gradient " + std::to_string(i), found[i], expected[i], tolerance);
+    }
+    const Tensor other = batch_norm(x, {}, {}, leaf(1.004), {}, true);
+    EXPECT_EQ(other.dtype(), kBFloat16) << "outside a region too";
+  }
+  const Tensor x = random({6, 4, 5}, 1).to(kBFloat16), w = Tensor::ones({4}),
+               r = Tensor::ones({4}, {.dtype = kFloat64});
+  EXPECT_ERROR(batch_norm(x, {}, {}, r, {}, true), "or float32 for an input of 16 bits; got float64");
+  EXPECT_ERROR(group_norm(x, 2, w), "weight must have shape (4,) and input's dtype; got float32");
 }
 
 TEST(Norm, ComputesGradientsOfThoseThatNeedThem) {
