@@ -27,16 +27,25 @@ std::vector<Tensor> detached(std::vector<Tensor> tensors) {
 
 }  // namespace
 
+std::size_t bytes_of(const Tensor& x) { return static_cast<std::size_t>(x.numel() * element_size(x.dtype())); }
+
 StepDevice::~StepDevice() = default;
 
 struct StepGraphs::Graph {
+  // What a replay gives: `tensor` itself, or where the next one writes over it, its elements in a new one, whose
+  // address the graph reads from the values, which the host writes at `address`.
+  struct Output {
+    Tensor tensor;
+    std::byte* address = nullptr;
+  };
+
   Key key;
   std::uint64_t seed = 0;
   std::uint64_t random_blocks = 0;  // that a step draws
   std::vector<Tensor> inputs;       // where it reads them
   std::shared_ptr<BlockArena::Use> blocks;
   StepRecord record;
-  std::vector<std::pair<Tensor, bool>> outputs;  // and whether the next replay writes over them
+  std::vector<Output> outputs;
   std::shared_ptr<void> handle;
 };
 
@@ -150,20 +159,27 @@ StepGraphs::Graph& StepGraphs::capture(const Key& key, const std::vector<Tensor>
           capture.value<std::uint64_t>(0, [begin = before.offset()] { return default_generator().offset() - begin; }));
       outputs = detached(step_(graph.inputs));
       clear_autocast_cache();  // casts that the step made are the graph's
+      for (Tensor& output : outputs) {
+        const auto shares = [&](const Tensor& input) {
+          return input.defined() && input.impl()->storage == output.impl()->storage;
+        };
+        graph.outputs.emplace_back();
+        if (output.defined() && output.numel() > 0 &&
+            (arena_->is_new(output.impl()->storage->data()) ||
+             std::any_of(graph.inputs.begin(), graph.inputs.end(), shares))) {
+          output = contiguous_copy(output);
+          const auto [host, device] = capture.place(sizeof(void*));
+          device_->deliver(output.raw_data(), static_cast<void* const*>(device), bytes_of(output));
+          graph.outputs.back().address = host;
+        }
+        graph.outputs.back().tensor = output;
+      }
       Generator& after = default_generator();
       graph.random_blocks = after.offset() - before.offset();
       ADJOINT_CHECK(after.seed() == before.seed(),
                     "GraphedStep: a captured step must not set the seed; got {} after {}", after.seed(), before.seed());
       after.set_device_base(nullptr);
       graph.handle = device_->end();
-      for (const Tensor& output : outputs) {
-        const auto shares = [&](const Tensor& input) {
-          return input.defined() && input.impl()->storage == output.impl()->storage;
-        };
-        graph.outputs.emplace_back(output,
-                                   output.defined() && (arena_->is_new(output.impl()->storage->data()) ||
-                                                        std::any_of(graph.inputs.begin(), graph.inputs.end(), shares)));
-      }
       graph.record = capture.finish(outputs);
       if (graph.random_blocks == 0) graph.record.actions.erase(graph.record.actions.begin());  // nothing reads it
       graph.blocks = capture.blocks();
@@ -179,23 +195,36 @@ StepGraphs::Graph& StepGraphs::capture(const Key& key, const std::vector<Tensor>
   return graph;
 }
 
-std::vector<Tensor> StepGraphs::launch(Graph& graph) {
+std::vector<Tensor> StepGraphs::launch(Graph& graph, const std::vector<Tensor>& inputs) {
   const ProfileScope scope("GraphedStep", default_device());
+  device_->follow();
+  std::vector<Tensor> outputs;
+  for (const auto& [tensor, address] : graph.outputs) {
+    outputs.push_back(tensor);
+    if (address == nullptr) continue;
+    outputs.back() = make_tensor({tensor.shape(), tensor.dtype()}, tensor.device());
+    void* const data = outputs.back().raw_mutable_data();
+    std::memcpy(address, &data, sizeof(data));
+  }
+  std::vector<StepMove> moves;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined()) continue;
+    if (inputs[i].device() != options_.device || !inputs[i].is_contiguous()) {
+      copy_async(inputs[i], graph.inputs[i]);
+    } else if (inputs[i].numel() > 0) {
+      moves.push_back({graph.inputs[i].raw_mutable_data(), inputs[i].raw_data(), bytes_of(inputs[i])});
+    }
+  }
   for (const auto& values : graph.record.values) {
     if (values->is_written && std::memcmp(values->host.data(), values->written.data(), values->used) == 0) continue;
-    device_->write(values->device->data(), values->host.data(), values->used);
+    device_->feed(moves, values->device->data(), values->host.data(), values->used);
+    moves.clear();
     values->written = values->host;
     values->is_written = true;
   }
+  if (!moves.empty()) device_->feed(moves, nullptr, nullptr, 0);
   device_->launch(graph.handle.get());
   graph.record.touch();
-  std::vector<Tensor> outputs;
-  for (const auto& [output, is_own] : graph.outputs) {
-    outputs.push_back(output);
-    if (!is_own) continue;
-    outputs.back() = make_tensor({output.shape(), output.dtype()}, output.device());
-    copy_into(output, outputs.back());
-  }
   return outputs;
 }
 
@@ -223,16 +252,13 @@ std::vector<Tensor> StepGraphs::run(const std::vector<Tensor>& inputs) {
   key.autocast_cache = autocast.options.cache_enabled;
   key.precision = float32_precision();
   if (Graph* const graph = find(key)) {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i].defined()) copy_async(inputs[i], graph->inputs[i]);
-    }
     for (const auto& action : graph->record.actions) action();
-    std::vector<Tensor> outputs = launch(*graph);
+    std::vector<Tensor> outputs = launch(*graph, inputs);
     Generator& generator = default_generator();
     generator.seek(generator.offset() + graph->random_blocks);
     return outputs;
   }
-  if (is_warm(key)) return launch(capture(key, inputs));
+  if (is_warm(key)) return launch(capture(key, inputs), {});
   std::vector<Tensor> outputs = detached(step_(on_device(inputs)));
   count_run(key);
   return outputs;

@@ -11,10 +11,18 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 namespace adjoint::detail {
+
+/// Bytes that lie on the device, and where else on it they are wanted.
+struct StepMove {
+  void* to;
+  const void* from;
+  std::size_t nbytes;
+};
 
 /// What records and replays on a device. CUDA's is in core/cuda/step_device.cpp.
 class ADJOINT_API StepDevice {
@@ -24,10 +32,14 @@ class ADJOINT_API StepDevice {
   virtual void begin() = 0;
   /// Gives the graph.
   virtual std::shared_ptr<void> end() = 0;
+  /// Recorded: in each run `nbytes` > 0 bytes move from there to the address that the device finds at `to` then.
+  virtual void deliver(const void* from, void* const* to, std::size_t nbytes) = 0;
   /// Forgets what was recorded since begin().
   virtual void abandon() noexcept = 0;
-  /// On the current stream, behind every launch: bytes of the host's, at most StepValues::kBytes, to the device.
-  virtual void write(void* to, const std::byte* from, std::size_t nbytes) = 0;
+  /// What the current stream is given from now on comes behind every launch.
+  virtual void follow() = 0;
+  /// On the current stream: the moves, and bytes of the host's, at most StepValues::kBytes, to the device at `to`.
+  virtual void feed(std::span<const StepMove> moves, void* to, const std::byte* from, std::size_t nbytes) = 0;
   virtual void launch(void* graph) = 0;
   /// Until every launch is done.
   virtual void wait() = 0;
@@ -66,7 +78,8 @@ class ADJOINT_API StepGraphs {
   bool is_warm(const Key& key) const;
   void count_run(const Key& key);
   Graph& capture(const Key& key, const std::vector<Tensor>& inputs);
-  std::vector<Tensor> launch(Graph& graph);
+  /// `inputs`: none where they are in their places.
+  std::vector<Tensor> launch(Graph& graph, const std::vector<Tensor>& inputs);
   bool drop_oldest();
 
   GraphedStep::Function step_;

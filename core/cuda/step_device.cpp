@@ -3,7 +3,7 @@
 #include <adjoint/core/check.h>
 #include <adjoint/core/cuda/backend.h>
 #include <adjoint/core/cuda/runtime.h>
-#include <adjoint/core/cuda/step_values.h>
+#include <adjoint/core/cuda/step_moves.h>
 #include <adjoint/core/step_graphs.h>
 #include <adjoint/core/stream.h>
 
@@ -48,13 +48,21 @@ class StepDevice final : public adjoint::detail::StepDevice {
     cudaGetLastError();  // the step's own error is told
   }
 
-  void write(void* to, const std::byte* from, std::size_t nbytes) override {
-    follow();
-    write_step_values(to, from, nbytes, device_.index);
+  void deliver(const void* from, void* const* to, std::size_t nbytes) override {
+    deliver_step_output(from, to, nbytes, device_.index);
+  }
+
+  void follow() override {
+    const cudaStream_t now = current_stream(device_.index);
+    if (last_ && *last_ != now) order_streams(device_.index, *last_, device_.index, now);
+    last_ = now;
+  }
+
+  void feed(std::span<const detail::StepMove> moves, void* to, const std::byte* from, std::size_t nbytes) override {
+    feed_step(moves, to, from, nbytes, device_.index);
   }
 
   void launch(void* graph) override {
-    follow();
     const DeviceGuard guard(device_.index);
     ADJOINT_CUDA(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), current_stream(device_.index)));
   }
@@ -111,13 +119,6 @@ class StepDevice final : public adjoint::detail::StepDevice {
           cudaGetErrorName(status), cudaGetErrorString(status));
     }
     return graph;
-  }
-
-  // Launches share memory, and follow each other also where their streams differ.
-  void follow() {
-    const cudaStream_t now = current_stream(device_.index);
-    if (last_ && *last_ != now) order_streams(device_.index, *last_, device_.index, now);
-    last_ = now;
   }
 
   Device device_;

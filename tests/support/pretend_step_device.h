@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -20,7 +21,16 @@ class PretendDevice final : public detail::StepDevice {
   void begin() override { ++begun; }
   std::shared_ptr<void> end() override { return std::make_shared<std::function<void()>>(std::exchange(kernels, {})); }
   void abandon() noexcept override { ++abandoned; }
-  void write(void* to, const std::byte* from, std::size_t nbytes) override {
+  void deliver(const void* from, void* const* to, std::size_t nbytes) override {
+    kernels = [before = std::move(kernels), from, to, nbytes] {
+      if (before) before();
+      std::memcpy(*to, from, nbytes);
+    };
+  }
+  void follow() override {}
+  void feed(std::span<const detail::StepMove> moves, void* to, const std::byte* from, std::size_t nbytes) override {
+    for (const detail::StepMove& move : moves) std::memcpy(move.to, move.from, move.nbytes);
+    if (nbytes == 0) return;
     std::memcpy(to, from, nbytes);
     written.assign(from, from + nbytes);
     ++writes;
