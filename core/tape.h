@@ -8,8 +8,8 @@
 // innermost records; they may end in any order, and on another thread than the one that made them. Tapes of several
 // threads may share leaves. With no tape alive nothing is recorded.
 //
-// Everything here is all or nothing: what throws, for want of memory too, has changed neither the tape nor any .grad(),
-// and may be tried again.
+// Everything here is all or nothing: what throws, for want of memory too, has changed no .grad(), nor what the tape
+// holds, and may be tried again; but for a sweep without .retain, which lets go of what it has passed.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -24,7 +24,7 @@
 namespace adjoint {
 
 struct BackwardOptions {
-  /// Keep what the gradients need, for another sweep over the same nodes.
+  /// Keep what the gradients need, for another sweep over the same nodes, also where this one throws.
   bool retain = false;
   /// Record the sweep itself, for derivatives of a higher order. Implies retain.
   bool record = false;
@@ -73,7 +73,8 @@ class ADJOINT_API Tape {
   Tape& operator=(const Tape&) = delete;
 
   /// Adds d(result)/d(leaf) to .grad() of every leaf that requires a gradient; the result may be such a leaf itself.
-  /// When it has succeeded it frees what the gradients needed, unless told to retain. Throws Error for a result that
+  /// Unless told to retain it frees what a call's gradients needed as soon as they are there; where it throws after
+  /// that, no .grad() has changed, but only the calls can be made again, not the sweep. Throws Error for a result that
   /// this tape did not record, one of several elements without grad_output, values changed in place since they were
   /// saved, a second sweep without retain, and a hook that ends the tape.
   void backward(const Tensor& result, const BackwardOptions& options = {});

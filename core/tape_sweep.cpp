@@ -310,9 +310,8 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
   const std::int64_t first = how.to_leaves || targets.empty() ? 0 : *std::min_element(targets.begin(), targets.end());
 
   std::vector<Tensor> results(targets.size());
-  // Gradients are added and nodes released at the end: a sweep that throws has changed nothing.
+  // Gradients are added at the end: a sweep that throws has changed none.
   std::vector<LeafGradient> leaf_grads;
-  std::vector<Node*> passed;
   Frozen frozen;
   Sinks sinks;
   GradientPlaces places;  // of the call whose rules run
@@ -378,14 +377,14 @@ std::vector<Tensor> TapeImpl::sweep(const char* caller, const Tensor& result, co
         check_nan(id, result_grads, operand_grads[i]);
       accumulate(grads[static_cast<std::size_t>(node->ids[i])], std::move(operand_grads[i]), options.record);
     }
-    // What saved nothing serves other sweeps too: a parameter's cast may stand in front of several results.
-    if (!options.retain && !options.record && node->saved != nullptr) passed.push_back(node);
+    // At once, so that its memory serves the calls in front. What saved nothing serves other sweeps too: a parameter's
+    // cast may stand in front of several results.
+    if (!options.retain && !options.record && node->saved != nullptr) node->release();
   }
   sinks.finish();
   frozen.thaw();
   add_to_leaves(leaf_grads, options.record);
   sinks.commit();
-  for (Node* const node : passed) node->release();
   return results;
 }
 

@@ -1,3 +1,4 @@
+#include <adjoint/core/memory.h>
 #include <adjoint/core/op.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor.h>
@@ -343,6 +344,52 @@ TEST(Hooks, MayRemoveThemselves) {
     tape.backward(x * 2.0);
   }
   EXPECT_EQ(calls, 1);
+}
+
+TEST(Tape, FreesWhatASweepHasPassedUnlessToldToRetain) {
+  constexpr std::int64_t kCount = 100000;
+  for (const bool retain : {false, true}) {
+    Tensor x = Tensor::ones({kCount}).requires_grad_();
+    Tape tape;
+    std::vector<std::size_t> saved;  // from the result back
+    Tensor y = x;
+    for (int i = 0; i < 4; ++i) {
+      y = y * y;
+      y.register_hook([&](const Tensor&) {
+        saved.push_back(memory_stats(kCPU)[MemoryCategory::kSaved].in_use);
+        return Tensor{};
+      });
+    }
+    y = y.sum();
+    tape.backward(y, {.retain = retain});
+    ASSERT_EQ(saved.size(), 4U);
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(saved[i] - saved[i + 1], retain ? 0 : kCount * sizeof(float)) << "call " << i;
+    }
+  }
+}
+
+TEST(Tape, ASweepThatThrowsLeavesGradientsAndCanBeMadeAgainWithRetain) {
+  for (const bool retain : {false, true}) {
+    Tensor x = leaf({3}), w = leaf({2});
+    Tape tape;
+    const Tensor y = x * x, z = y * w;
+    bool throws = true;
+    y.register_hook([&](const Tensor&) {
+      if (throws) throw Error("as this test wants it");
+      return Tensor{};
+    });
+    EXPECT_ERROR(tape.backward(z, {.retain = retain}), "as this test wants it");
+    EXPECT_FALSE(x.grad().defined() || w.grad().defined());
+    throws = false;
+    if (retain) {
+      tape.backward(z);
+      EXPECT_EQ(values(x.grad()), (Values{12}));
+    } else {
+      EXPECT_ERROR(tape.backward(z), "a sweep already passed here", ".retain");
+      EXPECT_FALSE(w.grad().defined());
+    }
+  }
 }
 
 class Anomaly : public ::testing::Test {

@@ -61,7 +61,7 @@ struct Training {
 Trial training(Device device) {
   const auto t = std::make_shared<Training>(device);
   return {.steps = {[t] { t->forward(); }, [t] { t->tape.backward(t->loss, {.retain = true}); },
-                    [t] { t->tape.backward(t->loss); },  // adds in place
+                    [t] { t->tape.backward(t->loss, {.retain = true}); },  // adds in place
                     [t] { optim::clip_grad_norm_(t->optimizer->parameters(), 0.1); }, [t] { t->optimizer->step(); },
                     [t] { t->optimizer->zero_grad(); }, [t] { t->body.load_state_dict(t->other); }},
           .state = [t] { return t->state(); },
@@ -163,7 +163,8 @@ TEST(TrainingFaults, ChangeNothingOnSeveralThreads) {
     s->x = with_values({2, 3, 33, 35}, 1, kCPU).requires_grad_();
     s->weight = with_values({5, 3, 3, 3}, 2, kCPU).requires_grad_();
     return Trial{.steps = {[s] { s->loss = conv2d(s->x, s->weight, {}, {.padding = 1}).sum(); },
-                           [s] { s->tape.backward(s->loss, {.retain = true}); }, [s] { s->tape.backward(s->loss); }},
+                           [s] { s->tape.backward(s->loss, {.retain = true}); },
+                           [s] { s->tape.backward(s->loss, {.retain = true}); }},
                  .state =
                      [s] {
                        return Inputs{s->x, s->weight};
