@@ -1,8 +1,7 @@
 #include <adjoint/core/error.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/data/loader.h>
-#include <adjoint/data/tensor_dataset.h>
-#include <adjoint/data/transforms.h>
+#include <adjoint/tests/data/numbers.h>
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -14,8 +13,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -23,7 +20,6 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace {
@@ -49,8 +45,6 @@ extern "C" __attribute__((visibility("default"))) int pthread_create(pthread_t* 
 namespace adjoint::data {
 namespace {
 
-namespace fs = std::filesystem;
-
 /// Example i: input (2) holds i and a random number, target () holds -i. Slow and faulty where told to be.
 class Numbers final : public Dataset {
  public:
@@ -73,14 +67,6 @@ class Numbers final : public Dataset {
   std::int64_t size_;
 };
 
-using Batches = std::vector<std::vector<float>>;
-
-Batches epoch_of(DataLoader& loader) {
-  Batches batches;
-  for (const auto& [input, target] : loader) batches.push_back(input.to_vector<float>());
-  return batches;
-}
-
 std::vector<int> sorted_indices(const Batches& batches) {
   std::vector<int> indices;
   for (const auto& batch : batches) {
@@ -88,15 +74,6 @@ std::vector<int> sorted_indices(const Batches& batches) {
   }
   std::sort(indices.begin(), indices.end());
   return indices;
-}
-
-std::string message_of(const auto& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(DataLoader, StacksBatchesInOrder) {
@@ -112,13 +89,13 @@ TEST(DataLoader, StacksBatchesInOrder) {
   EXPECT_EQ(shapes, (std::vector<Shape>{{2, 2}, {2, 2}, {1, 2}}));
   EXPECT_EQ(targets, (std::vector<std::vector<int>>{{0, -1}, {-2, -3}, {-4}}));
   DataLoader whole(numbers, {.batch_size = 2, .drop_last = true});
-  EXPECT_EQ(epoch_of(whole).size(), 2U);
+  EXPECT_EQ(rest_of_epoch(whole).size(), 2U);
 }
 
 TEST(DataLoader, AnEmptyDatasetHasNoBatches) {
   const Numbers numbers(0);
   DataLoader loader(numbers, {.batch_size = 2});
-  EXPECT_TRUE(epoch_of(loader).empty());
+  EXPECT_TRUE(rest_of_epoch(loader).empty());
   EXPECT_EQ(loader.state(), (DataLoaderState{1, 0}));
 }
 
@@ -128,7 +105,7 @@ TEST(DataLoader, ABatchMayBeLargerThanAnyDataset) {
     for (const int workers : {0, 2}) {
       DataLoader loader(dataset, {.batch_size = size, .workers = workers});
       EXPECT_EQ(loader.size(), 1);
-      const Batches batches = epoch_of(loader);
+      const Batches batches = rest_of_epoch(loader);
       ASSERT_EQ(batches.size(), 1U);
       EXPECT_EQ(sorted_indices(batches), (std::vector<int>{0, 1, 2}));
     }
@@ -156,7 +133,7 @@ TEST(DataLoader, WorkersAndPrefetchChangeNothing) {
     for (const std::int64_t prefetch : {1, 3, 16}) {
       DataLoader loader(numbers,
                         {.batch_size = 4, .shuffle = true, .workers = workers, .prefetch = prefetch, .seed = 9});
-      const std::vector<Batches> epochs{epoch_of(loader), epoch_of(loader)};
+      const std::vector<Batches> epochs{rest_of_epoch(loader), rest_of_epoch(loader)};
       if (expected.empty()) expected = epochs;
       EXPECT_EQ(epochs, expected) << workers << " workers, prefetch " << prefetch;
     }
@@ -186,7 +163,7 @@ TEST(DataLoader, TheDefaultGeneratorFollowsSeedEpochAndExample) {
   for (const int workers : {0, 1, 2, 5}) {
     manual_seed(static_cast<std::uint64_t>(workers));  // changes nothing
     DataLoader loader(drawn, {.workers = workers, .seed = 9});
-    const std::vector<Batches> epochs{epoch_of(loader), epoch_of(loader)};
+    const std::vector<Batches> epochs{rest_of_epoch(loader), rest_of_epoch(loader)};
     if (expected.empty()) expected = epochs;
     EXPECT_EQ(epochs, expected) << workers << " workers";
     EXPECT_EQ(default_generator().seed(), static_cast<std::uint64_t>(workers));
@@ -194,7 +171,7 @@ TEST(DataLoader, TheDefaultGeneratorFollowsSeedEpochAndExample) {
   }
   DataLoader other(drawn, {.seed = 10});
   std::set<std::vector<float>> all;
-  for (const Batches& epoch : {expected[0], expected[1], epoch_of(other)}) all.insert(epoch.begin(), epoch.end());
+  for (const Batches& epoch : {expected[0], expected[1], rest_of_epoch(other)}) all.insert(epoch.begin(), epoch.end());
   EXPECT_EQ(all.size(), 36U);
 }
 
@@ -204,8 +181,8 @@ TEST(DataLoader, ADatasetThatSeedsDisturbsNobody) {
   manual_seed(77);
   for (const int workers : {0, 3}) {
     DataLoader loader(drawn, {.workers = workers});
-    const Batches first = epoch_of(loader);
-    EXPECT_EQ(epoch_of(loader), first);  // seeded by the example's number alone
+    const Batches first = rest_of_epoch(loader);
+    EXPECT_EQ(rest_of_epoch(loader), first);  // seeded by the example's number alone
     EXPECT_NE(first[0], first[1]);
   }
   EXPECT_EQ(default_generator().seed(), 77U);
@@ -228,14 +205,14 @@ TEST(DataLoader, AWorkerWithoutAThreadIsAnErrorThatJoinsTheOthers) {
     const int calls = numbers.calls;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     EXPECT_EQ(numbers.calls, calls);  // nobody is at work
-    EXPECT_EQ(epoch_of(loader).size(), 20U);
+    EXPECT_EQ(rest_of_epoch(loader).size(), 20U);
   }
 }
 
 TEST(DataLoader, AnotherSeedGivesAnotherOrderAndOtherRandomNumbers) {
   const Numbers numbers(20);
   DataLoader a(numbers, {.batch_size = 20, .seed = 1}), b(numbers, {.batch_size = 20, .seed = 2});
-  const Batches first = epoch_of(a), second = epoch_of(b), later = epoch_of(a);
+  const Batches first = rest_of_epoch(a), second = rest_of_epoch(b), later = rest_of_epoch(a);
   for (std::size_t i = 0; i < 40; i += 2) {
     EXPECT_EQ(first[0][i], second[0][i]);
     EXPECT_NE(first[0][i + 1], second[0][i + 1]);
@@ -243,7 +220,7 @@ TEST(DataLoader, AnotherSeedGivesAnotherOrderAndOtherRandomNumbers) {
   }
   DataLoader c(numbers, {.batch_size = 20, .shuffle = true, .seed = 1}),
       d(numbers, {.batch_size = 20, .shuffle = true, .seed = 2});
-  EXPECT_NE(epoch_of(c), epoch_of(d));
+  EXPECT_NE(rest_of_epoch(c), rest_of_epoch(d));
 }
 
 TEST(DataLoader, GoesOnFromAnyState) {
@@ -252,7 +229,7 @@ TEST(DataLoader, GoesOnFromAnyState) {
   DataLoader reference(numbers, options);
   Batches all;
   for (int epoch = 0; epoch < 3; ++epoch) {
-    for (const auto& batch : epoch_of(reference)) all.push_back(batch);
+    for (const auto& batch : rest_of_epoch(reference)) all.push_back(batch);
   }
   for (std::size_t stop = 0; stop <= 12; ++stop) {
     DataLoader before(numbers, options);
@@ -264,37 +241,6 @@ TEST(DataLoader, GoesOnFromAnyState) {
       if (const auto batch = after.next()) rest.push_back(batch->input.to_vector<float>());
     }
     EXPECT_EQ(rest, Batches(all.begin() + static_cast<std::ptrdiff_t>(stop), all.end())) << "after " << stop;
-  }
-}
-
-// Shuffled batches of tensors on a GPU are those on the CPU, for any workers, from the start and from a place on.
-TEST(DataLoaderCuda, ShuffledTensorsGoOnFromAnyState) {
-  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
-  const TensorDataset rows(
-      {Tensor::arange(0, 92, 1, {.dtype = kFloat32}).reshape({23, 4}), Tensor::arange(0, 23, 1, {.dtype = kInt64})});
-  DataLoader expected(rows, {.batch_size = 4, .shuffle = true, .workers = 0, .seed = 5});
-  std::vector<std::pair<Example, DataLoaderState>> all;  // and the place behind each
-  while (expected.state().epoch < 2) {
-    if (const auto batch = expected.next()) all.emplace_back(*batch, expected.state());
-  }
-  for (const int workers : {0, 1, 3}) {
-    const DataLoaderOptions options{.batch_size = 4, .shuffle = true, .workers = workers, .seed = 5, .device = kCUDA};
-    for (const std::size_t stop : {std::size_t{0}, std::size_t{4}, std::size_t{8}}) {
-      SCOPED_TRACE(std::to_string(workers) + " workers, from batch " + std::to_string(stop));
-      DataLoader before(rows, options);
-      for (std::size_t i = 0; i < stop;) i += before.next().has_value() ? 1 : 0;
-      DataLoader after(rows, options);
-      after.load_state(before.state());
-      for (std::size_t i = stop; i < all.size();) {
-        const std::optional<Example> batch = after.next();
-        if (!batch) continue;  // an epoch's end
-        EXPECT_EQ(batch->input.device(), Device(kCUDA));
-        EXPECT_EQ(batch->target.device(), Device(kCUDA));
-        EXPECT_EQ(batch->input.to_vector<float>(), all[i].first.input.to_vector<float>());
-        EXPECT_EQ(batch->target.to_vector<std::int64_t>(), all[i].first.target.to_vector<std::int64_t>());
-        EXPECT_EQ(after.state(), all[i++].second);
-      }
-    }
   }
 }
 
@@ -362,7 +308,7 @@ TEST(DataLoader, RethrowsInTheBatchsTurn) {
     EXPECT_EQ(message, "example 7 is broken");
     EXPECT_EQ(good, 6);
     numbers.faulty = -1;
-    EXPECT_EQ(epoch_of(loader).size(), 6U);
+    EXPECT_EQ(rest_of_epoch(loader).size(), 6U);
   }
 }
 
@@ -370,7 +316,7 @@ TEST(DataLoader, RecordsNothing) {
   const Numbers numbers(2);
   Tape tape;
   DataLoader loader(numbers, {.workers = 0});
-  epoch_of(loader);
+  rest_of_epoch(loader);
   EXPECT_EQ(tape.size(), 0U);
 }
 
@@ -416,69 +362,6 @@ TEST(DataLoader, ErrorsNameTheRule) {
   DataLoader half(targets, {.batch_size = 2});
   EXPECT_EQ(message_of([&] { half.next(); }),
             "DataLoader: targets of a batch must be all defined or all undefined; got both");
-}
-
-class ImageFolderTest : public testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) /
-              (std::string("adjoint_folder_") + testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(folder_);
-    fs::create_directories(folder_ / "sub" / "deep");
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  fs::path folder_;
-};
-
-TEST_F(ImageFolderTest, FindsPicturesByContentRecursivelyAndSorted) {
-  const Tensor color = Tensor::full({3, 4, 6}, 0.5), grey = Tensor::full({1, 8, 8}, 0.25);
-  write_png(folder_ / "b.png", color);
-  write_jpeg(folder_ / "sub" / "deep" / "no_extension", grey);
-  write_png(folder_ / "a.jpg", grey);  // a PNG by content
-  std::ofstream(folder_ / "notes.png") << "no picture";
-  const ImageFolder images(folder_);
-  ASSERT_EQ(images.size(), 3);
-  EXPECT_EQ(images.paths()[0].filename(), "a.jpg");
-  EXPECT_EQ(images.paths()[1].filename(), "b.png");
-  EXPECT_EQ(images.paths()[2].filename(), "no_extension");
-  Generator generator(1);
-  EXPECT_EQ(images.get(0, generator).input.shape(), (Shape{3, 8, 8}));
-  EXPECT_FALSE(images.get(0, generator).target.defined());
-  EXPECT_EQ(images.get(1, generator).input.dtype(), kFloat32);
-}
-
-TEST_F(ImageFolderTest, CropsOfAnySizesLoadTogether) {
-  for (int i = 0; i < 6; ++i)
-    write_png(folder_ / (std::to_string(i) + ".png"), Tensor::full({3, 8 + i, 12 - i}, 0.1 * i));
-  const ImageFolder images(folder_, {.transform = [](const Tensor& image, Generator& generator) {
-                             const Tensor part = random_dihedral(random_crop(image, 5, 5, generator), generator);
-                             return Example{crop(part, 0, 0, 2, 2), part};
-                           }});
-  DataLoader loader(images, {.batch_size = 3, .shuffle = true});
-  int batches = 0;
-  for (const auto& [low, high] : loader) {
-    EXPECT_EQ(low.shape(), (Shape{3, 3, 2, 2}));
-    EXPECT_EQ(high.shape(), (Shape{3, 3, 5, 5}));
-    ++batches;
-  }
-  EXPECT_EQ(batches, 2);
-}
-
-TEST_F(ImageFolderTest, ABrokenFileIsAnErrorThatNamesIt) {
-  std::ofstream(folder_ / "broken.png", std::ios::binary) << "\x89PNG\r\n\x1a\n and no more";
-  const ImageFolder images(folder_);
-  DataLoader loader(images);
-  const std::string message = message_of([&] { loader.next(); });
-  EXPECT_TRUE(message.starts_with("read_image: '" + (folder_ / "broken.png").string() + "' is a damaged PNG file: "))
-      << message;
-}
-
-TEST_F(ImageFolderTest, ErrorsNameTheFolder) {
-  EXPECT_EQ(message_of([&] { ImageFolder images(folder_); }),
-            "ImageFolder: '" + folder_.string() + "' must hold at least one PNG or JPEG file; got none");
-  EXPECT_EQ(message_of([&] { list_images(folder_ / "none"); }),
-            "list_images: '" + (folder_ / "none").string() + "' must be a folder");
 }
 
 }  // namespace
