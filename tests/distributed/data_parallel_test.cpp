@@ -1,13 +1,9 @@
 #include <adjoint/core/custom.h>
 #include <adjoint/core/distributed/engine.h>
-#include <adjoint/core/graphed_step.h>
 #include <adjoint/core/precision.h>
 #include <adjoint/core/random.h>
-#include <adjoint/core/step_graphs.h>
 #include <adjoint/core/stream.h>
 #include <adjoint/core/tape.h>
-#include <adjoint/nn/activation.h>
-#include <adjoint/nn/conv.h>
 #include <adjoint/nn/data_parallel.h>
 #include <adjoint/nn/linear.h>
 #include <adjoint/nn/norm.h>
@@ -19,57 +15,18 @@
 #include <adjoint/optim/ema.h>
 #include <adjoint/optim/grad_scaler.h>
 #include <adjoint/optim/sgd.h>
+#include <adjoint/tests/distributed/networks.h>
 #include <adjoint/tests/support/errors.h>
-#include <adjoint/tests/support/pretend_step_device.h>
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <string>
 #include <vector>
 
 namespace adjoint::distributed {
 namespace {
-
-constexpr std::int64_t kBatch = 8;
-
-// Networks and batches are on each rank's GPU where there are GPUs.
-TensorOptions options(DType dtype) { return {.dtype = dtype, .device = default_device()}; }
-
-nn::Sequential network(std::int64_t channels = 4) {
-  nn::Sequential net{nn::Conv2d(2, channels, {.kernel_size = 3, .padding = 1}), nn::BatchNorm2d(channels), nn::ReLU(),
-                     nn::ConvTranspose2d(channels, 2, {.kernel_size = 4, .stride = 2, .padding = 1})};
-  net.to(kFloat64);
-  net.to(default_device());
-  return net;
-}
-
-struct Batch {
-  Tensor x, y;
-};
-Batch batch(int step) {
-  manual_seed(100 + static_cast<std::uint64_t>(step));
-  return {Tensor::randn({kBatch, 2, 6, 6}, options(kFloat64)), Tensor::randn({kBatch, 2, 12, 12}, options(kFloat64))};
-}
-Tensor part(const Tensor& whole) {
-  const std::int64_t length = whole.size(0) / world_size();
-  return whole.narrow(0, rank() * length, length).contiguous();
-}
-
-void expect_near(const NamedTensors& a, const NamedTensors& b, double tolerance) {
-  ASSERT_EQ(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const auto x = a[i].second.to_vector<double>(), y = b[i].second.to_vector<double>();
-    for (std::size_t k = 0; k < x.size(); ++k) ASSERT_NEAR(x[k], y[k], tolerance) << a[i].first << " " << k;
-  }
-}
-void expect_same_on_every_rank(const NamedTensors& state) {
-  for (const auto& [name, tensor] : state) {
-    EXPECT_EQ(broadcast(tensor.detach()).to_vector<double>(), tensor.to_vector<double>()) << name;
-  }
-}
 
 TEST(DataParallel, TrainsAsOneRankDoesOnTheWholeBatch) {
   manual_seed(static_cast<std::uint64_t>(rank()));  // parameters differ, until they follow rank 0's
@@ -383,110 +340,6 @@ TEST(DataParallel, AnInfinityOfOneRankIsEveryGradScalers) {
     EXPECT_EQ(scaler.get_scale(), step == 0 ? 8.0 : step == 1 ? 4.0 : 8.0);
   }
   expect_same_on_every_rank(net.state_dict());
-}
-
-// ---- Captured steps.
-
-// Over MPI a graph cannot hold a sum; a device that pretends to record shows what is told then.
-TEST(DataParallel, WhatACapturedStepCannotHoldIsNamed) {
-  if (world_size() == 1 || default_device().is_cuda()) GTEST_SKIP() << "needs ranks on CPUs";
-  using Steps = adjoint::detail::StepGraphs;
-  nn::Linear net(2, 2);
-  const auto step = [&](const auto& model, bool zero) {
-    return [&net, &model, zero](const std::vector<Tensor>&) -> std::vector<Tensor> {
-      if (zero) net.zero_grad();
-      Tape tape;
-      tape.backward(model(Tensor::ones({1, 2})).sum());
-      return {};
-    };
-  };
-  const auto error_of = [](Steps& steps) -> std::string {
-    try {
-      steps.run({});
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
-  };
-  const auto device = [] { return std::make_shared<adjoint::testing::PretendDevice>(); };
-  {
-    DataParallel model(net);
-    Steps first(step(model, true), {.device = kCPU}, device());
-    // Another step made it warm, not this network's sweep.
-    bool sweeps = false;
-    Steps other([&](const std::vector<Tensor>& in)
-                    -> std::vector<Tensor> { return sweeps ? step(model, true)(in) : std::vector<Tensor>{}; },
-                {.device = kCPU}, device());
-    other.run({});
-    sweeps = true;
-    EXPECT_NE(error_of(other).find("must find the buckets made; got the first sweep"), std::string::npos);
-    first.run({});
-    const std::string sum = error_of(first);
-    EXPECT_NE(sum.find("all_reduce: a captured step"), std::string::npos) << sum;
-    EXPECT_NE(sum.find("DataParallel, bucket 0"), std::string::npos) << sum;
-    Steps adds(step(model, false), {.device = kCPU}, device());
-    adds.run({});
-    const std::string added = error_of(adds);
-    EXPECT_NE(added.find("must begin its sweep without gradients in the buckets"), std::string::npos) << added;
-    net.zero_grad();
-    step(model, true)({});  // nothing is broken
-    EXPECT_TRUE(net.weight.tensor().grad().defined());
-  }
-  DataParallel unused(net, {.find_unused_parameters = true});
-  Steps asks(step(unused, true), {.device = kCPU}, device());
-  asks.run({});
-  const std::string asked = error_of(asks);
-  EXPECT_NE(asked.find("find_unused_parameters"), std::string::npos) << asked;
-}
-
-// To the bits of the steps without a graph, with the buffers and sums inside, and sums of gradients before them.
-TEST(DataParallel, CapturedStepsAreTheUncapturedOnes) {
-  if (!default_device().is_cuda()) GTEST_SKIP() << "no CUDA device";
-  for (const int max_ctas : {0, 4}) {
-    manual_seed(9);
-    nn::Sequential eager_net = network(), graphed_net = network();
-    graphed_net.load_state_dict(eager_net.state_dict());
-    if (max_ctas == 0) {  // once with its sums, once with buffers that follow rank 0
-      convert_sync_batchnorm(eager_net);
-      convert_sync_batchnorm(graphed_net);
-    }
-    DataParallel eager(eager_net, {.bucket_bytes = 300, .max_ctas = max_ctas});
-    DataParallel graphed(graphed_net, {.bucket_bytes = 300, .max_ctas = max_ctas});
-    optim::Adam eager_adam(eager_net.parameters(), {.lr = 1e-2}), graphed_adam(graphed_net.parameters(), {.lr = 1e-2});
-    const auto step_of = [](auto& model, optim::Adam& adam) {
-      return [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
-        const auto sweep = [&] {
-          Tape tape;
-          const Tensor loss = mse_loss(model(in[0]), in[1]);
-          tape.backward(loss);
-          return loss;
-        };
-        adam.zero_grad();
-        {
-          const auto alone = model.no_sync();
-          sweep();
-        }
-        const Tensor loss = sweep();
-        adam.step();
-        return {loss};
-      };
-    };
-    const auto eager_step = step_of(eager, eager_adam);
-    GraphedStep graphed_step(step_of(graphed, graphed_adam));
-    std::vector<Batch> batches;  // made before: each sets the seed, and a graph holds for one
-    for (int step = 0; step < 12; ++step) batches.push_back(batch(step));
-    for (int step = 0; step < 12; ++step) {
-      const auto& [x, y] = batches[static_cast<std::size_t>(step)];
-      const auto expected = eager_step({part(x), part(y)});
-      const auto got = graphed_step({part(x), part(y)});
-      ASSERT_EQ(got[0].to_vector<double>(), expected[0].to_vector<double>()) << step;
-    }
-    if (world_size() > 1) {
-      EXPECT_EQ(graphed_step.num_graphs(), 1U);
-    }
-    expect_near(graphed_net.state_dict(), eager_net.state_dict(), 0.0);
-    expect_same_on_every_rank(graphed_net.state_dict());
-  }
 }
 
 TEST(DataParallel, BadUseThrows) {
