@@ -220,7 +220,7 @@ int orientation_of(const jpeg_decompress_struct& codec) {
 
 // Printers' inks to light where they lie, without a colour profile: each ink covers its complement, black all three.
 // Adobe's files, which is nearly all there are, store the inks inverted.
-void inks_to_rgb(std::vector<std::uint8_t>& row, bool inverted) {
+void inks_to_rgb(std::span<std::uint8_t> row, bool inverted) {
   const int flip = inverted ? 0 : 255;
   for (std::size_t pixel = 0; pixel < row.size(); pixel += 4) {
     const int black = flip ^ row[pixel + 3];
@@ -315,7 +315,11 @@ std::optional<Tensor> decode(const Encoded& file, Bytes* whole) {
   const std::int64_t pixel_samples = codec.output_components;
   ADJOINT_ASSERT(pixel_samples >= raster.channels, "libjpeg's components");
   PictureRows rows(raster, pixel_samples, raster.dtype(file.options));
-  std::vector<std::uint8_t> row(static_cast<std::size_t>(raster.width * pixel_samples));
+  // libjpeg-turbo stores rows that are aligned as its vectors are past the caches, where taking them apart waits for
+  // them. operator new aligns to 16 bytes, so that 8 more are no vector's alignment.
+  constexpr std::size_t kUnaligned = 8;
+  std::vector<std::uint8_t> memory(kUnaligned + static_cast<std::size_t>(raster.width * pixel_samples));
+  const std::span<std::uint8_t> row = std::span(memory).subspan(kUnaligned);
   const auto put = [&](std::int64_t y) {
     if (codec.out_color_space == JCS_CMYK) inks_to_rgb(row, codec.saw_Adobe_marker != 0);
     rows.put(y, row.data());
