@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <utility>
 
 namespace adjoint::data {
 namespace {
@@ -38,7 +39,7 @@ std::string several(const std::string& name) {
   return name == "input" || name == "target" ? name + "s" : fmt::format("fields '{}'", name);
 }
 
-Tensor stacked(const std::string& name, const std::vector<const Tensor*>& parts, bool pinned) {
+Tensor stacked(const std::string& name, const std::vector<const Tensor*>& parts, bool pinned, const Tensor& place) {
   const Tensor& first = *parts.front();
   for (const Tensor* part : parts) {
     ADJOINT_CHECK(part->defined() == first.defined(),
@@ -54,12 +55,16 @@ Tensor stacked(const std::string& name, const std::vector<const Tensor*>& parts,
         several(name), first.dtype(), first.shape(), part->dtype(), part->shape());
     packed.push_back(part->detach().to(kCPU).contiguous());
   }
-  Shape shape = first.shape();
-  ADJOINT_CHECK(shape.size() < kMaxRank, "DataLoader: {} must have at most {} axes; got {}", several(name),
-                kMaxRank - 1, shape);
-  shape.insert(0, static_cast<std::int64_t>(packed.size()));
-  Tensor batch = pinned ? empty_pinned(shape, first.dtype()) : Tensor::empty(shape, {.dtype = first.dtype()});
+  ADJOINT_CHECK(first.shape().size() < kMaxRank, "DataLoader: {} must have at most {} axes; got {}", several(name),
+                kMaxRank - 1, first.shape());
   const auto bytes = static_cast<std::size_t>(first.numel() * element_size(first.dtype()));
+  const auto count = static_cast<std::int64_t>(packed.size());
+  if (place.defined() && place.size(0) == count) {
+    const auto* at = static_cast<const std::byte*>(place.raw_data());
+    const auto in_place = [&](const Tensor& part) { return part.raw_data() == std::exchange(at, at + bytes); };
+    if (std::all_of(packed.begin(), packed.end(), in_place)) return place;
+  }
+  Tensor batch = empty_batch(first, count, pinned);
   auto* out = static_cast<std::byte*>(batch.raw_mutable_data());
   for (std::size_t i = 0; i < packed.size() && bytes > 0; ++i)
     std::memcpy(out + i * bytes, packed[i].raw_data(), bytes);
@@ -114,7 +119,13 @@ void check_field_names(const char* op, const Example& example) {
   }
 }
 
-Example stack_examples(const std::vector<Example>& examples, bool pinned) {
+Tensor empty_batch(const Tensor& part, std::int64_t count, bool pinned) {
+  Shape shape = part.shape();
+  shape.insert(0, count);
+  return pinned ? empty_pinned(shape, part.dtype()) : Tensor::empty(shape, {.dtype = part.dtype()});
+}
+
+Example stack_examples(const std::vector<Example>& examples, bool pinned, const NamedTensors& places) {
   const PauseTape pause;
   const OpScope scope("DataLoader");
   ADJOINT_CHECK(!examples.empty(), "DataLoader: a batch must have at least one example; got none");
@@ -127,7 +138,9 @@ Example stack_examples(const std::vector<Example>& examples, bool pinned) {
                     "DataLoader: examples of a batch must have the same fields; got {} and {}",
                     fmt::join(names_of(examples.front()), ", "), fmt::join(names_of(examples[i]), ", "));
     }
-    tensor = stacked(name, parts, pinned);
+    const auto place =
+        std::find_if(places.begin(), places.end(), [&](const auto& entry) { return entry.first == name; });
+    tensor = stacked(name, parts, pinned, place != places.end() ? place->second : Tensor());
   });
   return batch;
 }

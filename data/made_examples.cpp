@@ -6,6 +6,9 @@
 #include <adjoint/core/tape.h>
 #include <adjoint/data/example_parts.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <utility>
@@ -32,7 +35,33 @@ void MadeExamples::put(std::int64_t place, const std::string& name, Generator& g
   ADJOINT_CHECK(example.input.defined() || !example.fields.empty(),
                 "DataLoader: an example's input must be defined; got none from {}", name);
   check_field_names("DataLoader", example);
+  if (!options_.collate) put_in_place(place, example);
   slot.example = std::move(example);
+}
+
+// What fits no place stays where it is: whether that is an error shows when all examples are there.
+void MadeExamples::put_in_place(std::int64_t at, Example& example) {
+  constexpr std::int64_t kLeastBytes = std::int64_t{1} << 14;  // of less, a copy costs no more than finding its place
+  const OpScope scope("DataLoader");
+  for_each_tensor(example, [&](const std::string& name, Tensor& tensor) {
+    if (!tensor.defined() || tensor.dim() == kMaxRank) return;
+    const std::int64_t bytes = tensor.numel() * element_size(tensor.dtype());
+    if (bytes < kLeastBytes) return;
+    Tensor place;
+    std::byte* data = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      auto found = std::find_if(places_.begin(), places_.end(), [&](const auto& entry) { return entry.first == name; });
+      if (found == places_.end())
+        found = places_.emplace(found, name, empty_batch(tensor, size(), options_.device.is_cuda()));
+      place = found->second.select(0, at);
+      data = static_cast<std::byte*>(place.raw_mutable_data());
+    }
+    if (place.shape() != tensor.shape() || place.dtype() != tensor.dtype()) return;
+    const Tensor packed = tensor.detach().to(kCPU).contiguous();
+    std::memcpy(data, packed.raw_data(), static_cast<std::size_t>(bytes));
+    tensor = place;
+  });
 }
 
 Made MadeExamples::batch() && {
@@ -54,7 +83,7 @@ Made MadeExamples::batch() && {
     }
     made.batch = std::move(batch);
   } else {
-    made.batch = stack_examples(examples, pinned);
+    made.batch = stack_examples(examples, pinned, places_);
   }
   return made;
 }

@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace adjoint::data {
 
+/// Large tensors are copied into the batch's as they come, while caches hold them, and by whichever thread.
 class MadeExamples {
  public:
   MadeExamples(const DataLoaderOptions& options, std::int64_t count)
@@ -30,8 +32,12 @@ class MadeExamples {
     std::optional<Example> example;
     std::string left_out;
   };
+  void put_in_place(std::int64_t at, Example& example);
+
   const DataLoaderOptions& options_;
   std::vector<Slot> slots_;
+  std::mutex mutex_;     // guards places_
+  NamedTensors places_;  // the batch's tensors, of the first example that came
 };
 
 }  // namespace adjoint::data
