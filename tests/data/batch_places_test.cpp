@@ -49,8 +49,10 @@ std::vector<std::vector<double>> values_of(const std::optional<Example>& batch) 
 TEST(BatchPlaces, BatchesAreThoseThatStackingGives) {
   for (const std::set<std::int64_t>& broken : std::vector<std::set<std::int64_t>>{{}, {0}, {2, 6}}) {
     const Large dataset(noise, broken);
-    const DataLoaderOptions options{
-        .batch_size = 4, .seed = 3, .on_error = OnError::kSkip, .warn = [](const std::string&) {}};
+    const DataLoaderOptions options{.batch_size = 4,
+                                    .seed = 3,
+                                    .on_error = OnError::kSkip,
+                                    .warn = [](const std::string&) {}};
     DataLoaderOptions plain = options;
     plain.workers = 0;
     plain.collate = [](const std::vector<Example>& examples) { return stack_examples(examples); };
@@ -82,7 +84,9 @@ TEST(BatchPlaces, WhatFitsNoPlaceIsAnErrorOfTheBatch) {
     }
     return message;
   };
-  EXPECT_EQ(error_of([](std::int64_t index, Generator&) { return Example{Tensor::zeros({80, 64 + index / 6}), {}}; }),
+  EXPECT_EQ(error_of([](std::int64_t index, Generator&) {
+              return Example{Tensor::zeros({80, 64 + index / 6}), {}};
+            }),
             "DataLoader: inputs of a batch must agree in shape and dtype; got float32 (80, 64) and float32 (80, 65); "
             "crop them to one size, pad them (pad_examples), or use batch_size 1");
   EXPECT_EQ(error_of([](std::int64_t index, Generator&) {
@@ -94,7 +98,9 @@ TEST(BatchPlaces, WhatFitsNoPlaceIsAnErrorOfTheBatch) {
               return Example{Tensor::zeros({1}), index == 6 ? Tensor() : Tensor::zeros({80, 64})};
             }),
             "DataLoader: targets of a batch must be all defined or all undefined; got both");
-  EXPECT_EQ(error_of([](std::int64_t, Generator&) { return Example{Tensor::zeros({1, 1, 1, 1, 1, 1, 80, 64}), {}}; }),
+  EXPECT_EQ(error_of([](std::int64_t, Generator&) {
+              return Example{Tensor::zeros({1, 1, 1, 1, 1, 1, 80, 64}), {}};
+            }),
             "DataLoader: inputs must have at most 7 axes; got (1, 1, 1, 1, 1, 1, 80, 64)");
 }
 
