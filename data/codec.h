@@ -27,15 +27,19 @@ struct Raster {
   }
 };
 
-/// Makes a picture (C, H, W) of rows as a file stores them: takes their channels apart and turns them upright, each row
-/// while the nearest cache holds it.
+/// Makes a picture (C, H, W) of rows as a file stores them, or of a part of them: takes their channels apart and turns
+/// them upright, each row while the nearest cache holds it.
 class PictureRows {
  public:
-  /// `layout` tells extents, channels, depth and orientation; its samples are not looked at. A stored pixel has
-  /// `pixel_samples` samples, of which the first are the channels.
-  PictureRows(const Raster& layout, std::int64_t pixel_samples, DType dtype);
+  /// `layout` tells extents, channels, depth and orientation; its samples are not looked at. Of the stored pixels those
+  /// of `part` are taken. Each has `pixel_samples` samples, of which the first are the channels.
+  PictureRows(const Raster& layout, const Window& part, std::int64_t pixel_samples, DType dtype);
+  /// Whether put() does anything with row `y`.
+  bool wants(std::int64_t y) const { return y >= part_.top && y - part_.top < part_.height; }
   /// Stored row `y`, of layout.width pixels.
-  void put(std::int64_t y, const std::uint8_t* row) { put_(*this, y, row); }
+  void put(std::int64_t y, const std::uint8_t* row) {
+    if (wants(y)) put_(*this, y - part_.top, row + skipped_bytes_);
+  }
   /// To be asked for once.
   Tensor picture() && { return std::move(picture_); }
 
@@ -43,7 +47,8 @@ class PictureRows {
   template <class Src, class Dst, class Convert>
   static void put_row(PictureRows& rows, std::int64_t y, const std::uint8_t* row);
 
-  std::int64_t width_, channels_, pixel_samples_;
+  Window part_;
+  std::int64_t channels_, pixel_samples_, skipped_bytes_;
   std::int64_t plane_ = 0, start_ = 0, row_step_ = 0, column_step_ = 0;  // elements of the picture
   Tensor picture_;
   void* data_ = nullptr;  // the picture's
@@ -67,14 +72,17 @@ void check_memory(const Encoded& file, const Raster& raster, double decoding);
 /// Throws OutOfMemoryError, even where there is no memory for its message.
 [[noreturn]] void fail_memory(const char* op, const std::string& name);
 
+/// The part of the stored picture that options.window, of the upright one, means. Throws Error where it is not inside.
+Window stored_window(const Encoded& file, const Raster& layout);
+
 Raster decode_png(const Encoded& file);
 /// The upright picture, which never needs a whole raster beside it.
 Tensor decode_jpeg(const Encoded& file);
 std::vector<std::uint8_t> encode_png(const Raster& raster, const std::string& name, int compression);
 std::vector<std::uint8_t> encode_jpeg(const Raster& raster, const std::string& name, int quality);
 
-/// The upright picture (C, H, W), of uint8 or float32.
-Tensor to_tensor(const Raster& raster, DType dtype);
+/// The upright picture (C, H, W) of a part of the raster, of uint8 or float32.
+Tensor to_tensor(const Raster& raster, const Window& part, DType dtype);
 /// A contiguous uint8 or float32 picture on the CPU as samples of 8 or 16 bits; values are clamped to [0, 1] and
 /// rounded, NaN becomes 0.
 Raster to_raster(const Tensor& image, int bit_depth);

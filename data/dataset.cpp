@@ -126,7 +126,11 @@ ImageFolder::ImageFolder(const fs::path& folder, ImageFolderOptions options)
 
 Example ImageFolder::get(std::int64_t index, Generator& generator) const {
   ADJOINT_CHECK(index >= 0 && index < size(), "ImageFolder: index must be from 0 to {}; got {}", size() - 1, index);
-  const Tensor image = read_image(paths_[static_cast<std::size_t>(index)], options_.read);
+  ReadImageOptions read = options_.read;
+  if (options_.window) {
+    read.window = [&](std::int64_t height, std::int64_t width) { return options_.window(height, width, generator); };
+  }
+  const Tensor image = read_image(paths_[static_cast<std::size_t>(index)], read);
   return options_.transform ? options_.transform(image, generator) : Example{image, {}};
 }
 

@@ -6,6 +6,7 @@
 #include <adjoint/core/tensor.h>
 #include <adjoint/data/example.h>
 #include <adjoint/data/image.h>
+#include <adjoint/data/transforms.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -50,7 +51,11 @@ using ImageTransform = std::function<Example(const Tensor& image, Generator& gen
 struct ImageFolderOptions {
   /// .channels, .dtype and .max_pixels of every picture.
   ReadImageOptions read = {.channels = Channels::kRGB, .dtype = kFloat32};
-  /// Applied to each picture; none gives {picture, undefined}. Must be safe to call from several threads.
+  /// The part of each picture that is read, in place of .read.window; none reads all of it. A crop that is drawn here
+  /// and not in .transform spares a copy of the whole. Must be safe to call from several threads.
+  ImageWindow window = {};
+  /// Applied to each picture, or to that part; none gives {picture, undefined}. Must be safe to call from several
+  /// threads.
   ImageTransform transform = {};
 };
 

@@ -178,7 +178,7 @@ Tensor decode_image(std::span<const std::uint8_t> bytes, const ReadImageOptions&
     const auto decode = [&] {
       if (*format == ImageFormat::kJPEG) return decode_jpeg(file);
       const Raster raster = decode_png(file);
-      return to_tensor(raster, raster.dtype(options));
+      return to_tensor(raster, stored_window(file, raster), raster.dtype(options));
     };
     return to_channels(decode(), options.channels);
   });

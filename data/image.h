@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,6 +21,11 @@ namespace adjoint::data {
 /// How many channels a picture should have, whatever the file holds. Grey is BT.601 luma; alpha is dropped or made
 /// opaque.
 enum class Channels : std::uint8_t { kAsStored = 0, kGrey = 1, kGreyAlpha = 2, kRGB = 3, kRGBA = 4 };
+
+/// Rows [top, top + height) and columns [left, left + width) of a picture.
+struct Window {
+  std::int64_t top = 0, left = 0, height = 0, width = 0;
+};
 
 struct ReadImageOptions {
   Channels channels = Channels::kAsStored;
@@ -34,6 +40,10 @@ struct ReadImageOptions {
   bool damaged = false;
   /// Files of 16 bits a sample give float32 whatever dtype says: nothing is lost, and the result's dtype tells of them.
   bool keep_depth = false;
+  /// Asked once for the part of the upright picture, of this height and width, that is wanted; without it, all is. The
+  /// whole file is decoded and checked all the same, but the rest of it is never kept: quicker than a crop() after it.
+  /// A part that is empty or not all inside is an error.
+  std::function<Window(std::int64_t height, std::int64_t width)> window = {};
 };
 
 enum class ImageFormat : std::uint8_t { kPNG, kJPEG };

@@ -314,14 +314,14 @@ std::optional<Tensor> decode(const Encoded& file, Bytes* whole) {
   raster.orientation = orientation_of(codec);
   const std::int64_t pixel_samples = codec.output_components;
   ADJOINT_ASSERT(pixel_samples >= raster.channels, "libjpeg's components");
-  PictureRows rows(raster, pixel_samples, raster.dtype(file.options));
+  PictureRows rows(raster, stored_window(file, raster), pixel_samples, raster.dtype(file.options));
   // libjpeg-turbo stores rows that are aligned as its vectors are past the caches, where taking them apart waits for
   // them. operator new aligns to 16 bytes, so that 8 more are no vector's alignment.
   constexpr std::size_t kUnaligned = 8;
   std::vector<std::uint8_t> memory(kUnaligned + static_cast<std::size_t>(raster.width * pixel_samples));
   const std::span<std::uint8_t> row = std::span(memory).subspan(kUnaligned);
   const auto put = [&](std::int64_t y) {
-    if (codec.out_color_space == JCS_CMYK) inks_to_rgb(row, codec.saw_Adobe_marker != 0);
+    if (codec.out_color_space == JCS_CMYK && rows.wants(y)) inks_to_rgb(row, codec.saw_Adobe_marker != 0);
     rows.put(y, row.data());
   };
   const bool read = guarded(reader.errors, [&] {

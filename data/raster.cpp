@@ -1,4 +1,5 @@
 // Between a file's interleaved samples and pictures (C, H, W): planes, dtypes and EXIF's orientations.
+#include <adjoint/core/check.h>
 #include <adjoint/core/cpu_targets.h>
 #include <adjoint/data/codec.h>
 
@@ -63,7 +64,7 @@ template <class Src, class Dst, class Convert>
 void PictureRows::put_row(PictureRows& rows, std::int64_t y, const std::uint8_t* row) {
   const auto* in = reinterpret_cast<const Src*>(row);
   Dst* const out = static_cast<Dst*>(rows.data_) + rows.start_ + y * rows.row_step_;
-  const std::int64_t width = rows.width_, plane = rows.plane_;
+  const std::int64_t width = rows.part_.width, plane = rows.plane_;
   if (rows.column_step_ == 1) {
     if (rows.channels_ == 3 && rows.pixel_samples_ == 4)
       return run_for_isa([=] { split<4, Convert>(in, out, out + plane, out + 2 * plane, width); });
@@ -78,11 +79,30 @@ void PictureRows::put_row(PictureRows& rows, std::int64_t y, const std::uint8_t*
   }
 }
 
-PictureRows::PictureRows(const Raster& layout, std::int64_t pixel_samples, DType dtype)
-    : width_(layout.width), channels_(layout.channels), pixel_samples_(pixel_samples) {
+Window stored_window(const Encoded& file, const Raster& layout) {
+  const auto& [bytes, name, options] = file;
+  if (!options.window) return {0, 0, layout.height, layout.width};
   const Turn turn = kTurns[layout.orientation];
   const std::int64_t height = turn.transpose ? layout.width : layout.height;
   const std::int64_t width = turn.transpose ? layout.height : layout.width;
+  Window part = options.window(height, width);
+  ADJOINT_CHECK(part.height >= 1 && part.width >= 1 && part.top >= 0 && part.left >= 0 && part.height <= height &&
+                    part.width <= width && part.top <= height - part.height && part.left <= width - part.width,
+                "read_image: the window must be inside '{}' of {} x {}; got top {}, left {}, height {}, width {}", name,
+                height, width, part.top, part.left, part.height, part.width);
+  if (turn.flip_rows) part.top = height - part.top - part.height;
+  if (turn.flip_columns) part.left = width - part.left - part.width;
+  return turn.transpose ? Window{part.left, part.top, part.width, part.height} : part;
+}
+
+PictureRows::PictureRows(const Raster& layout, const Window& part, std::int64_t pixel_samples, DType dtype)
+    : part_(part),
+      channels_(layout.channels),
+      pixel_samples_(pixel_samples),
+      skipped_bytes_(part.left * pixel_samples * (layout.bit_depth / 8)) {
+  const Turn turn = kTurns[layout.orientation];
+  const std::int64_t height = turn.transpose ? part.width : part.height;
+  const std::int64_t width = turn.transpose ? part.height : part.width;
   const std::int64_t down = turn.flip_rows ? -width : width, right = turn.flip_columns ? -1 : 1;
   plane_ = height * width;
   start_ = (turn.flip_rows ? (height - 1) * width : 0) + (turn.flip_columns ? width - 1 : 0);
@@ -98,8 +118,8 @@ PictureRows::PictureRows(const Raster& layout, std::int64_t pixel_samples, DType
   data_ = picture_.raw_mutable_data();
 }
 
-Tensor to_tensor(const Raster& raster, DType dtype) {
-  PictureRows rows(raster, raster.channels, dtype);
+Tensor to_tensor(const Raster& raster, const Window& part, DType dtype) {
+  PictureRows rows(raster, part, raster.channels, dtype);
   for (std::int64_t y = 0; y < raster.height; ++y) rows.put(y, raster.samples.data() + y * raster.row_bytes());
   return std::move(rows).picture();
 }

@@ -62,6 +62,13 @@ Tensor flipped(const Tensor& image, bool horizontally, bool vertically, bool tra
   return walked(image, transposed ? Walk{w, h, start, right, down} : Walk{h, w, start, down, right});
 }
 
+Window drawn_window(std::int64_t of_height, std::int64_t of_width, std::int64_t height, std::int64_t width,
+                    Generator& generator) {
+  const auto top = static_cast<std::int64_t>(generator.below(static_cast<std::uint64_t>(of_height - height + 1)));
+  const auto left = static_cast<std::int64_t>(generator.below(static_cast<std::uint64_t>(of_width - width + 1)));
+  return {top, left, height, width};
+}
+
 bool happens(double probability, const char* op, Generator& generator) {
   ADJOINT_CHECK(probability >= 0.0 && probability <= 1.0, "{}: probability must be from 0 to 1; got {}", op,
                 probability);
@@ -100,10 +107,17 @@ Tensor random_crop(const Tensor& image, std::int64_t height, std::int64_t width,
   ADJOINT_CHECK(height >= 1 && width >= 1 && height <= image.size(-2) && width <= image.size(-1),
                 "random_crop: the crop must be at least 1 x 1 and fit into the image; got {} x {} of {}", height, width,
                 image.shape());
-  const std::int64_t spare_h = image.size(-2) - height, spare_w = image.size(-1) - width;
-  const auto top = static_cast<std::int64_t>(generator.below(static_cast<std::uint64_t>(spare_h + 1)));
-  const auto left = static_cast<std::int64_t>(generator.below(static_cast<std::uint64_t>(spare_w + 1)));
-  return crop(image, top, left, height, width);
+  const Window part = drawn_window(image.size(-2), image.size(-1), height, width, generator);
+  return crop(image, part.top, part.left, height, width);
+}
+
+ImageWindow random_window(std::int64_t height, std::int64_t width) {
+  return [=](std::int64_t of_height, std::int64_t of_width, Generator& generator) {
+    ADJOINT_CHECK(height >= 1 && width >= 1 && height <= of_height && width <= of_width,
+                  "random_window: the window must be at least 1 x 1 and fit into the picture; got {} x {} of {} x {}",
+                  height, width, of_height, of_width);
+    return drawn_window(of_height, of_width, height, width, generator);
+  };
 }
 
 Tensor random_flip_horizontal(const Tensor& image, Generator& generator, double probability) {

@@ -5,8 +5,10 @@
 #include <adjoint/core/export.h>
 #include <adjoint/core/random.h>
 #include <adjoint/core/tensor.h>
+#include <adjoint/data/image.h>
 
 #include <cstdint>
+#include <functional>
 
 namespace adjoint::data {
 
@@ -22,6 +24,10 @@ ADJOINT_API Tensor transpose_image(const Tensor& image);
 
 /// A crop of this size, every position equally likely. Throws Error for a smaller image.
 ADJOINT_API Tensor random_crop(const Tensor& image, std::int64_t height, std::int64_t width, Generator& generator);
+/// What part of a picture of this height and width is to be read; see ImageFolderOptions.
+using ImageWindow = std::function<Window(std::int64_t height, std::int64_t width, Generator& generator)>;
+/// The part that random_crop() cuts out of the whole picture. Throws Error, when it is called, for a smaller one.
+ADJOINT_API ImageWindow random_window(std::int64_t height, std::int64_t width);
 /// Flipped left to right with this probability.
 ADJOINT_API Tensor random_flip_horizontal(const Tensor& image, Generator& generator, double probability = 0.5);
 /// Flipped top to bottom with this probability.
