@@ -5,8 +5,9 @@
 // Makes FILES pictures of SIDE x SIDE in a temporary folder, which stay in the system's cache. The peer's threads read
 // each file whole and decode it row by row into a buffer that they keep, which is the least that anyone can do. The
 // loader, with as many workers, decodes, takes a random crop of half the side, stacks 50 of them and, where there is a
-// GPU, copies the batches to it. Both take turns; prints their medians in pictures a second and in CPU time, and the
-// ratios.
+// GPU, copies the batches to it; once with the crop as the part that is read (ImageFolderOptions::window), once with
+// it cut out of the whole picture in a transform. All take turns; prints their medians in pictures a second and in CPU
+// time, and the ratios.
 #include "scratch.h"
 
 #include <adjoint/adjoint.h>
@@ -116,41 +117,47 @@ void bench_loader(int threads, int files, std::int64_t side, const fs::path& fol
     nbytes += static_cast<std::int64_t>(fs::file_size(path));
   }
   const adjoint::Device device = adjoint::default_device();
-  const data::ImageFolder images(folder,
-                                 {.read = {.channels = data::Channels::kRGB, .dtype = adjoint::kUInt8},
-                                  .transform = [side](const Tensor& image, adjoint::Generator& generator) {
-                                    return data::Example{data::random_crop(image, side / 2, side / 2, generator), {}};
-                                  }});
-  data::DataLoader loader(images,
-                          {.batch_size = kBatch, .shuffle = true, .workers = threads, .prefetch = 8, .device = device});
-  const auto load_all = [&] {
+  const data::ReadImageOptions read{.channels = data::Channels::kRGB, .dtype = adjoint::kUInt8};
+  const std::int64_t part = side / 2;
+  const data::ImageFolder windows(folder, {.read = read, .window = data::random_window(part, part)});
+  const data::ImageFolder crops(folder,
+                                {.read = read, .transform = [part](const Tensor& image, adjoint::Generator& generator) {
+                                   return data::Example{data::random_crop(image, part, part, generator), {}};
+                                 }});
+  const data::DataLoaderOptions options{
+      .batch_size = kBatch, .shuffle = true, .workers = threads, .prefetch = 8, .device = device};
+  data::DataLoader of_windows(windows, options), of_crops(crops, options);
+  const auto load_all = [&](data::DataLoader& loader) {
     std::int64_t loaded = 0;
     for (const data::Example& batch : loader) loaded += batch.input.size(0);
     adjoint::synchronize(device);
     if (loaded != files) std::fputs("bench_loader: pictures are missing\n", stderr);
   };
   struct Side {
-    std::vector<double> rates, cpu_ms;
-    void add(const Seconds& seconds, int count) {
-      rates.push_back(count / seconds.wall);
-      cpu_ms.push_back(1e3 * seconds.cpu / count);
-    }
-  } alone, loaded;
+    const char* name;
+    std::function<void()> run;
+    std::vector<double> rates = {}, cpu_ms = {};
+  };
+  std::vector<Side> sides{{"libjpeg-turbo alone", [&] { decode_all(windows.paths(), threads); }},
+                          {"DataLoader, window", [&] { load_all(of_windows); }},
+                          {"DataLoader, crop", [&] { load_all(of_crops); }}};
   for (int round = -1; round < kRounds; ++round) {  // the first is not counted
-    const Seconds peer = seconds_of([&] { decode_all(images.paths(), threads); });
-    const Seconds own = seconds_of(load_all);
-    if (round < 0) continue;
-    alone.add(peer, files);
-    loaded.add(own, files);
+    for (Side& one : sides) {
+      const Seconds taken = seconds_of(one.run);
+      if (round < 0) continue;
+      one.rates.push_back(files / taken.wall);
+      one.cpu_ms.push_back(1e3 * taken.cpu / files);
+    }
   }
-  const double peer = median(alone.rates), own = median(loaded.rates);
-  const double peer_cpu = median(alone.cpu_ms), own_cpu = median(loaded.cpu_ms);
   std::printf("%d pictures of %lld x %lld, %.0f KB each, %d threads, batches of %lld %s\n", files,
               static_cast<long long>(side), static_cast<long long>(side), static_cast<double>(nbytes) / 1e3 / files,
               threads, static_cast<long long>(kBatch), device.is_cuda() ? "on a GPU" : "on the CPU (no GPU)");
-  std::printf("libjpeg-turbo alone: %.0f pictures/s; DataLoader: %.0f pictures/s; ratio %.3f\n", peer, own, own / peer);
-  std::printf("CPU time of all threads: %.3f ms a picture; DataLoader: %.3f ms; ratio %.3f\n", peer_cpu, own_cpu,
-              peer_cpu / own_cpu);
+  const double peer = median(sides[0].rates), peer_cpu = median(sides[0].cpu_ms);
+  for (const Side& one : sides) {
+    const double rate = median(one.rates), cpu = median(one.cpu_ms);
+    std::printf("%-20s %7.0f pictures/s, ratio %.3f; CPU time of all threads %.3f ms a picture, ratio %.3f\n", one.name,
+                rate, rate / peer, cpu, peer_cpu / cpu);
+  }
 }
 
 }  // namespace
