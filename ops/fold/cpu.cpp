@@ -1,6 +1,7 @@
 // fold on the CPU: a row of an image a task, to which each element of the kernel adds its blocks.
 #include <adjoint/core/convert.h>
 #include <adjoint/core/parallel.h>
+#include <adjoint/core/quotients.h>
 #include <adjoint/ops/fold/kernels.h>
 
 #include <algorithm>
@@ -10,11 +11,6 @@ namespace adjoint::cpu {
 namespace {
 
 constexpr std::int64_t kGrain = 32768;  // additions, enough to outweigh handing a task to another thread
-
-// numerator / divisor, rounded up; divisor > 0.
-std::int64_t ceil_div(std::int64_t numerator, std::int64_t divisor) {
-  return numerator >= 0 ? (numerator + divisor - 1) / divisor : -(-numerator / divisor);
-}
 
 template <class T>
 void fold_row(const FoldAttr& attr, const T* plane, std::int64_t y, compute_t<T>* sums) {

@@ -1,5 +1,7 @@
 #include <adjoint/ops/conv/cpu/gather_plan.h>
 
+#include <adjoint/core/quotients.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -21,8 +23,6 @@ struct AxisPlan {
 struct AxisSteps {
   std::int64_t in, in_extent, out;
 };
-
-std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
 // The positions q that read inside the input through `place`, cut to the plan's: [first, second).
 std::pair<std::int64_t, std::int64_t> reach(const AxisPlan& plan, std::int64_t place, const AxisSteps& steps) {
@@ -144,7 +144,7 @@ OwnedGatherPlan combine(const PlanShape& shape, const AxisPlan& h, const AxisPla
   plan.positions = shape.batch * h.extent * w.extent;
   plan.inner = plan.taps * plan.in_channels;
   plan.rows = plan.slots * plan.out_channels;
-  plan.blocks = (plan.rows + block - 1) / block;
+  plan.blocks = ceil_div(plan.rows, block);
   return owned;
 }
 
@@ -190,13 +190,13 @@ void use_shifts(OwnedGatherPlan& owned, std::int64_t panel) {
     return plane <= kSlabElements / (plan.in_channels * shifts.residues) && plane <= kSumElements / plan.rows;
   };
   Place extent{1, grid.w};
-  while (extent.w > panel && !fits(extent)) extent.w = (extent.w + 1) / 2;
-  const std::int64_t columns = (grid.w + extent.w - 1) / extent.w;
+  while (extent.w > panel && !fits(extent)) extent.w = ceil_div(extent.w, 2);
+  const std::int64_t columns = ceil_div(grid.w, extent.w);
   const std::int64_t most_rows = std::max<std::int64_t>(1, plan.batch * plan.groups * columns * grid.h / kEnough);
   while (extent.h < std::min(grid.h, most_rows) && fits({extent.h + 1, extent.w})) ++extent.h;
   // What a tile copies and computes in vain must not outweigh what it saves.
   const std::int64_t slab = used * (extent.h + halo.h) * (extent.w + halo.w), positions = extent.h * extent.w;
-  const std::int64_t computed = ((extent.h - 1) * (extent.w + halo.w) + extent.w + panel - 1) / panel * panel;
+  const std::int64_t computed = ceil_div((extent.h - 1) * (extent.w + halo.w) + extent.w, panel) * panel;
   if (!fits(extent) || slab * 3 > 2 * plan.taps * positions || computed * 4 > positions * 5) return;
   owned.by_shifts = true;
   owned.shift_tile = extent;
