@@ -1,4 +1,4 @@
-// Whose code computes convolutions on the CPU.
+// Whose code computes convolutions, and large matrix products, on the CPU.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -9,7 +9,7 @@ namespace adjoint {
 
 enum class CpuBackend : std::uint8_t {
   kVector,  ///< Loops that are compiled for each instruction set of x86-64: fast. The default there.
-  kEigen,   ///< Products of strided maps (ops/conv/cpu/eigen.cpp): short, on any processor. The default elsewhere.
+  kEigen,   ///< Eigen, over strided maps (ops/conv/cpu/eigen.cpp): short, on any processor. The default elsewhere.
 };
 
 /// Of this thread.

@@ -9,6 +9,7 @@
 #include <adjoint/ops/conv/cpu/backend.h>
 #include <adjoint/ops/conv/cpu/dispatch.h>
 #include <adjoint/ops/conv/cpu/gather_plan.h>
+#include <adjoint/ops/matmul/cpu/product.h>
 
 #include <algorithm>
 #include <array>
@@ -82,33 +83,9 @@ bool pack_strip(const OwnedGatherPlan& owned, RowBlock block, std::int64_t first
 
 struct Task {
   std::size_t plan;
-  GatherTile tile;
+  ProductTile tile;
   ShiftTile shift_tile;  // in place of tile where the plan is by shifts
 };
-
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-// Tiles of about equal size: enough for any number of threads where there is so much work, positions cut before rows,
-// because every tile gathers its own inputs.
-void append_tiles(std::size_t index, const GatherPlan& plan, std::int64_t panel, std::vector<Task>& tasks) {
-  constexpr std::int64_t kEnough = 16;
-  if (plan.positions == 0 || plan.rows == 0) return;
-  const std::int64_t panels = ceil_div(plan.positions, panel);
-  std::int64_t row_tiles = ceil_div(plan.rows, kTileRows);
-  const std::int64_t wanted = ceil_div(kEnough, plan.groups * row_tiles);
-  const std::int64_t tiles = std::min(panels, std::max(ceil_div(plan.positions, kTilePositions), wanted));
-  row_tiles = std::min(plan.blocks, std::max(row_tiles, ceil_div(kEnough, plan.groups * tiles) / 2));
-  for (std::int64_t group = 0; group < plan.groups; ++group) {
-    for (std::int64_t tile = 0; tile < tiles; ++tile) {
-      const std::int64_t begin = tile * panels / tiles * panel;
-      const std::int64_t end = std::min((tile + 1) * panels / tiles * panel, plan.positions);
-      for (std::int64_t row_tile = 0; row_tile < row_tiles; ++row_tile) {
-        tasks.push_back(
-            {index, {group, begin, end, row_tile * plan.blocks / row_tiles, (row_tile + 1) * plan.blocks / row_tiles}});
-      }
-    }
-  }
-}
 
 void append_shift_tiles(std::size_t index, const OwnedGatherPlan& owned, std::vector<Task>& tasks) {
   const GatherPlan& plan = owned.plan;
@@ -186,7 +163,7 @@ struct Packed {
 
 template <class T>
 Packed<T> pack(const T* filter, const ConvGeometry& geometry, PlanMaker make_plans, const FilterLayout& layout) {
-  PlanLimits limits{.block = kernels<T>().block, .panel = kernels<T>().panel};
+  PlanLimits limits{.block = product_kernels<T>().block, .panel = product_kernels<T>().panel};
   std::vector<OwnedGatherPlan> plans = make_plans(geometry, limits);
   PackedFilters<T> filters(plans, layout, filter);
   if (!filters.finite()) {  // no infinity may meet the zeros around an image
@@ -206,7 +183,7 @@ std::shared_ptr<const Packed<T>> kept_or_packed(const Tensor& tensor, const Conv
   if (forms == nullptr) return make();
   adjoint::detail::FormKey key("gather");
   key << geometry;
-  key << make_plans << filter << sizeof(T) << kernels<T>().block << kernels<T>().panel;
+  key << make_plans << filter << sizeof(T) << product_kernels<T>().block << product_kernels<T>().panel;
   if (const auto kept = forms->find(key)) return std::static_pointer_cast<const Packed<T>>(kept);
   const auto made = make();
   forms->keep(key, made, made->filters.nbytes());
@@ -216,7 +193,7 @@ std::shared_ptr<const Packed<T>> kept_or_packed(const Tensor& tensor, const Conv
 template <class T>
 void run(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry, PlanMaker make_plans,
          const FilterLayout& layout) {
-  const Kernels<T>& kernel = kernels<T>();
+  const ConvKernels<T>& kernel = conv_kernels<T>();
   const std::shared_ptr<const Packed<T>> owned_filters = kept_or_packed<T>(in[1], geometry, make_plans, layout);
   const std::vector<OwnedGatherPlan>& plans = owned_filters->plans;
   const PackedFilters<T>& filters = owned_filters->filters;
@@ -225,7 +202,9 @@ void run(std::span<const Tensor> in, Tensor& out, const ConvGeometry& geometry, 
     if (plans[index].by_shifts) {
       append_shift_tiles(index, plans[index], tasks);
     } else {
-      append_tiles(index, plans[index].plan, kernel.panel, tasks);
+      for (const ProductTile& tile : product_tiles(plans[index].plan, product_kernels<T>().panel)) {
+        tasks.push_back({index, tile, {}});
+      }
     }
   }
   const T* source = in[0].data<T>();

@@ -234,7 +234,7 @@ std::vector<OwnedGatherPlan> make_plans(const PlanShape& shape, std::array<std::
 }  // namespace
 
 std::int64_t OwnedGatherPlan::scratch() const {
-  if (!by_shifts) return kGatherScratch;
+  if (!by_shifts) return kTileScratch;
   const std::int64_t pitch = shift_tile.w + shifts.shift_extent.w;
   const std::int64_t slab = plan.in_channels * shifts.residues * (shift_tile.h + shifts.shift_extent.h) * pitch;
   return slab + 2 * kShiftPadding + plan.rows * (shift_tile.h * pitch + kShiftPadding);

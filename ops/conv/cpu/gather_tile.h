@@ -1,9 +1,9 @@
-// One tile of conv or conv_transpose: gathers its inputs into panels, multiplies them by the packed filter, stores the
-// sums. For files that are compiled for one instruction set: see ops/matmul/cpu/micro_kernel.h.
+// One tile of conv or conv_transpose: gathers its inputs into panels, has them multiplied by the packed filter, stores
+// the sums. For files that are compiled for one instruction set: see ops/matmul/cpu/micro_kernel.h.
 #pragma once
 
 #include <adjoint/ops/conv/cpu/kernels.h>
-#include <adjoint/ops/matmul/cpu/micro_kernel.h>
+#include <adjoint/ops/matmul/cpu/product_tile.h>
 
 namespace adjoint::cpu {
 namespace {
@@ -16,11 +16,6 @@ struct Run {
   Index n, h, w;     // of its first position
 };
 
-// The part of a run whose inputs, or outputs, lie inside a plane.
-struct Inside {
-  Index begin = 0, end = 0;
-};
-
 // j in [0, length) with 0 <= first + j * step < extent.
 inline Inside inside(Index first, Index step, Index length, Index extent) {
   const Index begin = first >= 0 ? 0 : minimum(length, (-first + step - 1) / step);
@@ -29,7 +24,7 @@ inline Inside inside(Index first, Index step, Index length, Index extent) {
 }
 
 template <class T>
-Index find_runs(const GatherPlan& plan, const GatherTile& tile, Run* runs) {
+Index find_runs(const GatherPlan& plan, const ProductTile& tile, Run* runs) {
   const Index width = plan.grid_extent.w, plane = plan.grid_extent.h * width;
   Index count = 0, position = tile.begin;
   while (position < tile.end) {
@@ -42,102 +37,40 @@ Index find_runs(const GatherPlan& plan, const GatherTile& tile, Run* runs) {
   return count;
 }
 
-template <Index bytes>
-inline void move_bytes(char*& to, const char*& from) {
-  __builtin_memcpy(to, from, bytes);
-  to += bytes;
-  from += bytes;
-}
-
-// Copies short and odd lengths in ever smaller moves, without a call.
-template <class T>
-inline void copy_elements(T* to, const T* from, Index count) {
-  const Index bytes = count * static_cast<Index>(sizeof(T));
-  char* target = reinterpret_cast<char*>(to);
-  const char* source = reinterpret_cast<const char*>(from);
-  for (Index i = kVectorBytes; i <= bytes; i += kVectorBytes) move_bytes<kVectorBytes>(target, source);
-  if constexpr (kVectorBytes > 32) {
-    if (bytes & 32) move_bytes<32>(target, source);
-  }
-  if constexpr (kVectorBytes > 16) {
-    if (bytes & 16) move_bytes<16>(target, source);
-  }
-  if (bytes & 8) move_bytes<8>(target, source);
-  if (bytes & 4) move_bytes<4>(target, source);
-}
-
-template <class T>
-inline void zero_elements(T* to, Index count) {
-  for (Index i = 0; i < count; ++i) to[i] = T{};
-}
-
 template <int step, class T>
 inline void copy_strided(T* to, const T* from, Index count, Index any_step) {
   const Index distance = step == 0 ? any_step : step;
-  if constexpr (step == 1) {
-    copy_elements(to, from, count);
-  } else {
-    for (Index i = 0; i < count; ++i) to[i] = from[i * distance];
-  }
+  for (Index i = 0; i < count; ++i) to[i] = from[i * distance];
 }
 
 // A row of `length` with zeros where it lies outside. `from` is where its first position would be.
 template <int step, class T>
 inline void copy_row(const T* from, Index any_step, Inside valid, Index length, T* to) {
-  if (valid.begin > 0) zero_elements(to, valid.begin);
-  copy_strided<step>(to + valid.begin, from + valid.begin * (step == 0 ? any_step : step), valid.end - valid.begin,
-                     any_step);
-  if (valid.end < length) zero_elements(to + valid.end, length - valid.end);
-}
-
-#if defined(__AVX512F__)
-// One run's row in at most kPanelVectors masked moves: lanes that are not loaded are zero.
-template <int vectors, class T>
-void gather_run_masked(Index channels, const T* from, Index plane, Inside valid, Index length, T* to, Index pitch) {
-  LaneMask loaded[vectors], stored[vectors];
-  for (int v = 0; v < vectors; ++v) {
-    loaded[v] = lane_mask<T>(valid.begin - v * kLanes<T>, valid.end - v * kLanes<T>);
-    stored[v] = lane_mask<T>(0, length - v * kLanes<T>);
-  }
-  for (Index c = 0; c < channels; ++c) {
-#pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) {
-      masked_store(to + v * kLanes<T>, stored[v], masked_load(from + v * kLanes<T>, loaded[v]));
-    }
-    from += plane;
-    to += pitch;
+  if constexpr (step == 1) {
+    copy_row(from, valid, length, to);
+  } else {
+    if (valid.begin > 0) zero_elements(to, valid.begin);
+    copy_strided<step>(to + valid.begin, from + valid.begin * (step == 0 ? any_step : step), valid.end - valid.begin,
+                       any_step);
+    if (valid.end < length) zero_elements(to + valid.end, length - valid.end);
   }
 }
-#endif
 
 // Rows of a panel, `pitch` apart, from the planes of as many channels. `from` is where the run's first position would
 // be.
 template <int step, class T>
 void gather_run(Index channels, const T* from, Index plane, Index any_step, Inside valid, Index length, T* to,
                 Index pitch) {
-#if defined(__AVX512F__)
   if constexpr (step == 1) {
-    if (length <= kLanes<T>) return gather_run_masked<1>(channels, from, plane, valid, length, to, pitch);
-    if (length <= 2 * kLanes<T>) return gather_run_masked<2>(channels, from, plane, valid, length, to, pitch);
-    return gather_run_masked<3>(channels, from, plane, valid, length, to, pitch);
+    copy_rows(channels, from, plane, valid, length, to, pitch);
+  } else {
+    for (Index c = 0; c < channels; ++c) copy_row<step>(from + c * plane, any_step, valid, length, to + c * pitch);
   }
-#endif
-  for (Index c = 0; c < channels; ++c) copy_row<step>(from + c * plane, any_step, valid, length, to + c * pitch);
 }
-
-template <class T>
-struct Panels {
-  T* data;
-  Index inner;  // rows gathered
-  Index count, last_width;
-
-  Index width(Index panel) const { return panel + 1 < count ? kPanel<T> : last_width; }
-  T* panel(Index index) const { return data + index * kPanel<T> * inner; }
-};
 
 // Inner rows [first, first + panels.inner) of every panel.
 template <class T>
-void gather(const GatherPlan& plan, const GatherTile& tile, const Run* runs, Index run_count, const T* in, Index first,
+void gather(const GatherPlan& plan, const ProductTile& tile, const Run* runs, Index run_count, const T* in, Index first,
             const Panels<T>& panels) {
   const Index plane = plan.in_extent.h * plan.in_extent.w, step = plan.in_step.w;
   for (Index row = 0; row < panels.inner;) {
@@ -163,31 +96,6 @@ void gather(const GatherPlan& plan, const GatherTile& tile, const Run* runs, Ind
       }
     }
     row += channels;
-  }
-}
-
-// Positions that fill up the last panel: they are multiplied too, so they are defined.
-template <class T>
-void zero_tail(const Panels<T>& panels, Index positions) {
-  const Index used = positions - (panels.count - 1) * kPanel<T>;
-  for (Index row = 0; row < panels.inner; ++row) {
-    zero_elements(panels.panel(panels.count - 1) + row * panels.last_width + used, panels.last_width - used);
-  }
-}
-
-template <class T>
-void multiply(const GatherPlan& plan, const GatherTile& tile, const Panels<T>& panels, const T* filter, Index first,
-              T* sums) {
-  const Index first_row = tile.first_block * plan.rows / plan.blocks;
-  for (Index block = tile.first_block; block < tile.last_block; ++block) {
-    const Index row = block * plan.rows / plan.blocks, rows = (block + 1) * plan.rows / plan.blocks - row;
-    const T* packed = filter + row * plan.inner + first * rows;
-    T* to = sums + (row - first_row) * kTilePositions;
-    for (Index panel = 0; panel < panels.count; ++panel) {
-      const int vectors = static_cast<int>(panels.width(panel) / kLanes<T>);
-      panel_multiplier<T>(vectors, static_cast<int>(rows))(panels.inner, panels.panel(panel), packed,
-                                                           to + panel * kPanel<T>, kTilePositions, first > 0);
-    }
   }
 }
 
@@ -274,22 +182,13 @@ void store_sums(const GatherPlan& plan, Index group, Index first, Index last, co
 }
 
 template <class T>
-void gather_tile(const GatherPlan& plan, const GatherTile& tile, const T* in, const T* filter, const T* bias, T* out,
+void gather_tile(const GatherPlan& plan, const ProductTile& tile, const T* in, const T* filter, const T* bias, T* out,
                  T* scratch) {
-  const Index positions = tile.end - tile.begin;
   Run runs[kTilePositions];
   const Index run_count = find_runs<T>(plan, tile, runs);
-  T* sums = scratch + kTilePositions * kTileInner;
-  Panels<T> panels{scratch, 0, ceil_div(positions, kPanel<T>), 0};
-  panels.last_width = ceil_div(positions - (panels.count - 1) * kPanel<T>, kLanes<T>) * kLanes<T>;
-  Index first = 0;
-  do {  // once where there is nothing to add up: the sums are zero then
-    panels.inner = minimum(kTileInner, plan.inner - first);
+  const T* const sums = product_tile<T>(plan, tile, filter, scratch, [&](Index first, const Panels<T>& panels) {
     gather(plan, tile, runs, run_count, in, first, panels);
-    zero_tail(panels, positions);
-    multiply(plan, tile, panels, filter, first, sums);
-    first += kTileInner;
-  } while (first < plan.inner);
+  });
   store_sums(plan, tile.group, tile.first_block * plan.rows / plan.blocks, tile.last_block * plan.rows / plan.blocks,
              runs, run_count, sums, kTilePositions, bias, out);
 }

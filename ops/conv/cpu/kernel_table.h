@@ -3,7 +3,6 @@
 
 #include <adjoint/ops/conv/cpu/gather_tile.h>
 #include <adjoint/ops/conv/cpu/kernels.h>
-#include <adjoint/ops/conv/cpu/outer_product.h>
 #include <adjoint/ops/conv/cpu/shift_tile.h>
 #include <adjoint/ops/conv/cpu/tap_dots.h>
 
@@ -11,17 +10,11 @@ namespace adjoint::cpu {
 namespace {
 
 template <class T>
-constexpr Kernels<T> kernel_table() {
-  return {.lanes = kLanes<T>,
-          .panel = kPanel<T>,
-          .block = kMaxBlock,
-          .panel_vectors = kPanelVectors,
-          .gather_tile = gather_tile<T>,
-          .shift_tile = shift_tile<T>,
-          .transpose = transpose<T>,
-          .outer_product = outer_product<T>,
-          .tap_dots = tap_dots<T>};
+constexpr ConvKernels<T> conv_kernels_of() {
+  return {.gather_tile = gather_tile<T>, .shift_tile = shift_tile<T>, .tap_dots = tap_dots<T>};
 }
+
+constexpr KernelTable<ConvKernels> make_conv_table() { return {conv_kernels_of<float>(), conv_kernels_of<double>()}; }
 
 }  // namespace
 }  // namespace adjoint::cpu

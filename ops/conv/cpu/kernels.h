@@ -3,6 +3,8 @@
 // them. Internal to ops/conv/cpu.
 #pragma once
 
+#include <adjoint/ops/matmul/cpu/kernels.h>
+
 #include <cstdint>
 
 namespace adjoint::cpu {
@@ -21,8 +23,11 @@ struct Place {
 /// where an input outside its plane counts as zero and an output outside is not stored. conv is one such plan: one
 /// slot, the image read at stride. conv_transpose is one for each phase, the image written at stride; phases that read
 /// the same inputs share one plan, a slot each, so that one channel in nine phases is a product with nine rows.
-struct GatherPlan {
-  std::int64_t batch, groups;
+///
+/// Of the product, positions are batch * grid; inner rows are taps * in_channels, tap-major; rows are slots *
+/// out_channels, channel-major: row = channel * slots + slot.
+struct GatherPlan : ProductShape {
+  std::int64_t batch;
   std::int64_t in_channels, out_channels;  // of one group
   Place in_extent, out_extent;
   Place in_step, out_step;
@@ -30,10 +35,6 @@ struct GatherPlan {
   std::int64_t taps, slots;
   const Place* tap_places;   // (taps)
   const Place* slot_places;  // (slots)
-  std::int64_t positions;    // batch * grid
-  std::int64_t inner;        // taps * in_channels: rows of a gathered tile, tap-major
-  std::int64_t rows;         // slots * out_channels: rows of the product, channel-major: row = channel * slots + slot
-  std::int64_t blocks;       // of rows: block i begins at row i * rows / blocks
 };
 
 /// A plan's taps as shifts of one slab, for narrow products, which gathering each tap's inputs would dominate: a tile's
@@ -57,32 +58,6 @@ struct ShiftTile {
   Place begin, extent;  // from grid_begin
 };
 
-/// One task's share of a plan's product.
-struct GatherTile {
-  std::int64_t group;
-  std::int64_t begin, end;               // positions; at most kTilePositions
-  std::int64_t first_block, last_block;  // blocks of rows; at most kTileRows rows
-};
-
-/// Bounds of a tile: its gathered inputs and its sums stay in a core's second-level cache. kTilePositions is a multiple
-/// of every panel.
-inline constexpr std::int64_t kTilePositions = 192;
-inline constexpr std::int64_t kTileRows = 256;
-/// Inner rows that are gathered and multiplied at a time: a block of filters, kTileInner long, stays in the first
-/// level.
-inline constexpr std::int64_t kTileInner = 256;
-
-/// Part of a weight gradient: result[lane][v] += sum over n, h, w of vectors[n, h, w][v] * scalars[lane][n, h, w].
-struct OuterProduct {
-  std::int64_t extent[3];       // n, h, w
-  std::int64_t vector_step[3];  // elements
-  std::int64_t scalar_step[3];
-  std::int64_t lane_step;
-};
-
-/// Vectors of an outer product with a single lane: more than a panel's, or its sums would wait for one another.
-inline constexpr std::int64_t kMostLoneVectors = 8;
-
 /// Part of a weight gradient of one image plane and one feature plane: feature positions [begin, begin + extent).
 struct DotTile {
   Place image_extent, begin, extent;
@@ -91,26 +66,15 @@ struct DotTile {
 };
 
 template <class T>
-struct Kernels {
-  std::int64_t lanes;          // elements of a vector
-  std::int64_t panel;          // positions that are multiplied at a time
-  std::int64_t block;          // rows, or lanes of an outer product, that are multiplied at a time
-  std::int64_t panel_vectors;  // vectors of a panel, or of an outer product
-
+struct ConvKernels {
   /// Computes one tile of a plan. `filter` is the group's packed blocks, each (inner, rows of the block); `bias` is the
-  /// group's, or null; `in` and `out` are whole tensors; `scratch` holds gather_scratch elements, 64-byte aligned.
-  void (*gather_tile)(const GatherPlan& plan, const GatherTile& tile, const T* in, const T* filter, const T* bias,
+  /// group's, or null; `in` and `out` are whole tensors; `scratch` holds kTileScratch elements, 64-byte aligned.
+  void (*gather_tile)(const GatherPlan& plan, const ProductTile& tile, const T* in, const T* filter, const T* bias,
                       T* out, T* scratch);
   /// As gather_tile, by shifts; the packed blocks are channel-major: (in_channels, taps, rows of the block). `scratch`
-  /// holds shift_scratch elements.
+  /// holds OwnedGatherPlan::scratch() elements.
   void (*shift_tile)(const GatherPlan& plan, const ShiftPlan& shifts, const ShiftTile& tile, const T* in,
                      const T* filter, const T* bias, T* out, T* scratch);
-  /// to[position][channel] = from[channel][position]; channels from `channels` to `pitch` become zero.
-  void (*transpose)(std::int64_t channels, std::int64_t positions, const T* from, std::int64_t channel_step, T* to,
-                    std::int64_t pitch);
-  /// result: (lanes, vectors), lanes `pitch` elements apart.
-  void (*outer_product)(const OuterProduct& product, int vectors, int lanes, const T* vector_operand,
-                        const T* scalar_operand, T* result, std::int64_t pitch);
   /// Adds each tap's sum to result (kernel.h, kernel.w). `scratch` holds the image rows that the tile reads.
   void (*tap_dots)(const DotTile& tile, const T* image, const T* feature, T* result, T* scratch);
 };
@@ -118,20 +82,16 @@ struct Kernels {
 /// Taps that a plan by shifts has at most, and elements past a slab's last position that whole panels touch.
 inline constexpr std::int64_t kMostShiftTaps = 512, kShiftPadding = 64;
 
-/// Elements of scratch memory that gather_tile needs.
-inline constexpr std::int64_t kGatherScratch = kTilePositions * (kTileInner + kTileRows);
-
 namespace baseline {
-extern const Kernels<float> float_kernels;
-extern const Kernels<double> double_kernels;
-}  // namespace baseline
+extern const KernelTable<ConvKernels> conv_table;
+}
+#if defined(__x86_64__)
 namespace avx2 {
-extern const Kernels<float> float_kernels;
-extern const Kernels<double> double_kernels;
-}  // namespace avx2
+extern const KernelTable<ConvKernels> conv_table;
+}
 namespace avx512 {
-extern const Kernels<float> float_kernels;
-extern const Kernels<double> double_kernels;
-}  // namespace avx512
+extern const KernelTable<ConvKernels> conv_table;
+}
+#endif
 
 }  // namespace adjoint::cpu

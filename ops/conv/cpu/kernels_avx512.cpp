@@ -2,7 +2,6 @@
 
 namespace adjoint::cpu::avx512 {
 
-constinit const Kernels<float> float_kernels = kernel_table<float>();
-constinit const Kernels<double> double_kernels = kernel_table<double>();
+constinit const KernelTable<ConvKernels> conv_table = make_conv_table();
 
 }  // namespace adjoint::cpu::avx512

@@ -1,9 +1,9 @@
 // The trio on the CPU: which backend computes, in which dtype, and the activation behind it.
 #include <adjoint/core/cpu_backend.h>
 #include <adjoint/ops/conv/cpu/backend.h>
-#include <adjoint/ops/conv/cpu/widen.h>
 #include <adjoint/ops/conv/kernels.h>
 #include <adjoint/ops/elementwise/activate.h>
+#include <adjoint/ops/matmul/cpu/widen.h>
 #include <adjoint/ops/reduce/kernels.h>
 
 namespace adjoint::cpu {

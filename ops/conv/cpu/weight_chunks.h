@@ -2,6 +2,7 @@
 #pragma once
 
 #include <adjoint/ops/conv/geometry.h>
+#include <adjoint/ops/matmul/cpu/outer_sums.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -9,15 +10,8 @@
 
 namespace adjoint::cpu {
 
-struct Range {
-  std::int64_t begin, end;
-  std::int64_t size() const { return end - begin; }
-};
-
 /// Whole planes, or rows of one, or part of a row.
-struct Chunk {
-  Range n, h, w;
-};
+using Chunk = PlaneBox;
 
 /// Chunks of about so many positions.
 inline std::vector<Chunk> make_chunks(const ConvGeometry& g, std::int64_t positions) {

@@ -37,7 +37,7 @@ DotTile dot_tile(const ConvGeometry& g, const Chunk& chunk) {
 template <class T>
 void narrow_weight(const Tensor& image, const Tensor& feature, Tensor& filter, const ConvGeometry& g) {
   constexpr std::int64_t kEnough = 16;
-  const Kernels<T>& kernel = kernels<T>();
+  const ConvKernels<T>& kernel = conv_kernels<T>();
   const std::vector<Chunk> chunks = make_chunks(g, kChunkPositions);
   const auto count = static_cast<std::int64_t>(chunks.size());
   const std::int64_t image_channels = g.image_channels_per_group(), taps = g.taps();

@@ -2,18 +2,20 @@
 // order within a slice of kSliceInner, and slices are products of their own, which are then added up in pairs.
 #include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
+#include <adjoint/core/cpu_backend.h>
 #include <adjoint/core/fill.h>
 #include <adjoint/core/op.h>
 #include <adjoint/core/parallel.h>
+#include <adjoint/core/quotients.h>
 #include <adjoint/core/strided.h>
-#include <adjoint/ops/conv/kernels.h>
+#include <adjoint/ops/matmul/cpu/product.h>
+#include <adjoint/ops/matmul/cpu/widen.h>
 #include <adjoint/ops/matmul/kernels.h>
 
 #include <Eigen/Core>
 
 #include <algorithm>
 #include <cstdint>
-#include <utility>
 
 namespace adjoint::cpu {
 namespace {
@@ -26,8 +28,6 @@ constexpr std::int64_t kTileDots = 32;
 // Eigen sums in several lanes, is longer, so that memory is read in longer runs.
 constexpr std::int64_t kBlockInner = 384, kVectorBlockBytes = 8192;
 constexpr std::int64_t kSliceInner = std::int64_t{1} << 16;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 template <class T>
 using Strided = Eigen::Map<T, Eigen::Unaligned, Eigen::OuterStride<>>;
@@ -108,9 +108,8 @@ void add_slices(Tensor& slices, Tensor& out) {
   });
 }
 
-// Large products are a convolution with one tap, whose kernels are made for the CPU's instruction set. Small ones are
-// faster without its packing.
-constexpr std::int64_t kConvolvedExtent = 64, kConvolvedExtentOfABatch = 128;
+// Large products of dense matrices are those of product.h. Small ones are faster without its packing.
+constexpr std::int64_t kPackedExtent = 64, kPackedExtentOfABatch = 128;
 
 bool is_dense(const MatrixBatch& batch) {
   const Tensor& tensor = batch.tensor;
@@ -118,36 +117,11 @@ bool is_dense(const MatrixBatch& batch) {
          (tensor.size(0) == 1 || batch.batch_stride == tensor.size(1) * tensor.size(2));
 }
 
-bool is_convolution(const MatrixBatch& a, const MatrixBatch& b, const Tensor& out) {
+bool is_packed(const MatrixBatch& a, const MatrixBatch& b, const Tensor& out) {
+  if (cpu_backend() != CpuBackend::kVector) return false;
   const std::int64_t least = std::min({out.size(1), out.size(2), a.tensor.size(2)});
-  const std::int64_t wanted = out.size(0) == 1 ? kConvolvedExtent : kConvolvedExtentOfABatch;
+  const std::int64_t wanted = out.size(0) == 1 ? kPackedExtent : kPackedExtentOfABatch;
   return least >= wanted && is_dense(a) && is_dense(b) && !(a.transposed && b.transposed);
-}
-
-// The memory of a dense matrix in a shape of the convolution's.
-Tensor dense(const MatrixBatch& batch, const Shape& shape) {
-  return batch.tensor.view_as(shape, contiguous_strides(shape), batch.tensor.storage_offset());
-}
-
-// a b = conv(b, a), a' b = conv_transpose(b, a), a b' = conv_weight(b, a), where the primed lie transposed. The
-// products of a batch are groups.
-void convolve(const MatrixBatch& a, const MatrixBatch& b, Tensor& out) {
-  const std::int64_t batch = out.size(0), rows = out.size(1), columns = out.size(2), inner = a.tensor.size(2);
-  const std::int64_t positions = b.transposed ? inner : columns;
-  ConvGeometry g{.rank = 1, .image_channels = batch * inner, .feature_channels = batch * rows, .groups = batch};
-  g.image = g.feature = {1, positions};
-  if (b.transposed) {
-    g.image_channels = batch * columns;
-    const Tensor operands[] = {dense(b, {1, batch * columns, inner}), dense(a, {1, batch * rows, inner})};
-    conv_weight(operands, out, g);
-  } else if (a.transposed) {
-    std::swap(g.image_channels, g.feature_channels);
-    const Tensor operands[] = {dense(b, {1, batch * inner, columns}), dense(a, {batch * inner, rows, 1}), {}};
-    conv_transpose(operands, {&out, 1}, {g});
-  } else {
-    const Tensor operands[] = {dense(b, {1, batch * inner, columns}), dense(a, {batch * rows, inner, 1}), {}};
-    conv(operands, {&out, 1}, {g});
-  }
 }
 
 // Of one matrix, `length` rows or columns from `begin` on, which lie densely, copied where they do not.
@@ -163,38 +137,25 @@ template <class T>
 void multiply_matrices(std::span<const Tensor> in, Tensor& out) {
   const MatrixBatch a = as_matrices(in[0]), b = as_matrices(in[1]);
   const std::int64_t inner = in[0].size(2), count = ceil_div(inner, kSliceInner);
-  const bool convolved = is_convolution(a, b, out);
-  if (count == 1) return convolved ? convolve(a, b, out) : multiply<T>(a, b, out);
+  const bool packed = is_packed(a, b, out);
+  if (count == 1) return packed ? dense_product<T>(a, b, out) : multiply<T>(a, b, out);
   Tensor slices = make_tensor({{count, out.size(0), out.size(1), out.size(2)}, out.dtype()}, out.device());
-  if (!convolved) multiply<T>(a, b, slices);
-  for (std::int64_t slice = 0; convolved && slice < count; ++slice) {
+  if (!packed) multiply<T>(a, b, slices);
+  for (std::int64_t slice = 0; packed && slice < count; ++slice) {
     const std::int64_t begin = slice * kSliceInner, length = std::min(kSliceInner, inner - begin);
     Tensor product = slices.view_as(out.shape(), out.strides(), slice * out.numel());
-    convolve(dense_slice(a.tensor, 2, begin, length), dense_slice(b.tensor, 1, begin, length), product);
+    dense_product<T>(dense_slice(a.tensor, 2, begin, length), dense_slice(b.tensor, 1, begin, length), product);
   }
   add_slices<T>(slices, out);
 }
 
-Tensor converted(const Tensor& tensor, DType dtype) {
-  Tensor result = make_tensor({tensor.shape(), dtype}, tensor.device());
-  copy_into(tensor, result);
-  return result;
-}
-
 }  // namespace
 
-void matmul(std::span<const Tensor> in, Tensor& out, const NoAttr& attr) {
+void matmul(std::span<const Tensor> in, Tensor& out, const NoAttr&) {
   if (in[0].size(2) == 0) return fill(out, 0.0);
-  if (out.dtype() == kFloat64) {
-    multiply_matrices<double>(in, out);
-  } else if (out.dtype() == kFloat32) {
-    multiply_matrices<float>(in, out);
-  } else {
-    const Tensor wide[] = {converted(in[0], kFloat32), converted(in[1], kFloat32)};
-    Tensor sums = make_tensor({out.shape(), kFloat32}, out.device());
-    matmul(wide, sums, attr);
-    copy_into(sums, out);
-  }
+  in_compute_type(in, out, []<class T>(std::span<const Tensor> operands, Tensor& result) {
+    multiply_matrices<T>(operands, result);
+  });
 }
 
 }  // namespace adjoint::cpu

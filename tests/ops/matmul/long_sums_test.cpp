@@ -44,7 +44,7 @@ TEST(MatmulLongSums, KeepTheStatedBound) {
   struct Extents {
     std::int64_t batch, rows, inner, columns;
   };
-  // One result, vectors, small and batched matrices, and those whose kernels are the convolution's.
+  // One result, vectors, small and batched matrices, and those that are packed.
   for (const auto& [batch, rows, inner, columns] :
        {Extents{1, 1, 300003, 1}, Extents{1, 1, 200000, 5}, Extents{1, 3, 200000, 1}, Extents{1, 17, 70001, 19},
         Extents{3, 2, 140000, 3}, Extents{1, 64, 65600, 65}}) {

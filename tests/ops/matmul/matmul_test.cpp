@@ -1,5 +1,7 @@
 // matmul against its definition in float64: PyTorch's shape rules, dtypes, strides, gradients, CUDA and bad input.
 
+#include <adjoint/core/cpu_backend.h>
+#include <adjoint/core/cpu_isa.h>
 #include <adjoint/core/gradcheck.h>
 #include <adjoint/core/precision.h>
 #include <adjoint/core/tape.h>
@@ -145,9 +147,10 @@ TEST(MatmulStrides, TransposedOperandsGiveTheSameProduct) {
 }
 
 // Large enough for the kernels of the CPU's instruction set, which read each operand in either order.
-TEST(MatmulStrides, LargeTransposedOperandsAreExactOnIntegers) {
-  for (const MatmulCase& c :
-       {MatmulCase{{70, 90}, {90, 65}, {70, 65}}, {{3, 130, 140}, {3, 140, 129}, {3, 130, 129}}}) {
+void expect_exact_in_either_order() {
+  for (const MatmulCase& c : {MatmulCase{{70, 90}, {90, 65}, {70, 65}},
+                              {{65, 600}, {600, 80}, {65, 80}},
+                              {{3, 130, 140}, {3, 140, 129}, {3, 130, 129}}}) {
     const std::vector<double> a = integers(c.a.numel(), 2, 1), b = integers(c.b.numel(), 2, 2);
     const std::vector<double> expected = naive(c, a, b);
     for (const DType dtype : {kFloat32, kFloat64}) {
@@ -160,6 +163,19 @@ TEST(MatmulStrides, LargeTransposedOperandsAreExactOnIntegers) {
       expect_values("both column-major", matmul(x_columns, y_columns), expected);
     }
   }
+}
+
+TEST(MatmulStrides, LargeTransposedOperandsAreExactOnIntegers) {
+  const CpuBackendGuard loops(CpuBackend::kVector);
+  for (const CpuIsa isa : {CpuIsa::kBaseline, CpuIsa::kAvx2, CpuIsa::kAvx512}) {
+    if (isa > best_cpu_isa()) continue;
+    SCOPED_TRACE("instruction set " + std::to_string(static_cast<int>(isa)));
+    const CpuIsaGuard guard(isa);
+    expect_exact_in_either_order();
+  }
+  SCOPED_TRACE("Eigen");
+  const CpuBackendGuard eigen(CpuBackend::kEigen);
+  expect_exact_in_either_order();
 }
 
 TEST(MatmulReduced, SumsInFloat32AndRoundsOnce) {

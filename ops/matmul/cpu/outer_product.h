@@ -1,9 +1,9 @@
-// The inner loops of the weight gradient: one operand transposed to channels-last, so that its channels fill vectors,
-// the other read one scalar a channel. No tap costs a copy: it is a shift of where the loop begins. For files that are
-// compiled for one instruction set: see ops/matmul/cpu/micro_kernel.h.
+// The inner loops of sums of outer products: one operand transposed to channels-last, so that its channels fill
+// vectors, the other read one scalar a channel. No tap of a convolution costs a copy: it is a shift of where the loop
+// begins. For files that are compiled for one instruction set: see ops/matmul/cpu/micro_kernel.h.
 #pragma once
 
-#include <adjoint/ops/conv/cpu/kernels.h>
+#include <adjoint/ops/matmul/cpu/kernels.h>
 #include <adjoint/ops/matmul/cpu/micro_kernel.h>
 
 namespace adjoint::cpu {

@@ -1,4 +1,4 @@
-// The 16-bit floats, whose convolutions are computed in float32 and rounded once.
+// The 16-bit floats, whose products and convolutions are computed in float32 and rounded once.
 #pragma once
 
 #include <adjoint/core/copy.h>

@@ -1,4 +1,4 @@
-#include <adjoint/ops/conv/cpu/dispatch.h>
+#include <adjoint/ops/matmul/cpu/dispatch.h>
 
 #include <adjoint/core/storage.h>
 

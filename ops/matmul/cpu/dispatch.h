@@ -1,0 +1,56 @@
+// The inner kernels of the instruction set in use, and the scratch memory they work in.
+#pragma once
+
+#include <adjoint/core/cpu_isa.h>
+#include <adjoint/ops/matmul/cpu/kernels.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace adjoint::cpu {
+
+/// Of a table for each instruction set, that of the one in use.
+template <class Table>
+const Table& in_use(const Table& baseline, const Table& avx2, const Table& avx512) {
+  switch (cpu_isa()) {
+    case CpuIsa::kAvx512: return avx512;
+    case CpuIsa::kAvx2: return avx2;
+    case CpuIsa::kBaseline: break;
+  }
+  return baseline;
+}
+
+template <class T>
+const ProductKernels<T>& product_kernels() {
+  return in_use(baseline::product_table, avx2::product_table, avx512::product_table).template of<T>();
+}
+
+/// Uninitialised memory, aligned to a cache line. Throws OutOfMemoryError.
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(std::int64_t bytes);
+
+  std::int64_t bytes() const { return bytes_; }
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(storage_);
+  }
+
+ private:
+  std::shared_ptr<void> owner_;
+  void* storage_ = nullptr;
+  std::int64_t bytes_ = 0;
+};
+
+/// This thread's own scratch memory, at least so large; kept for its next task.
+template <class T>
+T* thread_scratch(std::int64_t elements) {
+  thread_local Buffer buffer;
+  const std::int64_t bytes = elements * static_cast<std::int64_t>(sizeof(T));
+  if (buffer.bytes() < bytes) buffer = Buffer(bytes);
+  return buffer.as<T>();
+}
+
+}  // namespace adjoint::cpu

@@ -1,0 +1,7 @@
+#include <adjoint/ops/matmul/cpu/kernel_table.h>
+
+namespace adjoint::cpu::avx2 {
+
+constinit const KernelTable<ProductKernels> product_table = make_product_table();
+
+}  // namespace adjoint::cpu::avx2
