@@ -171,16 +171,16 @@ int64_t adjoint_frozen_bytes(const adjoint_frozen_filter* frozen) {
 }
 
 int adjoint_conv_frozen(const adjoint_context* context, const adjoint_conv_geometry* geometry,
-                        adjoint_frozen_filter* frozen, const void* image, const void* filter, const void* bias,
-                        void* feature) {
-  return run_conv("adjoint_conv_frozen", context, geometry, nullptr, frozen, image, filter, bias, feature);
+                        adjoint_frozen_filter* frozen, const adjoint_activation* activation, const void* image,
+                        const void* filter, const void* bias, void* feature) {
+  return run_conv("adjoint_conv_frozen", context, geometry, activation, frozen, image, filter, bias, feature);
 }
 
 int adjoint_conv_transpose_frozen(const adjoint_context* context, const adjoint_conv_geometry* geometry,
-                                  adjoint_frozen_filter* frozen, const void* feature, const void* filter,
-                                  const void* bias, void* image) {
-  return run_conv_transpose("adjoint_conv_transpose_frozen", context, geometry, nullptr, frozen, feature, filter, bias,
-                            image);
+                                  adjoint_frozen_filter* frozen, const adjoint_activation* activation,
+                                  const void* feature, const void* filter, const void* bias, void* image) {
+  return run_conv_transpose("adjoint_conv_transpose_frozen", context, geometry, activation, frozen, feature, filter,
+                            bias, image);
 }
 
 int adjoint_conv_activated(const adjoint_context* context, const adjoint_conv_geometry* geometry,

@@ -50,25 +50,6 @@ ADJOINT_C_API int adjoint_conv_transpose(const adjoint_context* context, const a
 ADJOINT_C_API int adjoint_conv_weight(const adjoint_context* context, const adjoint_conv_geometry* geometry,
                                       const void* image, const void* feature, void* filter);
 
-/* A filter whose elements will not change until it is released: what kernels make of it, such as the filter in their
- * order, is kept from call to call, up to eight such forms. Results keep their bits. A filter that changes all the same
- * may be taken for what it was. A frozen filter stands for one filter on one device. NULL, with a message, where memory
- * is short. */
-typedef struct adjoint_frozen_filter adjoint_frozen_filter;
-ADJOINT_C_API adjoint_frozen_filter* adjoint_freeze_filter(void);
-/* Gives back what is kept, in the order of the streams of the calls, none of which runs now. NULL is allowed. */
-ADJOINT_C_API void adjoint_unfreeze_filter(adjoint_frozen_filter* frozen);
-/* Bytes of what is kept; 0 for NULL. */
-ADJOINT_C_API int64_t adjoint_frozen_bytes(const adjoint_frozen_filter* frozen);
-/* adjoint_conv and adjoint_conv_transpose by a filter that `frozen`, or NULL for none, stands for. Any number of
- * threads may call at once. */
-ADJOINT_C_API int adjoint_conv_frozen(const adjoint_context* context, const adjoint_conv_geometry* geometry,
-                                      adjoint_frozen_filter* frozen, const void* image, const void* filter,
-                                      const void* bias, void* feature);
-ADJOINT_C_API int adjoint_conv_transpose_frozen(const adjoint_context* context, const adjoint_conv_geometry* geometry,
-                                                adjoint_frozen_filter* frozen, const void* feature, const void* filter,
-                                                const void* bias, void* image);
-
 /* Activations of a result, computed where it is stored; one that needs no pass of its own. parameter: leaky_relu's
  * negative slope; others have none. */
 enum { ADJOINT_RELU = 1, ADJOINT_LEAKY_RELU = 2, ADJOINT_TANH = 3, ADJOINT_SIGMOID = 4, ADJOINT_SILU = 5 };
@@ -84,6 +65,25 @@ ADJOINT_C_API int adjoint_conv_transpose_activated(const adjoint_context* contex
                                                    const adjoint_conv_geometry* geometry,
                                                    const adjoint_activation* activation, const void* feature,
                                                    const void* filter, const void* bias, void* image);
+
+/* A filter whose elements will not change until it is released: what kernels make of it, such as the filter in their
+ * order, is kept from call to call, up to eight such forms. Results keep their bits. A filter that changes all the same
+ * may be taken for what it was. A frozen filter stands for one filter on one device. NULL, with a message, where memory
+ * is short. */
+typedef struct adjoint_frozen_filter adjoint_frozen_filter;
+ADJOINT_C_API adjoint_frozen_filter* adjoint_freeze_filter(void);
+/* Gives back what is kept, in the order of the streams of the calls, none of which runs now. NULL is allowed. */
+ADJOINT_C_API void adjoint_unfreeze_filter(adjoint_frozen_filter* frozen);
+/* Bytes of what is kept; 0 for NULL. */
+ADJOINT_C_API int64_t adjoint_frozen_bytes(const adjoint_frozen_filter* frozen);
+/* adjoint_conv_activated and adjoint_conv_transpose_activated by a filter that `frozen`, or NULL for none, stands for.
+ * Any number of threads may call at once. */
+ADJOINT_C_API int adjoint_conv_frozen(const adjoint_context* context, const adjoint_conv_geometry* geometry,
+                                      adjoint_frozen_filter* frozen, const adjoint_activation* activation,
+                                      const void* image, const void* filter, const void* bias, void* feature);
+ADJOINT_C_API int adjoint_conv_transpose_frozen(const adjoint_context* context, const adjoint_conv_geometry* geometry,
+                                                adjoint_frozen_filter* frozen, const adjoint_activation* activation,
+                                                const void* feature, const void* filter, const void* bias, void* image);
 
 /* What went wrong in this thread's last call that returned -1, in 2047 bytes at most; "" before the first. */
 ADJOINT_C_API const char* adjoint_last_error(void);

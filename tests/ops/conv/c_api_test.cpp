@@ -54,23 +54,39 @@ TEST(ConvCApi, FrozenFiltersArePackedOnce) {
   ASSERT_NE(frozen, nullptr);
   EXPECT_EQ(adjoint_frozen_bytes(frozen), 0);
   for (int repeat = 0; repeat < 2; ++repeat) {
-    ASSERT_EQ(adjoint_conv_frozen(&kHere, &kSmall, frozen, image.data(), filter.data(), nullptr, feature.data()), 0);
+    ASSERT_EQ(adjoint_conv_frozen(&kHere, &kSmall, frozen, nullptr, image.data(), filter.data(), nullptr,
+                                  feature.data()),
+              0);
     EXPECT_EQ(feature, expected);
-    ASSERT_EQ(adjoint_conv_transpose_frozen(&kHere, &kSmall, frozen, expected.data(), filter.data(), nullptr,
+    ASSERT_EQ(adjoint_conv_transpose_frozen(&kHere, &kSmall, frozen, nullptr, expected.data(), filter.data(), nullptr,
                                             back.data()),
               0);
     EXPECT_EQ(back, (std::vector<float>{120, 242, 363, 34}));
     if (repeat == 0) filter = {-1, -1};
   }
   EXPECT_EQ(adjoint_frozen_bytes(frozen), 16) << "two floats for either operator";
+  const adjoint_activation leaky{ADJOINT_LEAKY_RELU, -1.0};
+  const std::vector<float> negative{-1, -2, -3, -4};
+  ASSERT_EQ(adjoint_conv_frozen(&kHere, &kSmall, frozen, &leaky, negative.data(), filter.data(), nullptr,
+                                feature.data()),
+            0);
+  EXPECT_EQ(feature, expected) << "activated";
+  const adjoint_activation unknown{0, 0.0};
+  EXPECT_REFUSED(adjoint_conv_frozen(&kHere, &kSmall, frozen, &unknown, image.data(), filter.data(), nullptr,
+                                     feature.data()),
+                 "adjoint_conv_frozen: activation's kind must be one of");
   adjoint_unfreeze_filter(frozen);
-  ASSERT_EQ(adjoint_conv_frozen(&kHere, &kSmall, nullptr, image.data(), filter.data(), nullptr, feature.data()), 0);
+  ASSERT_EQ(adjoint_conv_frozen(&kHere, &kSmall, nullptr, nullptr, image.data(), filter.data(), nullptr,
+                                feature.data()),
+            0);
   EXPECT_EQ(feature, (std::vector<float>{-3, -5, -7}));
   adjoint_unfreeze_filter(nullptr);
   EXPECT_EQ(adjoint_frozen_bytes(nullptr), 0);
-  EXPECT_REFUSED(adjoint_conv_frozen(nullptr, &kSmall, nullptr, image.data(), filter.data(), nullptr, feature.data()),
+  EXPECT_REFUSED(adjoint_conv_frozen(nullptr, &kSmall, nullptr, nullptr, image.data(), filter.data(), nullptr,
+                                     feature.data()),
                  "adjoint_conv_frozen: context and geometry must not be null");
-  EXPECT_REFUSED(adjoint_conv_transpose_frozen(&kHere, &kSmall, nullptr, feature.data(), nullptr, nullptr, back.data()),
+  EXPECT_REFUSED(adjoint_conv_transpose_frozen(&kHere, &kSmall, nullptr, nullptr, feature.data(), nullptr, nullptr,
+                                               back.data()),
                  "adjoint_conv_transpose_frozen: data must not be null");
 }
 
