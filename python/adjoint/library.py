@@ -4,6 +4,7 @@ import ctypes
 import ctypes.util
 import os
 import pathlib
+import weakref
 
 from adjoint import __version__
 
@@ -50,6 +51,11 @@ _FUNCTIONS = {
     "adjoint_conv_transpose": 6,
     "adjoint_conv_activated": 7,
     "adjoint_conv_transpose_activated": 7,
+    "adjoint_conv_frozen": 8,
+    "adjoint_conv_transpose_frozen": 8,
+    "adjoint_freeze_filter": 0,
+    "adjoint_unfreeze_filter": 1,
+    "adjoint_frozen_bytes": 1,
     "adjoint_conv_weight": 5,
 }
 
@@ -86,6 +92,9 @@ def _load():
         for name, count in _FUNCTIONS.items():
             getattr(library, name).argtypes = [ctypes.c_void_p] * count
         library.adjoint_last_error.restype = ctypes.c_char_p
+        library.adjoint_freeze_filter.restype = ctypes.c_void_p
+        library.adjoint_unfreeze_filter.restype = None
+        library.adjoint_frozen_bytes.restype = ctypes.c_int64
     except AttributeError as error:
         raise ImportError(
             f"adjoint: package and shared library must be built from one tree; got package {__version__} and an older "
@@ -101,6 +110,21 @@ def call(function, *arguments):
     """Calls a function of the library; raises RuntimeError with its message where it fails."""
     if getattr(_library, function)(*arguments) != 0:
         raise RuntimeError(_library.adjoint_last_error().decode())
+
+
+class FrozenFilter:
+    """adjoint_frozen_filter, which is given back with the last reference: a call holds one while it runs. Raises
+    RuntimeError where memory is short."""
+
+    def __init__(self):
+        self.address = _library.adjoint_freeze_filter()
+        if self.address is None:
+            raise RuntimeError(_library.adjoint_last_error().decode())
+        # The process's end gives back all there is.
+        weakref.finalize(self, _library.adjoint_unfreeze_filter, self.address).atexit = False
+
+    def kept_bytes(self):
+        return _library.adjoint_frozen_bytes(self.address)
 
 
 def version() -> str:

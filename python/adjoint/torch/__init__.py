@@ -5,6 +5,7 @@
     m = adj.ConvTranspose1d(128, 128, 3)     # torch.nn.ConvTranspose1d's signature, state_dict and initial weights
     y = adj.conv2d(x, w, bias, stride, padding, dilation, groups)
     adj.set_precision("tf32")
+    frozen = adj.freeze(model.eval())        # for inference: filters are packed once, not in each call
 
 Autograd works to any order, in reverse and in forward mode: the three operators of the trio are each other's gradients.
 Tensors of float16, bfloat16, float32 and float64, on CUDA and on the CPU; non-contiguous and lazily negated ones are
@@ -14,6 +15,7 @@ copied first. Calls run on the current stream. backend() says whether they go th
 
 from adjoint.torch import registration as _registration  # torch.ops.adjoint is there from now on
 from adjoint.torch.extension import backend
+from adjoint.torch.freezing import Frozen, freeze
 from adjoint.torch.functional import conv1d, conv2d, conv_transpose1d, conv_transpose2d
 from adjoint.torch.modules import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d
 from adjoint.torch.native import get_precision, set_precision
@@ -24,12 +26,14 @@ __all__ = [
     "Conv2d",
     "ConvTranspose1d",
     "ConvTranspose2d",
+    "Frozen",
     "Report",
     "backend",
     "conv1d",
     "conv2d",
     "conv_transpose1d",
     "conv_transpose2d",
+    "freeze",
     "fuse",
     "get_precision",
     "replace",

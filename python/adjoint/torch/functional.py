@@ -96,8 +96,14 @@ def _traced(rank, transposed, input, weight, bias, stride, padding, output_paddi
     return out if input.dim() == rank + 2 else out.squeeze(0)
 
 
+def _takes_frozen(input, weight, bias):
+    """Whether nobody records the call, and the filter is not cast anew for it."""
+    return autocast_dtype("cuda" if input.is_cuda else "cpu") is None and operators.is_unseen((input, weight, bias))
+
+
 def _convolution(
-    rank, transposed, input, weight, bias, stride, padding, output_padding, groups, dilation, activation=None
+    rank, transposed, input, weight, bias, stride, padding, output_padding, groups, dilation, activation=None,
+    frozen=None,
 ):
     if is_compiling() or _tracing_state() is not None:
         return _traced(
@@ -109,11 +115,15 @@ def _convolution(
             _FUNCTIONS[rank, transposed], (input, weight, bias), input, weight, bias, stride, padding, *extra
         )
         return out if activation is None else activation(out)
+    if frozen is not None and not _takes_frozen(input, weight, bias):
+        frozen = None
     if _fast is not None and not _transforms_active() and forward_ad._current_level < 0:
         numbers, behind = padding, input
         if isinstance(padding, str):
             behind, numbers = _padded(_NAMES[rank, transposed], rank, input, weight, stride, padding, dilation)
         tail = () if activation is None else activation
+        if frozen is not None:
+            tail = (*(activation or (0, 0.0)), frozen.address)
         out = _fast(rank, transposed, behind, weight, bias, stride, numbers, output_padding, groups, dilation, *tail)
         if out is not None:
             return out
@@ -134,24 +144,31 @@ def _convolution(
         problem = problem_of_call(*arguments)
     operator = operators.conv_transpose if transposed else operators.conv
     check_bias(name, bias, problem.shapes[operator.yields][1])
-    if activation is None:
+    if frozen is not None:
+        out = operator.run(problem, batch, weight, bias, activation=activation, frozen=frozen)
+    elif activation is None:
         out = operator(problem, batch, weight, bias)
     else:
         out = operator.activated(problem, activation, batch, weight, bias)
     return out if batched else out.squeeze(0)
 
 
-def activated(rank, transposed, activation):
-    """conv1d and the like, with an activation behind: a function of the same arguments, none of which has a default."""
-    return functools.partial(_activated_transpose if transposed else _activated, rank, activation)
+def extended(rank, transposed, activation, frozen):
+    """conv1d and the like, with an activation behind or None, and of a frozen filter what stands for it or None: a
+    function of the same arguments, none of which has a default."""
+    return functools.partial(_extended_transpose if transposed else _extended, rank, activation, frozen)
 
 
-def _activated(rank, activation, input, weight, bias, stride, padding, dilation, groups):
-    return _convolution(rank, False, input, weight, bias, stride, padding, 0, groups, dilation, activation)
+def _extended(rank, activation, frozen, input, weight, bias, stride, padding, dilation, groups):
+    return _convolution(rank, False, input, weight, bias, stride, padding, 0, groups, dilation, activation, frozen)
 
 
-def _activated_transpose(rank, activation, input, weight, bias, stride, padding, output_padding, groups, dilation):
-    return _convolution(rank, True, input, weight, bias, stride, padding, output_padding, groups, dilation, activation)
+def _extended_transpose(
+    rank, activation, frozen, input, weight, bias, stride, padding, output_padding, groups, dilation
+):
+    return _convolution(
+        rank, True, input, weight, bias, stride, padding, output_padding, groups, dilation, activation, frozen
+    )
 
 
 def conv1d(

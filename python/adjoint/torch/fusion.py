@@ -7,7 +7,7 @@ from torch.nn.utils import parametrize
 
 from adjoint.torch import modules
 from adjoint.torch.activation import activation_of
-from adjoint.torch.functional import activated, is_compiling
+from adjoint.torch.functional import is_compiling
 
 _NORMS = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d}
 _CONVS = (modules.Conv1d, modules.Conv2d, modules.ConvTranspose1d, modules.ConvTranspose2d)
@@ -61,10 +61,7 @@ class FusedSequential(nn.Sequential):
         weight, bias = conv.weight, conv.bias
         if norm is not None:
             weight, bias = self._folded(conv, norm, weight, bias)
-        function = conv.ours
-        if activation is not None:
-            function = activated(len(conv.kernel_size), conv.transposed, activation)
-        return conv.computed_by(function, *arguments[:1], weight, bias, *arguments[1:])
+        return conv.computed_by(conv.function_of(weight, activation), *arguments[:1], weight, bias, *arguments[1:])
 
     def _folded(self, conv, norm, weight, bias):
         """The filter and bias of both layers."""
@@ -78,6 +75,9 @@ class FusedSequential(nn.Sequential):
         known = folds.get(conv)
         if known is None or known[1] != versions or any(a is not b for a, b in zip(known[0], parts)):
             folds[conv] = known = parts, versions, _fold(conv, norm, weight, bias)
+        frozen = conv._adjoint_frozen
+        if frozen is not None:
+            frozen.follow(weight, known[2][0])
         return known[2]
 
     def _forget(self):

@@ -4,7 +4,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.parameter import is_lazy
 
-from adjoint.torch.functional import conv1d, conv2d, conv_transpose1d, conv_transpose2d
+from adjoint.torch.functional import conv1d, conv2d, conv_transpose1d, conv_transpose2d, extended, is_compiling
 from adjoint.torch.native import is_channels_last
 
 
@@ -17,14 +17,26 @@ def hold_filters(module):
                 tensor.data = tensor.data.contiguous()
 
 
-class _Held:
+class Held:
+    """What Adjoint's modules have in common."""
+
+    _adjoint_frozen = None  # or freezing.py's Filter
+
+    def function_of(self, weight, activation=None):
+        """What computes the module of this filter, with an activation behind."""
+        frozen = self._adjoint_frozen
+        frozen = None if frozen is None or is_compiling() else frozen.of(weight)
+        if activation is None and frozen is None:
+            return self.ours
+        return extended(len(self.kernel_size), self.transposed, activation, frozen)
+
     def _apply(self, *arguments, **keywords):  # to(memory_format=torch.channels_last), among others
         super()._apply(*arguments, **keywords)
         hold_filters(self)
         return self
 
 
-class _Conv(_Held):
+class _Conv(Held):
     def computed_by(self, function, input, weight, bias, _=None):
         """`function` of operands, with the module's attributes."""
         padding = self.padding
@@ -33,10 +45,10 @@ class _Conv(_Held):
         return function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
     def _conv_forward(self, input, weight, bias):
-        return self.computed_by(self.ours, input, weight, bias)
+        return self.computed_by(self.function_of(weight), input, weight, bias)
 
 
-class _ConvTranspose(_Held):
+class _ConvTranspose(Held):
     def computed_by(self, function, input, weight, bias, output_size=None):
         """`function` of operands, with the module's attributes."""
         if self.padding_mode != "zeros":
@@ -49,7 +61,8 @@ class _ConvTranspose(_Held):
         return function(input, weight, bias, self.stride, self.padding, output_padding, self.groups, self.dilation)
 
     def forward(self, input, output_size=None):
-        return self.computed_by(self.ours, input, self.weight, self.bias, output_size)
+        weight = self.weight
+        return self.computed_by(self.function_of(weight), input, weight, self.bias, output_size)
 
 
 class Conv1d(_Conv, nn.Conv1d):

@@ -63,9 +63,9 @@ def is_channels_last(*tensors):
     return False
 
 
-def run(function, geometry, shape, first, second, bias=None, activation=None):
-    """Calls one of the library's operators; `geometry` is an address. The kernels' tensors lie channel by channel; others
-    are copied on their way in and out."""
+def run(function, geometry, shape, first, second, bias=None, activation=None, frozen=None):
+    """Calls one of the library's operators; `geometry` is an address. The kernels' tensors lie channel by channel;
+    others are copied on their way in and out. frozen: the library.FrozenFilter of the filter `second`, or None."""
     channels_last = function != "adjoint_conv_weight" and is_channels_last(first, second)
     first, second = plain(first), plain(second)
     out = first.new_empty(shape)
@@ -75,7 +75,10 @@ def run(function, geometry, shape, first, second, bias=None, activation=None):
     if function != "adjoint_conv_weight":
         bias = None if bias is None else plain(bias)
         addresses.insert(4, None if bias is None else bias.data_ptr())
-    if activation is not None:
+    if frozen is not None:
+        function = f"{function}_frozen"
+        addresses[2:2] = [frozen.address, None if activation is None else activation.address]
+    elif activation is not None:
         function = f"{function}_activated"
         addresses.insert(2, activation.address)
     library.call(function, *addresses)

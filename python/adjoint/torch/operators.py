@@ -24,10 +24,10 @@ class Operator:
         self.apply = _recorded(self).apply
         self.transform = _transformed(self).apply
 
-    def run(self, problem, *tensors, activation=None):
-        """The operator alone, unrecorded."""
+    def run(self, problem, *tensors, **behind):
+        """The operator alone, unrecorded. behind: native.run's activation and frozen filter."""
         geometry = problem.address or problem.native_address()
-        return native.run(self.function, geometry, problem.shapes[self.yields], *tensors, activation=activation)
+        return native.run(self.function, geometry, problem.shapes[self.yields], *tensors, **behind)
 
     def activated(self, problem, activation, *tensors):
         """The operator of two tensors and a bias or None, and the activation behind it: in one pass, where that is to be
@@ -196,6 +196,13 @@ def is_ordinary(tensors):
         if type(tensor) not in _ORDINARY or (tensor is not None and tensor.is_meta):
             return False
     return True
+
+
+def is_unseen(tensors):
+    """Whether nobody at all is to know what is done with the tensors, for the time being."""
+    if not is_ordinary(tensors) or getattr(forward_ad, "_current_level", 0) >= 0:
+        return False
+    return not (torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors))
 
 
 # ---- What autograd records. An autograd.Function that has setup_context can be transformed, and takes several times as
