@@ -106,7 +106,6 @@ void time_candidates(Timer& timer, const bench::Layer& layer, std::int64_t batch
                               .device = 0,
                               .first = first->raw_data(),
                               .second = second->raw_data(),
-                              .bias = nullptr,
                               .out = out->raw_mutable_data()};
     const ConvKernel& chosen = adjoint::cuda::best_conv_kernel(problem);
     float least = 1e30F;

@@ -122,7 +122,6 @@ Times time_layer(const adjoint::Stream& other, const bench::Layer& layer, const 
                                            .device = 0,
                                            .first = feature.raw_data(),
                                            .second = filter.raw_data(),
-                                           .bias = nullptr,
                                            .out = const_cast<void*>(image.raw_data())};
   print(layer.name, arithmetic.name, adjoint::cuda::best_conv_kernel(problem).name, times);
   if (layer.name == "DCGAN 32x32") {

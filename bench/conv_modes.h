@@ -53,11 +53,7 @@ inline adjoint::cuda::ConvProblem unplaced_problem(const Layer& layer, std::int6
           .geometry = simplified(layer.with_batch(batch), false),
           .dtype = arithmetic.dtype,
           .precision = arithmetic.precision,
-          .device = 0,
-          .first = nullptr,
-          .second = nullptr,
-          .bias = nullptr,
-          .out = nullptr};
+          .device = 0};
 }
 
 /// What the driver says of an H100 and an H200.

@@ -20,15 +20,8 @@ ConvWorkspace conv_workspace(const ConvGeometry& geometry, DType dtype, Device d
 #ifdef ADJOINT_WITH_CUDA
   cuda::check_device("conv_workspace", device);
   const auto bytes_of = [&](cuda::ConvRole role, const ConvGeometry& as) -> std::int64_t {
-    const cuda::ConvProblem problem{.role = role,
-                                    .geometry = as,
-                                    .dtype = dtype,
-                                    .precision = float32_precision(),
-                                    .device = device.index,
-                                    .first = nullptr,
-                                    .second = nullptr,
-                                    .bias = nullptr,
-                                    .out = nullptr};
+    const cuda::ConvProblem problem{
+        .role = role, .geometry = as, .dtype = dtype, .precision = float32_precision(), .device = device.index};
     const cuda::ConvKernel& kernel = cuda::select_conv_kernel(problem);
     return kernel.workspace_bytes == nullptr ? 0 : static_cast<std::int64_t>(kernel.workspace_bytes(problem));
   };

@@ -8,11 +8,7 @@ cuda::ConvProblem unplaced_problem(cuda::ConvRole role, const ConvGeometry& geom
           .geometry = simplified(geometry, false),
           .dtype = mode.dtype,
           .precision = mode.precision,
-          .device = 0,
-          .first = nullptr,
-          .second = nullptr,
-          .bias = nullptr,
-          .out = nullptr};
+          .device = 0};
 }
 
 std::string chosen_kernel(const cuda::ConvProblem& problem, const cuda::Gpu& gpu) {

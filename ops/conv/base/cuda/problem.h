@@ -29,10 +29,11 @@ struct ConvProblem {
   DType dtype;
   Precision precision;  // of float32
   int device;
-  const void* first;   // image, or for kImage feature
-  const void* second;  // filter, or for kFilter feature
-  const void* bias;    // one value a channel of the result, or null
-  void* out;
+  // Null where kernels are chosen for it and none is run.
+  const void* first = nullptr;   // image, or for kImage feature
+  const void* second = nullptr;  // filter, or for kFilter feature
+  const void* bias = nullptr;    // one value a channel of the result, or null
+  void* out = nullptr;
   Activation activation = {};  // of sum and bias, before they are rounded
   void* linear = nullptr;      // where it is not null, gets sum and bias as they are, rounded; like `out`
   // Whether another kernel of the call reads the results: then the copy engine does not write them, for tools that

@@ -30,15 +30,8 @@ template <class Plan = testing::Plan>
 const Plan* plan_of(std::int64_t batch, int& made) {
   ConvGeometry g{};
   g.batch = batch;
-  const cuda::ConvProblem problem{.role = cuda::ConvRole::kFeature,
-                                  .geometry = g,
-                                  .dtype = kFloat32,
-                                  .precision = Precision::kFull,
-                                  .device = 0,
-                                  .first = nullptr,
-                                  .second = nullptr,
-                                  .bias = nullptr,
-                                  .out = nullptr};
+  const cuda::ConvProblem problem{
+      .role = cuda::ConvRole::kFeature, .geometry = g, .dtype = kFloat32, .precision = Precision::kFull, .device = 0};
   return cuda::keep_plan<Plan>(problem, [&](Plan& plan) {
     ++made;
     plan.batch = batch;

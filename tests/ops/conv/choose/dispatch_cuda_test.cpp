@@ -24,15 +24,7 @@ namespace {
 constexpr cuda::ConvRole kRoles[] = {cuda::ConvRole::kFeature, cuda::ConvRole::kImage, cuda::ConvRole::kFilter};
 
 cuda::ConvProblem problem(cuda::ConvRole role) {
-  return {.role = role,
-          .geometry = {},
-          .dtype = kFloat64,
-          .precision = Precision::kFull,
-          .device = 0,
-          .first = nullptr,
-          .second = nullptr,
-          .bias = nullptr,
-          .out = nullptr};
+  return {.role = role, .geometry = {}, .dtype = kFloat64, .precision = Precision::kFull, .device = 0};
 }
 
 TEST(ConvDispatch, PlainKernelsComeLastAndTakeEverything) {

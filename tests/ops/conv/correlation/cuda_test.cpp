@@ -24,15 +24,8 @@ namespace {
 /// Calls compute(name) with each kernel that takes the problem forced, those for other architectures too.
 template <class Compute>
 void for_every_kernel(cuda::ConvRole role, const ConvGeometry& g, const ConvMode& mode, const Compute& compute) {
-  const cuda::ConvProblem problem{.role = role,
-                                  .geometry = g,
-                                  .dtype = mode.dtype,
-                                  .precision = mode.precision,
-                                  .device = 0,
-                                  .first = nullptr,
-                                  .second = nullptr,
-                                  .bias = nullptr,
-                                  .out = nullptr};
+  const cuda::ConvProblem problem{
+      .role = role, .geometry = g, .dtype = mode.dtype, .precision = mode.precision, .device = 0};
   for (const cuda::ConvKernel* kernel : cuda::conv_kernels(role)) {
     if (!kernel->takes(problem)) continue;
     const cuda::ForceConvKernel forced(kernel->name);

@@ -84,7 +84,6 @@ void check_weight(const ConvProblem& p, std::uint64_t seed, Reached& reached) {
                                   .device = 0,
                                   .first = image.data(),
                                   .second = feature.data(),
-                                  .bias = nullptr,
                                   .out = out.data()};
   const auto kernel = cuda::few_results::select_weight<T>(plan);
   run<T>(plan.blocks(), cuda::kFewThreads, plan.workspace_bytes(), plan.slices, problem, seed, [&](float* partial) {

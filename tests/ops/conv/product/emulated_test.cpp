@@ -77,8 +77,6 @@ void check(const ConvProblem& p, cuda::ConvRole role, const Activation& activati
                                   .dtype = M::kDType,
                                   .precision = Precision::kFull,
                                   .device = 0,
-                                  .first = nullptr,
-                                  .second = nullptr,
                                   .bias = bias.empty() ? nullptr : biases.data(),
                                   .out = out.data(),
                                   .activation = activation,

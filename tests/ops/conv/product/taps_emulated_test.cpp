@@ -38,9 +38,6 @@ void check(const ConvProblem& p, const cuda::Machine& machine, std::uint64_t see
                                   .dtype = M::kDType,
                                   .precision = Precision::kTF32,
                                   .device = 0,
-                                  .first = nullptr,
-                                  .second = nullptr,
-                                  .bias = nullptr,
                                   .out = results.data(),
                                   .read_again = true};
   const auto operands = cuda::product_operands<T>(plan.product, problem, feature.data(), image.data(),

@@ -25,9 +25,7 @@ bool takes(const cuda::ConvKernel& kernel, const Tensor& image, const Tensor& fe
                        .precision = float32_precision(),
                        .device = image.device().index,
                        .first = image.raw_data(),
-                       .second = feature.raw_data(),
-                       .bias = nullptr,
-                       .out = nullptr});
+                       .second = feature.raw_data()});
 }
 
 /// Calls check(image, feature) in every arithmetic for each tensor-core kernel that takes the problem.
