@@ -2,7 +2,7 @@
 """Transposed convolution beside PyTorch's on one GPU: milliseconds, how many times faster, and how near to the floor.
 
     bench/compare_pytorch.py [--precisions tf32,bfloat16,float32] [--cases DCGAN,HiFi] [--others] [--quick] [--compile]
-    bench/compare_pytorch.py --drawn 60 [--seed 32] [--precisions tf32] --out drawn.json
+    bench/compare_pytorch.py --drawn 60 [--seed 32] [--wide] [--precisions tf32] --out drawn.json
 
 Times forward, forward + backward (the gradients of input and weight), and each gradient alone, of adjoint.torch and of
 PyTorch in the ways that people call it: contiguous tensors with cudnn.benchmark, channels_last (tensors converted
@@ -12,7 +12,8 @@ round while the GPU sleeps, so that times are the GPU's alone: medians of CUDA e
 measured apart, on a tiny problem.
 
 With --drawn the layers are drawn at random, convolutions and transposed ones, and each is timed as its user sees it,
-too: calls one after another by the wall clock, until the GPU has done them. That finds where the host is slower.
+too: calls one after another by the wall clock, until the GPU has done them. That finds where the host is slower. With
+--wide sizes are drawn from wider ranges: --drawn 100 --seed 33 --wide are the layers of layers/wide.csv.
 
 The floor is the larger of bytes / copy rate and FLOP / matrix rate, both rates measured in the same run: input and output
 are moved once by each of the three operators, float32 takes three TF32 products a product. Results are compared with
@@ -359,6 +360,7 @@ def parse_arguments():
     parser.add_argument("--others", action="store_true", help="the layers of layers/others.csv in place of the ten")
     parser.add_argument("--drawn", type=int, default=0, metavar="COUNT", help="layers drawn at random in place of the ten")
     parser.add_argument("--seed", type=int, default=32, help="that --drawn begins with (default 32)")
+    parser.add_argument("--wide", action="store_true", help="--drawn with larger kernels and strides, and more channels")
     parser.add_argument("--quick", action="store_true", help="5 repeats, and only PyTorch's plain call")
     parser.add_argument("--compile", action="store_true", help="torch.compile as well; takes minutes")
     parser.add_argument("--budget", type=float, default=140, help="seconds, after which only PyTorch's plain call is run")
@@ -384,7 +386,8 @@ def main():
     record["host_microseconds"] = host_microseconds()
     print("host, us a call: " + "; ".join(f"{name} {us:.0f}" for name, us in record["host_microseconds"].items()))
     if arguments.drawn:
-        record["seed"], chosen = arguments.seed, layers.drawn(arguments.seed, arguments.drawn)
+        draw = layers.drawn_wide if arguments.wide else layers.drawn
+        record["seed"], record["wide"], chosen = arguments.seed, arguments.wide, draw(arguments.seed, arguments.drawn)
     else:
         chosen = layers.read("others" if arguments.others else "reported")
     chosen = [l for l in chosen if any(word.lower() in l.name.lower() for word in arguments.cases.split(","))]

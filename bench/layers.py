@@ -1,10 +1,17 @@
-"""The layers that the benchmarks run on: bench/layers/*.csv."""
+#!/usr/bin/env python3
+"""The layers that the benchmarks run on: bench/layers/*.csv.
+
+    bench/layers.py NAME > bench/layers/NAME.csv
+
+draws those of DRAWS anew.
+"""
 
 import csv
 import dataclasses
 import math
 import pathlib
 import random
+import sys
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,14 +109,55 @@ def drawn(seed, count):
         kernel = tuple(draw.choice((1, 2, 3, 3, 4, 5, 7, 9, 16)[: 9 if rank == 1 else 7]) for _ in range(rank))
         stride = (draw.choice((1, 1, 2, 2, 3, 4)),) * rank
         dilation = (draw.choice((1, 1, 1, 2, 3)),) * rank
-        padding = tuple(draw.randint(0, d * (k - 1) // 2) for d, k in zip(dilation, kernel))
-        output_padding = tuple(draw.randint(0, s - 1) if transposed else 0 for s in stride)
-        batch = round(2 ** draw.uniform(0, 6))
-        layer = Layer(f"drawn {len(layers)}", batch, *channels, extents, kernel, stride, padding, output_padding,
-                      dilation, groups, transposed)
-        if min(layer.output_shape[2:]) >= 1 and layer.elements <= 1 << 26 and layer.flop <= 2e11:
-            layers.append(layer)
+        _keep(layers, draw, channels, extents, kernel, stride, dilation, groups, transposed)
     return layers
+
+
+def drawn_wide(seed, count):
+    """Likewise, with 3 to 768 channels, kernels of 1 to 20, strides of 1 to 8, and most extents odd.
+
+    Kernels and strides are drawn evenly in their logarithms, too, and a stride is at most its kernel.
+    """
+    draw = random.Random(seed)
+
+    def size(least, most):
+        return min(most, max(least, round(math.exp(draw.uniform(math.log(least), math.log(most))))))
+
+    layers = []
+    while len(layers) < count:
+        rank, transposed = draw.choice((1, 2)), draw.random() < 0.5
+        groups = draw.choice((1, 1, 1, 1, 2, 4))
+        channels = [math.ceil(size(3, 768) / groups) * groups for _ in range(2)]
+        if draw.random() < 0.1:  # one filter a channel
+            groups, channels = channels[0], [channels[0]] * 2
+        extents = tuple(size(*((16, 1 << 16) if rank == 1 else (4, 256))) for _ in range(rank))
+        extents = tuple(extent | (draw.random() < 0.5) for extent in extents)
+        kernel = tuple(size(1, 20) for _ in range(rank))
+        stride = tuple(min(size(1, 8), k) for k in kernel)
+        dilation = (draw.choice((1, 1, 1, 2, 3)),) * rank
+        _keep(layers, draw, channels, extents, kernel, stride, dilation, groups, transposed)
+    return layers
+
+
+def _keep(layers, draw, channels, extents, kernel, stride, dilation, groups, transposed):
+    """Draws what is left of a layer, and appends it where its size is fit for timing."""
+    padding = tuple(draw.randint(0, d * (k - 1) // 2) for d, k in zip(dilation, kernel))
+    output_padding = tuple(draw.randint(0, s - 1) if transposed else 0 for s in stride)
+    batch = round(2 ** draw.uniform(0, 6))
+    layer = Layer(f"drawn {len(layers)}", batch, *channels, extents, kernel, stride, padding, output_padding, dilation,
+                  groups, transposed)
+    if min(layer.output_shape[2:]) >= 1 and layer.elements <= 1 << 26 and layer.flop <= 2e11:
+        layers.append(layer)
+
+
+# The drawn layers of bench/layers: which draw, from which seed, and how many.
+DRAWS = {"drawn29": (drawn, 29, 100), "drawn32": (drawn, 32, 60), "wide": (drawn_wide, 33, 100)}
+
+
+def draw_named(name):
+    """The layers of bench/layers/<name>.csv, drawn anew."""
+    draw, seed, count = DRAWS[name]
+    return [dataclasses.replace(layer, name=f"{name} {i}") for i, layer in enumerate(draw(seed, count))]
 
 
 def _layer(row):
@@ -123,3 +171,17 @@ def _layer(row):
     return Layer(row["name"], int(row["batch"]) if row["batch"] else None, int(row["in_channels"]),
                  int(row["out_channels"]), extents, groups=int(row["groups"]), transposed=row["kind"] == "conv_transpose",
                  **{name: axes(name) for name in names})
+
+
+def _row(layer):
+    columns = ("kernel", "stride", "padding", "dilation", "output_padding")
+    sizes = ["x".join(map(str, getattr(layer, name))) for name in ("input", *columns)]
+    kind = "conv_transpose" if layer.transposed else "conv"
+    return [layer.name, kind, layer.batch, layer.in_channels, layer.out_channels, *sizes, layer.groups]
+
+
+if __name__ == "__main__":
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    table.writerow("name kind batch in_channels out_channels input kernel stride padding dilation output_padding groups"
+                   .split())
+    table.writerows(map(_row, draw_named(sys.argv[1])))
