@@ -76,40 +76,40 @@ Tensor operand(const ConvGeometry& g, Shape shape, const Extent2& extent, adjoin
   return Tensor::randn(shape, {.dtype = dtype, .device = adjoint::kCUDA});
 }
 
-void time_candidates(Timer& timer, const bench::Layer& layer, std::int64_t batch, const bench::Arithmetic& arithmetic,
+void time_candidates(Timer& timer, const bench::Layer& layer, std::int64_t batch, const bench::ConvMode& mode,
                      const std::vector<std::string>& kernels) {
   const auto wanted = [&](std::string_view name) {
     return kernels.empty() || std::any_of(kernels.begin(), kernels.end(), [&](auto& k) { return name.starts_with(k); });
   };
   // Kernels get a call in the form that they do best (dispatch.cpp), and one that is forced the call as it is.
   const ConvGeometry g = simplified(layer.with_batch(batch), false);
-  adjoint::set_float32_precision(arithmetic.precision);
-  Tensor image = operand(g, {g.batch, g.image_channels}, g.image, arithmetic.dtype);
-  Tensor feature = operand(g, {g.batch, g.feature_channels}, g.feature, arithmetic.dtype);
-  Tensor filter = operand(g, {g.feature_channels, g.image_channels_per_group()}, g.kernel, arithmetic.dtype);
-  for (const bench::Operator& op : bench::kOperators) {
+  adjoint::set_float32_precision(mode.precision);
+  Tensor image = operand(g, {g.batch, g.image_channels}, g.image, mode.dtype);
+  Tensor feature = operand(g, {g.batch, g.feature_channels}, g.feature, mode.dtype);
+  Tensor filter = operand(g, {g.feature_channels, g.image_channels_per_group()}, g.kernel, mode.dtype);
+  for (const ConvRole role : adjoint::cuda::kConvRoles) {
     Tensor *first = &image, *second = &filter, *out = &feature;
     std::function<void()> call = [&] { conv(image, filter, {}, g); };
-    if (op.role == ConvRole::kImage) {
+    if (role == ConvRole::kImage) {
       first = &feature;
       out = &image;
       call = [&] { conv_transpose(feature, filter, {}, g); };
-    } else if (op.role == ConvRole::kFilter) {
+    } else if (role == ConvRole::kFilter) {
       second = &feature;
       out = &filter;
       call = [&] { conv_weight(image, feature, g); };
     }
-    const ConvProblem problem{.role = op.role,
+    const ConvProblem problem{.role = role,
                               .geometry = g,
-                              .dtype = arithmetic.dtype,
-                              .precision = arithmetic.precision,
+                              .dtype = mode.dtype,
+                              .precision = mode.precision,
                               .device = 0,
                               .first = first->raw_data(),
                               .second = second->raw_data(),
                               .out = out->raw_mutable_data()};
     const ConvKernel& chosen = adjoint::cuda::best_conv_kernel(problem);
     float least = 1e30F;
-    for (const ConvKernel* kernel : adjoint::cuda::conv_kernels(op.role)) {
+    for (const ConvKernel* kernel : adjoint::cuda::conv_kernels(role)) {
       if (!wanted(kernel->name) || !kernel->takes(problem)) continue;
       const adjoint::cuda::ForceConvKernel forced(kernel->name);
       std::vector<float> times;
@@ -122,8 +122,8 @@ void time_candidates(Timer& timer, const bench::Layer& layer, std::int64_t batch
       std::sort(times.begin(), times.end());
       const float median = times[times.size() / 2];
       least = std::min(least, median);
-      std::printf("%s\t%lld\t%s\t%s\t%s\t%.1f\t%s\n", layer.name.c_str(), static_cast<long long>(batch), op.name,
-                  arithmetic.name, kernel->name, static_cast<double>(median), kernel == &chosen ? "*" : "");
+      std::printf("%s\t%lld\t%s\t%s\t%s\t%.1f\t%s\n", layer.name.c_str(), static_cast<long long>(batch),
+                  role_name(role), mode.name, kernel->name, static_cast<double>(median), kernel == &chosen ? "*" : "");
     }
   }
   std::fflush(stdout);
@@ -152,10 +152,10 @@ int main(int argc, char** argv) {
           for (const std::string& batch : words(3, "1,4,16,64")) batches.push_back(std::stoll(batch));
         }
         for (const std::string& name : words(1, "tf32,bfloat16,float32")) {
-          const bench::Arithmetic& arithmetic = bench::arithmetic_named(name);
+          const bench::ConvMode& mode = bench::mode_named(name);
           for (const std::int64_t batch : batches) {
             try {
-              time_candidates(timer, layer, batch, arithmetic, words(4, ""));
+              time_candidates(timer, layer, batch, mode, words(4, ""));
             } catch (const adjoint::Error& error) {  // one layer does not cost the others
               std::fprintf(stderr, "%s, batch %lld, %s: %s\n", layer.name.c_str(), static_cast<long long>(batch),
                            name.c_str(), error.what());

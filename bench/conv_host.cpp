@@ -108,25 +108,25 @@ Tensor call(const Tensor& feature, const Tensor& filter, const ConvGeometry& g) 
                            .output_size = {g.image[0], g.image[1]}});
 }
 
-Times time_layer(const adjoint::Stream& other, const bench::Layer& layer, const bench::Arithmetic& arithmetic) {
+Times time_layer(const adjoint::Stream& other, const bench::Layer& layer, const bench::ConvMode& mode) {
   const ConvGeometry g = layer.with_batch(1);
-  adjoint::set_float32_precision(arithmetic.precision);
-  const adjoint::TensorOptions options{.dtype = arithmetic.dtype, .device = adjoint::kCUDA};
+  adjoint::set_float32_precision(mode.precision);
+  const adjoint::TensorOptions options{.dtype = mode.dtype, .device = adjoint::kCUDA};
   const Tensor feature = Tensor::randn(feature_shape(g), options), filter = Tensor::randn(filter_shape(g), options);
   const Times times = time(other, [&] { call(feature, filter, g); });
   const Tensor image = call(feature, filter, g);
   const adjoint::cuda::ConvProblem problem{.role = adjoint::cuda::ConvRole::kImage,
                                            .geometry = simplified(g, false),
-                                           .dtype = arithmetic.dtype,
-                                           .precision = arithmetic.precision,
+                                           .dtype = mode.dtype,
+                                           .precision = mode.precision,
                                            .device = 0,
                                            .first = feature.raw_data(),
                                            .second = filter.raw_data(),
                                            .out = const_cast<void*>(image.raw_data())};
-  print(layer.name, arithmetic.name, adjoint::cuda::best_conv_kernel(problem).name, times);
+  print(layer.name, mode.name, adjoint::cuda::best_conv_kernel(problem).name, times);
   if (layer.name == "DCGAN 32x32") {
     const Times choice = time(other, [&] { adjoint::cuda::best_conv_kernel(problem); });
-    print("  of which the choice of the kernel", arithmetic.name, "-", choice);
+    print("  of which the choice of the kernel", mode.name, "-", choice);
   }
   return times;
 }
@@ -148,11 +148,11 @@ int main(int argc, char** argv) {
     double logs[2] = {};
     int count = 0;
     for (const std::string& name : words(1, "tf32,bfloat16,float32")) {
-      const bench::Arithmetic& arithmetic = bench::arithmetic_named(name);
+      const bench::ConvMode& mode = bench::mode_named(name);
       for (const std::string& file : words(2, "reported,everyday")) {
         for (const bench::Layer& layer : bench::read_layers(file)) {
           if (!layer.transposed) continue;
-          const Times times = time_layer(other, layer, arithmetic);
+          const Times times = time_layer(other, layer, mode);
           logs[0] += std::log(times.default_stream);
           logs[1] += std::log(times.other_stream);
           ++count;

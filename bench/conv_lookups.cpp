@@ -47,11 +47,11 @@ std::vector<LookUp> look_ups(const std::string& name) {
       const std::vector<std::int64_t> batches =
           layer.batch ? std::vector<std::int64_t>{*layer.batch} : std::vector<std::int64_t>{1, 4, 16, 64};
       for (const std::int64_t batch : batches) {
-        for (const bench::Arithmetic& arithmetic : bench::kMeasuredArithmetics) {
-          for (const bench::Operator& op : bench::kOperators) {
+        for (const bench::ConvMode& mode : bench::kMeasuredModes) {
+          for (const ConvRole role : adjoint::cuda::kConvRoles) {
             all.push_back(
-                {.what = layer.name + ", batch " + std::to_string(batch) + ", " + arithmetic.name + ", " + op.name,
-                 .problem = bench::unplaced_problem(layer, batch, arithmetic, op)});
+                {.what = layer.name + ", batch " + std::to_string(batch) + ", " + mode.name + ", " + role_name(role),
+                 .problem = bench::unplaced_problem(role, layer.with_batch(batch), mode)});
           }
         }
       }

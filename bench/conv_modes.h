@@ -1,58 +1,50 @@
-// What benchmarks of convolution's kernels ask for by name: arithmetics, operators, and the GPU that those without one
-// choose for.
+// What benchmarks and tests of convolution's kernels ask for by name, and the GPU that those without one choose for.
 #pragma once
-
-#include "layers.h"
 
 #include <adjoint/core/dtype.h>
 #include <adjoint/core/error.h>
 #include <adjoint/core/precision.h>
+#include <adjoint/ops/conv/base/arithmetic.h>
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/problem.h>
 
-#include <cstdint>
 #include <span>
 #include <string>
 
 namespace bench {
 
-struct Arithmetic {
+struct ConvMode {
   const char* name;
   adjoint::DType dtype;
   adjoint::Precision precision;
+
+  adjoint::cuda::Arithmetic arithmetic() const { return adjoint::cuda::arithmetic_of(dtype, precision); }
+  /// Whether it is three products of tf32 parts.
+  bool splits() const { return adjoint::cuda::is_split(arithmetic()); }
 };
-inline constexpr Arithmetic kArithmetics[] = {
-    {"tf32", adjoint::kFloat32, adjoint::Precision::kTF32},
-    {"bfloat16", adjoint::kBFloat16, adjoint::Precision::kFull},
-    {"float32", adjoint::kFloat32, adjoint::Precision::kFull},
-    {"float16", adjoint::kFloat16, adjoint::Precision::kFull},
-};
+inline constexpr ConvMode kConvModes[] = {{"float32", adjoint::kFloat32, adjoint::Precision::kFull},
+                                          {"tf32", adjoint::kFloat32, adjoint::Precision::kTF32},
+                                          {"bfloat16", adjoint::kBFloat16, adjoint::Precision::kFull},
+                                          {"float16", adjoint::kFloat16, adjoint::Precision::kFull}};
 /// Those of bench/results/candidates.tsv: float16's kernels are bfloat16's.
-inline constexpr std::span<const Arithmetic> kMeasuredArithmetics(kArithmetics, 3);
+inline constexpr std::span<const ConvMode> kMeasuredModes(kConvModes, 3);
 
 /// Throws Error where there is none.
-inline const Arithmetic& arithmetic_named(const std::string& name) {
-  for (const Arithmetic& arithmetic : kArithmetics) {
-    if (name == arithmetic.name) return arithmetic;
+inline const ConvMode& mode_named(const std::string& name) {
+  for (const ConvMode& mode : kConvModes) {
+    if (name == mode.name) return mode;
   }
   throw adjoint::Error("bench: no such arithmetic: " + name);
 }
 
-struct Operator {
-  const char* name;
-  adjoint::cuda::ConvRole role;
-};
-inline constexpr Operator kOperators[] = {{"conv", adjoint::cuda::ConvRole::kFeature},
-                                          {"conv_transpose", adjoint::cuda::ConvRole::kImage},
-                                          {"conv_weight", adjoint::cuda::ConvRole::kFilter}};
-
-/// A call without bias whose operands lie nowhere: kernels are chosen for it, none is run.
-inline adjoint::cuda::ConvProblem unplaced_problem(const Layer& layer, std::int64_t batch, const Arithmetic& arithmetic,
-                                                   const Operator& op) {
-  return {.role = op.role,
-          .geometry = simplified(layer.with_batch(batch), false),
-          .dtype = arithmetic.dtype,
-          .precision = arithmetic.precision,
+/// A call without bias, in the form in which kernels get it, whose operands lie nowhere: kernels are chosen for it,
+/// none is run.
+inline adjoint::cuda::ConvProblem unplaced_problem(adjoint::cuda::ConvRole role, const adjoint::ConvGeometry& geometry,
+                                                   const ConvMode& mode) {
+  return {.role = role,
+          .geometry = simplified(geometry, false),
+          .dtype = mode.dtype,
+          .precision = mode.precision,
           .device = 0};
 }
 

@@ -27,16 +27,14 @@ using adjoint::cuda::ConvKernel;
 using adjoint::cuda::ConvProblem;
 using adjoint::cuda::ConvRole;
 
-void print_terms(const bench::Layer& layer, std::int64_t batch, const bench::Arithmetic& arithmetic,
-                 const bench::Operator& op) {
-  const ConvProblem problem = bench::unplaced_problem(layer, batch, arithmetic, op);
+void print_terms(const bench::Layer& layer, std::int64_t batch, const bench::ConvMode& mode, ConvRole role) {
+  const ConvProblem problem = bench::unplaced_problem(role, layer.with_batch(batch), mode);
   const ConvKernel& chosen = adjoint::cuda::best_conv_kernel(problem);
-  for (const ConvKernel* kernel : adjoint::cuda::conv_kernels(op.role)) {
+  for (const ConvKernel* kernel : adjoint::cuda::conv_kernels(role)) {
     adjoint::cuda::Terms terms;
     if (conv_kernel_terms(*kernel, problem, terms).empty()) continue;
-    std::printf("%s\t%lld\t%s\t%s\t%s\t%.1f\t%s\t", layer.name.c_str(), static_cast<long long>(batch), op.name,
-                arithmetic.name, kernel->name, conv_kernel_microseconds(*kernel, problem),
-                kernel == &chosen ? "*" : "");
+    std::printf("%s\t%lld\t%s\t%s\t%s\t%.1f\t%s\t", layer.name.c_str(), static_cast<long long>(batch), role_name(role),
+                mode.name, kernel->name, conv_kernel_microseconds(*kernel, problem), kernel == &chosen ? "*" : "");
     for (const double term : terms.all()) std::printf(" %.6g", term);
     std::printf("\n");
   }
@@ -56,8 +54,8 @@ int main(int argc, char** argv) {
         for (const std::string& batch : words(2, "1,4,16,64")) batches.push_back(std::stoll(batch));
         if (layer.batch) batches = {*layer.batch};
         for (const std::int64_t batch : batches) {
-          for (const bench::Arithmetic& arithmetic : bench::kMeasuredArithmetics) {
-            for (const bench::Operator& op : bench::kOperators) print_terms(layer, batch, arithmetic, op);
+          for (const bench::ConvMode& mode : bench::kMeasuredModes) {
+            for (const ConvRole role : adjoint::cuda::kConvRoles) print_terms(layer, batch, mode, role);
           }
         }
       }

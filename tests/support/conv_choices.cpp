@@ -3,13 +3,6 @@
 #include <adjoint/tests/support/conv_choices.h>
 
 namespace adjoint::testing {
-cuda::ConvProblem unplaced_problem(cuda::ConvRole role, const ConvGeometry& geometry, const ConvMode& mode) {
-  return {.role = role,
-          .geometry = simplified(geometry, false),
-          .dtype = mode.dtype,
-          .precision = mode.precision,
-          .device = 0};
-}
 
 std::string chosen_kernel(const cuda::ConvProblem& problem, const cuda::Gpu& gpu) {
   const cuda::PretendGpu pretend(gpu);

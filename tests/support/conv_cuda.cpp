@@ -89,15 +89,6 @@ ConvOperands operands(cuda::ConvRole role, const ConvGeometry& g, DType dtype, c
 
 }  // namespace
 
-const char* role_name(cuda::ConvRole role) {
-  switch (role) {
-    case cuda::ConvRole::kFeature: return "conv";
-    case cuda::ConvRole::kImage: return "conv_transpose";
-    case cuda::ConvRole::kFilter: break;
-  }
-  return "conv_weight";
-}
-
 ConvSizes conv_sizes(cuda::ConvRole role, const ConvGeometry& g) {
   switch (role) {
     case cuda::ConvRole::kFeature: return {g.image_numel(), g.filter_numel(), g.feature_channels, g.feature_numel()};

@@ -13,10 +13,8 @@
 
 namespace adjoint::testing {
 
-inline constexpr cuda::ConvRole kConvRoles[] = {cuda::ConvRole::kFeature, cuda::ConvRole::kImage,
-                                                cuda::ConvRole::kFilter};
+using cuda::kConvRoles;
 
-const char* role_name(cuda::ConvRole role);
 /// Elements of the result, of the operands, and of the bias, 0 for none.
 struct ConvSizes {
   std::int64_t first, second, bias, out;

@@ -1,9 +1,21 @@
 // What the kernels of the trio compute with.
 #pragma once
 
+#include <adjoint/core/dtype.h>
+#include <adjoint/core/precision.h>
+
 namespace adjoint::cuda {
 
 enum class Arithmetic { kTF32, kFloat32, kBFloat16, kFloat16 };  // kFloat32: three tf32 products
+
+/// Of operands in float32, whose precision it is, bfloat16 or float16.
+constexpr Arithmetic arithmetic_of(DType dtype, Precision precision) {
+  switch (dtype) {
+    case kBFloat16: return Arithmetic::kBFloat16;
+    case kFloat16: return Arithmetic::kFloat16;
+    default: return precision == Precision::kTF32 ? Arithmetic::kTF32 : Arithmetic::kFloat32;
+  }
+}
 
 /// Elements of a 32-bit unit.
 constexpr int unit_elements(Arithmetic arithmetic) {

@@ -8,8 +8,6 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr std::int64_t kFewPairs = 16;  // channels times channels of a group
-
 double products_of_result(const ChannelwisePlan& plan) {
   return static_cast<double>(plan.taps) / (plan.h.phases * plan.w.phases) * plan.source_channels;
 }
@@ -42,7 +40,7 @@ double tensor_core_clocks(const ChannelwisePlan& plan, Arithmetic arithmetic) {
 
 bool channelwise_pays(const ChannelwisePlan& plan, Arithmetic arithmetic) {
   if (plan.source_channels > kChannelwiseMaxSourceChannels) return false;
-  return std::int64_t{plan.channels} * plan.source_channels <= kFewPairs ||
+  return std::int64_t{plan.channels} * plan.source_channels <= kChannelwiseFewPairs ||
          channelwise_clocks(plan) <= tensor_core_clocks(plan, arithmetic);
 }
 

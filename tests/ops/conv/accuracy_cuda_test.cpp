@@ -55,7 +55,7 @@ void expect_small_errors(const ConvCase& c) {
     const ConvOperands operands{abs(reals.first), abs(reals.second), {}};
     const ConvOperands doubles{operands.first.to(kFloat64), operands.second.to(kFloat64), {}};
     const Tensor exact = run_guarded(*cuda::conv_kernels(role).back(), conv_problem(role, g, kExact, doubles), 0);
-    const cuda::ConvProblem problem = conv_problem(role, g, kConvModes[0], operands);
+    const cuda::ConvProblem problem = conv_problem(role, g, bench::mode_named("float32"), operands);
     for (const cuda::ConvKernel* kernel : cuda::conv_kernels(role)) {
       if (!kernel->takes(problem)) continue;
       SCOPED_TRACE(kernel->name);

@@ -10,13 +10,7 @@
 namespace adjoint::cuda {
 
 /// Of a problem in float32, bfloat16 or float16.
-inline Arithmetic arithmetic_of(const ConvProblem& problem) {
-  switch (problem.dtype) {
-    case kBFloat16: return Arithmetic::kBFloat16;
-    case kFloat16: return Arithmetic::kFloat16;
-    default: return problem.precision == Precision::kTF32 ? Arithmetic::kTF32 : Arithmetic::kFloat32;
-  }
-}
+inline Arithmetic arithmetic_of(const ConvProblem& problem) { return arithmetic_of(problem.dtype, problem.precision); }
 
 /// Whether each product is three of tf32 parts.
 inline bool is_split(const ConvProblem& problem) { return is_split(arithmetic_of(problem)); }

@@ -21,6 +21,17 @@ enum class ConvRole : std::uint8_t {
   kImage,    // conv_transpose: from feature and filter
   kFilter,   // conv_weight: from image and feature
 };
+inline constexpr ConvRole kConvRoles[] = {ConvRole::kFeature, ConvRole::kImage, ConvRole::kFilter};
+
+/// The operator that computes it.
+constexpr const char* role_name(ConvRole role) {
+  switch (role) {
+    case ConvRole::kFeature: return "conv";
+    case ConvRole::kImage: return "conv_transpose";
+    case ConvRole::kFilter: break;
+  }
+  return "conv_weight";
+}
 
 /// One call: operands are contiguous, on `device`, and have the geometry's shapes.
 struct ConvProblem {
@@ -46,8 +57,8 @@ struct ConvProblem {
 struct ConvKernel {
   /// Role and tile, never a version.
   const char* name;
-  /// Whether this kernel is right for the problem; where choose/ asks nothing more, faster than those after it, too.
-  /// Decides by geometry, dtype, precision and the device's architecture: the answer is kept.
+  /// Whether this kernel is right for the problem; that it is the quickest, choose/ decides. Decides by geometry,
+  /// dtype, precision and the device's architecture: the answer is kept.
   bool (*takes)(const ConvProblem& problem);
   /// Enqueues on the device's current stream.
   void (*run)(const ConvProblem& problem);

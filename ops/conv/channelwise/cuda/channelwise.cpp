@@ -22,8 +22,6 @@ const ChannelwiseWeightPlan* find_channelwise_weight_plan(const ConvProblem& pro
 
 namespace {
 
-constexpr std::int64_t kFewPairs = 16;  // of conv_weight: channels times channels of a group
-
 bool takes_gather(const ConvProblem& problem) {
   const ConvGeometry& g = problem.geometry;
   const std::int64_t source =
@@ -36,7 +34,7 @@ bool takes_gather(const ConvProblem& problem) {
 bool takes_weight(const ConvProblem& problem) {
   const ConvGeometry& g = problem.geometry;
   const std::int64_t pairs = g.image_channels_per_group() * g.feature_channels_per_group();
-  if (problem.dtype == kFloat64 || pairs > kFewPairs) return false;
+  if (problem.dtype == kFloat64 || pairs > kChannelwiseFewPairs) return false;
   return find_channelwise_weight_plan(problem) != nullptr;
 }
 

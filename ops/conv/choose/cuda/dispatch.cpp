@@ -166,17 +166,8 @@ const Quickest& quickest(const ConvProblem& problem) {
 
 thread_local const char* forced = nullptr;
 
-const char* role_name(ConvRole role) {
-  switch (role) {
-    case ConvRole::kFeature: return "conv";
-    case ConvRole::kImage: return "conv_transpose";
-    case ConvRole::kFilter: break;
-  }
-  return "conv_weight";
-}
-
 bool is_a_name(std::string_view name) {
-  for (const ConvRole role : {ConvRole::kFeature, ConvRole::kImage, ConvRole::kFilter}) {
+  for (const ConvRole role : kConvRoles) {
     for (const ConvKernel* kernel : conv_kernels(role)) {
       if (std::string_view(kernel->name).starts_with(name)) return true;
     }

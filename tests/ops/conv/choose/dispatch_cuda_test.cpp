@@ -21,14 +21,12 @@
 namespace adjoint::testing {
 namespace {
 
-constexpr cuda::ConvRole kRoles[] = {cuda::ConvRole::kFeature, cuda::ConvRole::kImage, cuda::ConvRole::kFilter};
-
 cuda::ConvProblem problem(cuda::ConvRole role) {
   return {.role = role, .geometry = {}, .dtype = kFloat64, .precision = Precision::kFull, .device = 0};
 }
 
 TEST(ConvDispatch, PlainKernelsComeLastAndTakeEverything) {
-  for (const cuda::ConvRole role : kRoles) {
+  for (const cuda::ConvRole role : kConvRoles) {
     const cuda::ConvKernel& last = *cuda::conv_kernels(role).back();
     EXPECT_STREQ(last.name, "plain");
     EXPECT_TRUE(last.takes(problem(role)));
@@ -37,7 +35,7 @@ TEST(ConvDispatch, PlainKernelsComeLastAndTakeEverything) {
 
 // Benchmarks and tests run each once.
 TEST(ConvDispatch, EveryKernelIsNamedOnce) {
-  for (const cuda::ConvRole role : kRoles) {
+  for (const cuda::ConvRole role : kConvRoles) {
     std::set<std::string> names;
     for (const cuda::ConvKernel* kernel : cuda::conv_kernels(role)) EXPECT_TRUE(names.insert(kernel->name).second);
   }
@@ -72,7 +70,7 @@ TEST(ConvDispatch, EveryKernelOfConvAndItsTransposeActivates) {
 }
 
 TEST(ConvDispatch, AForcedKernelIsChosenWhileTheGuardLives) {
-  for (const cuda::ConvRole role : kRoles) {
+  for (const cuda::ConvRole role : kConvRoles) {
     const std::string before = cuda::select_conv_kernel(problem(role)).name;
     {
       const cuda::ForceConvKernel guard("plain");
@@ -89,7 +87,7 @@ TEST(ConvDispatch, UnknownNamesAreRefused) {
 /// The kernels of conv, conv_transpose and conv_weight.
 std::vector<std::string> best_kernels(const ConvCase& c, DType dtype = kFloat32) {
   std::vector<std::string> names;
-  for (const cuda::ConvRole role : kRoles) {
+  for (const cuda::ConvRole role : kConvRoles) {
     cuda::ConvProblem p = problem(role);
     p.geometry = simplified(geometry(c), false);
     p.dtype = dtype;

@@ -55,13 +55,6 @@ cuda::ConvRole role_of(const std::string& name) {
   throw Error("candidates.tsv: no such operator: " + name);
 }
 
-const ConvMode& mode_of(const std::string& name) {
-  for (const ConvMode& mode : kConvModes) {
-    if (name == mode.name) return mode;
-  }
-  throw Error("candidates.tsv: no such arithmetic: " + name);
-}
-
 std::map<Problem, Times> measured_times() {
   std::ifstream file(ADJOINT_CONV_CANDIDATES);
   std::map<Problem, Times> times;
@@ -117,7 +110,8 @@ TEST(ConvRegret, IsNoMoreThanToday) {
       seen.insert(problem.layer);
       const ConvGeometry geometry = layer->second.with_batch(problem.batch);
       regret.add(problem, times,
-                 chosen_kernel(unplaced_problem(problem.role, geometry, mode_of(problem.arithmetic)), kHopper));
+                 chosen_kernel(unplaced_problem(problem.role, geometry, bench::mode_named(problem.arithmetic)),
+                               kHopper));
     }
     EXPECT_EQ(seen.size(), layers.size()) << "the table lacks layers";
     RecordProperty(std::string("mean of ") + limits.layers, std::to_string(regret.mean()));
@@ -143,7 +137,7 @@ TEST(ConvRegret, EstimatesAreNearMeasuredTimes) {
     const auto layer = layers.find(problem.layer);
     if (layer == layers.end()) continue;
     const cuda::ConvProblem of =
-        unplaced_problem(problem.role, layer->second.with_batch(problem.batch), mode_of(problem.arithmetic));
+        unplaced_problem(problem.role, layer->second.with_batch(problem.batch), bench::mode_named(problem.arithmetic));
     for (const cuda::ConvKernel* kernel : cuda::conv_kernels(problem.role)) {
       const auto time = times.find(kernel->name);
       if (time == times.end()) continue;

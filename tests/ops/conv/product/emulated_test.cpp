@@ -145,14 +145,13 @@ TYPED_TEST(ProductEmulation, EveryFormIsExact) {
       {.name = "samples_of_groups", .batch = 5, .in_channels = 90, .out_channels = 36, .groups = 3},
       {.name = "one", .in_channels = 1, .out_channels = 1},
   };
-  constexpr cuda::ConvRole kRoles[] = {cuda::ConvRole::kFeature, cuda::ConvRole::kImage, cuda::ConvRole::kFilter};
   std::uint64_t seed = 0;
   for (const ConvCase& c : cases) {
     SCOPED_TRACE(c);
     const ConvProblem p = integer_problem(geometry(c));
     for (const int multiprocessors : {1, 132}) {
       const cuda::Machine machine{.multiprocessors = multiprocessors};
-      for (const cuda::ConvRole role : kRoles) {
+      for (const cuda::ConvRole role : cuda::kConvRoles) {
         const bool activates = ++seed % 4 == 1 && role != cuda::ConvRole::kFilter;
         check<TypeParam>(p, role, activates ? kReLU : Activation{}, machine, seed, reached);
       }
