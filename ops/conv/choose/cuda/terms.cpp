@@ -134,20 +134,15 @@ Terms plain_terms(const ConvProblem& problem) {
 
 /// Parts of the sum, the terms of a thread, and those of all tiles.
 Terms plain_weight_terms(const ConvProblem& problem) {
-  constexpr std::int64_t kThreads = 256, kTermsPerSum = 64, kWantedBlocks = 2048;  // as plain/cuda/weight.cu cuts them
   const ConvGeometry& g = problem.geometry;
-  const std::int64_t images = g.image_channels_per_group(), features = g.feature_channels_per_group();
-  const std::int64_t tile = images == 1 && features == 1 ? 1 : 4;
-  const std::int64_t tiles =
-      std::max<std::int64_t>(g.taps() * g.groups * ceil_div(images, tile) * ceil_div(features, tile), 1);
+  const bool is_thin = g.image_channels_per_group() == 1 && g.feature_channels_per_group() == 1;
+  const std::int64_t tiles = plain_weight_tiles(g, is_thin ? 1 : 4), parts = plain_weight_parts(g, tiles);
   const std::int64_t terms = g.batch * g.feature_plane();
-  const std::int64_t parts =
-      std::clamp<std::int64_t>(ceil_div(kWantedBlocks, tiles), 1,
-                               std::max<std::int64_t>(ceil_div(terms, kThreads * kTermsPerSum), 1));
-  const double of_thread = number(ceil_div(ceil_div(terms, parts), kThreads));
+  const double of_thread = number(ceil_div(ceil_div(terms, parts), kPlainWeightThreads));
   const double waves = waves_of(number(tiles * parts), 4);
   return {problem,
-          {number(parts), of_thread, waves * of_thread, waves, 1e-3 * number(tiles * ceil_div(terms, kThreads))}};
+          {number(parts), of_thread, waves * of_thread, waves,
+           1e-3 * number(tiles * ceil_div(terms, kPlainWeightThreads))}};
 }
 
 /// The sum of a thread, and those of all results.

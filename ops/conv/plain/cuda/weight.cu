@@ -4,6 +4,7 @@
 #include <adjoint/core/convert.h>
 #include <adjoint/core/cuda/launch.h>
 #include <adjoint/ops/conv/plain/cuda/plain.h>
+#include <adjoint/ops/conv/plain/plan.h>
 #include <adjoint/ops/conv/plain/tap_run.h>
 #include <adjoint/ops/conv/base/cuda/index.cuh>
 
@@ -13,12 +14,7 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / 32;
-// Terms that a thread adds up before they join its total: rounding errors of long sums stay small.
-constexpr int kTermsPerSum = 64;
-// Blocks that fill any GPU of today a few times over; a constant, so that results do not depend on the GPU.
-constexpr std::int64_t kWantedBlocks = 2048;
+constexpr int kWarps = kPlainWeightThreads / 32;
 
 template <class Index>
 struct WeightSum {
@@ -60,7 +56,7 @@ __device__ Sum sum_of_warp(Sum value) {
 
 // partial (gridDim.y, filter): part blockIdx.y of every sum. kTile: channels of a tile, of both kinds.
 template <int kTile, class T, class Index>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kPlainWeightThreads)
     conv_weight_parts(const __grid_constant__ WeightSum<Index> p, const T* __restrict__ image,
                       const T* __restrict__ feature, compute_t<T>* __restrict__ partial) {
   using Sum = compute_t<T>;
@@ -97,7 +93,7 @@ __global__ void __launch_bounds__(kThreads)
     Sum totals[kTile][kTile] = {};
     for (Index term = begin + threadIdx.x; term < end;) {
       Sum sums[kTile][kTile] = {};
-      for (int i = 0; i < kTermsPerSum && term < end; ++i, term += kThreads) {
+      for (int i = 0; i < kPlainTermsPerSum && term < end; ++i, term += kPlainWeightThreads) {
         Index sample, in_plane, oy, ox;
         plane.split(term, sample, in_plane);
         width.split(in_plane, oy, ox);
@@ -152,10 +148,10 @@ __global__ void __launch_bounds__(kThreads)
 
 // The parts in order, in float64: their number does not cost accuracy.
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kPlainWeightThreads)
     add_parts(const compute_t<T>* __restrict__ partial, int parts, std::int64_t filter_numel, T* __restrict__ filter) {
-  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < filter_numel; i += step) {
+  const std::int64_t step = std::int64_t{gridDim.x} * kPlainWeightThreads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kPlainWeightThreads + threadIdx.x; i < filter_numel; i += step) {
     double sum = 0;
     for (int part = 0; part < parts; ++part) sum += static_cast<double>(partial[part * filter_numel + i]);
     filter[i] = convert<T>(static_cast<compute_t<T>>(sum));
@@ -168,14 +164,7 @@ int tile_of(const ConvGeometry& g) {
   return thin && fits_32_bits(g) ? 1 : 4;
 }
 
-std::int64_t parts_of(const ConvGeometry& g) {
-  const std::int64_t tile = tile_of(g);
-  const std::int64_t tiles = g.taps() * g.groups * ((g.image_channels_per_group() + tile - 1) / tile) *
-                             ((g.feature_channels_per_group() + tile - 1) / tile);
-  const std::int64_t terms = g.batch * g.feature_plane();
-  const std::int64_t most = (terms + kThreads * kTermsPerSum - 1) / (kThreads * kTermsPerSum);
-  return std::clamp<std::int64_t>((kWantedBlocks + tiles - 1) / tiles, 1, std::max<std::int64_t>(most, 1));
-}
+std::int64_t parts_of(const ConvGeometry& g) { return plain_weight_parts(g, plain_weight_tiles(g, tile_of(g))); }
 
 std::size_t workspace_bytes(const ConvProblem& problem) {
   const std::int64_t sum_bytes = problem.dtype == kFloat64 ? 8 : 4;
@@ -190,10 +179,11 @@ void launch_weight(const ConvProblem& problem) {
   const Workspace partial(workspace_bytes(problem), problem.device);
   auto* sums = static_cast<compute_t<T>*>(partial.data());
   const auto x = static_cast<unsigned>(std::min<std::int64_t>(p.tiles, kMostGridX));
-  launch(conv_weight_parts<kTile, T, Index>, {dim3(x, static_cast<unsigned>(parts)), dim3(kThreads)}, problem.device, p,
-         static_cast<const T*>(problem.first), static_cast<const T*>(problem.second), sums);
-  const std::int64_t blocks = std::min<std::int64_t>((p.filter_numel + kThreads - 1) / kThreads, kMostGridX);
-  launch(add_parts<T>, {dim3(static_cast<unsigned>(blocks)), dim3(kThreads)}, problem.device, sums,
+  launch(conv_weight_parts<kTile, T, Index>, {dim3(x, static_cast<unsigned>(parts)), dim3(kPlainWeightThreads)},
+         problem.device, p, static_cast<const T*>(problem.first), static_cast<const T*>(problem.second), sums);
+  const std::int64_t blocks =
+      std::min<std::int64_t>((p.filter_numel + kPlainWeightThreads - 1) / kPlainWeightThreads, kMostGridX);
+  launch(add_parts<T>, {dim3(static_cast<unsigned>(blocks)), dim3(kPlainWeightThreads)}, problem.device, sums,
          static_cast<int>(parts), std::int64_t{p.filter_numel}, static_cast<T*>(problem.out));
 }
 
