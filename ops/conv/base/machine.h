@@ -11,6 +11,9 @@ namespace adjoint::cuda {
 /// Of an H200, which every model counts with: a device's own number must not choose the kernel, and so the bits.
 inline constexpr double kMultiprocessors = 132;
 
+/// Likewise of an H200: its clock, and what its memory brings.
+inline constexpr double kClocksPerMicrosecond = 1755, kBytesPerMicrosecond = 3e6;
+
 /// That one multiprocessor draws from the L2 by threads' copies when all do, as the models that use it were fitted; the
 /// copy engine gets up to 33.
 inline constexpr double kBytesPerClock = 18;

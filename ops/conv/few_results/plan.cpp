@@ -15,10 +15,8 @@ constexpr std::int64_t kWarpsWanted = 32 * static_cast<std::int64_t>(kMultiproce
 constexpr std::int64_t kMostSlices = 64;
 
 // The model counts microseconds of an H200, and was fitted to measured times; it is told in clocks.
-constexpr double kClocks = 1755;                                                            // a microsecond
 constexpr double kGatherMicroseconds = 8, kWeightMicroseconds = 5.5, kAddMicroseconds = 2;  // of what is nearly empty
-constexpr double kBytes = 3.3e6;    // of memory that a microsecond reads
-constexpr double kValues = 0.35e6;  // likewise of the operand of many channels
+constexpr double kValues = 0.35e6;  // of the operand of many channels, read in a microsecond
 // Of a warp's product: its source's part, and that of each channel. Of a warp's step of conv_weight: what it begins
 // with, and for each value, tap and product. Clocks of a multiprocessor.
 constexpr double kSourceClocks = 2.6, kChannelClocks = 2.4;
@@ -109,15 +107,16 @@ bool plan_few_results(const ConvGeometry& g, bool transposed, FewResultsPlan& p)
   return p.blocks() < std::int64_t{1} << 30;
 }
 
-double few_results_clocks(const FewResultsPlan& p, Arithmetic arithmetic) {
+double few_results_clocks(const FewResultsPlan& p) {
   const double values = static_cast<double>(p.batch) * p.groups * p.source_channels * p.h.source * p.w.source;
   const double taps = static_cast<double>(p.filter_group) / (p.channels * static_cast<double>(p.source_channels)) /
                       (p.h.residues * p.w.residues);
   const double products = static_cast<double>(p.total) * p.groups * p.source_channels * taps / 32;
   const int channels = p.channels == 3 ? 4 : p.channels;
-  const double compute = products * (kSourceClocks + kChannelClocks * channels) / (kMultiprocessors * kClocks);
-  const double memory = std::max(values * element_bytes(arithmetic) / kBytes, values / kValues);
-  return kClocks * (kGatherMicroseconds + (p.slices > 1 ? kAddMicroseconds : 0) + std::max(compute, memory));
+  const double compute =
+      products * (kSourceClocks + kChannelClocks * channels) / (kMultiprocessors * kClocksPerMicrosecond);
+  return kClocksPerMicrosecond *
+         (kGatherMicroseconds + (p.slices > 1 ? kAddMicroseconds : 0) + std::max(compute, values / kValues));
 }
 
 bool plan_few_weight(const ConvGeometry& g, FewWeightPlan& p) {
@@ -172,9 +171,9 @@ double few_weight_clocks(const FewWeightPlan& p, Arithmetic arithmetic) {
   const double bytes = static_cast<double>(element_bytes(arithmetic)) * p.batch * p.groups *
                        (static_cast<double>(p.image_channels) * p.image[0] * p.image[1] +
                         static_cast<double>(p.feature_channels) * p.feature[0] * p.feature[1]);
-  const double memory = std::max(bytes / kBytes, many_values(p) / kValues);
-  const double work = std::max(steps * step / (kMultiprocessors * kClocks), memory);
-  return kClocks * (kWeightMicroseconds + (p.slices > 1 ? kAddMicroseconds : 0) + work);
+  const double memory = std::max(bytes / kBytesPerMicrosecond, many_values(p) / kValues);
+  const double work = std::max(steps * step / (kMultiprocessors * kClocksPerMicrosecond), memory);
+  return kClocksPerMicrosecond * (kWeightMicroseconds + (p.slices > 1 ? kAddMicroseconds : 0) + work);
 }
 
 }  // namespace adjoint::cuda

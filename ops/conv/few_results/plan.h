@@ -74,8 +74,8 @@ ADJOINT_HD inline FewResultsPlace few_results_place(const FewResultsPlan& p, std
 /// conv_transpose above kFewMaxStride, for batch 0, and for problems that 30 bits do not count.
 ADJOINT_API bool plan_few_results(const ConvGeometry& geometry, bool transposed, FewResultsPlan& plan);
 
-/// What the kernels take, in clocks from start to end.
-ADJOINT_API double few_results_clocks(const FewResultsPlan& plan, Arithmetic arithmetic);
+/// What the kernels take in any arithmetic, in clocks from start to end.
+ADJOINT_API double few_results_clocks(const FewResultsPlan& plan);
 
 /// conv_weight with few channels of one operand. A warp owns a tile of channels of both operands and some taps, 16 sums
 /// at most, over a slice of the feature's positions, which its lanes share; samples follow each other in one line.
@@ -117,7 +117,7 @@ ADJOINT_HD inline FewWeightTile few_weight_tile(const FewWeightPlan& p, std::int
 /// False where both operands have more than kFewResults channels a group, for batch 0, and for problems that 30 bits do
 /// not count.
 ADJOINT_API bool plan_few_weight(const ConvGeometry& geometry, FewWeightPlan& plan);
-/// As above.
+/// What the kernels take, in clocks from start to end.
 ADJOINT_API double few_weight_clocks(const FewWeightPlan& plan, Arithmetic arithmetic);
 
 }  // namespace adjoint::cuda

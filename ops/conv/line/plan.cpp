@@ -151,9 +151,9 @@ bool place_line(std::int64_t most_length, LinePlan& p) {
 }
 
 double line_block_clocks(const LinePlan& p, double clocks) {
-  // In waves of two blocks a multiprocessor; the number is an H200's everywhere, for it must not choose the bits.
-  constexpr double kResident = 2 * kMultiprocessors;
-  return std::ceil(static_cast<double>(p.blocks()) / kResident) * kResident * clocks;
+  // In waves of blocks; the number of multiprocessors is an H200's everywhere, for it must not choose the bits.
+  constexpr double kResident = 2;  // on a multiprocessor, which works on them by turns
+  return std::ceil(static_cast<double>(p.blocks()) / (kResident * kMultiprocessors)) * kResident * clocks;
 }
 
 }  // namespace adjoint::cuda

@@ -110,7 +110,7 @@ bool unshift_columns(const ConvGeometry& geometry, LinePlan& plan);
 /// channel, or positions are too many.
 bool place_line(std::int64_t most_length, LinePlan& plan);
 
-/// What the plan takes whose blocks take `clocks` each: clocks of all multiprocessors together.
+/// What the plan takes whose blocks take `clocks` each: clocks from start to end.
 double line_block_clocks(const LinePlan& plan, double clocks);
 
 }  // namespace adjoint::cuda

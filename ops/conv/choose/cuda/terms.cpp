@@ -33,8 +33,6 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr double kClocks = 1755;           // a microsecond
-constexpr double kBytes = 3e6;             // of memory, a microsecond
 constexpr double kMillion = 1e-6;          // of what is counted
 constexpr double kSmemBytes = 228 << 10;   // of a multiprocessor
 constexpr double kResidentThreads = 2048;  // likewise
@@ -42,7 +40,7 @@ constexpr double kResidentBlocks = 32;     // likewise
 constexpr std::int64_t kVectorBytes = 16;  // of the widest copy
 
 double number(std::int64_t value) { return static_cast<double>(value); }
-double megabytes(double bytes) { return bytes / kBytes; }
+double megabytes(double bytes) { return bytes / kBytesPerMicrosecond; }
 
 /// What a problem's operands say, by the role: of conv the sources are the image, of conv_transpose the feature.
 struct Sides {
@@ -101,7 +99,7 @@ Terms tensor_core_terms(const ConvProblem& problem, const CorrelationPlan& p, do
 template <class Plan>
 Terms line_terms(const ConvProblem& problem, const Plan& p, double clocks) {
   if (p.w.source % p.vector != 0) return {};
-  return {problem, {clocks_as_microseconds(clocks / kMultiprocessors)}};
+  return {problem, {clocks_as_microseconds(clocks)}};
 }
 
 }  // namespace
@@ -118,7 +116,7 @@ double memory_microseconds(const ConvProblem& problem) {
   return megabytes(elements * number(element_size(problem.dtype)));
 }
 
-double clocks_as_microseconds(double clocks) { return clocks / kClocks; }
+double clocks_as_microseconds(double clocks) { return clocks / kClocksPerMicrosecond; }
 
 /// A thread's sum, of loads that wait for each other, one wave of threads after the other; and all products.
 Terms plain_terms(const ConvProblem& problem) {
@@ -153,8 +151,8 @@ Terms few_results_terms(const ConvProblem& problem) {
   const double blocks = number(std::int64_t{p.tiles} * p.slices * p.groups), threads = p.lanes * p.channel_lanes;
   const double waves = waves_of(blocks, std::min(16.0, 1024 / threads));
   return {problem,
-          {clocks_as_microseconds(few_results_clocks(p, arithmetic_of(problem))), p.slices > 1 ? 1.0 : 0.0, of_thread,
-           waves * of_thread, kMillion * blocks * threads * of_thread * number(s.results), waves}};
+          {clocks_as_microseconds(few_results_clocks(p)), p.slices > 1 ? 1.0 : 0.0, of_thread, waves * of_thread,
+           kMillion * blocks * threads * of_thread * number(s.results), waves}};
 }
 
 Terms few_weight_terms(const ConvProblem& problem) {
@@ -245,7 +243,7 @@ Terms mma_terms(const ConvProblem& problem) {
 
 Terms narrow_terms(const ConvProblem& problem) {
   const NarrowPlan& p = *find_narrow_plan(problem);
-  return {problem, {clocks_as_microseconds(narrow_clocks(p, arithmetic_of(problem)) / kMultiprocessors)}};
+  return {problem, {clocks_as_microseconds(narrow_clocks(p, arithmetic_of(problem)))}};
 }
 
 Terms packed_terms(const ConvProblem& problem) {

@@ -154,7 +154,7 @@ TensorMapLayout col2im_source_layout(const Col2imPlan& p, const void* source) {
 
 double col2im_clocks(const Col2imPlan& p) {
   const double tiles = static_cast<double>(p.batch) * p.row_tiles * p.column_tiles;
-  return kMultiprocessors * std::ceil(tiles / (kMultiprocessors * p.blocks_per_sm)) * tile_clocks(p);
+  return std::ceil(tiles / (kMultiprocessors * p.blocks_per_sm)) * tile_clocks(p);
 }
 
 }  // namespace adjoint::cuda

@@ -124,8 +124,7 @@ ADJOINT_API bool plan_col2im(const ConvGeometry& geometry, bool transposed, Arit
 /// The source as the copy engine sees it: column, row, sample, channel, one group.
 ADJOINT_API TensorMapLayout col2im_source_layout(const Col2imPlan& plan, const void* source);
 
-/// What the kernel takes where rows of the source begin at multiples of 16 bytes: clocks of all multiprocessors
-/// together.
+/// What the kernel takes where rows of the source begin at multiples of 16 bytes: clocks from start to end.
 ADJOINT_API double col2im_clocks(const Col2imPlan& plan);
 
 }  // namespace adjoint::cuda

@@ -34,7 +34,7 @@ struct NarrowPlan : LinePlan {
 /// further apart, than the kernel takes.
 ADJOINT_API bool plan_narrow(const ConvGeometry& geometry, bool transposed, Arithmetic arithmetic, NarrowPlan& plan);
 
-/// What the kernel takes: clocks of all multiprocessors together.
+/// What the kernel takes: clocks from start to end.
 ADJOINT_API double narrow_clocks(const NarrowPlan& plan, Arithmetic arithmetic);
 
 }  // namespace adjoint::cuda

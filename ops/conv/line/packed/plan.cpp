@@ -187,7 +187,7 @@ TensorMapLayout packed_source_layout(const PackedPlan& p, const void* source, DT
 
 double packed_clocks(const PackedPlan& p) {
   // In waves of one block a multiprocessor.
-  return kMultiprocessors * std::ceil(static_cast<double>(p.blocks()) / kMultiprocessors) * tile_clocks(p);
+  return std::ceil(static_cast<double>(p.blocks()) / kMultiprocessors) * tile_clocks(p);
 }
 
 }  // namespace adjoint::cuda

@@ -140,8 +140,7 @@ ADJOINT_API bool plan_packed(const ConvGeometry& geometry, bool transposed, Arit
 /// The source as the copy engine sees it: column, row, sample, channel of a group, group.
 ADJOINT_API TensorMapLayout packed_source_layout(const PackedPlan& plan, const void* source, DType dtype);
 
-/// What the kernel takes where rows of the source begin at multiples of 16 bytes: clocks of all multiprocessors
-/// together.
+/// What the kernel takes where rows of the source begin at multiples of 16 bytes: clocks from start to end.
 ADJOINT_API double packed_clocks(const PackedPlan& plan);
 
 }  // namespace adjoint::cuda

@@ -123,7 +123,7 @@ void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
       add<FewResultsPlan>(
           cells, name("few_results"), [&](FewResultsPlan& p) { return plan_few_results(g, transposed, p); },
           [&](const FewResultsPlan& p) {
-            return numbers({few_results_clocks(p, a.arithmetic), static_cast<double>(p.slices)});
+            return numbers({few_results_clocks(p), static_cast<double>(p.slices)});
           });
       add<ShortSumsPlan>(
           cells, name("short_sums"), [&](ShortSumsPlan& p) { return plan_short_sums(g, transposed, kMachine, p); },
