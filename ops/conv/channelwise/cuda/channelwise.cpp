@@ -1,4 +1,4 @@
-// Chooses and calls the kernels for few channels a group. Their code is in one .cu file a dtype.
+// Plans and calls the kernels for few channels a group. Each dtype is one translation unit.
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
 #include <adjoint/ops/conv/channelwise/cuda/weight_plan.h>

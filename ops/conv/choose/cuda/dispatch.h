@@ -30,8 +30,8 @@ ADJOINT_API std::span<const double> conv_kernel_terms(const ConvKernel& kernel, 
 ADJOINT_API const ConvKernel& select_conv_kernel(const ConvProblem& problem);
 
 /// While it lives, this thread's convolutions run on the kernel whose name begins so ("channelwise": of any role),
-/// whether it pays or not, and one that it does not take throws Error. For tests and benchmarks. Throws Error for a
-/// name that no role has.
+/// whether it is the quickest or not, and one that it does not take throws Error. For tests and benchmarks. Throws
+/// Error for a name that no role has.
 class ADJOINT_API ForceConvKernel {
  public:
   explicit ForceConvKernel(const char* name);

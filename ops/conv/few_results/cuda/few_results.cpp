@@ -1,4 +1,4 @@
-// Chooses and calls the kernels for few results a position that are long sums. Their code is in one .cu file a dtype.
+// Plans and calls the kernels for few results a position that are long sums. Each dtype is one translation unit.
 #include <adjoint/ops/conv/few_results/cuda/few_results.h>
 
 #include <adjoint/core/cuda/runtime.h>

@@ -1,4 +1,4 @@
-// Launches the kernel for products of matrices. Each arithmetic is one .cu file.
+// Launches the kernel for products of matrices. Each arithmetic is one translation unit.
 #pragma once
 
 #include <adjoint/core/cuda/launch_early.h>

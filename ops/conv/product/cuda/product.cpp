@@ -1,4 +1,4 @@
-// Chooses and calls the kernel for products of matrices. Its code is in one .cu file an arithmetic.
+// Plans and calls the kernel for products of matrices. Each arithmetic is one translation unit.
 #include <adjoint/ops/conv/product/cuda/product.h>
 
 #include <adjoint/core/cuda/runtime.h>

@@ -1,4 +1,4 @@
-// Launches the kernels for few products a result. Each dtype is one .cu file.
+// Launches the kernels for few products a result. Each dtype is one translation unit.
 #pragma once
 
 #include <adjoint/core/cuda/launch.h>

@@ -1,4 +1,4 @@
-// Chooses and calls the kernels for few products a result. Their code is in one .cu file a dtype.
+// Plans and calls the kernels for few products a result. Each dtype is one translation unit.
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/short_sums/cuda/short_sums.h>
 

@@ -1,5 +1,4 @@
-// Chooses and calls the tensor-core kernel that reads a copy in channel blocks. Its code is in one .cu file an
-// arithmetic.
+// Plans and calls the tensor-core kernel that reads a copy in channel blocks. Each arithmetic is one translation unit.
 #include <adjoint/ops/conv/correlation/cuda/blocks/blocked.h>
 
 #include <adjoint/ops/conv/base/cuda/gpu.h>

@@ -1,4 +1,4 @@
-// Launches the tensor-core kernel that reads a copy in channel blocks. Each arithmetic is one .cu file.
+// Launches the tensor-core kernel that reads a copy in channel blocks. Each arithmetic is one translation unit.
 #pragma once
 
 #include <adjoint/core/cuda/launch.h>

@@ -1,4 +1,4 @@
-// Chooses and calls the kernel for few output channels. Its code is in one .cu file an arithmetic.
+// Plans and calls the kernel for few output channels. Each arithmetic is one translation unit.
 #include <adjoint/ops/conv/line/col2im/cuda/col2im.h>
 
 #include <adjoint/ops/conv/base/cuda/gpu.h>

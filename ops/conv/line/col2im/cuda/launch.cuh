@@ -1,4 +1,4 @@
-// Launches the kernel for few output channels. Each arithmetic is one .cu file.
+// Launches the kernel for few output channels. Each arithmetic is one translation unit.
 #pragma once
 
 #include <adjoint/ops/conv/line/col2im/cuda/col2im.h>

@@ -1,4 +1,4 @@
-// Launches the kernel for few results a position. Each dtype is one .cu file.
+// Launches the kernel for few results a position. Each dtype is one translation unit.
 #pragma once
 
 #include <adjoint/ops/conv/line/narrow/cuda/narrow.h>

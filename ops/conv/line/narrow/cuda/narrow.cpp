@@ -1,4 +1,4 @@
-// Chooses and calls the kernel for few results a position. Its code is in one .cu file a dtype.
+// Plans and calls the kernel for few results a position. Each dtype is one translation unit.
 #include <adjoint/ops/conv/line/narrow/cuda/narrow.h>
 
 #include <adjoint/ops/conv/base/cuda/gpu.h>

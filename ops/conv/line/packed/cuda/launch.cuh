@@ -1,4 +1,4 @@
-// Launches the kernel for few results a position and several taps. Each arithmetic is one .cu file.
+// Launches the kernel for few results a position and several taps. Each arithmetic is one translation unit.
 #pragma once
 
 #include <adjoint/ops/conv/base/cuda/filter_space.h>

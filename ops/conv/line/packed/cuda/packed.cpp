@@ -1,4 +1,4 @@
-// Chooses and calls the kernel for few results a position and several taps. Its code is in one .cu file an arithmetic.
+// Plans and calls the kernel for few results a position and several taps. Each arithmetic is one translation unit.
 #include <adjoint/ops/conv/line/packed/cuda/packed.h>
 
 #include <adjoint/ops/conv/base/cuda/gpu.h>

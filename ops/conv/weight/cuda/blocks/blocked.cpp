@@ -1,5 +1,5 @@
-// Chooses and calls the tensor-core kernel of conv_weight that reads copies in channel blocks. Its code is in one .cu
-// file an arithmetic.
+// Plans and calls the tensor-core kernel of conv_weight that reads copies in channel blocks. Each arithmetic is one
+// translation unit.
 #include <adjoint/ops/conv/weight/cuda/blocks/blocked.h>
 
 #include <adjoint/core/cuda/runtime.h>

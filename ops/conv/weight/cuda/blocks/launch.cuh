@@ -1,4 +1,5 @@
-// Launches the tensor-core kernel of conv_weight that reads copies in channel blocks. Each arithmetic is one .cu file.
+// Launches the tensor-core kernel of conv_weight that reads copies in channel blocks. Each arithmetic is one
+// translation unit.
 #pragma once
 
 #include <adjoint/core/cuda/launch.h>

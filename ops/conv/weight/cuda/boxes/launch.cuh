@@ -1,4 +1,4 @@
-// Launches the kernel of conv_weight whose stages the copy engine brings. Each arithmetic is one .cu file.
+// Launches the kernel of conv_weight whose stages the copy engine brings. Each arithmetic is one translation unit.
 #pragma once
 
 #include <adjoint/core/cuda/launch_early.h>

@@ -1,4 +1,4 @@
-// Launches the wgmma kernel of conv_weight. Each arithmetic is one .cu file.
+// Launches the wgmma kernel of conv_weight. Each arithmetic is one translation unit.
 #pragma once
 
 #include <adjoint/core/cuda/launch_early.h>

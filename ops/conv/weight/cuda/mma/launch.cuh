@@ -1,4 +1,4 @@
-// Launches the tensor-core kernel of conv_weight. Each arithmetic is one .cu file.
+// Launches the tensor-core kernel of conv_weight. Each arithmetic is one translation unit.
 #pragma once
 
 #include <adjoint/core/cuda/launch.h>
