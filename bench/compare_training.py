@@ -5,17 +5,17 @@
                               [--tiny] [--out FILE]
 
 Both sides train in one process and take turns, some dozens of milliseconds each: Adjoint's steps as they are and
-through GraphedStep; PyTorch's as they are (cudnn.benchmark, contiguous, fused Adam), in channels_last, as one CUDA graph
-of the whole step, and with --compile through torch.compile, by default and with mode="reduce-overhead". Times are
+through GraphedStep; PyTorch's as they are (cudnn.benchmark, contiguous, fused Adam), in channels_last, as one CUDA
+graph of the whole step, and with --compile through torch.compile, by default and with mode="reduce-overhead". Times are
 medians over rounds of the wall clock's milliseconds a step. What a replayed step costs the host, and the most bytes of
 tensors that a step holds, are measured apart.
 
 Before, both sides take 200 steps from the same weights, in float32 and in the precision that is measured. The program
-fails where one of our first 10 losses differs from the reference by more than 1e-3 of it, or the mean of the last 50 by
-more than 2 percent, and by more than twice what the farthest of PyTorch's own do: contiguous and in channels_last, and in
-float32 with cuDNN's kernels, its deterministic ones, and without it. The reference is PyTorch in float32, or in float64
-for a pair of networks: those multiply every rounding, and float32's losses are 0.001 to 0.005 from float64's after 10
-steps, with PyTorch's kernels and with ours.
+fails where one of our first 10 losses differs from the reference by more than 1e-3 of it, or the mean of the last 50
+by more than 2 percent, and by more than twice what the farthest of PyTorch's own do: contiguous and in channels_last,
+and in float32 with cuDNN's kernels, its deterministic ones, and without it. The reference is PyTorch in float32, or in
+float64 for a pair of networks: those multiply every rounding, and float32's losses are 0.001 to 0.005 from float64's
+after 10 steps, with PyTorch's kernels and with ours.
 
 After --seconds, 420 where not given, what is left to compile is left out. Needs PyTorch, Adjoint's shared library as
 bench/compare_ops.py does, and build/bench/libbench_training.so, or where ADJOINT_BENCH_TRAINING says. Writes a table,
@@ -49,7 +49,7 @@ from compare_ops import environment
 # The most of PyTorch eager's time that a graphed step may take.
 GOALS = {"fsrcnn 16 x 32 x 32": 0.25, "dcgan 16": 0.35, "fsrcnn 64 x 96 x 96": 0.5, "dcgan_plain 128": 0.5,
          "hifigan_v1 16 x 32": 0.5}
-# The programs' networks at their own batches, and the least of PyTorch eager's time over ours: in geometric mean, of each.
+# The programs' networks at their own batches, and the least of PyTorch eager's time over ours: in the mean, of each.
 PROGRAMS = ("super_resolution", "gan", "vocoder", "segmentation", "autoencoder")
 PROGRAMS_GOALS, LEAST_GOAL = {"tf32": 1.8, "bf16": 1.7}, 1.1
 HOST_GOAL = 0.030  # ms
@@ -612,9 +612,8 @@ def row_of(result):
     megabytes = lambda name: f"{peak[name] / 1e6:.0f}" if peak.get(name) else ""
 
     def of_losses(i):
-        as_they_are, graphed, in_float32 = (result["differences"][name] for name in ("adjoint", "graphed", "in float32"))
-        return (f"{max(as_they_are[0][i], graphed[0][i]):.0e} ({graphed[1][i]:.0e}), {in_float32[0][i]:.0e} "
-                f"({in_float32[1][i]:.0e})")
+        (ours, _), (graphed, own), full = (result["differences"][of] for of in ("adjoint", "graphed", "in float32"))
+        return f"{max(ours[i], graphed[i]):.0e} ({own[i]:.0e}), {full[0][i]:.0e} ({full[1][i]:.0e})"
 
     return [result["case"], result["precision"], f"{ms['adjoint']:.3f}", f"{ms['graphed']:.3f}",
             *(f"{ms[way]:.3f}" if way in ms else "" for way in WAYS["cuda"] + COMPILED),
@@ -638,12 +637,13 @@ def write(path, record, rows, means, behind, skipped):
     lines = ["# Training steps beside PyTorch's", "",
              f"`bench/compare_training.py {' '.join(sys.argv[1:])}`, {record['device']}, {record['date'][:10]}, commit "
              f"{record['commit']}, PyTorch {record['pytorch']}.", "",
-             "Both sides train in one process, in turns, the same network on the same batches; milliseconds are medians of",
-             "a step. \"Graphed\" is `GraphedStep`; PyTorch has `cudnn.benchmark` and the fused Adam. The host's time is that",
-             "of a call while the GPU has nothing to do. Peaks are of tensors' bytes in a step, weights, optimiser and eight",
-             "batches included. The last columns are the largest relative differences from the losses of PyTorch in float32, of a",
-             "pair of networks in float64: of the first 10 and of the mean of the last 50 of 200, in the row's precision and in",
-             "float32, and in brackets the farthest of PyTorch's own. Peaks hold cuBLAS's workspace.", "", *table(rows), "",
+             "Both sides train in one process, in turns, the same network on the same batches; milliseconds are medians",
+             "of a step. \"Graphed\" is `GraphedStep`; PyTorch has `cudnn.benchmark` and the fused Adam. The host's time is",
+             "that of a call while the GPU has nothing to do. Peaks are of tensors' bytes in a step, weights, optimiser,",
+             "cuBLAS's workspace and eight batches included. The last columns are the largest relative differences from",
+             "the losses of PyTorch in float32, of a pair of networks in float64: of the first 10 and of the mean of the",
+             "last 50 of 200, in the row's precision and in float32, and in brackets the farthest of PyTorch's own.", "",
+             *table(rows), "",
              *means, ""]
     if behind:
         lines += ["Behind its goal: " + "; ".join(behind) + ".", ""]
