@@ -24,13 +24,11 @@ using Numbers = c10::SmallVector<int64_t, 4>;
 enum Role { kImage, kFeature, kFilter };
 constexpr const char* kNames[] = {"adjoint::conv_transpose", "adjoint::conv", "adjoint::conv_weight"};
 
-/// How positions meet, and what is done to the result where it is stored; an activation of kind 0 is none. frozen: what
-/// stands for a frozen filter, or null.
+/// How positions meet, and what is done to the result where it is stored; an activation of kind 0 is none.
 struct Steps {
   IntArrayRef stride, padding, dilation;
   int64_t groups;
   adjoint_activation activation;
-  adjoint_frozen_filter* frozen;
 };
 
 inline std::string tuple(IntArrayRef values) {
