@@ -1,5 +1,5 @@
 // Which order of its operands serves conv_weight best: models of its kernels, and of the copies.
-#include <adjoint/ops/conv/choose/weight_order.h>
+#include <adjoint/ops/conv/choose/orders.h>
 #include <adjoint/ops/conv/weight/boxes_plan.h>
 #include <adjoint/ops/conv/weight/parts.h>
 

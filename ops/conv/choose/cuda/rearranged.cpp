@@ -2,13 +2,15 @@
 
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
-#include <adjoint/ops/conv/base/machine.h>
+#include <adjoint/ops/conv/base/planned_machine.h>
 #include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
 #include <adjoint/ops/conv/choose/cuda/terms.h>
-#include <adjoint/ops/conv/choose/weight_order.h>
+#include <adjoint/ops/conv/choose/orders.h>
+#include <adjoint/ops/conv/correlation/cuda/blocks/blocked.h>
+#include <adjoint/ops/conv/correlation/cuda/correlation.h>
+#include <adjoint/ops/conv/correlation/cuda/sliced.h>
 #include <adjoint/ops/conv/correlation/plan.h>
-#include <adjoint/ops/conv/layouts/orders.h>
 #include <adjoint/ops/conv/rearranged/cuda/rearranged.h>
 #include <adjoint/ops/conv/weight/cuda/weight.h>
 
@@ -83,11 +85,15 @@ bool plan_quicker_order(const ConvProblem& problem, Order& order) {
   return plan_weight_order(g, arithmetic_of(problem), order.how.plan) && boxes_take(problem, order);
 }
 
-/// Of conv in half precision, of which threads copy rows of odd lengths element by element.
-bool pads_image(const ConvProblem& problem, RearrangedPlan& plan) {
-  const ConvGeometry& g = problem.geometry;
-  const std::int64_t size = element_size(problem.dtype);
-  return problem.role == ConvRole::kFeature && size == 2 && g.image[1] > 1 && pad_image_rows(g, size, plan);
+/// Whether a tensor-core kernel would compute conv or conv_transpose as it is, and sooner in another order.
+bool plan_quicker_conv(const ConvProblem& problem, RearrangedPlan& plan) {
+  if (problem.role == ConvRole::kFilter || problem.dtype == kFloat64 || !runs_wgmma(problem.device)) return false;
+  const bool transposed = problem.role == ConvRole::kImage;
+  const ConvKernel* otherwise = &best_conv_kernel_in_place(problem);
+  const auto multiplies = {&sliced_conv,           &blocked_conv,           &correlation_conv,
+                           &sliced_conv_transpose, &blocked_conv_transpose, &correlation_conv_transpose};
+  if (std::find(multiplies.begin(), multiplies.end(), otherwise) == multiplies.end()) return false;
+  return plan_conv_order(problem.geometry, transposed, arithmetic_of(problem), planned_machine(), plan);
 }
 
 /// Null where the problem has no other order.
@@ -101,7 +107,7 @@ const Order* find_order(const ConvProblem& problem) {
     const bool has_order =
         (may_have_boxes && plan_quicker_order(problem, order)) ||
         (may_have_boxes && !rows && plan_batch_as_columns(g, size, plan) && boxes_take(problem, order)) ||
-        (!strides && !rows && pads_image(problem, plan)) ||
+        (!strides && !rows && plan_quicker_conv(problem, plan)) ||
         plan_strides_as_channels(g, problem.role == ConvRole::kImage, size, plan) || plan_batch_as_rows(g, size, plan);
     if (!has_order) return false;
     order.is_sure = strides || rows;

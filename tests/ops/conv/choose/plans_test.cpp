@@ -6,7 +6,7 @@
 #include <adjoint/core/parallel.h>
 #include <adjoint/ops/conv/base/planned_machine.h>
 #include <adjoint/ops/conv/channelwise/plan.h>
-#include <adjoint/ops/conv/choose/weight_order.h>
+#include <adjoint/ops/conv/choose/orders.h>
 #include <adjoint/ops/conv/correlation/clocks.h>
 #include <adjoint/ops/conv/correlation/plan.h>
 #include <adjoint/ops/conv/correlation/slices.h>
@@ -119,6 +119,13 @@ void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
             return numbers({col2im_clocks(p), static_cast<double>(p.smem_bytes())});
           });
     }
+    add<RearrangedPlan>(
+        cells, name("order"),
+        [&](RearrangedPlan& p) { return plan_conv_order(g, transposed, a.arithmetic, kMachine, p); },
+        [&](const RearrangedPlan& p) {
+          return numbers({static_cast<double>(p.geometry.image[1]), static_cast<double>(p.geometry.image_channels),
+                          static_cast<double>(p.image.numel())});
+        });
     if (!a.split()) {
       add<FewResultsPlan>(
           cells, name("few_results"), [&](FewResultsPlan& p) { return plan_few_results(g, transposed, p); },

@@ -1,7 +1,7 @@
 // Operands in another order, on the emulator: what the kernels take apart gives, in its geometry, the same
 // convolutions.
 #include <adjoint/ops/conv/base/numbers.h>
-#include <adjoint/ops/conv/choose/weight_order.h>
+#include <adjoint/ops/conv/choose/orders.h>
 #include <adjoint/tests/ops/conv/layouts/samples_last_emulated_run.h>
 #include <adjoint/tests/support/conv_cases.h>
 #include <adjoint/tests/support/conv_oracle.h>
