@@ -195,9 +195,7 @@ StepGraphs::Graph& StepGraphs::capture(const Key& key, const std::vector<Tensor>
   return graph;
 }
 
-std::vector<Tensor> StepGraphs::launch(Graph& graph, const std::vector<Tensor>& inputs) {
-  const ProfileScope scope("GraphedStep", default_device());
-  device_->follow();
+std::vector<Tensor> StepGraphs::make_outputs(Graph& graph) {
   std::vector<Tensor> outputs;
   for (const auto& [tensor, address] : graph.outputs) {
     outputs.push_back(tensor);
@@ -206,6 +204,12 @@ std::vector<Tensor> StepGraphs::launch(Graph& graph, const std::vector<Tensor>& 
     void* const data = outputs.back().raw_mutable_data();
     std::memcpy(address, &data, sizeof(data));
   }
+  return outputs;
+}
+
+void StepGraphs::launch(Graph& graph, const std::vector<Tensor>& inputs) {
+  const ProfileScope scope("GraphedStep", default_device());
+  device_->follow();
   std::vector<StepMove> moves;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].defined()) continue;
@@ -225,7 +229,6 @@ std::vector<Tensor> StepGraphs::launch(Graph& graph, const std::vector<Tensor>& 
   if (!moves.empty()) device_->feed(moves, nullptr, nullptr, 0);
   device_->launch(graph.handle.get());
   graph.record.touch();
-  return outputs;
 }
 
 std::vector<Tensor> StepGraphs::run(const std::vector<Tensor>& inputs) {
@@ -252,13 +255,19 @@ std::vector<Tensor> StepGraphs::run(const std::vector<Tensor>& inputs) {
   key.autocast_cache = autocast.options.cache_enabled;
   key.precision = float32_precision();
   if (Graph* const graph = find(key)) {
+    std::vector<Tensor> outputs = make_outputs(*graph);  // before anything is counted: it may find no memory
     for (const auto& action : graph->record.actions) action();
-    std::vector<Tensor> outputs = launch(*graph, inputs);
+    launch(*graph, inputs);
     Generator& generator = default_generator();
     generator.seek(generator.offset() + graph->random_blocks);
     return outputs;
   }
-  if (is_warm(key)) return launch(capture(key, inputs), {});
+  if (is_warm(key)) {
+    Graph& graph = capture(key, inputs);
+    std::vector<Tensor> outputs = make_outputs(graph);
+    launch(graph, {});
+    return outputs;
+  }
   std::vector<Tensor> outputs = detached(step_(on_device(inputs)));
   count_run(key);
   return outputs;

@@ -78,8 +78,10 @@ class ADJOINT_API StepGraphs {
   bool is_warm(const Key& key) const;
   void count_run(const Key& key);
   Graph& capture(const Key& key, const std::vector<Tensor>& inputs);
+  /// What the next launch gives.
+  std::vector<Tensor> make_outputs(Graph& graph);
   /// `inputs`: none where they are in their places.
-  std::vector<Tensor> launch(Graph& graph, const std::vector<Tensor>& inputs);
+  void launch(Graph& graph, const std::vector<Tensor>& inputs);
   bool drop_oldest();
 
   GraphedStep::Function step_;

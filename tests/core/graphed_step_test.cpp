@@ -118,6 +118,24 @@ TEST(GraphedStep, RunsThenCapturesThenReplays) {
   EXPECT_EQ(step.device->begun, 2) << "what ran before is warm";
 }
 
+TEST(GraphedStep, AReplayWithoutMemoryForItsOutputsCountsNothing) {
+  int replays = 0;
+  Steps step([&](const Tensors& in) -> Tensors {
+    GraphedStep::on_replay([&] { ++replays; });
+    return {in[0] + in[0]};
+  });
+  const Tensor x = Tensor::ones({3});
+  for (int i = 0; i < 3; ++i) step({x});
+  const int replays_before = replays, launches_before = step.device->launches;
+  observe_allocations([](std::size_t, Device) { throw OutOfMemoryError("as this test wants it"); });
+  EXPECT_THROW(step({x}), OutOfMemoryError);
+  observe_allocations(nullptr);
+  EXPECT_EQ(replays, replays_before);
+  EXPECT_EQ(step.device->launches, launches_before);
+  expect_values("the next", step({x})[0], {2, 2, 2});
+  EXPECT_EQ(replays, replays_before + 1);
+}
+
 TEST(GraphedStep, GivesTheGraphCopiesOfItsInputsAndTheCallerCopiesOfItsOutputs) {
   const Tensor kept = Tensor::full({2}, 5.0);
   auto device = std::make_shared<PretendDevice>();
