@@ -27,8 +27,6 @@ std::vector<Tensor> detached(std::vector<Tensor> tensors) {
 
 }  // namespace
 
-std::size_t bytes_of(const Tensor& x) { return static_cast<std::size_t>(x.numel() * element_size(x.dtype())); }
-
 StepDevice::~StepDevice() = default;
 
 struct StepGraphs::Graph {
@@ -169,7 +167,7 @@ StepGraphs::Graph& StepGraphs::capture(const Key& key, const std::vector<Tensor>
              std::any_of(graph.inputs.begin(), graph.inputs.end(), shares))) {
           output = contiguous_copy(output);
           const auto [host, device] = capture.place(sizeof(void*));
-          device_->deliver(output.raw_data(), static_cast<void* const*>(device), bytes_of(output));
+          device_->deliver(output.raw_data(), static_cast<void* const*>(device), output.nbytes());
           graph.outputs.back().address = host;
         }
         graph.outputs.back().tensor = output;
@@ -216,7 +214,7 @@ void StepGraphs::launch(Graph& graph, const std::vector<Tensor>& inputs) {
     if (inputs[i].device() != options_.device || !inputs[i].is_contiguous()) {
       copy_async(inputs[i], graph.inputs[i]);
     } else if (inputs[i].numel() > 0) {
-      moves.push_back({graph.inputs[i].raw_mutable_data(), inputs[i].raw_data(), bytes_of(inputs[i])});
+      moves.push_back({graph.inputs[i].raw_mutable_data(), inputs[i].raw_data(), inputs[i].nbytes()});
     }
   }
   for (const auto& values : graph.record.values) {

@@ -181,6 +181,7 @@ std::int64_t Tensor::size(std::int64_t axis) const {
   return shape[resolve_axis("size", axis, shape.size())];
 }
 std::int64_t Tensor::numel() const { return checked("numel", impl()).numel; }
+std::size_t Tensor::nbytes() const { return static_cast<std::size_t>(numel() * element_size(dtype())); }
 bool Tensor::is_contiguous() const { return checked("is_contiguous", impl()).contiguous; }
 TensorOptions Tensor::options() const {
   const TensorImpl& impl = checked("options", this->impl());

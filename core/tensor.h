@@ -15,8 +15,10 @@
 #include <functional>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace adjoint {
@@ -58,6 +60,8 @@ class ADJOINT_API Tensor {
   /// start, start + step, ... below `end` (above it where step is negative): float64s, rounded to the dtype. Throws
   /// Error where step is 0, and where the dtype cannot hold an element, as full() does.
   static Tensor arange(double start, double end, double step = 1.0, const TensorOptions& options = {});
+  /// arange(0, end).
+  static Tensor arange(double end, const TensorOptions& options = {}) { return arange(0.0, end, 1.0, options); }
   /// The (n, n) identity.
   static Tensor eye(std::int64_t n, const TensorOptions& options = {});
   /// A copy of `values` in options.dtype. Throws Error unless values.size() == shape.numel(), and where the dtype
@@ -86,6 +90,8 @@ class ADJOINT_API Tensor {
   /// The extent of one axis; -1 is the last.
   std::int64_t size(std::int64_t axis) const;
   std::int64_t numel() const;
+  /// numel() times the bytes of an element.
+  std::size_t nbytes() const;
   bool is_contiguous() const;
   TensorOptions options() const;
 
@@ -144,9 +150,13 @@ class ADJOINT_API Tensor {
 
   /// One extent may be -1. A view where strides allow, else a copy.
   Tensor reshape(const Shape& shape) const;
+  /// reshape() that never copies. Throws Error where strides do not allow a view.
+  Tensor view(const Shape& shape) const;
   Tensor flatten(std::int64_t first_axis = 0, std::int64_t last_axis = -1) const;
   Tensor permute(const Dims& axes) const;
   Tensor transpose(std::int64_t a, std::int64_t b) const;
+  /// The transpose of a matrix; a vector or scalar as it is. Throws Error for more axes.
+  Tensor t() const;
   Tensor narrow(std::int64_t axis, std::int64_t start, std::int64_t length) const;
   Tensor select(std::int64_t axis, std::int64_t index) const;
   /// select(0, index): x[1][2] is one element as a tensor.
@@ -172,40 +182,65 @@ class ADJOINT_API Tensor {
   Tensor norm(double p = 2.0, const Dims& axes = {}, bool keepdim = false) const;
   Tensor var(const Dims& axes = {}, std::int64_t correction = 1, bool keepdim = false) const;
   Tensor std(const Dims& axes = {}, std::int64_t correction = 1, bool keepdim = false) const;
+  std::pair<Tensor, Tensor> var_mean(const Dims& axes = {}, std::int64_t correction = 1, bool keepdim = false) const;
+  std::pair<Tensor, Tensor> std_mean(const Dims& axes = {}, std::int64_t correction = 1, bool keepdim = false) const;
   Tensor logsumexp(const Dims& axes = {}, bool keepdim = false) const;
   Tensor amax(const Dims& axes = {}, bool keepdim = false) const;
   Tensor amin(const Dims& axes = {}, bool keepdim = false) const;
   Tensor min() const;
+  std::pair<Tensor, Tensor> max(std::int64_t axis, bool keepdim = false) const;
+  std::pair<Tensor, Tensor> min(std::int64_t axis, bool keepdim = false) const;
   Tensor any(const Dims& axes = {}, bool keepdim = false) const;
   Tensor all(const Dims& axes = {}, bool keepdim = false) const;
   Tensor argmax() const, argmin() const;
   Tensor argmax(std::int64_t axis, bool keepdim = false) const, argmin(std::int64_t axis, bool keepdim = false) const;
   Tensor softmax(std::int64_t axis) const, log_softmax(std::int64_t axis) const, cumsum(std::int64_t axis) const;
 
-  // ---- Parts, places and products. [differentiable] As the functions of these names (ops/view/view.h,
-  // ops/index/index.h, ops/matmul/matmul.h).
+  // ---- Parts, places and products. [differentiable, but for nonzero] As the functions of these names
+  // (ops/view/view.h, ops/roll/roll.h, ops/index/index.h, ops/matmul/matmul.h).
 
   std::vector<Tensor> split(std::int64_t split_size, std::int64_t axis = 0) const;
+  std::vector<Tensor> split(const std::vector<std::int64_t>& split_sizes, std::int64_t axis = 0) const;
   std::vector<Tensor> chunk(std::int64_t chunks, std::int64_t axis = 0) const;
   std::vector<Tensor> unbind(std::int64_t axis = 0) const;
   Tensor repeat(const Dims&repeats) const, flip(const Dims&axes) const;
   Tensor movedim(const Dims& source, const Dims& destination) const;
+  Tensor roll(std::int64_t shift, std::int64_t axis) const;
   Tensor unflatten(std::int64_t axis, const Shape& sizes) const;
   /// x.index({0, Slice(1, {}, 2), kEllipsis, mask}), as x[0, 1::2, ..., mask] in Python.
   Tensor index(const std::vector<Index>& indices) const;
   Tensor index_select(std::int64_t axis, const Tensor& index) const;
   Tensor gather(std::int64_t axis, const Tensor& index) const;
+  Tensor scatter(std::int64_t axis, const Tensor& index, const Tensor& src) const;
+  Tensor scatter(std::int64_t axis, const Tensor& index, double value) const;
+  Tensor scatter_add(std::int64_t axis, const Tensor& index, const Tensor& src) const;
+  Tensor masked_select(const Tensor&mask) const, nonzero() const;
   Tensor matmul(const Tensor& other) const;
 
   // ---- Functions of elements. [differentiable, but for what is bool] As the functions of these names
   // (ops/elementwise/elementwise.h).
 
   Tensor abs() const, acos() const, asin() const, atan() const, ceil() const, cos() const, cosh() const, erf() const,
-      exp() const, expm1() const, floor() const, log() const, log1p() const, log2() const, reciprocal() const,
-      relu() const, round() const, rsqrt() const, sigmoid() const, sign() const, sin() const, sinh() const,
-      sqrt() const, square() const, tan() const, tanh() const, trunc() const;
+      exp() const, expm1() const, floor() const, log() const, log1p() const, log2() const, neg() const,
+      reciprocal() const, round() const, rsqrt() const, sign() const, sin() const, sinh() const, sqrt() const,
+      square() const, tan() const, tanh() const, trunc() const;
+  Tensor gelu() const, gelu_tanh() const, hardsigmoid() const, hardswish() const, logsigmoid() const, mish() const,
+      relu() const, relu6() const, selu() const, sigmoid() const, silu() const, softsign() const;
+  Tensor elu(double alpha = 1.0) const, glu(std::int64_t axis = -1) const, leaky_relu(double slope = 0.01) const,
+      hardtanh(double min_val = -1.0, double max_val = 1.0) const,
+      softplus(double beta = 1.0, double threshold = 20.0) const, prelu(const Tensor&weight) const;
   Tensor isfinite() const, isinf() const, isnan() const, logical_not() const;
-  Tensor clamp(double low, double high) const, pow(double exponent) const, pow(const Tensor&exponent) const;
+  Tensor logical_and(const Tensor&other) const, logical_or(const Tensor&other) const,
+      logical_xor(const Tensor&other) const;
+  Tensor clamp(double low, double high) const, clamp_min(double low) const, clamp_max(double high) const;
+  Tensor pow(double exponent) const, pow(const Tensor&exponent) const;
+  Tensor atan2(const Tensor&x) const, maximum(const Tensor&other) const, minimum(const Tensor&other) const;
+  Tensor fmod(const Tensor&other) const, fmod(double other) const;
+  Tensor remainder(const Tensor&other) const, remainder(double other) const;
+  Tensor lerp(const Tensor&end, const Tensor&weight) const, lerp(const Tensor&end, double weight) const;
+  Tensor nan_to_num(double nan = 0.0, std::optional<double> posinf = {}, std::optional<double> neginf = {}) const;
+  /// This tensor's elements where `condition` holds, else other's.
+  Tensor where(const Tensor&condition, const Tensor&other) const, where(const Tensor&condition, double other) const;
   Tensor masked_fill(const Tensor& mask, double value) const;
 
   // ---- In place. Never recorded: throw Error on a recorded tensor, a view of one, or, while a tape records, a leaf

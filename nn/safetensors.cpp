@@ -78,15 +78,11 @@ std::vector<Item> ordered_items(const char* op, const NamedTensors& tensors) {
   return items;
 }
 
-std::uint64_t bytes_of(const Tensor& tensor) {
-  return static_cast<std::uint64_t>(tensor.numel() * element_size(tensor.dtype()));
-}
-
 std::string header_of(const char* op, const std::vector<Item>& items, const Metadata& metadata) {
   Header header{.entries = {}, .metadata = metadata};
   std::uint64_t offset = 0;
   for (const Item& item : items) {
-    const std::uint64_t end = offset + bytes_of(*item.tensor);
+    const std::uint64_t end = offset + item.tensor->nbytes();
     header.entries.push_back(
         {.name = *item.name, .format = item.format, .shape = item.tensor->shape(), .begin = offset, .end = end});
     offset = end;
@@ -234,7 +230,7 @@ void safetensors::write_file(const char* op, const std::filesystem::path& path, 
     for (const Item& item : items) {
       if (item.tensor == &sum) std::memcpy(sum.raw_mutable_data(), &crc, sizeof(crc));
       const Tensor host = contiguous_copy(item.tensor->detach().to(kCPU));
-      write(host.raw_data(), bytes_of(host));
+      write(host.raw_data(), host.nbytes());
     }
     file.commit();
   });

@@ -17,10 +17,7 @@ Tensor Upsample::operator()(const Tensor& input) const {
   return hooked(input, [&](const Tensor& x) {
     const OpScope scope("Upsample");
     check_not_moved_from("Upsample");
-    return interpolate(x, {.size = options_.size,
-                           .scale = options_.scale,
-                           .mode = options_.mode,
-                           .align_corners = options_.align_corners});
+    return interpolate(x, options_);
   });
 }
 

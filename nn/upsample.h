@@ -6,13 +6,7 @@
 
 namespace adjoint::nn {
 
-/// As InterpolateParams, with nn.Upsample's default.
-struct UpsampleOptions {
-  Size2 size = 0;
-  Scale2 scale = 0.0;
-  Interpolation mode = Interpolation::kNearest;
-  bool align_corners = false;
-};
+using UpsampleOptions = InterpolateParams;
 
 /// nn::Upsample({.scale = 2.0, .mode = Interpolation::kBilinear}); interpolate (ops/resample/resample.h) has the rules,
 /// and throws what it throws at the call.

@@ -3,6 +3,7 @@
 #include <adjoint/ops/index/index.h>
 #include <adjoint/ops/matmul/matmul.h>
 #include <adjoint/ops/reduce/reduce.h>
+#include <adjoint/ops/roll/roll.h>
 #include <adjoint/ops/scan/scan.h>
 #include <adjoint/ops/softmax/softmax.h>
 #include <adjoint/ops/view/view.h>
@@ -25,11 +26,10 @@ ADJOINT_MEMBER(floor)
 ADJOINT_MEMBER(log)
 ADJOINT_MEMBER(log1p)
 ADJOINT_MEMBER(log2)
+ADJOINT_MEMBER(neg)
 ADJOINT_MEMBER(reciprocal)
-ADJOINT_MEMBER(relu)
 ADJOINT_MEMBER(round)
 ADJOINT_MEMBER(rsqrt)
-ADJOINT_MEMBER(sigmoid)
 ADJOINT_MEMBER(sign)
 ADJOINT_MEMBER(sin)
 ADJOINT_MEMBER(sinh)
@@ -38,15 +38,58 @@ ADJOINT_MEMBER(square)
 ADJOINT_MEMBER(tan)
 ADJOINT_MEMBER(tanh)
 ADJOINT_MEMBER(trunc)
+ADJOINT_MEMBER(gelu)
+ADJOINT_MEMBER(gelu_tanh)
+ADJOINT_MEMBER(hardsigmoid)
+ADJOINT_MEMBER(hardswish)
+ADJOINT_MEMBER(logsigmoid)
+ADJOINT_MEMBER(mish)
+ADJOINT_MEMBER(relu)
+ADJOINT_MEMBER(relu6)
+ADJOINT_MEMBER(selu)
+ADJOINT_MEMBER(sigmoid)
+ADJOINT_MEMBER(silu)
+ADJOINT_MEMBER(softsign)
 ADJOINT_MEMBER(isfinite)
 ADJOINT_MEMBER(isinf)
 ADJOINT_MEMBER(isnan)
 ADJOINT_MEMBER(logical_not)
 #undef ADJOINT_MEMBER
 
+#define ADJOINT_BINARY(NAME, OTHER) \
+  Tensor Tensor::NAME(OTHER other) const { return adjoint::NAME(*this, other); }
+ADJOINT_BINARY(logical_and, const Tensor&)
+ADJOINT_BINARY(logical_or, const Tensor&)
+ADJOINT_BINARY(logical_xor, const Tensor&)
+ADJOINT_BINARY(maximum, const Tensor&)
+ADJOINT_BINARY(minimum, const Tensor&)
+ADJOINT_BINARY(atan2, const Tensor&)
+ADJOINT_BINARY(prelu, const Tensor&)
+ADJOINT_BINARY(pow, const Tensor&)
+ADJOINT_BINARY(pow, double)
+ADJOINT_BINARY(fmod, const Tensor&)
+ADJOINT_BINARY(fmod, double)
+ADJOINT_BINARY(remainder, const Tensor&)
+ADJOINT_BINARY(remainder, double)
+ADJOINT_BINARY(clamp_min, double)
+ADJOINT_BINARY(clamp_max, double)
+ADJOINT_BINARY(elu, double)
+ADJOINT_BINARY(leaky_relu, double)
+ADJOINT_BINARY(glu, std::int64_t)
+#undef ADJOINT_BINARY
+
 Tensor Tensor::clamp(double low, double high) const { return adjoint::clamp(*this, low, high); }
-Tensor Tensor::pow(double exponent) const { return adjoint::pow(*this, exponent); }
-Tensor Tensor::pow(const Tensor& exponent) const { return adjoint::pow(*this, exponent); }
+Tensor Tensor::hardtanh(double min_val, double max_val) const { return adjoint::hardtanh(*this, min_val, max_val); }
+Tensor Tensor::softplus(double beta, double threshold) const { return adjoint::softplus(*this, beta, threshold); }
+Tensor Tensor::lerp(const Tensor& end, const Tensor& weight) const { return adjoint::lerp(*this, end, weight); }
+Tensor Tensor::lerp(const Tensor& end, double weight) const { return adjoint::lerp(*this, end, weight); }
+Tensor Tensor::nan_to_num(double nan, std::optional<double> posinf, std::optional<double> neginf) const {
+  return adjoint::nan_to_num(*this, nan, posinf, neginf);
+}
+Tensor Tensor::where(const Tensor& condition, const Tensor& other) const {
+  return adjoint::where(condition, *this, other);
+}
+Tensor Tensor::where(const Tensor& condition, double other) const { return adjoint::where(condition, *this, other); }
 Tensor Tensor::masked_fill(const Tensor& mask, double value) const { return adjoint::masked_fill(*this, mask, value); }
 
 #define ADJOINT_REDUCTION(NAME) \
@@ -65,7 +108,19 @@ Tensor Tensor::var(const Dims& axes, std::int64_t correction, bool keepdim) cons
 Tensor Tensor::std(const Dims& axes, std::int64_t correction, bool keepdim) const {
   return adjoint::std(*this, axes, correction, keepdim);
 }
+std::pair<Tensor, Tensor> Tensor::var_mean(const Dims& axes, std::int64_t correction, bool keepdim) const {
+  return adjoint::var_mean(*this, axes, correction, keepdim);
+}
+std::pair<Tensor, Tensor> Tensor::std_mean(const Dims& axes, std::int64_t correction, bool keepdim) const {
+  return adjoint::std_mean(*this, axes, correction, keepdim);
+}
 Tensor Tensor::min() const { return adjoint::min(*this); }
+std::pair<Tensor, Tensor> Tensor::max(std::int64_t axis, bool keepdim) const {
+  return adjoint::max(*this, axis, keepdim);
+}
+std::pair<Tensor, Tensor> Tensor::min(std::int64_t axis, bool keepdim) const {
+  return adjoint::min(*this, axis, keepdim);
+}
 Tensor Tensor::argmax() const { return adjoint::argmax(*this); }
 Tensor Tensor::argmin() const { return adjoint::argmin(*this); }
 Tensor Tensor::argmax(std::int64_t axis, bool keepdim) const { return adjoint::argmax(*this, axis, keepdim); }
@@ -77,6 +132,9 @@ Tensor Tensor::cumsum(std::int64_t axis) const { return adjoint::cumsum(*this, a
 std::vector<Tensor> Tensor::split(std::int64_t split_size, std::int64_t axis) const {
   return adjoint::split(*this, split_size, axis);
 }
+std::vector<Tensor> Tensor::split(const std::vector<std::int64_t>& split_sizes, std::int64_t axis) const {
+  return adjoint::split(*this, split_sizes, axis);
+}
 std::vector<Tensor> Tensor::chunk(std::int64_t chunks, std::int64_t axis) const {
   return adjoint::chunk(*this, chunks, axis);
 }
@@ -86,12 +144,24 @@ Tensor Tensor::flip(const Dims& axes) const { return adjoint::flip(*this, axes);
 Tensor Tensor::movedim(const Dims& source, const Dims& destination) const {
   return adjoint::movedim(*this, source, destination);
 }
+Tensor Tensor::roll(std::int64_t shift, std::int64_t axis) const { return adjoint::roll(*this, shift, axis); }
 Tensor Tensor::unflatten(std::int64_t axis, const Shape& sizes) const { return adjoint::unflatten(*this, axis, sizes); }
 Tensor Tensor::index(const std::vector<Index>& indices) const { return adjoint::index(*this, indices); }
 Tensor Tensor::index_select(std::int64_t axis, const Tensor& at) const {
   return adjoint::index_select(*this, axis, at);
 }
 Tensor Tensor::gather(std::int64_t axis, const Tensor& at) const { return adjoint::gather(*this, axis, at); }
+Tensor Tensor::scatter(std::int64_t axis, const Tensor& at, const Tensor& src) const {
+  return adjoint::scatter(*this, axis, at, src);
+}
+Tensor Tensor::scatter(std::int64_t axis, const Tensor& at, double value) const {
+  return adjoint::scatter(*this, axis, at, value);
+}
+Tensor Tensor::scatter_add(std::int64_t axis, const Tensor& at, const Tensor& src) const {
+  return adjoint::scatter_add(*this, axis, at, src);
+}
+Tensor Tensor::masked_select(const Tensor& mask) const { return adjoint::masked_select(*this, mask); }
+Tensor Tensor::nonzero() const { return adjoint::nonzero(*this); }
 Tensor Tensor::matmul(const Tensor& other) const { return adjoint::matmul(*this, other); }
 
 }  // namespace adjoint

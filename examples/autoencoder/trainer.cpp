@@ -102,7 +102,9 @@ examples::Values Trainer::baselines() const {
   const double numbers = static_cast<double>(model.kept()) * std::min(model.bits() / 8.0, 1.0);
   const auto extent =
       std::clamp<std::int64_t>(static_cast<std::int64_t>(std::sqrt(numbers / 3.0)), 1, examples::kPictureExtent);
-  const Tensor small = adjoint::interpolate(examples::to_signed(source_.tests), {.size = extent, .antialias = true});
+  const Tensor small =
+      adjoint::interpolate(examples::to_signed(source_.tests),
+                           {.size = extent, .mode = adjoint::Interpolation::kBilinear, .antialias = true});
   const Tensor back =
       adjoint::interpolate(small, {.size = examples::kPictureExtent, .mode = adjoint::Interpolation::kBicubic});
   return {{fmt::format("shrunk to {} x {}", extent, extent), psnr_of(examples::to_bytes(back), source_.tests)}};

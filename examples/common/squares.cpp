@@ -70,7 +70,9 @@ Tensor squares_of(const data::LabelledImages& set) {
   for (std::int64_t at = 0; at < set.images.size(0); at += kAtOnce) {
     Tensor part = set.images.narrow(0, at, std::min(kAtOnce, set.images.size(0) - at));
     if (part.size(2) != kPictureExtent || part.size(3) != kPictureExtent) {
-      part = to_bytes(adjoint::interpolate(to_signed(part), {.size = kPictureExtent, .antialias = true}));
+      part = to_bytes(
+          adjoint::interpolate(to_signed(part),
+                               {.size = kPictureExtent, .mode = adjoint::Interpolation::kBilinear, .antialias = true}));
     }
     parts.push_back(part.expand({part.size(0), 3, kPictureExtent, kPictureExtent}).contiguous());
   }
@@ -95,7 +97,9 @@ Tensor to_bytes(const Tensor& pictures) {
 Tensor square_of(const Tensor& picture) {
   const std::int64_t h = picture.size(1), w = picture.size(2), extent = std::min(h, w);
   const Tensor middle = data::crop(picture, (h - extent) / 2, (w - extent) / 2, extent, extent);
-  return data::to_uint8(adjoint::interpolate(data::to_float(middle), {.size = kPictureExtent, .antialias = true}));
+  return data::to_uint8(
+      adjoint::interpolate(data::to_float(middle),
+                           {.size = kPictureExtent, .mode = adjoint::Interpolation::kBilinear, .antialias = true}));
 }
 
 Tensor drawn_batch(const DrawnSet& set, std::uint64_t first, std::int64_t count, Tensor* labels) {

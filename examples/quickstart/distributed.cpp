@@ -8,7 +8,7 @@ int main() {
   distributed::init();  // default_device() is this process's GPU from here on
   manual_seed(0);
   const Tensor textures = interpolate(Tensor::rand({128, 1, 12, 12}), {.size = 32, .mode = Interpolation::kBicubic});
-  const data::TensorDataset dataset({interpolate(textures, {.size = 16, .antialias = true}), textures});
+  const data::TensorDataset dataset({interpolate(textures, {.size = 16, .mode = Interpolation::kArea}), textures});
   data::DistributedSampler sampler(dataset.size(), distributed::rank(), distributed::world_size());
   data::DataLoader loader(dataset, {.batch_size = 8, .sampler = &sampler, .device = default_device()});
 

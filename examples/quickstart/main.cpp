@@ -12,7 +12,8 @@ int main() {
   for (int batch = 0; batch < 16; ++batch) {
     const adjoint::Tensor texture = adjoint::Tensor::rand({8, 1, 12, 12}, options);
     const adjoint::Tensor high = adjoint::interpolate(texture, {.size = 32, .mode = adjoint::Interpolation::kBicubic});
-    loader.emplace_back(adjoint::interpolate(high, {.size = 16, .antialias = true}), high);
+    loader.emplace_back(
+        adjoint::interpolate(high, {.size = 16, .mode = adjoint::Interpolation::kBilinear, .antialias = true}), high);
   }
 
   adjoint::nn::Sequential net{adjoint::nn::Conv2d(1, 16, {.kernel_size = 3, .padding = 1}), adjoint::nn::ReLU(),

@@ -5,7 +5,7 @@ using namespace adjoint;
 int main() {
   manual_seed(0);
   const Tensor textures = interpolate(Tensor::rand({128, 1, 12, 12}), {.size = 32, .mode = Interpolation::kBicubic});
-  const data::TensorDataset dataset({interpolate(textures, {.size = 16, .antialias = true}), textures});
+  const data::TensorDataset dataset({interpolate(textures, {.size = 16, .mode = Interpolation::kArea}), textures});
   data::DataLoader loader(dataset, {.batch_size = 8, .shuffle = true, .device = default_device()});
 
   nn::Sequential net{nn::Conv2d(1, 16, {.kernel_size = 3, .padding = 1}), nn::ReLU(),

@@ -3,6 +3,7 @@
 #include <adjoint/core/copy.h>
 #include <adjoint/core/scalar.h>
 #include <adjoint/ops/elementwise/define.h>
+#include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/ops/elementwise/widened.h>
 
 namespace adjoint {
@@ -101,6 +102,7 @@ Tensor operator-(double a, const Tensor& b) { return with_scalar(scalar_sub_op, 
 Tensor operator*(double a, const Tensor& b) { return with_scalar(mul_scalar_op, b, a); }
 Tensor operator/(double a, const Tensor& b) { return with_scalar(scalar_div_op, b, a); }
 Tensor operator-(const Tensor& a) { return unary(neg_op, a); }
+Tensor neg(const Tensor& x) { return -x; }
 
 Tensor& Tensor::add_(const Tensor& other, double scale) {
   const OpScope scope("add_");

@@ -53,6 +53,8 @@ ADJOINT_API Tensor erf(const Tensor& x);
 ADJOINT_API Tensor abs(const Tensor& x);
 /// -1, 0 or 1; 0 for NaN. Its gradient is zero.
 ADJOINT_API Tensor sign(const Tensor& x);
+/// -x, as the operator.
+ADJOINT_API Tensor neg(const Tensor& x);
 ADJOINT_API Tensor square(const Tensor& x);
 /// To an integer: down, up, towards 0, and to the nearest, ties to even. Their gradients are zero.
 ADJOINT_API Tensor floor(const Tensor& x);
@@ -69,6 +71,7 @@ ADJOINT_API Tensor remainder(const Tensor& a, double b);
 ADJOINT_API Tensor pow(const Tensor& base, double exponent);
 /// The exponent's gradient is 0 where the base is 0 and the exponent is not negative.
 ADJOINT_API Tensor pow(const Tensor& base, const Tensor& exponent);
+ADJOINT_API Tensor pow(double base, const Tensor& exponent);
 /// NaN wins. Where the operands are equal, each gets half of the gradient.
 ADJOINT_API Tensor minimum(const Tensor& a, const Tensor& b);
 ADJOINT_API Tensor maximum(const Tensor& a, const Tensor& b);
@@ -132,14 +135,11 @@ ADJOINT_API Tensor where(const Tensor& condition, double a, double b);
 /// `value` where `mask` (bool) holds, else x.
 ADJOINT_API Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 
-struct NanToNumOptions {
-  double nan = 0.0;
-  /// The dtype's largest and least finite numbers where they are left out.
-  std::optional<double> posinf = {}, neginf = {};
-};
-/// Finite numbers in place of NaN and infinities; their gradient is zero. Integers stay as they are. Throws Error where
-/// the dtype cannot hold a number given.
-ADJOINT_API Tensor nan_to_num(const Tensor& x, const NanToNumOptions& options = {});
+/// Finite numbers in place of NaN and infinities; their gradient is zero. `posinf` and `neginf` are the dtype's largest
+/// and least finite numbers where they are left out. Integers stay as they are. Throws Error where the dtype cannot
+/// hold a number given.
+ADJOINT_API Tensor nan_to_num(const Tensor& x, double nan = 0.0, std::optional<double> posinf = {},
+                              std::optional<double> neginf = {});
 
 // ---- Logic and tests. Any dtype; the result is bool and has no gradient. What is not 0 is true, NaN too.
 
@@ -147,6 +147,12 @@ ADJOINT_API Tensor logical_and(const Tensor& a, const Tensor& b);
 ADJOINT_API Tensor logical_or(const Tensor& a, const Tensor& b);
 ADJOINT_API Tensor logical_xor(const Tensor& a, const Tensor& b);
 ADJOINT_API Tensor logical_not(const Tensor& x);
+/// The same of bool tensors, as masks are combined: (x > 0) & ~padding. Throw Error for other dtypes, of which
+/// PyTorch's operators take the bits.
+ADJOINT_API Tensor operator&(const Tensor& a, const Tensor& b);
+ADJOINT_API Tensor operator|(const Tensor& a, const Tensor& b);
+ADJOINT_API Tensor operator^(const Tensor& a, const Tensor& b);
+ADJOINT_API Tensor operator~(const Tensor& x);
 ADJOINT_API Tensor isnan(const Tensor& x);
 ADJOINT_API Tensor isinf(const Tensor& x);
 ADJOINT_API Tensor isfinite(const Tensor& x);

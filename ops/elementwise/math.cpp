@@ -108,6 +108,9 @@ ADJOINT_STEP_FUNCTIONS(ADJOINT_FUNCTION)
 
 Tensor pow(const Tensor& base, double exponent) { return with_scalar(pow_scalar_op, base, exponent); }
 Tensor pow(const Tensor& base, const Tensor& exponent) { return binary(pow_op, base, exponent); }
+Tensor pow(double base, const Tensor& exponent) {
+  return binary(pow_op, elementwise::scalar_like("pow", base, exponent), exponent);
+}
 Tensor minimum(const Tensor& a, const Tensor& b) { return binary(minimum_op, a, b); }
 Tensor maximum(const Tensor& a, const Tensor& b) { return binary(maximum_op, a, b); }
 Tensor atan2(const Tensor& y, const Tensor& x) { return binary(atan2_op, y, x); }

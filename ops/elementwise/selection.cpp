@@ -77,6 +77,19 @@ Tensor logical_and(const Tensor& a, const Tensor& b) { return binary(logical_and
 Tensor logical_or(const Tensor& a, const Tensor& b) { return binary(logical_or_op, a, b); }
 Tensor logical_xor(const Tensor& a, const Tensor& b) { return binary(logical_xor_op, a, b); }
 Tensor logical_not(const Tensor& x) { return unary(logical_not_op, x); }
+
+namespace {
+const Tensor& mask(const char* op, const Tensor& x) {
+  check_defined(op, "an operand", x);
+  ADJOINT_CHECK(x.dtype() == kBool, "{}: a mask must be bool; got {}; compare, or call logical_and, _or, _xor or _not",
+                op, x.dtype());
+  return x;
+}
+}  // namespace
+Tensor operator&(const Tensor& a, const Tensor& b) { return logical_and(mask("&", a), mask("&", b)); }
+Tensor operator|(const Tensor& a, const Tensor& b) { return logical_or(mask("|", a), mask("|", b)); }
+Tensor operator^(const Tensor& a, const Tensor& b) { return logical_xor(mask("^", a), mask("^", b)); }
+Tensor operator~(const Tensor& x) { return logical_not(mask("~", x)); }
 Tensor isnan(const Tensor& x) { return unary(isnan_op, x); }
 Tensor isinf(const Tensor& x) { return unary(isinf_op, x); }
 Tensor isfinite(const Tensor& x) { return unary(isfinite_op, x); }
@@ -102,15 +115,14 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
   return where(mask, value, x);
 }
 
-Tensor nan_to_num(const Tensor& x, const NanToNumOptions& options) {
+Tensor nan_to_num(const Tensor& x, double nan, std::optional<double> posinf, std::optional<double> neginf) {
   const OpScope scope("nan_to_num");
   check_defined("nan_to_num", "x", x);
   if (!is_floating_point(x.dtype())) return x.clone();
   const double largest = largest_finite(x.dtype());
   const auto fit = [&](double value) { return fit_scalar("nan_to_num", value, x.dtype(), x.shape()); };
   return unary(elementwise::UnaryOp<NanToNum>::op, x,
-               NumbersAttr{fit(options.nan), fit(options.posinf.value_or(largest)),
-                           fit(options.neginf.value_or(-largest))});
+               NumbersAttr{fit(nan), fit(posinf.value_or(largest)), fit(neginf.value_or(-largest))});
 }
 
 }  // namespace adjoint

@@ -35,7 +35,7 @@ struct InterpolateParams {
   Size2 size = 0;
   /// what to multiply the input's by, rounding down.
   Scale2 scale = 0.0;
-  Interpolation mode = Interpolation::kBilinear;
+  Interpolation mode = Interpolation::kNearest;
   /// Put the centres of the corner pixels of both images on one another, in place of the images' edges.
   bool align_corners = false;
   /// Where the result is smaller, widen the filter so that detail which it cannot hold is averaged, not aliased.

@@ -96,16 +96,17 @@ std::optional<Strides> view_strides(const Shape& from, const Strides& strides, c
   return result;
 }
 
-Tensor reshaped(const Tensor& input, const Shape& shape) {
+// Undefined where no strides show the input so.
+Tensor viewed(const Tensor& input, const Shape& shape) {
   if (shape == input.shape()) return input;
-  std::optional<Strides> strides;
-  if (input.is_contiguous() || input.numel() == 0) {
-    strides = contiguous_strides(shape);
-  } else {
-    strides = view_strides(input.shape(), input.strides(), shape);
-  }
-  if (!strides) return reshaped(input.contiguous(), shape);
-  return apply(reshape_op, Operands(&input, 1), {input.shape(), shape, *strides});
+  const std::optional<Strides> strides = input.is_contiguous() || input.numel() == 0
+                                             ? contiguous_strides(shape)
+                                             : view_strides(input.shape(), input.strides(), shape);
+  return strides ? apply(reshape_op, Operands(&input, 1), {input.shape(), shape, *strides}) : Tensor();
+}
+Tensor reshaped(const Tensor& input, const Shape& shape) {
+  const Tensor result = viewed(input, shape);
+  return result.defined() ? result : viewed(input.contiguous(), shape);
 }
 
 }  // namespace
@@ -114,6 +115,23 @@ Tensor Tensor::reshape(const Shape& shape) const {
   const OpScope scope("reshape");
   check_defined("reshape", "input", *this);
   return reshaped(*this, resolve_shape(*this, shape));
+}
+
+Tensor Tensor::view(const Shape& shape) const {
+  const OpScope scope("view");
+  check_defined("view", "input", *this);
+  const Tensor result = viewed(*this, resolve_shape(*this, shape));
+  ADJOINT_CHECK(result.defined(), "view: strides must allow a view; got input {} of strides {}, shape {}; call reshape",
+                this->shape(), strides(), shape);
+  return result;
+}
+
+Tensor Tensor::t() const {
+  const OpScope scope("t");
+  check_defined("t", "input", *this);
+  ADJOINT_CHECK(dim() <= 2, "t: a tensor of at most two axes is needed; got {}; name the axes to transpose()",
+                this->shape());
+  return dim() < 2 ? *this : transpose(0, 1);
 }
 
 Tensor Tensor::flatten(std::int64_t first_axis, std::int64_t last_axis) const {

@@ -259,7 +259,7 @@ TEST(Autocast, TrainsAsFloat32Does) {
     nn::Sequential net{nn::Conv2d(1, 8, {.kernel_size = 3, .padding = 1}), nn::BatchNorm2d(8), nn::ReLU(),
                        nn::ConvTranspose2d(8, 1, {.kernel_size = 4, .stride = 2, .padding = 1})};
     const Tensor high = interpolate(Tensor::rand({4, 1, 5, 5}), {.size = 16, .mode = Interpolation::kBicubic});
-    const Tensor low = interpolate(high, {.size = 8, .antialias = true});
+    const Tensor low = interpolate(high, {.size = 8, .mode = Interpolation::kBilinear, .antialias = true});
     optim::Adam adam(net.parameters(), {.lr = 1e-2});
     double last = 0.0;
     for (int step = 0; step < 60; ++step) {

@@ -63,7 +63,7 @@ const std::vector<Operation>& operations() {
       {"roll", [](const Inputs& in) { return roll(in[0], 2, 2); }},
       {"interpolate",
        [](const Inputs& in) {
-         return interpolate(in[0], {.size = {7, 5}});
+         return interpolate(in[0], {.size = {7, 5}, .mode = Interpolation::kBilinear});
        }},
       {"conv1d", [](const Inputs& in) { return conv1d(in[0], in[1].narrow(2, 0, 3), {}, {.padding = 1}); }},
       {"conv2d and relu",

@@ -22,7 +22,7 @@ struct Trainer {
   float train(int step) {
     manual_seed(static_cast<std::uint64_t>(step));
     const Tensor low = Tensor::rand({4, 1, 6, 6});
-    const Tensor high = interpolate(low, {.size = {12, 12}});
+    const Tensor high = interpolate(low, {.size = {12, 12}, .mode = Interpolation::kBilinear});
     Tape tape;
     const Tensor loss = mse_loss(net(low), high);
     tape.backward(loss);
@@ -93,7 +93,7 @@ TEST(TrainingCuda, ANetworkLearnsToEnlarge) {
   float first = 0.0F, last = 0.0F;
   for (int step = 0; step < 100; ++step) {
     const Tensor low = Tensor::rand({4, 1, 6, 6}, {.device = kCUDA});
-    const Tensor high = interpolate(low, {.size = {12, 12}});
+    const Tensor high = interpolate(low, {.size = {12, 12}, .mode = Interpolation::kBilinear});
     Tape tape;
     const Tensor loss = mse_loss(up(low), high);
     tape.backward(loss);

@@ -204,10 +204,7 @@ TEST(InvalidCalls, OfElementwiseOperators) {
       {"where", [](A a) { return where(a.tensor(), a.scalar(), a.tensor()); }},
       {"where", [](A a) { return where(a.tensor(), a.scalar(), a.scalar()); }},
       {"masked_fill", [](A a) { return masked_fill(a.tensor(), a.tensor(), a.scalar()); }},
-      {"nan_to_num",
-       [](A a) {
-         return nan_to_num(a.tensor(), {a.scalar(), a.scalar(), a.scalar()});
-       }},
+      {"nan_to_num", [](A a) { return nan_to_num(a.tensor(), a.scalar(), a.scalar(), a.scalar()); }},
       {"logical_and", [](A a) { return logical_and(a.tensor(), a.tensor()); }},
       {"logical_or", [](A a) { return logical_or(a.tensor(), a.tensor()); }},
       {"logical_xor", [](A a) { return logical_xor(a.tensor(), a.tensor()); }},

@@ -99,10 +99,6 @@ void run(cufftType type, const FftAttr& attr, std::int64_t rows, int device, con
   }
 }
 
-std::size_t bytes_of(const Tensor& x) {
-  return static_cast<std::size_t>(x.numel()) * static_cast<std::size_t>(element_size(x.dtype()));
-}
-
 }  // namespace
 
 void rfft(std::span<const Tensor> in, Tensor& out, const FftAttr& attr) {
@@ -113,10 +109,9 @@ void rfft(std::span<const Tensor> in, Tensor& out, const FftAttr& attr) {
   // cuFFT reads pairs: a view that begins at an odd element is moved.
   const bool aligned =
       reinterpret_cast<std::uintptr_t>(from) % (2 * static_cast<std::uintptr_t>(element_size(out.dtype()))) == 0;
-  const Workspace moved(aligned ? 0 : bytes_of(in[0]), device);
+  const Workspace moved(aligned ? 0 : in[0].nbytes(), device);
   if (!aligned) {
-    ADJOINT_CUDA(
-        cudaMemcpyAsync(moved.data(), from, bytes_of(in[0]), cudaMemcpyDeviceToDevice, current_stream(device)));
+    ADJOINT_CUDA(cudaMemcpyAsync(moved.data(), from, in[0].nbytes(), cudaMemcpyDeviceToDevice, current_stream(device)));
     from = static_cast<const std::byte*>(moved.data());
   }
   run(type, attr, rows, device, from, out.raw_mutable_data());
@@ -131,7 +126,7 @@ void irfft(std::span<const Tensor> in, Tensor& out, const FftAttr& attr) {
   const cufftType type = out.dtype() == kFloat64 ? CUFFT_Z2D : CUFFT_C2R;
   const std::int64_t rows = out.numel() / attr.n;
   // cuFFT writes over what it reads, and counts both halves.
-  const Workspace bins(bytes_of(in[0]), device);
+  const Workspace bins(in[0].nbytes(), device);
   weigh_bins(out.dtype(), in[0].raw_data(), bins.data(), rows, attr.n, attr.scale,
              attr.doubled ? attr.scale : attr.scale / 2, device);
   run(type, attr, rows, device, bins.data(), out.raw_mutable_data());

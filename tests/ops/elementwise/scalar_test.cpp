@@ -133,12 +133,12 @@ TEST_P(ScalarOperands, NanToNumReplacesEachOfTheThree) {
     x.requires_grad_();
     Tape tape;
     const std::string what = to_string(dtype);
-    const Tensor y = nan_to_num(x, {.nan = 3.0, .posinf = kInf, .neginf = -4.0});
+    const Tensor y = nan_to_num(x, 3.0, kInf, -4.0);
     expect_values(what, y, {1.5, 3, kInf, -4, -2});
     expect_values(what + " gradient", tape.gradient(y.sum(), {x})[0], {1, 0, 0, 0, 1});
     expect_values(what + " defaults are finite", isfinite(nan_to_num(x)).to(kFloat32), {1, 1, 1, 1, 1});
   }
-  EXPECT_ERROR(nan_to_num(Tensor::ones({2}, on(kFloat16)), {.nan = 1e6}),
+  EXPECT_ERROR(nan_to_num(Tensor::ones({2}, on(kFloat16)), 1e6),
                "nan_to_num: a scalar takes the tensor's dtype and must fit it; got 1000000 for float16 (2,)");
 }
 

@@ -20,6 +20,7 @@
 
 namespace adjoint {
 namespace {
+constexpr auto kBilinear = Interpolation::kBilinear;
 
 struct Fixture {
   std::string from;
@@ -232,7 +233,8 @@ TEST(Interpolate, AnImageThatKeepsItsSizeIsACopyOfItsOwn) {
   const double kInf = std::numeric_limits<double>::infinity();
   Tensor x = Tensor::from_vector<double>({1, -kInf, 0.1, kInf, -0.0, 7}, {2, 3});
   const Tensor before = x.clone();
-  for (const InterpolateParams& params : {InterpolateParams{.size = {2, 3}}, InterpolateParams{.scale = 1.25}}) {
+  for (const InterpolateParams& params :
+       {InterpolateParams{.size = {2, 3}, .mode = kBilinear}, InterpolateParams{.scale = 1.25, .mode = kBilinear}}) {
     const Tensor y = interpolate(x, params);
     x.fill_(0.0);
     testing::expect_same_bits("copy", y, before);
@@ -261,7 +263,7 @@ void expect_long_lines(const TensorOptions& options) {
     Tensor x = Tensor::from_vector(values, shape, options);
     x.requires_grad_();
     Tape tape;
-    const Tensor y = interpolate(x, {.size = turned ? Size2{kOut, 1} : Size2{1, kOut}});
+    const Tensor y = interpolate(x, {.size = turned ? Size2{kOut, 1} : Size2{1, kOut}, .mode = kBilinear});
     expect_near(y, expected, 1e-9);
     const Tensor g = Tensor::from_vector(seeds, y.shape(), options);
     expect_near(tape.gradient(y, {x}, {.grad_output = g})[0], gradient, 1e-9);
@@ -271,12 +273,14 @@ void expect_long_lines(const TensorOptions& options) {
   x.requires_grad_();
   one.requires_grad_();
   Tape tape;
-  const Tensor mean = interpolate(x, {.size = 1, .antialias = true});
-  EXPECT_NEAR(mean.item<double>(),
-              interpolate(x.detach().reshape({kIn, 1}), {.size = 1, .antialias = true}).item<double>(), 1e-9);
+  const Tensor mean = interpolate(x, {.size = 1, .mode = kBilinear, .antialias = true});
+  EXPECT_NEAR(
+      mean.item<double>(),
+      interpolate(x.detach().reshape({kIn, 1}), {.size = 1, .mode = kBilinear, .antialias = true}).item<double>(),
+      1e-9);
   const Tensor spread = tape.gradient(mean, {x})[0];
   EXPECT_NEAR(spread.sum().item<double>(), 1.0, 1e-9);
-  const Tensor many = interpolate(one, {.size = {1, kOut}});
+  const Tensor many = interpolate(one, {.size = {1, kOut}, .mode = kBilinear});
   expect_near(many, std::vector<double>(kOut, 3.0), 1e-12);
   EXPECT_NEAR(tape.gradient(many.sum(), {one})[0].item<double>(), static_cast<double>(kOut), 1e-4);
 }
@@ -318,42 +322,46 @@ TEST(Interpolate, TakesAFewTimesTheResultsMemory) {
     }
   }
   // A wide, low image of a tall, narrow one: neither order of the axes is free, and one of them takes 16 GB.
-  EXPECT_EQ(interpolate(Tensor::ones({1 << 16, 1}), {.size = {1, 1 << 16}}).numel(), 1 << 16);
+  EXPECT_EQ(interpolate(Tensor::ones({1 << 16, 1}), {.size = {1, 1 << 16}, .mode = kBilinear}).numel(), 1 << 16);
 }
 
 TEST(Interpolate, AResultBeyondMemoryIsRefusedFirst) {
   const Tensor x = Tensor::ones({1, 1, 3, 3});
   const std::int64_t big = std::int64_t{1} << 31;
   EXPECT_ERROR(
-      interpolate(x, {.size = {big, big}}),
+      interpolate(x, {.size = {big, big}, .mode = kBilinear}),
       "interpolate: the result's bytes must fit in 63 bits; got input (1, 1, 3, 3), size (2147483648, 2147483648)");
-  EXPECT_ERROR(interpolate(x, {.scale = 0x1p30}), "interpolate: the result's bytes must fit in 63 bits");
+  EXPECT_ERROR(interpolate(x, {.scale = 0x1p30, .mode = kBilinear}),
+               "interpolate: the result's bytes must fit in 63 bits");
   const Tensor h = Tensor::ones({3, 3}, {.dtype = kBFloat16});
-  EXPECT_ERROR(interpolate(h, {.size = {big, big / 2}}), "interpolate: the result's bytes must fit in 63 bits");
+  EXPECT_ERROR(interpolate(h, {.size = {big, big / 2}, .mode = kBilinear}),
+               "interpolate: the result's bytes must fit in 63 bits");
   const std::int64_t peak = peak_bytes([&] {
     EXPECT_THROW(interpolate(x, {.size = {std::int64_t{1} << 26, std::int64_t{1} << 24}}), OutOfMemoryError);
     EXPECT_THROW(interpolate(x, {.size = {std::int64_t{1} << 24, std::int64_t{1} << 26}}), OutOfMemoryError);
   });
   EXPECT_LT(peak, 16 << 20);
-  EXPECT_EQ(interpolate(Tensor::ones({0, 3, 3}), {.size = 5}).shape(), (Shape{0, 5, 5}));
+  EXPECT_EQ(interpolate(Tensor::ones({0, 3, 3}), {.size = 5, .mode = kBilinear}).shape(), (Shape{0, 5, 5}));
 }
 
 TEST(Interpolate, ErrorsNameTheRule) {
   const Tensor x = Tensor::zeros({1, 4, 5});
   EXPECT_ERROR(interpolate(x, {}),
                "interpolate: exactly one of size and scale must be given; got size (0, 0), scale (0, 0)");
-  EXPECT_ERROR(interpolate(x, {.size = 2, .scale = 2.0}),
+  EXPECT_ERROR(interpolate(x, {.size = 2, .scale = 2.0, .mode = kBilinear}),
                "interpolate: exactly one of size and scale must be given; got size (2, 2), scale (2, 2)");
-  EXPECT_ERROR(interpolate(x, {.size = {0, 3}}), "interpolate: size must be positive; got (0, 3)");
-  EXPECT_ERROR(interpolate(x, {.scale = {-1.0, 1.0}}), "interpolate: scale must be positive and finite; got (-1, 1)");
-  EXPECT_ERROR(interpolate(x, {.scale = 0.1}),
+  EXPECT_ERROR(interpolate(x, {.size = {0, 3}, .mode = kBilinear}), "interpolate: size must be positive; got (0, 3)");
+  EXPECT_ERROR(interpolate(x, {.scale = {-1.0, 1.0}, .mode = kBilinear}),
+               "interpolate: scale must be positive and finite; got (-1, 1)");
+  EXPECT_ERROR(interpolate(x, {.scale = 0.1, .mode = kBilinear}),
                "interpolate: the result's extents must be from 1 to 2^62; got 5 times 0.1 along axis -1");
-  EXPECT_ERROR(interpolate(x, {.size = 2, .align_corners = true, .antialias = true}),
+  EXPECT_ERROR(interpolate(x, {.size = 2, .mode = Interpolation::kBilinear, .align_corners = true, .antialias = true}),
                "interpolate: antialias and align_corners exclude each other; got both");
-  EXPECT_ERROR(interpolate(Tensor::zeros({4}), {.size = 2}), "interpolate: input must be (..., H, W); got (4,)");
-  EXPECT_ERROR(interpolate(Tensor::zeros({3, 0, 4}), {.size = 2}),
+  EXPECT_ERROR(interpolate(Tensor::zeros({4}), {.size = 2, .mode = kBilinear}),
+               "interpolate: input must be (..., H, W); got (4,)");
+  EXPECT_ERROR(interpolate(Tensor::zeros({3, 0, 4}), {.size = 2, .mode = kBilinear}),
                "interpolate: height and width must be positive; got input (3, 0, 4)");
-  EXPECT_ERROR(interpolate(Tensor::zeros({3, 4}, {.dtype = kUInt8}), {.size = 2}),
+  EXPECT_ERROR(interpolate(Tensor::zeros({3, 4}, {.dtype = kUInt8}), {.size = 2, .mode = kBilinear}),
                "interpolate: input must be floating point; got uint8; convert it with .to(kFloat32)");
 }
 

@@ -14,7 +14,7 @@ OperatorFamily resample_operators() {
           {
               {.name = "interpolate",
                .call = [](In in) -> Out {
-                 return {interpolate(in[0], {.size = {3, 5}})};
+                 return {interpolate(in[0], {.size = {3, 5}, .mode = Interpolation::kBilinear})};
                }},
               {.name = "interpolate/aligned",
                .call = [](In in) -> Out {
