@@ -1,4 +1,5 @@
 // Comparisons, logic, tests, and where.
+#include <adjoint/core/check.h>
 #include <adjoint/core/op_scope.h>
 #include <adjoint/core/scalar.h>
 #include <adjoint/ops/elementwise/define.h>
