@@ -106,9 +106,15 @@ Tensor run(Role yields, const Tensor& first, const Tensor& second, const Tensor&
   if (yields == kFilter) {
     status = adjoint_conv_weight(&context, &problem.geometry, a.data_ptr(), b.data_ptr(), out.data_ptr());
   } else {
-    const auto function = yields == kImage ? &adjoint_conv_transpose_activated : &adjoint_conv_activated;
-    status = function(&context, &problem.geometry, is_activated(steps) ? &steps.activation : nullptr, a.data_ptr(),
-                      b.data_ptr(), added, out.data_ptr());
+    const adjoint_activation* const activation = is_activated(steps) ? &steps.activation : nullptr;
+    if (steps.frozen != nullptr) {
+      const auto function = yields == kImage ? &adjoint_conv_transpose_frozen : &adjoint_conv_frozen;
+      status = function(&context, &problem.geometry, steps.frozen, activation, a.data_ptr(), b.data_ptr(), added,
+                        out.data_ptr());
+    } else {
+      const auto function = yields == kImage ? &adjoint_conv_transpose_activated : &adjoint_conv_activated;
+      status = function(&context, &problem.geometry, activation, a.data_ptr(), b.data_ptr(), added, out.data_ptr());
+    }
   }
   TORCH_CHECK(status == 0, adjoint_last_error());
   return channels_last ? out.contiguous(at::MemoryFormat::ChannelsLast) : out;
@@ -119,22 +125,23 @@ template <class Size, Tensor (*kCall)(Role, const Tensor&, const Tensor&, const 
 struct Operators {
   static Tensor conv(const Tensor& image, const Tensor& filter, const OptionalTensor& bias, IntArrayRef stride,
                      IntArrayRef padding, IntArrayRef dilation, int64_t groups, int64_t activation, double parameter) {
-    const Steps steps{stride, padding, dilation, groups, activation_of(activation, parameter)};
+    const Steps steps{stride, padding, dilation, groups, activation_of(activation, parameter), nullptr};
     return kCall(kFeature, image, filter, defined_or_none(bias), steps, {});
   }
   static Tensor conv_transpose(const Tensor& feature, const Tensor& filter, const OptionalTensor& bias,
                                IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, int64_t groups,
                                Size output_padding, int64_t activation, double parameter) {
-    const Steps steps{stride, padding, dilation, groups, activation_of(activation, parameter)};
+    const Steps steps{stride, padding, dilation, groups, activation_of(activation, parameter), nullptr};
     return kCall(kImage, feature, filter, defined_or_none(bias), steps, output_padding);
   }
   static Tensor conv_weight(const Tensor& image, const Tensor& feature, IntArrayRef stride, IntArrayRef padding,
                             IntArrayRef dilation, int64_t groups, Size kernel_size) {
-    return kCall(kFilter, image, feature, Tensor(), {stride, padding, dilation, groups, {}}, kernel_size);
+    return kCall(kFilter, image, feature, Tensor(), {stride, padding, dilation, groups, {}, nullptr}, kernel_size);
   }
   static Tensor defined_or_none(const OptionalTensor& bias) { return bias.has_value() ? *bias : Tensor(); }
   static adjoint_activation activation_of(int64_t kind, double parameter) {
-    TORCH_CHECK_VALUE(kind >= 0 && kind <= ADJOINT_SILU, "activation must be 0 or a constant of c_api.h; got ", kind);
+    TORCH_CHECK_VALUE(kind >= 0 && kind <= ADJOINT_SILU, "activation must be 0 or a constant of c_api.h; got ",
+                      to_string(kind));
     return {static_cast<int>(kind), parameter};
   }
 
@@ -254,7 +261,7 @@ struct Backward : public torch::autograd::Node {
     const bool is_wrapped = grad.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
     const bool channels_last = !is_wrapped && is_channels_last(grad);
     if (!is_wrapped) grad = plain(grad);  // once for all
-    const Steps steps{stride, padding, dilation, groups, {}};
+    const Steps steps{stride, padding, dilation, groups, {}, nullptr};
     const auto known = [&](Role role) { return role == yields ? grad : roles[0] == role ? tensors[0] : tensors[1]; };
     for (std::size_t i = 0; i < 2; ++i) {
       if (!task_should_compute_output(i)) continue;
@@ -334,7 +341,7 @@ Tensor recorded(Role yields, const Tensor& first, const Tensor& second, const Te
   const bool records = torch::autograd::compute_requires_grad(first, second, bias);
   const bool has_forward = has_tangent(first) || has_tangent(second) || has_tangent(bias);
   if (is_activated(steps) && (has_forward || (records && !is_invertible(steps.activation)))) {
-    const Steps alone{steps.stride, steps.padding, steps.dilation, steps.groups, {}};
+    const Steps alone{steps.stride, steps.padding, steps.dilation, steps.groups, {}, nullptr};
     return activated(steps.activation, call(yields, first, second, bias, alone, size));
   }
   NodePointer node;
@@ -390,10 +397,12 @@ bool read_axes(PyObject* object, std::size_t rank, Numbers& values) {
 }
 
 /// (rank, transposed, input, weight, bias, stride, padding, output_padding, groups, dilation), and of an activation its
-/// constant and its parameter -> the result, or None where arguments do not fit: functional.py says why.
+/// constant and its parameter, and of a frozen filter whose call nobody records what stands for it -> the result, or
+/// None where arguments do not fit: functional.py says why.
 PyObject* convolution(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   HANDLE_TH_ERRORS
-  TORCH_CHECK_TYPE(count == 10 || count == 12, "convolution() takes 10 or 12 arguments; got ", count);
+  TORCH_CHECK_TYPE(count == 10 || count == 12 || count == 13, "convolution() takes 10, 12 or 13 arguments; got ",
+                   to_string(count));
   if (!THPVariable_Check(arguments[2]) || !THPVariable_Check(arguments[3])) Py_RETURN_NONE;
   const bool has_bias = arguments[4] != Py_None;
   if (has_bias && !THPVariable_Check(arguments[4])) Py_RETURN_NONE;
@@ -409,8 +418,10 @@ PyObject* convolution(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   const Tensor& weight = THPVariable_Unpack(arguments[3]);
   const Tensor bias = has_bias ? THPVariable_Unpack(arguments[4]) : Tensor();
   adjoint_activation activation{};
-  if (count == 12) {
+  adjoint_frozen_filter* frozen = nullptr;
+  if (count >= 12) {
     activation = {static_cast<int>(PyLong_AsLong(arguments[10])), PyFloat_AsDouble(arguments[11])};
+    if (count == 13) frozen = static_cast<adjoint_frozen_filter*>(PyLong_AsVoidPtr(arguments[12]));
     if (PyErr_Occurred() != nullptr) return nullptr;
   }
   const int64_t axes = static_cast<int64_t>(rank) + 2;
@@ -418,11 +429,14 @@ PyObject* convolution(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   Tensor out;
   try {
     pybind11::gil_scoped_release without_gil;
-    const Steps steps{stride, padding, dilation, groups[0], activation};
+    const Steps steps{stride, padding, dilation, groups[0], activation, frozen};
     const Extents size = transposed ? Extents(output_padding.begin(), output_padding.end()) : Extents();
     const Role yields = transposed ? kImage : kFeature;
-    out = input.dim() == axes ? call(yields, input, weight, bias, steps, size)
-                              : call(yields, input.unsqueeze(0), weight, bias, steps, size).squeeze(0);
+    const auto result = [&](const Tensor& batch) {
+      return frozen != nullptr ? run(yields, batch, weight, bias, steps, output_padding)
+                               : call(yields, batch, weight, bias, steps, size);
+    };
+    out = input.dim() == axes ? result(input) : result(input.unsqueeze(0)).squeeze(0);
   } catch (const c10::ValueError&) {
     Py_RETURN_NONE;
   }

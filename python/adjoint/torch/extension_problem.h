@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <sstream>
 #include <string>
 
 #include "c_api.h"
@@ -24,24 +23,27 @@ using Numbers = c10::SmallVector<int64_t, 4>;
 enum Role { kImage, kFeature, kFilter };
 constexpr const char* kNames[] = {"adjoint::conv_transpose", "adjoint::conv", "adjoint::conv_weight"};
 
-/// How positions meet, and what is done to the result where it is stored; an activation of kind 0 is none.
+/// How positions meet, and what is done to the result where it is stored; an activation of kind 0 is none. frozen: what
+/// stands for a frozen filter, or null.
 struct Steps {
   IntArrayRef stride, padding, dilation;
   int64_t groups;
   adjoint_activation activation;
+  adjoint_frozen_filter* frozen;
 };
 
+// Numbers reach a message as text. A stream would format them by the facets of a libstdc++ that a compiler linked into
+// the extension, and where PyTorch has another in the process, that ends it.
+using std::to_string;
 inline std::string tuple(IntArrayRef values) {
-  std::ostringstream text;
-  text << '(';
-  for (std::size_t i = 0; i < values.size(); ++i) text << (i == 0 ? "" : ", ") << values[i];
-  text << (values.size() == 1 ? ",)" : ")");
-  return text.str();
+  std::string text = "(";
+  for (std::size_t i = 0; i < values.size(); ++i) text += (i == 0 ? "" : ", ") + to_string(values[i]);
+  return text + (values.size() == 1 ? ",)" : ")");
 }
 
 inline void check_axes(const char* name, const char* what, IntArrayRef values, std::size_t rank, int64_t least) {
-  TORCH_CHECK_VALUE(values.size() == rank, name, ": ", what, " must have one value for each of ", rank, " axes; got ",
-                    tuple(values));
+  TORCH_CHECK_VALUE(values.size() == rank, name, ": ", what, " must have one value for each of ", to_string(rank),
+                    " axes; got ", tuple(values));
   for (const int64_t value : values) {
     TORCH_CHECK_VALUE(value >= least, name, ": stride and dilation must be positive, padding and output_padding not ",
                       "negative; got ", what, " ", tuple(values));
@@ -51,7 +53,7 @@ inline void check_axes(const char* name, const char* what, IntArrayRef values, s
 inline void check_operands(const char* name, const Tensor& first, const Tensor& second, const Tensor& bias) {
   const int64_t axes = first.dim();
   TORCH_CHECK_VALUE(axes == 3 || axes == 4, name, ": operands must have 3 or 4 axes; got ", tuple(first.sizes()));
-  TORCH_CHECK_VALUE(second.dim() == axes, name, ": input and weight must have ", axes, " axes; got input ",
+  TORCH_CHECK_VALUE(second.dim() == axes, name, ": input and weight must have ", to_string(axes), " axes; got input ",
                     tuple(first.sizes()), ", weight ", tuple(second.sizes()));
   TORCH_CHECK_VALUE(first.scalar_type() == second.scalar_type() && first.device() == second.device(), name,
                     ": input and weight must share dtype and device; got ", first.scalar_type(), " on ", first.device(),
@@ -81,7 +83,7 @@ struct Problem {
     check_axes(name, "stride", steps.stride, rank, 1);
     check_axes(name, "padding", steps.padding, rank, 0);
     check_axes(name, "dilation", steps.dilation, rank, 1);
-    TORCH_CHECK_VALUE(steps.groups >= 1, name, ": groups must be positive; got ", steps.groups);
+    TORCH_CHECK_VALUE(steps.groups >= 1, name, ": groups must be positive; got ", to_string(steps.groups));
     if (yields == kImage) check_axes(name, "output_padding", size, rank, 0);
     if (yields == kFilter) check_axes(name, "kernel_size", size, rank, 1);
     const IntArrayRef in = first.sizes();
@@ -110,7 +112,7 @@ struct Problem {
                         tuple(IntArrayRef(shape).slice(2)));
     }
     TORCH_CHECK_VALUE(!bias.defined() || (bias.dim() == 1 && bias.size(0) == channels), name,
-                      ": bias must have shape (", channels, ",); got ", tuple(bias.sizes()));
+                      ": bias must have shape (", to_string(channels), ",); got ", tuple(bias.sizes()));
     if (yields == kFilter) take_feature(name, second.sizes(), steps);
     const IntArrayRef out = IntArrayRef(shape).slice(2);
     geometry.batch = in[0];
@@ -141,12 +143,12 @@ struct Problem {
     if (yields == kImage) {
       TORCH_CHECK_VALUE(in[1] == filter[0] && in[1] % groups == 0 && filter[1] >= 1 && filter[0] >= 1, name,
                         ": input channels must equal weight's first axis and be a multiple of groups; got input ",
-                        tuple(in), ", weight ", tuple(filter), ", groups ", groups);
+                        tuple(in), ", weight ", tuple(filter), ", groups ", to_string(groups));
     } else {
       TORCH_CHECK_VALUE(
           in[1] == filter[1] * groups && filter[0] % groups == 0 && filter[1] >= 1 && filter[0] >= 1, name,
           ": input channels must equal weight's second axis times groups, and groups must divide weight's ",
-          "first axis; got input ", tuple(in), ", weight ", tuple(filter), ", groups ", groups);
+          "first axis; got input ", tuple(in), ", weight ", tuple(filter), ", groups ", to_string(groups));
     }
   }
 };

@@ -117,12 +117,13 @@ def _convolution(
         return out if activation is None else activation(out)
     if frozen is not None and not _takes_frozen(input, weight, bias):
         frozen = None
-    # A frozen call goes by ctypes: its own errors must not be thrown while the interpreter's lock is let go.
-    if _fast is not None and frozen is None and not _transforms_active() and forward_ad._current_level < 0:
+    if _fast is not None and not _transforms_active() and forward_ad._current_level < 0:
         numbers, behind = padding, input
         if isinstance(padding, str):
             behind, numbers = _padded(_NAMES[rank, transposed], rank, input, weight, stride, padding, dilation)
         tail = () if activation is None else activation
+        if frozen is not None:
+            tail = (*(activation or (0, 0.0)), frozen.address)
         out = _fast(rank, transposed, behind, weight, bias, stride, numbers, output_padding, groups, dilation, *tail)
         if out is not None:
             return out
