@@ -35,29 +35,32 @@ bool Module::has_forward_hooks() const {
   return state_ != nullptr && !(state_->pre_hooks.empty() && state_->hooks.empty());
 }
 
-Tensor Module::run_hooks(const Tensor& input, const std::function<Tensor(const Tensor&)>& forward) const {
-  const std::shared_ptr<State> own = state_;
-  const void* const before = std::exchange(with_hooks, nullptr);
-  if (before == own.get()) return forward(input);
-  const auto pre_hooks = own->pre_hooks;  // hooks may remove themselves
-  const auto hooks = own->hooks;
-  Tensor given = input;
-  for (const auto& [id, hook] : pre_hooks) {
-    if (Tensor replacement = hook(*this, given); replacement.defined()) given = std::move(replacement);
-  }
-  struct Mark {
-    explicit Mark(const void* module) { with_hooks = module; }
-    ~Mark() { with_hooks = nullptr; }
-  };
-  Tensor output;
-  {
-    const Mark mark(own.get());
-    output = forward(given);
-  }
-  for (const auto& [id, hook] : hooks) {
-    if (Tensor replacement = hook(*this, given, output); replacement.defined()) output = std::move(replacement);
-  }
-  return output;
+Tensor Module::run_hooked(const Tensor& input, const void* forward, Tensor (*call)(const void*, const Tensor&)) const {
+  return detail::located(*this, [&]() -> Tensor {
+    if (!has_forward_hooks()) return call(forward, input);
+    const std::shared_ptr<State> own = state_;
+    const void* const before = std::exchange(with_hooks, nullptr);
+    if (before == own.get()) return call(forward, input);
+    const auto pre_hooks = own->pre_hooks;  // hooks may remove themselves
+    const auto hooks = own->hooks;
+    Tensor given = input;
+    for (const auto& [id, hook] : pre_hooks) {
+      if (Tensor replacement = hook(*this, given); replacement.defined()) given = std::move(replacement);
+    }
+    struct Mark {
+      explicit Mark(const void* module) { with_hooks = module; }
+      ~Mark() { with_hooks = nullptr; }
+    };
+    Tensor output;
+    {
+      const Mark mark(own.get());
+      output = call(forward, given);
+    }
+    for (const auto& [id, hook] : hooks) {
+      if (Tensor replacement = hook(*this, given, output); replacement.defined()) output = std::move(replacement);
+    }
+    return output;
+  });
 }
 
 }  // namespace adjoint::nn

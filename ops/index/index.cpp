@@ -60,10 +60,9 @@ struct Walk {
 
 // Axes of x that an index stands for.
 std::size_t axes_of(const Index& index) {
-  if (const auto* tensor = std::get_if<Tensor>(&index.value())) {
-    return tensor->defined() && tensor->dtype() == kBool ? tensor->shape().size() : 1;
-  }
-  return std::holds_alternative<std::int64_t>(index.value()) || std::holds_alternative<Slice>(index.value()) ? 1 : 0;
+  const Tensor& tensor = index.tensor();
+  if (tensor.defined() && tensor.dtype() == kBool) return tensor.shape().size();
+  return index.kind() == Index::Kind::kRest || index.kind() == Index::Kind::kNew ? 0 : 1;
 }
 
 Walk walk(const char* op, const Tensor& x, const std::vector<Index>& indices) {
@@ -71,7 +70,7 @@ Walk walk(const char* op, const Tensor& x, const std::vector<Index>& indices) {
   std::size_t axes = 0, ellipses = 0;
   for (const Index& index : indices) {
     axes += axes_of(index);
-    ellipses += std::holds_alternative<Ellipsis>(index.value()) ? 1 : 0;
+    ellipses += index.kind() == Index::Kind::kRest ? 1 : 0;
   }
   ADJOINT_CHECK(axes <= x.shape().size() && ellipses <= 1,
                 "{}: there must be no more indices than axes, and one ellipsis at most; got {} indices, {} ellipses "
@@ -80,18 +79,19 @@ Walk walk(const char* op, const Tensor& x, const std::vector<Index>& indices) {
   Walk walk{.op = op, .view = x, .tensors = {}};
   for (const Index& index : indices) {
     const auto axis = static_cast<std::int64_t>(walk.at);
-    if (const auto* place = std::get_if<std::int64_t>(&index.value())) {
-      walk.view = walk.view.select(axis, *place);
-    } else if (const auto* range = std::get_if<Slice>(&index.value())) {
-      walk.view = slice(walk.view, axis, range->start, range->end, range->step);
-      ++walk.at;
-    } else if (const auto* tensor = std::get_if<Tensor>(&index.value())) {
-      walk.take_tensor(*tensor);
-    } else if (std::holds_alternative<NewAxis>(index.value())) {
-      walk.view = walk.view.unsqueeze(axis);
-      ++walk.at;
-    } else {
-      walk.at += x.shape().size() - axes;
+    const Slice& range = index.slice();
+    switch (index.kind()) {
+      case Index::Kind::kInteger: walk.view = walk.view.select(axis, *range.start); break;
+      case Index::Kind::kSlice:
+        walk.view = slice(walk.view, axis, range.start, range.end, range.step);
+        ++walk.at;
+        break;
+      case Index::Kind::kRest: walk.at += x.shape().size() - axes; break;
+      case Index::Kind::kNew:
+        walk.view = walk.view.unsqueeze(axis);
+        ++walk.at;
+        break;
+      case Index::Kind::kTensor: walk.take_tensor(index.tensor()); break;
     }
   }
   return walk;

@@ -12,7 +12,6 @@
 #include <concepts>
 #include <cstdint>
 #include <optional>
-#include <variant>
 #include <vector>
 
 namespace adjoint {
@@ -73,20 +72,25 @@ inline constexpr NewAxis kNewAxis;
 /// One of what stands between the brackets of Python's x[...].
 class Index {
  public:
-  using Value = std::variant<std::int64_t, Slice, Ellipsis, NewAxis, Tensor>;
+  enum class Kind : std::uint8_t { kInteger, kSlice, kRest, kNew, kTensor };
 
   template <std::integral T>
-  requires(!std::same_as<T, bool>) Index(T at) : value_(static_cast<std::int64_t>(at)) {}
-  Index(const Slice& slice) : value_(slice) {}
-  Index(Ellipsis) : value_(Ellipsis{}) {}
-  Index(NewAxis) : value_(NewAxis{}) {}
+  requires(!std::same_as<T, bool>) Index(T at) : kind_(Kind::kInteger), slice_(static_cast<std::int64_t>(at)) {}
+  Index(const Slice& slice) : kind_(Kind::kSlice), slice_(slice) {}
+  Index(Ellipsis) : kind_(Kind::kRest) {}
+  Index(NewAxis) : kind_(Kind::kNew) {}
   /// int64 or int32: indices; bool: a mask over as many axes as it has.
-  Index(const Tensor& tensor) : value_(tensor) {}
+  Index(const Tensor& tensor) : kind_(Kind::kTensor), tensor_(tensor) {}
 
-  const Value& value() const { return value_; }
+  Kind kind() const { return kind_; }
+  /// Of an integer, its place is the start.
+  const Slice& slice() const { return slice_; }
+  const Tensor& tensor() const { return tensor_; }
 
  private:
-  Value value_;
+  Kind kind_;
+  Slice slice_{};
+  Tensor tensor_;
 };
 
 /// x[indices], by PyTorch's rules: index(x, {0, Slice(1, {}, 2), kEllipsis, kNewAxis, mask}). Integers (and integer
