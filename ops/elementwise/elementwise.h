@@ -64,7 +64,7 @@ ADJOINT_API Tensor round(const Tensor& x);
 /// a - trunc(a / b) b, with a's sign. Where b is 0, NaN, and 0 of integers. d/db is -trunc(a / b).
 ADJOINT_API Tensor fmod(const Tensor& a, const Tensor& b);
 ADJOINT_API Tensor fmod(const Tensor& a, double b);
-/// a - floor(a / b) b, with b's sign; else as fmod.
+/// a - floor(a / b) b, with b's sign; else as fmod, d/db being -floor(a / b).
 ADJOINT_API Tensor remainder(const Tensor& a, const Tensor& b);
 ADJOINT_API Tensor remainder(const Tensor& a, double b);
 /// An exponent of 0 gives 1 everywhere, NaN included, and a zero gradient.
@@ -85,7 +85,7 @@ ADJOINT_API Tensor lerp(const Tensor& start, const Tensor& end, double weight);
 
 // ---- Activations. Floating point only, but for relu, which takes integers too.
 
-/// max(x, 0). The gradient at 0 is 0.
+/// max(x, 0), 0 of -0 too. The gradient at 0 is 0.
 ADJOINT_API Tensor relu(const Tensor& x);
 /// x where x > 0, else negative_slope * x. The gradient at 0 is that of the negative side.
 ADJOINT_API Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01);
@@ -111,11 +111,12 @@ ADJOINT_API Tensor selu(const Tensor& x);
 ADJOINT_API Tensor gelu(const Tensor& x);
 /// x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, the same article's approximation of gelu.
 ADJOINT_API Tensor gelu_tanh(const Tensor& x);
-/// x / (1 + |x|).
+/// x / (1 + |x|); NaN of infinity, as PyTorch's, where the gradient is 0.
 ADJOINT_API Tensor softsign(const Tensor& x);
 /// x tanh(softplus(x)) (Misra: "Mish", 2019).
 ADJOINT_API Tensor mish(const Tensor& x);
-/// min(max(x + 3, 0), 6) / 6, and x times that (Howard et al.: "Searching for MobileNetV3", 2019).
+/// min(max(x + 3, 0), 6) / 6, whose gradient at -3 and 3 is 0, and x times that, 0 of -infinity, whose gradient is -1/2
+/// at -3 and 3/2 at 3 (Howard et al.: "Searching for MobileNetV3", 2019).
 ADJOINT_API Tensor hardsigmoid(const Tensor& x);
 ADJOINT_API Tensor hardswish(const Tensor& x);
 /// The first half of `axis` times the sigmoid of the second. Throws Error for an odd extent.

@@ -81,7 +81,12 @@ Tensor pass(const Context& c) { return c.grad; }
 Tensor fmod_divisor_gradient(const Context& c) { return -(c.grad * trunc(c.in[0] / c.in[1])); }
 constinit const auto fmod_op =
     define<Fmod>(Rule{kSaveNone, pass}, Rule{kSaveIn0 | kSaveIn1, rounded_once<fmod_divisor_gradient, NoAttr>});
-Tensor remainder_divisor_gradient(const Context& c) { return -(c.grad * floor(c.in[0] / c.in[1])); }
+// floor(a / b), which is -1 also where a / b lies below 0 and rounds to -0, as of -1 and infinity.
+Tensor remainder_divisor_gradient(const Context& c) {
+  const Tensor quotient = c.in[0] / c.in[1];
+  const Tensor below = both(quotient == 0.0, remainder(c.in[0], c.in[1]) != c.in[0]);
+  return -(c.grad * where(below, -1.0, floor(quotient)));
+}
 constinit const auto remainder_op =
     define<Remainder>(Rule{kSaveNone, pass},
                       Rule{kSaveIn0 | kSaveIn1, rounded_once<remainder_divisor_gradient, NoAttr>});

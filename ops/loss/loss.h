@@ -18,7 +18,7 @@ enum class Reduction : std::uint8_t { kMean, kSum, kNone, kBatchMean };
 
 /// (input - target)^2.
 ADJOINT_API Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::kMean);
-/// |input - target|; the gradient is 0 where they are equal.
+/// |input - target|; the gradient is 0 where they are equal, and NaN where one is.
 ADJOINT_API Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::kMean);
 /// With d = |input - target|: d^2 / (2 beta) where d < beta, else d - beta / 2 (Girshick: "Fast R-CNN", 2015); l1_loss
 /// for a beta of 0. Throws Error for a negative beta.
