@@ -1,8 +1,7 @@
-// The dtypes of every operator of the registry, of the elementwise table and of the convolutions inside a region of
-// mixed precision, against those of PyTorch's lists (tests/fixtures/make_autocast.py).
+// The dtypes of every operator of the registry and of the convolutions inside a region of mixed precision, against
+// those of PyTorch's lists (tests/fixtures/make_autocast.py).
 #include <adjoint/core/autocast.h>
 #include <adjoint/ops/conv/conv.h>
-#include <adjoint/tests/support/elementwise_cases.h>
 #include <adjoint/tests/support/fixtures.h>
 #include <adjoint/tests/support/operator_cases.h>
 
@@ -43,8 +42,7 @@ const std::map<std::string, std::string>& exempt() {
       {"instance_norm of mixed operands", refused},
       {"scatter of mixed operands", refused},
       {"index_put_ of mixed operands", refused},
-      {"elementwise/lerp of mixed operands", refused},
-      {"elementwise/lerp_scalar of mixed operands", refused},
+      {"lerp of mixed operands", refused},
   };
   return all;
 }
@@ -59,7 +57,7 @@ class AutocastDTypes : public ::testing::Test {
       if (x.dtype() == kFloat64) x = x.to(dtypes[floating++ % dtypes.size()]);
     }
     if (floating < dtypes.size()) return;  // none is floating point, or one where several would be mixed
-    const std::string family = name.starts_with("elementwise/") ? name : name.substr(0, name.find('/'));
+    const std::string family = name.substr(0, name.find('/'));
     SCOPED_TRACE(name + " of " + of + " operands");
     const nlohmann::json entry = expected_dtypes().value(name, nlohmann::json());
     if (!entry.is_object() || !entry.contains(of) || entry[of].is_null()) {
@@ -93,17 +91,7 @@ TEST_F(AutocastDTypes, AreThoseOfPyTorchsLists) {
     ASSERT_FALSE(examples.empty()) << c.name;
     compare(c.name, c.call, examples[0].inputs);
   }
-  EXPECT_GE(compared_, 750);
-}
-
-TEST_F(AutocastDTypes, OfTheElementwiseTableAreThoseOfPyTorchsLists) {
-  const Tensor x = Tensor::from_vector<double>({0.25, 0.5, 0.75}, {3}, {.dtype = kFloat64});
-  for (const testing::ElementwiseCase& c : testing::elementwise_cases()) {
-    compare(
-        "elementwise/" + c.name, [&](const std::vector<Tensor>& in) { return std::vector<Tensor>{c.call(in)}; },
-        std::vector<Tensor>(static_cast<std::size_t>(c.arity), x));
-  }
-  EXPECT_GE(compared_, 208);
+  EXPECT_GE(compared_, 980);
 }
 
 TEST_F(AutocastDTypes, OfConvolutionsAreThoseOfPyTorchsLists) {

@@ -21,15 +21,17 @@ using testing::BadCall;
 using testing::OperatorCase;
 using testing::OperatorExample;
 
-// As expect_near, where infinities equal themselves and NaN is NaN.
-void expect_close(const std::string& what, const Tensor& actual, const Tensor& expected, double tolerance) {
+// As expect_near, where infinities equal themselves and NaN is NaN; with `signs`, 0 is not -0.
+void expect_close(const std::string& what, const Tensor& actual, const Tensor& expected, double tolerance,
+                  bool signs = false) {
   ASSERT_EQ(actual.shape(), expected.shape()) << what;
   const std::vector<double> a = actual.to_vector<double>(), e = expected.to_vector<double>();
   for (std::size_t i = 0; i < a.size(); ++i) {
     const bool same = a[i] == e[i] || (std::isnan(a[i]) && std::isnan(e[i])) ||
                       std::abs(a[i] - e[i]) <= tolerance * (1.0 + std::abs(e[i]));
-    ASSERT_TRUE(same) << what << ": got " << a[i] << ", expected " << e[i] << " for element " << i << " of "
-                      << to_string(actual.shape());
+    const bool signed_alike = !signs || a[i] != 0.0 || e[i] != 0.0 || std::signbit(a[i]) == std::signbit(e[i]);
+    ASSERT_TRUE(same && signed_alike) << what << ": got " << a[i] << ", expected " << e[i] << " for element " << i
+                                      << " of " << to_string(actual.shape());
   }
 }
 
@@ -91,7 +93,7 @@ TEST_P(Operators, MatchesPyTorch) {
     ASSERT_EQ(found.results.size(), example.results.size());
     for (std::size_t i = 0; i < found.results.size(); ++i) {
       EXPECT_EQ(found.results[i].dtype(), example.results[i].dtype());
-      expect_close("result " + std::to_string(i), found.results[i], example.results[i], c.tolerance);
+      expect_close("result " + std::to_string(i), found.results[i], example.results[i], c.tolerance, example.edge);
     }
     for (std::size_t i = 0; i < example.gradients.size(); ++i) {
       if (!c.differentiable) {
@@ -178,9 +180,10 @@ TEST(OperatorsRefuse, BadCalls) {
   }
 }
 
-TEST(OperatorsRefuse, NamesAreOnce) {
+TEST(OperatorRegistry, HasEachCaseOnceAndEachFixture) {
   std::set<std::string> names;
   for (const OperatorCase& c : testing::operator_cases()) EXPECT_TRUE(names.insert(c.name).second) << c.name;
+  for (const auto& [name, examples] : testing::operator_examples()) EXPECT_TRUE(names.contains(name)) << name;
 }
 
 class OperatorsCuda : public ::testing::TestWithParam<OperatorCase> {};

@@ -1,4 +1,5 @@
-// The one table of elementwise functions that drives values, gradients and CPU against CUDA.
+// The table of elementwise functions with plain loops to compare them with. The registry of operators
+// (operator_cases.h) has its rows too.
 #pragma once
 
 #include <adjoint/core/tensor.h>
@@ -12,7 +13,7 @@ namespace adjoint::testing {
 enum class Takes { kFloating, kNumbers, kEverything };
 
 struct ElementwiseCase {
-  std::string name;
+  std::string name;  // the function's, or "function/variant"
   int arity;
   Takes takes;
   bool exact;        // no rounding on small integers and their quarters: results are compared at tolerance zero

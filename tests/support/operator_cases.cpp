@@ -45,7 +45,6 @@ std::vector<Tensor> tensors(const json& entries) {
   return all;
 }
 
-// By the case's name.
 std::map<std::string, std::vector<OperatorExample>> read_examples() {
   std::map<std::string, std::vector<OperatorExample>> all;
   for (const OperatorFamily& family : operator_families()) {
@@ -80,10 +79,14 @@ const std::vector<OperatorCase>& operator_cases() {
   return all;
 }
 
-std::vector<OperatorExample> operator_examples(const OperatorCase& c) {
+const std::map<std::string, std::vector<OperatorExample>>& operator_examples() {
   static const std::map<std::string, std::vector<OperatorExample>> all = read_examples();
-  const auto found = all.find(c.name);
-  return found == all.end() ? std::vector<OperatorExample>{} : found->second;
+  return all;
+}
+
+std::vector<OperatorExample> operator_examples(const OperatorCase& c) {
+  const auto found = operator_examples().find(c.name);
+  return found == operator_examples().end() ? std::vector<OperatorExample>{} : found->second;
 }
 
 std::ostream& operator<<(std::ostream& out, const OperatorCase& c) { return out << c.name; }

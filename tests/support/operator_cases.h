@@ -9,8 +9,10 @@
 #include <adjoint/core/tensor.h>
 #include <adjoint/tests/support/elementwise_cases.h>
 
+#include <functional>
 #include <initializer_list>
 #include <iosfwd>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,7 +22,7 @@ struct OperatorCase {
   /// The fixture's: the function's name, or "function/variant".
   std::string name;
   /// The results of one call, on inputs of the fixture's shapes.
-  std::vector<Tensor> (*call)(const std::vector<Tensor>& in);
+  std::function<std::vector<Tensor>(const std::vector<Tensor>& in)> call;
   /// Dtypes that inputs may have where the fixture has float64; its int64 and bool inputs stay what they are.
   Takes takes = Takes::kFloating;
   /// Whether results that are floating point have gradients, to the second order.
@@ -33,15 +35,15 @@ struct OperatorCase {
 
 /// What a function must refuse, with the parts of its message.
 struct BadCall {
-  std::string name;  // the function's
-  void (*call)();
+  std::string name;  // the function's, or the operator's that says it
+  std::function<void()> call;
   std::vector<const char*> says;
 };
 
 /// One set of inputs, PyTorch's results for them, and the gradients of the sum of results times weights.
 struct OperatorExample {
   std::vector<Tensor> inputs, results, weights, gradients;  // an undefined gradient: there is none
-  bool edge = false;                                        // infinities, NaN, ties, kinks: no finite differences
+  bool edge = false;  // infinities, NaN, ties, kinks, signed zeros: no finite differences
 };
 
 struct OperatorFamily {
@@ -72,6 +74,8 @@ OperatorFamily view_operators();
 const std::vector<OperatorFamily>& operator_families();
 /// All families' cases in one list, by which tests are named.
 const std::vector<OperatorCase>& operator_cases();
+/// Those of the fixtures, by the case's name.
+const std::map<std::string, std::vector<OperatorExample>>& operator_examples();
 std::vector<OperatorExample> operator_examples(const OperatorCase& c);
 
 std::ostream& operator<<(std::ostream& out, const OperatorCase& c);

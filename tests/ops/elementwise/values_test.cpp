@@ -26,6 +26,12 @@ using testing::operand_values;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const double kNaN = std::nan("");
 
+std::string test_name(const ::testing::TestParamInfo<ElementwiseCase>& test) {
+  std::string name = test.param.name;
+  std::replace(name.begin(), name.end(), '/', '_');
+  return name;
+}
+
 class Elementwise : public ::testing::TestWithParam<ElementwiseCase> {};
 
 std::vector<double> reference(const ElementwiseCase& c, const std::vector<std::vector<double>>& in, DType dtype) {
@@ -122,7 +128,7 @@ TEST_P(Elementwise, GradientsMatchFiniteDifferences) {
 
 TEST_P(Elementwise, PutsNaNWhereAnOperandIs) {
   const ElementwiseCase& c = GetParam();
-  if (!c.differentiable || c.name == "sign" || c.name == "pow_0" || c.name.starts_with("where") ||
+  if (!c.differentiable || c.name == "sign" || c.name == "pow/0" || c.name.starts_with("where") ||
       c.name == "masked_fill") {
     return;
   }
@@ -136,8 +142,7 @@ TEST_P(Elementwise, PutsNaNWhereAnOperandIs) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Elementwise, ::testing::ValuesIn(testing::elementwise_cases()),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, Elementwise, ::testing::ValuesIn(testing::elementwise_cases()), test_name);
 
 class ElementwiseCuda : public ::testing::TestWithParam<ElementwiseCase> {};
 
@@ -187,8 +192,7 @@ TEST_P(ElementwiseCuda, GradientsAgreeWithTheCPU) {
   for (std::size_t i = 0; i < here.size(); ++i) EXPECT_NEAR(here[i], there[i], 1e-12 * (1.0 + std::abs(here[i]))) << i;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ElementwiseCuda, ::testing::ValuesIn(testing::elementwise_cases()),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, ElementwiseCuda, ::testing::ValuesIn(testing::elementwise_cases()), test_name);
 
 TEST(ElementwiseEdges, IntegersWrapAround) {
   const Tensor most = Tensor::full({1}, 0x1p31 - 1, {.dtype = kInt32});
