@@ -1,4 +1,4 @@
-// linspace, randint and randperm: values, ranges, the generator's bits, refusals.
+// linspace, randint, randperm and what is like another tensor: values, ranges, the generator's bits, refusals.
 #include <adjoint/core/device.h>
 #include <adjoint/core/factories.h>
 #include <adjoint/core/random.h>
@@ -71,6 +71,41 @@ TEST(Factories, RandpermHasEveryNumberOnce) {
   EXPECT_EQ(randperm(3, {.dtype = kUInt8}).dtype(), kUInt8);
   EXPECT_ERROR(randperm(-1), "randperm: n must not be negative; got -1");
   EXPECT_ERROR(randperm(258, {.dtype = kUInt8}), "randperm: ", "257");
+}
+
+TEST(Factories, LikeAnotherTensorHasItsShapeDTypeAndDevice) {
+  for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
+    const Tensor x = Tensor::ones({3, 2}, {.dtype = dtype, .requires_grad = true}).transpose(0, 1);
+    for (const Tensor& like :
+         {zeros_like(x), ones_like(x), full_like(x, 2.5), empty_like(x), rand_like(x), randn_like(x)}) {
+      EXPECT_EQ(like.shape(), Shape({2, 3}));
+      EXPECT_EQ(like.dtype(), dtype);
+      EXPECT_TRUE(like.device().is_cpu());
+      EXPECT_TRUE(like.is_contiguous());
+      EXPECT_FALSE(like.requires_grad());
+    }
+    expect_values("zeros", zeros_like(x), {0, 0, 0, 0, 0, 0});
+    expect_values("ones", ones_like(x), {1, 1, 1, 1, 1, 1});
+    expect_values("full", full_like(x, 2.5), {2.5, 2.5, 2.5, 2.5, 2.5, 2.5});
+    const auto drawn = [](const auto& draw) {
+      const GeneratorGuard guard(Generator(11));
+      return draw();
+    };
+    expect_same_bits("rand", drawn([&] { return rand_like(x); }), drawn([&] {
+                       return Tensor::rand({2, 3}, x.options());
+                     }));
+    expect_same_bits("randn", drawn([&] { return randn_like(x); }), drawn([&] {
+                       return Tensor::randn({2, 3}, x.options());
+                     }));
+  }
+  const Tensor integers = Tensor::ones({0, 2}, {.dtype = kInt32});
+  EXPECT_EQ(empty_like(integers).shape(), Shape({0, 2}));
+  EXPECT_ERROR(full_like(integers, 0.5), "full_like: ", "0.5", "int32");
+  EXPECT_ERROR(rand_like(integers), "rand_like: ", "floating point", "int32");
+  EXPECT_ERROR(randn_like(integers), "randn_like: ", "floating point", "int32");
+  EXPECT_ERROR(zeros_like(Tensor{}), "zeros_like: ", "defined");
+  EXPECT_ERROR(ones_like(Tensor{}), "ones_like: ", "defined");
+  EXPECT_ERROR(empty_like(Tensor{}), "empty_like: ", "defined");
 }
 
 TEST(Factories, AgreeOnCuda) {

@@ -28,6 +28,9 @@ TEST(Tensor, MakesWhatItSays) {
   EXPECT_EQ(Tensor::arange(3, 0, -1, {.dtype = kInt64}).to_vector<std::int64_t>(),
             (std::vector<std::int64_t>{3, 2, 1}));
   EXPECT_EQ(Tensor::arange(1, 0).numel(), 0);
+  EXPECT_EQ(Tensor::arange(2.5).to_vector<float>(), (std::vector<float>{0, 1, 2}));
+  EXPECT_EQ(Tensor::arange(3, {.dtype = kInt64}).to_vector<std::int64_t>(), (std::vector<std::int64_t>{0, 1, 2}));
+  EXPECT_EQ(Tensor::arange(-1).numel(), 0);
   EXPECT_EQ(Tensor::full({2}, -1.5, {.dtype = kBFloat16}).to_vector<float>(), (std::vector<float>{-1.5F, -1.5F}));
   EXPECT_EQ(Tensor::scalar(4).item<std::int64_t>(), 4);
 }

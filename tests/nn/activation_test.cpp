@@ -14,8 +14,7 @@ namespace {
 
 using testing::expect_same_bits;
 
-template <class M>
-void expect_row(const M& module, const Tensor& expected, const std::string& printed) {
+void expect_row(const ActivationModule& module, const Tensor& expected, const std::string& printed) {
   const Tensor x = Tensor::from_vector<double>({-7, -2.5, -1, 0, 0.5, 3, 21}, {7}, {.dtype = kFloat64});
   expect_same_bits(printed, module(x), expected);
   expect_same_bits(printed + " as a value", activate(x, module.activation()), expected);

@@ -71,9 +71,13 @@ TEST(PadLayers, CallTheFunction) {
   const Tensor x = image(), s = signal();
   expect_same_bits("reflect", ReflectionPad2d({1, 2, 0, 3})(x), pad(x, {1, 2, 0, 3}, PadMode::kReflect));
   expect_same_bits("replicate", ReplicationPad2d(2)(x), pad(x, {2, 2, 2, 2}, PadMode::kReplicate));
+  expect_same_bits("replicate", ReplicationPad1d({2, 0})(s), pad(s, {2, 0}, PadMode::kReplicate));
   expect_same_bits("circular", CircularPad1d(3)(s), pad(s, {3, 3}, PadMode::kCircular));
+  expect_same_bits("circular", CircularPad2d({3, 1, 0, 2})(x), pad(x, {3, 1, 0, 2}, PadMode::kCircular));
+  expect_same_bits("zeros", ZeroPad1d(2)(s), pad(s, {2, 2}));
   expect_same_bits("zeros", ZeroPad2d({1, 0, 2, 0})(x), pad(x, {1, 0, 2, 0}));
   expect_same_bits("constant", ConstantPad1d({1, 2}, 5.0)(s), pad(s, {1, 2}, 5.0));
+  expect_same_bits("constant", ConstantPad2d(1, -5.0)(x), pad(x, {1, 1, 1, 1}, -5.0));
   EXPECT_EQ(to_string(ReflectionPad1d(2)), "ReflectionPad1d((2, 2))");
   EXPECT_ERROR(ReflectionPad2d({1, 2}), "ReflectionPad2d: padding must be one number or 4; got 2");
   EXPECT_ERROR(ReflectionPad1d(9)(s), "ReflectionPad1d: reflect: padding must be less than the extent", "(9, 9)");

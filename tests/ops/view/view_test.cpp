@@ -87,6 +87,30 @@ TEST(Reshape, RefusesShapesThatDoNotFit) {
   EXPECT_ERROR(Tensor{}.reshape({1}), "reshape: input must be defined");
 }
 
+TEST(View, NeverCopies) {
+  const Tensor x = counting({2, 3, 4}), turned = x.transpose(0, 1);
+  EXPECT_TRUE(shares_storage(x, x.view({-1, 6})));
+  EXPECT_EQ(x.view({-1, 6}).shape(), (Shape{4, 6}));
+  EXPECT_TRUE(shares_storage(turned.view({3, 2, 2, 2}), x));
+  expect_values("strided", turned.view({3, 2, 2, 2}), turned.to_vector<double>());
+  EXPECT_EQ(Tensor::zeros({3, 0}).transpose(0, 1).view({0, 5}).shape(), (Shape{0, 5}));
+  EXPECT_ERROR(turned.view({6, 4}), "view: strides must allow a view; got input (3, 2, 4) of strides (4, 12, 1)",
+               "(6, 4)", "call reshape");
+  EXPECT_ERROR(x.view({5, 5}), "view: the number of elements must stay the same", "(2, 3, 4)", "(5, 5)");
+  EXPECT_ERROR(Tensor{}.view({1}), "view: input must be defined");
+}
+
+TEST(Transpose, OfAMatrixHasAShortName) {
+  const Tensor x = counting({2, 3});
+  expect_values("matrix", x.t(), {0, 3, 1, 4, 2, 5});
+  EXPECT_TRUE(shares_storage(x, x.t()));
+  EXPECT_EQ(counting({3}).t().shape(), (Shape{3}));
+  EXPECT_EQ(Tensor::scalar(2.0).t().dim(), 0);
+  EXPECT_EQ(Tensor::zeros({0, 3}).t().shape(), (Shape{3, 0}));
+  EXPECT_ERROR(counting({2, 3, 4}).t(), "t: a tensor of at most two axes is needed; got (2, 3, 4)", "transpose()");
+  EXPECT_ERROR(Tensor{}.t(), "t: input must be defined");
+}
+
 TEST(Flatten, MergesARangeOfAxes) {
   const Tensor x = counting({2, 3, 4, 5});
   EXPECT_EQ(x.flatten().shape(), (Shape{120}));
