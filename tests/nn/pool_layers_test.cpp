@@ -88,7 +88,7 @@ TEST(UpsampleLayer, InterpolatesByNearestUnlessTold) {
   expect_same_bits("nearest", Upsample({.scale = 2.0})(x),
                    interpolate(x, {.scale = 2.0, .mode = Interpolation::kNearest}));
   expect_same_bits("bilinear", Upsample({.size = 5, .mode = Interpolation::kBilinear, .align_corners = true})(x),
-                   interpolate(x, {.size = 5, .align_corners = true}));
+                   interpolate(x, {.size = 5, .mode = Interpolation::kBilinear, .align_corners = true}));
   EXPECT_ERROR(Upsample({.scale = 2.0})(Tensor::ones({3})), "Upsample: input must be");
 }
 
