@@ -65,7 +65,20 @@ void Optimizer::add_group(detail::Group group) {
   slots_ = std::move(slots);
 }
 
+// An optimiser has a group, and leaves none where it was moved from; nor its name.
+void Optimizer::check_not_moved_from(const char* op) const {
+  ADJOINT_CHECK(!groups_.empty(),
+                "{}: the optimiser must not have been moved from; got an empty one; assign an optimiser to it first",
+                op);
+}
+
+const std::vector<Tensor>& Optimizer::parameters() const {
+  check_not_moved_from("Optimizer::parameters");
+  return parameters_;
+}
+
 void Optimizer::check_group(std::size_t group) const {
+  check_not_moved_from("Optimizer");
   ADJOINT_CHECK(group < groups_.size(), "{}: the group must be one of {}, counted from 0; got {}", name_,
                 groups_.size(), group);
 }
@@ -84,6 +97,7 @@ void Optimizer::set_lr(double lr, std::size_t group) {
 void Optimizer::set_lr(double lr) { set_lrs(std::vector<double>(groups_.size(), lr)); }
 
 void Optimizer::set_lrs(const std::vector<double>& lrs) {
+  check_not_moved_from("set_lr");
   ADJOINT_CHECK(lrs.size() == groups_.size(), "{}: there must be an lr for each of the {} groups; got {}", name_,
                 groups_.size(), lrs.size());
   for (const double lr : lrs) check_lr(name_, lr);
@@ -118,6 +132,7 @@ bool Optimizer::has_flat_gradient(std::size_t i) const {
 }
 
 void Optimizer::zero_grad() {
+  check_not_moved_from("zero_grad");
   const PauseTape pause;
   for (Tensor& flat : flat_) flat.zero_();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -126,6 +141,7 @@ void Optimizer::zero_grad() {
 }
 
 void Optimizer::flatten_gradients() {
+  check_not_moved_from("flatten_gradients");
   const PauseTape pause;
   constexpr std::int64_t kAlignment = 256;  // bytes
   std::vector<const Tensor*> first(groups_.size());
@@ -260,6 +276,7 @@ std::vector<Optimizer::Change> Optimizer::prepare(bool has_gate) {
 }
 
 Tensor Optimizer::step(const StepOptions& options) {
+  check_not_moved_from("step");
   const PauseTape pause;
   Tensor norm;
   std::vector<GateTensors> gates;
@@ -383,6 +400,7 @@ std::string Optimizer::lr_name(std::size_t group) const {
 }
 
 NamedTensors Optimizer::state_dict() const {
+  check_not_moved_from("state_dict");
   NamedTensors state;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     state.emplace_back(lr_name(g), Tensor::scalar(groups_[g].lr, {.dtype = kFloat64}));
@@ -417,6 +435,7 @@ Optimizer::Slot Optimizer::load_slot(std::size_t i, SavedState& saved) const {
 }
 
 void Optimizer::load_state_dict(const NamedTensors& state) {
+  check_not_moved_from("load_state_dict");
   const PauseTape pause;
   SavedState saved(name_, state);
   std::vector<double> lrs;

@@ -83,6 +83,7 @@ struct ParameterUpdate {
   std::size_t group;        // the parameter's group
 };
 
+/// One that was moved from is empty: its members throw Error until an optimiser is assigned to it.
 class ADJOINT_API Optimizer {
  public:
   virtual ~Optimizer();
@@ -118,7 +119,7 @@ class ADJOINT_API Optimizer {
   Tensor flat_gradients(std::size_t group = 0);
 
   /// Of all groups, in their order.
-  const std::vector<Tensor>& parameters() const { return parameters_; }
+  const std::vector<Tensor>& parameters() const;
   std::size_t num_groups() const { return groups_.size(); }
 
   // ---- Of one group, counted from 0. Throw Error for a group that is none.
@@ -169,6 +170,8 @@ class ADJOINT_API Optimizer {
 
   /// Throws Error unless there is such a group.
   void check_group(std::size_t group) const;
+  /// Throws Error, naming `op`, where the optimiser was moved from.
+  void check_not_moved_from(const char* op) const;
 
  private:
   friend class detail::ScheduleHold;
@@ -235,6 +238,7 @@ class ADJOINT_API OptimizerOf : public Optimizer {
 
   /// Its state begins with its first step. Throws Error as the constructors do; nothing has changed then.
   void add_param_group(const Group& group) {
+    check_not_moved_from("add_param_group");
     options_.reserve(options_.size() + 1);
     const Options own = group.options.value_or(defaults_);
     add_group(resolved(group, own));

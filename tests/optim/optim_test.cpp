@@ -1,6 +1,7 @@
 // Optimisers and schedules against PyTorch's numbers (tests/fixtures/optim.json), and their state.
 #include <adjoint/core/tape.h>
 #include <adjoint/nn/linear.h>
+#include <adjoint/optim/grad_scaler.h>
 #include <adjoint/tests/optim/optim_fixture.h>
 #include <adjoint/tests/support/errors.h>
 
@@ -9,6 +10,7 @@
 #include <cmath>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace adjoint::optim {
@@ -181,6 +183,35 @@ TEST(Optimizer, BadParametersAndOptionsAreErrors) {
   EXPECT_ERROR(Lion({p}, {.weight_decay = -0.1}), "Lion: weight_decay must not be negative; got -0.1");
   EXPECT_ERROR(SGD({p}, {.nesterov = true}), "SGD: nesterov needs a momentum above 0 and no dampening; got momentum 0");
   EXPECT_ERROR(SGD({p}, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}), "dampening 0.1");
+}
+
+TEST(Optimizer, OneThatWasMovedFromIsAnError) {
+  Tensor p = start(kFloat64), q = start(kFloat64);
+  SGD sgd({p}, {.lr = 0.1});
+  SGD moved = std::move(sgd);
+  const char* rule = ": the optimiser must not have been moved from; got an empty one; assign an optimiser to it first";
+  EXPECT_ERROR(sgd.step(), "step", rule);
+  EXPECT_ERROR(sgd.step({.max_norm = 1.0}), "step", rule);
+  EXPECT_ERROR(sgd.zero_grad(), "zero_grad", rule);
+  EXPECT_ERROR(sgd.flatten_gradients(), "flatten_gradients", rule);
+  EXPECT_ERROR(sgd.flat_gradients(), rule);
+  EXPECT_ERROR(sgd.parameters(), "Optimizer::parameters", rule);
+  EXPECT_ERROR(sgd.lr(), rule);
+  EXPECT_ERROR(sgd.set_lr(0.1), "set_lr", rule);
+  EXPECT_ERROR(sgd.set_lr(0.1, 0), rule);
+  EXPECT_ERROR(sgd.options(), rule);
+  EXPECT_ERROR(sgd.add_param_group({.params = {q}}), "add_param_group", rule);
+  EXPECT_ERROR(sgd.state_dict(), "state_dict", rule);
+  EXPECT_ERROR(sgd.load_state_dict(moved.state_dict()), "load_state_dict", rule);
+  GradScaler scaler;
+  static_cast<void>(scaler.scale(Tensor::ones({})));
+  EXPECT_ERROR(scaler.step(sgd), rule);
+  set_gradient(p, 0);
+  moved.step();
+  EXPECT_NE(p.to_vector<double>(), q.to_vector<double>());
+  sgd = std::move(moved);
+  EXPECT_NO_THROW(sgd.step());
+  EXPECT_ERROR(moved.step(), rule);
 }
 
 TEST(OptimizerCuda, AgreesWithTheCpu) {
