@@ -350,12 +350,16 @@ bool check_adjoint(const std::function<Tensor(const Tensor&)>& f, const Tensor& 
     for (const double product : products.to_vector<double>()) all += std::abs(product);
     return all;
   };
+  // Linear first: what is not has no adjoint. Powers of 2 scale without rounding.
+  constexpr double kA = -0.5, kB = 2.0;
   const Tensor forward = wide(result) * wide(y), backward = wide(leaf) * wide(back);
-  compare_sums("<f(x), y> must be <x, A(y)>", sum_of(forward), sum_of(backward),
-               std::max(size(forward), size(backward)));
-  const Tensor both = wide(f(leaf.detach() + v)) * wide(y), other = wide(f(v)) * wide(y);
-  compare_sums("f(x + v) must be f(x) + f(v)", sum_of(both), sum_of(forward) + sum_of(other),
-               size(both) + size(forward) + size(other));
+  const Tensor of_zero = wide(f(Tensor::zeros(x.shape(), x.options()))) * wide(y);
+  compare_sums("f must be linear: sum |f(0) y| must be 0", size(of_zero), 0.0, size(forward));
+  const Tensor both = wide(f(leaf.detach() * kA + v * kB)) * wide(y), other = wide(f(v)) * wide(y);
+  compare_sums("f must be linear: <f(-x / 2 + 2 v), y> must be -<f(x), y> / 2 + 2 <f(v), y>", sum_of(both),
+               kA * sum_of(forward) + kB * sum_of(other), size(both) + std::abs(kA) * size(forward) + kB * size(other));
+  compare_sums("f is linear, but its gradient is not its adjoint A: <f(x), y> must be <x, A(y)>", sum_of(forward),
+               sum_of(backward), std::max(size(forward), size(backward)));
   return true;
 }
 

@@ -74,10 +74,11 @@ ADJOINT_API bool gradcheck(const DifferentiableFunction& f, std::vector<Tensor> 
 ADJOINT_API bool gradgradcheck(const DifferentiableFunction& f, std::vector<Tensor> inputs,
                                GradcheckOptions options = {});
 
-/// Checks that f is linear and that its recorded gradient is its adjoint A: f(x + v) = f(x) + f(v) and
-/// <f(x), y> = <x, A(y)>, for random v and y, within `tolerance` of the sum of absolute products (where it is not
-/// given, 64 roundings of the narrower dtype). Any device, dtype and size. Returns true; throws GradcheckError, with
-/// both values, where it is not so, and Error unless x and f's result are floating point.
+/// Checks that f is linear, f(0) = 0 and f(a x + b v) = a f(x) + b f(v), and then that its recorded gradient is its
+/// adjoint A, <f(x), y> = <x, A(y)>, for random v and y, within `tolerance` of the sum of absolute products (where it
+/// is not given, 64 roundings of the narrower dtype). Any device, dtype and size. Returns true; throws GradcheckError,
+/// with both values, which says whether f is not linear or its gradient is not its adjoint; Error unless x and f's
+/// result are floating point.
 ADJOINT_API bool check_adjoint(const std::function<Tensor(const Tensor&)>& f, const Tensor& x,
                                std::optional<double> tolerance = {});
 

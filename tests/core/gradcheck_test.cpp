@@ -199,11 +199,16 @@ TEST(CheckAdjoint, ComparesScalarProducts) {
     EXPECT_TRUE(check_adjoint(shift, leaf({1, 2, 3, 5}).detach().to(dtype)));
   }
   const auto affine = [](const Tensor& x) { return x + 1.0; };
-  EXPECT_ERROR(check_adjoint(affine, leaf({1, 2})), "check_adjoint: ", "must be");
-  const auto square = [](const Tensor& x) { return x * x; };
-  EXPECT_THROW(check_adjoint(square, leaf({1, 2})), GradcheckError);
-  const auto no_gradient = [](const Tensor& x) { return x.detach() * 2.0; };
-  EXPECT_ERROR(check_adjoint(no_gradient, leaf({1, 2})), "<f(x), y> must be <x, A(y)>");
+  EXPECT_ERROR(check_adjoint(affine, leaf({1, 2})), "check_adjoint: f must be linear: sum |f(0) y| must be 0; got");
+  EXPECT_THROW(check_adjoint(affine, leaf({1, 2})), GradcheckError);
+  const char* nonlinear = "check_adjoint: f must be linear: <f(-x / 2 + 2 v), y> must be -<f(x), y> / 2 + 2 <f(v), y>";
+  EXPECT_ERROR(check_adjoint([](const Tensor& x) { return x * x; }, leaf({1, 2})), nonlinear);
+  EXPECT_ERROR(check_adjoint([](const Tensor& x) { return x.abs(); }, leaf({1, 2})), nonlinear);
+  EXPECT_ERROR(check_adjoint([](const Tensor& x) { return relu(x); }, leaf({1, 2})), nonlinear);
+  // Linear, and with gradients that are 0, or another function's adjoint.
+  const char* no_adjoint = "check_adjoint: f is linear, but its gradient is not its adjoint A: <f(x), y> must be <x, A";
+  EXPECT_ERROR(check_adjoint([](const Tensor& x) { return x.detach() * 2.0; }, leaf({1, 2})), no_adjoint);
+  EXPECT_ERROR(check_adjoint([](const Tensor& x) { return x * 3.0 - x.detach(); }, leaf({1, 2})), no_adjoint);
   EXPECT_ERROR(check_adjoint({}, leaf({1})), "check_adjoint: f must be a function");
   EXPECT_ERROR(check_adjoint(shift, Tensor::ones({2}, {.dtype = kInt32})), "must be floating point; got int32");
 }
