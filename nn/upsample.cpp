@@ -5,12 +5,11 @@
 namespace adjoint::nn {
 
 Upsample::Upsample(const UpsampleOptions& options) : Module("Upsample"), options_(options) {
-  constexpr const char* kModes[] = {"nearest", "nearest-exact", "linear", "bilinear", "bicubic", "area"};
   check_enumerator("Upsample", "Interpolation", options.mode, Interpolation::kArea);
   const bool has_size = !(options.size == Size2{});
   set_description((has_size ? fmt::format("size=({}, {})", options.size.h, options.size.w)
                             : fmt::format("scale=({}, {})", options.scale.h, options.scale.w)) +
-                  fmt::format(", mode={}", kModes[static_cast<std::size_t>(options.mode)]));
+                  fmt::format(", mode={}", to_string(options.mode)));
 }
 
 Tensor Upsample::operator()(const Tensor& input) const {

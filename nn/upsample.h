@@ -12,6 +12,7 @@ using UpsampleOptions = InterpolateParams;
 /// and throws what it throws at the call.
 class ADJOINT_API Upsample : public Module {
  public:
+  /// Throws Error for a mode that is none.
   explicit Upsample(const UpsampleOptions& options);
   Tensor operator()(const Tensor& input) const;
   const UpsampleOptions& options() const { return options_; }

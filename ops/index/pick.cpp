@@ -60,6 +60,17 @@ void put(Tensor& x, const Tensor& picked, const Tensor& index, const IndexAttr& 
 
 Tensor last_of_equals(const Tensor& index, const IndexAttr& attr) { return apply(last_of_equals_op, {index}, attr); }
 
+namespace {
+
+// Where element `i`, in row-major order, stands.
+Dims place_of(std::int64_t i, const Shape& shape) {
+  Dims place = shape;
+  for (std::size_t axis = shape.size(); axis-- > 0; i /= shape[axis]) place[axis] = i % shape[axis];
+  return place;
+}
+
+}  // namespace
+
 Tensor checked_index(const char* op, const Tensor& index, std::int64_t low, std::int64_t high) {
   check_defined(op, "index", index);
   ADJOINT_CHECK(index.dtype() == kInt64 || index.dtype() == kInt32,
@@ -71,8 +82,10 @@ Tensor checked_index(const char* op, const Tensor& index, std::int64_t low, std:
   const auto* const data = packed.data<std::int64_t>();
   parallel_ranges(packed.numel(), kGrain, [=, &index](std::int64_t begin, std::int64_t end) {
     const auto [least, most] = std::minmax_element(data + begin, data + end);
-    ADJOINT_CHECK(*least >= low && *most < high, "{}: indices must lie in [{}, {}); got {} in an index of shape {}", op,
-                  low, high, *least < low ? *least : *most, index.shape());
+    if (*least >= low && *most < high) return;
+    const auto* const outside = std::find_if(data + begin, data + end, [=](auto i) { return i < low || i >= high; });
+    fail("{}: indices must lie in [{}, {}); got {} at {} of an index of shape {}", op, low, high, *outside,
+         place_of(outside - data, index.shape()), index.shape());
   });
   return packed;
 }

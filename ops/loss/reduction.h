@@ -13,6 +13,8 @@ void check_floating(const char* op, const char* what, const Tensor& x);
 void check_pair(const char* op, const char* first, const Tensor& a, const char* second, const Tensor& b);
 /// Throws Error for kBatchMean and for no enumerator.
 inline void check_reduction(const char* op, Reduction reduction) {
+  ADJOINT_CHECK(reduction != Reduction::kBatchMean,
+                "{}: reduction must be kMean, kSum or kNone; got kBatchMean, which kl_div alone has", op);
   check_enumerator(op, "Reduction", reduction, Reduction::kNone);
 }
 /// `weight` in x's shape and dtype. Throws Error, naming `op` and both shapes, where it does not expand.

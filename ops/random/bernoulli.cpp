@@ -2,6 +2,7 @@
 #include <adjoint/core/check.h>
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/index/index.h>
 #include <adjoint/ops/random/random.h>
 
 namespace adjoint {
@@ -14,9 +15,14 @@ Tensor bernoulli(const Tensor& probabilities) {
   Tensor p = probabilities.detach();
   if (element_size(p.dtype()) == 2) p = p.to(kFloat32);
   if (p.device().is_cpu() && p.numel() > 0) {
-    const Tensor inside = logical_and(p >= 0.0, p <= 1.0);
-    ADJOINT_CHECK((inside == 0.0).to(kUInt8).max().item<std::uint8_t>() == 0,
-                  "bernoulli: probabilities must lie in [0, 1]; got one outside in a tensor of shape {}", p.shape());
+    const Tensor outside = nonzero(logical_not(logical_and(p >= 0.0, p <= 1.0)));
+    if (outside.size(0) > 0) {
+      const Dims place(outside.select(0, 0).to_vector<std::int64_t>());
+      Tensor first = p;
+      for (const std::int64_t index : place) first = first.select(0, index);
+      fail("bernoulli: probabilities must lie in [0, 1]; got {} at {} of a tensor of shape {}", first.item<double>(),
+           place, p.shape());
+    }
   }
   return (Tensor::rand(p.shape(), {.dtype = p.dtype(), .device = p.device()}) < p).to(probabilities.dtype());
 }

@@ -113,6 +113,16 @@ ResampleAttr axis_attr(const InterpolateParams& params, int axis, std::int64_t e
   return attr;
 }
 
+}  // namespace
+
+std::string to_string(Interpolation mode) {
+  constexpr const char* kNames[] = {"nearest", "nearest-exact", "linear", "bilinear", "bicubic", "area"};
+  check_enumerator("to_string", "Interpolation", mode, Interpolation::kArea);
+  return kNames[static_cast<std::size_t>(mode)];
+}
+
+namespace {
+
 /// Modes of images of any batch; the others tell signals from images by the number of axes.
 bool images_only(Interpolation mode) { return mode == Interpolation::kBilinear || mode == Interpolation::kBicubic; }
 
@@ -139,21 +149,21 @@ void check(const Tensor& input, const InterpolateParams& params) {
   check_enumerator("interpolate", "Interpolation", mode, Interpolation::kArea);
   const bool linear = mode == Interpolation::kLinear, signal = is_signal(input, mode);
   const bool fits = images_only(mode) ? input.dim() >= 2 : signal || (input.dim() == 4 && !linear);
-  ADJOINT_CHECK(fits, "interpolate: input must be {}; got {}",
+  ADJOINT_CHECK(fits, "interpolate: input must be {} for mode {}; got {}",
                 images_only(mode) ? "(..., H, W)"
                 : linear          ? "(N, C, L)"
                                   : "(N, C, L) or (N, C, H, W)",
-                input.shape());
+                to_string(mode), input.shape());
   ADJOINT_CHECK(is_floating_point(input.dtype()),
                 "interpolate: input must be floating point; got {}; convert it with .to(kFloat32)", input.dtype());
   ADJOINT_CHECK((signal || input.size(-2) >= 1) && input.size(-1) >= 1,
                 "interpolate: height and width must be positive; got input {}", input.shape());
   check_sizes(params, signal);
   ADJOINT_CHECK(!params.antialias || images_only(mode),
-                "interpolate: antialias must stand beside kBilinear or kBicubic; got mode {}", static_cast<int>(mode));
+                "interpolate: antialias must stand beside kBilinear or kBicubic; got mode {}", to_string(mode));
   ADJOINT_CHECK(!params.align_corners || images_only(mode) || linear,
                 "interpolate: align_corners must stand beside kLinear, kBilinear or kBicubic; got mode {}",
-                static_cast<int>(mode));
+                to_string(mode));
   ADJOINT_CHECK(!params.antialias || !params.align_corners,
                 "interpolate: antialias and align_corners exclude each other; got both");
 }

@@ -5,6 +5,7 @@
 #include <adjoint/ops/conv/conv.h>
 
 #include <cstdint>
+#include <string>
 
 namespace adjoint {
 
@@ -21,6 +22,9 @@ enum class Interpolation : std::uint8_t {
   /// adaptive_avg_pool2d.
   kArea,
 };
+
+/// As PyTorch names it: "nearest", "nearest-exact", "bilinear".
+ADJOINT_API std::string to_string(Interpolation mode);
 
 /// A factor for height and one for width: from one number for both, or {h, w}.
 struct Scale2 {
@@ -43,8 +47,9 @@ struct InterpolateParams {
 };
 
 /// input, floating point -> the same axes, the last ones with new extents; differentiable to any order. kBilinear and
-/// kBicubic take (..., H, W), at least two axes; kLinear takes (N, C, L), whose size and scale are one number;
-/// kNearest, kNearestExact and kArea take (N, C, L) and (N, C, H, W). Separable. Positions follow PyTorch: pixel
+/// kBicubic take pictures (..., H, W), at least two axes: three are (C, H, W) and never a signal (N, C, L), which
+/// PyTorch's would refuse. kLinear takes (N, C, L), whose size and scale are one number; kNearest, kNearestExact and
+/// kArea take (N, C, L) and (N, C, H, W), so that three axes are a signal. Separable. Positions follow PyTorch: pixel
 /// centres are at half-integers. Taps beyond an edge repeat the edge's pixel; with antialias they are left out and the
 /// rest made to sum to 1. An axis whose extent does not change is copied, whatever the scale. Between the axes stands
 /// one image no larger than the larger of input and result; for 16-bit dtypes it and copies of those are float32. On

@@ -61,7 +61,9 @@ TEST(Embedding, SaysWhatIsWrong) {
   EXPECT_ERROR(Embedding(3, 2, {.max_norm = -1.0}), "Embedding: max_norm must not be negative; got -1");
   EXPECT_ERROR(Embedding(0, 2), "Embedding: num_embeddings and embedding_dim must be at least 1; got 0, 2");
   EXPECT_ERROR(Embedding(3, 2, {.padding_idx = 3}), "Embedding: padding_idx must be one of the 3 rows; got 3");
-  EXPECT_ERROR(Embedding(3, 2)(ints({3}, {1})), "Embedding: indices must lie in [0, 3); got 3");
+  EXPECT_ERROR(Embedding(3, 2)(ints({3}, {1})), "Embedding: indices must lie in [0, 3); got 3 at (0,)");
+  EXPECT_ERROR(Embedding(3, 2)(ints({0, 1, 2, 2, -1, 5}, {2, 3})),
+               "Embedding: indices must lie in [0, 3); got -1 at (1, 1) of an index of shape (2, 3)");
   EXPECT_ERROR(Embedding(3, 2)(Tensor::zeros({1})), "Embedding: ", "float32");
 }
 

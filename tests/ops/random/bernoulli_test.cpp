@@ -29,8 +29,10 @@ TEST(Bernoulli, DrawsWithTheProbability) {
 TEST(Bernoulli, SaysWhatIsWrong) {
   EXPECT_ERROR(bernoulli(Tensor()), "bernoulli: ", "probabilities");
   EXPECT_ERROR(bernoulli(Tensor::zeros({2}, {.dtype = kInt32})), "bernoulli: ", "int32");
-  EXPECT_ERROR(bernoulli(Tensor::full({2}, 1.5)), "bernoulli: probabilities must lie in [0, 1]");
-  EXPECT_ERROR(bernoulli(Tensor::full({2}, std::nan(""))), "bernoulli: probabilities must lie in [0, 1]");
+  EXPECT_ERROR(bernoulli(Tensor::full({}, 1.5)), "bernoulli: probabilities must lie in [0, 1]; got 1.5 at ()");
+  EXPECT_ERROR(bernoulli(Tensor::full({2}, std::nan(""))), "bernoulli: probabilities must lie in [0, 1]; got nan at");
+  EXPECT_ERROR(bernoulli(Tensor::from_vector<float>({0, 1, 0.5, 1, -0.25, 2}, {2, 3})),
+               "bernoulli: probabilities must lie in [0, 1]; got -0.25 at (1, 1) of a tensor of shape (2, 3)");
   EXPECT_ERROR(bernoulli(Tensor::zeros({2}), -0.5), "bernoulli: p must lie in [0, 1]; got -0.5");
 }
 

@@ -358,7 +358,19 @@ TEST(Interpolate, ErrorsNameTheRule) {
   EXPECT_ERROR(interpolate(x, {.size = 2, .mode = Interpolation::kBilinear, .align_corners = true, .antialias = true}),
                "interpolate: antialias and align_corners exclude each other; got both");
   EXPECT_ERROR(interpolate(Tensor::zeros({4}), {.size = 2, .mode = kBilinear}),
-               "interpolate: input must be (..., H, W); got (4,)");
+               "interpolate: input must be (..., H, W) for mode bilinear; got (4,)");
+  const auto antialiased = [&](Interpolation mode) {
+    return interpolate(x, {.size = 2, .mode = mode, .antialias = true});
+  };
+  EXPECT_ERROR(antialiased(Interpolation::kNearest),
+               "antialias must stand beside kBilinear or kBicubic; got mode nearest");
+  EXPECT_ERROR(antialiased(Interpolation::kNearestExact), "got mode nearest-exact");
+  EXPECT_ERROR(antialiased(Interpolation::kArea), "got mode area");
+  EXPECT_ERROR(antialiased(Interpolation::kLinear), "got mode linear");
+  EXPECT_ERROR(interpolate(x, {.size = 2, .mode = Interpolation::kNearest, .align_corners = true}),
+               "align_corners must stand beside kLinear, kBilinear or kBicubic; got mode nearest");
+  EXPECT_ERROR(interpolate(x, {.size = 2, .mode = static_cast<Interpolation>(6)}),
+               "interpolate: a value of Interpolation must be one of its enumerators, 0 to 5; got 6");
   EXPECT_ERROR(interpolate(Tensor::zeros({3, 0, 4}), {.size = 2, .mode = kBilinear}),
                "interpolate: height and width must be positive; got input (3, 0, 4)");
   EXPECT_ERROR(interpolate(Tensor::zeros({3, 4}, {.dtype = kUInt8}), {.size = 2, .mode = kBilinear}),

@@ -79,7 +79,9 @@ OperatorFamily loss_operators() {
                  mse_loss(ones({2, 3}), ones({3}));
                },
                {"one shape", "(2, 3)", "(3,)"}},
-              {"mse_loss", [] { mse_loss(ones({2}), ones({2}), Reduction::kBatchMean); }, {"Reduction"}},
+              {"mse_loss",
+               [] { mse_loss(ones({2}), ones({2}), Reduction::kBatchMean); },
+               {"kMean, kSum or kNone; got kBatchMean, which kl_div"}},
               {"l1_loss",
                [] {
                  l1_loss(ones({2, 3}), ones({2, 1}));

@@ -58,12 +58,12 @@ OperatorFamily resample_operators() {
            [] {
              interpolate(Tensor::ones({2, 3}), {.size = 4, .mode = Interpolation::kNearest});
            },
-           {"(N, C, L) or (N, C, H, W); got (2, 3)"}},
+           {"(N, C, L) or (N, C, H, W) for mode nearest; got (2, 3)"}},
           {"interpolate",
            [] {
              interpolate(Tensor::ones({1, 1, 2, 3}), {.size = 4, .mode = Interpolation::kLinear});
            },
-           {"must be (N, C, L); got (1, 1, 2, 3)"}},
+           {"must be (N, C, L) for mode linear; got (1, 1, 2, 3)"}},
           {"interpolate",
            [] {
              interpolate(Tensor::ones({1, 1, 3}), {.size = {4, 5}, .mode = Interpolation::kLinear});
