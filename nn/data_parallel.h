@@ -85,8 +85,8 @@ class ADJOINT_API Reducer {
 template <class M>
 class DataParallel {
  public:
-  /// Throws Error where ranks' parameters differ in name, shape or dtype, or ranks' options, and for bucket_bytes below
-  /// 1 and max_ctas below 0.
+  /// Throws Error where ranks' parameters differ in name, shape or dtype, or ranks' options, for bucket_bytes below 1
+  /// and max_ctas below 0 that is not kAutomatic, and where a parameter stands in another DataParallel that lives.
   explicit DataParallel(const M& module, const DataParallelOptions& options = {})
       : module_(module), reducer_(std::make_unique<detail::Reducer>(module_, options)) {}
 

@@ -1,7 +1,7 @@
 // Sequential: modules and functions, one after the other.
 //
-//   nn::Sequential net(nn::Conv2d(3, 16, {.kernel_size = 3, .padding = 1}), nn::ReLU(),
-//                      nn::ConvTranspose2d(16, 3, {.kernel_size = 4, .stride = 2, .padding = 1}));
+//   nn::Sequential net{nn::Conv2d(3, 16, {.kernel_size = 3, .padding = 1}), nn::ReLU(),
+//                      nn::ConvTranspose2d(16, 3, {.kernel_size = 4, .stride = 2, .padding = 1})};
 //   Tensor y = net(x);
 //   net[0].as<nn::Conv2d>().weight;
 //
@@ -94,7 +94,7 @@ class ADJOINT_API Sequential : public Module {
       : Sequential() {
     (append("Sequential", std::to_string(size()), std::move(layers)), ...);
   }
-  /// Children have names of their own: Sequential({{"conv", nn::Conv2d(...)}, {"act", nn::ReLU()}}).
+  /// Children have names of their own: nn::Sequential net{{"conv", nn::Conv2d(...)}, {"act", nn::ReLU()}}.
   explicit Sequential(std::initializer_list<std::pair<std::string, Layer>> layers);
 
   /// Named by its index.

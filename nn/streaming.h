@@ -7,7 +7,10 @@
 // Chunks are (N, C, L) or (C, L), of any length, 0 too; so are results. What is carried from chunk to chunk is the last
 // inputs, so that every element of the result is one sum in the order of the whole convolution, bias and activation
 // included: exact on small integers, else within rounding of the whole, and the same bits for the same chunks. The
-// layer is shared, not copied: parameters that change do so for the chunks that follow.
+// layer is shared, not copied: parameters that change do so for the chunks that follow. Its hooks do not run.
+//
+// Any stride, dilation, groups and output_padding. What stands around the sequence must not depend on its other end:
+// constructors throw Error for a layer with a padding_mode other than kConstant, or with a padding of kSame.
 //
 // For inference: nothing is recorded. Under a tape results are constants, as under PauseTape.
 #pragma once
@@ -50,8 +53,9 @@ class ADJOINT_API StreamingConv1d {
  public:
   explicit StreamingConv1d(const Conv1d& layer, const Activation& activation = {});
 
-  /// The next outputs: all that no later input can change. Throws Error for a chunk of another shape (but for its
-  /// length), dtype or device than the first, or that does not fit the layer.
+  /// The next outputs: all that no later input can change. Throws Error for a chunk that is undefined, has neither two
+  /// axes nor three, or not the layer's in_channels, dtype and device, and for one that differs from those before it in
+  /// more than its length; the sequence goes on as if it had not come.
   Tensor operator()(const Tensor& chunk);
   /// The outputs that are left, for which the layer's padding ends the sequence; a new sequence may begin then. None
   /// where the whole is shorter than the kernel. Throws Error where no chunk has come.
