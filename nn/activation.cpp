@@ -39,7 +39,24 @@ ActivationModule::ActivationModule(const char* type, const Activation& activatio
 
 std::string detail::describe_parameter(const char* name, double value) { return fmt::format("{}={}", name, value); }
 
+Activation detail::PlainOptions<ActivationKind::kGELU>::activation() const {
+  check_enumerator("GELU", "GeluApproximation", approximate, GeluApproximation::kTanh);
+  return approximate == GeluApproximation::kTanh ? Activation::gelu_tanh() : Activation::gelu();
+}
+
+std::string detail::PlainOptions<ActivationKind::kGELU>::description() const {
+  return approximate == GeluApproximation::kTanh ? "approximate=tanh" : "";
+}
+
 GLU::GLU(const GLUOptions& options) : Module("GLU"), options_(options) {
+  set_description(fmt::format("dim={}", options.dim));
+}
+
+Softmax::Softmax(const SoftmaxOptions& options) : Module("Softmax"), options_(options) {
+  set_description(fmt::format("dim={}", options.dim));
+}
+
+LogSoftmax::LogSoftmax(const LogSoftmaxOptions& options) : Module("LogSoftmax"), options_(options) {
   set_description(fmt::format("dim={}", options.dim));
 }
 

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <adjoint/nn/module.h>
+#include <adjoint/nn/number.h>
 #include <adjoint/ops/elementwise/activation.h>
 #include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/softmax/softmax.h>
 
 #include <cstdint>
 #include <string>
@@ -19,8 +21,9 @@ class ADJOINT_API Identity : public Module {
   }
 };
 
-/// What the table's modules have in common: nn::ReLU(), nn::LeakyReLU({.negative_slope = 0.2}), nn::Hardtanh({.min_val
-/// = 0.0, .max_val = 4.0}); parameters have the names and defaults of the functions.
+/// What the table's modules have in common: nn::ReLU(), nn::LeakyReLU({.negative_slope = 0.2}) or nn::LeakyReLU(0.2),
+/// nn::Hardtanh({.min_val = 0.0, .max_val = 4.0}) or nn::Hardtanh(0, 4); parameters have the names, order and defaults
+/// of the functions.
 class ADJOINT_API ActivationModule : public Module {
  public:
   Tensor operator()(const Tensor& input) const {
@@ -38,12 +41,35 @@ class ADJOINT_API ActivationModule : public Module {
 namespace detail {
 /// "negative_slope=0.01"
 ADJOINT_API std::string describe_parameter(const char* name, double value);
+
+/// Of an activation of the table that has no parameters: what there is to choose.
+template <ActivationKind kKind>
+struct PlainOptions {
+  Activation activation() const { return {kKind}; }
+  std::string description() const { return {}; }
+};
 }  // namespace detail
 
-#define ADJOINT_MODULE0(Name, function, fused)                  \
-  class ADJOINT_API Name : public ActivationModule {            \
-   public:                                                      \
-    Name() : ActivationModule(#Name, Activation::function()) {} \
+/// GELU's formula: by the error function, or by tanh, as gelu and gelu_tanh compute it.
+enum class GeluApproximation : std::uint8_t { kNone, kTanh };
+
+template <>
+struct detail::PlainOptions<ActivationKind::kGELU> {
+  GeluApproximation approximate = GeluApproximation::kNone;
+
+  /// Throws Error for no enumerator.
+  ADJOINT_API Activation activation() const;
+  ADJOINT_API std::string description() const;
+};
+/// nn::GELU({.approximate = nn::GeluApproximation::kTanh}) computes what nn::GELUTanh() does.
+using GELUOptions = detail::PlainOptions<ActivationKind::kGELU>;
+
+#define ADJOINT_MODULE0(Name, function, fused)                                                                      \
+  class ADJOINT_API Name : public ActivationModule {                                                                \
+   public:                                                                                                          \
+    using Options = detail::PlainOptions<ActivationKind::k##Name>;                                                  \
+    Name() : Name(Options{}) {}                                                                                     \
+    explicit Name(const Options& options) : ActivationModule(#Name, options.activation(), options.description()) {} \
   };
 #define ADJOINT_MODULE1(Name, function, fused, a, a_default)                                                     \
   struct Name##Options {                                                                                         \
@@ -53,17 +79,21 @@ ADJOINT_API std::string describe_parameter(const char* name, double value);
    public:                                                                                                       \
     explicit Name(const Name##Options& options = {})                                                             \
         : ActivationModule(#Name, Activation::function(options.a), detail::describe_parameter(#a, options.a)) {} \
+    explicit Name(double a) : Name(Name##Options{a}) {}                                                          \
+    explicit Name(detail::NoNumber) = delete;                                                                    \
   };
-#define ADJOINT_MODULE2(Name, function, fused, a, a_default, b, b_default)    \
-  struct Name##Options {                                                      \
-    double a = a_default, b = b_default;                                      \
-  };                                                                          \
-  class ADJOINT_API Name : public ActivationModule {                          \
-   public:                                                                    \
-    explicit Name(const Name##Options& options = {})                          \
-        : ActivationModule(#Name, Activation::function(options.a, options.b), \
-                           detail::describe_parameter(#a, options.a) + ", " + \
-                               detail::describe_parameter(#b, options.b)) {}  \
+#define ADJOINT_MODULE2(Name, function, fused, a, a_default, b, b_default)       \
+  struct Name##Options {                                                         \
+    double a = a_default, b = b_default;                                         \
+  };                                                                             \
+  class ADJOINT_API Name : public ActivationModule {                             \
+   public:                                                                       \
+    explicit Name(const Name##Options& options = {})                             \
+        : ActivationModule(#Name, Activation::function(options.a, options.b),    \
+                           detail::describe_parameter(#a, options.a) + ", " +    \
+                               detail::describe_parameter(#b, options.b)) {}     \
+    explicit Name(double a, double b = b_default) : Name(Name##Options{a, b}) {} \
+    explicit Name(detail::NoNumber) = delete;                                    \
   };
 ADJOINT_ACTIVATIONS(ADJOINT_MODULE0, ADJOINT_MODULE1, ADJOINT_MODULE2)
 #undef ADJOINT_MODULE0
@@ -80,6 +110,7 @@ struct PReLUOptions {
 class ADJOINT_API PReLU : public Module {
  public:
   explicit PReLU(const PReLUOptions& options = {});
+  explicit PReLU(std::int64_t num_parameters, double init = 0.25) : PReLU(PReLUOptions{num_parameters, init}) {}
   Tensor operator()(const Tensor& x) const;
 
   Parameter weight;  // (num_parameters)
@@ -92,6 +123,8 @@ struct GLUOptions {
 class ADJOINT_API GLU : public Module {
  public:
   explicit GLU(const GLUOptions& options = {});
+  explicit GLU(std::int64_t dim) : GLU(GLUOptions{dim}) {}
+  explicit GLU(detail::NoNumber) = delete;
   Tensor operator()(const Tensor& input) const {
     return hooked(input, [&](const Tensor& x) { return glu(x, options_.dim); });
   }
@@ -99,6 +132,28 @@ class ADJOINT_API GLU : public Module {
  private:
   GLUOptions options_;
 };
+
+struct SoftmaxOptions {
+  std::int64_t dim = -1;
+};
+using LogSoftmaxOptions = SoftmaxOptions;
+/// softmax, or log_softmax, along axis `dim`, which must be given: nn::Softmax(1), nn::Softmax({.dim = 1}).
+#define ADJOINT_SOFTMAX(Name, function)                                                 \
+  class ADJOINT_API Name : public Module {                                              \
+   public:                                                                              \
+    explicit Name(const Name##Options& options);                                        \
+    explicit Name(std::int64_t dim) : Name(Name##Options{dim}) {}                       \
+    explicit Name(detail::NoNumber) = delete;                                           \
+    Tensor operator()(const Tensor& input) const {                                      \
+      return hooked(input, [&](const Tensor& x) { return function(x, options_.dim); }); \
+    }                                                                                   \
+                                                                                        \
+   private:                                                                             \
+    Name##Options options_;                                                             \
+  };
+ADJOINT_SOFTMAX(Softmax, softmax)
+ADJOINT_SOFTMAX(LogSoftmax, log_softmax)
+#undef ADJOINT_SOFTMAX
 
 struct SnakeOptions {
   /// 1, or one parameter for each channel (the input's axis 1).
@@ -110,6 +165,7 @@ struct SnakeOptions {
 class ADJOINT_API Snake : public Module {
  public:
   explicit Snake(const SnakeOptions& options = {});
+  explicit Snake(std::int64_t num_parameters, double init = 1.0) : Snake(SnakeOptions{num_parameters, init}) {}
   Tensor operator()(const Tensor& x) const;
 
   Parameter alpha;  // (num_parameters)
@@ -122,6 +178,8 @@ struct FlattenOptions {
 class ADJOINT_API Flatten : public Module {
  public:
   explicit Flatten(const FlattenOptions& options = {});
+  explicit Flatten(std::int64_t start_dim, std::int64_t end_dim = -1) : Flatten(FlattenOptions{start_dim, end_dim}) {}
+  explicit Flatten(detail::NoNumber) = delete;
   Tensor operator()(const Tensor& input) const {
     return hooked(input, [&](const Tensor& x) { return x.flatten(options_.start_dim, options_.end_dim); });
   }
@@ -170,6 +228,8 @@ struct DropoutOptions {
 class ADJOINT_API Dropout : public Module {
  public:
   explicit Dropout(const DropoutOptions& options = {});
+  explicit Dropout(double p) : Dropout(DropoutOptions{p}) {}
+  explicit Dropout(detail::NoNumber) = delete;
   Tensor operator()(const Tensor& x) const;
 
  private:
@@ -181,6 +241,8 @@ class ADJOINT_API Dropout : public Module {
 class ADJOINT_API Dropout2d : public Module {
  public:
   explicit Dropout2d(const DropoutOptions& options = {});
+  explicit Dropout2d(double p) : Dropout2d(DropoutOptions{p}) {}
+  explicit Dropout2d(detail::NoNumber) = delete;
   Tensor operator()(const Tensor& x) const;
 
  private:

@@ -10,9 +10,13 @@
 
 namespace adjoint::nn {
 
+// nn::Conv2d(3, 16, {.kernel_size = 3, .padding = 1}), or kernel_size, stride and padding alone, as in PyTorch:
+// nn::Conv2d(3, 16, 3), nn::Conv2d(3, 16, 3, 2, 1). Size2(3, 5) alone needs its name, for {3, 5} could be options too.
+//
 // kernel_size has no default: constructors throw Error where it is left out, as for every option that no input could
 // fit: channels that are not positive or that groups do not divide, kernel_size, stride or dilation below 1, negative
-// padding, output_padding that is negative or below neither stride nor dilation.
+// padding, kSame beside a stride that is not 1, output_padding that is negative or below neither stride nor dilation.
+// Those of transposed convolutions tell stderr where kernel_size and stride make checkerboards.
 //
 // padding_mode is PyTorch's: what stands around the input, kConstant for zeros. A transposed convolution with another
 // one is the adjoint of the convolution with it: its result with padding 0, of which what would lie in the padding is
@@ -59,6 +63,10 @@ struct OutputSize2d {
 class ADJOINT_API Conv1d : public Module {
  public:
   Conv1d(std::int64_t in_channels, std::int64_t out_channels, const Conv1dOptions& options);
+  Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size, std::int64_t stride = 1,
+         std::int64_t padding = 0)
+      : Conv1d(in_channels, out_channels,
+               Conv1dOptions{.kernel_size = kernel_size, .stride = stride, .padding = padding}) {}
   Tensor operator()(const Tensor& input) const;
   /// activate((*this)(input), activation), as one operator.
   Tensor activated(const Tensor& input, const Activation& activation) const;
@@ -75,6 +83,10 @@ class ADJOINT_API Conv1d : public Module {
 class ADJOINT_API Conv2d : public Module {
  public:
   Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Conv2dOptions& options);
+  Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Size2& kernel_size, const Size2& stride = 1,
+         const Size2& padding = 0)
+      : Conv2d(in_channels, out_channels,
+               Conv2dOptions{.kernel_size = kernel_size, .stride = stride, .padding = padding}) {}
   Tensor operator()(const Tensor& input) const;
   /// activate((*this)(input), activation), as one operator.
   Tensor activated(const Tensor& input, const Activation& activation) const;
@@ -91,6 +103,10 @@ class ADJOINT_API Conv2d : public Module {
 class ADJOINT_API ConvTranspose1d : public Module {
  public:
   ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels, const ConvTranspose1dOptions& options);
+  ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size,
+                  std::int64_t stride = 1, std::int64_t padding = 0)
+      : ConvTranspose1d(in_channels, out_channels,
+                        ConvTranspose1dOptions{.kernel_size = kernel_size, .stride = stride, .padding = padding}) {}
   /// up(x), or up(x, {.output_size = length}).
   Tensor operator()(const Tensor& input, const OutputSize1d& call = {}) const;
   /// activate((*this)(input, call), activation), as one operator.
@@ -108,6 +124,10 @@ class ADJOINT_API ConvTranspose1d : public Module {
 class ADJOINT_API ConvTranspose2d : public Module {
  public:
   ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, const ConvTranspose2dOptions& options);
+  ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, const Size2& kernel_size,
+                  const Size2& stride = 1, const Size2& padding = 0)
+      : ConvTranspose2d(in_channels, out_channels,
+                        ConvTranspose2dOptions{.kernel_size = kernel_size, .stride = stride, .padding = padding}) {}
   /// up(x), or up(x, {.output_size = {height, width}}).
   Tensor operator()(const Tensor& input, const OutputSize2d& call = {}) const;
   /// activate((*this)(input, call), activation), as one operator.

@@ -13,7 +13,7 @@ namespace {
 // Modules may be made while a tape records, so their leaves are written to; not one whose values the tape has used.
 void check_unused(const char* op, const Tensor& tensor) {
   check_defined(op, "tensor", tensor);
-  ADJOINT_CHECK(!detail::used_by_a_tape(tensor),
+  ADJOINT_CHECK(!adjoint::detail::used_by_a_tape(tensor),
                 "{}: a live tape must not have used the tensor; got shape {}; initialise it before the tape, or under "
                 "PauseTape",
                 op, tensor.shape());

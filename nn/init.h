@@ -7,9 +7,11 @@
 #pragma once
 
 #include <adjoint/core/tensor.h>
+#include <adjoint/nn/number.h>
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 
 namespace adjoint::nn::init {
 
@@ -44,8 +46,12 @@ ADJOINT_API void kaiming_normal_(Tensor tensor, const KaimingOptions& options = 
 /// Glorot, Bengio: "Understanding the difficulty of training deep feedforward neural networks" (2010): U(-b, b),
 /// b = gain * sqrt(6 / (fan_in + fan_out)).
 ADJOINT_API void xavier_uniform_(Tensor tensor, const XavierOptions& options = {});
+inline void xavier_uniform_(Tensor tensor, double gain) { xavier_uniform_(std::move(tensor), XavierOptions{gain}); }
+void xavier_uniform_(Tensor tensor, detail::NoNumber) = delete;
 /// N(0, gain^2 * 2 / (fan_in + fan_out)).
 ADJOINT_API void xavier_normal_(Tensor tensor, const XavierOptions& options = {});
+inline void xavier_normal_(Tensor tensor, double gain) { xavier_normal_(std::move(tensor), XavierOptions{gain}); }
+void xavier_normal_(Tensor tensor, detail::NoNumber) = delete;
 
 /// Makes a transposed convolution with weight (C, O / groups, taps) and stride ceil(k / 2) enlarge by linear
 /// interpolation (Long, Shelhamer, Darrell: "Fully convolutional networks for semantic segmentation", 2015). Channel c

@@ -18,7 +18,7 @@ namespace {
 
 void check(const char* op, const Tensor& tensor, std::size_t least, std::size_t most) {
   check_defined(op, "tensor", tensor);
-  ADJOINT_CHECK(!detail::used_by_a_tape(tensor),
+  ADJOINT_CHECK(!adjoint::detail::used_by_a_tape(tensor),
                 "{}: a live tape must not have used the tensor; got shape {}; initialise it before the tape, or under "
                 "PauseTape",
                 op, tensor.shape());

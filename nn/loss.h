@@ -1,4 +1,5 @@
-// Losses as modules, with PyTorch's names: nn::BCEWithLogitsLoss loss({.pos_weight = w}); loss(scores, target).
+// Losses as modules, with PyTorch's names where it has them: nn::BCEWithLogitsLoss loss({.pos_weight = w});
+// loss(scores, target).
 //
 // Options are those of the functions (ops/loss), which have the arithmetic and say what they throw. Their weights are
 // buffers of the module: they move with it, and stand in its state.
@@ -24,11 +25,16 @@ struct HuberLossOptions {
   Reduction reduction = Reduction::kMean;
   double delta = 1.0;
 };
+struct CharbonnierLossOptions {
+  double eps = 1e-3;
+  Reduction reduction = Reduction::kMean;
+};
 using BCELossOptions = BinaryCrossEntropyOptions;
 using BCEWithLogitsLossOptions = BinaryCrossEntropyWithLogitsOptions;
 using CrossEntropyLossOptions = CrossEntropyOptions;
 using NLLLossOptions = NllLossOptions;
 using KLDivLossOptions = KlDivOptions;
+using adjoint::DiceLossOptions;
 
 namespace detail {
 
@@ -78,11 +84,13 @@ ADJOINT_LOSS(MSELoss, mse_loss, o.reduction)
 ADJOINT_LOSS(L1Loss, l1_loss, o.reduction)
 ADJOINT_LOSS(SmoothL1Loss, smooth_l1_loss, o.reduction, o.beta)
 ADJOINT_LOSS(HuberLoss, huber_loss, o.reduction, o.delta)
+ADJOINT_LOSS(CharbonnierLoss, charbonnier_loss, o.eps, o.reduction)
 ADJOINT_LOSS(BCELoss, binary_cross_entropy, o)
 ADJOINT_LOSS(BCEWithLogitsLoss, binary_cross_entropy_with_logits, o)
 ADJOINT_LOSS(CrossEntropyLoss, cross_entropy, o)
 ADJOINT_LOSS(NLLLoss, nll_loss, o)
 ADJOINT_LOSS(KLDivLoss, kl_div, o)
+ADJOINT_LOSS(DiceLoss, dice_loss, o)
 #undef ADJOINT_LOSS
 
 }  // namespace adjoint::nn

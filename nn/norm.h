@@ -13,6 +13,7 @@
 #include <adjoint/nn/module.h>
 #include <adjoint/ops/norm/norm.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -146,6 +147,10 @@ struct LayerNormOptions {
 class ADJOINT_API LayerNorm : public Module {
  public:
   explicit LayerNorm(const Shape& normalized_shape, const LayerNormOptions& options = {});
+  /// LayerNorm({8}), which could also be a module to copy.
+  template <std::size_t N>
+  explicit LayerNorm(const std::int64_t (&normalized_shape)[N])
+      : LayerNorm(Shape(normalized_shape, normalized_shape + N)) {}
   Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const;
 
   Parameter weight, bias;  // of normalized_shape
@@ -181,6 +186,10 @@ struct RMSNormOptions {
 class ADJOINT_API RMSNorm : public Module {
  public:
   explicit RMSNorm(const Shape& normalized_shape, const RMSNormOptions& options = {});
+  /// RMSNorm({8}), which could also be a module to copy.
+  template <std::size_t N>
+  explicit RMSNorm(const std::int64_t (&normalized_shape)[N])
+      : RMSNorm(Shape(normalized_shape, normalized_shape + N)) {}
   Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const;
 
   Parameter weight;  // of normalized_shape

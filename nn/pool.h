@@ -5,6 +5,7 @@
 #include <adjoint/ops/pool/pool.h>
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -67,24 +68,32 @@ class AdaptivePooling : public Module {
 
 }  // namespace detail
 
-// nn::MaxPool2d(2), nn::MaxPool2d(2, 2), nn::MaxPool2d(3, {.stride = 2, .padding = 1}): the kernel's size, then options
-// or a stride alone. Constructors throw Error for kernels and dilations below 1, and negative strides and paddings.
+// nn::MaxPool2d(2), nn::MaxPool2d(3, 2, 1), nn::MaxPool2d(3, {.stride = 2, .padding = 1}): the kernel's size, then
+// options, or stride and padding. A pair as a stride needs its name, Size2(2, 1), for {2, 1} could be options too.
+// Constructors throw Error for kernels and dilations below 1, and negative strides and paddings.
 
-// {2, 1} as a kernel's size has a constructor of its own: it could also be a module to copy, with a stride of 1.
-#define ADJOINT_POOL(Name, Extent, function)                                                                     \
-  class ADJOINT_API Name : public detail::Pooling<Extent, Name##Options> {                                       \
-   public:                                                                                                       \
-    explicit Name(const Extent& kernel_size, const Name##Options& options = {})                                  \
-        : Pooling(#Name, kernel_size, options) {}                                                                \
-    Name(const Extent& kernel_size, std::int64_t stride) : Name(kernel_size, Name##Options{.stride = stride}) {} \
-    template <class Size = Extent>                                                                               \
-    requires(std::same_as<Size, Size2>) explicit Name(const std::int64_t (&kernel_size)[2])                      \
-        : Name(Size(kernel_size[0], kernel_size[1])) {}                                                          \
-    Tensor operator()(const Tensor& input) const {                                                               \
-      check_not_moved_from(#Name);                                                                               \
-      return hooked(input, [&](const Tensor& x) { return function(x, kernel_size(), options()); });              \
-    }                                                                                                            \
-    ADJOINT_POOL_WITH_INDICES_##function                                                                         \
+// A size in braces, {2, 1} or {2}, has a constructor of its own: it could also be a module to copy.
+#define ADJOINT_POOL_SIZE(Name, Extent)                                                     \
+  template <std::size_t N, class Size = Extent>                                             \
+  requires(N <= 2 && std::same_as<Size, Size2>) explicit Name(const std::int64_t(&size)[N]) \
+      : Name(Size(size[0], size[N - 1])) {}
+
+#define ADJOINT_POOL_CONSTRUCTORS(Name, Extent)                                    \
+  explicit Name(const Extent& kernel_size, const Name##Options& options = {})      \
+      : Pooling(#Name, kernel_size, options) {}                                    \
+  Name(const Extent& kernel_size, const Extent& stride, const Extent& padding = 0) \
+      : Name(kernel_size, Name##Options{.stride = stride, .padding = padding}) {}  \
+  ADJOINT_POOL_SIZE(Name, Extent)
+
+#define ADJOINT_POOL(Name, Extent, function)                                                        \
+  class ADJOINT_API Name : public detail::Pooling<Extent, Name##Options> {                          \
+   public:                                                                                          \
+    ADJOINT_POOL_CONSTRUCTORS(Name, Extent)                                                         \
+    Tensor operator()(const Tensor& input) const {                                                  \
+      check_not_moved_from(#Name);                                                                  \
+      return hooked(input, [&](const Tensor& x) { return function(x, kernel_size(), options()); }); \
+    }                                                                                               \
+    ADJOINT_POOL_WITH_INDICES_##function                                                            \
   };
 // Both the result and where its elements stand (int64), as for MaxUnpool1d and MaxUnpool2d.
 #define ADJOINT_POOL_INDICES(function, ...)                                                     \
@@ -112,6 +121,7 @@ ADJOINT_POOL(AvgPool2d, Size2, avg_pool2d)
   class ADJOINT_API Name : public detail::AdaptivePooling<Extent> {                      \
    public:                                                                               \
     explicit Name(const Extent& output_size) : AdaptivePooling(#Name, output_size) {}    \
+    ADJOINT_POOL_SIZE(Name, Extent)                                                      \
     Tensor operator()(const Tensor& input) const {                                       \
       check_not_moved_from(#Name);                                                       \
       return hooked(input, [&](const Tensor& x) { return function(x, output_size()); }); \
@@ -136,8 +146,7 @@ ADJOINT_POOL(AdaptiveMaxPool2d, Size2, adaptive_max_pool2d)
 /// unpool(y, indices), or with the result's size: unpool(y, indices, {height, width}).
 class ADJOINT_API MaxUnpool1d : public detail::Pooling<std::int64_t, MaxUnpool1dOptions> {
  public:
-  explicit MaxUnpool1d(std::int64_t kernel_size, const MaxUnpool1dOptions& options = {})
-      : Pooling("MaxUnpool1d", kernel_size, options) {}
+  ADJOINT_POOL_CONSTRUCTORS(MaxUnpool1d, std::int64_t)
   Tensor operator()(const Tensor& input, const Tensor& indices, std::int64_t output_size = 0) const {
     check_not_moved_from("MaxUnpool1d");
     return max_unpool1d(input, indices, kernel_size(), {options().stride, options().padding, output_size});
@@ -145,12 +154,14 @@ class ADJOINT_API MaxUnpool1d : public detail::Pooling<std::int64_t, MaxUnpool1d
 };
 class ADJOINT_API MaxUnpool2d : public detail::Pooling<Size2, MaxUnpool2dOptions> {
  public:
-  explicit MaxUnpool2d(const Size2& kernel_size, const MaxUnpool2dOptions& options = {})
-      : Pooling("MaxUnpool2d", kernel_size, options) {}
+  ADJOINT_POOL_CONSTRUCTORS(MaxUnpool2d, Size2)
   Tensor operator()(const Tensor& input, const Tensor& indices, const Size2& output_size = 0) const {
     check_not_moved_from("MaxUnpool2d");
     return max_unpool2d(input, indices, kernel_size(), {options().stride, options().padding, output_size});
   }
 };
+
+#undef ADJOINT_POOL_CONSTRUCTORS
+#undef ADJOINT_POOL_SIZE
 
 }  // namespace adjoint::nn

@@ -62,18 +62,18 @@ ADJOINT_API std::pair<Tensor, Tensor> max_pool2d_with_indices(const Tensor& inpu
 ADJOINT_API Tensor avg_pool1d(const Tensor& input, std::int64_t kernel_size, const AvgPool1dParams& params = {});
 ADJOINT_API Tensor avg_pool2d(const Tensor& input, Size2 kernel_size, const AvgPool2dParams& params = {});
 
-// With a stride alone, as max_pool2d(x, 2, 2).
-inline Tensor max_pool1d(const Tensor& input, std::int64_t kernel_size, std::int64_t stride) {
-  return max_pool1d(input, kernel_size, MaxPool1dParams{.stride = stride});
+// With stride and padding alone: max_pool2d(x, 2, 2), max_pool2d(x, 3, 2, 1).
+inline Tensor max_pool1d(const Tensor& input, std::int64_t kernel_size, std::int64_t stride, std::int64_t padding = 0) {
+  return max_pool1d(input, kernel_size, MaxPool1dParams{.stride = stride, .padding = padding});
 }
-inline Tensor max_pool2d(const Tensor& input, Size2 kernel_size, std::int64_t stride) {
-  return max_pool2d(input, kernel_size, MaxPool2dParams{.stride = stride});
+inline Tensor max_pool2d(const Tensor& input, Size2 kernel_size, Size2 stride, Size2 padding = 0) {
+  return max_pool2d(input, kernel_size, MaxPool2dParams{.stride = stride, .padding = padding});
 }
-inline Tensor avg_pool1d(const Tensor& input, std::int64_t kernel_size, std::int64_t stride) {
-  return avg_pool1d(input, kernel_size, AvgPool1dParams{.stride = stride});
+inline Tensor avg_pool1d(const Tensor& input, std::int64_t kernel_size, std::int64_t stride, std::int64_t padding = 0) {
+  return avg_pool1d(input, kernel_size, AvgPool1dParams{.stride = stride, .padding = padding});
 }
-inline Tensor avg_pool2d(const Tensor& input, Size2 kernel_size, std::int64_t stride) {
-  return avg_pool2d(input, kernel_size, AvgPool2dParams{.stride = stride});
+inline Tensor avg_pool2d(const Tensor& input, Size2 kernel_size, Size2 stride, Size2 padding = 0) {
+  return avg_pool2d(input, kernel_size, AvgPool2dParams{.stride = stride, .padding = padding});
 }
 
 /// As many windows as output_size says; 0 leaves the axis as it is (PyTorch's None). Window o of n holds the elements

@@ -139,7 +139,7 @@ TEST(Conv, PrintsTheOptionsThatAreNotDefaults) {
 }
 
 TEST(Conv, BadOptionsAreErrors) {
-  EXPECT_ERROR(ConvTranspose2d(2, 2, {}), "ConvTranspose2d: kernel_size must be at least 1; got (0, 0)");
+  EXPECT_ERROR(ConvTranspose2d(2, 2, {.stride = 2}), "ConvTranspose2d: kernel_size must be at least 1; got (0, 0)");
   EXPECT_ERROR(Conv1d(2, 2, {.kernel_size = -1}), "Conv1d: kernel_size must be at least 1; got (-1,)");
   EXPECT_ERROR(Conv2d(0, 2, {.kernel_size = 1}), "Conv2d: in_channels must be at least 1; got 0");
   EXPECT_ERROR(Conv2d(2, -3, {.kernel_size = 1}), "Conv2d: out_channels must be at least 1; got -3");

@@ -1,0 +1,11 @@
+// Constructors that take PyTorch's positional numbers beside options.
+#pragma once
+
+#include <cstdint>
+
+namespace adjoint::nn::detail {
+
+/// What {} could be as well as a number: a deleted constructor that takes it keeps LeakyReLU({}) from meaning 0.
+enum class NoNumber : std::uint8_t {};
+
+}  // namespace adjoint::nn::detail

@@ -1,0 +1,242 @@
+// Layers, losses and initialisers as PyTorch's users write them: each line stands beside PyTorch's call, and gives what
+// the options by name give.
+#include <adjoint/core/random.h>
+#include <adjoint/nn/activation.h>
+#include <adjoint/nn/conv.h>
+#include <adjoint/nn/embedding.h>
+#include <adjoint/nn/init.h>
+#include <adjoint/nn/linear.h>
+#include <adjoint/nn/loss.h>
+#include <adjoint/nn/norm.h>
+#include <adjoint/nn/pad.h>
+#include <adjoint/nn/pool.h>
+#include <adjoint/nn/sequential.h>
+#include <adjoint/nn/upsample.h>
+#include <adjoint/tests/support/errors.h>
+#include <adjoint/tests/support/values.h>
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace adjoint::nn {
+namespace {
+
+using testing::expect_same_bits;
+
+// What the compiler refuses, for it could mean two things: braces without anything as a number, and a pair that is a
+// size, or options.
+template <class M>
+concept TakesBraces = requires {
+  M({});
+};
+template <class M>
+concept TakesAPair = requires {
+  M(4, {2, 1});
+};
+template <class M>
+concept TakesAPairAsKernel = requires {
+  M(4, 4, {2, 1});
+};
+template <class T>
+concept TakesBracesAsGain = requires(T tensor) {
+  init::xavier_uniform_(tensor, {});
+};
+
+Tensor images() { return Tensor::from_vector(testing::integers(2 * 4 * 8 * 6, 50, 5), {2, 4, 8, 6}); }
+Tensor signals() { return Tensor::from_vector(testing::integers(2 * 4 * 12, 50, 6), {2, 4, 12}); }
+
+// One layer, written in two ways: it prints the same and, with the same parameters, computes the same bits.
+template <class M>
+void expect_one(M spelt, const M& named, const Tensor& x) {
+  const std::string printed = to_string(named);
+  EXPECT_EQ(to_string(spelt), printed);
+  spelt.load_state_dict(named.state_dict());
+  expect_same_bits(printed, spelt(x), named(x));
+}
+
+TEST(Spellings, Convolutions) {
+  const Tensor x = images(), s = signals();
+  expect_one(Conv1d(4, 6, 3), Conv1d(4, 6, {.kernel_size = 3}), s);
+  expect_one(Conv1d(4, 6, 3, 2), Conv1d(4, 6, {.kernel_size = 3, .stride = 2}), s);
+  expect_one(Conv1d(4, 6, 3, 2, 1), Conv1d(4, 6, {.kernel_size = 3, .stride = 2, .padding = 1}), s);
+  expect_one(Conv2d(4, 6, 3), Conv2d(4, 6, {.kernel_size = 3}), x);
+  expect_one(Conv2d(4, 6, 3, 1, 1), Conv2d(4, 6, {.kernel_size = 3, .padding = 1}), x);
+  expect_one(Conv2d(4, 6, {3, 5}, {2, 1}, {4, 2}),
+             Conv2d(4, 6, {.kernel_size = {3, 5}, .stride = {2, 1}, .padding = {4, 2}}), x);
+  expect_one(Conv2d(4, 6, Size2(3, 5)), Conv2d(4, 6, {.kernel_size = {3, 5}}), x);
+  expect_one(ConvTranspose1d(4, 6, 4, 2, 1), ConvTranspose1d(4, 6, {.kernel_size = 4, .stride = 2, .padding = 1}), s);
+  expect_one(ConvTranspose2d(4, 6, 4, 2, 1), ConvTranspose2d(4, 6, {.kernel_size = 4, .stride = 2, .padding = 1}), x);
+  expect_one(ConvTranspose2d(4, 6, 2, 2), ConvTranspose2d(4, 6, {.kernel_size = 2, .stride = 2}), x);
+  EXPECT_ERROR(Conv2d(4, 6, 0), "Conv2d: kernel_size must be at least 1; got (0, 0)");
+  static_assert(!TakesAPairAsKernel<Conv2d> && !TakesAPairAsKernel<ConvTranspose2d>);
+}
+
+TEST(Spellings, Pools) {
+  const Tensor x = images(), s = signals();
+  expect_one(MaxPool1d(2, 2), MaxPool1d(2), s);
+  expect_one(MaxPool1d(3, 2, 1), MaxPool1d(3, {.stride = 2, .padding = 1}), s);
+  expect_one(AvgPool1d(2, 2), AvgPool1d(2), s);
+  expect_one(AvgPool1d(3, 1, 1), AvgPool1d(3, {.stride = 1, .padding = 1}), s);
+  expect_one(MaxPool2d(2, 2), MaxPool2d(2), x);
+  expect_one(MaxPool2d(3, 2, 1), MaxPool2d(3, {.stride = 2, .padding = 1}), x);
+  expect_one(MaxPool2d({3, 2}), MaxPool2d(Size2(3, 2)), x);
+  expect_one(MaxPool2d({3}), MaxPool2d(3), x);
+  expect_one(MaxPool2d({3, 2}, 2), MaxPool2d(Size2(3, 2), {.stride = 2}), x);
+  expect_one(MaxPool2d({3, 2}, Size2(2, 1)), MaxPool2d(Size2(3, 2), {.stride = {2, 1}}), x);
+  expect_one(MaxPool2d({3, 2}, {2, 1}, {1, 0}), MaxPool2d(Size2(3, 2), {.stride = {2, 1}, .padding = {1, 0}}), x);
+  expect_one(AvgPool2d(2, 2), AvgPool2d(2), x);
+  expect_one(AvgPool2d(3, 2, 1), AvgPool2d(3, {.stride = 2, .padding = 1}), x);
+  expect_one(AdaptiveAvgPool1d(5), AdaptiveAvgPool1d{5}, s);
+  expect_one(AdaptiveMaxPool1d(5), AdaptiveMaxPool1d{5}, s);
+  expect_one(AdaptiveAvgPool2d({3, 5}), AdaptiveAvgPool2d(Size2(3, 5)), x);
+  expect_one(AdaptiveAvgPool2d({3}), AdaptiveAvgPool2d(3), x);
+  expect_one(AdaptiveMaxPool2d({3, 5}), AdaptiveMaxPool2d(Size2(3, 5)), x);
+  EXPECT_EQ(to_string(MaxPool1d(3, {.stride = 2})), to_string(MaxPool1d(3, 2)));
+  static_assert(!TakesAPair<MaxPool2d> && !TakesAPair<AvgPool2d> && !TakesAPair<MaxUnpool2d>);
+
+  const auto [largest, places] = MaxPool2d(2, 2).with_indices(x);
+  expect_same_bits("MaxUnpool2d(2, 2)", MaxUnpool2d(2, 2)(largest, places), MaxUnpool2d(2)(largest, places));
+  const auto [peaks, at] = MaxPool1d(3, 2, 1).with_indices(s);
+  expect_same_bits("MaxUnpool1d(3, 2, 1)", MaxUnpool1d(3, 2, 1)(peaks, at, 12),
+                   MaxUnpool1d(3, {.stride = 2, .padding = 1})(peaks, at, 12));
+  EXPECT_EQ(to_string(MaxUnpool2d({3, 2}, {2, 1}, {1, 0})),
+            "MaxUnpool2d(kernel_size=(3, 2), stride=(2, 1), padding=(1, 0))");
+  EXPECT_EQ(to_string(MaxUnpool1d(2, 2)), "MaxUnpool1d(kernel_size=2, stride=2, padding=0)");
+}
+
+TEST(Spellings, Norms) {
+  const Tensor x = images(), s = signals(), rows = x.reshape({16, 24});
+  expect_one(BatchNorm1d(4), BatchNorm1d(4, {.eps = 1e-5}), s);
+  expect_one(BatchNorm2d(4), BatchNorm2d(4, {.momentum = 0.1}), x);
+  expect_one(InstanceNorm1d(4), InstanceNorm1d(4, {.affine = false}), s);
+  expect_one(InstanceNorm2d(4), InstanceNorm2d(4, {.affine = false}), x);
+  expect_one(GroupNorm(2, 4), GroupNorm(2, 4, {.affine = true}), x);
+  expect_one(LayerNorm(24), LayerNorm(Shape{24}), rows);
+  expect_one(LayerNorm({24}), LayerNorm(Shape{24}), rows);
+  expect_one(LayerNorm({8, 6}), LayerNorm(Shape{8, 6}), x);
+  expect_one(LayerNorm({24}, {.eps = 1e-6}), LayerNorm(Shape{24}, {.eps = 1e-6}), rows);
+  expect_one(LayerNorm{24}, LayerNorm(Shape{24}), rows);
+  expect_one(RMSNorm(24), RMSNorm(Shape{24}), rows);
+  expect_one(RMSNorm({24}), RMSNorm(Shape{24}), rows);
+  expect_one(RMSNorm({8, 6}), RMSNorm(Shape{8, 6}), x);
+  EXPECT_ERROR(LayerNorm({0}), "LayerNorm: normalized_shape must have extents of at least 1; got (0,)");
+}
+
+TEST(Spellings, Activations) {
+  const Tensor x = images() * 0.1, s = signals() * 0.1;
+  expect_one(LeakyReLU(0.2), LeakyReLU({.negative_slope = 0.2}), x);
+  expect_one(ELU(1.0), ELU(), x);
+  expect_one(ELU(0.5), ELU({.alpha = 0.5}), x);
+  expect_one(Hardtanh(-2, 2), Hardtanh({.min_val = -2.0, .max_val = 2.0}), x);
+  expect_one(Softplus(2), Softplus({.beta = 2.0}), x);
+  expect_one(Softplus(2, 10), Softplus({.beta = 2.0, .threshold = 10.0}), x);
+  expect_one(PReLU(4), PReLU({.num_parameters = 4}), x);
+  expect_one(PReLU(4, 0.1), PReLU({.num_parameters = 4, .init = 0.1}), x);
+  expect_one(Snake(4), Snake({.num_parameters = 4}), x);
+  expect_one(GLU(1), GLU({.dim = 1}), x);
+  expect_one(Softmax(1), Softmax({.dim = 1}), x);
+  expect_same_bits("softmax", Softmax(1)(x), softmax(x, 1));
+  expect_one(LogSoftmax(-1), LogSoftmax({.dim = -1}), s);
+  expect_same_bits("log_softmax", LogSoftmax(1)(x), log_softmax(x, 1));
+  EXPECT_EQ(to_string(LogSoftmax(1)), "LogSoftmax(dim=1)");
+  EXPECT_ERROR(Softmax(4)(x), "softmax: axis must lie in [-4, 4); got 4");
+  static_assert(!TakesBraces<LeakyReLU> && !TakesBraces<Hardtanh> && !TakesBraces<GLU>);
+
+  const GELU tanh({.approximate = GeluApproximation::kTanh});
+  expect_same_bits("gelu, tanh", tanh(x), gelu_tanh(x));
+  expect_same_bits("gelu", GELU()(x), gelu(x));
+  EXPECT_EQ(tanh.activation(), Activation::gelu_tanh());
+  EXPECT_EQ(to_string(tanh), "GELU(approximate=tanh)");
+  EXPECT_ERROR(GELU({.approximate = static_cast<GeluApproximation>(2)}), "GELU: a value of GeluApproximation", "2");
+  const Conv2d conv(4, 4, 3, 1, 1);
+  expect_same_bits("in a Sequential", Sequential{conv, tanh}(x), conv.activated(x, Activation::gelu_tanh()));
+}
+
+TEST(Spellings, Shapes) {
+  const Tensor x = images();
+  expect_one(Flatten(1), Flatten(), x);
+  expect_one(Flatten(2), Flatten({.start_dim = 2}), x);
+  expect_one(Flatten(0, 1), Flatten({.start_dim = 0, .end_dim = 1}), x);
+  expect_one(Unflatten(1, {2, 2}), Unflatten(1, Shape{2, 2}), x);
+  expect_one(PixelShuffle(2), PixelShuffle{2}, x);
+  expect_one(PixelUnshuffle(2), PixelUnshuffle{2}, x);
+  expect_one(Identity(), Identity{}, x);
+  expect_one(Upsample({.scale = 2}), Upsample({.scale = {2.0, 2.0}}), x);
+  expect_one(ReflectionPad2d(1), ReflectionPad2d({1, 1, 1, 1}), x);
+  expect_one(ReplicationPad2d({1, 2, 0, 1}), ReplicationPad2d(std::vector<std::int64_t>{1, 2, 0, 1}), x);
+  expect_one(CircularPad1d(1), CircularPad1d({1, 1}), signals());
+  expect_one(ZeroPad2d(2), ZeroPad2d({2, 2, 2, 2}), x);
+  expect_one(ConstantPad2d(2, 3.5), ConstantPad2d({2, 2, 2, 2}, 3.5), x);
+  expect_one(Linear(6, 3), Linear(6, 3, {.bias = true}), x);
+  expect_one(Embedding(10, 3), Embedding(10, 3, {.norm_type = 2.0}), Tensor::ones({2}, {.dtype = kInt64}));
+}
+
+TEST(Spellings, Dropouts) {
+  const Tensor x = images();
+  const auto drops = [&](const auto& spelt, const auto& named) {
+    manual_seed(11);
+    const Tensor y = spelt(x);
+    manual_seed(11);
+    expect_same_bits(to_string(named), y, named(x));
+    EXPECT_EQ(to_string(spelt), to_string(named));
+  };
+  drops(Dropout(0.2), Dropout({.p = 0.2}));
+  drops(Dropout2d(0.2), Dropout2d({.p = 0.2}));
+  expect_same_bits("of an integer", Dropout(1)(x), Tensor::zeros(x.shape()));
+  static_assert(!TakesBraces<Dropout> && !TakesBraces<Dropout2d> && !TakesBraces<Flatten>);
+  EXPECT_ERROR(Dropout(2), "Dropout: p must be between 0 and 1; got 2");
+}
+
+TEST(Spellings, Losses) {
+  const Tensor x = Tensor::rand({2, 3, 4}), y = Tensor::rand({2, 3, 4});
+  const Tensor classes = Tensor::from_vector<std::int64_t>({0, 2}, {2}, {.dtype = kInt64});
+  const Tensor scores = Tensor::rand({2, 3});
+  const Reduction sum = Reduction::kSum;
+  EXPECT_EQ(MSELoss()(x, y).shape(), Shape{});
+  EXPECT_EQ(L1Loss({.reduction = Reduction::kNone})(x, y).shape(), x.shape());
+  expect_same_bits("CharbonnierLoss", CharbonnierLoss()(x, y), charbonnier_loss(x, y));
+  expect_same_bits("its options", CharbonnierLoss({.eps = 0.1, .reduction = sum})(x, y),
+                   charbonnier_loss(x, y, 0.1, sum));
+  expect_same_bits("DiceLoss", DiceLoss()(x, y), dice_loss(x, y));
+  expect_same_bits("its options", DiceLoss({.reduction = sum, .smooth = 1.0, .squared = true})(x, y),
+                   dice_loss(x, y, {.reduction = sum, .smooth = 1.0, .squared = true}));
+  expect_same_bits("CrossEntropyLoss", CrossEntropyLoss()(scores, classes), cross_entropy(scores, classes));
+  EXPECT_EQ(to_string(DiceLoss()), "DiceLoss()");
+  EXPECT_ERROR(CharbonnierLoss({.eps = 0.0})(x, y), "charbonnier_loss: eps must be positive");
+  EXPECT_ERROR(DiceLoss()(scores, scores), "dice_loss: ", "(2, 3)");
+}
+
+TEST(Spellings, Initialisers) {
+  const Tensor a = Tensor::empty({4, 3}), b = Tensor::empty({4, 3});
+  const auto fill = [&](const char* name, auto spelt, auto named) {
+    manual_seed(5);
+    spelt(a);
+    manual_seed(5);
+    named(b);
+    expect_same_bits(name, a, b);
+  };
+  fill(
+      "xavier_uniform_", [](const Tensor& t) { init::xavier_uniform_(t, 2.0); },
+      [](const Tensor& t) { init::xavier_uniform_(t, {.gain = 2.0}); });
+  fill(
+      "xavier_normal_", [](const Tensor& t) { init::xavier_normal_(t, 2); },
+      [](const Tensor& t) { init::xavier_normal_(t, {.gain = 2.0}); });
+  fill(
+      "calculate_gain",
+      [](const Tensor& t) { init::xavier_uniform_(t, init::calculate_gain(init::Nonlinearity::kTanh)); },
+      [](const Tensor& t) { init::xavier_uniform_(t, {.gain = 5.0 / 3.0}); });
+  init::orthogonal_(a, 2);
+  init::uniform_(a, -1, 1);
+  init::normal_(a, 0, 0.02);
+  init::constant_(a, 1);
+  init::kaiming_normal_(a, {.mode = init::FanMode::kFanOut, .nonlinearity = init::Nonlinearity::kReLU});
+  init::trunc_normal_(a, 0, 0.02);
+  EXPECT_TRUE(isfinite(a).all().item<bool>());
+  static_assert(!TakesBracesAsGain<Tensor>);
+}
+
+}  // namespace
+}  // namespace adjoint::nn
