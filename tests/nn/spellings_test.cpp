@@ -97,6 +97,12 @@ TEST(Spellings, Pools) {
   EXPECT_EQ(to_string(MaxPool1d(3, {.stride = 2})), to_string(MaxPool1d(3, 2)));
   static_assert(!TakesAPair<MaxPool2d> && !TakesAPair<AvgPool2d> && !TakesAPair<MaxUnpool2d>);
 
+  expect_same_bits("max_pool1d", max_pool1d(s, 3, 2, 1), max_pool1d(s, 3, {.stride = 2, .padding = 1}));
+  expect_same_bits("max_pool2d", max_pool2d(x, {3, 2}, {2, 1}, {1, 0}),
+                   max_pool2d(x, {3, 2}, {.stride = {2, 1}, .padding = {1, 0}}));
+  expect_same_bits("avg_pool1d", avg_pool1d(s, 3, 2, 1), avg_pool1d(s, 3, {.stride = 2, .padding = 1}));
+  expect_same_bits("avg_pool2d", avg_pool2d(x, 3, 2, 1), avg_pool2d(x, 3, {.stride = 2, .padding = 1}));
+
   const auto [largest, places] = MaxPool2d(2, 2).with_indices(x);
   expect_same_bits("MaxUnpool2d(2, 2)", MaxUnpool2d(2, 2)(largest, places), MaxUnpool2d(2)(largest, places));
   const auto [peaks, at] = MaxPool1d(3, 2, 1).with_indices(s);
