@@ -69,16 +69,16 @@ struct CheckpointFile {
 /// Used by one thread at a time. A folder belongs to one training.
 class ADJOINT_API Checkpoint {
  public:
-  /// Touches nothing yet. Throws Error for options out of range.
+  /// Touches nothing yet. Throws Error for an empty folder's name and for options out of range.
   explicit Checkpoint(std::filesystem::path folder, const CheckpointOptions& options = {});
   /// Waits for the thread; what it failed at becomes a message.
   ~Checkpoint();
   Checkpoint(const Checkpoint&) = delete;
   Checkpoint& operator=(const Checkpoint&) = delete;
 
-  // ---- What is kept. Names are not empty, hold no dot and are distinct, else Error is thrown. What is added must
-  // outlive the checkpoint and stay where it is. It is loaded in the order in which it was added: an optimiser comes
-  // before its schedule.
+  // ---- What is kept. Names are not empty, hold no dot, do not begin with "__" and are distinct, else Error is thrown.
+  // What is added must outlive the checkpoint and stay where it is. It is loaded in the order in which it was added: an
+  // optimiser comes before its schedule.
 
   /// What has state_dict() and load_state_dict(), or state() and load_state(); a Generator, a Tensor, whose elements
   /// are kept, or a value (CheckpointValue).
@@ -110,7 +110,7 @@ class ADJOINT_API Checkpoint {
   /// that are not to be kept. With .background it returns as soon as everything is copied to the CPU, having waited for
   /// the file before this one. Throws Error, naming the path, where writing fails, with .background at the next call of
   /// save() (which does nothing else then) or wait(): older files are still there, and the training can go on. Throws
-  /// Error for a negative step.
+  /// Error for a negative step and for a tensor that is undefined.
   void save(std::int64_t step, const SaveOptions& options = {});
   /// Returns when what was saved is on the disk. Throws what the thread failed at since the last call, once.
   void wait();
