@@ -173,10 +173,6 @@ class ADJOINT_API Tensor {
   Tensor sum(const Dims& axes, bool keepdim = false) const;
   Tensor mean() const;
   Tensor mean(const Dims& axes, bool keepdim = false) const;
-  /// The gradient is shared evenly among equal maxima (PyTorch's amax). Throws Error over no elements. NaN wins.
-  Tensor max() const;
-  Tensor max(const Dims& axes, bool keepdim = false) const;
-
   // As the functions of these names (ops/reduce/reduce.h, ops/softmax, ops/scan).
   Tensor prod(const Dims& axes = {}, bool keepdim = false) const;
   Tensor norm(double p = 2.0, const Dims& axes = {}, bool keepdim = false) const;
@@ -187,7 +183,7 @@ class ADJOINT_API Tensor {
   Tensor logsumexp(const Dims& axes = {}, bool keepdim = false) const;
   Tensor amax(const Dims& axes = {}, bool keepdim = false) const;
   Tensor amin(const Dims& axes = {}, bool keepdim = false) const;
-  Tensor min() const;
+  Tensor max() const, min() const;
   std::pair<Tensor, Tensor> max(std::int64_t axis, bool keepdim = false) const;
   std::pair<Tensor, Tensor> min(std::int64_t axis, bool keepdim = false) const;
   Tensor any(const Dims& axes = {}, bool keepdim = false) const;

@@ -114,6 +114,7 @@ std::pair<Tensor, Tensor> Tensor::var_mean(const Dims& axes, std::int64_t correc
 std::pair<Tensor, Tensor> Tensor::std_mean(const Dims& axes, std::int64_t correction, bool keepdim) const {
   return adjoint::std_mean(*this, axes, correction, keepdim);
 }
+Tensor Tensor::max() const { return adjoint::max(*this); }
 Tensor Tensor::min() const { return adjoint::min(*this); }
 std::pair<Tensor, Tensor> Tensor::max(std::int64_t axis, bool keepdim) const {
   return adjoint::max(*this, axis, keepdim);

@@ -122,9 +122,6 @@ Tensor flattened(const char* op, const Tensor& input) {
 
 }  // namespace
 
-Tensor Tensor::max() const { return max(Dims{}); }
-Tensor Tensor::max(const Dims& axes, bool keepdim) const { return extreme(max_op, *this, axes, keepdim, false); }
-
 Tensor amax(const Tensor& input, const Dims& axes, bool keepdim) {
   return extreme(amax_op, input, axes, keepdim, false);
 }

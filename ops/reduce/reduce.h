@@ -1,4 +1,4 @@
-// Reductions beside Tensor's members sum, mean and max.
+// Reductions beside Tensor's members sum and mean.
 //
 // All of them reduce in an order that depends on the shape and the axes alone: neither on the number of threads nor on
 // that of multiprocessors. float16 and bfloat16 are reduced in float32 and rounded once, and so are gradients; sums and

@@ -41,7 +41,7 @@ const std::vector<Operation>& operations() {
        [](const Inputs& in) {
          return var(in[2], {0, 2});
        }},
-      {"max", [](const Inputs& in) { return in[1].max(Dims{2}, true); }, true},
+      {"max", [](const Inputs& in) { return in[1].amax({2}, true); }, true},
       {"argmax", [](const Inputs& in) { return argmax(in[1], 2); }, true},
       {"mse_loss", [](const Inputs& in) { return mse_loss(in[0], in[3]); }, true},
       {"permute",

@@ -39,7 +39,7 @@ TEST(ReduceGradientHalf, CountsOfEqualMaximaStayInFloat32) {
 TEST(ReduceGradientHalf, ColumnsOfEqualMaximaStayInFloat32) {
   const Tensor x = Tensor::ones({2, 2049, 3}, {.dtype = kFloat16, .requires_grad = true});
   Tape tape;
-  tape.backward(x.max({0, 1}).sum());
+  tape.backward(x.amax({0, 1}).sum());
   expect_values("columns", x.grad(), repeated(2 * 2049 * 3, 1.0 / 4098));
 }
 
@@ -66,7 +66,7 @@ TEST(ReduceGradient, OfAMaximumThatIsNaNIsNaN) {
     for (const bool keepdim : {false, true}) {
       Tape tape;
       const Tensor seed = Tensor::ones(keepdim ? Shape{3, 1} : Shape{3}, {.dtype = dtype, .requires_grad = true});
-      const Tensor first = tape.gradient(x.max(Dims{1}, keepdim), {x}, {.record = true, .grad_output = seed})[0];
+      const Tensor first = tape.gradient(x.amax({1}, keepdim), {x}, {.record = true, .grad_output = seed})[0];
       expect_values("first", first, {kNaN, kNaN, kNaN, 0.5, 0.5, 0, kNaN, kNaN, kNaN});
       const Tensor second = tape.gradient(first, {seed}, {.grad_output = Tensor::ones({3, 3}, {.dtype = dtype})})[0];
       expect_values("second", second, {kNaN, 1, kNaN});
@@ -81,7 +81,7 @@ TEST(ReduceGradient, InfinitiesReachTheMaximaAlone) {
   const Tensor x = Tensor::from_vector<double>({-kInfinity, -kInfinity, 1, kInfinity, 2, 3}, {3, 2}).requires_grad_();
   Tape tape;
   const Tensor seed = Tensor::from_vector<double>({1, kInfinity, kInfinity}, {3});
-  expect_values("gradient", tape.gradient(x.max(Dims{1}), {x}, {.grad_output = seed})[0],
+  expect_values("gradient", tape.gradient(x.amax({1}), {x}, {.grad_output = seed})[0],
                 {0.5, 0.5, 0, kInfinity, 0, kInfinity});
 }
 
@@ -94,7 +94,7 @@ TEST(ReduceGradientCuda, AgreesWithTheCPU) {
     expect_values("mean", tape.gradient(x.mean(), {x})[0].to(kCPU), repeated(66000, 1.0 / 66000));
     const Tensor odd =
         Tensor::from_vector<double>({1, kNaN, 4, 4}, {2, 2}, {.dtype = dtype, .device = kCUDA}).requires_grad_();
-    expect_values("NaN", tape.gradient(odd.max(Dims{1}).sum(), {odd})[0].to(kCPU), {kNaN, kNaN, 0.5, 0.5});
+    expect_values("NaN", tape.gradient(odd.amax({1}).sum(), {odd})[0].to(kCPU), {kNaN, kNaN, 0.5, 0.5});
   }
 }
 

@@ -157,10 +157,10 @@ TEST(Reduce, ScalarsAndNothing) {
   EXPECT_EQ(none.sum().item<double>(), 0.0);
   EXPECT_EQ(none.sum({1}).shape(), (Shape{0}));
   expect_values("mean of nothing", none.mean({0}), {kNaN, kNaN, kNaN});
-  EXPECT_EQ(none.max(Dims{1}).shape(), (Shape{0}));
+  EXPECT_EQ(none.amax({1}).shape(), (Shape{0}));
   EXPECT_EQ(argmax(none, 1).shape(), (Shape{0}));
   EXPECT_ERROR(none.max(), "max: there must be elements to compare", "(0, 3)");
-  EXPECT_ERROR(none.max(Dims{0}), "max: there must be elements to compare");
+  EXPECT_ERROR(none.amax({0}), "amax: there must be elements to compare");
   EXPECT_ERROR(argmax(none, 0), "argmax: there must be elements to compare");
 }
 
@@ -169,8 +169,8 @@ TEST(Reduce, NaNAndInfinityAppearWhereTheyBelong) {
                                                 kInfinity, -kInfinity, 0},
                                                {4, 3});
   expect_values("sum", x.sum({1}), {kNaN, -kInfinity, kInfinity, kNaN});
-  expect_values("max", x.max(Dims{1}), {kNaN, -kInfinity, kInfinity, kInfinity});
-  expect_values("max of columns", x.max(Dims{0}), {kInfinity, kNaN, 3});
+  expect_values("max", x.amax({1}), {kNaN, -kInfinity, kInfinity, kInfinity});
+  expect_values("max of columns", x.amax({0}), {kInfinity, kNaN, 3});
   expect_values("argmax", argmax(x, 1), {1, 0, 0, 0});
   std::vector<double> many(70000, 1.0);
   many[69999] = kNaN;
@@ -245,7 +245,7 @@ TEST(ReduceGradient, MatchesFiniteDifferences) {
 TEST(ReduceGradient, EqualMaximaShareEvenly) {
   Tape tape;
   const Tensor x = Tensor::from_vector<double>({2, 5, 5, 1, 5, 0}, {2, 3}, {.requires_grad = true});
-  tape.backward((x.max(Dims{1}) * Tensor::from_vector<double>({6, 1}, {2})).sum());
+  tape.backward((x.amax({1}) * Tensor::from_vector<double>({6, 1}, {2})).sum());
   expect_values("gradient", x.grad(), {0, 3, 3, 0, 1, 0});
 }
 
@@ -272,7 +272,7 @@ TEST(ReduceCuda, AgreesWithTheCPU) {
   expect_values("mean of nothing", none.mean({0}).to(kCPU), {kNaN, kNaN, kNaN});
   const Tensor odd =
       Tensor::from_vector<double>({1, kNaN, 3, -kInfinity, -kInfinity, -kInfinity}, {2, 3}, {.device = kCUDA});
-  expect_values("max", odd.max(Dims{1}).to(kCPU), {kNaN, -kInfinity});
+  expect_values("max", odd.amax({1}).to(kCPU), {kNaN, -kInfinity});
   expect_values("argmax", argmax(odd, 1).to(kCPU), {1, 0});
 }
 

@@ -20,7 +20,7 @@ Tensor values(const Shape& shape, std::uint64_t seed, DType dtype) {
 
 // In float64, from other operators.
 Tensor expected(const Tensor& x, bool log) {
-  const Tensor distance = x - x.max(Dims{1}, true), sum = exp(distance).sum({1}, true);
+  const Tensor distance = x - x.amax({1}, true), sum = exp(distance).sum({1}, true);
   return log ? distance - adjoint::log(sum) : exp(distance) / sum;
 }
 

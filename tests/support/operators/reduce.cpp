@@ -77,7 +77,6 @@ OperatorFamily reduce_operators() {
                }},
               {.name = "var_mean/keepdim", .call = [](In in) -> Out { return both(var_mean(in[0], 1, 0, true)); }},
               {.name = "std_mean", .call = [](In in) -> Out { return both(std_mean(in[0], -1)); }},
-              {.name = "max", .call = [](In in) -> Out { return {in[0].max(Dims{1})}; }, .takes = Takes::kEverything},
               {.name = "max/all", .call = [](In in) -> Out { return {max(in[0])}; }, .takes = Takes::kEverything},
               {.name = "max/axis",
                .call = [](In in) -> Out { return both(max(in[0], 0, true)); },
