@@ -127,7 +127,6 @@ class ADJOINT_API Parameter : ConvertsToTensor {
   Tensor mean() const { return tensor().mean(); }
   Tensor mean(const Dims& axes, bool keepdim = false) const { return tensor().mean(axes, keepdim); }
   Tensor max() const { return tensor().max(); }
-  Tensor max(const Dims& axes, bool keepdim = false) const { return tensor().max(axes, keepdim); }
   Tensor min() const { return tensor().min(); }
   Tensor norm(double p = 2.0, const Dims& axes = {}, bool keepdim = false) const {
     return tensor().norm(p, axes, keepdim);
