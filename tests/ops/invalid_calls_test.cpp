@@ -129,7 +129,7 @@ TEST(InvalidCalls, OfViewsReductionsAndMatrices) {
       {"embed", [](A a) { return embed(a.tensor(), a.integer(), a.integer(), a.integer()); }},
       {"sum", [](A a) { return a.tensor().sum(a.dims(), a.chance(2)); }},
       {"mean", [](A a) { return a.tensor().mean(a.dims(), a.chance(2)); }},
-      {"max", [](A a) { return a.tensor().max(a.dims(), a.chance(2)); }},
+      {"amax", [](A a) { return amax(a.tensor(), a.dims(), a.chance(2)); }},
       {"var", [](A a) { return var(a.tensor(), a.dims(), a.integer(), a.chance(2)); }},
       {"argmax", [](A a) { return argmax(a.tensor(), a.integer(), a.chance(2)); }},
       {"matmul", [](A a) { return matmul(a.tensor(), a.tensor()); }},
