@@ -214,7 +214,7 @@ class ADJOINT_API Module {
   /// forward(input), between the module's hooks. Errors tell the module's path.
   template <class F>
   Tensor hooked(const Tensor& input, const F& forward) const {
-    // Two pointers in place of a std::function, whose instantiation by every layer took a twelfth of adjoint.h's time.
+    // Two pointers in place of a std::function, which every layer would instantiate anew wherever its header is read.
     return run_hooked(input, &forward,
                       [](const void* f, const Tensor& x) -> Tensor { return (*static_cast<const F*>(f))(x); });
   }
