@@ -6,17 +6,28 @@
 
 namespace adjoint::cuda {
 
-/// Of the thread whose number in the warp differs in the bits of `mask`.
-template <class V>
-__device__ V shuffle_xor(const V& value, int mask) {
-  static_assert(sizeof(V) % 4 == 0);
-  std::uint32_t words[sizeof(V) / 4];
+/// The value of another thread of the warp, from which shuffle(word) gets one word.
+template <class V, class Shuffle>
+__device__ V shuffle_words(const V& value, const Shuffle& shuffle) {
+  std::uint32_t words[(sizeof(V) + 3) / 4] = {};
   std::memcpy(words, &value, sizeof(V));
 #pragma unroll
-  for (std::uint32_t& word : words) word = __shfl_xor_sync(0xffffffffU, word, mask);
+  for (std::uint32_t& word : words) word = shuffle(word);
   V other;
   std::memcpy(&other, words, sizeof(V));
   return other;
+}
+
+/// Of the thread whose number in the warp differs in the bits of `mask`.
+template <class V>
+__device__ V shuffle_xor(const V& value, int mask) {
+  return shuffle_words(value, [mask](std::uint32_t word) { return __shfl_xor_sync(0xffffffffU, word, mask); });
+}
+
+/// Of the thread whose number in the warp is so much higher; the thread's own where there is none.
+template <class V>
+__device__ V shuffle_down(const V& value, int distance) {
+  return shuffle_words(value, [distance](std::uint32_t word) { return __shfl_down_sync(0xffffffffU, word, distance); });
 }
 
 /// Of `lanes` neighbouring threads, a power of two up to the block's kThreads: their values combined in pairs, pairs of

@@ -1,4 +1,6 @@
-// Padding on CUDA: a thread has neighbours of the result that fill 16 bytes, and divides once for them.
+// Padding on CUDA: a block has neighbours of the result, and asks once for each of their rows where it comes from. A
+// thread has 16 bytes of them, which it copies where they are neighbours in x, too. All others are shared out among the
+// warp's threads, an element each: one thread in a row has them, for which the rest of its warp would wait.
 //
 // Gradients: its neighbours are of one row, so that what was copied once is read without asking for each element where
 // to; the few that were copied several times follow one by one.
@@ -15,42 +17,70 @@ constexpr int kThreads = detail::kElementwiseThreads;
 template <class T>
 inline constexpr int kPack = static_cast<int>(16 / sizeof(T));
 
-// Calls use(v, row, x) for V neighbours from element `first` on of rows of `width` elements, `count` in all.
-template <int V, class Use>
-__device__ void each_neighbour(std::int64_t first, std::int64_t count, std::int64_t width, const RowSplit& by_width,
-                               const Use& use) {
-  std::int64_t x = first, row = by_width(x);
-#pragma unroll
-  for (int v = 0; v < V; ++v) {
-    if (first + v < count) use(v, row, x);
-    if (++x == width) {
-      x = 0;
-      ++row;
-    }
-  }
+struct PadSplits {
+  RowSplit by_w, by_h, by_d;
+};
+
+// Where row `row` of the result comes from; negative: from the value.
+__device__ std::int64_t source_row(const PadMap& map, const PadSplits& splits, std::int64_t row) {
+  const PadAxis &d = map.axes[0], &h = map.axes[1], &w = map.axes[2];
+  std::int64_t y = row, z = splits.by_h(y);
+  const std::int64_t plane = splits.by_d(z);
+  const std::int64_t from_y = pad_map::source(h, map.mode, y), from_z = pad_map::source(d, map.mode, z);
+  return from_y < 0 || from_z < 0 ? -1 : ((plane * d.in + from_z) * h.in + from_y) * w.in;
 }
 
 template <class Bits>
+inline constexpr int kBlockElements = kThreads* kPack<Bits>;
+
+template <class Bits>
 __global__ void __launch_bounds__(kThreads)
-    pad_elements(const __grid_constant__ PadMap map, RowSplit by_w, RowSplit by_h, RowSplit by_d, std::int64_t count,
+    pad_elements(const __grid_constant__ PadMap map, const __grid_constant__ PadSplits splits, std::int64_t count,
                  const Bits* __restrict__ in, Bits* __restrict__ out) {
-  const PadAxis &d = map.axes[0], &h = map.axes[1], &w = map.axes[2];
-  const std::int64_t first = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kPack<Bits>;
-  if (first >= count) return;
-  std::int64_t row_before = -1, begin = -1;  // where the row comes from; negative: from the value
-  Pack<Bits, kPack<Bits>> pack;
-  each_neighbour<kPack<Bits>>(first, count, w.out, by_w, [&](int v, std::int64_t row, std::int64_t x) {
-    if (row != row_before) {
-      row_before = row;
-      std::int64_t y = row, z = by_h(y);
-      const std::int64_t plane = by_d(z);
-      const std::int64_t from_y = pad_map::source(h, map.mode, y), from_z = pad_map::source(d, map.mode, z);
-      begin = from_y < 0 || from_z < 0 ? -1 : ((plane * d.in + from_z) * h.in + from_y) * w.in;
+  constexpr int V = kPack<Bits>, kWarp = 32;
+  __shared__ std::int64_t begins[kBlockElements<Bits>];  // source_row() of the block's rows, one an element at most
+  __shared__ int others[kThreads];                       // of each warp: the packs that are shared out
+  const PadAxis& w = map.axes[2];
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp;
+  const std::int64_t first = std::int64_t{blockIdx.x} * kBlockElements<Bits>;
+  const int here = static_cast<int>(min(count - first, std::int64_t{kBlockElements<Bits>}));
+  std::int64_t first_x = first;
+  const std::int64_t first_row = splits.by_w(first_x);
+  std::int64_t last_x = first_x + here - 1;
+  const std::int64_t last = splits.by_w(last_x);
+  for (std::int64_t row = thread; row <= last; row += kThreads) begins[row] = source_row(map, splits, first_row + row);
+  __syncthreads();
+  const auto begin_of = [&](int element, std::int64_t& x) {
+    x = first_x + element;
+    return begins[splits.by_w(x)];
+  };
+
+  const int element = thread * V;
+  bool whole = element < here && is_aligned<Bits, V>(out);
+  if (whole) {
+    std::int64_t x;
+    const std::int64_t begin = begin_of(element, x), from_x = x - w.before;
+    const bool neighbours = begin >= 0 && from_x >= 0 && from_x + V <= w.in;
+    whole = neighbours || (begin < 0 && x + V <= w.out);
+    if (whole) {
+      Pack<Bits, V> pack;
+#pragma unroll
+      for (int v = 0; v < V; ++v) pack.values[v] = neighbours ? in[begin + from_x + v] : static_cast<Bits>(map.value);
+      *reinterpret_cast<Pack<Bits, V>*>(out + first + element) = pack;
     }
-    const std::int64_t from_x = pad_map::source(w, map.mode, x);
-    pack.values[v] = begin >= 0 && from_x >= 0 ? in[begin + from_x] : static_cast<Bits>(map.value);
-  });
-  detail::store_contiguous(pack, out + first, count - first, is_aligned<Bits, kPack<Bits>>(out));
+  }
+  int* const of_warp = others + (thread - lane);
+  const bool other = element < here && !whole;
+  const unsigned which = __ballot_sync(~0U, other);
+  if (other) of_warp[__popc(which & ((1U << lane) - 1))] = element;
+  __syncwarp();
+  for (int i = lane; i < __popc(which) * V; i += kWarp) {
+    const int one = of_warp[i / V] + i % V;
+    if (one >= here) continue;
+    std::int64_t x;
+    const std::int64_t begin = begin_of(one, x), from_x = pad_map::source(w, map.mode, x);
+    out[first + one] = begin < 0 || from_x < 0 ? static_cast<Bits>(map.value) : in[begin + from_x];
+  }
 }
 
 // The places of the padded tensor that come from rows of one y and z.
@@ -180,11 +210,13 @@ __global__ void __launch_bounds__(kThreads)
 void pad(std::span<const Tensor> in, Tensor& out, const PadAttr& attr) {
   const std::int64_t count = out.numel();
   if (count == 0) return;
-  const auto by = [&](int axis) { return RowSplit(attr.map.axes[axis].out, count); };
+  // Of a block's elements a kernel asks from the beginning of their first row on.
+  constexpr std::int64_t kMostBehind = kBlockElements<std::uint8_t>;
+  const auto by = [&](int axis) { return RowSplit(attr.map.axes[axis].out, count + kMostBehind); };
+  const PadSplits splits{by(2), by(1), by(0)};
   visit_bits(out.dtype(), [&]<class Bits>() {
     launch(pad_elements<Bits>, detail::covering_geometry((count - 1) / kPack<Bits> + 1), out.device().index, attr.map,
-           by(2), by(1), by(0), count, static_cast<const Bits*>(in[0].raw_data()),
-           static_cast<Bits*>(out.raw_mutable_data()));
+           splits, count, static_cast<const Bits*>(in[0].raw_data()), static_cast<Bits*>(out.raw_mutable_data()));
   });
 }
 

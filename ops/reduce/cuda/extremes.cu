@@ -1,6 +1,7 @@
 // The largest and the least, and their places, on CUDA.
 #include <adjoint/core/cuda/backend.h>
 #include <adjoint/ops/reduce/kernels.h>
+#include <adjoint/core/cuda/rows.cuh>
 #include <adjoint/ops/reduce/cuda/reduce.cuh>
 
 namespace adjoint::cuda {
@@ -30,13 +31,12 @@ struct FirstMax {
   using Out = std::int64_t;
   T* values;  // null where places are all that is wanted
   reduce::Reorder<A> reorder;
-  std::int64_t extent, inner;
+  RowSplit by_inner, by_extent;
 
-  __device__ Acc identity() const { return {A{}, -1}; }
-  __device__ Acc add(Acc acc, Acc x) const {
-    const bool more = !(x.value <= acc.value) && acc.value == acc.value;
-    return more || acc.at < 0 ? x : acc;
-  }
+  __device__ Acc identity() const { return {reduce::Max::identity<A>(), -1}; }
+  __device__ Acc add(Acc acc, Acc x) const { return exceeds(x, acc) || acc.at < 0 ? x : acc; }
+  __device__ Acc open(Acc x) const { return x; }
+  __device__ Acc add_open(Acc acc, Acc x) const { return exceeds(x, acc) ? x : acc; }
   // Of neighbours: places are told apart by a few bits until the largest is known.
   template <int V>
   __device__ Acc add_row(Acc acc, const Acc (&x)[V]) const {
@@ -44,26 +44,28 @@ struct FirstMax {
     int at = 0;
 #pragma unroll
     for (int v = 1; v < V; ++v) {
-      const bool more = !(x[v].value <= value) && value == value;
+      const bool more = exceeds(x[v], {value, at});
       value = more ? x[v].value : value;
       at = more ? v : at;
     }
     return add(acc, {value, x[0].at + at});
   }
   __device__ Acc close(Acc acc) const { return acc; }
+  // By selection: branches would part a warp. A place of -1 is behind all others.
   __device__ Acc combine(Acc a, Acc b) const {
-    if (b.at < 0) return a;
-    if (a.at < 0) return b;
-    const bool a_nan = a.value != a.value;
-    const bool b_nan = b.value != b.value;
-    if (a_nan || b_nan) return a_nan && (!b_nan || a.at < b.at) ? a : b;
-    if (a.value != b.value) return a.value > b.value ? a : b;
-    return a.at < b.at ? a : b;
+    const bool same = (a.value == b.value) | ((a.value != a.value) & (b.value != b.value));
+    const bool before = static_cast<std::uint64_t>(b.at) < static_cast<std::uint64_t>(a.at);
+    return exceeds(b, a) | (same & before) ? b : a;
   }
   __device__ void store(Acc acc, std::int64_t* places, std::int64_t i) const {
-    places[i] = acc.at / inner % extent;
+    std::int64_t column = acc.at, row = by_inner(column);
+    by_extent(row);
+    places[i] = row;
     if (values != nullptr) values[i] = convert<T>(reorder.finish(acc.value));
   }
+
+ private:
+  static __device__ bool exceeds(Acc x, Acc y) { return !(x.value <= y.value) & (y.value == y.value); }
 };
 
 }  // namespace
@@ -88,8 +90,9 @@ void place(std::span<const Tensor> in, std::span<Tensor> out, const PlaceAttr& a
   visit(in[0].dtype(), [&]<class T>() {
     T* const values = out.size() == 2 ? out[0].mutable_data<T>() : nullptr;
     const reduce::Reorder<compute_t<T>> reorder{attr.least, false};
-    run_reduce_stages(FirstMax<T>{values, reorder, attr.extent, attr.inner},
-                      PlacedElements<T>{{in[0].data<T>()}, reorder}, out.back(), along);
+    const std::int64_t count = in[0].numel();
+    const FirstMax<T> rule{values, reorder, RowSplit(attr.inner, count), RowSplit(attr.extent, count)};
+    run_reduce_stages(rule, PlacedElements<T>{{in[0].data<T>()}, reorder}, out.back(), along);
   });
 }
 

@@ -8,6 +8,7 @@
 #include <adjoint/ops/reduce/combine.h>
 #include <adjoint/ops/reduce/cuda/tiling.h>
 #include <adjoint/ops/reduce/kernels.h>
+#include <adjoint/core/cuda/lanes.cuh>
 
 #include <algorithm>
 #include <type_traits>
@@ -88,15 +89,15 @@ struct Reduction {
     }
     if constexpr (kFold && requires { rule.add_row(acc[0], values); }) {
       acc[0] = rule.add_row(acc[0], values);
-      return;
-    }
+    } else {
 #pragma unroll
-    for (int v = 0; v < kPack; ++v) {
-      if constexpr (requires { rule.open(values[0]); }) {
-        if (first) acc[v] = rule.open(values[kFold ? 0 : v]);
-        acc[v] = rule.add_open(acc[v], values[v]);
-      } else {
-        acc[v] = rule.add(acc[v], values[v]);
+      for (int v = 0; v < kPack; ++v) {
+        if constexpr (requires { rule.open(values[0]); }) {
+          if (first) acc[v] = rule.open(values[kFold ? 0 : v]);
+          acc[v] = rule.add_open(acc[v], values[v]);
+        } else {
+          acc[v] = rule.add(acc[v], values[v]);
+        }
       }
     }
   }
@@ -126,6 +127,34 @@ struct Reduction {
     }
   }
 };
+
+// Combines what the rows of each item hold, kSums values a thread, into the values of its first row. `shared` has room
+// for those of all threads.
+template <class Policy, class Acc, int kSums>
+__device__ void combine_rows(const Policy& policy, Acc (&values)[kSums], Acc* shared, const ReducePlace& place,
+                             const ReduceTiling& tiling) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int in_warp = tiling.columns == 1 ? 32 : 0;  // so many neighbouring rows, if any, stand in one warp
+  int half = tiling.abreast / 2;
+  if (half >= in_warp) {
+#pragma unroll
+    for (int s = 0; s < kSums; ++s) shared[s * kReduceThreads + thread] = values[s];
+    for (; half > 0 && half >= in_warp; half /= 2) {
+      __syncthreads();
+      if (!place.active || place.row >= half) continue;
+#pragma unroll
+      for (int s = 0; s < kSums; ++s) {
+        const Acc* const other = shared + s * kReduceThreads + thread + half * tiling.columns;
+        values[s] = policy.combine(values[s], *other);
+        shared[s * kReduceThreads + thread] = values[s];
+      }
+    }
+  }
+  for (; half > 0; half /= 2) {
+#pragma unroll
+    for (int s = 0; s < kSums; ++s) values[s] = policy.combine(values[s], shuffle_down(values[s], half));
+  }
+}
 
 // (outer, extent, inner) -> out (outer, chunks, inner). Each item's result is its own: the grid's size changes
 // nothing.
@@ -163,17 +192,12 @@ __global__ void __launch_bounds__(kReduceThreads)
 #pragma unroll
       for (int k = 0; k < 4; ++k) acc[k] = policy.close(acc[k]);
     }
-    sums[thread] = policy.combine(policy.combine(acc[0], acc[1]), policy.combine(acc[2], acc[3]));
-    for (int half = tiling.abreast / 2; half > 0; half /= 2) {
-      __syncthreads();
-      if (place.active && place.row < half) {
-        sums[thread] = policy.combine(sums[thread], sums[thread + half * tiling.columns]);
-      }
-    }
+    Acc total[1] = {policy.combine(policy.combine(acc[0], acc[1]), policy.combine(acc[2], acc[3]))};
+    combine_rows(policy, total, sums, place, tiling);
     if (place.active && place.row == 0) {
-      policy.store(sums[thread], out, (place.outer * stage.chunks + place.chunk) * stage.inner + place.column);
+      policy.store(total[0], out, (place.outer * stage.chunks + place.chunk) * stage.inner + place.column);
     }
-    __syncthreads();
+    if (base + step < tiling.items) __syncthreads();
   }
 }
 
@@ -186,7 +210,8 @@ __global__ void __launch_bounds__(kReduceThreads)
   using Acc = typename Policy::Acc;
   using In = typename Policy::In;
   constexpr int V = Policy::kPack, kInFlight = V * sizeof(In) <= 16 ? 4 : 2;  // registers hold what is under way
-  __shared__ __align__(16) unsigned char storage[kReduceThreads * sizeof(Acc)];
+  constexpr int kSums = kFold ? 1 : V;
+  __shared__ __align__(16) unsigned char storage[kSums * kReduceThreads * sizeof(Acc)];
   Acc* const sums = reinterpret_cast<Acc*>(storage);
   const int thread = static_cast<int>(threadIdx.x);
   const std::int64_t step = std::int64_t{gridDim.x} * tiling.items_per_block;
@@ -227,18 +252,15 @@ __global__ void __launch_bounds__(kReduceThreads)
       }
     }
     const std::int64_t to = (place.outer * stage.chunks + place.chunk) * stage.inner + place.column;
+    Acc totals[kSums];
 #pragma unroll
-    for (int v = 0; v < (kFold ? 1 : V); ++v) {
-      sums[thread] = place.active ? policy.close(acc[v]) : acc[v];
-      for (int half = tiling.abreast / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (place.active && place.row < half) {
-          sums[thread] = policy.combine(sums[thread], sums[thread + half * tiling.columns]);
-        }
-      }
-      if (place.active && place.row == 0) policy.store(sums[thread], out, kFold ? to : to * V + v);
-      __syncthreads();
+    for (int v = 0; v < kSums; ++v) totals[v] = place.active ? policy.close(acc[v]) : acc[v];
+    combine_rows(policy, totals, sums, place, tiling);
+    if (place.active && place.row == 0) {
+#pragma unroll
+      for (int v = 0; v < kSums; ++v) policy.store(totals[v], out, to * kSums + v);
     }
+    if (base + step < tiling.items) __syncthreads();
   }
 }
 
