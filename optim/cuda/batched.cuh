@@ -15,15 +15,16 @@
 namespace adjoint::optim::cuda {
 
 inline constexpr int kThreads = 256;
-inline constexpr std::int64_t kChunk = 4096;  // elements of a block
+inline constexpr std::int64_t kChunk = 4096;  // elements of a block, where nothing else is asked for
 // So that a table of them stays a few KiB, of the 32 that a kernel's parameters may hold.
 inline constexpr int kMaxEntries = 64;
 
-inline std::int64_t chunks_of(std::int64_t numel) { return (numel + kChunk - 1) / kChunk; }
+inline std::int64_t chunks_of(std::int64_t numel, std::int64_t chunk) { return (numel + chunk - 1) / chunk; }
 
 /// Entry has `numel`, which is positive.
 template <class Entry>
 struct Table {
+  std::int64_t elements = kChunk;  // of a chunk
   int count = 0;
   std::int32_t first_chunk[kMaxEntries + 1] = {};  // of each entry; one past the last: all chunks
   Entry entries[kMaxEntries] = {};
@@ -36,8 +37,8 @@ struct Table {
       const int middle = (low + high) / 2;
       (first_chunk[middle] <= chunk ? low : high) = middle;
     }
-    begin = (chunk - first_chunk[low]) * kChunk;
-    end = std::min(begin + kChunk, entries[low].numel);
+    begin = (chunk - first_chunk[low]) * elements;
+    end = std::min(begin + elements, entries[low].numel);
     return entries[low];
   }
 };
@@ -72,10 +73,12 @@ __device__ void store_pack(const Pack<T, V>& pack, T* data, int count, bool whol
 /// Takes every entry.
 inline constexpr auto kEvery = [](const auto&) { return true; };
 
-/// Calls run(table, geometry) for tables that hold the entries with wanted(entry), in their order. Allocates nothing.
+/// Calls run(table, geometry) for tables that hold the entries with wanted(entry), in their order, in chunks of so many
+/// elements. Allocates nothing.
 template <class Entry, class Wanted, class Run>
-void for_each_table(const std::vector<Entry>& entries, const Wanted& wanted, const Run& run) {
-  Table<Entry> table;
+void for_each_table(const std::vector<Entry>& entries, const Wanted& wanted, const Run& run,
+                    std::int64_t elements = kChunk) {
+  Table<Entry> table{.elements = elements};
   std::int64_t chunks = 0;
   const auto flush = [&] {
     table.first_chunk[table.count] = static_cast<std::int32_t>(chunks);
@@ -87,7 +90,7 @@ void for_each_table(const std::vector<Entry>& entries, const Wanted& wanted, con
     if (!wanted(entry)) continue;
     table.entries[table.count] = entry;
     table.first_chunk[table.count++] = static_cast<std::int32_t>(chunks);
-    chunks += chunks_of(entry.numel);
+    chunks += chunks_of(entry.numel, elements);
     if (table.count == kMaxEntries) flush();
   }
   flush();

@@ -15,17 +15,42 @@ using adjoint::cuda::Workspace;
 template <class T>
 constexpr int kPack = static_cast<int>(16 / sizeof(T));
 
+// Of a block: as many bytes of 16-bit elements as of float32, which are on their way at once.
+constexpr std::int64_t chunk_elements(std::size_t element_size) { return element_size == 2 ? 2 * kChunk : kChunk; }
+
 // The threads' values combined by halves; the result is thread 0's.
 __device__ double combine_block(const Norm& rule, double value) {
   __shared__ double values[kThreads];
   values[threadIdx.x] = value;
   for (int half = kThreads / 2; half > 0; half /= 2) {
-    __syncthreads();
+    if (half >= 32) {
+      __syncthreads();
+    } else {
+      __syncwarp();  // the first warp's alone
+    }
     if (static_cast<int>(threadIdx.x) < half) {
       values[threadIdx.x] = rule.combine(values[threadIdx.x], values[threadIdx.x + half]);
     }
   }
   return values[0];
+}
+
+// Adds the squares of the pack's first `count` elements, of 16 bits, to `total`. Each is exact in float32, and their
+// sum is a few roundings from it, so that one number becomes a double instead of each element, which takes longer than
+// their bytes do. False, and nothing, where float32 does not hold the sum: the squares are too large, or so small that
+// digits may be missing.
+template <class T>
+__device__ bool add_squares(const Pack<T, kPack<T>>& pack, int count, double& total) {
+  constexpr float kLeast = 0x1p-90F, kMost = 0x1p120F;
+  float sum = 0.0F;
+#pragma unroll
+  for (int k = 0; k < kPack<T>; ++k) {
+    const auto value = k < count ? static_cast<float>(pack.values[k]) : 0.0F;
+    sum += value * value;
+  }
+  const bool holds = sum >= kLeast && sum <= kMost;
+  if (holds) total += static_cast<double>(sum);
+  return holds;
 }
 
 template <class T>
@@ -35,7 +60,7 @@ __global__ void __launch_bounds__(kThreads)
   const T* const data = static_cast<const T*>(table.find(begin, end).data);
   // All of a thread's packs are loaded before the first is looked at: the flag's store might change what is loaded
   // behind it. Addresses that are not aligned change no order.
-  constexpr int kPacks = static_cast<int>(kChunk) / kThreads / kPack<T>;
+  constexpr int kPacks = static_cast<int>(chunk_elements(sizeof(T))) / kThreads / kPack<T>;
   const bool aligned = is_aligned<T, kPack<T>>(data);
   Pack<T, kPack<T>> packs[kPacks];
   int counts[kPacks];
@@ -45,17 +70,29 @@ __global__ void __launch_bounds__(kThreads)
     counts[p] = static_cast<int>(std::clamp<std::int64_t>(end - i, 0, kPack<T>));
     packs[p] = load_pack<kPack<T>>(data + i, counts[p], aligned && counts[p] == kPack<T>);
   }
+  // Squares of less than float64 are far from its ends: their sum is finite where all numbers are.
+  const bool squares = rule.p == 2.0 && !std::is_same_v<T, double>;
   double total = 0.0;
-#pragma unroll
-  for (int p = 0; p < kPacks; ++p) {
+  bool finite = true;
+  const auto each = [&](int p, const auto& use) {
 #pragma unroll
     for (int k = 0; k < kPack<T>; ++k) {
-      if (k >= counts[p]) continue;
-      const auto value = convert<double>(packs[p].values[k]);
-      if (rule.found_inf != nullptr && !is_finite(value)) *rule.found_inf = 1.0F;  // all that write it write the same
-      total = rule.combine(total, rule.element(value));
+      if (k < counts[p]) use(convert<double>(packs[p].values[k]));
+    }
+  };
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    if (!squares) {
+      each(p, [&](double value) {
+        finite = finite && is_finite(value);
+        total = rule.combine(total, rule.element(value));
+      });
+    } else if (!is_reduced_float<T> || !add_squares(packs[p], counts[p], total)) {
+      each(p, [&](double value) { total += value * value; });
     }
   }
+  if (squares) finite = is_finite(total);
+  if (rule.found_inf != nullptr && !finite) *rule.found_inf = 1.0F;  // all that write it write the same
   total = combine_block(rule, total);
   if (threadIdx.x == 0) parts[blockIdx.x] = total;
 }
@@ -128,7 +165,8 @@ void for_each_table_by_dtype(const std::vector<Piece>& pieces, const Run& run) {
           pieces, [&](const Piece& piece) { return piece.dtype == dtype; },
           [&](const Table<Piece>& table, const LaunchGeometry& geometry) {
             run.template operator()<T>(table, geometry);
-          });
+          },
+          chunk_elements(sizeof(T)));
     });
   }
 }
@@ -144,7 +182,7 @@ void map(const std::vector<Piece>& pieces, const F& f, int device) {
 
 void norm(const std::vector<Piece>& pieces, const Norm& rule, double* norm, int device) {
   std::int64_t chunks = 0;
-  for (const Piece& piece : pieces) chunks += chunks_of(piece.numel);
+  for (const Piece& piece : pieces) chunks += chunks_of(piece.numel, chunk_elements(element_size(piece.dtype)));
   if (chunks == 0) return;  // the norm of nothing is the 0 that is there
   const Workspace workspace(static_cast<std::size_t>(chunks) * sizeof(double), device);
   auto* const parts = static_cast<double*>(workspace.data());
