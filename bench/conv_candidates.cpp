@@ -2,20 +2,28 @@
 // library chooses: what scripts/regret judges choices by.
 //
 //   bench_conv_candidates [ARITHMETIC,...] [LAYERS,...] [BATCH,...] [KERNEL,...] > bench/results/candidates.tsv
+//   bench_conv_candidates ARITHMETIC,... LAYERS,... BATCH,... '' PLANS > bench/results/plans.tsv
 //
 // By default tf32,bfloat16,float32, the layers of reported,others,everyday, the batches 1,4,16,64 for layers that have
-// none of their own, and all kernels. A line is a kernel: layer, batch, operator, arithmetic, kernel, microseconds, and
-// a star where it is the choice. Times are medians of CUDA events, each call with a cold L2 and an operand written
-// anew.
+// none of their own, and all kernels. A line is a kernel: layer, batch, operator, arithmetic, kernel, microseconds, a
+// star where it is the choice, and then, for conv and conv_transpose, microseconds with a frozen filter (nn/freeze.h).
+// Times are medians of CUDA events, each call with a cold L2 and an operand written anew.
+//
+// With PLANS above 1, for kernels that are at most kNear times as slow as the quickest, also the plans that their
+// planner proposes, so many at most: modelled clocks and microseconds of the plan that it makes ("clocks:us"), then of
+// the others, those of the fewest clocks first. One that seems quicker than the planner's is timed twice.
 
 #include "conv_modes.h"
 #include "layers.h"
 
 #include <adjoint/core/error.h>
+#include <adjoint/core/kept_forms.h>
 #include <adjoint/core/precision.h>
 #include <adjoint/core/random.h>
 #include <adjoint/core/stream.h>
 #include <adjoint/core/tensor.h>
+#include <adjoint/core/tensor_impl.h>
+#include <adjoint/ops/conv/base/least_clocks.h>
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
 #include <adjoint/ops/conv/trio.h>
 
@@ -26,8 +34,10 @@
 #include <cstdlib>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -35,14 +45,19 @@ namespace {
 using adjoint::ConvGeometry;
 using adjoint::Extent2;
 using adjoint::Shape;
+using adjoint::Storage;
 using adjoint::Tensor;
 using adjoint::cuda::ConvKernel;
 using adjoint::cuda::ConvProblem;
 using adjoint::cuda::ConvRole;
+using adjoint::cuda::PlansAbove;
 
 constexpr int kRepeats = 7;
 constexpr int kFewRepeats = 3;  // enough of what is so many times behind the quickest
 constexpr float kFarBehind = 4.0F;
+constexpr float kNear = 2.0F;
+constexpr double kAnew = -2.0;       // of PlansAbove
+constexpr double kMostClocks = 3.0;  // of a plan's, over the fewest of the kernel's plans
 
 class Timer {
  public:
@@ -63,6 +78,19 @@ class Timer {
     return 1e3F * ms;
   }
 
+  /// Of several calls behind one that is not timed; few where they take far longer than `least`.
+  float median(const std::function<void()>& call, Tensor& written, float least) {
+    std::vector<float> times;
+    call();
+    // One repeat does not tell: a machine that others use stops for a while now and then.
+    while (times.size() < kFewRepeats ||
+           (times.size() < kRepeats && *std::min_element(times.begin(), times.end()) < kFarBehind * least)) {
+      times.push_back(microseconds(call, written));
+    }
+    std::sort(times.begin(), times.end());
+    return times[times.size() / 2];
+  }
+
  private:
   static constexpr std::int64_t kColdFloats = 24 << 20;  // twice the L2
   static CUstream_st* stream() { return adjoint::Stream::current().handle(); }
@@ -76,8 +104,36 @@ Tensor operand(const ConvGeometry& g, Shape shape, const Extent2& extent, adjoin
   return Tensor::randn(shape, {.dtype = dtype, .device = adjoint::kCUDA});
 }
 
+/// Of the plans that the kernel's planner proposes, where it searches for one; its own takes `median`.
+void print_plans(Timer& timer, const ConvKernel& kernel, const ConvProblem& problem, float median,
+                 const std::function<void()>& call, Tensor& written, int most) {
+  // What it makes of another layout or as a product within is chosen by other planners.
+  if (std::string_view(kernel.name).starts_with("rearranged")) return;
+  const adjoint::cuda::ForceConvKernel forced(kernel.name);
+  double own = 0.0;
+  {
+    const PlansAbove anew(kAnew);
+    if (kernel.takes(problem)) own = PlansAbove::found();
+  }
+  if (own == 0.0) return;
+  std::printf("%.6g:%.1f", own, static_cast<double>(median));
+  double fewest = 0.0, clocks = 0.0;
+  for (int plan = 1; plan < most;) {
+    const PlansAbove above(clocks);
+    if (!kernel.takes(problem) || PlansAbove::found() == 0.0) return;
+    clocks = PlansAbove::found();
+    fewest = fewest == 0.0 ? clocks : fewest;
+    if (clocks > kMostClocks * fewest) return;
+    if (clocks == own) continue;
+    float time = timer.median(call, written, median);
+    if (time < median) time = std::max(time, timer.median(call, written, median));
+    std::printf(" %.6g:%.1f", clocks, static_cast<double>(time));
+    ++plan;
+  }
+}
+
 void time_candidates(Timer& timer, const bench::Layer& layer, std::int64_t batch, const bench::ConvMode& mode,
-                     const std::vector<std::string>& kernels) {
+                     const std::vector<std::string>& kernels, int most_plans) {
   const auto wanted = [&](std::string_view name) {
     return kernels.empty() || std::any_of(kernels.begin(), kernels.end(), [&](auto& k) { return name.starts_with(k); });
   };
@@ -109,21 +165,28 @@ void time_candidates(Timer& timer, const bench::Layer& layer, std::int64_t batch
                               .out = out->raw_mutable_data()};
     const ConvKernel& chosen = adjoint::cuda::best_conv_kernel(problem);
     float least = 1e30F;
+    std::vector<std::pair<const ConvKernel*, float>> timed;
     for (const ConvKernel* kernel : adjoint::cuda::conv_kernels(role)) {
       if (!wanted(kernel->name) || !kernel->takes(problem)) continue;
       const adjoint::cuda::ForceConvKernel forced(kernel->name);
-      std::vector<float> times;
-      call();
-      // One repeat does not tell: a machine that others use stops for a while now and then.
-      while (times.size() < kFewRepeats ||
-             (times.size() < kRepeats && *std::min_element(times.begin(), times.end()) < kFarBehind * least)) {
-        times.push_back(timer.microseconds(call, *second));
+      timed.emplace_back(kernel, timer.median(call, *second, least));
+      least = std::min(least, timed.back().second);
+    }
+    for (const auto& [kernel, median] : timed) {
+      std::printf("%s\t%lld\t%s\t%s\t%s\t%.1f\t%s", layer.name.c_str(), static_cast<long long>(batch), role_name(role),
+                  mode.name, kernel->name, static_cast<double>(median), kernel == &chosen ? "*" : "");
+      std::printf("\t");
+      if (kernel == &chosen && second == &filter) {
+        Storage& storage = *filter.impl()->storage;
+        storage.set_forms(std::make_shared<adjoint::detail::KeptForms>());
+        std::printf("%.1f", static_cast<double>(timer.median(call, *first, least)));
+        storage.set_forms(nullptr);
       }
-      std::sort(times.begin(), times.end());
-      const float median = times[times.size() / 2];
-      least = std::min(least, median);
-      std::printf("%s\t%lld\t%s\t%s\t%s\t%.1f\t%s\n", layer.name.c_str(), static_cast<long long>(batch),
-                  role_name(role), mode.name, kernel->name, static_cast<double>(median), kernel == &chosen ? "*" : "");
+      if (most_plans > 1) std::printf("\t");
+      if (most_plans > 1 && median < kNear * least) {
+        print_plans(timer, *kernel, problem, median, call, *second, most_plans);
+      }
+      std::printf("\n");
     }
   }
   std::fflush(stdout);
@@ -142,7 +205,9 @@ int main(int argc, char** argv) {
   int status = EXIT_SUCCESS;
   try {
     Timer timer;
-    std::printf("layer\tbatch\toperator\tarithmetic\tkernel\tmicroseconds\tchosen\n");
+    const int most_plans = std::stoi(argc > 5 ? argv[5] : "1");
+    std::printf("layer\tbatch\toperator\tarithmetic\tkernel\tmicroseconds\tchosen\tfrozen%s\n",
+                most_plans > 1 ? "\tplans" : "");
     for (const std::string& file : words(2, "reported,others,everyday")) {
       for (const bench::Layer& layer : bench::read_layers(file)) {
         std::vector<std::int64_t> batches;
@@ -155,7 +220,7 @@ int main(int argc, char** argv) {
           const bench::ConvMode& mode = bench::mode_named(name);
           for (const std::int64_t batch : batches) {
             try {
-              time_candidates(timer, layer, batch, mode, words(4, ""));
+              time_candidates(timer, layer, batch, mode, words(4, ""), most_plans);
             } catch (const adjoint::Error& error) {  // one layer does not cost the others
               std::fprintf(stderr, "%s, batch %lld, %s: %s\n", layer.name.c_str(), static_cast<long long>(batch),
                            name.c_str(), error.what());

@@ -6,8 +6,8 @@
 PYTORCH.csv has a line for each layer, operator, arithmetic and batch, with the columns of bench/layers/everyday.csv,
 operator ("forward", "input gradient", "weight gradient"), arithmetic and pytorch_us. CANDIDATES.tsv, by default
 bench/results/candidates.tsv, is what bench_conv_candidates wrote on the same kind of GPU: the kernels that it marks as
-chosen are compared. Prints geometric means, how many layers for which PyTorch takes over 10 us are below 0.8 and 0.6 of
-its speed, and the worst of those.
+chosen are compared, with a frozen filter too where the table has that. Prints geometric means, how many layers for
+which PyTorch takes over 10 us are below 0.8 and 0.6 of its speed, and the worst of those.
 """
 
 import argparse
@@ -46,21 +46,25 @@ def main():
     ours = {}
     for row in csv.DictReader(lines, delimiter="\t"):
         if row["chosen"]:
-            ours[row["layer"], row["batch"], row["operator"], row["arithmetic"]] = row["kernel"], float(row["microseconds"])
+            microseconds = float(row["microseconds"])
+            frozen = float(row["frozen"]) if row.get("frozen") else None
+            ours[row["layer"], row["batch"], row["operator"], row["arithmetic"]] = row["kernel"], microseconds, frozen
 
     ratios, compared = collections.defaultdict(list), []
     with open(arguments.pytorch, newline="") as file:
         for row in csv.DictReader(file):
             operator, arithmetic, time = row["operator"], row["arithmetic"].lower(), float(row["pytorch_us"])
             problem = names[geometry(row)], row["batch"], KERNELS[row["kind"]][OPERATORS[operator]], arithmetic
-            kernel, microseconds = ours[problem]
+            kernel, microseconds, frozen = ours[problem]
             ratios[arithmetic, int(row["batch"]), "all"].append(time / microseconds)
             ratios[arithmetic, int(row["batch"]), operator].append(time / microseconds)
+            if frozen is not None:
+                ratios[arithmetic, int(row["batch"]), f"{operator}, frozen"].append(time / frozen)
             if time > LEAST_MICROSECONDS:
                 compared.append((time / microseconds, problem, operator, kernel, microseconds, time))
     for key, values in sorted(ratios.items()):
         mean = math.exp(sum(map(math.log, values)) / len(values))
-        print(f"{key[0]:<9} batch {key[1]:>2} {key[2]:<15} {mean:.3f} of {len(values)}")
+        print(f"{key[0]:<9} batch {key[1]:>2} {key[2]:<22} {mean:.3f} of {len(values)}")
     slow = [sum(ratio < bound for ratio, *_ in compared) for bound in (0.8, 0.6)]
     print(f"of {len(compared)} that take PyTorch over {LEAST_MICROSECONDS:.0f} us, {slow[0]} below 0.8 and {slow[1]} below 0.6:")
     for ratio, problem, operator, kernel, microseconds, time in sorted(compared)[: arguments.worst]:

@@ -1,6 +1,7 @@
 // Chooses tiles, passes and stages of the tensor-core kernels by what they cost (clocks.cpp).
 #include <adjoint/ops/conv/correlation/plan.h>
 
+#include <adjoint/ops/conv/base/least_clocks.h>
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
 #include <adjoint/ops/conv/correlation/clocks.h>
@@ -237,7 +238,7 @@ bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const
     if (!candidate.copy().fits()) return false;
     if (std::int64_t{candidate.groups} * candidate.chunks > kMaxGridY) return false;  // packing counts in 32 bits
   }
-  double best = std::numeric_limits<double>::infinity();
+  LeastClocks least_clocks;
   const auto try_tile = [&](const CorrelationTile& tile, std::int32_t phases_per_class) {
     set_columns(tile, split, phases_per_class, candidate);
     candidate.blocks_per_sm = std::min(candidate.blocks_per_sm, limits.most_blocks_per_sm);
@@ -269,10 +270,7 @@ bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const
             candidate.boxed && plan.boxed && plan.boxes <= candidate.boxes && plan.tile_columns == tile.columns;
         const bool loses_boxes = candidate.flat() && unit_channels == 1 && correlation_stores_boxes(plan, nullptr);
         const double share = loses_boxes ? kWithoutBoxes : as_many_boxes || candidate.flat() ? kNearlyEqual : 1.0;
-        if (clocks < share * best) {
-          best = clocks;
-          plan = candidate;
-        }
+        if (least_clocks.take(clocks, share)) plan = candidate;
       }
     };
     const int least = candidate.blocked ? 0 : 3;
@@ -310,7 +308,7 @@ bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const
       try_tiles(kCorrelationTiles);
     }
   }
-  if (best == std::numeric_limits<double>::infinity()) return false;
+  if (!least_clocks.found()) return false;
   set_dividers(plan);
   return set_packing(plan);
 }
@@ -354,8 +352,9 @@ bool plan_correlation(const ConvGeometry& g, bool transposed, Arithmetic arithme
   const int unit_channels = unit_elements(arithmetic);
   const bool planned = plan_units(g, transposed, unit_channels, nullptr, is_split(arithmetic), limits, plan);
   CorrelationPlan pairs;
-  if (!limits.pairs_columns || transposed || unit_channels != 2 || !plan_paired_columns(g, limits, pairs))
-    return planned;
+  const bool takes_pairs = limits.pairs_columns && !transposed && unit_channels == 2;
+  // Clocks of the two searches do not compare, so that the other plans (PlansAbove) are those of one.
+  if (!takes_pairs || PlansAbove::clocks() >= 0 || !plan_paired_columns(g, limits, pairs)) return planned;
   if (!planned || packed_clocks(pairs) < packed_clocks(plan)) plan = pairs;
   return true;
 }

@@ -1,5 +1,6 @@
 #include <adjoint/ops/conv/product/plan.h>
 
+#include <adjoint/ops/conv/base/least_clocks.h>
 #include <adjoint/ops/conv/base/numbers.h>
 #include <adjoint/ops/conv/base/planned_machine.h>
 #include <adjoint/ops/conv/base/rows_aligned.h>
@@ -83,9 +84,10 @@ double stage_clocks(const ProductPlan& p) {
   return static_cast<double>(p.tile_row_blocks * kProductBlock) * (p.tile_column_blocks * p.column_block) / 32;
 }
 
-/// Chooses slices, and how shared memory is divided; where positions come from registers, the tile too.
-void divide(ProductPlan& p, const Machine& machine) {
-  double best = std::numeric_limits<double>::infinity();
+/// Chooses slices, and how shared memory is divided; where positions come from registers, the tile too. False where all
+/// are passed over (PlansAbove).
+bool divide(ProductPlan& p, const Machine& machine) {
+  LeastClocks least;
   const std::int32_t least_blocks = p.columns_from_registers ? p.tile_column_blocks / 2 : p.tile_column_blocks;
   ProductPlan candidate = p;
   for (; candidate.tile_column_blocks >= least_blocks; candidate.tile_column_blocks /= 2) {
@@ -94,12 +96,10 @@ void divide(ProductPlan& p, const Machine& machine) {
       candidate.slice_stages = static_cast<std::int32_t>(ceil_div(p.stages, slices));
       candidate.slices = static_cast<std::int32_t>(ceil_div(p.stages, candidate.slice_stages));
       share_smem(candidate, machine);
-      const double clocks = product_clocks(candidate, machine);
-      if (clocks >= best) continue;
-      best = clocks;
-      p = candidate;
+      if (least.take(product_clocks(candidate, machine))) p = candidate;
     }
   }
+  return least.found();
 }
 
 }  // namespace
@@ -130,7 +130,7 @@ bool cut_product(const ProductExtents& of, const Machine& machine, ProductPlan& 
   p.depth_blocks = static_cast<std::int32_t>(depth_blocks);
   p.all_column_blocks = static_cast<std::int32_t>(of.column_samples * column_blocks);
   p.stages = static_cast<std::int32_t>(of.depth_samples * depth_blocks);
-  divide(p, machine);
+  if (!divide(p, machine)) return false;
   // [sample][group][slice][channel][position], or of the filter [group][slice][row][column].
   const std::int64_t lines = p.result.extents[1], width = p.result.width;
   p.partial_slice = p.rows_are_samples ? width : lines * width;

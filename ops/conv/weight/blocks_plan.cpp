@@ -1,5 +1,6 @@
 #include <adjoint/ops/conv/weight/blocks_plan.h>
 
+#include <adjoint/ops/conv/base/least_clocks.h>
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
 
@@ -108,28 +109,26 @@ double clocks_of_slices(const BlockedWeightPlan& p) {
 }
 
 /// As many slices as let the sums be done the soonest. Tensor cores round towards zero, so that long sums are short: of
-/// more than kMostStages there are slices in any case, while their sums take little memory.
-void cut_slices(BlockedWeightPlan& p) {
+/// more than kMostStages there are slices in any case, while their sums take little memory. False where all are passed
+/// over (PlansAbove).
+bool cut_slices(BlockedWeightPlan& p) {
   constexpr std::int32_t kFewestStages = 4, kMostStages = 512, kMostSlices = 64;
   constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
   p.slices = 1;
   const std::int64_t affordable = std::max<std::int64_t>(kMostBytes / p.sums_bytes(), 1);
   const auto least = static_cast<std::int32_t>(std::min(ceil_div(p.stages, std::int64_t{kMostStages}), affordable));
-  double best = std::numeric_limits<double>::infinity();
+  LeastClocks fewest;
   std::int32_t chosen = least;
   for (std::int32_t slices = least; slices <= std::max(kMostSlices, 2 * least); ++slices) {
     p.slice_stages = static_cast<std::int32_t>(ceil_div(p.stages, slices));
     if (slices > least && p.slice_stages < kFewestStages) break;
     if (ceil_div(p.stages, p.slice_stages) != slices) continue;
     p.slices = slices;
-    const double clocks = clocks_of_slices(p);
-    if (clocks < best) {
-      best = clocks;
-      chosen = slices;
-    }
+    if (fewest.take(clocks_of_slices(p))) chosen = slices;
   }
   p.slice_stages = static_cast<std::int32_t>(ceil_div(p.stages, chosen));
   p.slices = static_cast<std::int32_t>(ceil_div(p.stages, p.slice_stages));
+  return fewest.found() || PlansAbove::clocks() < 0;
 }
 
 }  // namespace
@@ -153,7 +152,7 @@ bool plan_blocked_weight(const ConvGeometry& g, BlockedWeightPlan& p) {
   choose_rows(p);
   p.stages = static_cast<std::int32_t>(ceil_div(p.image.block_step(), std::int64_t{kWeightStage}));
   p.gather = tap_gather(g.feature_channels * g.image_channels, p.taps, 2, true);
-  cut_slices(p);
+  if (!cut_slices(p)) return false;
   if (std::int64_t{p.row_tiles} * p.column_tiles * p.slices > std::numeric_limits<std::int32_t>::max()) return false;
   p.gather.slices = p.slices;
   p.gather.slice_stride = p.gather.count;

@@ -1,8 +1,8 @@
 // Chooses blocks, stages and splits of conv_weight's mma.sync kernels by a small model of their clocks.
+#include <adjoint/ops/conv/base/least_clocks.h>
 #include <adjoint/ops/conv/weight/parts.h>
 
 #include <algorithm>
-#include <limits>
 
 namespace adjoint::cuda {
 namespace {
@@ -56,7 +56,7 @@ bool plan_weight(const ConvGeometry& g, Arithmetic arithmetic, WeightPlan& plan)
   set_geometry(g, unit_elements(arithmetic), candidate);
   const std::int64_t taps = g.taps();
   TapBlockSizes sizes;
-  double best = std::numeric_limits<double>::infinity();
+  LeastClocks least;
   for (const WeightTile& tile : kWeightTiles) {
     if (split && tile.columns == 128) continue;  // its sums leave no registers for totals
     candidate.tile_rows = tile.rows;
@@ -78,18 +78,14 @@ bool plan_weight(const ConvGeometry& g, Arithmetic arithmetic, WeightPlan& plan)
           for (std::int32_t per_block = most; per_block >= 1; per_block /= 2) {
             if (!build_stage(candidate, per_block, sizes)) continue;
             set_splits(candidate, splits_wanted(candidate));
-            const double clocks = model_clocks(candidate, split);
-            if (clocks < best) {
-              best = clocks;
-              plan = candidate;
-            }
+            if (least.take(model_clocks(candidate, split))) plan = candidate;
             break;
           }
         }
       }
     }
   }
-  if (best == std::numeric_limits<double>::infinity()) return false;
+  if (!least.found()) return false;
   set_tap_blocks(plan);
   return true;
 }

@@ -4,10 +4,12 @@
 #include <adjoint/ops/conv/base/cuda/arithmetic.h>
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/problem.h>
+#include <adjoint/ops/conv/base/least_clocks.h>
 #include <adjoint/ops/conv/base/machine.h>
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,8 +23,8 @@ namespace adjoint::cuda {
 /// last kMostCompared of those that were asked for to compare kernels.
 inline constexpr std::size_t kMostKept = 4096, kMostRecent = 128, kMostCompared = 8;
 
-/// What a plan depends on: role, geometry, arithmetic and GPU, in numbers.
-using PlanKey = std::array<std::int64_t, 24>;
+/// What a plan depends on: role, geometry, arithmetic, GPU, and which plans are passed over, in numbers.
+using PlanKey = std::array<std::int64_t, 25>;
 
 inline PlanKey key_of(const ConvProblem& problem) {
   // By all their members, so that one that comes later does not compile before it stands here.
@@ -52,7 +54,8 @@ inline PlanKey key_of(const ConvProblem& problem) {
           has_wgmma ? 1 : 0,
           smem_bytes,
           smem_bytes_a_block,
-          planned_multiprocessors()};
+          planned_multiprocessors(),
+          std::bit_cast<std::int64_t>(PlansAbove::clocks())};
 }
 
 /// A polynomial of the key's numbers: products that do not wait for each other.

@@ -3,6 +3,7 @@
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
+#include <adjoint/ops/conv/base/least_clocks.h>
 #include <adjoint/ops/conv/correlation/cuda/blocks/blocked.h>
 #include <adjoint/ops/conv/correlation/cuda/correlation.h>
 #include <adjoint/ops/conv/correlation/slices.h>
@@ -20,13 +21,20 @@ bool plan_quickest(const ConvProblem& problem, CorrelationPlan& plan) {
     return whole != nullptr && has_few_tiles(*whole) &&
            plan_slices(problem.geometry, problem.role == ConvRole::kImage, arithmetic_of(problem), limits, to);
   };
-  const CorrelationPlan* whole = find_correlation_plan(problem);
+  const auto of_all = [&](const auto& find) {  // whichever plans with slices are passed over
+    const PlansAbove none(-1.0);
+    return find(problem);
+  };
+  const CorrelationPlan* whole = of_all(find_correlation_plan);
   if (whole == nullptr || !correlation_pays(*whole)) return false;
-  const bool planned = plan_within(whole, kCorrelationLimits, plan);
-  CorrelationPlan blocked;
-  if (!plan_within(find_blocked_plan(problem), kBlockedLimits, blocked)) return planned;
-  if (!planned || slices_clocks(blocked, split) < slices_clocks(plan, split)) plan = blocked;
-  return true;
+  LeastClocks least;
+  CorrelationPlan candidate;
+  const auto take = [&] {
+    if (least.take(slices_clocks(candidate, split))) plan = candidate;
+  };
+  if (plan_within(whole, kCorrelationLimits, candidate)) take();
+  if (plan_within(of_all(find_blocked_plan), kBlockedLimits, candidate)) take();
+  return least.found();
 }
 
 }  // namespace
