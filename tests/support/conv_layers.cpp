@@ -318,6 +318,27 @@ const std::vector<ConvCase>& conv_tile_cases() {
        .kernel = {4, 4},
        .stride = {2, 2},
        .padding = {1, 1}},
+      // The weight gradient's tiles of 384 rows, and of 768.
+      {.name = "rows384_columns16",
+       .in_channels = 1,
+       .out_channels = 192,
+       .input = {8, 24},
+       .kernel = {7, 16},
+       .stride = {2, 1}},
+      {.name = "rows384_columns32",
+       .in_channels = 32,
+       .out_channels = 384,
+       .input = {8, 24},
+       .kernel = {7, 16},
+       .stride = {1, 4}},
+      {.name = "rows384_columns64",
+       .in_channels = 40,
+       .out_channels = 384,
+       .input = {12, 16},
+       .kernel = {7, 16},
+       .stride = {1, 2}},
+      {.name = "rows768_columns16", .in_channels = 1, .out_channels = 256, .input = {48, 128}, .kernel = {7, 16}},
+      {.name = "rows768_columns32", .in_channels = 24, .out_channels = 768, .input = {1, 16}, .kernel = {5, 16}},
   };
   return cases;
 }

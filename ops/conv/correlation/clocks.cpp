@@ -161,12 +161,14 @@ bool has_many_boxes(const CorrelationPlan& plan) {
   return plan.boxed && !plan.gathers && plan.blocks_per_sm == 2 && plan.boxes > kFewBoxes;
 }
 
-/// Whether results are stored one by one though rows allow vectors: they have phases, but not a power of two of them,
-/// or a tile holds several rows of phases.
+/// Whether results are stored one by one: they have phases, but not a power of two of them, a tile holds several rows
+/// of phases, or a whole row of results is shorter than a tile's and ends within a vector.
 bool stores_singles(const CorrelationPlan& plan) {
   constexpr std::int32_t kVectorBytes = 16;
   const bool several_rows = plan.phases_per_class > 1 && plan.out_w % (kVectorBytes / plan.element_bytes()) == 0;
-  return several_rows || correlation_log2_interleave(plan.out_stride_w) < 0;
+  const bool short_rows =
+      !plan.flat() && plan.q_w < 1 << plan.log2_tile_w && plan.q_w * plan.element_bytes() < kVectorBytes;
+  return several_rows || short_rows || correlation_log2_interleave(plan.out_stride_w) < 0;
 }
 
 /// What it takes to bring a tile of a class its input and filter.
@@ -198,7 +200,7 @@ struct Stores {
 Stores stores_of(const CorrelationPlan& plan) {
   const double size = plan.element_bytes(), positions = 1 << plan.log2_tile_w;
   // A flat plan's runs end with rows, and with tiles, wherever those are.
-  const double of_run = plan.flat() ? plan.q_w / (1 + plan.q_w / positions) : positions;
+  const double of_run = plan.flat() ? plan.q_w / (1 + plan.q_w / positions) : std::min<double>(positions, plan.q_w);
   return {.size = size,
           .run = size * plan.out_stride_w * of_run,
           .bytes = 64.0 * plan.m_tiles * plan.consumers * plan.tile_columns * size,

@@ -1,10 +1,9 @@
 #include <adjoint/ops/conv/correlation/slices.h>
 
+#include <adjoint/ops/conv/base/least_clocks.h>
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
 #include <adjoint/ops/conv/correlation/clocks.h>
-
-#include <limits>
 
 namespace adjoint::cuda {
 namespace {
@@ -24,31 +23,30 @@ std::int64_t slices_bytes(const CorrelationPlan& sliced) {
 }
 
 double slices_clocks(const CorrelationPlan& plan, bool split) {
-  // Another launch, and every partial result written and read.
-  constexpr double kLaunch = 4000, kBytes = 1500;  // a clock, of the L2
-  return correlation_clocks(plan, split) + kLaunch + 2.0 * static_cast<double>(slices_bytes(plan)) / kBytes;
+  // Another launch, for which the kernels that copy their input first leave less to wait for, and every partial result
+  // written and read: bytes a clock, of the L2.
+  const double launch = plan.blocked ? 0 : 5000;
+  constexpr double kBytes = 3500;
+  return correlation_clocks(plan, split) + launch + 2.0 * static_cast<double>(slices_bytes(plan)) / kBytes;
 }
 
 bool plan_slices(const ConvGeometry& g, bool transposed, Arithmetic arithmetic, const CorrelationLimits& limits,
                  CorrelationPlan& plan) {
   const std::int64_t channels = transposed ? g.feature_channels_per_group() : g.image_channels_per_group();
-  double best = std::numeric_limits<double>::infinity();
+  LeastClocks least;
   for (int slices = 2; slices <= kMostSlices; ++slices) {
     if (!cuts(channels, slices, std::int64_t{kChunkUnits} * unit_elements(arithmetic))) continue;
     ConvGeometry sliced = g;
     sliced.groups *= slices;
     (transposed ? sliced.image_channels : sliced.feature_channels) *= slices;
     CorrelationPlan candidate;
+    const PlansAbove all(-1.0);  // each number of slices has its best tile
     if (!plan_correlation(sliced, transposed, arithmetic, limits, candidate)) continue;
     candidate.slices = slices;
-    const double clocks = slices_clocks(candidate, is_split(arithmetic));
-    if (clocks < best) {
-      best = clocks;
-      plan = candidate;
-    }
+    if (least.take(slices_clocks(candidate, is_split(arithmetic)))) plan = candidate;
     if (!has_few_tiles(candidate)) break;  // more slices only cost more additions
   }
-  return best < std::numeric_limits<double>::infinity();
+  return least.found();
 }
 
 bool has_few_tiles(const CorrelationPlan& whole) {

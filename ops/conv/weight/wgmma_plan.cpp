@@ -1,10 +1,10 @@
 // Chooses blocks, stages and splits of conv_weight's wgmma kernels by a model of their clocks.
+#include <adjoint/ops/conv/base/least_clocks.h>
 #include <adjoint/ops/conv/weight/boxes_plan.h>
 #include <adjoint/ops/conv/weight/parts.h>
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 
 namespace adjoint::cuda {
 namespace {
@@ -72,9 +72,11 @@ double stage_clocks(const WeightPlan& p, bool split) {
 
 double model_clocks(const WeightPlan& p, double stage) {
   const double waves = wide(ceil_div(p.blocks_per_split() * p.splits, kBlocksAtOnce));
-  const double tile = wide(p.tile_rows) * p.tile_columns * 4;
-  const double start = 3000 + 2 * tile / kBytesPerClock;
-  const double reduction = tile * wide(p.blocks_per_split() * p.splits) / kBlocksAtOnce / kBytesPerClock;
+  // A tile's rows lie apart: one takes as long as kRowColumns columns do, whether it is written or added to others.
+  constexpr double kRowColumns = 100, kAdding = 1.3;
+  const double tile = wide(p.tile_rows) * (p.tile_columns + kRowColumns) * 4;
+  const double start = 3000 + tile / kBytesPerClock;
+  const double reduction = kAdding * tile * wide(p.blocks_per_split() * p.splits) / kBlocksAtOnce / kBytesPerClock;
   return waves * (stage * wide(p.stages_per_split) + start) + reduction;
 }
 
@@ -92,9 +94,9 @@ double least_clocks_of_stage(const WeightPlan& p, bool split) {
 
 struct Search {
   bool split;
-  double best = std::numeric_limits<double>::infinity();
   WeightPlan candidate;
   WeightPlan& plan;
+  LeastClocks least{};
   TapBlockSizes sizes{};
 
   /// No less than all blocks' stages, spread evenly.
@@ -107,7 +109,7 @@ struct Search {
   bool try_splits(double stage, bool keeps) {
     bool any = false;
     const std::int64_t blocks = candidate.blocks_per_split();
-    if (least_clocks(stage, wide(blocks)) >= best) return false;
+    if (least_clocks(stage, wide(blocks)) >= least.best()) return false;
     std::int64_t before = 0;
     for (std::int64_t waves = 1; waves <= 4; ++waves) {
       const std::int64_t most = std::max<std::int64_t>(candidate.stages / 4, 1);
@@ -116,11 +118,10 @@ struct Search {
       before = splits;
       set_splits(candidate, splits);
       const double clocks = model_clocks(candidate, stage);
-      if (clocks >= best) continue;
+      if (clocks >= least.best()) continue;
       any = true;
       if (!keeps) break;
-      best = clocks;
-      plan = candidate;
+      if (least.take(clocks)) plan = candidate;
     }
     return any;
   }
@@ -128,9 +129,9 @@ struct Search {
   /// Taps and channels in equal blocks: as many taps as a block may have, and as many channels as then fit.
   void try_blocks() {
     const std::int32_t taps = candidate.kernel_h * candidate.kernel_w;
-    const double least = least_clocks_of_stage(candidate, split);
+    const double stage = least_clocks_of_stage(candidate, split);
     const double full_blocks = wide(candidate.image_channels) * taps / candidate.tile_rows;
-    if (least_clocks(least, candidate.groups * candidate.column_blocks * full_blocks) >= best) return;
+    if (least_clocks(stage, candidate.groups * candidate.column_blocks * full_blocks) >= least.best()) return;
     std::int32_t before = 0;
     for (std::int32_t blocks = 1; blocks <= std::min(taps, kMaxTapBlocks); ++blocks) {
       const auto per_block = static_cast<std::int32_t>(ceil_div(taps, blocks));
@@ -144,7 +145,7 @@ struct Search {
       candidate.block_channels = static_cast<std::int32_t>(channels);
       candidate.channel_blocks = static_cast<std::int32_t>(ceil_div(candidate.image_channels, channels));
       candidate.tap_blocks = static_cast<std::int32_t>(ceil_div(taps, per_block));
-      if (!try_splits(least, false)) continue;  // building takes the longest
+      if (!try_splits(stage, false)) continue;  // building takes the longest
       if (build_stage(candidate, per_block, split, sizes)) try_splits(clocks_of_stage(candidate, split), true);
     }
   }
@@ -152,9 +153,9 @@ struct Search {
   void try_stages() {
     const int log2_least_w = candidate.unit_elements == 1 ? 2 : 3;  // positions of half an instruction's depth
     for (const int log2_positions : {5, 6, 7}) {
-      const int least = candidate.boxes ? candidate.line_positions()
-                                        : wgmma_weight_positions(candidate.tile_columns, candidate.unit_elements);
-      if (1 << log2_positions < least) continue;
+      const int positions = candidate.boxes ? candidate.line_positions()
+                                            : wgmma_weight_positions(candidate.tile_columns, candidate.unit_elements);
+      if (1 << log2_positions < positions) continue;
       for (int w = log2_positions; w >= log2_least_w; --w) {  // of equals the widest, which takes fewer instructions
         for (int h = 0; h <= log2_positions - w; ++h) {
           set_tile(candidate, log2_positions - w - h, h, w);
@@ -182,7 +183,7 @@ bool search(const ConvGeometry& g, Arithmetic arithmetic, bool boxes, WeightTile
     candidate.column_blocks = static_cast<std::int32_t>(ceil_div(candidate.feature_channels, tile.columns));
     search.try_stages();
   }
-  if (search.best == std::numeric_limits<double>::infinity()) return false;
+  if (!search.least.found()) return false;
   set_tap_blocks(plan);
   for (int i = 0; i < static_cast<int>(std::size(plan.quad_offsets)); ++i) {
     const std::int32_t position = 4 * plan.unit_elements << i;
