@@ -128,7 +128,10 @@ void Optimizer::set_momentum(double momentum, std::size_t group) {
 // Whether the parameter's gradient may stand in its group's buffer.
 bool Optimizer::has_flat_gradient(std::size_t i) const {
   if (i >= flat_views_.size() || !flat_views_[i].defined()) return false;
-  return flat_views_[i].dtype() == parameters_[i].dtype() && flat_views_[i].device() == parameters_[i].device();
+  const Tensor& view = flat_views_[i];
+  // A module that is moved or converted takes its gradients along, and with them the view out of the buffer.
+  return view.impl()->storage == flat_[slots_[i].group].impl()->storage && view.dtype() == parameters_[i].dtype() &&
+         view.device() == parameters_[i].device();
 }
 
 void Optimizer::zero_grad() {

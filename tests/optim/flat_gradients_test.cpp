@@ -1,5 +1,6 @@
 // Gradients in one buffer a group: the same steps as without, addresses that stay, and what puts gradients elsewhere.
 #include <adjoint/core/tape.h>
+#include <adjoint/nn/linear.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/optim/adam.h>
 #include <adjoint/optim/clip.h>
@@ -99,6 +100,29 @@ TEST(FlatGradients, RefuseWhatDoesNotFit) {
   sgd.zero_grad();
   sgd.flatten_gradients();
   EXPECT_EQ(sgd.flat_gradients(1).numel(), 64);
+}
+
+// A module that is converted takes its gradients, and with them the views, out of the buffer.
+TEST(FlatGradients, OfAModuleThatWasConvertedAreForgottenAndMadeAnew) {
+  nn::Linear layer(2, 1);
+  SGD sgd(layer.parameters(), {.lr = 0.5});
+  const auto backward = [&](DType dtype) {
+    Tape tape;
+    tape.backward(layer(Tensor::ones({3, 2}, {.dtype = dtype})).sum());
+  };
+  sgd.flatten_gradients();
+  backward(kFloat32);
+  layer.to(kFloat64);
+  EXPECT_EQ(layer.weight.grad().to_vector<double>(), (std::vector<double>{3, 3}));
+  EXPECT_ERROR(sgd.flat_gradients(), "flat_gradients (SGD)", "float64", "call flatten_gradients() again");
+  sgd.zero_grad();
+  EXPECT_FALSE(layer.weight.grad().defined());
+  backward(kFloat64);
+  EXPECT_ERROR(sgd.flat_gradients(), "call flatten_gradients() again");
+  sgd.flatten_gradients();
+  EXPECT_EQ(sgd.flat_gradients().sum().item<double>(), 9.0);
+  sgd.zero_grad();
+  EXPECT_EQ(layer.weight.grad().to_vector<double>(), (std::vector<double>{0, 0}));
 }
 
 }  // namespace
