@@ -176,12 +176,14 @@ EMA::Guard::~Guard() {
 }
 
 NamedTensors EMA::state_dict() const {
+  check_not_applied("EMA::state_dict");
   NamedTensors state{{"n_averaged", Tensor::from_vector<std::int64_t>({n_averaged_}, {}, {.dtype = kInt64})}};
   for (const Entry& entry : entries_) state.emplace_back(entry.name, entry.average);
   return state;
 }
 
 void EMA::load_state_dict(const NamedTensors& state) {
+  check_not_applied("EMA::load_state_dict");
   const PauseTape pause;
   const MemoryScope scope(MemoryCategory::kOptimizer);
   SavedState saved("EMA", state);

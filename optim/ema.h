@@ -77,6 +77,9 @@ class ADJOINT_API EMA {
   /// end needs none, unless weights were moved or converted meanwhile.
   [[nodiscard]] Guard apply();
 
+  // Both throw Error while a guard of apply() lives: a checkpoint would hold the averages in the weights' place, and
+  // weights that it loads would go with the guard.
+
   /// "n_averaged" (int64) and each average, in PyTorch's name "module.<name>"; they share elements with it.
   NamedTensors state_dict() const;
   /// Copies the state in. Throws Error, and changes nothing, for names, shapes or dtypes that do not fit.

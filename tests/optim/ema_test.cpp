@@ -102,6 +102,8 @@ TEST(EMA, IsSwappedInAndOut) {
     EXPECT_TRUE(layer.weight.requires_grad());
     EXPECT_ERROR(ema.update(), "EMA::update: the weights must be the network's own; got the averages");
     EXPECT_ERROR(ema.apply(), "EMA::apply: the weights must be the network's own");
+    EXPECT_ERROR(ema.state_dict(), "EMA::state_dict: the weights must be the network's own");
+    EXPECT_ERROR(ema.load_state_dict({}), "EMA::load_state_dict: the weights must be the network's own");
   }
   EXPECT_EQ(layer.weight.to_vector<float>(), (std::vector<float>{3, 3}));
   EXPECT_EQ(ema.state_dict()[1].second.to_vector<float>(), (std::vector<float>{2, 2}));
