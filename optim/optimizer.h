@@ -65,6 +65,22 @@ struct Group {
 
 class ScheduleHold;
 
+/// Which schedule sets an optimiser's learning rates; it goes on with one that is assigned to the optimiser.
+class ScheduleName {
+ public:
+  ScheduleName() = default;
+  ScheduleName(ScheduleName&&) noexcept = default;
+  ScheduleName& operator=(ScheduleName&& other) noexcept {
+    if (name_.expired()) name_ = std::move(other.name_);
+    return *this;
+  }
+  ~ScheduleName() = default;
+
+ private:
+  friend class ScheduleHold;
+  std::weak_ptr<const std::string> name_;
+};
+
 }  // namespace detail
 
 struct StepOptions {
@@ -203,11 +219,11 @@ class ADJOINT_API Optimizer {
   std::string name_;
   std::vector<detail::Group> groups_;  // their params stand in parameters_
   std::vector<Tensor> parameters_;
-  std::vector<Slot> slots_;                    // (parameters_)
-  std::vector<Tensor> flat_;                   // (groups_), where gradients are flat; later groups have none
-  std::vector<Tensor> flat_views_;             // (parameters_), likewise; undefined for those without elements
-  std::uint64_t loads_ = 0;                    // of state: captured steps know the old one's addresses
-  std::weak_ptr<const std::string> schedule_;  // the name of what sets the learning rates
+  std::vector<Slot> slots_;         // (parameters_)
+  std::vector<Tensor> flat_;        // (groups_), where gradients are flat; later groups have none
+  std::vector<Tensor> flat_views_;  // (parameters_), likewise; undefined for those without elements
+  std::uint64_t loads_ = 0;         // of state: captured steps know the old one's addresses
+  detail::ScheduleName schedule_;
 };
 
 /// Parameters with options of their own.

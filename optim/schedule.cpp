@@ -33,13 +33,14 @@ namespace detail {
 
 ScheduleHold::ScheduleHold(const std::string& name, Optimizer& optimizer)
     : name_(std::make_shared<const std::string>(name)), optimizer_(optimizer) {
-  const auto other = optimizer.schedule_.lock();
+  optimizer.check_not_moved_from(name.c_str());
+  const auto other = optimizer.schedule_.name_.lock();
   ADJOINT_CHECK(
       other == nullptr,
       "{}: an optimiser must have one schedule; got {} with a {} that lives; make one of both by SequentialLR "
       "or ChainedScheduler",
       name, optimizer.name_, other == nullptr ? "" : *other);
-  optimizer.schedule_ = name_;
+  optimizer.schedule_.name_ = name_;
 }
 
 }  // namespace detail

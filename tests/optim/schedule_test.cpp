@@ -200,7 +200,11 @@ TEST(Schedule, TwoThatLiveAreAnError) {
     EXPECT_ERROR(ReduceLROnPlateau(sgd), "ReduceLROnPlateau: ", both, "StepLR");
     SGD moved = std::move(sgd);
     EXPECT_ERROR(StepLR(moved, {.step_size = 2}), "StepLR: ", both, "StepLR that");
+    EXPECT_ERROR(StepLR(sgd, {.step_size = 2}), "StepLR: the optimiser must not have been moved from");
+    EXPECT_ERROR(ReduceLROnPlateau(sgd), "ReduceLROnPlateau: the optimiser must not have been moved from");
     sgd = std::move(moved);
+    sgd = optimizer_of(0.4);
+    EXPECT_ERROR(StepLR(sgd, {.step_size = 2}), "StepLR: ", both, "StepLR that");
   }
   const ReduceLROnPlateau plateau(sgd);
   EXPECT_ERROR(StepLR(sgd, {.step_size = 2}), "StepLR: ", both, "ReduceLROnPlateau that");
