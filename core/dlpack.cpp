@@ -100,6 +100,8 @@ Tensor imported(Managed* managed) {
   ADJOINT_CHECK(view.ndim >= 0 && view.ndim <= static_cast<std::int32_t>(kMaxRank),
                 "from_dlpack: there must be at most {} axes; got {}", kMaxRank, view.ndim);
   const auto axes = static_cast<std::size_t>(view.ndim);
+  ADJOINT_CHECK(axes == 0 || view.shape != nullptr, "from_dlpack: a tensor of {} axes must have a shape; got null",
+                axes);
   Shape shape = Shape(Dims::filled(axes, 0));
   for (std::size_t axis = 0; axis < axes; ++axis) shape[axis] = view.shape[axis];
   Strides strides = contiguous_strides(shape);

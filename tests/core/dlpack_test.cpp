@@ -126,6 +126,7 @@ TEST(DLPack, ThatDoesNotFitStaysTheCallers) {
   refused([](M& m) { m.view.byte_offset = 2; }, "from_dlpack: memory must be aligned to its elements of 4 bytes");
   refused([](M& m) { m.view.data = nullptr; }, "from_dlpack: a tensor of shape (2, 3) must have memory");
   refused([](M& m) { m.view.shape[0] = -1; }, "from_dlpack: ");
+  refused([](M& m) { m.view.shape = nullptr; }, "from_dlpack: a tensor of 2 axes must have a shape; got null");
   EXPECT_ERROR(from_dlpack(static_cast<dlpack::ManagedTensor*>(nullptr)), "from_dlpack: the managed tensor must be");
   EXPECT_ERROR(from_dlpack(static_cast<M*>(nullptr)), "from_dlpack: the managed tensor must be one; got null");
   EXPECT_ERROR(to_dlpack({}), "to_dlpack: x must be defined");
