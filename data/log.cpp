@@ -20,6 +20,24 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kHeader = "wall_time,step,tag,value\n";
 
+/// As RFC 3629 has it: nothing cut short, longer than it need be, a surrogate or above U+10FFFF.
+bool is_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const auto byte = [&](std::size_t k) { return static_cast<unsigned char>(text[i + k]); };
+    const unsigned char first = byte(0);
+    const std::size_t more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+    if ((first >= 0x80 && first < 0xc2) || first > 0xf4 || more >= text.size() - i) return false;
+    for (std::size_t k = 1; k <= more; ++k) {
+      if ((byte(k) & 0xc0) != 0x80) return false;
+    }
+    if ((first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) || (first == 0xf0 && byte(1) < 0x90) ||
+        (first == 0xf4 && byte(1) > 0x8f))
+      return false;
+    i += more + 1;
+  }
+  return true;
+}
+
 /// As RFC 4180 quotes.
 std::string quoted(const std::string& field) {
   if (field.find_first_of(",\"") == std::string::npos) return field;
@@ -185,6 +203,7 @@ void Log::write(const std::string& tag, std::int64_t step, decltype(LogRecord::v
   ADJOINT_CHECK(!tag.empty(), "Log: a tag must not be empty");
   ADJOINT_CHECK(std::none_of(tag.begin(), tag.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }),
                 "Log: a tag must hold no control characters; got '{}'", tag);
+  ADJOINT_CHECK(is_utf8(tag), "Log: a tag must be UTF-8; got '{}'", tag);
   ADJOINT_CHECK(step >= 0, "Log: step must be at least 0; got {} for '{}'", step, tag);
   const std::lock_guard lock(writers_->mutex);
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -210,6 +229,7 @@ void Log::add_histogram(const std::string& tag, const Tensor& values, std::int64
 }
 
 void Log::add_text(const std::string& tag, const std::string& text, std::int64_t step) {
+  ADJOINT_CHECK(is_utf8(text), "Log: text must be UTF-8; got {} bytes that are not for '{}'", text.size(), tag);
   write(tag, step, LogText{text});
 }
 

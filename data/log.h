@@ -67,8 +67,8 @@ ADJOINT_API std::unique_ptr<LogWriter> csv_writer(const std::filesystem::path& p
 ///     log.add_writer(event_writer("runs/first"));  // for TensorBoard, by Adjoint::log
 ///     log.add_scalar("loss/train", loss, step);
 ///
-/// Used from any thread. The tag names a series; slashes group series. Each call throws Error for a tag that is empty
-/// or holds control characters, for a step below 0, and where a writer fails (a full disk).
+/// Used from any thread. The tag names a series; slashes group series. Each call throws Error for a tag that is
+/// empty, no UTF-8, or holds control characters, for a step below 0, and where a writer fails (a full disk).
 class ADJOINT_API Log {
  public:
   /// Without a writer: records go nowhere until one is added.
@@ -89,6 +89,7 @@ class ADJOINT_API Log {
   /// Counts the values of a tensor of any shape and dtype. Those that are not finite are left out, so that a run that
   /// diverges still tells how.
   void add_histogram(const std::string& tag, const Tensor& values, std::int64_t step);
+  /// Throws Error for text that is no UTF-8, which TensorBoard could not show.
   void add_text(const std::string& tag, const std::string& text, std::int64_t step);
 
  private:

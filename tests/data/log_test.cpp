@@ -118,6 +118,12 @@ TEST_F(LogTest, RefusesWhatItCannotHold) {
   Log log(folder / "run");
   EXPECT_ERROR(log.add_scalar("", 1, 1), "Log: a tag must not be empty");
   EXPECT_ERROR(log.add_scalar("a\nb", 1, 1), "Log: a tag", "a\nb");
+  for (const char* const text : {"\x80", "a\xc3", "\xc0\x80", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf",
+                                 "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82", "\xe2\x82z"}) {
+    EXPECT_ERROR(log.add_scalar(text, 1, 1), "Log: a tag must be UTF-8");
+    EXPECT_ERROR(log.add_text("a", text, 1), "Log: text must be UTF-8", "'a'");
+  }
+  EXPECT_NO_THROW(log.add_text("\u00e9\ud7ff\ue000\U0010ffff", "\u0800\U00010000\n\u20ac", 1));
   EXPECT_ERROR(log.add_scalar("a", 1, -1), "Log: step", "-1", "'a'");
   EXPECT_ERROR(log.add_writer(nullptr), "Log: a writer");
   EXPECT_ERROR(log.add_image("a", {}, 1), "Log: image must be defined");
