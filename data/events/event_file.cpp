@@ -1,10 +1,10 @@
 // Event files are TFRecord files of Event messages: a record is the length of its data (8 bytes), the length's masked
 // CRC-32C (4), the data, and the data's masked CRC-32C (4), all little-endian. The format is that of
-// tensorflow/core/lib/io/record_writer.h, the mask that of tensorflow/core/lib/hash/crc32c.h, the CRC that of RFC 3720,
-// appendix B.4.
+// tensorflow/core/lib/io/record_writer.h, the mask that of tensorflow/core/lib/hash/crc32c.h.
 #include <adjoint/data/events/event_file.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/crc32c.h>
 #include <adjoint/data/append_file.h>
 
 #include <events.pb.h>
@@ -23,19 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::uint32_t, 256> kCrcTable = [] {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t i = 0; i < 256; ++i) {
-    table[i] = i;
-    for (int bit = 0; bit < 8; ++bit) table[i] = table[i] >> 1 ^ ((table[i] & 1) != 0 ? 0x82f63b78U : 0U);
-  }
-  return table;
-}();
-
 std::uint32_t masked_crc(const std::string& bytes) {
-  std::uint32_t crc = 0xffffffffU;
-  for (const char c : bytes) crc = crc >> 8 ^ kCrcTable[(crc ^ static_cast<unsigned char>(c)) & 0xff];
-  crc = ~crc;
+  const std::uint32_t crc = crc32c(bytes.data(), bytes.size());
   return (crc >> 15 | crc << 17) + 0xa282ead8U;
 }
 
