@@ -90,6 +90,11 @@ TEST_F(AudioFiles, NamesWhatCannotBeReadOrWritten) {
   write_audio(folder / "a.ogg", Tensor::randn({60000}) * 0.2, 8000);
   fs::resize_file(folder / "a.ogg", fs::file_size(folder / "a.ogg") / 2);
   EXPECT_ERROR(read_audio(folder / "a.ogg"), "a.ogg", "is damaged: its end is missing");
+  write_audio(folder / "pages.ogg", Tensor::randn({60000}) * 0.2, 8000);
+  std::ifstream file(folder / "pages.ogg", std::ios::binary);
+  const std::string pages{std::istreambuf_iterator<char>(file), {}};
+  fs::resize_file(folder / "pages.ogg", pages.rfind("OggS"));  // whole pages, without the last one
+  EXPECT_ERROR(audio_info(folder / "pages.ogg"), "pages.ogg", "is damaged: its end is missing");
   write_audio(folder / "a.wav", steps(1, 20000), 8000);
   fs::resize_file(folder / "a.wav", 44 + 2 * 15000);
   EXPECT_EQ(audio_info(folder / "a.wav").frames, 15000);
