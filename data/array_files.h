@@ -53,7 +53,8 @@ ADJOINT_API LabelledImages read_mnist(const std::filesystem::path& folder, bool 
 
 /// CIFAR-10's binary form: (N, 3, 32, 32) and labels from 0 to 9. `path` is a file of records, or a folder that holds
 /// data_batch_1.bin to data_batch_5.bin (read where `train` is true) and test_batch.bin. Throws Error, naming the file
-/// and the value, for a file that is not there, a label above 9, and bytes that are no whole number of records.
+/// and the value, for a file that is not there or is empty, a label above 9, and bytes that are no whole number of
+/// records.
 ADJOINT_API LabelledImages read_cifar10(const std::filesystem::path& path, bool train = true);
 
 }  // namespace adjoint::data

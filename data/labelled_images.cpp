@@ -49,9 +49,9 @@ void append_records(const fs::path& path, std::vector<std::uint8_t>& bytes) {
     count = reader.read(bytes.data() + have, kPiece);
     bytes.resize(have + count);
   }
-  ADJOINT_CHECK((bytes.size() - before) % kRecord == 0,
-                "read_cifar10: '{}' must hold records of {} bytes; got {} bytes", path.string(), kRecord,
-                bytes.size() - before);
+  const std::size_t added = bytes.size() - before;
+  ADJOINT_CHECK(added > 0 && added % kRecord == 0, "read_cifar10: '{}' must hold records of {} bytes; got {} bytes",
+                path.string(), kRecord, added);
   for (std::size_t at = before; at < bytes.size(); at += kRecord) {
     ADJOINT_CHECK(bytes[at] < kClasses, "read_cifar10: '{}' must hold labels from 0 to {}; got {} in record {}",
                   path.string(), kClasses - 1, bytes[at], (at - before) / kRecord);

@@ -325,6 +325,7 @@ TEST_F(ArrayFiles, ReadsCifar10) {
   }
   EXPECT_EQ(error_of([&] { read_cifar10(write("cut.bin", Bytes(kRecord + 5))); }),
             "read_cifar10: '" + (folder_ / "cut.bin").string() + "' must hold records of 3073 bytes; got 3078 bytes");
+  EXPECT_TRUE(error_of([&] { read_cifar10(write("empty.bin", {})); }).ends_with("of 3073 bytes; got 0 bytes"));
   Bytes label = batch(0, 2);
   label[kRecord] = 10;
   EXPECT_EQ(error_of([&] { read_cifar10(write("label.bin", label)); }),
