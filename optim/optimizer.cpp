@@ -1,22 +1,13 @@
 #include <adjoint/optim/optimizer.h>
 
 #include <adjoint/core/check.h>
-#include <adjoint/core/copy.h>
 #include <adjoint/core/memory.h>
-#include <adjoint/core/parallel.h>
-#include <adjoint/core/profiler.h>
-#include <adjoint/core/step_capture.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/core/tensor_impl.h>
-#include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/optim/batch.h>
-#include <adjoint/optim/clip.h>
 #include <adjoint/optim/saved_state.h>
 
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <tuple>
 #include <unordered_set>
 
 namespace adjoint::optim {
@@ -24,11 +15,6 @@ namespace {
 
 void check_lr(const std::string& name, double lr) {
   ADJOINT_CHECK(std::isfinite(lr) && lr >= 0.0, "{}: lr must be finite and not negative; got {}", name, lr);
-}
-
-/// Where the program wrote to the parameter, its elements; else the master's.
-Tensor heeding(const Tensor& master, const Tensor& parameter) {
-  return where(master.to(parameter.dtype()) == parameter, master, parameter.to(master.dtype()));
 }
 
 }  // namespace
@@ -205,197 +191,14 @@ Tensor Optimizer::flat_gradients(std::size_t group) {
   return flat_[group];
 }
 
-std::vector<Tensor> Optimizer::fitting_state(std::size_t i) const {
-  const MemoryScope scope(MemoryCategory::kOptimizer);
-  const Tensor& parameter = parameters_[i];
-  const DType dtype = state_dtype(parameter.dtype());
-  std::vector<Tensor> state = slots_[i].state;
-  state.resize(groups_[slots_[i].group].state_names.size());
-  for (Tensor& tensor : state) {
-    tensor = tensor.defined() ? tensor.to(dtype).to(parameter.device())
-                              : Tensor::zeros(parameter.shape(), {.dtype = dtype, .device = parameter.device()});
-  }
-  return state;
-}
-
 bool Optimizer::keeps_master(std::size_t i) const {
   const DType dtype = parameters_[i].dtype();
   return groups_[slots_[i].group].master_weights && state_dtype(dtype) != dtype;
 }
 
-Tensor Optimizer::fitting_master(std::size_t i) const {
-  if (!keeps_master(i)) return {};
-  const MemoryScope scope(MemoryCategory::kOptimizer);
-  const Tensor& parameter = parameters_[i];
-  const Tensor& master = slots_[i].master;
-  return master.defined() ? master.to(parameter.device()) : parameter.to(state_dtype(parameter.dtype()));
-}
-
-// Whoever had a gate once goes on with one, for only the device knows how many updates there were.
-Tensor Optimizer::fitting_gated(std::size_t i, bool has_gate) const {
-  const MemoryScope scope(MemoryCategory::kOptimizer);
-  const Tensor& gated = slots_[i].gated;
-  const Device device = parameters_[i].device();
-  if (gated.defined()) return gated.to(device);
-  return has_gate ? Tensor::zeros({kGatedWords}, {.dtype = kInt64, .device = device}) : Tensor{};
-}
-
 std::int64_t Optimizer::Slot::updates() const {
   static_assert(offsetof(Gated, skipped) == 0);
   return gated.defined() ? step - gated.narrow(0, 0, 1).item<std::int64_t>() : step;
-}
-
-// A batch of a captured step, without its items, and the places of their parameters.
-struct Optimizer::Captured {
-  Batch batch;
-  std::vector<std::size_t> slots;
-};
-
-struct Optimizer::Change {
-  Tensor& parameter;
-  Slot& slot;
-  Tensor gradient;  // contiguous, for as long as the kernels need it
-  std::vector<Tensor> state;
-  Tensor master, gated;
-};
-
-std::vector<Optimizer::Change> Optimizer::prepare(bool has_gate) {
-  std::vector<Change> changes;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    Tensor& parameter = parameters_[i];
-    if (groups_[slots_[i].group].frozen || !parameter.grad().defined() || parameter.numel() == 0) continue;
-    check_writable(name_.c_str(), parameter);
-    ADJOINT_CHECK(
-        adjoint::detail::StepCapture::current() == nullptr ||
-            (slots_[i].step > 0 && (!has_gate || slots_[i].gated.defined())),
-        "{}: a captured step (GraphedStep) must update parameters that were updated before, for their state "
-        "is made then, with a GradScaler or clipping too; got parameter {} (shape {}) for the first time; let more "
-        "calls run uncaptured (warmup)",
-        name_, i, parameter.shape());
-    changes.push_back({parameter, slots_[i], contiguous_copy(parameter.grad()), fitting_state(i), fitting_master(i),
-                       fitting_gated(i, has_gate)});
-  }
-  return changes;
-}
-
-Tensor Optimizer::step(const StepOptions& options) {
-  check_not_moved_from("step");
-  const PauseTape pause;
-  Tensor norm;
-  std::vector<GateTensors> gates;
-  if (options.max_norm && is_fused()) {
-    gates = measure(name_, parameters_, {}, options.max_norm);
-    if (!gates.empty()) norm = gates.front().norm;
-  } else if (options.max_norm) {
-    norm = clip_grad_norm_(parameters_, *options.max_norm);
-  }
-  apply(gates);
-  return norm;
-}
-
-void Optimizer::apply(const std::vector<GateTensors>& gates) {
-  const ProfileScope scope(name_, parameters_.empty() ? kCPU : parameters_.front().device());
-  const PauseTape pause;
-  // Whatever can fail is done before anything changes; from there on nothing is allocated.
-  std::vector<Change> changes = prepare(!gates.empty());
-  std::map<std::tuple<std::size_t, DType, DeviceType, int, std::int64_t, bool>, Batch> batches;
-  for (Change& change : changes) {
-    Tensor& parameter = change.parameter;
-    const Device device = parameter.device();
-    const std::size_t group = change.slot.group;
-    const std::int64_t step = change.slot.step + 1;
-    const bool masters = change.master.defined(), gated = change.gated.defined();
-    Item item{.tensor = &parameter,
-              .gradient_tensor = &change.gradient,
-              .master_tensor = masters ? &change.slot.master : nullptr,
-              .state_tensors = &change.slot.state,
-              .parameter = const_cast<void*>(parameter.raw_data()),
-              .gradient = change.gradient.raw_data(),
-              .master = masters ? const_cast<void*>(change.master.raw_data()) : nullptr,
-              .state = {},
-              .numel = parameter.numel(),
-              .gated = gated ? static_cast<Gated*>(const_cast<void*>(change.gated.raw_data())) : nullptr};
-    for (std::size_t s = 0; s < change.state.size(); ++s) item.state[s] = const_cast<void*>(change.state[s].raw_data());
-    Batch& batch = batches
-                       .try_emplace({group, parameter.dtype(), device.type, device.index, step, gated},
-                                    Batch{device, parameter.dtype(), group, step, {}})
-                       .first->second;
-    batch.items.push_back(item);
-    if (!gated) continue;
-    const auto own = std::find_if(gates.begin(), gates.end(), [&](const auto& gate) { return gate.device == device; });
-    batch.gate = own == gates.end() ? Gate{} : own->gate();
-  }
-  adjoint::detail::StepCapture* const capture = adjoint::detail::StepCapture::current();
-  std::vector<Captured> captured;
-  for (auto& [key, batch] : batches) {
-    if (capture == nullptr) break;
-    batch.rule = capture->place(kRuleBytes);
-    captured.push_back({Batch{batch.device, batch.dtype, batch.group, batch.step, {}, batch.rule, batch.gate}, {}});
-    for (const Item& item : batch.items) {
-      captured.back().slots.push_back(static_cast<std::size_t>(item.tensor - parameters_.data()));
-    }
-  }
-  const auto on_cpu = [](const auto& entry) { return entry.second.device.is_cpu(); };
-  if (std::any_of(batches.begin(), batches.end(), on_cpu)) adjoint::detail::prepare_threads();
-  for (Change& change : changes) {
-    ++change.slot.step;
-    change.slot.state = std::move(change.state);
-    change.slot.master = std::move(change.master);
-    change.slot.gated = std::move(change.gated);
-    change.parameter.raw_mutable_data();  // counts the write
-    if (change.slot.master.defined()) change.slot.master.raw_mutable_data();
-    if (change.slot.gated.defined()) change.slot.gated.raw_mutable_data();
-    for (Tensor& tensor : change.slot.state) tensor.raw_mutable_data();
-  }
-  for (const auto& [key, batch] : batches) update_batch(batch);
-  if (capture != nullptr) this->capture(*capture, std::move(captured));
-}
-
-// What a replay does: it counts the updates, and makes the rules' numbers of today's options.
-void Optimizer::capture(adjoint::detail::StepCapture& capture, std::vector<Captured> batches) {
-  std::vector<bool> frozen;
-  for (const detail::Group& group : groups_) frozen.push_back(group.frozen);
-  capture.valid_while([this, batches, frozen, loads = loads_] {
-    if (loads != loads_ || frozen.size() != groups_.size()) return false;
-    for (std::size_t g = 0; g < frozen.size(); ++g) {
-      if (frozen[g] != groups_[g].frozen) return false;
-    }
-    return std::all_of(batches.begin(), batches.end(), [this](const Captured& captured) {
-      return std::all_of(captured.slots.begin(), captured.slots.end(), [&](std::size_t i) {
-        return slots_[i].step == slots_[captured.slots.front()].step &&
-               slots_[i].gated.defined() == captured.batch.gate.has_value();
-      });
-    });
-  });
-  capture.on_replay([this, replayed = std::move(batches)]() mutable {
-    for (Captured& captured : replayed) {
-      for (const std::size_t i : captured.slots) captured.batch.step = ++slots_[i].step;
-      update_batch(captured.batch);
-    }
-  });
-}
-
-void Optimizer::update(const ParameterUpdate&) {
-  throw Error(fmt::format("{}: the optimiser must override update(); got a class that does not", name_));
-}
-
-void Optimizer::update_batch(const Batch& batch) {
-  ADJOINT_CHECK(
-      batch.rule.host == nullptr,
-      "{}: a captured step (GraphedStep) must not call an optimiser that overrides update(), whose numbers are "
-      "the host's; got {} parameters; step it behind the captured step",
-      name_, batch.items.size());
-  const double lr = groups_[batch.group].lr;
-  for (const Item& item : batch.items) {
-    if (item.master_tensor == nullptr) {
-      update({*item.tensor, *item.gradient_tensor, *item.state_tensors, batch.step, lr, batch.group});
-      continue;
-    }
-    Tensor& master = *item.master_tensor;
-    master.copy_(heeding(master, *item.tensor));
-    update({master, item.gradient_tensor->to(master.dtype()), *item.state_tensors, batch.step, lr, batch.group});
-    item.tensor->copy_(master);
-  }
 }
 
 std::string Optimizer::lr_name(std::size_t group) const {
