@@ -2,6 +2,7 @@
 
 #include <adjoint/core/check.h>
 #include <adjoint/core/memory.h>
+#include <adjoint/core/step_capture.h>
 #include <adjoint/core/tape.h>
 #include <adjoint/ops/elementwise/elementwise.h>
 #include <adjoint/optim/clip.h>
@@ -206,6 +207,9 @@ void GradScaler::update() {
   const Tensor found = combined(all, scale_.device());
   ADJOINT_CHECK(found.defined(),
                 "GradScaler::update: gradients must be unscaled before, by unscale_() or step(); got none");
+  if (adjoint::detail::StepCapture* const capture = adjoint::detail::StepCapture::current()) {
+    capture->valid_while([this, loads = loads_] { return loads == loads_; });
+  }
   const ScaleRule rule{options_.growth_factor, options_.backoff_factor, options_.growth_interval};
   const Device device = scale_.device();
   auto* const scale = scale_.mutable_data<float>();
@@ -253,6 +257,7 @@ void GradScaler::load_state_dict(const NamedTensors& state) {
   saved.check_taken("scaler's values");
   check_options(op, options);
   options_ = options;
+  ++loads_;
   scale_.fill_(options.init_scale);
   growth_tracker_.fill_(static_cast<double>(tracker));
 }

@@ -96,6 +96,7 @@ class ADJOINT_API GradScaler {
   Tensor scale_;                                        // float32, a scalar
   Tensor growth_tracker_;                               // int64, a scalar, on the same device
   bool scaled_ = false;                                 // since then the two stay on their device
+  std::uint64_t loads_ = 0;                             // of state: captured steps know the old one's factors
   std::unordered_map<const Optimizer*, State> states_;  // of those that were unscaled since the last update()
 };
 

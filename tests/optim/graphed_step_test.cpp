@@ -121,6 +121,10 @@ TEST(GraphedStepOptim, AScaledAndClippedStepIsCapturedWhole) {
   graphs.run({});
   EXPECT_EQ(device->begun, 1);
   EXPECT_EQ(value_of(adam.state_dict(), "0.step").item<std::int64_t>(), 7);
+  optim::GradScaler other({.growth_factor = 4.0});
+  scaler.load_state_dict(other.state_dict());
+  graphs.run({});
+  EXPECT_EQ(device->begun, 2) << "the factors that it has loaded are those of new kernels";
 }
 
 TEST(GraphedStepOptim, APlainStepIsCapturedAnewWhereAScalerCameBetween) {
