@@ -33,22 +33,56 @@ using Sound = std::unique_ptr<SNDFILE, Close>;
 constexpr std::int64_t kBlockFrames = 1 << 14;
 constexpr std::int64_t kMaxChannels = 1024;
 
-/// Whether an OGG file has lost its end, and just that: of pages (RFC 3533) the last one says so, by a bit of the byte
-/// behind "OggS" and the version. libsndfile takes whole pages for a whole file.
-bool is_cut_ogg(int file, std::uint64_t size) {
-  constexpr std::uint64_t kMostPage = 27 + 255 + 255 * 255;  // bytes
+constexpr const char* kNoEnd = "its end is missing";
+
+/// The bytes of a file from a place on, fewer where it ends.
+std::string bytes_at(int file, std::uint64_t from, std::uint64_t count) {
+  std::string bytes(count, '\0');
+  const ssize_t got = ::pread(file, bytes.data(), count, static_cast<off_t>(from));
+  bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  return bytes;
+}
+
+/// That of an OGG page, whose own four bytes count as 0.
+std::uint32_t page_checksum(const std::string& page) {
+  constexpr std::uint32_t kPolynomial = 0x04c11db7;
+  std::uint32_t crc = 0;
+  for (std::size_t i = 0; i < page.size(); ++i) {
+    crc ^= (i >= 22 && i < 26 ? 0U : static_cast<unsigned char>(page[i])) << 24;
+    for (int bit = 0; bit < 8; ++bit) crc = crc << 1 ^ (crc >> 31 != 0 ? kPolynomial : 0);
+  }
+  return crc;
+}
+
+/// How an OGG file is damaged where libsndfile takes it for a whole, shorter one: by a page up to the first with sound,
+/// or at its end; null for neither. A page (RFC 3533) is "OggS", a version, flags, of which 4 marks the last page, the
+/// frames so far (8 bytes at 6), ..., a checksum (4 bytes at 22), how many lengths follow (1 byte at 26), the lengths,
+/// and as many bytes as they come to.
+const char* damage_of_ogg(int file, std::uint64_t size) {
   constexpr std::string_view kPage = "OggS";
-  const auto read = [&](std::uint64_t from, std::uint64_t bytes) {
-    std::string text(bytes, '\0');
-    const ssize_t count = ::pread(file, text.data(), bytes, static_cast<off_t>(from));
-    text.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
-    return text;
-  };
-  if (read(0, kPage.size()) != kPage) return false;
-  const std::uint64_t tail = std::min(size, kMostPage);
-  const std::string end = read(size - tail, tail);
+  constexpr std::uint64_t kHeader = 27, kMostLengths = 255;
+  if (bytes_at(file, 0, kPage.size()) != kPage) return nullptr;
+  std::int64_t frames = 0;
+  for (std::uint64_t at = 0; at < size && frames <= 0;) {
+    std::string page = bytes_at(file, at, kHeader + kMostLengths);
+    page.resize(kHeader + kMostLengths);
+    const auto byte = [&](std::uint64_t i) { return static_cast<unsigned char>(page[i]); };
+    const std::uint64_t lengths = byte(kHeader - 1);
+    std::uint64_t bytes = kHeader + lengths;
+    for (std::uint64_t i = 0; i < lengths; ++i) bytes += byte(kHeader + i);
+    page = bytes_at(file, at, bytes);
+    std::uint32_t checksum = 0;
+    if (page.size() == bytes) std::memcpy(&checksum, page.data() + 22, sizeof(checksum));
+    if (page.size() < bytes || !page.starts_with(kPage) || page_checksum(page) != checksum)
+      return "its beginning is not whole";
+    std::memcpy(&frames, page.data() + 6, sizeof(frames));
+    at += bytes;
+  }
+  const std::uint64_t tail = std::min(size, kHeader + kMostLengths + kMostLengths * kMostLengths);
+  const std::string end = bytes_at(file, size - tail, tail);
   const std::size_t last = end.rfind(kPage), flags = last + kPage.size() + 1;
-  return last == std::string::npos || flags >= end.size() || (end[flags] & 4) == 0;
+  const bool ends = last != std::string::npos && flags < end.size() && (end[flags] & 4) != 0;
+  return ends ? nullptr : kNoEnd;
 }
 
 /// An open file; sf_read goes through a descriptor of a regular file.
@@ -56,16 +90,16 @@ class Reader {
  public:
   Reader(const char* op, const fs::path& path) : op_(op), path_(path.string()) {
     const std::uint64_t size = InputFile(op, path).size();  // its errors: what cannot be opened or is no regular file
-    const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    ADJOINT_CHECK(file >= 0, "{}: cannot open '{}'", op, path_);
-    const bool is_cut = is_cut_ogg(file, size);
+    Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    ADJOINT_CHECK(file.is_open(), "{}: cannot open '{}'", op, path_);
+    const char* const damage = damage_of_ogg(file.get(), size);
     SF_INFO info{};
     {
       // The text of a failure lies in a variable of libsndfile's that all threads share.
       static std::mutex opening;
       const std::lock_guard lock(opening);
       // libsndfile is given the descriptor: of a file that it refuses it closes it even where it is told not to.
-      sound_.reset(::sf_open_fd(file, SFM_READ, &info, SF_TRUE));
+      sound_.reset(::sf_open_fd(file.release(), SFM_READ, &info, SF_TRUE));
       ADJOINT_CHECK(sound_ != nullptr, "{}: '{}' must be a WAV, FLAC or OGG file: {}", op, path_,
                     ::sf_strerror(nullptr));
     }
@@ -76,7 +110,8 @@ class Reader {
     ADJOINT_CHECK(info.samplerate >= 1 && info.channels >= 1 && info.channels <= kMaxChannels && info.frames >= 0,
                   "{}: '{}' is damaged: it claims {} channels, {} frames at {} Hz", op, path_, info.channels,
                   info.frames, info.samplerate);
-    ADJOINT_CHECK(!is_cut && info.frames < SF_COUNT_MAX, "{}: '{}' is damaged: its end is missing", op, path_);
+    ADJOINT_CHECK(damage == nullptr && info.frames < SF_COUNT_MAX, "{}: '{}' is damaged: {}", op, path_,
+                  damage != nullptr ? damage : kNoEnd);
     info_ = {info.samplerate, info.channels, info.frames};
   }
 
