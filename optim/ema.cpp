@@ -109,9 +109,11 @@ void EMA::update() {
     entries_[i].average.raw_mutable_data();  // counts the write
   }
   if (capture != nullptr) {
-    capture->valid_while([this, loads = loads_] { return loads == loads_; });
+    capture->valid_while([this, loads = loads_] {
+      check_not_applied("EMA::update");  // here, before any part of the replay counts
+      return loads == loads_;
+    });
     capture->on_replay([this, replayed = plan.capture(*capture)] {
-      check_not_applied("EMA::update");
       replayed.run(decay());
       ++n_averaged_;
     });

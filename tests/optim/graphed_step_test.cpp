@@ -157,8 +157,15 @@ TEST(GraphedStepOptim, StatesThatAreLoadedAndGroupsThatFreezeAreCapturedAnew) {
 TEST(GraphedStepOptim, AGuardOfAveragesIsAnErrorInReplaysToo) {
   Step s;
   for (int i = 0; i < 3; ++i) s.graphs.run({});
-  const auto averages = s.ema.apply();
-  EXPECT_ERROR(s.graphs.run({}), "EMA::update: the weights must be the network's own");
+  {
+    const auto averages = s.ema.apply();
+    EXPECT_ERROR(s.graphs.run({}), "EMA::update: the weights must be the network's own");
+  }
+  EXPECT_EQ(value_of(s.adam.state_dict(), "0.step").item<std::int64_t>(), 3) << "nothing of the step is counted";
+  EXPECT_EQ(s.schedule.last_epoch(), 3);
+  s.graphs.run({});
+  EXPECT_EQ(s.ema.n_averaged(), 4);
+  EXPECT_EQ(s.device->begun, 1);
 }
 
 class SignSGD : public optim::Optimizer {
