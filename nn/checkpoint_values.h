@@ -37,7 +37,8 @@ inline constexpr bool kIsVector = false;
 template <class T>
 inline constexpr bool kIsVector<std::vector<T>> = std::is_arithmetic_v<T> && !std::same_as<T, bool>;
 
-/// A struct of integers: no pointers to be kept by mistake, and no bytes between members.
+/// A struct of integers, with no bytes between members. Pointers, and views such as string_view, cannot be told from
+/// integers.
 template <class T>
 inline constexpr bool kIsPlainStruct = std::is_aggregate_v<T> && !std::is_array_v<T> &&
                                        std::is_trivially_copyable_v<T> && std::has_unique_object_representations_v<T>;
@@ -45,7 +46,7 @@ inline constexpr bool kIsPlainStruct = std::is_aggregate_v<T> && !std::is_array_
 }  // namespace detail
 
 /// What a checkpoint can keep of a program's own: numbers, enumerators, text, vectors of numbers, tensors by name, and
-/// structs of integers without gaps, as their bytes.
+/// structs of integers without gaps, as their bytes (put no pointer there: what it leads to is not kept).
 template <class T>
 concept CheckpointValue = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::same_as<T, std::string> ||
     std::same_as<T, NamedTensors> || detail::kIsVector<T> || detail::kIsPlainStruct<T>;
