@@ -1,4 +1,6 @@
 // Signals: transforms, frames, spectrograms and the losses made of them.
+#include <adjoint/ops/elementwise/elementwise.h>
+#include <adjoint/ops/reduce/reduce.h>
 #include <adjoint/ops/signal/fft.h>
 #include <adjoint/ops/signal/frame.h>
 #include <adjoint/ops/signal/loss.h>
@@ -28,6 +30,12 @@ OperatorCase constant(std::string name, std::vector<Tensor> (*call)(In in)) {
 std::int64_t length(In in) { return in[0].size(0); }
 TensorOptions like(In in) { return {.dtype = in[0].dtype(), .device = in[0].device()}; }
 
+// Which transforms are finite, over these axes, and those.
+Out finite(const Tensor& y, const Dims& axes = {}) {
+  const Tensor each = isfinite(y), mask = axes.size() == 0 ? each : each.all(axes, true);
+  return {mask, where(mask, y, 0.0)};
+}
+
 const MelSpectrogramOptions kSlaney = {.sample_rate = 1000,
                                        .n_fft = 16,
                                        .n_mels = 3,
@@ -43,9 +51,14 @@ OperatorFamily signal_operators() {
       .cases =
           {
               transform("rfft", [](In in) -> Out { return {rfft(in[0])}; }),
+              transform("rfft/nonfinite",
+                        [](In in) -> Out {
+                          return finite(rfft(in[0].reshape({-1, 7})), {1, 2});
+                        }),
               transform("rfft/padded", [](In in) -> Out { return {rfft(in[0], 12, FFTNorm::kOrtho)}; }),
               transform("rfft/cut", [](In in) -> Out { return {rfft(in[0], 5, FFTNorm::kForward)}; }),
               transform("irfft", [](In in) -> Out { return {irfft(in[0])}; }),
+              transform("irfft/nonfinite", [](In in) -> Out { return finite(irfft(in[0], 6), {-1}); }),
               transform("irfft/odd", [](In in) -> Out { return {irfft(in[0], 7, FFTNorm::kOrtho)}; }),
               transform("irfft/padded", [](In in) -> Out { return {irfft(in[0], 10, FFTNorm::kForward)}; }),
               transform("irfft/one", [](In in) -> Out { return {irfft(in[0], 1)}; }),
@@ -66,6 +79,16 @@ OperatorFamily signal_operators() {
                         [](In in) -> Out { return {stft(in[0], 9, {.hop_length = 3, .win_length = 6})}; }),
               transform("stft/plain",
                         [](In in) -> Out { return {stft(in[0], 7, {.hop_length = 2, .center = false})}; }),
+              transform("stft/one", [](In in) -> Out { return {stft(in[0], 1, {.hop_length = 1})}; }),
+              transform("stft/apart",
+                        [](In in) -> Out {
+                          const Tensor window = Tensor::from_vector({0.5, -1.0}, {2}, {.device = in[0].device()});
+                          return {stft(in[0], 3, {.hop_length = 5, .win_length = 2, .window = window})};
+                        }),
+              transform("stft/nonfinite",
+                        [](In in) -> Out {
+                          return finite(stft(in[0], 5, {.hop_length = 3, .win_length = 3}), {-3, -1});
+                        }),
               transform("stft/circular",
                         [](In in) -> Out { return {stft(in[0], 8, {.pad_mode = PadMode::kCircular})}; }),
               transform("stft/zeros", [](In in) -> Out { return {stft(in[0], 8, {.pad_mode = PadMode::kConstant})}; }),
@@ -81,6 +104,20 @@ OperatorFamily signal_operators() {
                         }),
               transform("istft/plain",
                         [](In in) -> Out { return {istft(in[0], 7, {.hop_length = 2, .center = false})}; }),
+              transform("istft/tiled",
+                        [](In in) -> Out { return {istft(in[0], 8, {.hop_length = 3, .win_length = 3})}; }),
+              transform("istft/nonfinite",
+                        [](In in) -> Out {
+                          return finite(istft(in[0].reshape({3, 8, 2}), 5, {.hop_length = 3, .center = false}));
+                        }),
+              transform("istft/twosided_odd",
+                        [](In in) -> Out { return {istft(in[0], 5, {.hop_length = 2, .onesided = false})}; }),
+              transform("istft/cut_odd",
+                        [](In in) -> Out {
+                          const Tensor window =
+                              Tensor::from_vector({0.5, 1.0, 2.0, 1.0, 0.25}, {5}, {.device = in[0].device()});
+                          return {istft(in[0], 7, {.hop_length = 3, .win_length = 5, .window = window, .length = 1})};
+                        }),
               transform("istft/twosided",
                         [](In in) -> Out { return {istft(in[0], 6, {.hop_length = 2, .onesided = false})}; }),
               transform("istft/cut", [](In in) -> Out { return {istft(in[0], 8, {.hop_length = 2, .length = 5})}; }),
@@ -107,6 +144,18 @@ OperatorFamily signal_operators() {
                          const MelOptions mel{.f_min = 300, .f_max = 3500, .scale = MelScale::kSlaney};
                          return {mel_filter_bank(length(in), 31, 8000, mel, like(in))};
                        }),
+              constant("mel_filter_bank/crowded",
+                       [](In in) -> Out { return {mel_filter_bank(length(in), 6, 8000, kSlaney.mel, like(in))}; }),
+              constant("mel_filter_bank/one",
+                       [](In in) -> Out { return {mel_filter_bank(length(in), 1, 8000, {}, like(in))}; }),
+              transform("spectrogram/nonfinite",
+                        [](In in) -> Out {
+                          return finite(spectrogram(in[0], 5, {.hop_length = 3, .win_length = 4}), {-2});
+                        }),
+              transform("spectrogram/nonfinite_magnitude",
+                        [](In in) -> Out {
+                          return finite(spectrogram(in[0], 5, {.hop_length = 3, .win_length = 4, .power = 1.0}), {-2});
+                        }),
               transform("spectrogram", [](In in) -> Out { return {spectrogram(in[0], 8)}; }),
               transform("spectrogram/magnitude",
                         [](In in) -> Out { return {spectrogram(in[0], 8, {.win_length = 6, .power = 1.0})}; }),
@@ -115,6 +164,10 @@ OperatorFamily signal_operators() {
               transform("mel_spectrogram",
                         [](In in) -> Out {
                           return {mel_spectrogram(in[0], {.sample_rate = 1000, .n_fft = 16, .n_mels = 4})};
+                        }),
+              transform("mel_spectrogram/nonfinite",
+                        [](In in) -> Out {
+                          return finite(mel_spectrogram(in[0], {.sample_rate = 1000, .n_fft = 16, .n_mels = 4}), {-2});
                         }),
               transform("mel_spectrogram/zeros",
                         [](In in) -> Out {
