@@ -2,6 +2,7 @@
 #pragma once
 
 #include <adjoint/nn/module.h>
+#include <adjoint/nn/number.h>
 
 #include <cstdint>
 #include <optional>
@@ -20,8 +21,12 @@ struct EmbeddingOptions {
 /// (ops/index) has what happens to an index out of range.
 class ADJOINT_API Embedding : public Module {
  public:
-  /// Throws Error for sizes below 1, for a padding_idx that is no row and for a negative max_norm.
+  /// nn::Embedding(10, 3, {.padding_idx = 0}), or nn::Embedding(10, 3, 0). Throws Error for sizes below 1, for a
+  /// padding_idx that is no row and for a negative max_norm.
   Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, const EmbeddingOptions& options = {});
+  Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::int64_t padding_idx)
+      : Embedding(num_embeddings, embedding_dim, EmbeddingOptions{.padding_idx = padding_idx}) {}
+  Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, detail::NoNumber) = delete;
   Tensor operator()(const Tensor& indices) const;
 
   Parameter weight;  // (num_embeddings, embedding_dim)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <adjoint/nn/module.h>
+#include <adjoint/nn/number.h>
 
 #include <cstdint>
 
@@ -15,8 +16,11 @@ struct LinearOptions {
 /// sqrt(in_features).
 class ADJOINT_API Linear : public Module {
  public:
-  /// Throws Error for features below 1.
+  /// nn::Linear(3, 4, {.bias = false}), or nn::Linear(3, 4, false). Throws Error for features below 1.
   Linear(std::int64_t in_features, std::int64_t out_features, const LinearOptions& options = {});
+  Linear(std::int64_t in_features, std::int64_t out_features, bool with_bias)
+      : Linear(in_features, out_features, LinearOptions{.bias = with_bias}) {}
+  Linear(std::int64_t in_features, std::int64_t out_features, detail::NoNumber) = delete;
   Tensor operator()(const Tensor& input) const;
 
   Parameter weight;  // (out_features, in_features)

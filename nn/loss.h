@@ -1,5 +1,5 @@
 // Losses as modules, with PyTorch's names where it has them: nn::BCEWithLogitsLoss loss({.pos_weight = w});
-// loss(scores, target).
+// loss(scores, target). Those that have a `weight` take it alone, too: nn::CrossEntropyLoss(w).
 //
 // Options are those of the functions (ops/loss), which have the arithmetic and say what they throw. Their weights are
 // buffers of the module: they move with it, and stand in its state.
@@ -9,6 +9,7 @@
 #include <adjoint/ops/loss/classification.h>
 #include <adjoint/ops/loss/loss.h>
 
+#include <concepts>
 #include <utility>
 
 namespace adjoint::nn {
@@ -38,6 +39,11 @@ using adjoint::DiceLossOptions;
 
 namespace detail {
 
+template <class Options>
+concept Weighted = requires(Options o) {
+  o.weight;
+};
+
 /// What losses have in common: `weight` and `pos_weight` of the options become buffers.
 template <class Options>
 class Loss : public Module {
@@ -45,19 +51,18 @@ class Loss : public Module {
   /// With the weights that the buffers have now.
   Options options() const {
     Options now = options_;
-    if constexpr (kWeighted) now.weight = weight_;
+    if constexpr (Weighted<Options>) now.weight = weight_;
     if constexpr (kPosWeighted) now.pos_weight = pos_weight_;
     return now;
   }
 
  protected:
   Loss(const char* type, const Options& options) : Module(type), options_(options) {
-    if constexpr (kWeighted) weight_ = buffer("weight", options_.weight);
+    if constexpr (Weighted<Options>) weight_ = buffer("weight", options_.weight);
     if constexpr (kPosWeighted) pos_weight_ = buffer("pos_weight", options_.pos_weight);
   }
 
  private:
-  static constexpr bool kWeighted = requires(Options o) { o.weight; };
   static constexpr bool kPosWeighted = requires(Options o) { o.pos_weight; };
 
   Buffer buffer(const char* name, Tensor& option) {
@@ -74,6 +79,9 @@ class Loss : public Module {
   class ADJOINT_API Name : public detail::Loss<Name##Options> {                                          \
    public:                                                                                               \
     explicit Name(const Name##Options& options = {}) : Loss(#Name, options) {}                           \
+    template <std::convertible_to<Tensor> T, class O = Name##Options>                                    \
+    requires detail::Weighted<O>                                                                         \
+    explicit Name(const T& weight) : Name(O{.weight = weight}) {}                                        \
     Tensor operator()(const Tensor& input, const Tensor& target) const {                                 \
       check_not_moved_from(#Name);                                                                       \
       const Name##Options o = options();                                                                 \

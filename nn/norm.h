@@ -1,6 +1,9 @@
 // Normalisation as modules, with PyTorch's options, names and initial values: weight 1, bias 0, running mean 0 and
 // variance 1. ops/norm/norm.h has the arithmetic.
 //
+// Behind the channels or the shape stand options, or eps alone, as in PyTorch: nn::BatchNorm2d(8, 0.8), whose momentum
+// may follow, nn::LayerNorm({8, 6}, 1e-6).
+//
 // bn(x, {.activation = Activation::relu(), .residual = r}) is relu(bn(x) + r) in one pass where convolutions fuse the
 // activation; in a Sequential an activation right behind becomes part of the layer. Constructors throw Error for counts
 // below 1; calls for inputs of other axes or channels.
@@ -11,6 +14,7 @@
 
 #include <adjoint/nn/conv.h>
 #include <adjoint/nn/module.h>
+#include <adjoint/nn/number.h>
 #include <adjoint/ops/norm/norm.h>
 
 #include <cstddef>
@@ -85,11 +89,16 @@ class ADJOINT_API InstanceNorm : public RunningNorm {
 
 }  // namespace detail
 
+#define ADJOINT_NORM_CONSTRUCTORS(Name, Base, Options)                                                          \
+  explicit Name(std::int64_t num_features, const Options& options = {}) : Base(#Name, num_features, options) {} \
+  Name(std::int64_t num_features, double eps, const std::optional<double>& momentum = 0.1)                      \
+      : Name(num_features, Options{.eps = eps, .momentum = momentum}) {}                                        \
+  Name(std::int64_t num_features, detail::NoNumber) = delete;
+
 /// (N, C) or (N, C, L).
 class ADJOINT_API BatchNorm1d : public detail::BatchNorm {
  public:
-  explicit BatchNorm1d(std::int64_t num_features, const BatchNormOptions& options = {})
-      : BatchNorm("BatchNorm1d", num_features, options) {}
+  ADJOINT_NORM_CONSTRUCTORS(BatchNorm1d, BatchNorm, BatchNormOptions)
   Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const {
     return hooked(input, [&](const Tensor& x) { return normalized(x, 2, 3, behind); });
   }
@@ -98,8 +107,7 @@ class ADJOINT_API BatchNorm1d : public detail::BatchNorm {
 /// (N, C, H, W).
 class ADJOINT_API BatchNorm2d : public detail::BatchNorm {
  public:
-  explicit BatchNorm2d(std::int64_t num_features, const BatchNormOptions& options = {})
-      : BatchNorm("BatchNorm2d", num_features, options) {}
+  ADJOINT_NORM_CONSTRUCTORS(BatchNorm2d, BatchNorm, BatchNormOptions)
   Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const {
     return hooked(input, [&](const Tensor& x) { return normalized(x, 4, 4, behind); });
   }
@@ -112,6 +120,9 @@ class ADJOINT_API SyncBatchNorm : public detail::BatchNorm {
       : BatchNorm("SyncBatchNorm", num_features, options) {
     set_sync(true);
   }
+  SyncBatchNorm(std::int64_t num_features, double eps, const std::optional<double>& momentum = 0.1)
+      : SyncBatchNorm(num_features, BatchNormOptions{.eps = eps, .momentum = momentum}) {}
+  SyncBatchNorm(std::int64_t num_features, detail::NoNumber) = delete;
   Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const {
     return hooked(input, [&](const Tensor& x) { return normalized(x, 2, kMaxRank, behind); });
   }
@@ -120,8 +131,7 @@ class ADJOINT_API SyncBatchNorm : public detail::BatchNorm {
 /// (N, C, L) or (C, L).
 class ADJOINT_API InstanceNorm1d : public detail::InstanceNorm {
  public:
-  explicit InstanceNorm1d(std::int64_t num_features, const InstanceNormOptions& options = {})
-      : InstanceNorm("InstanceNorm1d", num_features, options) {}
+  ADJOINT_NORM_CONSTRUCTORS(InstanceNorm1d, InstanceNorm, InstanceNormOptions)
   Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const {
     return hooked(input, [&](const Tensor& x) { return normalized(x, 3, behind); });
   }
@@ -130,12 +140,13 @@ class ADJOINT_API InstanceNorm1d : public detail::InstanceNorm {
 /// (N, C, H, W) or (C, H, W).
 class ADJOINT_API InstanceNorm2d : public detail::InstanceNorm {
  public:
-  explicit InstanceNorm2d(std::int64_t num_features, const InstanceNormOptions& options = {})
-      : InstanceNorm("InstanceNorm2d", num_features, options) {}
+  ADJOINT_NORM_CONSTRUCTORS(InstanceNorm2d, InstanceNorm, InstanceNormOptions)
   Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const {
     return hooked(input, [&](const Tensor& x) { return normalized(x, 4, behind); });
   }
 };
+
+#undef ADJOINT_NORM_CONSTRUCTORS
 
 struct LayerNormOptions {
   double eps = 1e-5;
@@ -147,6 +158,8 @@ struct LayerNormOptions {
 class ADJOINT_API LayerNorm : public Module {
  public:
   explicit LayerNorm(const Shape& normalized_shape, const LayerNormOptions& options = {});
+  LayerNorm(const Shape& normalized_shape, double eps) : LayerNorm(normalized_shape, LayerNormOptions{.eps = eps}) {}
+  LayerNorm(const Shape& normalized_shape, detail::NoNumber) = delete;
   /// LayerNorm({8}), which could also be a module to copy.
   template <std::size_t N>
   explicit LayerNorm(const std::int64_t (&normalized_shape)[N])
@@ -168,6 +181,9 @@ struct GroupNormOptions {
 class ADJOINT_API GroupNorm : public Module {
  public:
   GroupNorm(std::int64_t num_groups, std::int64_t num_channels, const GroupNormOptions& options = {});
+  GroupNorm(std::int64_t num_groups, std::int64_t num_channels, double eps)
+      : GroupNorm(num_groups, num_channels, GroupNormOptions{.eps = eps}) {}
+  GroupNorm(std::int64_t num_groups, std::int64_t num_channels, detail::NoNumber) = delete;
   Tensor operator()(const Tensor& input, const NormFusion& behind = {}) const;
 
   Parameter weight, bias;  // (num_channels)
@@ -186,6 +202,8 @@ struct RMSNormOptions {
 class ADJOINT_API RMSNorm : public Module {
  public:
   explicit RMSNorm(const Shape& normalized_shape, const RMSNormOptions& options = {});
+  RMSNorm(const Shape& normalized_shape, double eps) : RMSNorm(normalized_shape, RMSNormOptions{.eps = eps}) {}
+  RMSNorm(const Shape& normalized_shape, detail::NoNumber) = delete;
   /// RMSNorm({8}), which could also be a module to copy.
   template <std::size_t N>
   explicit RMSNorm(const std::int64_t (&normalized_shape)[N])

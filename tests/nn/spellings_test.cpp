@@ -18,7 +18,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace adjoint::nn {
@@ -35,6 +37,14 @@ concept TakesBraces = requires {
 template <class M>
 concept TakesAPair = requires {
   M(4, {2, 1});
+};
+template <class M>
+concept TakesBracesBehindOne = requires {
+  M(4, {});
+};
+template <class M>
+concept TakesBracesBehindTwo = requires {
+  M(4, 4, {});
 };
 template <class M>
 concept TakesAPairAsKernel = requires {
@@ -128,6 +138,21 @@ TEST(Spellings, Norms) {
   expect_one(RMSNorm(24), RMSNorm(Shape{24}), rows);
   expect_one(RMSNorm({24}), RMSNorm(Shape{24}), rows);
   expect_one(RMSNorm({8, 6}), RMSNorm(Shape{8, 6}), x);
+  expect_one(BatchNorm1d(4, 0.8), BatchNorm1d(4, {.eps = 0.8}), s);
+  expect_one(BatchNorm2d(4, 0.8), BatchNorm2d(4, {.eps = 0.8}), x);
+  expect_one(BatchNorm2d(4, 1e-3, 0.01), BatchNorm2d(4, {.eps = 1e-3, .momentum = 0.01}), x);
+  expect_one(BatchNorm2d(4, 1, std::nullopt), BatchNorm2d(4, {.eps = 1.0, .momentum = {}}), x);
+  expect_one(SyncBatchNorm(4, 1e-3, 0.01), SyncBatchNorm(4, {.eps = 1e-3, .momentum = 0.01}), x);
+  expect_one(InstanceNorm1d(4, 0.8), InstanceNorm1d(4, {.eps = 0.8}), s);
+  expect_one(InstanceNorm2d(4, 0.8), InstanceNorm2d(4, {.eps = 0.8}), x);
+  expect_one(GroupNorm(2, 4, 1e-6), GroupNorm(2, 4, {.eps = 1e-6}), x);
+  expect_one(LayerNorm(24, 1e-6), LayerNorm(Shape{24}, {.eps = 1e-6}), rows);
+  expect_one(LayerNorm({8, 6}, 1e-6), LayerNorm(Shape{8, 6}, {.eps = 1e-6}), x);
+  expect_one(RMSNorm(24, 1e-6), RMSNorm(Shape{24}, {.eps = 1e-6}), rows);
+  static_assert(!TakesBracesBehindOne<BatchNorm1d> && !TakesBracesBehindOne<BatchNorm2d>);
+  static_assert(!TakesBracesBehindOne<SyncBatchNorm> && !TakesBracesBehindTwo<GroupNorm>);
+  static_assert(!TakesBracesBehindOne<InstanceNorm1d> && !TakesBracesBehindOne<InstanceNorm2d>);
+  static_assert(!TakesBracesBehindOne<LayerNorm> && !TakesBracesBehindOne<RMSNorm>);
   EXPECT_ERROR(LayerNorm({0}), "LayerNorm: normalized_shape must have extents of at least 1; got (0,)");
 }
 
@@ -177,7 +202,13 @@ TEST(Spellings, Shapes) {
   expect_one(ZeroPad2d(2), ZeroPad2d({2, 2, 2, 2}), x);
   expect_one(ConstantPad2d(2, 3.5), ConstantPad2d({2, 2, 2, 2}, 3.5), x);
   expect_one(Linear(6, 3), Linear(6, 3, {.bias = true}), x);
-  expect_one(Embedding(10, 3), Embedding(10, 3, {.norm_type = 2.0}), Tensor::ones({2}, {.dtype = kInt64}));
+  expect_one(Linear(6, 3, false), Linear(6, 3, {.bias = false}), x);
+  const Tensor indices = Tensor::from_vector<std::int64_t>({0, 9, 4}, {3}, {.dtype = kInt64});
+  expect_one(Embedding(10, 3), Embedding(10, 3, {.norm_type = 2.0}), indices);
+  expect_one(Embedding(10, 3, 0), Embedding(10, 3, {.padding_idx = 0}), indices);
+  expect_one(Embedding(10, 3, -1), Embedding(10, 3, {.padding_idx = 9}), indices);
+  EXPECT_ERROR(Embedding(10, 3, 10), "Embedding: padding_idx must be one of the 10 rows; got 10");
+  static_assert(!TakesBracesBehindTwo<Linear> && !TakesBracesBehindTwo<Embedding>);
 }
 
 TEST(Spellings, Dropouts) {
@@ -210,6 +241,17 @@ TEST(Spellings, Losses) {
   expect_same_bits("its options", DiceLoss({.reduction = sum, .smooth = 1.0, .squared = true})(x, y),
                    dice_loss(x, y, {.reduction = sum, .smooth = 1.0, .squared = true}));
   expect_same_bits("CrossEntropyLoss", CrossEntropyLoss()(scores, classes), cross_entropy(scores, classes));
+  const Tensor weights = Tensor::from_vector({0.5F, 1.0F, 2.0F}, {3}), both = Tensor::rand({2, 3});
+  expect_same_bits("CrossEntropyLoss(weight)", CrossEntropyLoss(weights)(scores, classes),
+                   cross_entropy(scores, classes, {.weight = weights}));
+  expect_same_bits("NLLLoss(weight)", NLLLoss(weights)(scores, classes),
+                   nll_loss(scores, classes, {.weight = weights}));
+  expect_same_bits("BCELoss(weight)", BCELoss(weights)(scores, both),
+                   binary_cross_entropy(scores, both, {.weight = weights}));
+  expect_same_bits("BCEWithLogitsLoss(weight)", BCEWithLogitsLoss(weights)(scores, both),
+                   binary_cross_entropy_with_logits(scores, both, {.weight = weights}));
+  EXPECT_EQ(CrossEntropyLoss{weights}.state_dict().size(), 1U);
+  static_assert(std::is_constructible_v<NLLLoss, Parameter> && !std::is_constructible_v<MSELoss, Tensor>);
   EXPECT_EQ(to_string(DiceLoss()), "DiceLoss()");
   EXPECT_ERROR(CharbonnierLoss({.eps = 0.0})(x, y), "charbonnier_loss: eps must be positive");
   EXPECT_ERROR(DiceLoss()(scores, scores), "dice_loss: ", "(2, 3)");
