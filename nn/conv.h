@@ -16,7 +16,7 @@ namespace adjoint::nn {
 // kernel_size has no default: constructors throw Error where it is left out, as for every option that no input could
 // fit: channels that are not positive or that groups do not divide, kernel_size, stride or dilation below 1, negative
 // padding, kSame beside a stride that is not 1, output_padding that is negative or below neither stride nor dilation.
-// Those of transposed convolutions tell stderr where kernel_size and stride make checkerboards.
+// Those of transposed convolutions can warn of checkerboards (set_checkerboard_warning, transposed_size.h).
 //
 // padding_mode is PyTorch's: what stands around the input, kConstant for zeros. A transposed convolution with another
 // one is the adjoint of the convolution with it: its result with padding 0, of which what would lie in the padding is

@@ -143,21 +143,23 @@ TEST_P(Operators, GradientsMatchFiniteDifferences) {
   }
 }
 
-TEST_P(Operators, HasAnExampleWithoutElementsAndABadCall) {
+TEST_P(Operators, HasExamplesOfEdgesAndWithoutElementsAndABadCall) {
   const OperatorCase& c = GetParam();
   const std::string function = c.name.substr(0, c.name.find('/'));
-  bool empty = false, bad = false;
+  bool empty = false, edge = false, bad = false;
   for (const OperatorCase& other : testing::operator_cases()) {
     if (other.name.substr(0, other.name.find('/')) != function) continue;
     for (const OperatorExample& example : testing::operator_examples(other)) {
       empty |=
           std::any_of(example.inputs.begin(), example.inputs.end(), [](const Tensor& x) { return x.numel() == 0; });
+      edge |= example.edge;
     }
   }
   for (const testing::OperatorFamily& family : testing::operator_families()) {
     for (const BadCall& call : family.bad_calls) bad |= call.name == function;
   }
   EXPECT_TRUE(empty) << function << " has no example of inputs without elements";
+  EXPECT_TRUE(edge) << function << " has no example of edges: infinities, NaN, ties, kinks or zeros";
   EXPECT_TRUE(bad) << function << " has no bad call";
 }
 
