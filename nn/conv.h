@@ -11,7 +11,8 @@
 namespace adjoint::nn {
 
 // nn::Conv2d(3, 16, {.kernel_size = 3, .padding = 1}), or kernel_size, stride and padding alone, as in PyTorch:
-// nn::Conv2d(3, 16, 3), nn::Conv2d(3, 16, 3, 2, 1). Size2(3, 5) alone needs its name, for {3, 5} could be options too.
+// nn::Conv2d(3, 16, 3), nn::Conv2d(3, 16, 3, 2, 1), and behind them a transposed one's output_padding:
+// nn::ConvTranspose2d(16, 3, 3, 2, 1, 1). Size2(3, 5) alone needs its name, for {3, 5} could be options too.
 //
 // kernel_size has no default: constructors throw Error where it is left out, as for every option that no input could
 // fit: channels that are not positive or that groups do not divide, kernel_size, stride or dilation below 1, negative
@@ -104,9 +105,12 @@ class ADJOINT_API ConvTranspose1d : public Module {
  public:
   ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels, const ConvTranspose1dOptions& options);
   ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size,
-                  std::int64_t stride = 1, std::int64_t padding = 0)
+                  std::int64_t stride = 1, std::int64_t padding = 0, std::int64_t output_padding = 0)
       : ConvTranspose1d(in_channels, out_channels,
-                        ConvTranspose1dOptions{.kernel_size = kernel_size, .stride = stride, .padding = padding}) {}
+                        ConvTranspose1dOptions{.kernel_size = kernel_size,
+                                               .stride = stride,
+                                               .padding = padding,
+                                               .output_padding = output_padding}) {}
   /// up(x), or up(x, {.output_size = length}).
   Tensor operator()(const Tensor& input, const OutputSize1d& call = {}) const;
   /// activate((*this)(input, call), activation), as one operator.
@@ -125,9 +129,12 @@ class ADJOINT_API ConvTranspose2d : public Module {
  public:
   ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, const ConvTranspose2dOptions& options);
   ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, const Size2& kernel_size,
-                  const Size2& stride = 1, const Size2& padding = 0)
+                  const Size2& stride = 1, const Size2& padding = 0, const Size2& output_padding = 0)
       : ConvTranspose2d(in_channels, out_channels,
-                        ConvTranspose2dOptions{.kernel_size = kernel_size, .stride = stride, .padding = padding}) {}
+                        ConvTranspose2dOptions{.kernel_size = kernel_size,
+                                               .stride = stride,
+                                               .padding = padding,
+                                               .output_padding = output_padding}) {}
   /// up(x), or up(x, {.output_size = {height, width}}).
   Tensor operator()(const Tensor& input, const OutputSize2d& call = {}) const;
   /// activate((*this)(input, call), activation), as one operator.

@@ -80,6 +80,10 @@ TEST(Spellings, Convolutions) {
   expect_one(ConvTranspose1d(4, 6, 4, 2, 1), ConvTranspose1d(4, 6, {.kernel_size = 4, .stride = 2, .padding = 1}), s);
   expect_one(ConvTranspose2d(4, 6, 4, 2, 1), ConvTranspose2d(4, 6, {.kernel_size = 4, .stride = 2, .padding = 1}), x);
   expect_one(ConvTranspose2d(4, 6, 2, 2), ConvTranspose2d(4, 6, {.kernel_size = 2, .stride = 2}), x);
+  expect_one(ConvTranspose1d(4, 6, 3, 2, 1, 1),
+             ConvTranspose1d(4, 6, {.kernel_size = 3, .stride = 2, .padding = 1, .output_padding = 1}), s);
+  expect_one(ConvTranspose2d(4, 6, 3, 2, 1, {1, 0}),
+             ConvTranspose2d(4, 6, {.kernel_size = 3, .stride = 2, .padding = 1, .output_padding = {1, 0}}), x);
   EXPECT_ERROR(Conv2d(4, 6, 0), "Conv2d: kernel_size must be at least 1; got (0, 0)");
   static_assert(!TakesAPairAsKernel<Conv2d> && !TakesAPairAsKernel<ConvTranspose2d>);
 }
