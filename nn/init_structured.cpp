@@ -24,8 +24,8 @@ void check(const char* op, const Tensor& tensor, std::size_t least, std::size_t 
                 op, tensor.shape());
   ADJOINT_CHECK(is_floating_point(tensor.dtype()), "{}: the tensor must be floating point; got {}", op, tensor.dtype());
   const std::size_t rank = tensor.shape().size();
-  ADJOINT_CHECK(rank >= least && rank <= most, "{}: the tensor must have {} to {} axes; got shape {}", op, least, most,
-                tensor.shape());
+  ADJOINT_CHECK(rank >= least && rank <= most, "{}: the tensor must have {} axes; got shape {}", op,
+                least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most), tensor.shape());
 }
 
 void write(Tensor& tensor, const std::vector<double>& values) {

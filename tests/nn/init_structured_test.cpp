@@ -74,7 +74,7 @@ TEST(InitStructured, SparseColumns) {
 
 TEST(InitStructured, SaysWhatIsWrong) {
   const Tensor t = Tensor::ones({2, 3});
-  EXPECT_ERROR(init::eye_(Tensor::ones({2})), "eye_: ", "(2,)");
+  EXPECT_ERROR(init::eye_(Tensor::ones({2})), "eye_: the tensor must have 2 axes; got shape (2,)");
   EXPECT_ERROR(init::dirac_(t), "dirac_: ", "(2, 3)");
   EXPECT_ERROR(init::dirac_(Tensor::ones({3, 1, 1}), 2), "dirac_: groups", "2");
   EXPECT_ERROR(init::trunc_normal_(t, 0.0, 1.0, 2.0, 1.0), "trunc_normal_: ", "a 2");
