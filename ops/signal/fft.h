@@ -4,7 +4,8 @@
 // torch.view_as_real gives and torch.view_as_complex takes.
 //
 // By cuFFT on CUDA, on the current stream, and Eigen's FFT on the CPU, parallel over rows; n is at most 2^30. float16
-// and bfloat16 are computed in float32 and rounded once. Differentiable to any order.
+// and bfloat16 are computed in float32 and rounded once. Differentiable to any order. Which elements of its row a
+// NaN or an infinity reaches, and whether an infinity comes out as NaN, depends on the device.
 #pragma once
 
 #include <adjoint/core/tensor.h>

@@ -66,7 +66,7 @@ struct SpectrogramOptions {
   PadMode pad_mode = PadMode::kReflect;
   bool normalized = false;
   bool onesided = true;
-  /// Of the magnitude: 1 gives the magnitude itself, whose gradient is 0 at 0, 2 its square.
+  /// Of the magnitude: 1 gives the magnitude itself, 2 its square. The gradient is 0 where the magnitude is.
   double power = 2.0;
 };
 
