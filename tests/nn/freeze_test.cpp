@@ -1,4 +1,5 @@
 // freeze: the same bits, filters packed once, writes refused, memory given back.
+#include <adjoint/core/cpu_backend.h>
 #include <adjoint/core/memory.h>
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/precision.h>
@@ -97,6 +98,7 @@ TEST(FreezeCuda, FrozenCallsHaveTheSameBits) {
 
 // On one thread: each keeps memory of its own for convolutions, from when it first takes part in one.
 TEST(Freeze, MemoryIsGivenBack) {
+  const CpuBackendGuard loops(CpuBackend::kVector);  // Eigen packs nothing
   const int threads = num_threads();
   set_num_threads(1);
   expect_memory_is_given_back(kCPU);
@@ -110,6 +112,7 @@ TEST(FreezeCuda, MemoryIsGivenBack) {
 
 // What is written past the tensor is not seen: nothing else could tell that a filter is not packed in every call.
 TEST(Freeze, FiltersArePackedOnce) {
+  const CpuBackendGuard loops(CpuBackend::kVector);  // Eigen packs nothing
   Conv2d conv(2, 3, {.kernel_size = 3});
   conv.eval();
   const Tensor x = Tensor::ones({1, 2, 5, 5});
