@@ -39,7 +39,7 @@ constexpr Limits kLimits[] = {{"everyday", 1.0080, 1.36},
                               {"drawn29", 1.0145, 1.66},
                               {"drawn32", 1.0267, 1.71}};
 // Likewise of plans, by their own table.
-constexpr Limits kPlanLimits[] = {{"everyday", 1.0, 1.0}};
+constexpr Limits kPlanLimits[] = {{"everyday", 1.0189, 1.42}, {"reported", 1.0067, 1.15}};
 constexpr double kLaunch = 10;  // microseconds; what takes less is a launch
 
 using Times = std::map<std::string, double>;  // microseconds, by kernel

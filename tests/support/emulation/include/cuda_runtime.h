@@ -74,6 +74,7 @@ void __stcs(T* to, T value) {
 inline std::uint32_t __float_as_uint(float v) { return std::bit_cast<std::uint32_t>(v); }
 inline float __uint_as_float(std::uint32_t v) { return std::bit_cast<float>(v); }
 inline int __clz(int v) { return std::countl_zero(static_cast<std::uint32_t>(v)); }
+inline int __popc(unsigned v) { return std::popcount(v); }
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 inline std::uint32_t __funnelshift_r(std::uint32_t low, std::uint32_t high, std::uint32_t shift) {
   return static_cast<std::uint32_t>((std::uint64_t{high} << 32 | low) >> (shift & 31));
@@ -120,6 +121,18 @@ inline bool __all_sync(unsigned, bool value) {
     for (int i = 0; i < 32; ++i) *static_cast<bool*>(slots[i]) = all;
   });
   return value;
+}
+inline unsigned __ballot_sync(unsigned, bool value) {
+  struct Slot {
+    bool value;
+    unsigned result;
+  } slot{value, 0};
+  adjoint::emulation::warp_collective(&slot, [](void* const* slots) {
+    unsigned ballot = 0;
+    for (unsigned i = 0; i < 32; ++i) ballot |= static_cast<Slot*>(slots[i])->value ? 1U << i : 0U;
+    for (int i = 0; i < 32; ++i) static_cast<Slot*>(slots[i])->result = ballot;
+  });
+  return slot.result;
 }
 template <class T>
 T __shfl_sync(unsigned, T value, int lane) {
