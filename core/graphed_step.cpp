@@ -290,15 +290,20 @@ GraphedStep::~GraphedStep() = default;
 GraphedStep::GraphedStep(GraphedStep&&) noexcept = default;
 GraphedStep& GraphedStep::operator=(GraphedStep&&) noexcept = default;
 
-std::vector<Tensor> GraphedStep::operator()(const std::vector<Tensor>& inputs) { return graphs_->run(inputs); }
+detail::StepGraphs& GraphedStep::graphs() const {
+  ADJOINT_CHECK(graphs_ != nullptr, "GraphedStep: it must hold a step; got one that was moved from");
+  return *graphs_;
+}
+
+std::vector<Tensor> GraphedStep::operator()(const std::vector<Tensor>& inputs) { return graphs().run(inputs); }
 
 void GraphedStep::on_replay(const std::function<void()>& action) {
   action();
   if (detail::StepCapture* const capture = detail::StepCapture::current()) capture->on_replay(action);
 }
 
-std::size_t GraphedStep::num_graphs() const { return graphs_->num_graphs(); }
-std::size_t GraphedStep::bytes() const { return graphs_->bytes(); }
-void GraphedStep::reset() { graphs_->reset(); }
+std::size_t GraphedStep::num_graphs() const { return graphs().num_graphs(); }
+std::size_t GraphedStep::bytes() const { return graphs().bytes(); }
+void GraphedStep::reset() { graphs().reset(); }
 
 }  // namespace adjoint

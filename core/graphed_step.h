@@ -75,7 +75,8 @@ class ADJOINT_API GraphedStep {
   /// The function's outputs, detached; those that it computed are the caller's own. Inputs on other devices are copied
   /// to the step's, pinned ones without waiting (see copy_async). Runs on the current stream. Throws Error for an input
   /// that requires a gradient, and where a tape records; what the function throws; and what is told above, where leaves
-  /// have the gradients from before, and the device has done nothing.
+  /// have the gradients from before, what the library counts is as it was, and the device has done nothing. A
+  /// moved-from one throws Error in all of its functions.
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs = {});
 
   /// Within the function: `action` is done now, and on the host in every replay, in its place among what the library
@@ -89,6 +90,8 @@ class ADJOINT_API GraphedStep {
   void reset();
 
  private:
+  detail::StepGraphs& graphs() const;
+
   std::unique_ptr<detail::StepGraphs> graphs_;
 };
 

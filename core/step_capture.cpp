@@ -182,6 +182,7 @@ StepRecord StepCapture::finish(const std::vector<Tensor>& outputs) {
 }
 
 void StepCapture::abandon() noexcept {
+  for (auto undo = undo_.rbegin(); undo != undo_.rend(); ++undo) (*undo)();
   for (StepGradient& gradient : record_.gradients) {
     LeafState* const state = gradient.leaf.impl()->leaf.get();
     if (gradient.sets && state != nullptr) state->grad = gradient.before;

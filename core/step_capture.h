@@ -97,8 +97,12 @@ class ADJOINT_API StepCapture {
 
   // ---- For what runs in a step.
 
-  /// The host does it in each replay, before the graph runs: actions follow each other as they came. Not now.
-  void on_replay(std::function<void()> action) { record_.actions.push_back(std::move(action)); }
+  /// The host does it in each replay, before the graph runs: actions follow each other as they came. Not now: where the
+  /// host has done it already, `undo` takes that back if the step fails to be captured, the last one first.
+  void on_replay(std::function<void()> action, std::function<void()> undo = {}) {
+    record_.actions.push_back(std::move(action));
+    if (undo) undo_.push_back(std::move(undo));
+  }
   /// The graph is not replayed, but captured anew, where it is false.
   void valid_while(std::function<bool()> condition) { record_.conditions.push_back(std::move(condition)); }
   /// Lives as long as the graph.
@@ -146,7 +150,8 @@ class ADJOINT_API StepCapture {
   /// Ends it: what a replay needs. `outputs` are what the step gives; other tensors that it made must be gone, but for
   /// gradients. Throws Error where they are not.
   StepRecord finish(const std::vector<Tensor>& outputs);
-  /// Of a step that failed: leaves have the gradients from before, as far as it read them.
+  /// Of a step that failed: what the host did is undone, and leaves have the gradients from before, as far as it read
+  /// them.
   void abandon() noexcept;
   /// The arena's, of what was captured.
   std::shared_ptr<BlockArena::Use> blocks() const { return blocks_; }
@@ -164,6 +169,7 @@ class ADJOINT_API StepCapture {
   std::function<bool()> make_room_;
   std::shared_ptr<BlockArena::Use> blocks_;
   StepRecord record_;
+  std::vector<std::function<void()>> undo_;
   std::unordered_map<const TensorImpl*, Tensor> used_;
   std::unordered_set<Storage*> written_;
   std::unordered_map<const TensorImpl*, std::size_t> gradients_;  // their places in the record

@@ -113,10 +113,11 @@ void EMA::update() {
       check_not_applied("EMA::update");  // here, before any part of the replay counts
       return loads == loads_;
     });
-    capture->on_replay([this, replayed = plan.capture(*capture)] {
+    const auto replay = [this, replayed = plan.capture(*capture)] {
       replayed.run(decay());
       ++n_averaged_;
-    });
+    };
+    capture->on_replay(replay, [this] { --n_averaged_; });
   }
   plan.run(decay());
   ++n_averaged_;

@@ -193,12 +193,18 @@ void Optimizer::capture(StepCapture& capture, std::vector<Captured> batches) {
       });
     });
   });
-  capture.on_replay([this, replayed = std::move(batches)]() mutable {
+  const auto undo = [this, batches] {
+    for (const Captured& captured : batches) {
+      for (const std::size_t i : captured.slots) --slots_[i].step;
+    }
+  };
+  const auto replay = [this, replayed = std::move(batches)]() mutable {
     for (Captured& captured : replayed) {
       for (const std::size_t i : captured.slots) captured.batch.step = ++slots_[i].step;
       update_batch(captured.batch);
     }
-  });
+  };
+  capture.on_replay(replay, undo);
 }
 
 void Optimizer::update(const ParameterUpdate&) {

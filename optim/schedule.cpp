@@ -69,7 +69,12 @@ void Schedule::check_curves() const {
 void Schedule::step() {
   move_to(last_epoch_ + 1, base_lrs_);
   if (adjoint::detail::StepCapture* const capture = adjoint::detail::StepCapture::current()) {
-    capture->on_replay([this] { step(); });
+    capture->valid_while([this] {
+      // A schedule that has ended throws here, before any part of the replay counts.
+      for (std::size_t g = 0; g < base_lrs_.size(); ++g) curve(g).lr(base_lrs_[g], last_epoch_ + 1);
+      return true;
+    });
+    capture->on_replay([this] { step(); }, [this] { move_to(last_epoch_ - 1, base_lrs_); });
   }
 }
 

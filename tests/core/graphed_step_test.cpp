@@ -42,6 +42,14 @@ struct Steps {
 
 // ---- Without graphs.
 
+TEST(GraphedStep, ThrowsWhereItWasMovedFrom) {
+  GraphedStep step([](const Tensors&) -> Tensors { return {}; }, {.device = kCPU});
+  const GraphedStep moved = std::move(step);
+  EXPECT_ERROR(step(), "GraphedStep: it must hold a step; got one that was moved from");
+  EXPECT_ERROR(step.reset(), "moved from");
+  EXPECT_EQ(moved.num_graphs(), 0U);
+}
+
 TEST(GraphedStep, RunsTheFunctionOnTheCpu) {
   int runs = 0;
   Tensor w = parameter({1.0, 2.0});

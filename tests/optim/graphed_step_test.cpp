@@ -86,6 +86,65 @@ TEST(GraphedStepOptim, ReplaysCountAndWriteTheNumbersOfTheirUpdate) {
   EXPECT_EQ(s.device->launches, 5);
 }
 
+TEST(GraphedStepOptim, AStepThatFailsToBeCapturedDoesNotCount) {
+  const Tensor w = Tensor::from_vector({1.0F, 2.0F}, {2}, {.requires_grad = true});
+  optim::Adam adam({w}, {.lr = 0.1});
+  optim::ExponentialLR schedule(adam, {.gamma = 0.5});
+  optim::EMA ema(Tensors{w}, {.decay = 0.9});
+  bool fails = false;
+  StepGraphs graphs(
+      [&](const Tensors&) -> Tensors {
+        adam.zero_grad();
+        Tape tape;
+        tape.backward((w * w).sum());
+        adam.step();
+        adam.step();
+        schedule.step();
+        ema.update();
+        if (fails) throw Error("late");
+        return {};
+      },
+      {.device = kCPU}, std::make_shared<PretendDevice>());
+  const auto expect_counts = [&](int steps) {
+    EXPECT_EQ(value_of(adam.state_dict(), "0.step").item<std::int64_t>(), 2 * steps);
+    EXPECT_EQ(schedule.last_epoch(), steps);
+    EXPECT_EQ(adam.lr(), 0.1 * std::pow(0.5, steps));
+    EXPECT_EQ(ema.n_averaged(), steps);
+  };
+  graphs.run({});
+  fails = true;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THROW(graphs.run({}), Error);
+    expect_counts(1);
+  }
+  fails = false;
+  graphs.run({});
+  expect_counts(2);
+  EXPECT_EQ(graphs.num_graphs(), 1U);
+}
+
+TEST(GraphedStepOptim, AReplayBehindTheEndOfAScheduleDoesNotCount) {
+  const Tensor w = Tensor::from_vector({1.0F, 2.0F}, {2}, {.requires_grad = true});
+  optim::Adam adam({w}, {.lr = 0.1});
+  optim::OneCycleLR schedule(adam, {.max_lr = 0.1, .total_steps = 3, .cycle_momentum = false});
+  StepGraphs graphs(
+      [&](const Tensors&) -> Tensors {
+        adam.zero_grad();
+        Tape tape;
+        tape.backward((w * w).sum());
+        adam.step();
+        schedule.step();
+        return {};
+      },
+      {.device = kCPU}, std::make_shared<PretendDevice>());
+  while (schedule.last_epoch() < 3) graphs.run({});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THROW(graphs.run({}), Error);
+    EXPECT_EQ(schedule.last_epoch(), 3);
+    EXPECT_EQ(value_of(adam.state_dict(), "0.step").item<std::int64_t>(), 3);
+  }
+}
+
 // The device knows how many updates were left out; the host writes the attributes of all that it counted.
 TEST(GraphedStepOptim, AScaledAndClippedStepIsCapturedWhole) {
   const Tensor w = Tensor::from_vector({1.0F, 2.0F}, {2}, {.requires_grad = true});
