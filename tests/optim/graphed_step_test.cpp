@@ -40,6 +40,13 @@ bool was_written(const PretendDevice& device, const T& value) {
   return std::search(device.written.begin(), device.written.end(), begin, begin + sizeof(T)) != device.written.end();
 }
 
+void update(optim::Optimizer& optimizer, const Tensor& w) {
+  optimizer.zero_grad();
+  Tape tape;
+  tape.backward((w * w).sum());
+  optimizer.step();
+}
+
 struct Step {
   Tensor w = Tensor::from_vector({1.0F, 2.0F}, {2}, {.requires_grad = true});
   optim::Adam adam{{w}, {.lr = 0.1, .betas = {0.8, 0.9}}};
@@ -47,10 +54,7 @@ struct Step {
   optim::EMA ema{Tensors{w}, {.decay = 0.9, .warmup = true}};
   std::shared_ptr<PretendDevice> device = std::make_shared<PretendDevice>();
   StepGraphs graphs{[this](const Tensors&) -> Tensors {
-                      adam.zero_grad();
-                      Tape tape;
-                      tape.backward((w * w).sum());
-                      adam.step();
+                      update(adam, w);
                       schedule.step();
                       ema.update();
                       return {};
@@ -94,10 +98,7 @@ TEST(GraphedStepOptim, AStepThatFailsToBeCapturedDoesNotCount) {
   bool fails = false;
   StepGraphs graphs(
       [&](const Tensors&) -> Tensors {
-        adam.zero_grad();
-        Tape tape;
-        tape.backward((w * w).sum());
-        adam.step();
+        update(adam, w);
         adam.step();
         schedule.step();
         ema.update();
@@ -129,10 +130,7 @@ TEST(GraphedStepOptim, AReplayBehindTheEndOfAScheduleDoesNotCount) {
   optim::OneCycleLR schedule(adam, {.max_lr = 0.1, .total_steps = 3, .cycle_momentum = false});
   StepGraphs graphs(
       [&](const Tensors&) -> Tensors {
-        adam.zero_grad();
-        Tape tape;
-        tape.backward((w * w).sum());
-        adam.step();
+        update(adam, w);
         schedule.step();
         return {};
       },
