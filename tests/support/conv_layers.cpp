@@ -318,7 +318,12 @@ const std::vector<ConvCase>& conv_tile_cases() {
        .kernel = {4, 4},
        .stride = {2, 2},
        .padding = {1, 1}},
-      // The weight gradient's tiles of 384 rows, and of 768.
+  };
+  return cases;
+}
+
+const std::vector<ConvCase>& conv_large_tile_cases() {
+  static const std::vector<ConvCase> cases = {
       {.name = "rows384_columns16",
        .in_channels = 1,
        .out_channels = 192,
@@ -345,7 +350,9 @@ const std::vector<ConvCase>& conv_tile_cases() {
 
 std::vector<ConvCase> conv_variant_cases() {
   std::vector<ConvCase> cases = conv_layers();
-  cases.insert(cases.end(), conv_tile_cases().begin(), conv_tile_cases().end());
+  for (const auto* more : {&conv_tile_cases(), &conv_large_tile_cases()}) {
+    cases.insert(cases.end(), more->begin(), more->end());
+  }
   return cases;
 }
 

@@ -320,7 +320,7 @@ std::vector<ConvCase> large_cases() { return {four_phases(64, 16, {1, 1024}, 0),
 TEST(ConvCoverageCuda, EveryCompiledKernelRuns) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
   if (compute_capability() != 90) GTEST_SKIP() << "kernels for sm_90a do not run here";
-  constexpr std::uint64_t kAlignments = 32, kMostRandom = 6000;
+  constexpr std::uint64_t kAlignments = 32, kLargeTiles = 16, kMostRandom = 6000;
   Coverage coverage;
   for (const auto& cases : {conv_layers(), conv_tile_cases(), conv_sliced_cases(), rare_cases()}) {
     for (const ConvCase& c : cases) {
@@ -328,6 +328,7 @@ TEST(ConvCoverageCuda, EveryCompiledKernelRuns) {
     }
   }
   for (const ConvCase& c : large_cases()) run_all(c, 0, coverage);
+  for (const ConvCase& c : conv_large_tile_cases()) run_all(c, kLargeTiles, coverage);
   for (std::uint64_t seed = 0; seed < kMostRandom && !coverage.left().empty(); ++seed) {
     run_all(random_conv_case(seed), seed, coverage);
   }
