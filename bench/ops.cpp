@@ -38,7 +38,7 @@ using bench::guarded;
 using Tensors = std::vector<Tensor>;
 using Call = std::function<Tensor(const Tensors&)>;
 
-Tensor upsampled(const Tensor& x, Interpolation mode) { return interpolate(x, {.scale = 2.0, .mode = mode}); }
+Tensor upsampled(const Tensor& x, Interpolation mode) { return interpolate(x, {.scale_factor = 2.0, .mode = mode}); }
 
 #define UNARY(f)                                 \
   {                                              \
@@ -174,7 +174,7 @@ const std::map<std::string, Call>& calls() {
       CALL("nearest_x2", upsampled(x[0], Interpolation::kNearest)),
       CALL("bilinear_x2", upsampled(x[0], Interpolation::kBilinear)),
       CALL("bicubic_x2", upsampled(x[0], Interpolation::kBicubic)),
-      CALL("bilinear_half", interpolate(x[0], {.scale = 0.5, .mode = Interpolation::kBilinear})),
+      CALL("bilinear_half", interpolate(x[0], {.scale_factor = 0.5, .mode = Interpolation::kBilinear})),
       CALL("max_pool_2", max_pool2d(x[0], 2)),
       CALL("max_pool_3_2", max_pool2d(x[0], 3, {.stride = 2, .padding = 1})),
       CALL("avg_pool_2", avg_pool2d(x[0], 2)),

@@ -8,7 +8,7 @@ Upsample::Upsample(const UpsampleOptions& options) : Module("Upsample"), options
   check_enumerator("Upsample", "Interpolation", options.mode, Interpolation::kArea);
   const bool has_size = !(options.size == Size2{});
   set_description((has_size ? fmt::format("size=({}, {})", options.size.h, options.size.w)
-                            : fmt::format("scale=({}, {})", options.scale.h, options.scale.w)) +
+                            : fmt::format("scale_factor=({}, {})", options.scale_factor.h, options.scale_factor.w)) +
                   fmt::format(", mode={}", to_string(options.mode)));
 }
 

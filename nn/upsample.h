@@ -8,8 +8,8 @@ namespace adjoint::nn {
 
 using UpsampleOptions = InterpolateParams;
 
-/// nn::Upsample({.scale = 2.0, .mode = Interpolation::kBilinear}); interpolate (ops/resample/resample.h) has the rules,
-/// and throws what it throws at the call.
+/// nn::Upsample({.scale_factor = 2.0, .mode = Interpolation::kBilinear}); interpolate (ops/resample/resample.h) has the
+/// rules, and throws what it throws at the call.
 class ADJOINT_API Upsample : public Module {
  public:
   /// Throws Error for a mode that is none.

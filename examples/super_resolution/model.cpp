@@ -177,7 +177,7 @@ std::int64_t Model::radius() const { return std::max(network_of(options_.network
 
 Tensor bicubic(const Tensor& low, std::int64_t scale) {
   // With antialias the cubic has a = -0.5; enlarging, it filters nothing.
-  return adjoint::interpolate(low, {.scale = static_cast<double>(scale),
+  return adjoint::interpolate(low, {.scale_factor = static_cast<double>(scale),
                                     .mode = adjoint::Interpolation::kBicubic,
                                     .antialias = true});
 }

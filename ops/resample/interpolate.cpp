@@ -129,18 +129,21 @@ bool images_only(Interpolation mode) { return mode == Interpolation::kBilinear |
 bool is_signal(const Tensor& input, Interpolation mode) { return !images_only(mode) && input.dim() == 3; }
 
 void check_sizes(const InterpolateParams& params, bool signal) {
-  const bool has_size = !(params.size == Size2{}), has_scale = params.scale.h != 0.0 || params.scale.w != 0.0;
-  ADJOINT_CHECK(has_size != has_scale,
-                "interpolate: exactly one of size and scale must be given; got size ({}, {}), scale ({}, {})",
-                params.size.h, params.size.w, params.scale.h, params.scale.w);
-  ADJOINT_CHECK(!has_size || (params.size.h >= 1 && params.size.w >= 1),
-                "interpolate: size must be positive; got ({}, {})", params.size.h, params.size.w);
-  ADJOINT_CHECK(!has_scale ||
-                    (params.scale.h > 0.0 && params.scale.w > 0.0 && std::isfinite(params.scale.h + params.scale.w)),
-                "interpolate: scale must be positive and finite; got ({}, {})", params.scale.h, params.scale.w);
-  ADJOINT_CHECK(!signal || (params.size.h == params.size.w && params.scale.h == params.scale.w),
-                "interpolate: size and scale of (N, C, L) must be one number; got size ({}, {}), scale ({}, {})",
-                params.size.h, params.size.w, params.scale.h, params.scale.w);
+  const Size2& size = params.size;
+  const Scale2& scale = params.scale_factor;
+  const bool has_size = !(size == Size2{}), has_scale = scale.h != 0.0 || scale.w != 0.0;
+  ADJOINT_CHECK(
+      has_size != has_scale,
+      "interpolate: exactly one of size and scale_factor must be given; got size ({}, {}), scale_factor ({}, {})",
+      size.h, size.w, scale.h, scale.w);
+  ADJOINT_CHECK(!has_size || (size.h >= 1 && size.w >= 1), "interpolate: size must be positive; got ({}, {})", size.h,
+                size.w);
+  ADJOINT_CHECK(!has_scale || (scale.h > 0.0 && scale.w > 0.0 && std::isfinite(scale.h + scale.w)),
+                "interpolate: scale_factor must be positive and finite; got ({}, {})", scale.h, scale.w);
+  ADJOINT_CHECK(!signal || (size.h == size.w && scale.h == scale.w),
+                "interpolate: size and scale_factor of (N, C, L) must be one number; got size ({}, {}), scale_factor "
+                "({}, {})",
+                size.h, size.w, scale.h, scale.w);
 }
 
 void check(const Tensor& input, const InterpolateParams& params) {
@@ -185,10 +188,10 @@ void check_result(const Tensor& input, DType computed, bool signal, std::int64_t
 Tensor interpolate(const Tensor& input, const InterpolateParams& params) {
   const OpScope scope("interpolate");
   check(input, params);
-  const ResampleAttr along_width = axis_attr(params, -1, input.size(-1), params.size.w, params.scale.w);
+  const ResampleAttr along_width = axis_attr(params, -1, input.size(-1), params.size.w, params.scale_factor.w);
   const bool signal = is_signal(input, params.mode);
   const ResampleAttr along_height =
-      signal ? ResampleAttr{.axis = -2} : axis_attr(params, -2, input.size(-2), params.size.h, params.scale.h);
+      signal ? ResampleAttr{.axis = -2} : axis_attr(params, -2, input.size(-2), params.size.h, params.scale_factor.h);
   const DType computed = element_size(input.dtype()) == 2 ? kFloat32 : input.dtype();
   check_result(input, computed, signal, along_height.out_extent, along_width.out_extent);
   if (stays(along_width) && stays(along_height)) return input.clone();

@@ -10,7 +10,7 @@
 namespace adjoint {
 
 enum class Interpolation : std::uint8_t {
-  /// The input's pixel at floor(o ratio), where ratio is the input's extent over the result's, or 1 / scale.
+  /// The input's pixel at floor(o ratio), where ratio is the input's extent over the result's, or 1 / scale_factor.
   kNearest,
   /// The one whose centre is nearest: floor((o + 1/2) ratio).
   kNearestExact,
@@ -38,7 +38,7 @@ struct InterpolateParams {
   /// The result's height and width; or
   Size2 size = 0;
   /// what to multiply the input's by, rounding down.
-  Scale2 scale = 0.0;
+  Scale2 scale_factor = 0.0;
   Interpolation mode = Interpolation::kNearest;
   /// Put the centres of the corner pixels of both images on one another, in place of the images' edges.
   bool align_corners = false;
@@ -48,15 +48,15 @@ struct InterpolateParams {
 
 /// input, floating point -> the same axes, the last ones with new extents; differentiable to any order. kBilinear and
 /// kBicubic take pictures (..., H, W), at least two axes: three are (C, H, W) and never a signal (N, C, L), which
-/// PyTorch's would refuse. kLinear takes (N, C, L), whose size and scale are one number; kNearest, kNearestExact and
-/// kArea take (N, C, L) and (N, C, H, W), so that three axes are a signal. Separable. Positions follow PyTorch: pixel
-/// centres are at half-integers. Taps beyond an edge repeat the edge's pixel; with antialias they are left out and the
-/// rest made to sum to 1. An axis whose extent does not change is copied, whatever the scale. Between the axes stands
-/// one image no larger than the larger of input and result; for 16-bit dtypes it and copies of those are float32. On
-/// CUDA only where extents are in the tens of thousands or a result's row needs hundreds of the input's. Throws Error
-/// unless exactly one of size and scale is given and positive, for an empty image (a batch of 0 is fine), for a result
-/// of more bytes than 63 bits count, for align_corners and antialias with modes that have no filter or (antialias) of
-/// 1-D signals, and for both of them, which have no common meaning.
+/// PyTorch's would refuse. kLinear takes (N, C, L), whose size and scale_factor are one number; kNearest, kNearestExact
+/// and kArea take (N, C, L) and (N, C, H, W), so that three axes are a signal. Separable. Positions follow PyTorch:
+/// pixel centres are at half-integers. Taps beyond an edge repeat the edge's pixel; with antialias they are left out
+/// and the rest made to sum to 1. An axis whose extent does not change is copied, whatever the scale_factor. Between
+/// the axes stands one image no larger than the larger of input and result; for 16-bit dtypes it and copies of those
+/// are float32. On CUDA only where extents are in the tens of thousands or a result's row needs hundreds of the
+/// input's. Throws Error unless exactly one of size and scale_factor is given and positive, for an empty image (a batch
+/// of 0 is fine), for a result of more bytes than 63 bits count, for align_corners and antialias with modes that have
+/// no filter or (antialias) of 1-D signals, and for both of them, which have no common meaning.
 ADJOINT_API Tensor interpolate(const Tensor& input, const InterpolateParams& params);
 
 /// input (..., C r^2, H, W) -> (..., C, H r, W r): output pixel (y, x) of channel c is channel c r^2 + (y % r) r + x %

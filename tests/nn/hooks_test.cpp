@@ -95,7 +95,7 @@ TEST(Hooks, RunInEveryKindOfLayer) {
   expect_hook_runs(AvgPool2d(2), x);
   expect_hook_runs(AdaptiveAvgPool2d(1), x);
   expect_hook_runs(ZeroPad2d(1), x);
-  expect_hook_runs(Upsample({.scale = 2.0}), x);
+  expect_hook_runs(Upsample({.scale_factor = 2.0}), x);
   expect_hook_runs(Dropout2d(), x);
   expect_hook_runs(Unflatten(1, {2, 2}), x);
   expect_hook_runs(PixelShuffle(2), x);

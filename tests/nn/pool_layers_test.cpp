@@ -85,11 +85,11 @@ TEST(PadLayers, CallTheFunction) {
 
 TEST(UpsampleLayer, InterpolatesByNearestUnlessTold) {
   const Tensor x = image();
-  expect_same_bits("nearest", Upsample({.scale = 2.0})(x),
-                   interpolate(x, {.scale = 2.0, .mode = Interpolation::kNearest}));
+  expect_same_bits("nearest", Upsample({.scale_factor = 2.0})(x),
+                   interpolate(x, {.scale_factor = 2.0, .mode = Interpolation::kNearest}));
   expect_same_bits("bilinear", Upsample({.size = 5, .mode = Interpolation::kBilinear, .align_corners = true})(x),
                    interpolate(x, {.size = 5, .mode = Interpolation::kBilinear, .align_corners = true}));
-  EXPECT_ERROR(Upsample({.scale = 2.0})(Tensor::ones({3})), "Upsample: input must be");
+  EXPECT_ERROR(Upsample({.scale_factor = 2.0})(Tensor::ones({3})), "Upsample: input must be");
 }
 
 TEST(Dropout2d, DropsWholeChannels) {

@@ -199,7 +199,7 @@ TEST(Spellings, Shapes) {
   expect_one(PixelShuffle(2), PixelShuffle{2}, x);
   expect_one(PixelUnshuffle(2), PixelUnshuffle{2}, x);
   expect_one(Identity(), Identity{}, x);
-  expect_one(Upsample({.scale = 2}), Upsample({.scale = {2.0, 2.0}}), x);
+  expect_one(Upsample({.scale_factor = 2}), Upsample({.scale_factor = {2.0, 2.0}}), x);
   expect_one(ReflectionPad2d(1), ReflectionPad2d({1, 1, 1, 1}), x);
   expect_one(ReplicationPad2d({1, 2, 0, 1}), ReplicationPad2d(std::vector<std::int64_t>{1, 2, 0, 1}), x);
   expect_one(CircularPad1d(1), CircularPad1d({1, 1}), signals());

@@ -147,7 +147,7 @@ TEST(InvalidCalls, OfViewsReductionsAndMatrices) {
                                   .align_corners = a.chance(2),
                                   .antialias = a.chance(4)};
          if (a.chance(2)) params.size = size2(a);
-         if (a.chance(2)) params.scale = {a.scalar(), a.scalar()};
+         if (a.chance(2)) params.scale_factor = {a.scalar(), a.scalar()};
          return interpolate(a.tensor(), params);
        }},
       {"pixel_shuffle", [](A a) { return pixel_shuffle(a.tensor(), a.integer()); }},

@@ -40,7 +40,7 @@ std::vector<Fixture> read_fixtures() {
     };
     result.push_back({entry["from"],
                       {.size = {size[0], size[1]},
-                       .scale = {scale[0], scale[1]},
+                       .scale_factor = {scale[0], scale[1]},
                        .mode = entry["mode"] == "bicubic" ? Interpolation::kBicubic : Interpolation::kBilinear,
                        .align_corners = entry["align_corners"],
                        .antialias = entry["antialias"]},
@@ -157,7 +157,7 @@ TEST(Interpolate, KeepsConstantsAndAnUnchangedSizeKeepsTheImage) {
 TEST(Interpolate, TakesAnyLeadingAxesStridesAndBatchZero) {
   manual_seed(4);
   const Tensor x = Tensor::rand({2, 3, 4, 5});
-  const InterpolateParams params{.scale = 2.0, .mode = Interpolation::kBicubic};
+  const InterpolateParams params{.scale_factor = 2.0, .mode = Interpolation::kBicubic};
   const Tensor batched = interpolate(x, params);
   ASSERT_EQ(batched.shape(), (Shape{2, 3, 8, 10}));
   EXPECT_EQ(interpolate(x.select(0, 1).select(0, 2), params).to_vector<float>(),
@@ -195,7 +195,7 @@ void expect_copied_axis(const TensorOptions& options) {
                                  .antialias = variant == 2};
         if (turned) x = x.transpose(0, 1).clone();
         if (variant == 3) {
-          params.scale = turned ? Scale2{2.5, 1.2} : Scale2{1.2, 2.5};  // 4 times 1.2, rounded down, is 4
+          params.scale_factor = turned ? Scale2{2.5, 1.2} : Scale2{1.2, 2.5};  // 4 times 1.2, rounded down, is 4
         } else {
           params.size = turned ? Size2{7, 4} : Size2{4, 7};
         }
@@ -233,8 +233,8 @@ TEST(Interpolate, AnImageThatKeepsItsSizeIsACopyOfItsOwn) {
   const double kInf = std::numeric_limits<double>::infinity();
   Tensor x = Tensor::from_vector<double>({1, -kInf, 0.1, kInf, -0.0, 7}, {2, 3});
   const Tensor before = x.clone();
-  for (const InterpolateParams& params :
-       {InterpolateParams{.size = {2, 3}, .mode = kBilinear}, InterpolateParams{.scale = 1.25, .mode = kBilinear}}) {
+  for (const InterpolateParams& params : {InterpolateParams{.size = {2, 3}, .mode = kBilinear},
+                                          InterpolateParams{.scale_factor = 1.25, .mode = kBilinear}}) {
     const Tensor y = interpolate(x, params);
     x.fill_(0.0);
     testing::expect_same_bits("copy", y, before);
@@ -331,7 +331,7 @@ TEST(Interpolate, AResultBeyondMemoryIsRefusedFirst) {
   EXPECT_ERROR(
       interpolate(x, {.size = {big, big}, .mode = kBilinear}),
       "interpolate: the result's bytes must fit in 63 bits; got input (1, 1, 3, 3), size (2147483648, 2147483648)");
-  EXPECT_ERROR(interpolate(x, {.scale = 0x1p30, .mode = kBilinear}),
+  EXPECT_ERROR(interpolate(x, {.scale_factor = 0x1p30, .mode = kBilinear}),
                "interpolate: the result's bytes must fit in 63 bits");
   const Tensor h = Tensor::ones({3, 3}, {.dtype = kBFloat16});
   EXPECT_ERROR(interpolate(h, {.size = {big, big / 2}, .mode = kBilinear}),
@@ -347,13 +347,13 @@ TEST(Interpolate, AResultBeyondMemoryIsRefusedFirst) {
 TEST(Interpolate, ErrorsNameTheRule) {
   const Tensor x = Tensor::zeros({1, 4, 5});
   EXPECT_ERROR(interpolate(x, {}),
-               "interpolate: exactly one of size and scale must be given; got size (0, 0), scale (0, 0)");
-  EXPECT_ERROR(interpolate(x, {.size = 2, .scale = 2.0, .mode = kBilinear}),
-               "interpolate: exactly one of size and scale must be given; got size (2, 2), scale (2, 2)");
+               "interpolate: exactly one of size and scale_factor must be given; got size (0, 0), scale_factor (0, 0)");
+  EXPECT_ERROR(interpolate(x, {.size = 2, .scale_factor = 2.0, .mode = kBilinear}),
+               "interpolate: exactly one of size and scale_factor must be given; got size (2, 2), scale_factor (2, 2)");
   EXPECT_ERROR(interpolate(x, {.size = {0, 3}, .mode = kBilinear}), "interpolate: size must be positive; got (0, 3)");
-  EXPECT_ERROR(interpolate(x, {.scale = {-1.0, 1.0}, .mode = kBilinear}),
-               "interpolate: scale must be positive and finite; got (-1, 1)");
-  EXPECT_ERROR(interpolate(x, {.scale = 0.1, .mode = kBilinear}),
+  EXPECT_ERROR(interpolate(x, {.scale_factor = {-1.0, 1.0}, .mode = kBilinear}),
+               "interpolate: scale_factor must be positive and finite; got (-1, 1)");
+  EXPECT_ERROR(interpolate(x, {.scale_factor = 0.1, .mode = kBilinear}),
                "interpolate: the result's extents must be from 1 to 2^62; got 5 times 0.1 along axis -1");
   EXPECT_ERROR(interpolate(x, {.size = 2, .mode = Interpolation::kBilinear, .align_corners = true, .antialias = true}),
                "interpolate: antialias and align_corners exclude each other; got both");

@@ -26,7 +26,7 @@ OperatorFamily resample_operators() {
                }},
               {.name = "interpolate/nearest_scale",
                .call = [](In in) -> Out {
-                 return {interpolate(in[0], {.scale = {0.6, 1.7}, .mode = Interpolation::kNearest})};
+                 return {interpolate(in[0], {.scale_factor = {0.6, 1.7}, .mode = Interpolation::kNearest})};
                }},
               {.name = "interpolate/nearest_1d",
                .call = [](In in) -> Out { return {interpolate(in[0], {.size = 7, .mode = Interpolation::kNearest})}; }},
@@ -36,11 +36,11 @@ OperatorFamily resample_operators() {
                }},
               {.name = "interpolate/nearest_exact_1d",
                .call = [](In in) -> Out {
-                 return {interpolate(in[0], {.scale = 0.4, .mode = Interpolation::kNearestExact})};
+                 return {interpolate(in[0], {.scale_factor = 0.4, .mode = Interpolation::kNearestExact})};
                }},
               {.name = "interpolate/linear",
                .call = [](In in) -> Out {
-                 return {interpolate(in[0], {.scale = 2.5, .mode = Interpolation::kLinear})};
+                 return {interpolate(in[0], {.scale_factor = 2.5, .mode = Interpolation::kLinear})};
                }},
               {.name = "interpolate/linear_aligned",
                .call = [](In in) -> Out {
@@ -51,7 +51,9 @@ OperatorFamily resample_operators() {
                  return {interpolate(in[0], {.size = {2, 3}, .mode = Interpolation::kArea})};
                }},
               {.name = "interpolate/area_1d",
-               .call = [](In in) -> Out { return {interpolate(in[0], {.scale = 0.5, .mode = Interpolation::kArea})}; }},
+               .call = [](In in) -> Out {
+                 return {interpolate(in[0], {.scale_factor = 0.5, .mode = Interpolation::kArea})};
+               }},
           },
       .bad_calls = {
           {"interpolate",
