@@ -10,9 +10,11 @@
 #include <adjoint/optim/saved_state.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <tuple>
+#include <utility>
 
 namespace adjoint::optim {
 namespace {
@@ -108,19 +110,20 @@ void EMA::update() {
     entries_[i].average = std::move(averages[i]);
     entries_[i].average.raw_mutable_data();  // counts the write
   }
+  std::function<void()> replay;
   if (capture != nullptr) {
     capture->valid_while([this, loads = loads_] {
       check_not_applied("EMA::update");  // here, before any part of the replay counts
       return loads == loads_;
     });
-    const auto replay = [this, replayed = plan.capture(*capture)] {
+    replay = [this, replayed = plan.capture(*capture)] {
       replayed.run(decay());
       ++n_averaged_;
     };
-    capture->on_replay(replay, [this] { --n_averaged_; });
   }
   plan.run(decay());
   ++n_averaged_;
+  if (capture != nullptr) capture->on_replay(std::move(replay), [this] { --n_averaged_; });
 }
 
 // Of the next update: the first copies.

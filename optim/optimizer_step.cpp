@@ -172,9 +172,9 @@ void Optimizer::apply(const std::vector<GateTensors>& gates) {
   }
   const auto on_cpu = [](const auto& entry) { return entry.second.device.is_cpu(); };
   if (std::any_of(batches.begin(), batches.end(), on_cpu)) adjoint::detail::prepare_threads();
+  if (capture != nullptr) this->capture(*capture, std::move(captured));  // before what it undoes if a rule throws
   for (Change& change : changes) change.take_effect();
   for (const auto& [key, batch] : batches) update_batch(batch);
-  if (capture != nullptr) this->capture(*capture, std::move(captured));
 }
 
 // What a replay does: it counts the updates, and makes the rules' numbers of today's options.

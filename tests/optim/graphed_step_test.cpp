@@ -254,6 +254,7 @@ TEST(GraphedStepOptim, NamesWhatCannotBeCaptured) {
   SignSGD own({w});
   own.step();
   EXPECT_ERROR(captured([&] { own.step(); }), "SignSGD: a captured step (GraphedStep) must not call an optimiser that");
+  EXPECT_EQ(value_of(own.state_dict(), "0.step").item<std::int64_t>(), 1);
   optim::Adam fresh({w}, {});
   EXPECT_ERROR(captured([&] { fresh.step(); }), "Adam: a captured step (GraphedStep) must update parameters that were",
                "parameter 0 (shape (2,)) for the first time");
