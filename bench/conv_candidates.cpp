@@ -56,7 +56,6 @@ constexpr int kRepeats = 7;
 constexpr int kFewRepeats = 3;  // enough of what is so many times behind the quickest
 constexpr float kFarBehind = 4.0F;
 constexpr float kNear = 2.0F;
-constexpr double kAnew = -2.0;       // of PlansAbove
 constexpr double kMostClocks = 3.0;  // of a plan's, over the fewest of the kernel's plans
 
 class Timer {
@@ -112,7 +111,7 @@ void print_plans(Timer& timer, const ConvKernel& kernel, const ConvProblem& prob
   const adjoint::cuda::ForceConvKernel forced(kernel.name);
   double own = 0.0;
   {
-    const PlansAbove anew(kAnew);
+    const PlansAbove anew(PlansAbove::kAnew);
     if (kernel.takes(problem)) own = PlansAbove::found();
   }
   if (own == 0.0) return;

@@ -5,7 +5,7 @@
 namespace adjoint::cuda {
 namespace {
 
-thread_local double passed_over = -1.0;
+thread_local double passed_over = PlansAbove::kNone;
 thread_local double last_found = 0.0;
 
 }  // namespace

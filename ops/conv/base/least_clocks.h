@@ -9,16 +9,18 @@
 namespace adjoint::cuda {
 
 /// While it lives, this thread's searches pass over plans that they model at `clocks` or less: told the clocks of a
-/// plan, they find the next. Below 0: they pass over none, but plan anew what is planned already. For benchmarks and
-/// tests.
+/// plan, they find the next. For benchmarks and tests.
 class ADJOINT_API PlansAbove {
  public:
+  /// They pass over none, as where no PlansAbove lives; and likewise, but plan anew what is planned already.
+  static constexpr double kNone = -1.0, kAnew = -2.0;
+
   explicit PlansAbove(double clocks);
   ~PlansAbove();
   PlansAbove(const PlansAbove&) = delete;
   PlansAbove& operator=(const PlansAbove&) = delete;
 
-  /// This thread's; -1 where none lives.
+  /// This thread's; kNone where none lives.
   static double clocks();
   /// Of the plan that this thread's last search found; 0 where none did since the last PlansAbove began.
   static double found();

@@ -40,7 +40,7 @@ bool plan_slices(const ConvGeometry& g, bool transposed, Arithmetic arithmetic, 
     sliced.groups *= slices;
     (transposed ? sliced.image_channels : sliced.feature_channels) *= slices;
     CorrelationPlan candidate;
-    const PlansAbove all(-1.0);  // each number of slices has its best tile
+    const PlansAbove all(PlansAbove::kNone);  // each number of slices has its best tile
     if (!plan_correlation(sliced, transposed, arithmetic, limits, candidate)) continue;
     candidate.slices = slices;
     if (least.take(slices_clocks(candidate, is_split(arithmetic)))) plan = candidate;

@@ -22,7 +22,7 @@ bool plan_quickest(const ConvProblem& problem, CorrelationPlan& plan) {
            plan_slices(problem.geometry, problem.role == ConvRole::kImage, arithmetic_of(problem), limits, to);
   };
   const auto of_all = [&](const auto& find) {  // whichever plans with slices are passed over
-    const PlansAbove none(-1.0);
+    const PlansAbove none(PlansAbove::kNone);
     return find(problem);
   };
   const CorrelationPlan* whole = of_all(find_correlation_plan);

@@ -17,7 +17,6 @@
 namespace adjoint::testing {
 namespace {
 
-constexpr double kAnew = -2.0;
 constexpr int kMost = 16;
 
 // Names of kernels for which several plans were found.
@@ -34,7 +33,7 @@ std::set<std::string> planned_several(const std::string& layers, std::int64_t ba
           SCOPED_TRACE(layer.name + ", " + mode + ", " + kernel->name);
           double own = 0.0;
           {
-            const cuda::PlansAbove anew(kAnew);
+            const cuda::PlansAbove anew(cuda::PlansAbove::kAnew);
             if (!kernel->takes(problem)) continue;
             own = cuda::PlansAbove::found();
           }

@@ -103,7 +103,7 @@ std::string chosen_plan(const cuda::ConvProblem& problem) {
   const cuda::PretendGpu pretend(kHopper);
   for (const cuda::ConvKernel* kernel : cuda::conv_kernels(problem.role)) {
     if (name != kernel->name || name.starts_with("rearranged")) continue;
-    const cuda::PlansAbove anew(-2.0);
+    const cuda::PlansAbove anew(cuda::PlansAbove::kAnew);
     if (kernel->takes(problem) && cuda::PlansAbove::found() > 0) {
       return plan_name(name, fmt::format("{:.6g}", cuda::PlansAbove::found()));
     }
