@@ -62,6 +62,14 @@ struct Max {
   }
   template <class A>
   ADJOINT_HD static constexpr A combine(A a, A b) {
+    if constexpr (std::is_same_v<A, bool>) return (a | b) != 0;
+#ifdef __CUDA_ARCH__
+    if constexpr (std::is_same_v<A, float>) {  // one instruction in place of three
+      float most;
+      asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+      return most;
+    }
+#endif
     return scalar::select((a > b) | (a != a), a, b);
   }
 };

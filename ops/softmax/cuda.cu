@@ -43,24 +43,20 @@ struct Forward {
   __device__ In load(std::int64_t i) const { return in[0][i]; }
   __device__ A value(In loaded, std::int64_t /*i*/) const { return convert<A>(loaded); }
 
-  // Of the operands that each(f) calls f with. Where all are -infinity, nothing is added.
-  template <class Each>
-  __device__ Sum sum_of(const Each& each) const {
-    constexpr A kLowest = -std::numeric_limits<A>::infinity();
-    Sum sum{kLowest, A{0}};
-    each([&](const A(&x)[1]) { sum.largest = scalar::select(x[0] > sum.largest, x[0], sum.largest); });
-    const A shift = scalar::select(sum.largest == kLowest, A{0}, sum.largest);
-    each([&](const A(&x)[1]) { sum.sum += scalar::exp(x[0] - shift); });
-    return sum;
-  }
+  // Of a row's largest element: what the row's others are distances from.
+  __device__ static void raise(A& largest, A x) { largest = scalar::select(x > largest, x, largest); }
+  // What is held of an element, and what of that is summed. Where all are -infinity, the row is NaN.
+  __device__ A hold(A x, A largest) const { return log ? x - largest : scalar::exp(x - largest); }
+  __device__ A term(const A (&held)[1]) const { return log ? scalar::exp(held[0]) : held[0]; }
   // What a result is made with: the largest, and the sum's inverse or logarithm. An infinity makes the whole row NaN.
   __device__ Sum close(Sum sum) const {
     const A zero = sum.largest - sum.largest;
     return {sum.largest, (log ? scalar::log(sum.sum) : A{1} / sum.sum) + zero};
   }
+  __device__ A of_held(const A (&held)[1], Sum sum) const { return log ? held[0] - sum.sum : held[0] * sum.sum; }
   __device__ A result(const A (&x)[1], Sum sum) const {
-    const A distance = x[0] - sum.largest;
-    return log ? distance - sum.sum : scalar::exp(distance) * sum.sum;
+    const A held[1] = {hold(x[0], sum.largest)};
+    return of_held(held, sum);
   }
 };
 
@@ -85,15 +81,35 @@ struct Gradient {
   }
 
   __device__ A term(const A (&x)[2]) const { return log ? x[0] : x[0] * x[1]; }
-  template <class Each>
-  __device__ Sum sum_of(const Each& each) const {
-    Sum sum{0};
-    each([&](const A(&x)[2]) { sum += term(x); });
-    return sum;
-  }
   __device__ Sum close(Sum sum) const { return sum; }
+  __device__ A of_held(const A (&held)[2], Sum sum) const { return result(held, sum); }
   __device__ A result(const A (&x)[2], Sum sum) const { return term(x) - (log ? scalar::exp(x[1]) : x[1]) * sum; }
 };
+
+// What `lanes` threads have of a row each, combined, in all of them; kBeside: of kSums rows, where neighbouring threads
+// have other rows, through shared memory.
+template <bool kBeside, class A, int kSums, class Combine>
+__device__ void combine_held(A (&values)[kSums], A (*shared)[kThreads], int lanes, const Combine& combine) {
+  if constexpr (kBeside) {
+    const int thread = static_cast<int>(threadIdx.x), rows_here = kThreads / lanes;
+    __syncthreads();  // somebody may still read what the call before left
+#pragma unroll
+    for (int s = 0; s < kSums; ++s) shared[s][thread] = values[s];
+    for (int half = lanes / 2; half > 0; half /= 2) {
+      __syncthreads();
+      if (thread >= half * rows_here) continue;
+#pragma unroll
+      for (int s = 0; s < kSums; ++s) {
+        shared[s][thread] = combine(shared[s][thread], shared[s][thread + half * rows_here]);
+      }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int s = 0; s < kSums; ++s) values[s] = shared[s][thread % rows_here];
+  } else {
+    values[0] = combine_lanes<kThreads>(values[0], lanes, combine);
+  }
+}
 
 // `lanes` threads, a power of two, hold a row of neighbouring elements, V of which move at once, or (kBeside) V
 // neighbouring rows, of elements `inner` apart, where neighbouring threads have the next rows. `count`: of the rows, or
@@ -107,8 +123,6 @@ __global__ void __launch_bounds__(kThreads)
   using To = typename Task::To;
   using Sum = typename Task::Sum;
   constexpr int kPacks = kHeld<Task, V> / V, kOperands = Task::kOperands, kSums = kBeside ? V : 1;
-  const typename Task::Rule rule{};
-  const auto combine = [&](const Sum& a, const Sum& b) { return rule.combine(a, b); };
   const int thread = static_cast<int>(threadIdx.x), rows_here = kThreads / lanes;
   const int lane = kBeside ? thread / rows_here : thread % lanes;
   const std::int64_t row = std::int64_t{blockIdx.x} * rows_here + (kBeside ? thread % rows_here : thread / lanes);
@@ -135,45 +149,46 @@ __global__ void __launch_bounds__(kThreads)
       for (int v = 0; v < V; ++v) held[p][v][operand] = convert<A>(loaded[p][operand].values[v]);
     }
   }
+  // use(s, what is held of an element of row s)
+  const auto each = [&](const auto& use) {
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+      if (at(p) >= end) continue;
+#pragma unroll
+      for (int v = 0; v < V; ++v) use(kBeside ? v : 0, held[p][v]);
+    }
+  };
+  __shared__ A shared[kBeside ? kSums : 1][kThreads];
   Sum sums[kSums];
+  A totals[kSums];
+  if constexpr (requires { task.hold(A{}, A{}); }) {
+#pragma unroll
+    for (A& total : totals) total = -std::numeric_limits<A>::infinity();
+    each([&](int s, const A(&x)[1]) { task.raise(totals[s], x[0]); });
+    const auto larger = [](A a, A b) { return scalar::select(b > a, b, a); };
+    combine_held<kBeside>(totals, shared, lanes, larger);
+    each([&](int s, A(&x)[1]) { x[0] = task.hold(x[0], totals[s]); });
+#pragma unroll
+    for (int s = 0; s < kSums; ++s) sums[s].largest = totals[s];
+  }
+#pragma unroll
+  for (A& total : totals) total = A{0};
+  each([&](int s, const A(&x)[kOperands]) { totals[s] += task.term(x); });
+  combine_held<kBeside>(totals, shared, lanes, [](A a, A b) { return a + b; });
 #pragma unroll
   for (int s = 0; s < kSums; ++s) {
-    sums[s] = task.sum_of([&](const auto& f) {
-#pragma unroll
-      for (int p = 0; p < kPacks; ++p) {
-        if (at(p) >= end) continue;
-#pragma unroll
-        for (int v = kBeside ? s : 0; v < (kBeside ? s + 1 : V); ++v) f(held[p][v]);
-      }
-    });
-  }
-  if constexpr (kBeside) {
-    __shared__ __align__(16) unsigned char storage[kSums * kThreads * sizeof(Sum)];
-    Sum(*const shared)[kThreads] = reinterpret_cast<Sum(*)[kThreads]>(storage);
-#pragma unroll
-    for (int s = 0; s < kSums; ++s) shared[s][thread] = sums[s];
-    for (int half = lanes / 2; half > 0; half /= 2) {
-      __syncthreads();
-      if (lane >= half) continue;
-#pragma unroll
-      for (int s = 0; s < kSums; ++s) {
-        shared[s][thread] = combine(shared[s][thread], shared[s][thread + half * rows_here]);
-      }
+    if constexpr (std::is_same_v<Sum, A>) {
+      sums[s] = task.close(totals[s]);
+    } else {
+      sums[s] = task.close({sums[s].largest, totals[s]});
     }
-    __syncthreads();
-#pragma unroll
-    for (int s = 0; s < kSums; ++s) sums[s] = shared[s][thread % rows_here];
-  } else {
-    sums[0] = combine_lanes<kThreads>(sums[0], lanes, combine);
   }
-#pragma unroll
-  for (int s = 0; s < kSums; ++s) sums[s] = task.close(sums[s]);
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
     if (at(p) >= end) continue;
     Pack<To, V> pack;
 #pragma unroll
-    for (int v = 0; v < V; ++v) pack.values[v] = convert<To>(task.result(held[p][v], sums[kBeside ? v : 0]));
+    for (int v = 0; v < V; ++v) pack.values[v] = convert<To>(task.of_held(held[p][v], sums[kBeside ? v : 0]));
     *reinterpret_cast<Pack<To, V>*>(out + first + at(p) * inner) = pack;
   }
 }

@@ -212,7 +212,7 @@ void run_gradients(std::span<const Tensor> in, std::span<Tensor> out, const Norm
   // A run is one channel of a sample.
   Tensor run_sums, channel_sums, row_sums;
   const Norm<T> running = by_run(norm, attr);
-  const Pieces runs = pieces_of<T>(attr.samples * channels, attr.inner, kChunk);
+  const Pieces runs = chunks_of<T>(attr.samples * channels, attr.inner);
   if (long_runs && (of_channels || of_rows)) {
     run_sums = make_array<S>(runs.count, x);
     with_whole(is_whole(running, attr.inner), [&]<bool kWhole>() {
@@ -242,7 +242,7 @@ void run_gradients(std::span<const Tensor> in, std::span<Tensor> out, const Norm
              static_cast<A>(length), parameters, dx, dresidual);
     });
   }
-  const Pieces pieces = pieces_of<T>(rows, length, kChunk);
+  const Pieces pieces = chunks_of<T>(rows, length);
   if (of_rows) {
     row_sums = make_array<S>(rows, x);
     if (long_runs) {

@@ -230,7 +230,7 @@ void run_normalize(std::span<const Tensor> in, std::span<Tensor> out, const Norm
       launch(norm_write<T, true, kWhole>, geometry_of(pieces), device, norm, pieces, found, y);
     });
   }
-  const Pieces pieces = pieces_of<T>(rows, length, kChunk);
+  const Pieces pieces = chunks_of<T>(rows, length);
   if (attr.across && !attr.given && length < kShortRun) {
     run_reduce_stages(MomentsToStatistics<A>{}, Elements<T>{norm.x}, statistics,
                       reduction({attr.samples, attr.groups, length}, 0b101));
@@ -246,7 +246,7 @@ void run_normalize(std::span<const Tensor> in, std::span<Tensor> out, const Norm
   }
   const bool long_runs = attr.inner >= kShortRun;
   const auto writing = long_runs ? by_run(norm, attr) : norm;
-  const Pieces written = long_runs ? pieces_of<T>(attr.samples * attr.channels(), attr.inner, kChunk) : pieces;
+  const Pieces written = long_runs ? chunks_of<T>(attr.samples * attr.channels(), attr.inner) : pieces;
   with_whole(is_whole(writing, written.length), [&]<bool kWhole>() {
     launch(norm_write<T, false, kWhole>, geometry_of(written), device, writing, written, found, y);
   });

@@ -27,7 +27,8 @@ namespace adjoint::cuda::norm {
 
 inline constexpr int kThreads = 256;
 inline constexpr std::int64_t kLongestRow = 32768;  // that one block handles
-inline constexpr std::int64_t kChunk = 8192;
+// Of a longer one, a block's: larger where there are blocks enough, for each ends with a tree over its threads.
+inline constexpr std::int64_t kChunk = 8192, kLongestChunk = 32768, kManyPieces = 2048;
 inline constexpr std::int64_t kShortRun = 32;  // below, the reductions' kernel sums neighbouring channels side by side
 inline constexpr int kPacksPerThread = 4;      // wanted
 
@@ -52,6 +53,15 @@ Pieces pieces_of(std::int64_t rows, std::int64_t length, std::int64_t chunk) {
   constexpr std::int64_t kPerThread = kPacksPerThread * kPack<T>;
   const auto wanted = static_cast<std::uint64_t>((pieces.chunk + kPerThread - 1) / kPerThread);
   pieces.lanes = static_cast<int>(std::min<std::uint64_t>(std::bit_ceil(wanted), kThreads));
+  return pieces;
+}
+
+template <class T>
+Pieces chunks_of(std::int64_t rows, std::int64_t length) {
+  Pieces pieces = pieces_of<T>(rows, length, kChunk);
+  for (std::int64_t chunk = 2 * kChunk; chunk <= kLongestChunk && pieces.count > kManyPieces; chunk *= 2) {
+    pieces = pieces_of<T>(rows, length, chunk);
+  }
   return pieces;
 }
 

@@ -280,8 +280,12 @@ bool run_reduce_packs(const Policy& policy, typename Policy::Result* out, Reduce
     if (stage.inner % V != 0) return false;
     stage.inner /= V;
   }
-  const ReduceTiling tiling = reduce_tiling(stage);
-  if (!fold && tiling.blocks() < kLeastBlocks) return false;
+  ReduceTiling tiling = reduce_tiling(stage);
+  if (!fold) {
+    const ReduceTiling longer = reduce_tiling(stage, reduce_abreast(stage.extent, stage.inner, kLeastOfPacks));
+    if (longer.blocks() >= kLeastBlocks) tiling = longer;
+    if (tiling.blocks() < kLeastBlocks) return false;
+  }
   const LaunchGeometry geometry{dim3(static_cast<unsigned>(std::min(tiling.blocks(), kMaxBlocks))),
                                 dim3(kReduceThreads)};
   launch(fold ? reduce_packs_kernel<Policy, true> : reduce_packs_kernel<Policy, false>, geometry, device, policy, out,
@@ -311,18 +315,20 @@ void run_reduce_stages(const Rule& rule, const Source& source, Tensor& out, cons
   auto* const result = static_cast<typename Rule::Out*>(out.raw_mutable_data());
   ReduceStages stages(attr.from, attr.axes);
   ReduceStage stage;
-  const auto chunk_rows = [](int pack) {
-    return [pack](std::int64_t extent, std::int64_t inner) { return reduce_chunk_rows(extent, inner, pack); };
+  const auto chunk_rows = [](int pack, std::int64_t elements) {
+    return [pack, elements](std::int64_t extent, std::int64_t inner) {
+      return reduce_chunk_rows(extent, inner, pack, elements);
+    };
   };
   // Axes of one element need no adding up, but the dtype may change.
-  if (!stages.next(stage, chunk_rows(pack_of<Source>()))) {
+  if (!stages.next(stage, chunk_rows(pack_of<Source>(), attr.from.numel()))) {
     stage = {.outer = 1, .extent = 1, .inner = attr.from.numel()};
     return run_reduce_stage(Reduction<Rule, Source, true>{rule, source}, result, stage, device);
   }
   Tensor unfinished;
   for (bool more = true; more;) {
     const ReduceStage now = stage;
-    more = stages.next(stage, chunk_rows(pack_of<Unfinished>()));
+    more = stages.next(stage, chunk_rows(pack_of<Unfinished>(), now.results()));
     const bool first = !unfinished.defined();
     const Unfinished before{first ? nullptr : static_cast<const Acc*>(unfinished.raw_data())};
     const auto bytes = now.results() * static_cast<std::int64_t>(sizeof(Acc));

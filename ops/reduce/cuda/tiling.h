@@ -17,9 +17,12 @@ namespace adjoint::cuda {
 
 inline constexpr int kReduceThreads = 256;
 inline constexpr std::int64_t kReduceColumns = 32;
-// Before a chunk ends: bounds the error of the sums, and a block's time. Packs of neighbours have a sum for each.
-inline constexpr std::int64_t kRowsPerThread = 32, kPackRowsPerThread = 16;
-inline constexpr std::int64_t kLeastRowsPerThread = 4;
+// Before a chunk ends: bounds the error of the sums, and a block's time. Packs of neighbours have a sum for each, and
+// twice as many rows where there are chunks enough: a block's last step is a tree, which moments pay dearly for.
+inline constexpr std::int64_t kRowsPerThread = 32, kPackRowsPerThread = 16, kManyElements = 1 << 25;
+// A row's threads have twice as much each as a column's: 1,024 floats are a warp's, which needs no barrier. Columns
+// read in packs, of which there are many, have the most.
+inline constexpr std::int64_t kLeastRowsPerThread = 4, kLeastOfOneRow = 8, kLeastOfPacks = 16;
 
 struct ReduceTiling {
   int columns = 1;  // threads side by side in a row
@@ -67,26 +70,30 @@ ADJOINT_HD constexpr ReducePlace reduce_place(const ReduceTiling& tiling, const 
 
 constexpr int reduce_columns(std::int64_t inner) { return static_cast<int>(std::min(inner, kReduceColumns)); }
 
-constexpr int reduce_abreast(std::int64_t extent, std::int64_t inner) {
+constexpr int reduce_abreast(std::int64_t extent, std::int64_t inner, std::int64_t least) {
   const auto most = std::bit_floor(static_cast<std::uint64_t>(kReduceThreads / reduce_columns(inner)));
-  const auto useful =
-      std::bit_ceil(static_cast<std::uint64_t>((extent + kLeastRowsPerThread - 1) / kLeastRowsPerThread));
+  const auto useful = std::bit_ceil(static_cast<std::uint64_t>((extent + least - 1) / least));
   return static_cast<int>(std::min(most, useful));
+}
+constexpr int reduce_abreast(std::int64_t extent, std::int64_t inner) {
+  return reduce_abreast(extent, inner, inner == 1 ? kLeastOfOneRow : kLeastRowsPerThread);
 }
 
 constexpr std::int64_t reduce_chunk_rows(std::int64_t extent, std::int64_t inner) {
   return reduce_abreast(extent, inner) * kRowsPerThread;
 }
-/// Where `pack` neighbours are read at once.
-constexpr std::int64_t reduce_chunk_rows(std::int64_t extent, std::int64_t inner, std::int64_t pack) {
+/// Where `pack` neighbours are read at once, of so many elements in all.
+constexpr std::int64_t reduce_chunk_rows(std::int64_t extent, std::int64_t inner, std::int64_t pack,
+                                         std::int64_t elements) {
   if (inner != 1 || pack == 1 || extent % pack != 0) return reduce_chunk_rows(extent, inner);
-  return reduce_abreast(extent / pack, 1) * kPackRowsPerThread * pack;
+  const std::int64_t rows = elements < kManyElements ? kPackRowsPerThread : 2 * kPackRowsPerThread;
+  return reduce_abreast(extent / pack, 1) * rows * pack;
 }
 
-constexpr ReduceTiling reduce_tiling(const ReduceStage& stage) {
+constexpr ReduceTiling reduce_tiling(const ReduceStage& stage, int abreast) {
   ReduceTiling tiling;
   tiling.columns = reduce_columns(stage.inner);
-  tiling.abreast = reduce_abreast(stage.extent, stage.inner);
+  tiling.abreast = abreast;
   tiling.items_per_block = kReduceThreads / tiling.lanes();
   tiling.column_blocks = (stage.inner + tiling.columns - 1) / tiling.columns;
   tiling.items = stage.outer * stage.chunks * tiling.column_blocks;
@@ -98,6 +105,10 @@ constexpr ReduceTiling reduce_tiling(const ReduceStage& stage) {
     tiling.by_chunks = Divider(static_cast<std::uint32_t>(stage.chunks));
   }
   return tiling;
+}
+
+constexpr ReduceTiling reduce_tiling(const ReduceStage& stage) {
+  return reduce_tiling(stage, reduce_abreast(stage.extent, stage.inner));
 }
 
 }  // namespace adjoint::cuda
