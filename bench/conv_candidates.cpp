@@ -25,7 +25,6 @@
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/conv/base/least_clocks.h>
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
-#include <adjoint/ops/conv/trio.h>
 
 #include <cuda_runtime_api.h>
 
@@ -104,11 +103,11 @@ Tensor operand(const ConvGeometry& g, Shape shape, const Extent2& extent, adjoin
 }
 
 /// Of the plans that the kernel's planner proposes, where it searches for one; its own takes `median`.
-void print_plans(Timer& timer, const ConvKernel& kernel, const ConvProblem& problem, float median,
-                 const std::function<void()>& call, Tensor& written, int most) {
+void print_plans(Timer& timer, const ConvKernel& kernel, const ConvProblem& problem, float median, Tensor& written,
+                 int most) {
   // What it makes of another layout or as a product within is chosen by other planners.
   if (std::string_view(kernel.name).starts_with("rearranged")) return;
-  const adjoint::cuda::ForceConvKernel forced(kernel.name);
+  const auto call = [&] { kernel.run(problem); };
   double own = 0.0;
   {
     const PlansAbove anew(PlansAbove::kAnew);
@@ -136,7 +135,7 @@ void time_candidates(Timer& timer, const bench::Layer& layer, std::int64_t batch
   const auto wanted = [&](std::string_view name) {
     return kernels.empty() || std::any_of(kernels.begin(), kernels.end(), [&](auto& k) { return name.starts_with(k); });
   };
-  // Kernels get a call in the form that they do best (dispatch.cpp), and one that is forced the call as it is.
+  // Kernels get a call in the form that they do best (dispatch.cpp).
   const ConvGeometry g = simplified(layer.with_batch(batch), false);
   adjoint::set_float32_precision(mode.precision);
   Tensor image = operand(g, {g.batch, g.image_channels}, g.image, mode.dtype);
@@ -144,15 +143,12 @@ void time_candidates(Timer& timer, const bench::Layer& layer, std::int64_t batch
   Tensor filter = operand(g, {g.feature_channels, g.image_channels_per_group()}, g.kernel, mode.dtype);
   for (const ConvRole role : adjoint::cuda::kConvRoles) {
     Tensor *first = &image, *second = &filter, *out = &feature;
-    std::function<void()> call = [&] { conv(image, filter, {}, g); };
     if (role == ConvRole::kImage) {
       first = &feature;
       out = &image;
-      call = [&] { conv_transpose(feature, filter, {}, g); };
     } else if (role == ConvRole::kFilter) {
       second = &feature;
       out = &filter;
-      call = [&] { conv_weight(image, feature, g); };
     }
     const ConvProblem problem{.role = role,
                               .geometry = g,
@@ -167,8 +163,7 @@ void time_candidates(Timer& timer, const bench::Layer& layer, std::int64_t batch
     std::vector<std::pair<const ConvKernel*, float>> timed;
     for (const ConvKernel* kernel : adjoint::cuda::conv_kernels(role)) {
       if (!wanted(kernel->name) || !kernel->takes(problem)) continue;
-      const adjoint::cuda::ForceConvKernel forced(kernel->name);
-      timed.emplace_back(kernel, timer.median(call, *second, least));
+      timed.emplace_back(kernel, timer.median([&] { kernel->run(problem); }, *second, least));
       least = std::min(least, timed.back().second);
     }
     for (const auto& [kernel, median] : timed) {
@@ -178,12 +173,14 @@ void time_candidates(Timer& timer, const bench::Layer& layer, std::int64_t batch
       if (kernel == &chosen && second == &filter) {
         Storage& storage = *filter.impl()->storage;
         storage.set_forms(std::make_shared<adjoint::detail::KeptForms>());
-        std::printf("%.1f", static_cast<double>(timer.median(call, *first, least)));
+        ConvProblem frozen = problem;
+        frozen.forms = storage.forms();
+        std::printf("%.1f", static_cast<double>(timer.median([&] { chosen.run(frozen); }, *first, least)));
         storage.set_forms(nullptr);
       }
       if (most_plans > 1) std::printf("\t");
       if (most_plans > 1 && median < kNear * least) {
-        print_plans(timer, *kernel, problem, median, call, *second, most_plans);
+        print_plans(timer, *kernel, problem, median, *second, most_plans);
       }
       std::printf("\n");
     }

@@ -32,6 +32,9 @@ using adjoint::ConvGeometry;
 using adjoint::Extent2;
 using adjoint::Shape;
 using adjoint::Tensor;
+using adjoint::cuda::ConvKernel;
+using adjoint::cuda::ConvProblem;
+using adjoint::cuda::ConvRole;
 
 /// Those that the results are reported for, or of all layers those whose name holds `filter`.
 std::vector<bench::Layer> layers(const std::string& filter) {
@@ -70,35 +73,36 @@ double time_ms(const std::function<void()>& call) {
 
 /// By operator, or null for the kernels that dispatch chooses.
 struct Kernels {
-  const char *conv_transpose, *conv, *conv_weight;
+  const ConvKernel *conv_transpose, *conv, *conv_weight;
 };
 
 /// The kernels of a family; null where it has none, and for all of them where `name` is empty. Throws Error for a
 /// family that no operator has.
 Kernels family_of(const std::string& name) {
-  using adjoint::cuda::ConvRole;
-  const auto find = [&](ConvRole role) -> const char* {
-    for (const adjoint::cuda::ConvKernel* kernel : adjoint::cuda::conv_kernels(role)) {
-      if (!name.empty() && std::string(kernel->name).starts_with(name + "_conv")) return kernel->name;
-    }
-    return nullptr;
-  };
+  using adjoint::cuda::find_conv_kernel;
+  if (name.empty()) return {};
+  const auto find = [&](ConvRole role) { return find_conv_kernel(role, name + "_conv"); };
   Kernels kernels{find(ConvRole::kImage), find(ConvRole::kFeature), find(ConvRole::kFilter)};
-  if (name == "mma") kernels.conv_weight = "tensor_core_conv_weight";
+  if (name == "mma") kernels.conv_weight = find_conv_kernel(ConvRole::kFilter, "tensor_core_conv_weight");
   const bool none = kernels.conv_transpose == nullptr && kernels.conv == nullptr && kernels.conv_weight == nullptr;
-  if (!name.empty() && none) throw adjoint::Error("bench_conv_cuda: unknown family '" + name + "'");
+  if (none) throw adjoint::Error("bench_conv_cuda: unknown family '" + name + "'");
   return kernels;
 }
 
-/// NaN where the kernel does not take the problem.
-double time_on(const char* kernel, const std::function<void()>& call) {
+/// Of the call, or of the kernel alone; NaN where that does not take the problem.
+double time_on(const ConvKernel* kernel, ConvRole role, const ConvGeometry& g, const Tensor& first,
+               const Tensor& second, Tensor out, const std::function<void()>& call) {
   if (kernel == nullptr) return time_ms(call);
-  const adjoint::cuda::ForceConvKernel forced(kernel);
-  try {
-    return time_ms(call);
-  } catch (const adjoint::Error&) {
-    return std::numeric_limits<double>::quiet_NaN();
-  }
+  const ConvProblem problem{.role = role,
+                            .geometry = g,
+                            .dtype = first.dtype(),
+                            .precision = adjoint::float32_precision(),
+                            .device = 0,
+                            .first = first.raw_data(),
+                            .second = second.raw_data(),
+                            .out = out.raw_mutable_data()};
+  if (!kernel->takes(problem)) return std::numeric_limits<double>::quiet_NaN();
+  return time_ms([&] { kernel->run(problem); });
 }
 
 void time_layer(const bench::Layer& layer, adjoint::DType dtype, const Kernels& kernels) {
@@ -106,9 +110,12 @@ void time_layer(const bench::Layer& layer, adjoint::DType dtype, const Kernels& 
   const Tensor feature = random_tensor(g, {g.batch, g.feature_channels}, g.feature, dtype);
   const Tensor image = random_tensor(g, {g.batch, g.image_channels}, g.image, dtype);
   const Tensor filter = random_tensor(g, {g.feature_channels, g.image_channels_per_group()}, g.kernel, dtype);
-  const double forward = time_on(kernels.conv_transpose, [&] { conv_transpose(feature, filter, {}, g); });
-  const double input_gradient = time_on(kernels.conv, [&] { conv(image, filter, {}, g); });
-  const double weight_gradient = time_on(kernels.conv_weight, [&] { conv_weight(image, feature, g); });
+  const double forward = time_on(kernels.conv_transpose, ConvRole::kImage, g, feature, filter, empty_like(image),
+                                 [&] { conv_transpose(feature, filter, {}, g); });
+  const double input_gradient = time_on(kernels.conv, ConvRole::kFeature, g, image, filter, empty_like(feature),
+                                        [&] { conv(image, filter, {}, g); });
+  const double weight_gradient = time_on(kernels.conv_weight, ConvRole::kFilter, g, image, feature, empty_like(filter),
+                                         [&] { conv_weight(image, feature, g); });
   const double tera_flop =
       2e-12 * static_cast<double>(g.feature_numel()) * static_cast<double>(g.image_channels_per_group() * g.taps());
   const auto rate = [&](double ms) { return tera_flop / (ms * 1e-3); };

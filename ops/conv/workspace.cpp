@@ -22,7 +22,7 @@ ConvWorkspace conv_workspace(const ConvGeometry& geometry, DType dtype, Device d
   const auto bytes_of = [&](cuda::ConvRole role, const ConvGeometry& as) -> std::int64_t {
     const cuda::ConvProblem problem{
         .role = role, .geometry = as, .dtype = dtype, .precision = float32_precision(), .device = device.index};
-    const cuda::ConvKernel& kernel = cuda::select_conv_kernel(problem);
+    const cuda::ConvKernel& kernel = cuda::best_conv_kernel(problem);
     return kernel.workspace_bytes == nullptr ? 0 : static_cast<std::int64_t>(kernel.workspace_bytes(problem));
   };
   // With a bias or without.

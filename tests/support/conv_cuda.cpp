@@ -1,6 +1,9 @@
 #include <adjoint/tests/support/conv_cuda.h>
 
 #ifdef ADJOINT_WITH_CUDA
+#include <adjoint/ops/conv/base/cuda/arithmetic.h>
+#include <adjoint/ops/conv/weight/boxes_plan.h>
+#include <adjoint/ops/conv/weight/cuda/weight.h>
 #include <adjoint/tests/support/values.h>
 
 #include <cuda_runtime_api.h>
@@ -127,26 +130,47 @@ Tensor displaced(const Tensor& tensor, std::int64_t offset) {
 }
 
 cuda::ConvProblem conv_problem(cuda::ConvRole role, const ConvGeometry& g, const ConvMode& mode,
-                               const ConvOperands& operands) {
+                               const ConvOperands& operands, const cuda::Machine& machine) {
   return {.role = role,
           .geometry = g,
           .dtype = mode.dtype,
           .precision = mode.precision,
           .device = 0,
+          .machine = machine,
           .first = operands.first.raw_data(),
           .second = operands.second.raw_data(),
           .bias = operands.bias.defined() ? operands.bias.raw_data() : nullptr,
           .out = nullptr};
 }
 
-Tensor run_guarded(const cuda::ConvKernel& kernel, cuda::ConvProblem problem, std::int64_t offset) {
+Tensor run_kernel(const cuda::ConvKernel& kernel, cuda::ConvProblem problem) {
+  Tensor out =
+      Tensor::empty({conv_sizes(problem.role, problem.geometry).out}, {.dtype = problem.dtype, .device = kCUDA});
+  problem.out = out.raw_mutable_data();
+  if (out.numel() > 0) kernel.run(problem);
+  return out;
+}
+
+Tensor run_guarded(const RunConv& run, cuda::ConvProblem problem, std::int64_t offset) {
   const std::int64_t count = conv_sizes(problem.role, problem.geometry).out;
   const TensorOptions options{.dtype = problem.dtype, .device = kCUDA};
   Tensor around = Tensor::full({offset + count + 2 * kGuard}, std::numeric_limits<double>::quiet_NaN(), options);
   around = around.narrow(0, offset, count + 2 * kGuard);
   problem.out = around.narrow(0, kGuard, count).raw_mutable_data();
-  kernel.run(problem);
+  run(problem);
   return around;
+}
+
+Tensor run_guarded(const cuda::ConvKernel& kernel, const cuda::ConvProblem& problem, std::int64_t offset) {
+  return run_guarded(RunConv(kernel.run), problem, offset);
+}
+
+RunConv boxes_in_tile(const cuda::ConvProblem& problem, cuda::WeightTile tile) {
+  if (!cuda::boxes_conv_weight.takes(problem)) return nullptr;
+  cuda::WeightPlan plan;
+  const cuda::Arithmetic arithmetic = cuda::arithmetic_of(problem);
+  if (!cuda::plan_boxed_weight(problem.geometry, arithmetic, problem.machine, plan, tile)) return nullptr;
+  return [plan](const cuda::ConvProblem& of) { cuda::run_boxes_conv_weight(plan, of, {}); };
 }
 
 void expect_same_guarded(const std::string& what, const Tensor& actual, const Tensor& expected) {

@@ -4,11 +4,14 @@
 
 #ifdef ADJOINT_WITH_CUDA
 #include <adjoint/core/tensor.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
+#include <adjoint/ops/conv/weight/plan.h>
 #include <adjoint/tests/support/conv_cases.h>
 #include <adjoint/tests/support/conv_mode.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace adjoint::testing {
@@ -40,13 +43,22 @@ Tensor displaced(const Tensor& tensor, std::int64_t offset);
 
 /// The call without its result.
 cuda::ConvProblem conv_problem(cuda::ConvRole role, const ConvGeometry& g, const ConvMode& mode,
-                               const ConvOperands& operands);
+                               const ConvOperands& operands, const cuda::Machine& machine = {});
+
+/// What `kernel` makes of the problem: a flat tensor. None runs for an empty one, as for operators.
+Tensor run_kernel(const cuda::ConvKernel& kernel, cuda::ConvProblem problem);
 
 inline constexpr std::int64_t kGuard = 64;  // elements on either side of a result
 
-/// Runs `kernel` into memory that holds NaN, `offset` elements past a multiple of 256 bytes. The result, on the
+/// What runs a problem: a kernel's function, or what calls one in a plan of the test's own.
+using RunConv = std::function<void(const cuda::ConvProblem&)>;
+/// Runs into memory that holds NaN, `offset` elements past a multiple of 256 bytes. The result, on the
 /// device, has kGuard elements before and after it.
-Tensor run_guarded(const cuda::ConvKernel& kernel, cuda::ConvProblem problem, std::int64_t offset);
+Tensor run_guarded(const RunConv& run, cuda::ConvProblem problem, std::int64_t offset);
+Tensor run_guarded(const cuda::ConvKernel& kernel, const cuda::ConvProblem& problem, std::int64_t offset);
+/// boxes_conv_weight in that tile, which a planner would choose for large problems alone; null where the tile, or the
+/// kernel, does not take the problem.
+RunConv boxes_in_tile(const cuda::ConvProblem& problem, cuda::WeightTile tile);
 /// Fails unless two such results are equal, what is around them included.
 void expect_same_guarded(const std::string& what, const Tensor& actual, const Tensor& expected);
 

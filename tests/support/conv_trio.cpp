@@ -1,6 +1,9 @@
 #include <adjoint/tests/support/conv_trio.h>
 
+#include <adjoint/core/check.h>
+#include <adjoint/core/precision.h>
 #include <adjoint/ops/conv/trio.h>
+#include <adjoint/tests/support/conv_cuda.h>
 #include <adjoint/tests/support/conv_oracle.h>
 #include <adjoint/tests/support/values.h>
 
@@ -12,6 +15,23 @@ TrioTensors run_trio(const ConvProblem& p, const TensorOptions& options) {
   return {conv(image, filter, p.feature_bias_tensor(options), g),
           conv_transpose(feature, filter, p.image_bias_tensor(options), g), conv_weight(image, feature, g)};
 }
+
+#ifdef ADJOINT_WITH_CUDA
+TrioTensors run_trio_on(const char* name, const ConvProblem& p, DType dtype) {
+  const TensorOptions options{.dtype = dtype, .device = kCUDA};
+  const ConvMode mode{name, dtype, float32_precision()};
+  const auto run = [&](cuda::ConvRole role, const ConvOperands& operands) {
+    const cuda::ConvKernel* const kernel = cuda::find_conv_kernel(role, name);
+    const cuda::ConvProblem problem = conv_problem(role, p.geometry, mode, operands);
+    ADJOINT_CHECK(kernel != nullptr && kernel->takes(problem), "{}: no kernel {} takes it", role_name(role), name);
+    return run_kernel(*kernel, problem);
+  };
+  const Tensor image = p.image_tensor(options), filter = p.filter_tensor(options), feature = p.feature_tensor(options);
+  return {run(cuda::ConvRole::kFeature, {image, filter, p.feature_bias_tensor(options)}),
+          run(cuda::ConvRole::kImage, {feature, filter, p.image_bias_tensor(options)}),
+          run(cuda::ConvRole::kFilter, {image, feature, {}})};
+}
+#endif
 
 TrioValues oracle_trio(const ConvProblem& p) {
   const ConvGeometry& g = p.geometry;

@@ -1,7 +1,5 @@
-// The machine that plans are made for, an H200, and what the tensor-core kernels cost on it.
+// The machine that plans are made for: an H200, whatever runs them, and what tensor-core kernels cost on it.
 #pragma once
-
-#include <adjoint/core/export.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +7,18 @@
 namespace adjoint::cuda {
 
 /// Of an H200, which every model counts with: a device's own number must not choose the kernel, and so the bits.
-inline constexpr double kMultiprocessors = 132;
+inline constexpr int kMultiprocessors = 132;
+
+/// What a planner is told of the machine that it plans for: a value, so that no plan depends on what else is true when
+/// it is made. Tests plan for fewer multiprocessors, for their small problems would leave an H200's without work and
+/// never get the larger tiles.
+struct Machine {
+  int multiprocessors = kMultiprocessors;
+  std::int64_t smem_bytes = 227 * 1024;  // of a block
+  // Bytes a clock: of the L2 to one multiprocessor by the copy engine, while all ask; from and to memory, of all
+  // multiprocessors together.
+  double l2_bytes = 33, moved_bytes = 1800;
+};
 
 /// Likewise of an H200: its clock, and what its memory brings.
 inline constexpr double kClocksPerMicrosecond = 1755, kBytesPerMicrosecond = 3e6;
@@ -32,20 +41,5 @@ inline double tensor_core_step_clocks(std::int64_t results, bool split) {
   const double columns = static_cast<double>((results + 15) / 16 * 16);
   return 2.5 * (split ? 2.5 : 1) * std::max(columns / 2, 16 + columns / 4);
 }
-
-/// While it lives, this thread's plans are those for a GPU of so many multiprocessors: for tests, whose small problems
-/// would leave an H200's without work and never get the larger tiles.
-class ADJOINT_API PlanForMultiprocessors {
- public:
-  explicit PlanForMultiprocessors(int count);
-  ~PlanForMultiprocessors();
-  PlanForMultiprocessors(const PlanForMultiprocessors&) = delete;
-  PlanForMultiprocessors& operator=(const PlanForMultiprocessors&) = delete;
-
- private:
-  int before_;
-};
-/// How many those are.
-ADJOINT_API int planned_multiprocessors();
 
 }  // namespace adjoint::cuda

@@ -3,16 +3,16 @@
 
 #include <adjoint/core/export.h>
 #include <adjoint/ops/conv/base/arithmetic.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/geometry.h>
 #include <adjoint/ops/conv/layouts/orders.h>
 
 namespace adjoint::cuda {
 
-struct Machine;  // base/planned_machine.h
-
 /// Whether conv_weight is done sooner by the copy engine in another order of its operands than as they are. `plan`
 /// then.
-ADJOINT_API bool plan_weight_order(const ConvGeometry& geometry, Arithmetic arithmetic, RearrangedPlan& plan);
+ADJOINT_API bool plan_weight_order(const ConvGeometry& geometry, Arithmetic arithmetic, const Machine& machine,
+                                   RearrangedPlan& plan);
 
 /// Whether conv, or conv_transpose, is done sooner by the tensor-core kernels in another order of its operands: with
 /// strides as channels, or conv of half precision with rows of the image padded. `plan` then.

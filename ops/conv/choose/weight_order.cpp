@@ -11,39 +11,39 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-double boxes_clocks(const ConvGeometry& geometry, Arithmetic arithmetic, WeightPlan& plan) {
-  if (!plan_boxed_weight(simplified(geometry, false), arithmetic, plan)) return kNever;
+double boxes_clocks(const ConvGeometry& geometry, Arithmetic arithmetic, const Machine& machine, WeightPlan& plan) {
+  if (!plan_boxed_weight(simplified(geometry, false), arithmetic, machine, plan)) return kNever;
   // Measured: with planes 8 halves wide boxes take 1.2 to 1.27 times what the model says.
   const bool short_rows = plan.feature_w * element_bytes(arithmetic) <= 16;
-  return (short_rows ? 1.25 : 1) * weight_parts::wgmma_weight_clocks(plan, is_split(arithmetic));
+  return (short_rows ? 1.25 : 1) * weight_parts::wgmma_weight_clocks(plan, is_split(arithmetic), machine);
 }
 
-double clocks(const RearrangedPlan& plan, Arithmetic arithmetic, WeightPlan& weight) {
+double clocks(const RearrangedPlan& plan, Arithmetic arithmetic, const Machine& machine, WeightPlan& weight) {
   const std::int64_t size = element_bytes(arithmetic);
-  return boxes_clocks(plan.geometry, arithmetic, weight) + unshuffle_clocks(plan.image, size) +
+  return boxes_clocks(plan.geometry, arithmetic, machine, weight) + unshuffle_clocks(plan.image, size) +
          unshuffle_clocks(plan.feature, size) + samples_last_clocks(plan.image_samples, size) +
          samples_last_clocks(plan.feature_samples, size);
 }
 
 }  // namespace
 
-bool plan_weight_order(const ConvGeometry& g, Arithmetic arithmetic, RearrangedPlan& plan) {
+bool plan_weight_order(const ConvGeometry& g, Arithmetic arithmetic, const Machine& machine, RearrangedPlan& plan) {
   const bool split = is_split(arithmetic);
   const std::int64_t size = element_bytes(arithmetic);
   WeightPlan weight, copied;
   bool copies = false;
-  double best = boxes_clocks(g, arithmetic, weight);
+  double best = boxes_clocks(g, arithmetic, machine, weight);
   const bool has_boxes = best != kNever;
-  if (plan_wgmma_weight(g, arithmetic, copied) && !(has_boxes && boxes_pay(weight, copied))) {
+  if (plan_wgmma_weight(g, arithmetic, machine, copied) && !(has_boxes && boxes_pay(weight, copied))) {
     // The share of the model's clocks that a copy must beat. Of what models say, threads that copy and split float32
     // take 1.1 to 1.6 times, boxes behind a copy 1 to 1.2.
     const double to_beat = split ? 1 / .9 : 1 / 1.25;
-    best = to_beat * copied_slowness(copied) * weight_parts::wgmma_weight_clocks(copied, split);
+    best = to_beat * copied_slowness(copied) * weight_parts::wgmma_weight_clocks(copied, split, machine);
   } else {
     best /= 1.5;  // models are off by so much: what no copy precedes is as they say, what one does takes longer
   }
   const auto consider = [&](const RearrangedPlan& candidate) {
-    const double time = clocks(candidate, arithmetic, weight);
+    const double time = clocks(candidate, arithmetic, machine, weight);
     if (time >= best) return;
     best = time;
     plan = candidate;

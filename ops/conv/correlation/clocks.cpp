@@ -259,18 +259,17 @@ double correlation_bank_conflicts(const CorrelationPlan& plan, std::int32_t stri
   return plan.stage_units == 1 ? static_cast<double>(ceil_div(stride, 4)) : std::gcd(stride, 8);
 }
 
-double correlation_clocks(const CorrelationPlan& plan, bool split) {
+double correlation_clocks(const CorrelationPlan& plan, bool split, const Machine& machine) {
   const Rates& rates = rates_of(plan, split);
   double tile = 0;
   for (int i = 0; i < plan.classes; ++i) {
     tile += rates.whole * tile_clocks(plan, plan.class_list[i], split, rates) / plan.classes;
   }
   const auto tiles = static_cast<double>(plan.tiles());
-  const int multiprocessors = planned_multiprocessors();
-  const double waves = tiles / (multiprocessors * plan.blocks_per_sm);
+  const double waves = tiles / (machine.multiprocessors * plan.blocks_per_sm);
   double clocks = tile * plan.blocks_per_sm * std::max(1.0, waves + rates.part_wave * (std::ceil(waves) - waves));
   // Blocks that share a multiprocessor with none, or not all.
-  if (plan.blocks_per_sm == 2 && waves <= 1) clocks = tile * (tiles <= multiprocessors ? 1 : 1.5);
+  if (plan.blocks_per_sm == 2 && waves <= 1) clocks = tile * (tiles <= machine.multiprocessors ? 1 : 1.5);
   if (!plan.blocked) return clocks;
   const double shape = plan.tile_columns == 64                         ? rates.narrow_blocked
                        : plan.tile_columns == 128 && plan.m_tiles == 1 ? rates.small_blocked

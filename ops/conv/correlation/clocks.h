@@ -8,9 +8,9 @@
 
 namespace adjoint::cuda {
 
-/// Clocks of an H200 that a plan takes, its copy of the input included, what packs the filter aside. `split`: float32
-/// in three products. Plans may be compared whatever their kind: blocked, boxed, neither.
-ADJOINT_API double correlation_clocks(const CorrelationPlan& plan, bool split);
+/// Clocks of the machine that a plan takes, its copy of the input included, what packs the filter aside. `split`:
+/// float32 in three products. Plans may be compared whatever their kind: blocked, boxed, neither.
+ADJOINT_API double correlation_clocks(const CorrelationPlan& plan, bool split, const Machine& machine);
 
 /// What a read of eight positions' four units takes, beside one whose lanes meet 32 banks, where neighbouring positions
 /// are `stride` columns of a stage apart.

@@ -176,9 +176,9 @@ void set_packing(std::int32_t channels, CorrelationPlan& p) {
 /// Blocks of threads pack as many channels as leave work for all multiprocessors, as long as their columns fill a few
 /// sectors of memory, within shared memory of which a multiprocessor has room for several blocks'. False where rows of
 /// phases are too long to count.
-bool set_packing(CorrelationPlan& p) {
+bool set_packing(const Machine& machine, CorrelationPlan& p) {
   constexpr std::int32_t kMostChannels = 64, kMostBytes = 44 << 10, kFewestColumns = 8;
-  constexpr double kBlocksWanted = 4 * kMultiprocessors;
+  const double blocks_wanted = 4.0 * machine.multiprocessors;
   const std::int32_t phases = correlation_segment_phases(p);
   std::int64_t steps = 0;
   for (std::int32_t i = 0; i < p.classes; ++i) steps += p.class_list[i].steps;
@@ -194,7 +194,7 @@ bool set_packing(CorrelationPlan& p) {
     const double blocks =
         std::ceil(static_cast<double>(correlation_padded_channels(p)) / channels) * p.chunks * p.groups;
     const bool narrow = channels * phases <= kFewestColumns;
-    if (correlation_pack_bytes(p) <= kMostBytes && (blocks >= kBlocksWanted || narrow)) break;
+    if (correlation_pack_bytes(p) <= kMostBytes && (blocks >= blocks_wanted || narrow)) break;
   }
   return ceil_div(correlation_padded_channels(p), p.packing.channels) <= kMaxGridY;
 }
@@ -227,7 +227,7 @@ bool supported(const ConvGeometry& g) {
 
 /// Of units of so many channels, or of pairs of columns, whose geometry `g` is.
 bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const PairedColumns* pairs, bool split,
-                const CorrelationLimits& limits, CorrelationPlan& plan) {
+                const CorrelationLimits& limits, const Machine& machine, CorrelationPlan& plan) {
   if (!supported(g)) return false;
   CorrelationPlan candidate;
   set_geometry(g, transposed, unit_channels, pairs, candidate);
@@ -265,7 +265,7 @@ bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const
         // Of equals, and of those in as many boxes of nearly equals, long rows and few images: they lie together in
         // memory. A flat plan's results the copy engine cannot take, which the model does not know.
         constexpr double kNearlyEqual = 0.98, kWithoutBoxes = 0.87;
-        const double clocks = correlation_clocks(candidate, split);
+        const double clocks = correlation_clocks(candidate, split, machine);
         const bool as_many_boxes =
             candidate.boxed && plan.boxed && plan.boxes <= candidate.boxes && plan.tile_columns == tile.columns;
         const bool loses_boxes = candidate.flat() && unit_channels == 1 && correlation_stores_boxes(plan, nullptr);
@@ -310,13 +310,13 @@ bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const
   }
   if (!least_clocks.found()) return false;
   set_dividers(plan);
-  return set_packing(plan);
+  return set_packing(machine, plan);
 }
 
 /// What a plan takes with packing its filter, of half precision.
-double packed_clocks(const CorrelationPlan& plan) {
+double packed_clocks(const CorrelationPlan& plan, const Machine& machine) {
   constexpr double kPackedBytes = 430;  // a clock
-  return correlation_clocks(plan, false) + 4.0 * static_cast<double>(plan.filter_units()) / kPackedBytes;
+  return correlation_clocks(plan, false, machine) + 4.0 * static_cast<double>(plan.filter_units()) / kPackedBytes;
 }
 
 }  // namespace
@@ -342,20 +342,21 @@ TensorMapLayout correlation_copy_layout(const CorrelationPlan& p, const void* co
   return channel_blocks_layout(p.copy(), copy, {p.cols, p.rows, 1 << p.log2_stage_n(), p.box_blocks});
 }
 
-bool plan_paired_columns(const ConvGeometry& g, const CorrelationLimits& limits, CorrelationPlan& plan) {
+bool plan_paired_columns(const ConvGeometry& g, const CorrelationLimits& limits, const Machine& machine,
+                         CorrelationPlan& plan) {
   PairedColumns pairs;
-  return pair_columns(g, pairs) && plan_units(pairs.geometry, false, 1, &pairs, false, limits, plan);
+  return pair_columns(g, pairs) && plan_units(pairs.geometry, false, 1, &pairs, false, limits, machine, plan);
 }
 
 bool plan_correlation(const ConvGeometry& g, bool transposed, Arithmetic arithmetic, const CorrelationLimits& limits,
-                      CorrelationPlan& plan) {
+                      const Machine& machine, CorrelationPlan& plan) {
   const int unit_channels = unit_elements(arithmetic);
-  const bool planned = plan_units(g, transposed, unit_channels, nullptr, is_split(arithmetic), limits, plan);
+  const bool planned = plan_units(g, transposed, unit_channels, nullptr, is_split(arithmetic), limits, machine, plan);
   CorrelationPlan pairs;
   const bool takes_pairs = limits.pairs_columns && !transposed && unit_channels == 2;
   // Clocks of the two searches do not compare, so that the other plans (PlansAbove) are those of one.
-  if (!takes_pairs || PlansAbove::clocks() >= 0 || !plan_paired_columns(g, limits, pairs)) return planned;
-  if (!planned || packed_clocks(pairs) < packed_clocks(plan)) plan = pairs;
+  if (!takes_pairs || PlansAbove::clocks() >= 0 || !plan_paired_columns(g, limits, machine, pairs)) return planned;
+  if (!planned || packed_clocks(pairs, machine) < packed_clocks(plan, machine)) plan = pairs;
   return true;
 }
 

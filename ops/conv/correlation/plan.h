@@ -38,6 +38,7 @@
 #include <adjoint/core/divider.h>
 #include <adjoint/core/export.h>
 #include <adjoint/ops/conv/base/arithmetic.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/rows_aligned.h>
 #include <adjoint/ops/conv/correlation/paired_columns.h>
 #include <adjoint/ops/conv/correlation/parts.h>
@@ -370,10 +371,10 @@ ADJOINT_API std::int64_t correlation_smem_bytes(const CorrelationPlan& plan);
 /// False where the kernels do not take the geometry: extents from 2^28 on, more steps, passes or classes than fit, or a
 /// copy of more than kMostCopyBytes.
 ADJOINT_API bool plan_correlation(const ConvGeometry& geometry, bool transposed, Arithmetic arithmetic,
-                                  const CorrelationLimits& limits, CorrelationPlan& plan);
+                                  const CorrelationLimits& limits, const Machine& machine, CorrelationPlan& plan);
 /// conv of half precision by pairs of columns alone, whatever else would be quicker; false where pair_columns() is,
 /// too. `limits` are to allow boxes.
 ADJOINT_API bool plan_paired_columns(const ConvGeometry& geometry, const CorrelationLimits& limits,
-                                     CorrelationPlan& plan);
+                                     const Machine& machine, CorrelationPlan& plan);
 
 }  // namespace adjoint::cuda

@@ -22,16 +22,16 @@ std::int64_t slices_bytes(const CorrelationPlan& sliced) {
   return std::int64_t{4} * sliced.batch * sliced.groups * sliced.n_channels * sliced.out_h * sliced.out_w;
 }
 
-double slices_clocks(const CorrelationPlan& plan, bool split) {
+double slices_clocks(const CorrelationPlan& plan, bool split, const Machine& machine) {
   // Another launch, for which the kernels that copy their input first leave less to wait for, and every partial result
   // written and read: bytes a clock, of the L2.
   const double launch = plan.blocked ? 0 : 5000;
   constexpr double kBytes = 3500;
-  return correlation_clocks(plan, split) + launch + 2.0 * static_cast<double>(slices_bytes(plan)) / kBytes;
+  return correlation_clocks(plan, split, machine) + launch + 2.0 * static_cast<double>(slices_bytes(plan)) / kBytes;
 }
 
 bool plan_slices(const ConvGeometry& g, bool transposed, Arithmetic arithmetic, const CorrelationLimits& limits,
-                 CorrelationPlan& plan) {
+                 const Machine& machine, CorrelationPlan& plan) {
   const std::int64_t channels = transposed ? g.feature_channels_per_group() : g.image_channels_per_group();
   LeastClocks least;
   for (int slices = 2; slices <= kMostSlices; ++slices) {
@@ -41,16 +41,16 @@ bool plan_slices(const ConvGeometry& g, bool transposed, Arithmetic arithmetic, 
     (transposed ? sliced.image_channels : sliced.feature_channels) *= slices;
     CorrelationPlan candidate;
     const PlansAbove all(PlansAbove::kNone);  // each number of slices has its best tile
-    if (!plan_correlation(sliced, transposed, arithmetic, limits, candidate)) continue;
+    if (!plan_correlation(sliced, transposed, arithmetic, limits, machine, candidate)) continue;
     candidate.slices = slices;
-    if (least.take(slices_clocks(candidate, is_split(arithmetic)))) plan = candidate;
-    if (!has_few_tiles(candidate)) break;  // more slices only cost more additions
+    if (least.take(slices_clocks(candidate, is_split(arithmetic), machine))) plan = candidate;
+    if (!has_few_tiles(candidate, machine)) break;  // more slices only cost more additions
   }
   return least.found();
 }
 
-bool has_few_tiles(const CorrelationPlan& whole) {
-  return static_cast<double>(whole.tiles()) < kMultiprocessors * whole.blocks_per_sm;
+bool has_few_tiles(const CorrelationPlan& whole, const Machine& machine) {
+  return whole.tiles() < std::int64_t{machine.multiprocessors} * whole.blocks_per_sm;
 }
 
 }  // namespace adjoint::cuda

@@ -17,10 +17,10 @@ ADJOINT_API std::int64_t slices_bytes(const CorrelationPlan& sliced);
 /// The quickest plan of two slices or more, in the model; false where channels cannot be cut without much padding.
 /// Arguments as plan_correlation()'s, of which `limits` are one of the two kernels'.
 ADJOINT_API bool plan_slices(const ConvGeometry& geometry, bool transposed, Arithmetic arithmetic,
-                             const CorrelationLimits& limits, CorrelationPlan& plan);
+                             const CorrelationLimits& limits, const Machine& machine, CorrelationPlan& plan);
 /// What the model says of the slices and of their addition, in clocks.
-ADJOINT_API double slices_clocks(const CorrelationPlan& sliced, bool split);
+ADJOINT_API double slices_clocks(const CorrelationPlan& sliced, bool split, const Machine& machine);
 /// Whether tiles of the plan leave multiprocessors idle, so that slices may pay.
-ADJOINT_API bool has_few_tiles(const CorrelationPlan& whole);
+ADJOINT_API bool has_few_tiles(const CorrelationPlan& whole, const Machine& machine);
 
 }  // namespace adjoint::cuda

@@ -10,8 +10,6 @@
 namespace adjoint::cuda {
 namespace {
 
-constexpr std::int64_t kBlocksWanted = 2 * static_cast<std::int64_t>(kMultiprocessors);
-constexpr std::int64_t kWarpsWanted = 32 * static_cast<std::int64_t>(kMultiprocessors);
 constexpr std::int64_t kMostSlices = 64;
 
 // The model counts microseconds of an H200, and was fitted to measured times; it is told in clocks.
@@ -61,14 +59,14 @@ std::int32_t power_of_two(std::int64_t value, std::int32_t most) {
 
 /// Positions that lanes read side by side lie in one plane, or their sectors hold what nobody reads; the other threads
 /// of a block share the channels. More slices than fill the machine only add sums to add up.
-void cut_channels(FewResultsPlan& p) {
+void cut_channels(const Machine& machine, FewResultsPlan& p) {
   constexpr std::int32_t kMostLanes = 64;
   constexpr std::int64_t kLeastChannels = 2, kChannelsAtOnce = 4;  // of a thread
   p.lanes = power_of_two(std::int64_t{p.h.positions} * p.w.positions, kMostLanes);
   p.channel_lanes =
       std::max(power_of_two(2 * std::int64_t{p.source_channels} - 1, kFewThreads / p.lanes), std::max(1, 32 / p.lanes));
   p.tiles = to_int(ceil_div(p.total, p.lanes));
-  const std::int64_t wanted = ceil_div(kBlocksWanted, std::int64_t{p.tiles} * p.groups);
+  const std::int64_t wanted = ceil_div(std::int64_t{2} * machine.multiprocessors, std::int64_t{p.tiles} * p.groups);
   const std::int64_t most = std::min(kMostSlices, p.source_channels / (kLeastChannels * p.channel_lanes));
   const std::int64_t slices = std::max<std::int64_t>(1, std::min(wanted, most));
   const std::int64_t most_of_lane = ceil_div(p.source_channels, slices * p.channel_lanes);
@@ -79,7 +77,7 @@ void cut_channels(FewResultsPlan& p) {
 
 }  // namespace
 
-bool plan_few_results(const ConvGeometry& g, bool transposed, FewResultsPlan& p) {
+bool plan_few_results(const ConvGeometry& g, bool transposed, const Machine& machine, FewResultsPlan& p) {
   p = {};
   const std::int64_t channels = transposed ? g.image_channels_per_group() : g.feature_channels_per_group();
   if (channels > kFewResults || !is_counted(g)) return false;
@@ -103,23 +101,23 @@ bool plan_few_results(const ConvGeometry& g, bool transposed, FewResultsPlan& p)
   p.plane_divider = divider(p.h.positions);
   p.batch_divider = divider(p.batch);
   p.residue_divider = divider(p.w.residues);
-  cut_channels(p);
+  cut_channels(machine, p);
   return p.blocks() < std::int64_t{1} << 30;
 }
 
-double few_results_clocks(const FewResultsPlan& p) {
+double few_results_clocks(const FewResultsPlan& p, const Machine& machine) {
   const double values = static_cast<double>(p.batch) * p.groups * p.source_channels * p.h.source * p.w.source;
   const double taps = static_cast<double>(p.filter_group) / (p.channels * static_cast<double>(p.source_channels)) /
                       (p.h.residues * p.w.residues);
   const double products = static_cast<double>(p.total) * p.groups * p.source_channels * taps / 32;
   const int channels = p.channels == 3 ? 4 : p.channels;
   const double compute =
-      products * (kSourceClocks + kChannelClocks * channels) / (kMultiprocessors * kClocksPerMicrosecond);
+      products * (kSourceClocks + kChannelClocks * channels) / (machine.multiprocessors * kClocksPerMicrosecond);
   return kClocksPerMicrosecond *
          (kGatherMicroseconds + (p.slices > 1 ? kAddMicroseconds : 0) + std::max(compute, values / kValues));
 }
 
-bool plan_few_weight(const ConvGeometry& g, FewWeightPlan& p) {
+bool plan_few_weight(const ConvGeometry& g, const Machine& machine, FewWeightPlan& p) {
   p = {};
   const std::int64_t images = g.image_channels_per_group(), features = g.feature_channels_per_group();
   const std::int64_t few = std::min(images, features);
@@ -147,7 +145,7 @@ bool plan_few_weight(const ConvGeometry& g, FewWeightPlan& p) {
   p.total = to_int(g.batch * g.feature_plane());
   constexpr std::int64_t kLeastPositions = 128;  // of a slice
   const std::int64_t most = std::min(kMostSlices, std::max<std::int64_t>(1, p.total / kLeastPositions));
-  const std::int64_t slices = std::min(ceil_div(kWarpsWanted, p.tiles()), most);
+  const std::int64_t slices = std::min(ceil_div(std::int64_t{32} * machine.multiprocessors, p.tiles()), most);
   p.slice_positions = to_int(ceil_div(ceil_div(p.total, slices), 32) * 32);
   p.slices = to_int(ceil_div(p.total, p.slice_positions));
   p.row_divider = divider(g.feature[1]);
@@ -164,7 +162,7 @@ double many_values(const FewWeightPlan& p) {
 
 }  // namespace
 
-double few_weight_clocks(const FewWeightPlan& p, Arithmetic arithmetic) {
+double few_weight_clocks(const FewWeightPlan& p, Arithmetic arithmetic, const Machine& machine) {
   const double steps = static_cast<double>(p.tiles()) * static_cast<double>(ceil_div(p.total, 32));
   const double tap = kTapClocks + p.tile_image * (kImageClocks + kProductClocks * p.tile_feature);
   const double step = kStepClocks + kFeatureClocks * p.tile_feature + p.tile_taps * tap;
@@ -172,7 +170,7 @@ double few_weight_clocks(const FewWeightPlan& p, Arithmetic arithmetic) {
                        (static_cast<double>(p.image_channels) * p.image[0] * p.image[1] +
                         static_cast<double>(p.feature_channels) * p.feature[0] * p.feature[1]);
   const double memory = std::max(bytes / kBytesPerMicrosecond, many_values(p) / kValues);
-  const double work = std::max(steps * step / (kMultiprocessors * kClocksPerMicrosecond), memory);
+  const double work = std::max(steps * step / (machine.multiprocessors * kClocksPerMicrosecond), memory);
   return kClocksPerMicrosecond * (kWeightMicroseconds + (p.slices > 1 ? kAddMicroseconds : 0) + work);
 }
 

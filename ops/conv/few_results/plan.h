@@ -5,6 +5,7 @@
 #include <adjoint/core/divider.h>
 #include <adjoint/core/export.h>
 #include <adjoint/ops/conv/base/arithmetic.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/geometry.h>
 
 #include <cstdint>
@@ -72,10 +73,11 @@ ADJOINT_HD inline FewResultsPlace few_results_place(const FewResultsPlan& p, std
 
 /// Of conv, or of conv_transpose. False for more channels of a group's result than kFewResults, for a stride of
 /// conv_transpose above kFewMaxStride, for batch 0, and for problems that 30 bits do not count.
-ADJOINT_API bool plan_few_results(const ConvGeometry& geometry, bool transposed, FewResultsPlan& plan);
+ADJOINT_API bool plan_few_results(const ConvGeometry& geometry, bool transposed, const Machine& machine,
+                                  FewResultsPlan& plan);
 
 /// What the kernels take in any arithmetic, in clocks from start to end.
-ADJOINT_API double few_results_clocks(const FewResultsPlan& plan);
+ADJOINT_API double few_results_clocks(const FewResultsPlan& plan, const Machine& machine);
 
 /// conv_weight with few channels of one operand. A warp owns a tile of channels of both operands and some taps, 16 sums
 /// at most, over a slice of the feature's positions, which its lanes share; samples follow each other in one line.
@@ -116,8 +118,8 @@ ADJOINT_HD inline FewWeightTile few_weight_tile(const FewWeightPlan& p, std::int
 
 /// False where both operands have more than kFewResults channels a group, for batch 0, and for problems that 30 bits do
 /// not count.
-ADJOINT_API bool plan_few_weight(const ConvGeometry& geometry, FewWeightPlan& plan);
+ADJOINT_API bool plan_few_weight(const ConvGeometry& geometry, const Machine& machine, FewWeightPlan& plan);
 /// What the kernels take, in clocks from start to end.
-ADJOINT_API double few_weight_clocks(const FewWeightPlan& plan, Arithmetic arithmetic);
+ADJOINT_API double few_weight_clocks(const FewWeightPlan& plan, Arithmetic arithmetic, const Machine& machine);
 
 }  // namespace adjoint::cuda

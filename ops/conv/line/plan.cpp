@@ -150,10 +150,10 @@ bool place_line(std::int64_t most_length, LinePlan& p) {
   return sample < kMaxLine && sample * (p.length / p.plane + 2) < 2 * kMaxLine && p.blocks() < 2 * kMaxLine;
 }
 
-double line_block_clocks(const LinePlan& p, double clocks) {
-  // In waves of blocks; the number of multiprocessors is an H200's everywhere, for it must not choose the bits.
+double line_block_clocks(const LinePlan& p, double clocks, const Machine& machine) {
+  // In waves of blocks.
   constexpr double kResident = 2;  // on a multiprocessor, which works on them by turns
-  return std::ceil(static_cast<double>(p.blocks()) / (kResident * kMultiprocessors)) * kResident * clocks;
+  return std::ceil(static_cast<double>(p.blocks()) / (kResident * machine.multiprocessors)) * kResident * clocks;
 }
 
 }  // namespace adjoint::cuda

@@ -14,6 +14,7 @@
 #include <adjoint/core/divider.h>
 #include <adjoint/core/export.h>
 #include <adjoint/ops/conv/base/arithmetic.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/geometry.h>
 
 #include <cstdint>
@@ -111,6 +112,6 @@ bool unshift_columns(const ConvGeometry& geometry, LinePlan& plan);
 bool place_line(std::int64_t most_length, LinePlan& plan);
 
 /// What the plan takes whose blocks take `clocks` each: clocks from start to end.
-double line_block_clocks(const LinePlan& plan, double clocks);
+double line_block_clocks(const LinePlan& plan, double clocks, const Machine& machine);
 
 }  // namespace adjoint::cuda

@@ -1,8 +1,8 @@
 #include <adjoint/ops/conv/product/plan.h>
 
 #include <adjoint/ops/conv/base/least_clocks.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
-#include <adjoint/ops/conv/base/planned_machine.h>
 #include <adjoint/ops/conv/base/rows_aligned.h>
 
 #include <algorithm>

@@ -28,13 +28,12 @@
 #include <adjoint/core/dtype.h>
 #include <adjoint/core/export.h>
 #include <adjoint/ops/conv/base/arithmetic.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/geometry.h>
 
 #include <cstdint>
 
 namespace adjoint::cuda {
-
-struct Machine;  // base/planned_machine.h
 
 inline constexpr int kProductTeams = 2;   // that take turns with a block's tiles
 inline constexpr int kProductTeam = 128;  // threads that multiply a tile and store it: a warpgroup

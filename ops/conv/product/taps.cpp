@@ -1,7 +1,7 @@
 #include <adjoint/ops/conv/product/taps.h>
 
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
-#include <adjoint/ops/conv/base/planned_machine.h>
 #include <adjoint/ops/conv/layouts/orders.h>
 
 #include <algorithm>

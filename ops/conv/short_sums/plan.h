@@ -4,7 +4,7 @@
 
 #include <adjoint/core/divider.h>
 #include <adjoint/core/export.h>
-#include <adjoint/ops/conv/base/planned_machine.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/geometry.h>
 
 #include <cstdint>

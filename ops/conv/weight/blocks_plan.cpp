@@ -98,11 +98,11 @@ double stage_clocks(const BlockedWeightPlan& p) {
 }
 
 /// All tiles, and what adds their slices up and puts taps last.
-double clocks_of_slices(const BlockedWeightPlan& p) {
+double clocks_of_slices(const BlockedWeightPlan& p, const Machine& machine) {
   // To begin and to store a tile; bytes a clock, and launches, of what reads the sums; of a slice, as in
   // product/taps.cpp.
   constexpr double kTile = 6000, kBytes = 1800, kLaunch = 4000, kSlice = 800;
-  const double waves = std::ceil(static_cast<double>(p.tiles()) / planned_multiprocessors());
+  const double waves = std::ceil(static_cast<double>(p.tiles()) / machine.multiprocessors);
   const double sums = static_cast<double>(p.sums_bytes()), results = sums / p.slices / 2;
   return waves * (p.slice_stages * stage_clocks(p) + kTile) + (2 * sums + results) / kBytes + kLaunch +
          kSlice * p.slices;
@@ -111,7 +111,7 @@ double clocks_of_slices(const BlockedWeightPlan& p) {
 /// As many slices as let the sums be done the soonest. Tensor cores round towards zero, so that long sums are short: of
 /// more than kMostStages there are slices in any case, while their sums take little memory. False where all are passed
 /// over (PlansAbove).
-bool cut_slices(BlockedWeightPlan& p) {
+bool cut_slices(const Machine& machine, BlockedWeightPlan& p) {
   constexpr std::int32_t kFewestStages = 4, kMostStages = 512, kMostSlices = 64;
   constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
   p.slices = 1;
@@ -124,7 +124,7 @@ bool cut_slices(BlockedWeightPlan& p) {
     if (slices > least && p.slice_stages < kFewestStages) break;
     if (ceil_div(p.stages, p.slice_stages) != slices) continue;
     p.slices = slices;
-    if (fewest.take(clocks_of_slices(p))) chosen = slices;
+    if (fewest.take(clocks_of_slices(p, machine))) chosen = slices;
   }
   p.slice_stages = static_cast<std::int32_t>(ceil_div(p.stages, chosen));
   p.slices = static_cast<std::int32_t>(ceil_div(p.stages, p.slice_stages));
@@ -133,7 +133,7 @@ bool cut_slices(BlockedWeightPlan& p) {
 
 }  // namespace
 
-bool plan_blocked_weight(const ConvGeometry& g, BlockedWeightPlan& p) {
+bool plan_blocked_weight(const ConvGeometry& g, const Machine& machine, BlockedWeightPlan& p) {
   p = {};
   if (g.groups != 1 || g.taps() > kMostBlockedTaps || g.filter_numel() == 0 || g.batch == 0 || is_pointwise(g))
     return false;
@@ -152,7 +152,7 @@ bool plan_blocked_weight(const ConvGeometry& g, BlockedWeightPlan& p) {
   choose_rows(p);
   p.stages = static_cast<std::int32_t>(ceil_div(p.image.block_step(), std::int64_t{kWeightStage}));
   p.gather = tap_gather(g.feature_channels * g.image_channels, p.taps, 2, true);
-  if (!cut_slices(p)) return false;
+  if (!cut_slices(machine, p)) return false;
   if (std::int64_t{p.row_tiles} * p.column_tiles * p.slices > std::numeric_limits<std::int32_t>::max()) return false;
   p.gather.slices = p.slices;
   p.gather.slice_stride = p.gather.count;
@@ -160,6 +160,8 @@ bool plan_blocked_weight(const ConvGeometry& g, BlockedWeightPlan& p) {
   return true;
 }
 
-double blocked_weight_clocks(const BlockedWeightPlan& p) { return clocks_of_slices(p); }
+double blocked_weight_clocks(const BlockedWeightPlan& p, const Machine& machine) {
+  return clocks_of_slices(p, machine);
+}
 
 }  // namespace adjoint::cuda

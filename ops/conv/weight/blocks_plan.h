@@ -15,6 +15,7 @@
 
 #include <adjoint/core/divider.h>
 #include <adjoint/core/export.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/geometry.h>
 #include <adjoint/ops/conv/layouts/channel_blocks.h>
 #include <adjoint/ops/conv/sums/taps.h>
@@ -124,9 +125,9 @@ ADJOINT_HD inline BlockedWeightBoxes blocked_weight_boxes(const BlockedWeightPla
 
 /// False for groups, 1 x 1 taps, more than kMostBlockedTaps, an empty batch or filter, copies of more than
 /// kMostCopyBytes, and very large extents.
-ADJOINT_API bool plan_blocked_weight(const ConvGeometry& geometry, BlockedWeightPlan& plan);
+ADJOINT_API bool plan_blocked_weight(const ConvGeometry& geometry, const Machine& machine, BlockedWeightPlan& plan);
 
 /// What the plan's kernels take behind the copies, in clocks of a multiprocessor, as the model tells.
-ADJOINT_API double blocked_weight_clocks(const BlockedWeightPlan& plan);
+ADJOINT_API double blocked_weight_clocks(const BlockedWeightPlan& plan, const Machine& machine);
 
 }  // namespace adjoint::cuda

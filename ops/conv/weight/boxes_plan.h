@@ -14,8 +14,8 @@ namespace adjoint::cuda {
 /// begin at multiples of 16 bytes, or a line of 128 bytes of them is in no tile part of one row or of one plane; and
 /// where rows of the image do not, unless each is a plane of its own, without padding, and every second or fourth
 /// channel of a group begins at the same place.
-ADJOINT_API bool plan_boxed_weight(const ConvGeometry& geometry, Arithmetic arithmetic, WeightPlan& plan,
-                                   WeightTile only = {});
+ADJOINT_API bool plan_boxed_weight(const ConvGeometry& geometry, Arithmetic arithmetic, const Machine& machine,
+                                   WeightPlan& plan, WeightTile only = {});
 /// How many times as long as modelled a plan of plan_wgmma_weight() takes, whose threads copy (bench/lab/LOG.md):
 /// halves with a stride, the more so where they are sorted one by one, and those of rows that begin amid words.
 double copied_slowness(const WeightPlan& copied);

@@ -9,8 +9,7 @@ namespace {
 
 using namespace weight_parts;
 
-constexpr std::int64_t kSmemBytes = 160 * 1024;                                  // fits sm_80 too
-constexpr auto kBlocksWanted = 2 * static_cast<std::int64_t>(kMultiprocessors);  // splits make up the number
+constexpr std::int64_t kSmemBytes = 160 * 1024;  // fits sm_80 too
 constexpr int kSmemStages = 3;
 
 bool build_stage(WeightPlan& p, std::int32_t taps_per_block, TapBlockSizes& sizes) {
@@ -20,11 +19,13 @@ bool build_stage(WeightPlan& p, std::int32_t taps_per_block, TapBlockSizes& size
   return weight_smem_bytes(p) <= kSmemBytes;
 }
 
-std::int64_t splits_wanted(const WeightPlan& p) {
-  return std::clamp<std::int64_t>(kBlocksWanted / p.blocks_per_split(), 1, std::max<std::int64_t>(p.stages / 4, 1));
+/// Those that make up two blocks a multiprocessor.
+std::int64_t splits_wanted(const WeightPlan& p, const Machine& machine) {
+  return std::clamp<std::int64_t>(2 * machine.multiprocessors / p.blocks_per_split(), 1,
+                                  std::max<std::int64_t>(p.stages / 4, 1));
 }
 
-double model_clocks(const WeightPlan& p, bool split) {
+double model_clocks(const WeightPlan& p, bool split, const Machine& machine) {
   const double positions = 1 << p.log2_positions();
   const double products =
       static_cast<double>(p.tile_rows) * p.tile_columns * positions / p.unit_elements / 512 * (split ? 3 : 1);
@@ -32,7 +33,8 @@ double model_clocks(const WeightPlan& p, bool split) {
       (static_cast<double>(p.block_channels) * p.planes_h * p.planes_w * p.rows * p.cols + p.tile_columns * positions) *
       4 / p.unit_elements;
   const double stage = std::max(products, bytes / kBytesPerClock) + 200;
-  const double waves = static_cast<double>(ceil_div(p.blocks_per_split() * p.splits, kBlocksWanted / 2));
+  const double waves =
+      static_cast<double>(ceil_div(p.blocks_per_split() * p.splits, std::int64_t{machine.multiprocessors}));
   const double partial = static_cast<double>(p.tile_rows) * p.tile_columns * 8 / kBytesPerClock;
   return waves * (stage * static_cast<double>(p.stages_per_split) + partial);
 }
@@ -49,7 +51,7 @@ std::int64_t weight_workspace_bytes(const WeightPlan& p) {
   return p.blocks_per_split() * p.splits * p.tile_rows * p.tile_columns * 4;
 }
 
-bool plan_weight(const ConvGeometry& g, Arithmetic arithmetic, WeightPlan& plan) {
+bool plan_weight(const ConvGeometry& g, Arithmetic arithmetic, const Machine& machine, WeightPlan& plan) {
   if (!supported(g)) return false;
   WeightPlan candidate;
   const bool split = is_split(arithmetic);
@@ -77,8 +79,8 @@ bool plan_weight(const ConvGeometry& g, Arithmetic arithmetic, WeightPlan& plan)
               static_cast<std::int32_t>(std::min<std::int64_t>(tile.rows / candidate.block_channels, taps));
           for (std::int32_t per_block = most; per_block >= 1; per_block /= 2) {
             if (!build_stage(candidate, per_block, sizes)) continue;
-            set_splits(candidate, splits_wanted(candidate));
-            if (least.take(model_clocks(candidate, split))) plan = candidate;
+            set_splits(candidate, splits_wanted(candidate, machine));
+            if (least.take(model_clocks(candidate, split, machine))) plan = candidate;
             break;
           }
         }

@@ -81,7 +81,7 @@ bool tile_takes_boxes(const WeightPlan& plan);
 double box_stage_clocks(const WeightPlan& plan, bool split);
 
 /// Clocks of all stages of a wgmma kernel's plan, as the model has them by which it was chosen.
-double wgmma_weight_clocks(const WeightPlan& plan, bool split);
+double wgmma_weight_clocks(const WeightPlan& plan, bool split, const Machine& machine);
 
 /// At most `splits` of them, fewer where there are not so many stages.
 void set_splits(WeightPlan& plan, std::int64_t splits);

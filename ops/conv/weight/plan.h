@@ -20,6 +20,7 @@
 
 #include <adjoint/core/export.h>
 #include <adjoint/ops/conv/base/arithmetic.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/geometry.h>
 #include <adjoint/ops/conv/layouts/unshuffle.h>
 
@@ -271,12 +272,13 @@ ADJOINT_API std::int64_t weight_workspace_bytes(const WeightPlan& plan);
 /// False where the kernels do not take the geometry: extents from 2^28 on, planes or stages from 2^31,
 /// stages that do not fit.
 /// `split` asks for float32 in three products.
-ADJOINT_API bool plan_weight(const ConvGeometry& geometry, Arithmetic arithmetic, WeightPlan& plan);
+ADJOINT_API bool plan_weight(const ConvGeometry& geometry, Arithmetic arithmetic, const Machine& machine,
+                             WeightPlan& plan);
 
 /// The same for the wgmma kernels; with a tile that has rows, for that one alone.
 ADJOINT_API std::int64_t wgmma_weight_smem_bytes(const WeightPlan& plan, bool split);
-ADJOINT_API bool plan_wgmma_weight(const ConvGeometry& geometry, Arithmetic arithmetic, WeightPlan& plan,
-                                   WeightTile only = {});
+ADJOINT_API bool plan_wgmma_weight(const ConvGeometry& geometry, Arithmetic arithmetic, const Machine& machine,
+                                   WeightPlan& plan, WeightTile only = {});
 
 /// Bytes of a wgmma kernel's stage: the feature's part, a multiple of 1024, and the whole.
 ADJOINT_HD inline std::int32_t wgmma_feature_bytes(const WeightPlan& p, bool split) {

@@ -12,7 +12,6 @@ namespace {
 using namespace weight_parts;
 
 constexpr std::int64_t kSmemBytes = 224 * 1024;
-constexpr auto kBlocksAtOnce = static_cast<std::int64_t>(kMultiprocessors);  // a wave, whatever the device
 constexpr int kLeastStages = 3;           // what the ring of stages needs so as not to lock up
 constexpr std::int64_t kMaxItems = 4096;  // of weight_item(): 8 bytes of shared memory each
 
@@ -70,13 +69,14 @@ double stage_clocks(const WeightPlan& p, bool split) {
   return std::max({matrix, shared, memory, loaders}) + (matrix + shared) / 8 + 100;
 }
 
-double model_clocks(const WeightPlan& p, double stage) {
-  const double waves = wide(ceil_div(p.blocks_per_split() * p.splits, kBlocksAtOnce));
+double model_clocks(const WeightPlan& p, double stage, const Machine& machine) {
+  const double waves = wide(ceil_div(p.blocks_per_split() * p.splits, std::int64_t{machine.multiprocessors}));
   // A tile's rows lie apart: one takes as long as kRowColumns columns do, whether it is written or added to others.
   constexpr double kRowColumns = 100, kAdding = 1.3;
   const double tile = wide(p.tile_rows) * (p.tile_columns + kRowColumns) * 4;
   const double start = 3000 + tile / kBytesPerClock;
-  const double reduction = kAdding * tile * wide(p.blocks_per_split() * p.splits) / kBlocksAtOnce / kBytesPerClock;
+  const double reduction =
+      kAdding * tile * wide(p.blocks_per_split() * p.splits) / machine.multiprocessors / kBytesPerClock;
   return waves * (stage * wide(p.stages_per_split) + start) + reduction;
 }
 
@@ -94,6 +94,7 @@ double least_clocks_of_stage(const WeightPlan& p, bool split) {
 
 struct Search {
   bool split;
+  const Machine& machine;
   WeightPlan candidate;
   WeightPlan& plan;
   LeastClocks least{};
@@ -101,7 +102,7 @@ struct Search {
 
   /// No less than all blocks' stages, spread evenly.
   double least_clocks(double stage, double blocks) const {
-    return stage * blocks * wide(candidate.stages) / wide(kBlocksAtOnce);
+    return stage * blocks * wide(candidate.stages) / machine.multiprocessors;
   }
 
   /// Whole waves of blocks, as many as serve best, where a stage takes so long. Returns whether some would be the best
@@ -113,11 +114,11 @@ struct Search {
     std::int64_t before = 0;
     for (std::int64_t waves = 1; waves <= 4; ++waves) {
       const std::int64_t most = std::max<std::int64_t>(candidate.stages / 4, 1);
-      const std::int64_t splits = std::clamp<std::int64_t>(kBlocksAtOnce * waves / blocks, 1, most);
+      const std::int64_t splits = std::clamp<std::int64_t>(machine.multiprocessors * waves / blocks, 1, most);
       if (splits == before) continue;
       before = splits;
       set_splits(candidate, splits);
-      const double clocks = model_clocks(candidate, stage);
+      const double clocks = model_clocks(candidate, stage, machine);
       if (clocks >= least.best()) continue;
       any = true;
       if (!keeps) break;
@@ -167,10 +168,11 @@ struct Search {
 };
 
 /// The best plan of all tiles, or of `only`.
-bool search(const ConvGeometry& g, Arithmetic arithmetic, bool boxes, WeightTile only, WeightPlan& plan) {
+bool search(const ConvGeometry& g, Arithmetic arithmetic, bool boxes, WeightTile only, const Machine& machine,
+            WeightPlan& plan) {
   if (!supported(g)) return false;
   const bool split = is_split(arithmetic);
-  Search search{.split = split, .candidate = {}, .plan = plan};
+  Search search{.split = split, .machine = machine, .candidate = {}, .plan = plan};
   WeightPlan& candidate = search.candidate;
   set_geometry(g, unit_elements(arithmetic), candidate);
   candidate.boxes = boxes;
@@ -194,8 +196,8 @@ bool search(const ConvGeometry& g, Arithmetic arithmetic, bool boxes, WeightTile
 
 }  // namespace
 
-double weight_parts::wgmma_weight_clocks(const WeightPlan& p, bool split) {
-  return model_clocks(p, clocks_of_stage(p, split));
+double weight_parts::wgmma_weight_clocks(const WeightPlan& p, bool split, const Machine& machine) {
+  return model_clocks(p, clocks_of_stage(p, split), machine);
 }
 
 std::int64_t wgmma_weight_smem_bytes(const WeightPlan& p, bool split) {
@@ -203,12 +205,14 @@ std::int64_t wgmma_weight_smem_bytes(const WeightPlan& p, bool split) {
          (p.boxes ? 0 : std::int64_t{8} * (p.image_stage() << p.log2_tile_n));
 }
 
-bool plan_wgmma_weight(const ConvGeometry& g, Arithmetic arithmetic, WeightPlan& plan, WeightTile only) {
-  return search(g, arithmetic, false, only, plan);
+bool plan_wgmma_weight(const ConvGeometry& g, Arithmetic arithmetic, const Machine& machine, WeightPlan& plan,
+                       WeightTile only) {
+  return search(g, arithmetic, false, only, machine, plan);
 }
 
-bool plan_boxed_weight(const ConvGeometry& g, Arithmetic arithmetic, WeightPlan& plan, WeightTile only) {
-  return search(g, arithmetic, true, only, plan);
+bool plan_boxed_weight(const ConvGeometry& g, Arithmetic arithmetic, const Machine& machine, WeightPlan& plan,
+                       WeightTile only) {
+  return search(g, arithmetic, true, only, machine, plan);
 }
 
 }  // namespace adjoint::cuda

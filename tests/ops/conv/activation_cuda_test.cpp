@@ -3,12 +3,11 @@
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/core/gradcheck.h>
-#include <adjoint/core/precision.h>
 #include <adjoint/core/tape.h>
-#include <adjoint/ops/conv/choose/cuda/dispatch.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/ops/elementwise/activate.h>
 #include <adjoint/tests/support/activations.h>
+#include <adjoint/tests/support/conv_cuda.h>
 #include <adjoint/tests/support/conv_problem.h>
 #include <adjoint/tests/support/values.h>
 
@@ -63,65 +62,43 @@ struct Operands {
         bias(transposed ? p.image_bias_tensor(options) : p.feature_bias_tensor(options)) {}
 };
 
-// The kernel of this name alone; false where it does not take the problem.
-bool runs(const cuda::ConvKernel& kernel, const ConvProblem& p, bool transposed, const TensorOptions& options) {
-  const Operands in(p, transposed, options);
-  const cuda::ForceConvKernel guard(kernel.name);
-  try {
-    (transposed ? conv_transpose : conv)(in.input, in.filter, in.bias, p.geometry, {});
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-void expect_bits_of_the_two_calls(const cuda::ConvKernel& kernel, const ConvProblem& p, bool transposed,
-                                  const Activation& activation, DType dtype) {
-  const TensorOptions options{.dtype = dtype, .device = kCUDA};
-  if (!runs(kernel, p, transposed, options)) return;
-  SCOPED_TRACE(std::string(kernel.name) + (transposed ? ", transposed, " : ", ") + to_string(dtype));
-  const cuda::ForceConvKernel guard(kernel.name);
-  const auto activated = transposed ? conv_transpose : conv;
-  const auto plain = [&](const Tensor& input, const Tensor& filter, const Tensor& bias, const ConvGeometry& geometry) {
-    return activated(input, filter, bias, geometry, {});
-  };
-  const Operands in(p, transposed, options);
-  const Tensor result = activated(in.input, in.filter, in.bias, p.geometry, activation);
-  const bool rounds_twice = dtype == kFloat32 || dtype == kFloat64 || !kernel.activates;
+void expect_bits_of_the_two_calls(const cuda::ConvKernel& kernel, const ConvProblem& p, cuda::ConvRole role,
+                                  const Activation& activation, const ConvMode& mode) {
+  const Operands in(p, role == cuda::ConvRole::kImage, {.dtype = mode.dtype, .device = kCUDA});
+  const cuda::ConvProblem plain = conv_problem(role, p.geometry, mode, {in.input, in.filter, in.bias});
+  if (!kernel.takes(plain)) return;
+  SCOPED_TRACE(std::string(kernel.name) + ", " + mode.name);
+  cuda::ConvProblem problem = plain;
+  problem.activation = activation;
+  const Tensor result = run_kernel(kernel, problem), sums = run_kernel(kernel, plain);
   const auto exact_sums = [&] {  // in any kernel: the problem's values are small integers
-    const auto role = transposed ? cuda::ConvRole::kImage : cuda::ConvRole::kFeature;
-    const cuda::ForceConvKernel reference(cuda::conv_kernels(role).back()->name);
-    return plain(in.input.to(kFloat32), in.filter.to(kFloat32), in.bias.to(kFloat32), p.geometry);
+    const Tensor input = in.input.to(kFloat32), filter = in.filter.to(kFloat32), bias = in.bias.to(kFloat32);
+    const ConvMode exact{"float32", kFloat32, Precision::kFull};
+    return run_kernel(*cuda::conv_kernels(role).back(), conv_problem(role, p.geometry, exact, {input, filter, bias}));
   };
-  const Tensor sums = rounds_twice ? plain(in.input, in.filter, in.bias, p.geometry) : exact_sums();
-  expect_same_bits("result", result, activate(sums, activation).to(dtype));
+  const bool is_half = mode.dtype == kFloat16 || mode.dtype == kBFloat16;
+  expect_same_bits("result", result, activate(is_half ? exact_sums() : sums, activation).to(mode.dtype));
 
-  // On a tape, what the derivative needs is written beside the result. The bias's gradient reads that alone.
-  const Operands leaves(p, transposed, {.dtype = dtype, .device = kCUDA, .requires_grad = true});
-  Tape tape;
-  const Tensor recorded = activated(leaves.input, leaves.filter, leaves.bias, p.geometry, activation);
-  expect_same_bits("recorded", recorded.detach(), result);
+  // For a tape, what the derivative needs is written beside the result.
   if (differentiates_from_result(activation)) return;
-  const Tensor two_calls = activate(plain(leaves.input, leaves.filter, leaves.bias, p.geometry), activation);
-  const Tensor seed = Tensor::ones(result.shape(), options);
-  expect_same_bits("bias's gradient", tape.gradient(recorded, {leaves.bias}, {.grad_output = seed})[0],
-                   tape.gradient(two_calls, {leaves.bias}, {.grad_output = seed})[0]);
+  Tensor linear = Tensor::empty(sums.shape(), {.dtype = mode.dtype, .device = kCUDA});
+  problem.linear = linear.raw_mutable_data();
+  expect_same_bits("result beside its sums", run_kernel(kernel, problem), result);
+  expect_same_bits("sums beside the result", linear, sums);
 }
 
 TEST_P(ConvActivationCuda, EveryKernelHasTheBitsOfTheTwoCalls) {
   for (const ConvCase& c : cases()) {
     SCOPED_TRACE(c);
     const ConvProblem real = real_problem(geometry(c)), integer = integer_problem(geometry(c));
-    for (const bool transposed : {true, false}) {
-      const auto role = transposed ? cuda::ConvRole::kImage : cuda::ConvRole::kFeature;
+    for (const cuda::ConvRole role : {cuda::ConvRole::kImage, cuda::ConvRole::kFeature}) {
+      SCOPED_TRACE(role_name(role));
       for (const cuda::ConvKernel* kernel : cuda::conv_kernels(role)) {
-        for (const Precision precision : {Precision::kFull, Precision::kTF32}) {
-          const PrecisionGuard guard(precision);
-          expect_bits_of_the_two_calls(*kernel, real, transposed, activation(), kFloat32);
+        for (const ConvMode& mode : kConvModes) {
+          const ConvProblem& problem = mode.dtype == kFloat32 ? real : integer;
+          expect_bits_of_the_two_calls(*kernel, problem, role, activation(), mode);
         }
-        expect_bits_of_the_two_calls(*kernel, real, transposed, activation(), kFloat64);
-        expect_bits_of_the_two_calls(*kernel, integer, transposed, activation(), kFloat16);
-        expect_bits_of_the_two_calls(*kernel, integer, transposed, activation(), kBFloat16);
+        expect_bits_of_the_two_calls(*kernel, real, role, activation(), {"float64", kFloat64, Precision::kFull});
       }
     }
   }

@@ -4,12 +4,12 @@
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/core/cuda/launch_observer.h>
-#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/correlation/cuda/mma/mma.h>
 #include <adjoint/ops/conv/correlation/store_boxes.h>
 #include <adjoint/ops/conv/weight/cuda/weight.h>
 #include <adjoint/tests/support/conv_cuda.h>
 #include <adjoint/tests/support/conv_layers.h>
+#include <adjoint/tests/support/conv_machine.h>
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -112,10 +112,12 @@ std::vector<std::string> paths_of(const std::string& kernel, cuda::ConvProblem p
   problem.out = const_cast<void*>(out);
   cuda::CorrelationPlan plan;
   if (mma) {
-    EXPECT_TRUE(cuda::plan_correlation_mma(problem.geometry, transposed, arithmetic, cuda::kMmaLimits, plan));
+    EXPECT_TRUE(
+        cuda::plan_correlation_mma(problem.geometry, transposed, arithmetic, cuda::kMmaLimits, problem.machine, plan));
   } else {
     EXPECT_TRUE(cuda::plan_correlation(problem.geometry, transposed, arithmetic,
-                                       blocked ? cuda::kBlockedLimits : cuda::kCorrelationLimits, plan));
+                                       blocked ? cuda::kBlockedLimits : cuda::kCorrelationLimits, problem.machine,
+                                       plan));
   }
   const std::int64_t loaded = mma ? cuda::mma_load_vector(plan, problem.first, size) * size
                                   : cuda::correlation_load_bytes(plan, problem.first, size);
@@ -191,10 +193,10 @@ void run_boxes_tiles(const ConvMode& mode, const ConvGeometry& g, const ConvOper
   const ConvOperands aligned{displaced(operands.first, 0), displaced(operands.second, 0), {}};
   const cuda::ConvProblem problem = conv_problem(cuda::ConvRole::kFilter, g, mode, aligned);
   for (const cuda::WeightTile tile : cuda::kWgmmaWeightTiles) {
-    const cuda::ForceBoxesTile forced(tile);
-    if (!cuda::boxes_conv_weight.takes(problem)) continue;
+    const RunConv run = boxes_in_tile(problem, tile);
+    if (run == nullptr) continue;
     Tensor result;
-    coverage.add([&] { result = run_guarded(cuda::boxes_conv_weight, problem, offset); }, {});
+    coverage.add([&] { result = run_guarded(run, problem, offset); }, {});
     expect_same_guarded("boxes_conv_weight", result, expected);
   }
 }
@@ -203,15 +205,17 @@ void run_boxes_tiles(const ConvMode& mode, const ConvGeometry& g, const ConvOper
 void run_all(const ConvCase& c, std::uint64_t seed, Coverage& coverage) {
   constexpr ConvMode kFloat64Mode{"float64", kFloat64, Precision::kFull};
   SCOPED_TRACE(c);
-  // Every alignment twice, for the second time in the tiles that large problems get.
-  const cuda::PlanForMultiprocessors plans((seed & 16) != 0 ? 1 : cuda::planned_multiprocessors());
+  // Every alignment twice, for the second time in the tiles that large problems get. A filter's are in any case: its
+  // sums are split.
+  const cuda::Machine machine = (seed & 16) != 0 ? kOneMultiprocessor : cuda::Machine{};
   const ConvGeometry g = geometry(c);
   std::vector<ConvMode> modes(std::begin(kConvModes), std::end(kConvModes));
   modes.push_back(kFloat64Mode);
   for (const ConvMode& mode : modes) {
     for (const cuda::ConvRole role : kConvRoles) {
       const ConvOperands operands = integer_operands(role, g, mode.dtype, 3, 3, seed);
-      const cuda::ConvProblem problem = conv_problem(role, g, mode, operands);
+      const cuda::ConvProblem problem =
+          conv_problem(role, g, mode, operands, role == cuda::ConvRole::kFilter ? cuda::Machine{} : machine);
       const auto offset = static_cast<std::int64_t>(seed % 16);
       const auto out = static_cast<std::uintptr_t>(4096 + (offset + kGuard) * element_size(mode.dtype));
       const cuda::ConvKernel& plain = *cuda::conv_kernels(role).back();

@@ -6,10 +6,10 @@
 #include <adjoint/core/cuda/tensor_map.h>
 #include <adjoint/core/error.h>
 #include <adjoint/core/stream.h>
-#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/support/conv_cuda.h>
 #include <adjoint/tests/support/conv_layers.h>
+#include <adjoint/tests/support/conv_machine.h>
 #include <adjoint/tests/support/conv_oracle.h>
 #include <adjoint/tests/support/conv_problem.h>
 #include <adjoint/tests/support/values.h>
@@ -17,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,23 +28,16 @@ namespace {
 struct Call {
   cuda::ConvProblem problem;
   ConvOperands operands;
-  std::int64_t count;  // elements of the result
 };
 
-Call real_call(cuda::ConvRole role, const ConvCase& c, const ConvMode& mode) {
+Call real_call(cuda::ConvRole role, const ConvCase& c, const ConvMode& mode, const cuda::Machine& machine = {}) {
   const ConvGeometry g = geometry(c);
   const ConvOperands operands = real_operands(role, g, mode.dtype, 2);
-  return {conv_problem(role, g, mode, operands), operands, conv_sizes(role, g).out};
+  return {conv_problem(role, g, mode, operands, machine), operands};
 }
 
 /// A fresh result of the kernel that the library chooses.
-Tensor result_of(const Call& call) {
-  Tensor out = Tensor::empty({call.count}, {.dtype = call.problem.dtype, .device = kCUDA});
-  cuda::ConvProblem problem = call.problem;
-  problem.out = out.raw_mutable_data();
-  cuda::select_conv_kernel(problem).run(problem);
-  return out;
-}
+Tensor result_of(const Call& call) { return run_kernel(cuda::best_conv_kernel(call.problem), call.problem); }
 
 class ConvPromisesCuda : public ::testing::TestWithParam<ConvMode> {
  protected:
@@ -95,7 +89,7 @@ TEST_P(ConvPromisesCuda, AddressesDoNotMatter) {
       Tensor out = displaced(expected, 5 * offset % 16);
       out.fill_(7.0);
       moved.problem.out = out.raw_mutable_data();
-      cuda::select_conv_kernel(moved.problem).run(moved.problem);
+      cuda::best_conv_kernel(moved.problem).run(moved.problem);
       expect_same_bits("offset " + std::to_string(offset), out, expected);
     }
   });
@@ -134,7 +128,7 @@ TEST_P(ConvPromisesCuda, CopiesBesideItDoNotMatter) {
   const Call deep = real_call(
       cuda::ConvRole::kFeature,
       {.name = "deep", .batch = 3, .in_channels = 1, .out_channels = 2526, .input = {52, 22}, .kernel = {2, 3}},
-      GetParam());
+      GetParam(), kOneMultiprocessor);  // few columns, whose products take the least time
   const Call copied = real_call(cuda::ConvRole::kFeature,
                                 {.name = "copied",
                                  .batch = 3,
@@ -143,21 +137,25 @@ TEST_P(ConvPromisesCuda, CopiesBesideItDoNotMatter) {
                                  .input = {52, 22},
                                  .kernel = {4, 5},
                                  .stride = {3, 2}},
-                                GetParam());
-  const auto work = [&](const Call& call, const char* kernel) {
+                                GetParam(), kOneMultiprocessor);
+  const auto work = [&](const Call& call, const cuda::ConvKernel& kernel) {
     const Stream stream = Stream::create();
     const StreamGuard guard(stream);
-    const cuda::ForceConvKernel forced(kernel);
-    const cuda::PlanForMultiprocessors plans(1);  // few columns, whose products take the least time
-    const Tensor expected = result_of(call);
+    const Tensor expected = run_kernel(kernel, call.problem);
     Tensor different = Tensor::zeros({}, {.device = kCUDA});
-    for (int run = 0; run < kRuns; ++run) different.add_((result_of(call) != expected).to(kFloat32).sum());
-    EXPECT_EQ(different.item<float>(), 0) << kernel << ": elements in all runs";
+    for (int run = 0; run < kRuns; ++run) {
+      different.add_((run_kernel(kernel, call.problem) != expected).to(kFloat32).sum());
+    }
+    EXPECT_EQ(different.item<float>(), 0) << kernel.name << ": elements in all runs";
   };
+  const cuda::ConvKernel& of_deep = *cuda::find_conv_kernel(cuda::ConvRole::kFeature, "correlation_conv");
+  const cuda::ConvKernel& of_copied = *cuda::find_conv_kernel(cuda::ConvRole::kFeature, "rearranged_conv");
+  ASSERT_TRUE(of_deep.takes(deep.problem));
+  ASSERT_TRUE(of_copied.takes(copied.problem));
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
-    threads.emplace_back(work, deep, "correlation_conv");
-    threads.emplace_back(work, copied, "rearranged_conv");
+    threads.emplace_back(work, deep, std::cref(of_deep));
+    threads.emplace_back(work, copied, std::cref(of_copied));
   }
   for (std::thread& thread : threads) thread.join();
 }

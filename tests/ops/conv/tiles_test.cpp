@@ -1,9 +1,9 @@
 // The cases that tests run on a GPU reach every tile that is compiled: one that no case reached would be untested.
 // Where planning has changed, add a case.
-#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/correlation/plan.h>
 #include <adjoint/ops/conv/weight/plan.h>
 #include <adjoint/tests/support/conv_layers.h>
+#include <adjoint/tests/support/conv_machine.h>
 #include <adjoint/tests/support/conv_mode.h>
 #include <adjoint/tests/support/conv_tiles.h>
 
@@ -19,13 +19,13 @@ namespace {
 
 class ConvTiles : public ::testing::TestWithParam<ConvMode> {
  protected:
-  const cuda::PlanForMultiprocessors plans{1};  // as the tests have that run these cases
-
   static cuda::Arithmetic arithmetic() { return GetParam().arithmetic(); }
   static bool splits() { return GetParam().splits(); }
 
+  /// For the machine of the tests that run these cases.
   static bool plan(const ConvCase& c, bool transposed, cuda::CorrelationPlan& plan) {
-    return cuda::plan_correlation(geometry(c), transposed, arithmetic(), cuda::kCorrelationLimits, plan);
+    return cuda::plan_correlation(geometry(c), transposed, arithmetic(), cuda::kCorrelationLimits, kOneMultiprocessor,
+                                  plan);
   }
 };
 
@@ -70,7 +70,7 @@ TEST_P(ConvTiles, OfWeightAreReachedByTheirCases) {
   std::set<int> columns, compiled;
   for (const ConvCase& c : weight_tile_cases()) {
     cuda::WeightPlan p;
-    ASSERT_TRUE(cuda::plan_weight(geometry(c), arithmetic(), p)) << c.name;
+    ASSERT_TRUE(cuda::plan_weight(geometry(c), arithmetic(), {}, p)) << c.name;
     columns.insert(p.tile_columns);
   }
   for (const cuda::WeightTile& tile : cuda::kWeightTiles) {
@@ -83,8 +83,8 @@ TEST_P(ConvTiles, OfWeightAreReachedByVariants) {
   std::set<std::pair<int, int>> mma, wgmma;
   for (const ConvCase& c : conv_variant_cases()) {
     cuda::WeightPlan p;
-    if (cuda::plan_weight(geometry(c), arithmetic(), p)) mma.insert({p.tile_rows, p.tile_columns});
-    if (cuda::plan_wgmma_weight(geometry(c), arithmetic(), p)) wgmma.insert({p.tile_rows, p.tile_columns});
+    if (cuda::plan_weight(geometry(c), arithmetic(), {}, p)) mma.insert({p.tile_rows, p.tile_columns});
+    if (cuda::plan_wgmma_weight(geometry(c), arithmetic(), {}, p)) wgmma.insert({p.tile_rows, p.tile_columns});
   }
   for (const cuda::WeightTile& tile : cuda::kWeightTiles) {
     if (splits() && tile.columns == 128) continue;  // not compiled

@@ -2,15 +2,16 @@
 // compute-sanitizer, a case a test so that slow tools can share the cases out.
 #ifdef ADJOINT_WITH_CUDA
 
-#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/weight/cuda/weight.h>
 #include <adjoint/tests/support/conv_cuda.h>
 #include <adjoint/tests/support/conv_layers.h>
+#include <adjoint/tests/support/conv_machine.h>
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -18,13 +19,14 @@
 namespace adjoint::testing {
 namespace {
 
-void check_every_kernel(const ConvMode& mode, const ConvCase& c) {
+void check_every_kernel(const ConvMode& mode, const ConvCase& c, std::span<const cuda::ConvRole> roles,
+                        const cuda::Machine& machine) {
   const ConvGeometry g = geometry(c);
   // Another for every case: offsets of the operands and results follow from it.
   std::uint64_t seed = std::hash<std::string>{}(c.name) % 1000;
-  for (const cuda::ConvRole role : kConvRoles) {
+  for (const cuda::ConvRole role : roles) {
     const ConvOperands operands = integer_operands(role, g, mode.dtype, 3, 3, ++seed);
-    const cuda::ConvProblem problem = conv_problem(role, g, mode, operands);
+    const cuda::ConvProblem problem = conv_problem(role, g, mode, operands, machine);
     const auto offset = static_cast<std::int64_t>(seed % 16);
     const Tensor expected = run_guarded(*cuda::conv_kernels(role).back(), problem, offset);
     for (const cuda::ConvKernel* kernel : cuda::conv_kernels(role)) {
@@ -39,9 +41,15 @@ class ConvVariantsCuda : public ::testing::TestWithParam<std::tuple<ConvMode, Co
 
 TEST_P(ConvVariantsCuda, AreExact) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
-  const cuda::PlanForMultiprocessors plans(1);
   const auto& [mode, c] = GetParam();
-  check_every_kernel(mode, c);
+  check_every_kernel(mode, c, kConvRoles, kOneMultiprocessor);
+}
+
+/// The filter's sums in splits, and in the tiles that they leave work for.
+TEST_P(ConvVariantsCuda, AreExactInSplits) {
+  if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
+  const auto& [mode, c] = GetParam();
+  check_every_kernel(mode, c, {{cuda::ConvRole::kFilter}}, {});
 }
 
 /// What is planned for one multiprocessor alone has no slices.
@@ -50,7 +58,7 @@ class SlicedVariantsCuda : public ConvVariantsCuda {};
 TEST_P(SlicedVariantsCuda, AreExactOnAllMultiprocessors) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
   const auto& [mode, c] = GetParam();
-  check_every_kernel(mode, c);
+  check_every_kernel(mode, c, kConvRoles, {});
 }
 
 /// Every tile of boxes_conv_weight, which chooses most of them for large problems alone, by boxes and by element.
@@ -67,11 +75,11 @@ TEST_P(BoxesVariantsCuda, AreExactInEveryTile) {
     const cuda::ConvProblem problem = conv_problem(cuda::ConvRole::kFilter, g, mode, operands);
     const Tensor expected = run_guarded(*cuda::conv_kernels(cuda::ConvRole::kFilter).back(), problem, 0);
     for (const cuda::WeightTile tile : cuda::kWgmmaWeightTiles) {
-      const cuda::ForceBoxesTile forced(tile);
-      if (!cuda::boxes_conv_weight.takes(problem)) continue;
+      const RunConv run = boxes_in_tile(problem, tile);
+      if (run == nullptr) continue;
       ++tiles;
       expect_same_guarded("boxes, tile of " + std::to_string(tile.rows) + " x " + std::to_string(tile.columns),
-                          run_guarded(cuda::boxes_conv_weight, problem, 0), expected);
+                          run_guarded(run, problem, 0), expected);
     }
   }
   if (compute_capability() != 90) return;

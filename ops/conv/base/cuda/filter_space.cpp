@@ -4,8 +4,9 @@
 #include <adjoint/core/storage.h>
 #include <adjoint/ops/conv/base/cuda/arithmetic.h>
 #include <adjoint/ops/conv/base/form_key.h>
-#include <adjoint/ops/conv/base/machine.h>
 
+#include <bit>
+#include <cstdint>
 #include <utility>
 
 namespace adjoint::cuda {
@@ -23,6 +24,12 @@ bool captures(int device) {
   return status != cudaStreamCaptureStatusNone;
 }
 
+adjoint::detail::FormKey& operator<<(adjoint::detail::FormKey& key, const Machine& machine) {
+  const auto& [multiprocessors, smem_bytes, l2_bytes, moved_bytes] = machine;
+  return key << multiprocessors << smem_bytes << std::bit_cast<std::int64_t>(l2_bytes)
+             << std::bit_cast<std::int64_t>(moved_bytes);
+}
+
 }  // namespace
 
 struct FilterSpace::Place {
@@ -36,8 +43,8 @@ FilterSpace::FilterSpace(const ConvProblem& problem, const char* order, std::int
   if (problem.forms != nullptr && nbytes > 0 && !captures(problem.device)) {
     adjoint::detail::FormKey key(order);
     key << problem.geometry;
-    key << problem.role << arithmetic_of(problem) << planned_multiprocessors() << part << problem.second
-        << current_stream(problem.device);
+    key << problem.machine;
+    key << problem.role << arithmetic_of(problem) << part << problem.second << current_stream(problem.device);
     auto storage = std::static_pointer_cast<const Storage>(problem.forms->find(key));
     filled_ = kept_ = storage != nullptr;
     if (!filled_ && problem.forms->has_room()) {

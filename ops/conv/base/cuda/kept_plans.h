@@ -5,7 +5,6 @@
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/problem.h>
 #include <adjoint/ops/conv/base/least_clocks.h>
-#include <adjoint/ops/conv/base/machine.h>
 
 #include <array>
 #include <atomic>
@@ -23,14 +22,15 @@ namespace adjoint::cuda {
 /// last kMostCompared of those that were asked for to compare kernels.
 inline constexpr std::size_t kMostKept = 4096, kMostRecent = 128, kMostCompared = 8;
 
-/// What a plan depends on: role, geometry, arithmetic, GPU, and which plans are passed over, in numbers.
-using PlanKey = std::array<std::int64_t, 25>;
+/// What a plan depends on: role, geometry, arithmetic, GPU, machine, and which plans are passed over, in numbers.
+using PlanKey = std::array<std::int64_t, 28>;
 
 inline PlanKey key_of(const ConvProblem& problem) {
   // By all their members, so that one that comes later does not compile before it stands here.
   const auto& [rank, batch, image_channels, feature_channels, groups, image, feature, kernel, stride, padding,
                dilation] = problem.geometry;
   const auto& [architecture, has_wgmma, smem_bytes, smem_bytes_a_block] = gpu_of(problem.device);
+  const auto& [multiprocessors, smem_bytes_planned, l2_bytes, moved_bytes] = problem.machine;
   return {static_cast<std::int64_t>(problem.role),
           static_cast<std::int64_t>(arithmetic_of(problem)),
           rank,
@@ -54,7 +54,10 @@ inline PlanKey key_of(const ConvProblem& problem) {
           has_wgmma ? 1 : 0,
           smem_bytes,
           smem_bytes_a_block,
-          planned_multiprocessors(),
+          multiprocessors,
+          smem_bytes_planned,
+          std::bit_cast<std::int64_t>(l2_bytes),
+          std::bit_cast<std::int64_t>(moved_bytes),
           std::bit_cast<std::int64_t>(PlansAbove::clocks())};
 }
 
@@ -165,10 +168,10 @@ class ComparePlans {
   bool before_;
 };
 
-/// The plan for the problem's role, geometry, arithmetic and GPU, made by make(plan) where there is none yet; null
-/// where make() returned false. Valid until the thread has asked for kMostRecent others, while kernels are compared
-/// kMostCompared: a kernel may ask for those of what it is made of while it holds its own. Any number of threads may
-/// ask at once.
+/// The plan for the problem's role, geometry, arithmetic, GPU and machine, made by make(plan) where there is none yet;
+/// null where make() returned false. Valid until the thread has asked for kMostRecent others, while kernels are
+/// compared kMostCompared: a kernel may ask for those of what it is made of while it holds its own. Any number of
+/// threads may ask at once.
 template <class Plan, class Make>
 const Plan* keep_plan(const ConvProblem& problem, Make&& make) {
   constexpr std::size_t kSmall = 2048;    // bytes

@@ -3,6 +3,7 @@
 
 #include <adjoint/core/dtype.h>
 #include <adjoint/core/precision.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/geometry.h>
 #include <adjoint/ops/elementwise/activation.h>
 
@@ -40,6 +41,8 @@ struct ConvProblem {
   DType dtype;
   Precision precision;  // of float32
   int device;
+  // That plans are made for, whatever the device is.
+  Machine machine = {};
   // Null where kernels are chosen for it and none is run.
   const void* first = nullptr;   // image, or for kImage feature
   const void* second = nullptr;  // filter, or for kFilter feature

@@ -1,6 +1,5 @@
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
 
-#include <adjoint/core/check.h>
 #include <adjoint/core/copy.h>
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
@@ -164,27 +163,13 @@ const Quickest& quickest(const ConvProblem& problem) {
   });
 }
 
-thread_local const char* forced = nullptr;
-
-bool is_a_name(std::string_view name) {
-  for (const ConvRole role : kConvRoles) {
-    for (const ConvKernel* kernel : conv_kernels(role)) {
-      if (std::string_view(kernel->name).starts_with(name)) return true;
-    }
-  }
-  return false;
-}
-
 // outs: the result, and where sum and bias go as they are, if anywhere.
 void run(ConvRole role, std::span<const Tensor> in, std::span<Tensor> outs, const ConvAttr& attr) {
   Tensor& out = outs[0];
   Tensor* const linear = outs.size() > 1 && outs[1].defined() ? &outs[1] : nullptr;
   const bool has_bias = in.size() > 2 && in[2].defined();
-  // A kernel that is forced was chosen for the geometry as it is.
-  const ConvGeometry geometry =
-      forced != nullptr ? attr.geometry : simplified(attr.geometry, role == ConvRole::kImage && has_bias);
   const ConvProblem problem{.role = role,
-                            .geometry = geometry,
+                            .geometry = simplified(attr.geometry, role == ConvRole::kImage && has_bias),
                             .dtype = out.dtype(),
                             .precision = float32_precision(),
                             .device = out.device().index,
@@ -195,7 +180,7 @@ void run(ConvRole role, std::span<const Tensor> in, std::span<Tensor> outs, cons
                             .activation = attr.activation,
                             .linear = linear == nullptr ? nullptr : linear->raw_mutable_data(),
                             .forms = role == ConvRole::kFilter ? nullptr : in[1].impl()->storage->forms()};
-  const ConvKernel& kernel = select_conv_kernel(problem);
+  const ConvKernel& kernel = best_conv_kernel(problem);
   kernel.run(problem);
   if (kernel.activates) return;
   if (linear != nullptr) copy_into(out, *linear);
@@ -241,21 +226,12 @@ std::span<const double> conv_kernel_terms(const ConvKernel& kernel, const ConvPr
   return terms.all();
 }
 
-const ConvKernel& select_conv_kernel(const ConvProblem& problem) {
-  if (forced == nullptr) return best_conv_kernel(problem);
-  for (const ConvKernel* kernel : conv_kernels(problem.role)) {
-    if (std::string_view(kernel->name).starts_with(forced) && kernel->takes(problem)) return *kernel;
+const ConvKernel* find_conv_kernel(ConvRole role, std::string_view name) {
+  for (const ConvKernel* kernel : conv_kernels(role)) {
+    if (std::string_view(kernel->name).starts_with(name)) return kernel;
   }
-  fail("{}: a forced kernel must take the problem; got kernel '{}'; let the library choose", role_name(problem.role),
-       forced);
+  return nullptr;
 }
-
-ForceConvKernel::ForceConvKernel(const char* name) : before_(forced) {
-  ADJOINT_CHECK(is_a_name(name), "ForceConvKernel: name must be a kernel's; got '{}'; see conv_kernels()", name);
-  forced = name;
-}
-
-ForceConvKernel::~ForceConvKernel() { forced = before_; }
 
 void conv(std::span<const Tensor> in, std::span<Tensor> out, const ConvAttr& attr) {
   run(ConvRole::kFeature, in, out, attr);

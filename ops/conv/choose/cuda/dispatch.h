@@ -11,6 +11,7 @@
 #include <adjoint/ops/conv/choose/cuda/terms.h>
 
 #include <span>
+#include <string_view>
 
 namespace adjoint::cuda {
 
@@ -26,21 +27,8 @@ ADJOINT_API double conv_kernel_microseconds(const ConvKernel& kernel, const Conv
 /// What the estimate is made of, in `terms`: none where the kernel is not to be chosen. For its calibration.
 ADJOINT_API std::span<const double> conv_kernel_terms(const ConvKernel& kernel, const ConvProblem& problem,
                                                       Terms& terms);
-/// The one that runs `problem`: the best, or the one that is forced.
-ADJOINT_API const ConvKernel& select_conv_kernel(const ConvProblem& problem);
-
-/// While it lives, this thread's convolutions run on the kernel whose name begins so ("channelwise": of any role),
-/// whether it is the quickest or not, and one that it does not take throws Error. For tests and benchmarks. Throws
-/// Error for a name that no role has.
-class ADJOINT_API ForceConvKernel {
- public:
-  explicit ForceConvKernel(const char* name);
-  ~ForceConvKernel();
-  ForceConvKernel(const ForceConvKernel&) = delete;
-  ForceConvKernel& operator=(const ForceConvKernel&) = delete;
-
- private:
-  const char* before_;
-};
+/// The kernel that tests and benchmarks run by its name, whether it is the quickest or not: the role's whose name
+/// begins so ("channelwise": of any role), which may not take every problem. Null where there is none.
+ADJOINT_API const ConvKernel* find_conv_kernel(ConvRole role, std::string_view name);
 
 }  // namespace adjoint::cuda

@@ -2,7 +2,6 @@
 
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
-#include <adjoint/ops/conv/base/planned_machine.h>
 #include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
 #include <adjoint/ops/conv/choose/cuda/terms.h>
@@ -82,7 +81,7 @@ bool plan_quicker_order(const ConvProblem& problem, Order& order) {
   if (!weight_copies_may_pay(problem)) return false;
   if (g.groups > 1 && std::min(g.image_channels_per_group(), g.feature_channels_per_group()) < kFewestChannels)
     return false;
-  return plan_weight_order(g, arithmetic_of(problem), order.how.plan) && boxes_take(problem, order);
+  return plan_weight_order(g, arithmetic_of(problem), problem.machine, order.how.plan) && boxes_take(problem, order);
 }
 
 /// Whether a tensor-core kernel would compute conv or conv_transpose as it is, and sooner in another order.
@@ -93,7 +92,7 @@ bool plan_quicker_conv(const ConvProblem& problem, RearrangedPlan& plan) {
   const auto multiplies = {&sliced_conv,           &blocked_conv,           &correlation_conv,
                            &sliced_conv_transpose, &blocked_conv_transpose, &correlation_conv_transpose};
   if (std::find(multiplies.begin(), multiplies.end(), otherwise) == multiplies.end()) return false;
-  return plan_conv_order(problem.geometry, transposed, arithmetic_of(problem), planned_machine(), plan);
+  return plan_conv_order(problem.geometry, transposed, arithmetic_of(problem), problem.machine, plan);
 }
 
 /// Null where the problem has no other order.

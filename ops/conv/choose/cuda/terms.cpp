@@ -3,7 +3,6 @@
 #include <adjoint/ops/conv/base/cuda/arithmetic.h>
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
-#include <adjoint/ops/conv/base/planned_machine.h>
 #include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
 #include <adjoint/ops/conv/channelwise/cuda/weight_plan.h>
 #include <adjoint/ops/conv/correlation/clocks.h>
@@ -60,8 +59,8 @@ struct Sides {
 };
 
 /// Blocks of all multiprocessors that follow one another, where so many are resident on each.
-double waves_of(double blocks, double resident) {
-  return std::ceil(std::max(1.0, blocks / (kMultiprocessors * std::max(1.0, std::floor(resident)))));
+double waves_of(const ConvProblem& problem, double blocks, double resident) {
+  return std::ceil(std::max(1.0, blocks / (problem.machine.multiprocessors * std::max(1.0, std::floor(resident)))));
 }
 
 double resident_blocks(double threads, double smem_bytes) {
@@ -124,7 +123,7 @@ Terms plain_terms(const ConvProblem& problem) {
   const Sides s(problem);
   const std::int64_t channels = s.results == 1 ? 1 : kPlainChannels;  // of a thread
   const double blocks = number(ceil_div(g.batch * s.plane, kPlainThreads) * g.groups * ceil_div(s.results, channels));
-  const double waves = waves_of(blocks, 4);
+  const double waves = waves_of(problem, blocks, 4);
   const double terms = number(s.sources * s.taps), sources = number(s.sources);
   const double products = kMillion * blocks * kPlainThreads * terms;
   return {problem, {terms, waves * terms, sources, waves * sources, waves, products, products * number(channels)}};
@@ -137,7 +136,7 @@ Terms plain_weight_terms(const ConvProblem& problem) {
   const std::int64_t tiles = plain_weight_tiles(g, is_thin ? 1 : 4), parts = plain_weight_parts(g, tiles);
   const std::int64_t terms = g.batch * g.feature_plane();
   const double of_thread = number(ceil_div(ceil_div(terms, parts), kPlainWeightThreads));
-  const double waves = waves_of(number(tiles * parts), 4);
+  const double waves = waves_of(problem, number(tiles * parts), 4);
   return {problem,
           {number(parts), of_thread, waves * of_thread, waves,
            1e-3 * number(tiles * ceil_div(terms, kPlainWeightThreads))}};
@@ -149,10 +148,10 @@ Terms few_results_terms(const ConvProblem& problem) {
   const Sides s(problem);
   const double of_thread = number(ceil_div(ceil_div(s.sources, p.slices), p.channel_lanes) * s.taps);
   const double blocks = number(std::int64_t{p.tiles} * p.slices * p.groups), threads = p.lanes * p.channel_lanes;
-  const double waves = waves_of(blocks, std::min(16.0, 1024 / threads));
+  const double waves = waves_of(problem, blocks, std::min(16.0, 1024 / threads));
   return {problem,
-          {clocks_as_microseconds(few_results_clocks(p)), p.slices > 1 ? 1.0 : 0.0, of_thread, waves * of_thread,
-           kMillion * blocks * threads * of_thread * number(s.results), waves}};
+          {clocks_as_microseconds(few_results_clocks(p, problem.machine)), p.slices > 1 ? 1.0 : 0.0, of_thread,
+           waves * of_thread, kMillion * blocks * threads * of_thread * number(s.results), waves}};
 }
 
 Terms few_weight_terms(const ConvProblem& problem) {
@@ -160,8 +159,8 @@ Terms few_weight_terms(const ConvProblem& problem) {
   const double of_warp = .01 * number(ceil_div(ceil_div(p.total, 32), p.slices));
   const double few = std::min({p.image_channels, p.feature_channels, 4});
   return {problem,
-          {clocks_as_microseconds(few_weight_clocks(p, arithmetic_of(problem))), p.slices > 1 ? 1.0 : 0.0,
-           of_warp * std::min(p.taps, 4), of_warp * few, of_warp}};
+          {clocks_as_microseconds(few_weight_clocks(p, arithmetic_of(problem), problem.machine)),
+           p.slices > 1 ? 1.0 : 0.0, of_warp * std::min(p.taps, 4), of_warp * few, of_warp}};
 }
 
 /// A thread's sums, one wave of blocks after the other; loads of all threads, of vectors and one by one; products; and
@@ -169,7 +168,7 @@ Terms few_weight_terms(const ConvProblem& problem) {
 Terms short_sums_terms(const ConvProblem& problem) {
   const ShortSumsPlan& p = *find_short_sums_plan(problem);
   const double blocks = number(p.blocks()), terms = p.terms;
-  const double waves = waves_of(blocks, 8), loads = kMillion * blocks * kShortThreads * terms;
+  const double waves = waves_of(problem, blocks, 8), loads = kMillion * blocks * kShortThreads * terms;
   const double products = loads * p.positions * p.channel_block;
   return {problem,
           {.01 * waves * terms, waves, p.packed != 0 ? loads : 0, p.packed != 0 ? 0 : loads, products,
@@ -186,7 +185,7 @@ Terms channelwise_terms(const ConvProblem& problem) {
   const double taps =
       any ? p.h.most_taps * static_cast<double>(p.w.most_taps) : p.taps_h * static_cast<double>(p.taps_w);
   const double sum = taps * p.source_channels, tiles = number(p.tiles());
-  const double serial = .01 * walks * waves_of(tiles, resident_blocks(p.threads, number(p.smem_bytes())));
+  const double serial = .01 * walks * waves_of(problem, tiles, resident_blocks(p.threads, number(p.smem_bytes())));
   const double work = 1e-4 * tiles * p.threads / 32 * walks;
   return {problem,
           {serial, any ? serial * sum : 0, any ? 0 : serial * sum, any ? work * sum * p.channel_block : 0,
@@ -202,7 +201,7 @@ Terms channelwise_weight_terms(const ConvProblem& problem) {
   const double tiles = number(plan.tiles_per_split);
   const double walks = tiles * number(kChannelwiseWalk * ceil_div(std::int64_t{p.tile_units} * p.chunks, p.lines));
   const double work = 1e-4 * blocks * p.threads / 32 * walks;
-  const double waves = waves_of(blocks, resident_blocks(p.threads, number(2 * p.smem_bytes())));
+  const double waves = waves_of(problem, blocks, resident_blocks(p.threads, number(2 * p.smem_bytes())));
   return {problem,
           {waves, waves * tiles, work * p.taps_h * p.taps_w, kMillion * blocks * tiles * p.stage_floats,
            static_cast<double>(plan.splits), 1e-3 * blocks}};
@@ -213,53 +212,53 @@ Terms product_terms(const ConvProblem& problem) {
   const std::int64_t copied = product_copy_bytes(p);
   if (copied > kMostCopyBytes) return {};
   return {problem,
-          {clocks_as_microseconds(product_clocks(p, planned_machine())), copied > 0 ? 1.0 : 0.0,
+          {clocks_as_microseconds(product_clocks(p, problem.machine)), copied > 0 ? 1.0 : 0.0,
            megabytes(number(copied))}};
 }
 
 Terms tapwise_terms(const ConvProblem& problem) {
-  return {problem, {clocks_as_microseconds(tapwise_clocks(*find_tapwise_plan(problem), planned_machine()))}};
+  return {problem, {clocks_as_microseconds(tapwise_clocks(*find_tapwise_plan(problem), problem.machine))}};
 }
 
 Terms correlation_terms(const ConvProblem& problem) {
   const CorrelationPlan& p = *find_correlation_plan(problem);
-  return tensor_core_terms(problem, p, correlation_clocks(p, is_split(problem)));
+  return tensor_core_terms(problem, p, correlation_clocks(p, is_split(problem), problem.machine));
 }
 
 Terms blocked_terms(const ConvProblem& problem) {
   const CorrelationPlan& p = *find_blocked_plan(problem);
-  return tensor_core_terms(problem, p, correlation_clocks(p, is_split(problem)));
+  return tensor_core_terms(problem, p, correlation_clocks(p, is_split(problem), problem.machine));
 }
 
 Terms sliced_terms(const ConvProblem& problem) {
   const CorrelationPlan& p = *find_sliced_plan(problem);
-  return tensor_core_terms(problem, p, slices_clocks(p, is_split(problem)));
+  return tensor_core_terms(problem, p, slices_clocks(p, is_split(problem), problem.machine));
 }
 
 Terms mma_terms(const ConvProblem& problem) {
   const CorrelationPlan& p = *find_mma_plan(problem);
-  return tensor_core_terms(problem, p, correlation_clocks(p, is_split(problem)));
+  return tensor_core_terms(problem, p, correlation_clocks(p, is_split(problem), problem.machine));
 }
 
 Terms narrow_terms(const ConvProblem& problem) {
   const NarrowPlan& p = *find_narrow_plan(problem);
-  return {problem, {clocks_as_microseconds(narrow_clocks(p, arithmetic_of(problem)))}};
+  return {problem, {clocks_as_microseconds(narrow_clocks(p, arithmetic_of(problem), problem.machine))}};
 }
 
 Terms packed_terms(const ConvProblem& problem) {
   const PackedPlan& p = *find_packed_plan(problem);
-  return line_terms(problem, p, packed_clocks(p));
+  return line_terms(problem, p, packed_clocks(p, problem.machine));
 }
 
 Terms col2im_terms(const ConvProblem& problem) {
   const Col2imPlan& p = *find_col2im_plan(problem);
-  return line_terms(problem, p, col2im_clocks(p));
+  return line_terms(problem, p, col2im_clocks(p, problem.machine));
 }
 
 /// The model's clocks, more of rows no longer than a vector; and the sums of splits.
 Terms boxes_terms(const ConvProblem& problem) {
   const WeightPlan& p = *find_boxes_weight_plan(problem);
-  const double model = clocks_as_microseconds(weight_parts::wgmma_weight_clocks(p, is_split(problem)));
+  const double model = clocks_as_microseconds(weight_parts::wgmma_weight_clocks(p, is_split(problem), problem.machine));
   const bool short_rows = p.feature_w * element_size(problem.dtype) <= kVectorBytes;
   return {problem, {model, p.splits > 1 ? 1.0 : 0.0, short_rows ? model : 0, p.splits * filter_megabytes(problem)}};
 }
@@ -274,8 +273,8 @@ struct WeightCopies {
 
 WeightCopies copies_of(const ConvProblem& problem, const WeightPlan& p) {
   const std::int64_t size = element_size(problem.dtype);
-  const double stages =
-      1e-5 * std::ceil(number(p.blocks_per_split() * p.splits) / kMultiprocessors) * number(p.stages_per_split);
+  const double stages = 1e-5 * std::ceil(number(p.blocks_per_split() * p.splits) / problem.machine.multiprocessors) *
+                        number(p.stages_per_split);
   WeightCopies copies;
   const auto add = [&](std::int64_t elements, std::int64_t bytes_at_once) {
     (bytes_at_once == 2 ? copies.halves : copies.others) +=
@@ -293,7 +292,7 @@ WeightCopies copies_of(const ConvProblem& problem, const WeightPlan& p) {
 /// Likewise, and copies.
 Terms wgmma_weight_terms(const ConvProblem& problem) {
   const WeightPlan& p = *find_wgmma_weight_plan(problem);
-  const double model = clocks_as_microseconds(weight_parts::wgmma_weight_clocks(p, is_split(problem)));
+  const double model = clocks_as_microseconds(weight_parts::wgmma_weight_clocks(p, is_split(problem), problem.machine));
   const bool short_rows = p.feature_w * element_size(problem.dtype) <= kVectorBytes;
   const WeightCopies copies = copies_of(problem, p);
   return {problem,
@@ -304,7 +303,8 @@ Terms wgmma_weight_terms(const ConvProblem& problem) {
 Terms blocked_weight_terms(const ConvProblem& problem) {
   const BlockedWeightPlan& p = *find_blocked_weight_plan(problem);
   return {problem,
-          {clocks_as_microseconds(blocked_weight_clocks(p)), megabytes(number(p.image.bytes() + p.feature.bytes()))}};
+          {clocks_as_microseconds(blocked_weight_clocks(p, problem.machine)),
+           megabytes(number(p.image.bytes() + p.feature.bytes()))}};
 }
 
 /// Stages one after another, their products and copies, and the sums of splits.
@@ -313,7 +313,7 @@ Terms tensor_core_weight_terms(const ConvProblem& problem) {
   const double positions = 1 << p.log2_positions();
   const double products = static_cast<double>(p.tile_rows) * p.tile_columns * positions / p.unit_elements / 512;
   const double stages =
-      std::ceil(number(p.blocks_per_split() * p.splits) / kMultiprocessors) * number(p.stages_per_split);
+      std::ceil(number(p.blocks_per_split() * p.splits) / problem.machine.multiprocessors) * number(p.stages_per_split);
   const WeightCopies copies = copies_of(problem, p);
   return {problem,
           {.1 * stages, 1e-3 * stages * products, p.splits > 1 ? 1.0 : 0.0, p.splits * filter_megabytes(problem),

@@ -12,7 +12,8 @@ namespace adjoint::cuda {
 const CorrelationPlan* find_correlation_plan(const ConvProblem& problem) {
   const Arithmetic arithmetic = arithmetic_of(problem);
   return keep_plan<CorrelationPlan>(problem, [&](CorrelationPlan& plan) {
-    return plan_correlation(problem.geometry, problem.role == ConvRole::kImage, arithmetic, kCorrelationLimits, plan);
+    return plan_correlation(problem.geometry, problem.role == ConvRole::kImage, arithmetic, kCorrelationLimits,
+                            problem.machine, plan);
   });
 }
 

@@ -18,8 +18,9 @@ namespace {
 bool plan_quickest(const ConvProblem& problem, CorrelationPlan& plan) {
   const bool split = is_split(problem);
   const auto plan_within = [&](const CorrelationPlan* whole, const CorrelationLimits& limits, CorrelationPlan& to) {
-    return whole != nullptr && has_few_tiles(*whole) &&
-           plan_slices(problem.geometry, problem.role == ConvRole::kImage, arithmetic_of(problem), limits, to);
+    return whole != nullptr && has_few_tiles(*whole, problem.machine) &&
+           plan_slices(problem.geometry, problem.role == ConvRole::kImage, arithmetic_of(problem), limits,
+                       problem.machine, to);
   };
   const auto of_all = [&](const auto& find) {  // whichever plans with slices are passed over
     const PlansAbove none(PlansAbove::kNone);
@@ -30,7 +31,7 @@ bool plan_quickest(const ConvProblem& problem, CorrelationPlan& plan) {
   LeastClocks least;
   CorrelationPlan candidate;
   const auto take = [&] {
-    if (least.take(slices_clocks(candidate, split))) plan = candidate;
+    if (least.take(slices_clocks(candidate, split, problem.machine))) plan = candidate;
   };
   if (plan_within(whole, kCorrelationLimits, candidate)) take();
   if (plan_within(of_all(find_blocked_plan), kBlockedLimits, candidate)) take();

@@ -11,13 +11,14 @@ namespace adjoint::cuda {
 
 const FewResultsPlan* find_few_results_plan(const ConvProblem& problem) {
   return keep_plan<FewResultsPlan>(problem, [&](FewResultsPlan& plan) {
-    return plan_few_results(problem.geometry, problem.role == ConvRole::kImage, plan);
+    return plan_few_results(problem.geometry, problem.role == ConvRole::kImage, problem.machine, plan);
   });
 }
 
 const FewWeightPlan* find_few_weight_plan(const ConvProblem& problem) {
-  return keep_plan<FewWeightPlan>(problem,
-                                  [&](FewWeightPlan& plan) { return plan_few_weight(problem.geometry, plan); });
+  return keep_plan<FewWeightPlan>(problem, [&](FewWeightPlan& plan) {
+    return plan_few_weight(problem.geometry, problem.machine, plan);
+  });
 }
 
 namespace {

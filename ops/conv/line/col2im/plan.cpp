@@ -91,7 +91,7 @@ bool place_columns(Col2imPlan& p, std::int32_t tiles) {
   return fit_smem(p);
 }
 
-bool place_tiles(Col2imPlan& p) {
+bool place_tiles(const Machine& machine, Col2imPlan& p) {
   double least = std::numeric_limits<double>::infinity();
   Col2imPlan best = p;
   const std::int32_t most = std::min(kMostColumnTiles, p.w.positions);
@@ -101,7 +101,7 @@ bool place_tiles(Col2imPlan& p) {
     ++tried;
     for (p.rows = 1; p.rows <= std::min(p.h.positions, 128); ++p.rows) {
       p.row_tiles = static_cast<std::int32_t>(ceil_div(p.h.positions, p.rows));
-      const double clocks = col2im_clocks(p);
+      const double clocks = col2im_clocks(p, machine);
       if (clocks >= least) continue;
       least = clocks;
       best = p;
@@ -113,7 +113,7 @@ bool place_tiles(Col2imPlan& p) {
 
 }  // namespace
 
-bool plan_col2im(const ConvGeometry& g, bool transposed, Arithmetic arithmetic, Col2imPlan& p) {
+bool plan_col2im(const ConvGeometry& g, bool transposed, Arithmetic arithmetic, const Machine& machine, Col2imPlan& p) {
   p = {};
   if (unit_elements(arithmetic) != 1 || g.groups != 1 || g.kernel[0] > kMaxCol2imTaps || g.kernel[1] > kMaxCol2imTaps)
     return false;
@@ -129,7 +129,7 @@ bool plan_col2im(const ConvGeometry& g, bool transposed, Arithmetic arithmetic, 
   p.margin = (p.w.span() + 1) / 2 * 2;
   p.sum_pitch = (kCol2imChunk + 2 * p.margin + 3) / 8 * 8 + 4;
   p.ring_rows = p.h.span() + 1;
-  if (p.ring_rows > 64 || !place_tiles(p)) return false;
+  if (p.ring_rows > 64 || !place_tiles(machine, p)) return false;
   set_taps(p);
   p.result_blocks = 1;
   p.line_tiles = static_cast<std::int32_t>(p.batch) * p.row_tiles;
@@ -152,9 +152,9 @@ TensorMapLayout col2im_source_layout(const Col2imPlan& p, const void* source) {
           .swizzled = true};
 }
 
-double col2im_clocks(const Col2imPlan& p) {
+double col2im_clocks(const Col2imPlan& p, const Machine& machine) {
   const double tiles = static_cast<double>(p.batch) * p.row_tiles * p.column_tiles;
-  return std::ceil(tiles / (kMultiprocessors * p.blocks_per_sm)) * tile_clocks(p);
+  return std::ceil(tiles / (machine.multiprocessors * p.blocks_per_sm)) * tile_clocks(p);
 }
 
 }  // namespace adjoint::cuda

@@ -119,12 +119,13 @@ ADJOINT_HD inline std::int32_t col2im_source_place(const Col2imPlan& p, std::int
 /// Of conv, or of conv_transpose. False for half precision, for conv with a stride, for groups, for batch 0, for more
 /// than kMaxCol2imTaps taps of an axis or taps that reach further than a chunk, for more results of a source position
 /// than a product's columns, and for what shared memory does not hold.
-ADJOINT_API bool plan_col2im(const ConvGeometry& geometry, bool transposed, Arithmetic arithmetic, Col2imPlan& plan);
+ADJOINT_API bool plan_col2im(const ConvGeometry& geometry, bool transposed, Arithmetic arithmetic,
+                             const Machine& machine, Col2imPlan& plan);
 
 /// The source as the copy engine sees it: column, row, sample, channel, one group.
 ADJOINT_API TensorMapLayout col2im_source_layout(const Col2imPlan& plan, const void* source);
 
 /// What the kernel takes where rows of the source begin at multiples of 16 bytes: clocks from start to end.
-ADJOINT_API double col2im_clocks(const Col2imPlan& plan);
+ADJOINT_API double col2im_clocks(const Col2imPlan& plan, const Machine& machine);
 
 }  // namespace adjoint::cuda

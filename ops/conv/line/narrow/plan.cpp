@@ -37,7 +37,7 @@ bool plan_narrow(const ConvGeometry& g, bool transposed, Arithmetic arithmetic, 
   return place_line(kMaxSmemBytes / 12, p) && choose_stage(p);  // two stages of a channel, and a table
 }
 
-double narrow_clocks(const NarrowPlan& p, Arithmetic arithmetic) {
+double narrow_clocks(const NarrowPlan& p, Arithmetic arithmetic, const Machine& machine) {
   // Of a warp's instructions for one source channel and offset, of which 85 fill 100 issue slots; and of staging an
   // element, which halves wait for: fitted to measured times on an H200.
   constexpr double kSlots = 4 * 0.85, kOverhead = 3, kStage = 0.15, kStageHalf = 0.4;
@@ -48,7 +48,7 @@ double narrow_clocks(const NarrowPlan& p, Arithmetic arithmetic) {
   // What a result takes to store: those of phases lie apart.
   constexpr double kStoreNeighbour = 0.1, kStorePhase = 0.35;
   const double store = p.w.phases > 1 ? kStorePhase : kStoreNeighbour;
-  return line_block_clocks(p, p.source_channels * channel + store * p.tile_positions * p.results);
+  return line_block_clocks(p, p.source_channels * channel + store * p.tile_positions * p.results, machine);
 }
 
 }  // namespace adjoint::cuda

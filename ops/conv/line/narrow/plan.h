@@ -35,6 +35,6 @@ struct NarrowPlan : LinePlan {
 ADJOINT_API bool plan_narrow(const ConvGeometry& geometry, bool transposed, Arithmetic arithmetic, NarrowPlan& plan);
 
 /// What the kernel takes: clocks from start to end.
-ADJOINT_API double narrow_clocks(const NarrowPlan& plan, Arithmetic arithmetic);
+ADJOINT_API double narrow_clocks(const NarrowPlan& plan, Arithmetic arithmetic, const Machine& machine);
 
 }  // namespace adjoint::cuda

@@ -185,9 +185,9 @@ TensorMapLayout packed_source_layout(const PackedPlan& p, const void* source, DT
           .box = {p.pitch, p.source_rows(), p.planes, p.stage_channels(), 1}};
 }
 
-double packed_clocks(const PackedPlan& p) {
+double packed_clocks(const PackedPlan& p, const Machine& machine) {
   // In waves of one block a multiprocessor.
-  return std::ceil(static_cast<double>(p.blocks()) / kMultiprocessors) * tile_clocks(p);
+  return std::ceil(static_cast<double>(p.blocks()) / machine.multiprocessors) * tile_clocks(p);
 }
 
 }  // namespace adjoint::cuda

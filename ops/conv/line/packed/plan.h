@@ -141,6 +141,6 @@ ADJOINT_API bool plan_packed(const ConvGeometry& geometry, bool transposed, Arit
 ADJOINT_API TensorMapLayout packed_source_layout(const PackedPlan& plan, const void* source, DType dtype);
 
 /// What the kernel takes where rows of the source begin at multiples of 16 bytes: clocks from start to end.
-ADJOINT_API double packed_clocks(const PackedPlan& plan);
+ADJOINT_API double packed_clocks(const PackedPlan& plan, const Machine& machine);
 
 }  // namespace adjoint::cuda

@@ -4,7 +4,6 @@
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
-#include <adjoint/ops/conv/base/planned_machine.h>
 #include <adjoint/ops/conv/layouts/cuda/aligned_lines.h>
 #include <adjoint/ops/conv/sums/cuda/slices.h>
 
@@ -27,7 +26,7 @@ ProductOf product_of(ConvRole role) {
 
 const ProductPlan* find_product_plan(const ConvProblem& problem) {
   return keep_plan<ProductPlan>(problem, [&](ProductPlan& plan) {
-    return plan_product(problem.geometry, product_of(problem.role), arithmetic_of(problem), planned_machine(), plan);
+    return plan_product(problem.geometry, product_of(problem.role), arithmetic_of(problem), problem.machine, plan);
   });
 }
 

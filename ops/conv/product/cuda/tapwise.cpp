@@ -3,7 +3,6 @@
 #include <adjoint/core/cuda/runtime.h>
 #include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
-#include <adjoint/ops/conv/base/planned_machine.h>
 #include <adjoint/ops/conv/layouts/cuda/rearrange.h>
 #include <adjoint/ops/conv/product/cuda/product.h>
 #include <adjoint/ops/conv/product/taps.h>
@@ -16,7 +15,7 @@ namespace adjoint::cuda {
 
 const TapwisePlan* find_tapwise_plan(const ConvProblem& problem) {
   return keep_plan<TapwisePlan>(problem, [&](TapwisePlan& plan) {
-    return plan_tapwise(problem.geometry, arithmetic_of(problem), planned_machine(), plan);
+    return plan_tapwise(problem.geometry, arithmetic_of(problem), problem.machine, plan);
   });
 }
 

@@ -6,7 +6,7 @@ namespace adjoint::cuda {
 
 const ShortSumsPlan* find_short_sums_plan(const ConvProblem& problem) {
   return keep_plan<ShortSumsPlan>(problem, [&](ShortSumsPlan& plan) {
-    return plan_short_sums(problem.geometry, problem.role == ConvRole::kImage, planned_machine(), plan);
+    return plan_short_sums(problem.geometry, problem.role == ConvRole::kImage, problem.machine, plan);
   });
 }
 

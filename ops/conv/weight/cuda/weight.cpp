@@ -11,30 +11,27 @@ namespace {
 // are faster.
 constexpr double kLeastUse = 1.0 / 64;
 
-thread_local WeightTile forced_tile{};
-
 }  // namespace
 
 const WeightPlan* find_mma_weight_plan(const ConvProblem& problem) {
   const Arithmetic arithmetic = arithmetic_of(problem);
-  return keep_plan<WeightPlan>(problem,
-                               [&](WeightPlan& plan) { return plan_weight(problem.geometry, arithmetic, plan); });
+  return keep_plan<WeightPlan>(problem, [&](WeightPlan& plan) {
+    return plan_weight(problem.geometry, arithmetic, problem.machine, plan);
+  });
 }
 
 const WeightPlan* find_wgmma_weight_plan(const ConvProblem& problem) {
   const Arithmetic arithmetic = arithmetic_of(problem);
-  return keep_plan<WeightPlan>(problem,
-                               [&](WeightPlan& plan) { return plan_wgmma_weight(problem.geometry, arithmetic, plan); });
+  return keep_plan<WeightPlan>(problem, [&](WeightPlan& plan) {
+    return plan_wgmma_weight(problem.geometry, arithmetic, problem.machine, plan);
+  });
 }
 
 const WeightPlan* find_boxes_weight_plan(const ConvProblem& problem) {
   const Arithmetic arithmetic = arithmetic_of(problem);
-  const auto make = [&](WeightPlan& plan) {
-    return plan_boxed_weight(problem.geometry, arithmetic, plan, forced_tile);
-  };
-  if (forced_tile.rows == 0) return keep_plan<WeightPlan>(problem, make);
-  thread_local WeightPlan forced;
-  return make(forced) ? &forced : nullptr;
+  return keep_plan<WeightPlan>(problem, [&](WeightPlan& plan) {
+    return plan_boxed_weight(problem.geometry, arithmetic, problem.machine, plan);
+  });
 }
 
 namespace {
@@ -108,7 +105,10 @@ std::size_t boxes_workspace_bytes(const ConvProblem& problem) {
 }  // namespace
 
 void run_boxes_conv_weight(const ConvProblem& problem, const WeightOrder& order) {
-  const WeightPlan& plan = *find_boxes_weight_plan(problem);
+  run_boxes_conv_weight(*find_boxes_weight_plan(problem), problem, order);
+}
+
+void run_boxes_conv_weight(const WeightPlan& plan, const ConvProblem& problem, const WeightOrder& order) {
   switch (arithmetic_of(problem)) {
     case Arithmetic::kTF32: return run_boxes_weight<Arithmetic::kTF32>(plan, problem, order);
     case Arithmetic::kFloat32: return run_boxes_weight<Arithmetic::kFloat32>(plan, problem, order);
@@ -116,9 +116,6 @@ void run_boxes_conv_weight(const ConvProblem& problem, const WeightOrder& order)
     case Arithmetic::kFloat16: return run_boxes_weight<Arithmetic::kFloat16>(plan, problem, order);
   }
 }
-
-ForceBoxesTile::ForceBoxesTile(WeightTile tile) : before_(forced_tile) { forced_tile = tile; }
-ForceBoxesTile::~ForceBoxesTile() { forced_tile = before_; }
 
 const ConvKernel boxes_conv_weight{.name = "boxes_conv_weight",
                                    .takes = takes_boxes,

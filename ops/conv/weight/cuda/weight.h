@@ -20,19 +20,9 @@ const WeightPlan* find_boxes_weight_plan(const ConvProblem& problem);
 
 /// Runs boxes_conv_weight for a filter that has its taps in that order.
 void run_boxes_conv_weight(const ConvProblem& problem, const WeightOrder& order);
-
-/// While it lives, this thread's boxes_conv_weight runs in that tile, which a planner would choose for large problems
-/// alone, and does not take what does not fit it. For tests.
-class ADJOINT_API ForceBoxesTile {
- public:
-  explicit ForceBoxesTile(WeightTile tile);
-  ~ForceBoxesTile();
-  ForceBoxesTile(const ForceBoxesTile&) = delete;
-  ForceBoxesTile& operator=(const ForceBoxesTile&) = delete;
-
- private:
-  WeightTile before_;
-};
+/// Likewise in a plan of plan_boxed_weight(): of a tile that tests name, and that a planner would choose for large
+/// problems alone.
+ADJOINT_API void run_boxes_conv_weight(const WeightPlan& plan, const ConvProblem& problem, const WeightOrder& order);
 
 /// On the device's current stream. One translation unit each.
 template <Arithmetic kArithmetic>

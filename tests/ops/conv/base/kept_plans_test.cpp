@@ -2,8 +2,8 @@
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
-#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/tests/support/conv_choices.h>
+#include <adjoint/tests/support/conv_machine.h>
 
 #include <gtest/gtest.h>
 
@@ -27,11 +27,15 @@ struct LargePlan {
 
 /// The plan of a problem of so many samples; `made` counts those that were made.
 template <class Plan = testing::Plan>
-const Plan* plan_of(std::int64_t batch, int& made) {
+const Plan* plan_of(std::int64_t batch, int& made, const cuda::Machine& machine = kOneMultiprocessor) {
   ConvGeometry g{};
   g.batch = batch;
-  const cuda::ConvProblem problem{
-      .role = cuda::ConvRole::kFeature, .geometry = g, .dtype = kFloat32, .precision = Precision::kFull, .device = 0};
+  const cuda::ConvProblem problem{.role = cuda::ConvRole::kFeature,
+                                  .geometry = g,
+                                  .dtype = kFloat32,
+                                  .precision = Precision::kFull,
+                                  .device = 0,
+                                  .machine = machine};
   return cuda::keep_plan<Plan>(problem, [&](Plan& plan) {
     ++made;
     plan.batch = batch;
@@ -41,7 +45,6 @@ const Plan* plan_of(std::int64_t batch, int& made) {
 
 TEST(KeptPlans, AreMadeOnce) {
   const cuda::PretendGpu gpu(kHopper);
-  const cuda::PlanForMultiprocessors plans(1);
   int made = 0;
   const Plan* const first = plan_of(1, made);
   EXPECT_EQ(plan_of(1, made), first);
@@ -54,7 +57,6 @@ TEST(KeptPlans, AreMadeOnce) {
 // A kernel that holds its plan asks for those of the kernels in it, however many problems came before.
 TEST(KeptPlans, OutliveTheNextOnes) {
   const cuda::PretendGpu gpu(kHopper);
-  const cuda::PlanForMultiprocessors plans(1);
   constexpr auto kMost = static_cast<std::int64_t>(cuda::kMostKept), kRecent = std::int64_t{cuda::kMostRecent};
   int made = 0;
   for (std::int64_t batch = 1; batch <= kMost + kRecent; ++batch) plan_of(batch, made);
@@ -76,7 +78,6 @@ TEST(KeptPlans, OutliveTheNextOnes) {
 // Of kernels that are compared one runs: its plan is kept then, and not made again; those of the others are not kept.
 TEST(KeptPlans, AreKeptForThoseThatRun) {
   const cuda::PretendGpu gpu(kHopper);
-  const cuda::PlanForMultiprocessors plans(1);
   constexpr auto kCompared = std::int64_t{cuda::kMostCompared};
   int made = 0;
   {
@@ -104,7 +105,6 @@ TEST(KeptPlans, AreKeptForThoseThatRun) {
 
 // A machine may have GPUs of several architectures, and a plan may be for one alone.
 TEST(KeptPlans, AreOfOneGpu) {
-  const cuda::PlanForMultiprocessors plans(1);
   int made = 0;
   const auto on = [&](const cuda::Gpu& which) {
     const cuda::PretendGpu gpu(which);
@@ -116,16 +116,26 @@ TEST(KeptPlans, AreOfOneGpu) {
   EXPECT_EQ(made, 2);
 }
 
+TEST(KeptPlans, AreOfOneMachine) {
+  const cuda::PretendGpu gpu(kHopper);
+  constexpr std::int64_t kBatch = std::int64_t{1} << 41;
+  int made = 0;
+  const Plan* const first = plan_of(kBatch, made);
+  EXPECT_NE(plan_of(kBatch, made, {.multiprocessors = 1, .smem_bytes = 1 << 16}), first);
+  EXPECT_NE(plan_of(kBatch, made, {.multiprocessors = 1, .l2_bytes = 1}), first);
+  EXPECT_NE(plan_of(kBatch, made, {.multiprocessors = 2}), first);
+  EXPECT_EQ(plan_of(kBatch, made), first);
+  EXPECT_EQ(made, 4);
+}
+
 TEST(KeptPlans, AreSharedByThreads) {
   const cuda::PretendGpu gpu(kHopper);
-  const cuda::PlanForMultiprocessors plans(1);
   std::atomic<int> made = 0;
   std::vector<const Plan*> found(8);
   std::vector<std::thread> threads;
   for (const Plan*& plan : found) {
     threads.emplace_back([&] {
       const cuda::PretendGpu same_gpu(kHopper);
-      const cuda::PlanForMultiprocessors same(1);
       int own = 0;
       for (std::int64_t batch = 100; batch < 200; ++batch) plan = plan_of(batch, own);
       made += own;

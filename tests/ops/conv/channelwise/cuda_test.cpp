@@ -153,25 +153,23 @@ const std::vector<ConvCase>& grouped_cases() {
   return cases;
 }
 
-// The chooser may prefer other kernels, so these are forced; one that did not take a case would throw.
+// The chooser may prefer other kernels.
 constexpr const char* kFamily = "channelwise";
 
 void expect_oracles(const ConvProblem& p, DType dtype) {
   SCOPED_TRACE(to_string(dtype));
-  const cuda::ForceConvKernel forced(kFamily);
-  expect_trio_values(run_trio(p, {.dtype = dtype, .device = kCUDA}), oracle_trio(p));
+  expect_trio_values(run_trio_on(kFamily, p, dtype), oracle_trio(p));
 }
 
 TEST(Channelwise, TakesTheCases) {
   const cuda::PretendGpu pretend(kHopper);
-  const cuda::ForceConvKernel forced(kFamily);
   for (const ConvCase& c : grouped_cases()) {
     SCOPED_TRACE(c);
     for (const cuda::ConvRole role : kConvRoles) {
       for (const ConvMode& mode : kConvModes) {
         cuda::ConvProblem problem = unplaced_problem(role, geometry(c), mode);
-        problem.geometry = geometry(c);  // a forced kernel gets it as it is
-        EXPECT_NO_THROW(cuda::select_conv_kernel(problem));
+        problem.geometry = geometry(c);  // as it is
+        EXPECT_TRUE(cuda::find_conv_kernel(role, kFamily)->takes(problem));
       }
     }
   }
@@ -205,10 +203,8 @@ TEST(ChannelwiseCuda, RepeatsItsBits) {
   for (const ConvCase& c : grouped_cases()) {
     SCOPED_TRACE(c);
     const ConvProblem p = real_problem(geometry(c));
-    const TensorOptions options{.dtype = kFloat32, .device = kCUDA};
-    const cuda::ForceConvKernel forced(kFamily);
-    const TrioTensors first = run_trio(p, options);
-    expect_same_trio("again", run_trio(p, options), first);
+    const TrioTensors first = run_trio_on(kFamily, p, kFloat32);
+    expect_same_trio("again", run_trio_on(kFamily, p, kFloat32), first);
   }
 }
 

@@ -5,7 +5,6 @@
 #include <adjoint/tests/support/conv_cases.h>
 #include <adjoint/tests/support/conv_choices.h>
 #include <adjoint/tests/support/conv_cuda.h>
-#include <adjoint/tests/support/errors.h>
 #include <adjoint/tests/support/values.h>
 
 #include <gtest/gtest.h>
@@ -69,19 +68,14 @@ TEST(ConvDispatch, EveryKernelOfConvAndItsTransposeActivates) {
   }
 }
 
-TEST(ConvDispatch, AForcedKernelIsChosenWhileTheGuardLives) {
+TEST(ConvDispatch, KernelsAreFoundByHowTheirNamesBegin) {
   for (const cuda::ConvRole role : kConvRoles) {
-    const std::string before = cuda::select_conv_kernel(problem(role)).name;
-    {
-      const cuda::ForceConvKernel guard("plain");
-      EXPECT_STREQ(cuda::select_conv_kernel(problem(role)).name, "plain");
+    for (const cuda::ConvKernel* kernel : cuda::conv_kernels(role)) {
+      EXPECT_EQ(cuda::find_conv_kernel(role, kernel->name), kernel) << kernel->name;
     }
-    EXPECT_EQ(cuda::select_conv_kernel(problem(role)).name, before);
+    EXPECT_EQ(cuda::find_conv_kernel(role, "imaginary"), nullptr);
   }
-}
-
-TEST(ConvDispatch, UnknownNamesAreRefused) {
-  EXPECT_ERROR(cuda::ForceConvKernel("imaginary"), "ForceConvKernel: name must be a kernel's", "'imaginary'");
+  EXPECT_STREQ(cuda::find_conv_kernel(cuda::ConvRole::kImage, "channelwise")->name, "channelwise_conv_transpose");
 }
 
 /// The kernels of conv, conv_transpose and conv_weight.

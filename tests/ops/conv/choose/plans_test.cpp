@@ -4,7 +4,7 @@
 // moved.
 #include <adjoint/bench/layers.h>
 #include <adjoint/core/parallel.h>
-#include <adjoint/ops/conv/base/planned_machine.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/channelwise/plan.h>
 #include <adjoint/ops/conv/choose/orders.h>
 #include <adjoint/ops/conv/correlation/clocks.h>
@@ -70,14 +70,14 @@ void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
     for (const auto& [kernel, limits] :
          {std::pair("correlation", kCorrelationLimits), {"blocked", kBlockedLimits}, {"mma", CorrelationLimits{}}}) {
       const auto describe = [&](const CorrelationPlan& p) {
-        return numbers({correlation_clocks(p, a.split()), static_cast<double>(correlation_smem_bytes(p)),
+        return numbers({correlation_clocks(p, a.split(), kMachine), static_cast<double>(correlation_smem_bytes(p)),
                         static_cast<double>(p.tiles()), static_cast<double>(p.tile_columns),
                         static_cast<double>(p.x_stages)});
       };
       add<CorrelationPlan>(
           cells, name(kernel),
           [&, limits = limits, kernel = kernel](CorrelationPlan& p) {
-            if (!plan_correlation(g, transposed, a.arithmetic, limits, p)) return false;
+            if (!plan_correlation(g, transposed, a.arithmetic, limits, kMachine, p)) return false;
             if (kernel == std::string("correlation")) {
               whole = p;
               has_whole = true;
@@ -89,20 +89,21 @@ void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
     add<CorrelationPlan>(
         cells, name("sliced"),
         [&](CorrelationPlan& p) {
-          return has_whole && has_few_tiles(whole) && plan_slices(g, transposed, a.arithmetic, kCorrelationLimits, p);
+          return has_whole && has_few_tiles(whole, kMachine) &&
+                 plan_slices(g, transposed, a.arithmetic, kCorrelationLimits, kMachine, p);
         },
         [&](const CorrelationPlan& p) {
-          return numbers({slices_clocks(p, a.split()), static_cast<double>(slices_bytes(p))});
+          return numbers({slices_clocks(p, a.split(), kMachine), static_cast<double>(slices_bytes(p))});
         });
     add<NarrowPlan>(
         cells, name("narrow"), [&](NarrowPlan& p) { return plan_narrow(g, transposed, a.arithmetic, p); },
         [&](const NarrowPlan& p) {
-          return numbers({narrow_clocks(p, a.arithmetic), static_cast<double>(p.smem_bytes())});
+          return numbers({narrow_clocks(p, a.arithmetic, kMachine), static_cast<double>(p.smem_bytes())});
         });
     add<PackedPlan>(
         cells, name("packed"), [&](PackedPlan& p) { return plan_packed(g, transposed, a.arithmetic, p); },
         [&](const PackedPlan& p) {
-          return numbers({packed_clocks(p), static_cast<double>(p.smem_bytes())});
+          return numbers({packed_clocks(p, kMachine), static_cast<double>(p.smem_bytes())});
         });
     add<ChannelwisePlan>(
         cells, name("channelwise"),
@@ -114,9 +115,9 @@ void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
         });
     if (unit_elements(a.arithmetic) == 1) {
       add<Col2imPlan>(
-          cells, name("col2im"), [&](Col2imPlan& p) { return plan_col2im(g, transposed, a.arithmetic, p); },
+          cells, name("col2im"), [&](Col2imPlan& p) { return plan_col2im(g, transposed, a.arithmetic, kMachine, p); },
           [&](const Col2imPlan& p) {
-            return numbers({col2im_clocks(p), static_cast<double>(p.smem_bytes())});
+            return numbers({col2im_clocks(p, kMachine), static_cast<double>(p.smem_bytes())});
           });
     }
     add<RearrangedPlan>(
@@ -128,9 +129,9 @@ void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
         });
     if (!a.split()) {
       add<FewResultsPlan>(
-          cells, name("few_results"), [&](FewResultsPlan& p) { return plan_few_results(g, transposed, p); },
+          cells, name("few_results"), [&](FewResultsPlan& p) { return plan_few_results(g, transposed, kMachine, p); },
           [&](const FewResultsPlan& p) {
-            return numbers({few_results_clocks(p), static_cast<double>(p.slices)});
+            return numbers({few_results_clocks(p, kMachine), static_cast<double>(p.slices)});
           });
       add<ShortSumsPlan>(
           cells, name("short_sums"), [&](ShortSumsPlan& p) { return plan_short_sums(g, transposed, kMachine, p); },
@@ -169,20 +170,20 @@ void add_weights(Cells& cells, const ConvGeometry& g) {
     WeightPlan copied;
     bool has_copied = false;
     add<WeightPlan>(
-        cells, name("mma"), [&](WeightPlan& p) { return plan_weight(g, a.arithmetic, p); }, describe);
+        cells, name("mma"), [&](WeightPlan& p) { return plan_weight(g, a.arithmetic, kMachine, p); }, describe);
     add<WeightPlan>(
         cells, name("wgmma"),
         [&](WeightPlan& p) {
-          has_copied = plan_wgmma_weight(g, a.arithmetic, p);
+          has_copied = plan_wgmma_weight(g, a.arithmetic, kMachine, p);
           copied = p;
           return has_copied;
         },
         describe);
     add<WeightPlan>(
-        cells, name("boxes"), [&](WeightPlan& p) { return plan_boxed_weight(g, a.arithmetic, p); },
+        cells, name("boxes"), [&](WeightPlan& p) { return plan_boxed_weight(g, a.arithmetic, kMachine, p); },
         [&](const WeightPlan& p) { return describe(p) + (has_copied && boxes_pay(p, copied) ? " 1" : " 0"); });
     add<RearrangedPlan>(
-        cells, name("order"), [&](RearrangedPlan& p) { return plan_weight_order(g, a.arithmetic, p); },
+        cells, name("order"), [&](RearrangedPlan& p) { return plan_weight_order(g, a.arithmetic, kMachine, p); },
         [&](const RearrangedPlan& p) {
           return numbers({static_cast<double>(p.geometry.image[1]), static_cast<double>(p.geometry.feature[1]),
                           static_cast<double>(p.image.numel() + p.image_samples.numel())});
@@ -202,13 +203,13 @@ void add_weights(Cells& cells, const ConvGeometry& g) {
         });
     add<FewWeightPlan>(
         cells, fmt::format("conv_weight {} few_results", a.name),
-        [&](FewWeightPlan& p) { return plan_few_weight(g, p); },
+        [&](FewWeightPlan& p) { return plan_few_weight(g, kMachine, p); },
         [&](const FewWeightPlan& p) {
-          return numbers({few_weight_clocks(p, a.arithmetic), static_cast<double>(p.workspace_bytes())});
+          return numbers({few_weight_clocks(p, a.arithmetic, kMachine), static_cast<double>(p.workspace_bytes())});
         });
   }
   add<BlockedWeightPlan>(
-      cells, "conv_weight half blocked", [&](BlockedWeightPlan& p) { return plan_blocked_weight(g, p); },
+      cells, "conv_weight half blocked", [&](BlockedWeightPlan& p) { return plan_blocked_weight(g, kMachine, p); },
       [&](const BlockedWeightPlan& p) {
         return numbers(
             {static_cast<double>(p.tiles()), static_cast<double>(p.smem_bytes()), static_cast<double>(p.sums_bytes())});

@@ -18,7 +18,7 @@ using adjoint::testing::make_geometry;
 TEST(CorrelationChoice, PositionsAreNoMoreThanTheOutputNeeds) {
   CorrelationPlan plan;
   const ConvGeometry g = make_geometry(128, 256, 512, 1, {8, 8}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {0, 0});
-  ASSERT_TRUE(plan_correlation(g, true, Arithmetic::kTF32, {}, plan));
+  ASSERT_TRUE(plan_correlation(g, true, Arithmetic::kTF32, {}, {}, plan));
   EXPECT_EQ(plan.q_h, 8);
   EXPECT_EQ(plan.q_w, 8);
   EXPECT_EQ(plan.tiles() * 64 * plan.m_tiles * plan.consumers * plan.tile_columns, std::int64_t{128} * 256 * 16 * 16);
@@ -32,8 +32,8 @@ TEST(CorrelationChoice, LargeResultsAreWrittenInLongRuns) {
     double best = std::numeric_limits<double>::infinity();
     int positions = 0;
     for (const CorrelationLimits& limits : {kCorrelationLimits, kBlockedLimits}) {
-      if (!plan_correlation(g, true, arithmetic, limits, plan)) continue;
-      const double clocks = correlation_clocks(plan, false);
+      if (!plan_correlation(g, true, arithmetic, limits, {}, plan)) continue;
+      const double clocks = correlation_clocks(plan, false, {});
       if (clocks >= best) continue;
       best = clocks;
       positions = 1 << plan.log2_tile_w;
@@ -55,7 +55,7 @@ TEST(CorrelationChoice, SeveralRowsOfPhasesShareTilesOfFewChannels) {
   CorrelationPlan plan;
   const auto rows = [&](std::int64_t channels, Arithmetic arithmetic, const CorrelationLimits& limits) {
     const auto g = make_geometry(16, channels, 32, 1, {128, 128}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1});
-    EXPECT_TRUE(plan_correlation(g, true, arithmetic, limits, plan));
+    EXPECT_TRUE(plan_correlation(g, true, arithmetic, limits, {}, plan));
     return plan.phases_per_class;
   };
   for (const Arithmetic arithmetic : {Arithmetic::kTF32, Arithmetic::kBFloat16}) {
@@ -69,10 +69,10 @@ TEST(CorrelationChoice, SeveralRowsOfPhasesShareTilesOfFewChannels) {
 TEST(CorrelationChoice, FewChannelsGather) {
   CorrelationPlan plan;
   const ConvGeometry g = make_geometry(16, 1, 56, 1, {256, 256}, {9, 9}, {3, 3}, {4, 4}, {1, 1}, {2, 2});
-  ASSERT_TRUE(plan_correlation(g, false, Arithmetic::kTF32, {.gathers = true}, plan));
+  ASSERT_TRUE(plan_correlation(g, false, Arithmetic::kTF32, {.gathers = true}, {}, plan));
   EXPECT_TRUE(plan.gathers);
   EXPECT_EQ(plan.class_list[0].steps, 6);
-  ASSERT_TRUE(plan_correlation(g, false, Arithmetic::kTF32, kCorrelationLimits, plan));
+  ASSERT_TRUE(plan_correlation(g, false, Arithmetic::kTF32, kCorrelationLimits, {}, plan));
   EXPECT_TRUE(plan.gathers);
   EXPECT_TRUE(plan.boxed) << "though neighbouring positions are three columns apart";
 }

@@ -3,10 +3,10 @@
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/core/precision.h>
-#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/correlation/plan.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/support/conv_cuda.h>
+#include <adjoint/tests/support/conv_machine.h>
 #include <adjoint/tests/support/conv_oracle.h>
 #include <adjoint/tests/support/conv_problem.h>
 #include <adjoint/tests/support/conv_tiles.h>
@@ -17,23 +17,19 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <vector>
 
 namespace adjoint::testing {
 namespace {
 
-/// Calls compute(name) with each kernel that takes the problem forced, those for other architectures too.
-template <class Compute>
-void for_every_kernel(cuda::ConvRole role, const ConvGeometry& g, const ConvMode& mode, const Compute& compute) {
-  const cuda::ConvProblem problem{
-      .role = role, .geometry = g, .dtype = mode.dtype, .precision = mode.precision, .device = 0};
-  for (const cuda::ConvKernel* kernel : cuda::conv_kernels(role)) {
-    if (!kernel->takes(problem)) continue;
-    const cuda::ForceConvKernel forced(kernel->name);
-    compute(kernel->name);
+/// Of each kernel that takes the problem, those for other architectures too.
+void expect_results(const cuda::ConvProblem& problem, const std::vector<double>& expected) {
+  for (const cuda::ConvKernel* kernel : cuda::conv_kernels(problem.role)) {
+    if (kernel->takes(problem)) expect_values(kernel->name, run_kernel(*kernel, problem), expected);
   }
 }
 
-void expect_exact(const ConvCase& c, std::int64_t offset) {
+void expect_exact(const ConvCase& c, std::int64_t offset, const cuda::Machine& machine) {
   const ConvProblem p = integer_problem(geometry(c));
   const ConvGeometry& g = p.geometry;
   const TensorOptions wide{.dtype = kFloat64};
@@ -43,16 +39,14 @@ void expect_exact(const ConvCase& c, std::int64_t offset) {
       conv_transpose(p.feature_tensor(wide), p.filter_tensor(wide), p.image_bias_tensor(wide), g).to_vector<double>();
   for (const ConvMode& mode : kConvModes) {
     SCOPED_TRACE(mode.name);
-    const PrecisionGuard precision(mode.precision);
     const TensorOptions options{.dtype = mode.dtype};
     const Tensor filter = displaced(p.filter_tensor(options), offset);
-    const Tensor feature_bias = displaced(p.feature_bias_tensor(options), offset);
-    const Tensor image_bias = displaced(p.image_bias_tensor(options), offset);
-    const Tensor x = displaced(p.image_tensor(options), offset), y = displaced(p.feature_tensor(options), offset);
-    for_every_kernel(cuda::ConvRole::kFeature, g, mode,
-                     [&](const char* name) { expect_values(name, conv(x, filter, feature_bias, g), feature); });
-    for_every_kernel(cuda::ConvRole::kImage, g, mode,
-                     [&](const char* name) { expect_values(name, conv_transpose(y, filter, image_bias, g), image); });
+    const ConvOperands of_conv{displaced(p.image_tensor(options), offset), filter,
+                               displaced(p.feature_bias_tensor(options), offset)};
+    const ConvOperands of_transpose{displaced(p.feature_tensor(options), offset), filter,
+                                    displaced(p.image_bias_tensor(options), offset)};
+    expect_results(conv_problem(cuda::ConvRole::kFeature, g, mode, of_conv, machine), feature);
+    expect_results(conv_problem(cuda::ConvRole::kImage, g, mode, of_transpose, machine), image);
   }
 }
 
@@ -60,18 +54,17 @@ TEST(CorrelationCuda, IntegersAreExactOverTheTable) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
   for (const ConvCase& c : conv_cases()) {
     SCOPED_TRACE(c);
-    expect_exact(c, 0);
+    expect_exact(c, 0, {});
   }
 }
 
 TEST(CorrelationCuda, IntegersAreExactInEveryTileAtAnyAddress) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
-  const cuda::PlanForMultiprocessors plans(1);
   for (const ConvCase& c : correlation_tile_cases()) {
     SCOPED_TRACE(c);
     for (const std::int64_t offset : {0, 1, 2, 4, 7}) {
       SCOPED_TRACE(offset);
-      expect_exact(c, offset);
+      expect_exact(c, offset, kOneMultiprocessor);
     }
   }
 }
@@ -79,7 +72,6 @@ TEST(CorrelationCuda, IntegersAreExactInEveryTileAtAnyAddress) {
 /// conv of half precision by pairs of neighbouring columns, at addresses where the copy engine cannot read them, too.
 TEST(CorrelationCuda, IntegersAreExactInPairsOfColumnsAtAnyAddress) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
-  const cuda::PlanForMultiprocessors plans(1);
   const auto layer = [](std::int64_t in_channels, std::int64_t out_channels, std::int64_t groups, const Extent2& input,
                         const Extent2& kernel, const Extent2& stride, const Extent2& padding) {
     return ConvCase{.batch = 2,
@@ -96,10 +88,10 @@ TEST(CorrelationCuda, IntegersAreExactInPairsOfColumnsAtAnyAddress) {
         layer(32, 32, 2, {1, 64}, {1, 8}, {1, 4}, {0, 2}), layer(64, 32, 1, {1, 64}, {1, 16}, {1, 8}, {0, 4})}) {
     SCOPED_TRACE(c);
     cuda::CorrelationPlan plan;
-    ASSERT_TRUE(
-        cuda::plan_correlation(geometry(c), false, cuda::Arithmetic::kBFloat16, cuda::kCorrelationLimits, plan));
+    ASSERT_TRUE(cuda::plan_correlation(geometry(c), false, cuda::Arithmetic::kBFloat16, cuda::kCorrelationLimits,
+                                       kOneMultiprocessor, plan));
     EXPECT_EQ(plan.unit_columns, 2) << "it is not by pairs any more";
-    for (const std::int64_t offset : {0, 1, 4}) expect_exact(c, offset);
+    for (const std::int64_t offset : {0, 1, 4}) expect_exact(c, offset, kOneMultiprocessor);
   }
 }
 

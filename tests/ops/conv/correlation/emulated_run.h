@@ -2,7 +2,7 @@
 // reach every tile.
 #pragma once
 
-#include <adjoint/ops/conv/base/machine.h>
+#include <adjoint/tests/support/conv_machine.h>
 #include <adjoint/tests/support/emulation/kernel_run.h>
 #include <adjoint/tests/support/emulation/tensor_map.h>
 #include <cuda_runtime.h>
@@ -281,7 +281,7 @@ class CorrelationFixture : public ::testing::Test {
   std::set<std::string> reached, ways, tiles;
   bool read_again = false;     // whether results leave by threads, as those that another kernel reads
   bool pairs_columns = false;  // whether units of half precision are pairs of columns
-  const cuda::PlanForMultiprocessors plans{1};
+  cuda::Machine machine = kOneMultiprocessor;
 
   /// False where the kernels do not take the geometry.
   virtual bool compute(const CorrelationCall& call) = 0;

@@ -20,9 +20,10 @@ class CorrelationEmulation : public CorrelationFixture {
     cuda::CorrelationLimits limits = cuda::kCorrelationLimits;
     if (call.seed % 4 == 0) limits.gathers = false;
     if (call.seed % 4 == 1) limits.boxed = false;
-    const bool planned = pairs_columns
-                             ? !call.transposed && cuda::plan_paired_columns(call.geometry, limits, plan)
-                             : cuda::plan_correlation(call.geometry, call.transposed, M::kArithmetic, limits, plan);
+    const bool planned =
+        pairs_columns
+            ? !call.transposed && cuda::plan_paired_columns(call.geometry, limits, this->machine, plan)
+            : cuda::plan_correlation(call.geometry, call.transposed, M::kArithmetic, limits, this->machine, plan);
     if (!planned) return false;
     const auto run = [&](auto operands, const auto* filter, std::uint32_t* blocks, const auto& launch) {
       if (read_again) operands.stores_boxes = false;
@@ -60,7 +61,7 @@ TYPED_TEST(CorrelationEmulation, EveryTileIsExact) {
 
 // Planned for many multiprocessors, small problems get the tiles of deep layers.
 TYPED_TEST(CorrelationEmulation, TilesOfFewPositionsAreExact) {
-  const cuda::PlanForMultiprocessors many(132);
+  this->machine = {};
   std::uint64_t seed = 0;
   for (const ConvCase& c : every_tile_cases()) this->compute_both(c, ++seed);
   if (TypeParam::kSplit) return;  // such tiles are its largest
@@ -157,7 +158,7 @@ TYPED_TEST(CorrelationEmulation, TheDriverTakesEveryLayout) {
       cuda::CorrelationPlan plan;
       if (!cuda::plan_correlation(g, transposed,
                                   TypeParam::kSplit ? cuda::Arithmetic::kFloat32 : cuda::Arithmetic::kTF32,
-                                  cuda::kCorrelationLimits, plan))
+                                  cuda::kCorrelationLimits, kOneMultiprocessor, plan))
         continue;
       if (plan.tiles() == 0) continue;
       if (plan.boxed) {

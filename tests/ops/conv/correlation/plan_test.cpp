@@ -1,8 +1,8 @@
 // Replays the walk of every block of the tensor-core kernels on the CPU, with the kernels' own index arithmetic: staged
 // input, packed filter blocks, products, stores. Small integers, so one wrong index fails exactly.
-#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/correlation/plan.h>
 #include <adjoint/tests/support/conv_geometries.h>
+#include <adjoint/tests/support/conv_machine.h>
 
 #include <gtest/gtest.h>
 
@@ -239,7 +239,7 @@ void check(const ConvGeometry& g, std::int64_t smem_bytes = CorrelationLimits{}.
                      << limits.boxed << ", blocked " << limits.blocked << ", flat " << limits.flat);
         CorrelationPlan plan;
         limits.smem_bytes_per_sm = smem_bytes;
-        const bool planned = plan_correlation(g, transposed, arithmetic, limits, plan);
+        const bool planned = plan_correlation(g, transposed, arithmetic, limits, {}, plan);
         // A blocked plan has no tiles for two blocks a multiprocessor, which need less.
         if (limits.blocked && !planned && smem_bytes < CorrelationLimits{}.smem_bytes_per_sm) continue;
         ASSERT_TRUE(planned);
@@ -269,7 +269,7 @@ void check_pairs(const ConvGeometry& g) {
   for (const bool gathers : {false, true}) {
     SCOPED_TRACE(gathers);
     CorrelationPlan plan;
-    ASSERT_TRUE(plan_paired_columns(g, {.gathers = gathers, .boxed = true}, plan));
+    ASSERT_TRUE(plan_paired_columns(g, {.gathers = gathers, .boxed = true}, {}, plan));
     EXPECT_EQ(plan.unit_columns, 2);
     EXPECT_TRUE(plan.boxed);
     EXPECT_LE(plan.cols * 2, kMostOfTensorBox);
@@ -336,7 +336,6 @@ TEST(CorrelationPlan, WideStride) {
   check(make_geometry(1, 9, 17, 1, {1, 70}, {1, 16}, {1, 8}, {0, 4}, {1, 1}, {0, 0}));
 }
 TEST(CorrelationPlan, StepsOfHalfTheColumns) {
-  const PlanForMultiprocessors plans(1);
   const ConvGeometry cases[] = {
       make_geometry(2, 60, 20, 1, {6, 9}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {0, 0}),
       make_geometry(1, 128, 5, 1, {1, 40}, {1, 3}, {1, 2}, {0, 1}, {1, 1}, {0, 1}),
@@ -344,10 +343,10 @@ TEST(CorrelationPlan, StepsOfHalfTheColumns) {
   };
   for (const ConvGeometry& g : cases) {
     CorrelationPlan plan;
-    ASSERT_TRUE(plan_correlation(g, true, Arithmetic::kTF32, {}, plan));
+    ASSERT_TRUE(plan_correlation(g, true, Arithmetic::kTF32, {}, testing::kOneMultiprocessor, plan));
     EXPECT_TRUE(plan.halves()) << plan.tile_columns << " columns for " << g.image_channels << " channels";
     // Where pairs are asked for, a half without a partner takes all columns.
-    ASSERT_TRUE(plan_correlation(g, true, Arithmetic::kTF32, kCorrelationLimits, plan));
+    ASSERT_TRUE(plan_correlation(g, true, Arithmetic::kTF32, kCorrelationLimits, testing::kOneMultiprocessor, plan));
     EXPECT_EQ(plan.halves(), g.kernel[1] % g.stride[1] == 0);
     check(g);
   }
@@ -375,7 +374,7 @@ TEST(CorrelationPlan, PassesUnderLittleSharedMemory) {
 TEST(CorrelationPlan, LeavesFarTapsAndManyTilesToOthers) {
   const auto takes = [](const ConvGeometry& g) {
     CorrelationPlan plan;
-    return plan_correlation(g, false, Arithmetic::kTF32, kCorrelationLimits, plan);
+    return plan_correlation(g, false, Arithmetic::kTF32, kCorrelationLimits, {}, plan);
   };
   constexpr std::int64_t kFar = std::int64_t{1} << 27;
   const auto far = [&](std::int64_t dilation) {

@@ -28,7 +28,7 @@ class SlicedEmulation : public CorrelationFixture {
     using T = typename M::Element;
     const ConvGeometry& g = call.geometry;
     cuda::CorrelationPlan plan;
-    if (!cuda::plan_slices(g, call.transposed, M::kArithmetic, limits, plan)) return false;
+    if (!cuda::plan_slices(g, call.transposed, M::kArithmetic, limits, machine, plan)) return false;
     const std::vector<double> nothing(call.expected.size(), std::numeric_limits<double>::quiet_NaN());
     const bool pairs = plan.unit_columns == 2;  // which begin at a multiple of 16 bytes
     Operand<T> in(call.x, pairs ? 0 : call.seed % 9), filter(call.filter, call.seed % 3), biases(call.bias, 0);
@@ -106,7 +106,7 @@ class SlicedEmulation : public CorrelationFixture {
                            .kernel = {3, 4},
                            .stride = {stride, stride},
                            .padding = {1, 1}};
-          ++seed;
+          this->machine = ++seed % 3 == 0 ? cuda::Machine{} : kOneMultiprocessor;  // of as many tiles, more slices
           taken += compute_both(c, seed, activation_cases()[seed % 2].activation);
         }
       }
@@ -140,9 +140,9 @@ TEST(SlicedPlan, FillsTheMachineWhereTilesAreFew) {
   for (const cuda::CorrelationLimits& limits : {cuda::kCorrelationLimits, cuda::kBlockedLimits}) {
     for (const bool transposed : {true, false}) {
       cuda::CorrelationPlan whole, sliced;
-      ASSERT_TRUE(cuda::plan_correlation(deep, transposed, cuda::Arithmetic::kTF32, limits, whole));
-      EXPECT_TRUE(cuda::has_few_tiles(whole));
-      ASSERT_TRUE(cuda::plan_slices(deep, transposed, cuda::Arithmetic::kTF32, limits, sliced));
+      ASSERT_TRUE(cuda::plan_correlation(deep, transposed, cuda::Arithmetic::kTF32, limits, {}, whole));
+      EXPECT_TRUE(cuda::has_few_tiles(whole, {}));
+      ASSERT_TRUE(cuda::plan_slices(deep, transposed, cuda::Arithmetic::kTF32, limits, {}, sliced));
       EXPECT_EQ(sliced.blocked, limits.blocked ? 1 : 0);
       EXPECT_GE(sliced.tiles(), 64);
       EXPECT_EQ((transposed ? 1024 : 512) % sliced.slices, 0);

@@ -47,7 +47,7 @@ template <class T>
 void check(const ConvProblem& p, bool transposed, const Activation& activation, std::uint64_t seed, Reached& reached) {
   const ConvGeometry& g = p.geometry;
   cuda::FewResultsPlan plan;
-  if (!cuda::plan_few_results(g, transposed, plan)) return;
+  if (!cuda::plan_few_results(g, transposed, {}, plan)) return;
   SCOPED_TRACE(transposed ? "conv_transpose" : "conv");
   EmulatedCall<T> call(p, transposed, activation, seed);
   const cuda::ConvProblem& problem = call.problem();
@@ -73,7 +73,7 @@ template <class T>
 void check_weight(const ConvProblem& p, std::uint64_t seed, Reached& reached) {
   const ConvGeometry& g = p.geometry;
   cuda::FewWeightPlan plan;
-  if (!cuda::plan_few_weight(g, plan)) return;
+  if (!cuda::plan_few_weight(g, {}, plan)) return;
   SCOPED_TRACE("conv_weight");
   Operand<T> image(p.image, seed % 9), feature(p.feature, seed % 5);
   Operand<T> out(nothing(g.filter_numel()), seed % 3);
@@ -192,7 +192,7 @@ TEST(FewResultsAccuracyEmulation, LongSumsAreMadeOfParts) {
   }
   const std::vector<double> exact = oracle::conv(p.geometry, p.image, p.filter, {});
   cuda::FewResultsPlan plan;
-  ASSERT_TRUE(cuda::plan_few_results(p.geometry, false, plan));
+  ASSERT_TRUE(cuda::plan_few_results(p.geometry, false, {}, plan));
   plan.slices = 1;
   plan.slice_channels = plan.source_channels;
   Operand<float> image(p.image, 0), filter(p.filter, 0), out(nothing(p.geometry.feature_numel()), 0);

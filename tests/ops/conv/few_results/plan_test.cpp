@@ -93,12 +93,12 @@ TEST(FewResultsPlan, EveryProductOfEveryResultIsMadeOnce) {
     const ConvGeometry g = geometry(c);
     for (const bool transposed : {false, true}) {
       FewResultsPlan plan;
-      if (!cuda::plan_few_results(g, transposed, plan)) continue;
+      if (!cuda::plan_few_results(g, transposed, {}, plan)) continue;
       ++gathers;
       replay(g, transposed, plan);
     }
     FewWeightPlan plan;
-    if (cuda::plan_few_weight(g, plan)) {
+    if (cuda::plan_few_weight(g, {}, plan)) {
       ++weights;
       replay(g, plan);
     }
@@ -114,8 +114,8 @@ TEST(FewResultsPlan, LeavesManyResultsLongStridesAndLargeProblemsToOthers) {
     FewResultsPlan conv, transposed;
     FewWeightPlan weight;
     const ConvGeometry g = geometry(c);
-    return std::tuple{cuda::plan_few_results(g, false, conv), cuda::plan_few_results(g, true, transposed),
-                      cuda::plan_few_weight(g, weight)};
+    return std::tuple{cuda::plan_few_results(g, false, {}, conv), cuda::plan_few_results(g, true, {}, transposed),
+                      cuda::plan_few_weight(g, {}, weight)};
   };
   const ConvCase few{.in_channels = 4, .out_channels = 5, .input = {9, 9}, .kernel = {3, 3}};
   EXPECT_EQ(takes(few), std::tuple(true, false, true));
@@ -161,11 +161,11 @@ TEST(FewResultsPlan, FillsTheMachineAtBatchOne) {
     SCOPED_TRACE(c);
     const ConvGeometry g = geometry(c);
     FewResultsPlan plan;
-    ASSERT_TRUE(cuda::plan_few_results(g, false, plan));
+    ASSERT_TRUE(cuda::plan_few_results(g, false, {}, plan));
     EXPECT_GE(plan.blocks(), 64);
     EXPECT_EQ(plan.workspace_bytes(), 4 * plan.slices * g.feature_numel());
     FewWeightPlan weight;
-    ASSERT_TRUE(cuda::plan_few_weight(g, weight));
+    ASSERT_TRUE(cuda::plan_few_weight(g, {}, weight));
     EXPECT_GE(weight.tiles() * weight.slices, 256);
   }
 }

@@ -1,7 +1,7 @@
 // The kernel for products of matrices on the emulator: exact on small integers in every form, at any address of the
 // results and in any order of execution.
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
-#include <adjoint/ops/conv/base/planned_machine.h>
 #include <adjoint/tests/support/emulation/kernel_run.h>
 #include <adjoint/tests/support/emulation/tensor_map.h>
 #include <cuda_runtime.h>

@@ -1,5 +1,5 @@
 // The limits of products of matrices; how their plans are carried out is replayed on the emulator.
-#include <adjoint/ops/conv/base/planned_machine.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/product/plan.h>
 #include <adjoint/tests/support/conv_cases.h>
 

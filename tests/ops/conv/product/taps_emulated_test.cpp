@@ -1,6 +1,6 @@
 // conv_weight tap by tap on the emulator, copies and all: exact on small integers at any address, with and without
 // slices.
-#include <adjoint/ops/conv/base/planned_machine.h>
+#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/product/taps.h>
 #include <adjoint/tests/ops/conv/layouts/samples_last_emulated_run.h>
 #include <adjoint/tests/ops/conv/sums/taps_emulated_run.h>

@@ -391,7 +391,7 @@ TEST(RearrangedPlan, RefusesWhatStrideOneDoesNotHave) {
 TEST(RearrangedPlan, ChoosesTheOrderThatTheModelsCallQuickest) {
   cuda::RearrangedPlan plan;
   const auto copies = [&](const ConvCase& of) {
-    return cuda::plan_weight_order(geometry(of), cuda::Arithmetic::kBFloat16, plan);
+    return cuda::plan_weight_order(geometry(of), cuda::Arithmetic::kBFloat16, {}, plan);
   };
   // The layer after a generator's opening one.
   ConvCase c{.batch = 128,

@@ -1,10 +1,9 @@
 // Which order of operands is chosen, without a GPU.
-#include <adjoint/ops/conv/base/machine.h>
-#include <adjoint/ops/conv/base/planned_machine.h>
 #include <adjoint/ops/conv/choose/orders.h>
 #include <adjoint/ops/conv/weight/boxes_plan.h>
 #include <adjoint/tests/support/conv_geometries.h>
 #include <adjoint/tests/support/conv_layers.h>
+#include <adjoint/tests/support/conv_machine.h>
 
 #include <gtest/gtest.h>
 
@@ -39,9 +38,9 @@ TEST(RearrangedPlan, AVariantHasAPaddedImage) {
   const auto& cases = testing::conv_tile_cases();
   const auto odd = std::ranges::find(cases, std::string_view("odd_rows"), &testing::ConvCase::name);
   ASSERT_NE(odd, cases.end());
-  const PlanForMultiprocessors plans(1);
   RearrangedPlan plan;
-  ASSERT_TRUE(plan_conv_order(testing::geometry(*odd), false, Arithmetic::kBFloat16, {}, plan));
+  ASSERT_TRUE(
+      plan_conv_order(testing::geometry(*odd), false, Arithmetic::kBFloat16, testing::kOneMultiprocessor, plan));
   EXPECT_EQ(plan.filter.planes, 0) << "strides are as they were";
 }
 
@@ -87,12 +86,12 @@ TEST(RearrangedPlan, StridesBecomeChannelsWhereModelsCallItSooner) {
 TEST(RearrangedPlan, OddRowsOfHalvesArePaddedForConvWeight) {
   const ConvGeometry odd = make_geometry(64, 256, 256, 1, {1, 777}, {1, 3}, {1, 1}, {0, 1}, {1, 1}, {0, 0});
   RearrangedPlan plan;
-  ASSERT_TRUE(plan_weight_order(odd, Arithmetic::kBFloat16, plan));
+  ASSERT_TRUE(plan_weight_order(odd, Arithmetic::kBFloat16, {}, plan));
   EXPECT_EQ(plan.geometry.image[1], 784);
   EXPECT_EQ(plan.geometry.feature[1], 784);
   const ConvGeometry strided = make_geometry(16, 64, 32, 1, {1, 131072}, {1, 3}, {1, 2}, {0, 1}, {1, 2}, {0, 0});
-  EXPECT_TRUE(plan_weight_order(strided, Arithmetic::kBFloat16, plan));
-  EXPECT_FALSE(plan_weight_order(odd, Arithmetic::kTF32, plan)) << "floats are words";
+  EXPECT_TRUE(plan_weight_order(strided, Arithmetic::kBFloat16, {}, plan));
+  EXPECT_FALSE(plan_weight_order(odd, Arithmetic::kTF32, {}, plan)) << "floats are words";
 }
 
 // To whole vectors; below a line of 128 bytes to a part of one; to a whole line where that is at most twice as long, or
@@ -137,11 +136,11 @@ TEST(RearrangedPlan, ShortRowsArePaddedToPartsOfALine) {
 TEST(RearrangedPlan, HalvesWithAStrideComeInBoxesThoughTheyArePadded) {
   const ConvGeometry g = make_geometry(16, 256, 256, 1, {80, 80}, {2, 2}, {2, 2}, {0, 0}, {1, 1}, {0, 0});
   WeightPlan boxes, copied;
-  ASSERT_TRUE(plan_boxed_weight(g, Arithmetic::kBFloat16, boxes));
-  ASSERT_TRUE(plan_wgmma_weight(g, Arithmetic::kBFloat16, copied));
+  ASSERT_TRUE(plan_boxed_weight(g, Arithmetic::kBFloat16, {}, boxes));
+  ASSERT_TRUE(plan_wgmma_weight(g, Arithmetic::kBFloat16, {}, copied));
   EXPECT_TRUE(boxes_pay(boxes, copied));
   RearrangedPlan plan;
-  EXPECT_FALSE(plan_weight_order(g, Arithmetic::kBFloat16, plan));
+  EXPECT_FALSE(plan_weight_order(g, Arithmetic::kBFloat16, {}, plan));
 }
 
 TEST(RearrangedPlan, OnlyStridesBecomeChannels) {

@@ -2,7 +2,6 @@
 // and over shapes that reach every tile, at odd addresses too; the same bits from run to run.
 #ifdef ADJOINT_WITH_CUDA
 
-#include <adjoint/core/precision.h>
 #include <adjoint/ops/conv/trio.h>
 #include <adjoint/tests/support/conv_cuda.h>
 #include <adjoint/tests/support/conv_problem.h>
@@ -12,39 +11,26 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 namespace adjoint::testing {
 namespace {
 
-bool takes(const cuda::ConvKernel& kernel, const Tensor& image, const Tensor& feature, const ConvGeometry& g) {
-  return kernel.takes({.role = cuda::ConvRole::kFilter,
-                       .geometry = g,
-                       .dtype = image.dtype(),
-                       .precision = float32_precision(),
-                       .device = image.device().index,
-                       .first = image.raw_data(),
-                       .second = feature.raw_data()});
-}
-
-/// Calls check(image, feature) in every arithmetic for each tensor-core kernel that takes the problem.
+/// Calls check(kernel, problem) in every arithmetic for each tensor-core kernel that takes the problem, whose operands
+/// lie so many elements into an allocation.
 template <class Check>
-void in_every_kernel(const ConvProblem& p, const Check& check) {
-  for (const cuda::ConvKernel* kernel : cuda::conv_kernels(cuda::ConvRole::kFilter)) {
-    if (kernel->name != std::string_view("boxes_conv_weight") &&
-        kernel->name != std::string_view("wgmma_conv_weight") &&
-        kernel->name != std::string_view("tensor_core_conv_weight")) {
-      continue;
-    }
-    SCOPED_TRACE(kernel->name);
-    const cuda::ForceConvKernel forced(kernel->name);
-    for (const ConvMode& mode : kConvModes) {
-      SCOPED_TRACE(mode.name);
-      const PrecisionGuard precision(mode.precision);
-      const TensorOptions options{.dtype = mode.dtype};
-      const Tensor image = p.image_tensor(options), feature = p.feature_tensor(options);
-      if (takes(*kernel, image.to(kCUDA), feature.to(kCUDA), p.geometry)) check(image, feature);
+void in_every_kernel(const ConvProblem& p, std::int64_t offset, const Check& check) {
+  for (const ConvMode& mode : kConvModes) {
+    SCOPED_TRACE(mode.name);
+    const TensorOptions options{.dtype = mode.dtype};
+    const ConvOperands operands{displaced(p.image_tensor(options), offset),
+                                displaced(p.feature_tensor(options), offset),
+                                {}};
+    const cuda::ConvProblem problem = conv_problem(cuda::ConvRole::kFilter, p.geometry, mode, operands);
+    for (const char* name : {"boxes_conv_weight", "wgmma_conv_weight", "tensor_core_conv_weight"}) {
+      SCOPED_TRACE(name);
+      const cuda::ConvKernel& kernel = *cuda::find_conv_kernel(cuda::ConvRole::kFilter, name);
+      if (kernel.takes(problem)) check(kernel, problem);
     }
   }
 }
@@ -52,15 +38,14 @@ void in_every_kernel(const ConvProblem& p, const Check& check) {
 void expect_exact(const ConvCase& c, const std::vector<std::int64_t>& offsets) {
   SCOPED_TRACE(c);
   const ConvProblem p = integer_problem(geometry(c));
-  const ConvGeometry& g = p.geometry;
   const TensorOptions wide{.dtype = kFloat64};
-  const auto expected = conv_weight(p.image_tensor(wide), p.feature_tensor(wide), g).to_vector<double>();
-  in_every_kernel(p, [&](const Tensor& image, const Tensor& feature) {
-    for (const std::int64_t offset : offsets) {
-      SCOPED_TRACE(offset);
-      expect_values("conv_weight", conv_weight(displaced(image, offset), displaced(feature, offset), g), expected);
-    }
-  });
+  const auto expected = conv_weight(p.image_tensor(wide), p.feature_tensor(wide), p.geometry).to_vector<double>();
+  for (const std::int64_t offset : offsets) {
+    SCOPED_TRACE(offset);
+    in_every_kernel(p, offset, [&](const cuda::ConvKernel& kernel, const cuda::ConvProblem& problem) {
+      expect_values("conv_weight", run_kernel(kernel, problem), expected);
+    });
+  }
 }
 
 TEST(TensorCoreConvWeightCuda, IntegersAreExactOverTheTable) {
@@ -77,12 +62,11 @@ TEST(TensorCoreConvWeightCuda, RepeatsItsBits) {
   if (!cuda_is_available()) GTEST_SKIP() << "no CUDA device";
   for (const ConvCase& c : weight_tile_cases()) {
     SCOPED_TRACE(c);
-    const ConvProblem p = real_problem(geometry(c));
-    in_every_kernel(p, [&](const Tensor& host_image, const Tensor& host_feature) {
-      const Tensor image = host_image.to(kCUDA), feature = host_feature.to(kCUDA);
-      const Tensor first = conv_weight(image, feature, p.geometry);
-      for (int run = 0; run < 5; ++run) expect_same_bits("conv_weight", conv_weight(image, feature, p.geometry), first);
-    });
+    const auto check = [](const cuda::ConvKernel& kernel, const cuda::ConvProblem& problem) {
+      const Tensor first = run_kernel(kernel, problem);
+      for (int run = 0; run < 5; ++run) expect_same_bits("conv_weight", run_kernel(kernel, problem), first);
+    };
+    in_every_kernel(real_problem(geometry(c)), 0, check);
   }
 }
 

@@ -103,7 +103,7 @@ class WeightEmulation : public ::testing::Test {
                             std::size_t offset) {
     SCOPED_TRACE(::testing::Message() << "tile " << tile.rows << " x " << tile.columns << ", offset " << offset);
     cuda::WeightPlan plan;
-    if (!cuda::plan_boxed_weight(g, M::kArithmetic, plan, tile)) return false;
+    if (!cuda::plan_boxed_weight(g, M::kArithmetic, {}, plan, tile)) return false;
     if (seed % 2 == 0) {  // so that the ring of stages turns
       plan.splits = 1;
       plan.stages_per_split = plan.stages;
@@ -140,7 +140,7 @@ class WeightEmulation : public ::testing::Test {
   static bool compute(const ConvCase& c, std::uint64_t seed) {
     SCOPED_TRACE(c);
     cuda::WeightPlan plan;
-    if (!cuda::plan_weight(geometry(c), M::kArithmetic, plan)) return false;
+    if (!cuda::plan_weight(geometry(c), M::kArithmetic, {}, plan)) return false;
     compute(c, seed, plan, cuda::weight::select_kernel<M::kArithmetic>(plan), false);
     return true;
   }
@@ -150,7 +150,7 @@ class WeightEmulation : public ::testing::Test {
     SCOPED_TRACE(c);
     SCOPED_TRACE(::testing::Message() << "tile " << tile.rows << " x " << tile.columns);
     cuda::WeightPlan plan;
-    if (!cuda::plan_wgmma_weight(geometry(c), M::kArithmetic, plan, tile)) return false;
+    if (!cuda::plan_wgmma_weight(geometry(c), M::kArithmetic, {}, plan, tile)) return false;
     if (seed % 2 == 0) {  // so that the ring of stages turns
       plan.splits = 1;
       plan.stages_per_split = plan.stages;
@@ -299,7 +299,7 @@ TEST(WeightAddGrid, BlocksDivideTiles) {
                                             .input = {4, 4},
                                             .kernel = {3, 3},
                                             .padding = {1, 1}}),
-                                  cuda::Arithmetic::kBFloat16, plan));
+                                  cuda::Arithmetic::kBFloat16, {}, plan));
     const cuda::weight::AddGrid grid = cuda::weight::add_grid(plan);
     const std::int32_t together = grid.columns * grid.rounds;
     EXPECT_EQ(plan.tile_columns % together, 0);
@@ -373,7 +373,7 @@ TEST(WeightAddSplits, AreExactOnAnyGrid) {
                                                   .input = {8, 8},
                                                   .kernel = {3, 3},
                                                   .padding = {1, 1}}),
-                                        cuda::Arithmetic::kTF32, plan, {384, 16}));
+                                        cuda::Arithmetic::kTF32, {}, plan, {384, 16}));
     plan.splits = choice.splits;
     const std::int64_t blocks = plan.blocks_per_split(), tile = std::int64_t{plan.tile_rows} * plan.tile_columns;
     std::vector<float> partial(static_cast<std::size_t>(plan.splits * blocks * tile));

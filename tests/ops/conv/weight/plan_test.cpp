@@ -218,7 +218,7 @@ void check(const ConvGeometry& g) {
     for (const bool wgmma : {false, true}) {
       SCOPED_TRACE(::testing::Message() << "wgmma " << wgmma);
       WeightPlan p;
-      ASSERT_TRUE(wgmma ? plan_wgmma_weight(g, arithmetic, p) : plan_weight(g, arithmetic, p));
+      ASSERT_TRUE(wgmma ? plan_wgmma_weight(g, arithmetic, {}, p) : plan_weight(g, arithmetic, {}, p));
       EXPECT_EQ(p.image_pitch / unit % 32, 4);
       EXPECT_EQ(p.cols % unit, 0);
       if (wgmma) {
@@ -231,7 +231,7 @@ void check(const ConvGeometry& g) {
       ASSERT_EQ(replay(p, g, image, feature), filter);
     }
     WeightPlan p;
-    if (!plan_boxed_weight(g, arithmetic, p)) continue;
+    if (!plan_boxed_weight(g, arithmetic, {}, p)) continue;
     EXPECT_LE(wgmma_weight_smem_bytes(p, split), 227 * 1024);
     for (const std::int32_t extent : weight_image_layout(p, nullptr, kFloat32, split, 0).box) EXPECT_LE(extent, 256);
     ASSERT_EQ(replay(p, g, image, feature), filter);
@@ -250,7 +250,7 @@ TEST(WeightPlan, WideStride) { check(make_geometry(1, 9, 7, 1, {1, 70}, {1, 16},
 
 bool takes_boxes(const ConvGeometry& g, Arithmetic arithmetic = Arithmetic::kTF32) {
   WeightPlan p;
-  return plan_boxed_weight(g, arithmetic, p);
+  return plan_boxed_weight(g, arithmetic, {}, p);
 }
 
 TEST(WeightPlan, BoxesOfEveryStride) {
@@ -272,7 +272,7 @@ TEST(WeightPlan, BoxesOfSmallPlanes) {
 TEST(WeightPlan, BoxesInPieces) {
   const ConvGeometry g = make_geometry(2, 5, 9, 1, {1, 64}, {1, 10}, {1, 10}, {0, 0}, {1, 1}, {0, 0});
   WeightPlan p;
-  ASSERT_TRUE(plan_boxed_weight(g, Arithmetic::kTF32, p));
+  ASSERT_TRUE(plan_boxed_weight(g, Arithmetic::kTF32, {}, p));
   EXPECT_GT(p.log2_box_w, 0);
   check(g);
 }
@@ -280,7 +280,7 @@ TEST(WeightPlan, BoxesOfShiftedRows) {
   for (const std::int64_t kernel : {2, 3, 4}) {  // rows of the image of 65, 66, and 67 elements
     const ConvGeometry g = make_geometry(2, 32, 5, 1, {1, 64}, {1, kernel}, {1, 1}, {0, 0}, {1, 1}, {0, 0});
     WeightPlan p;
-    ASSERT_TRUE(plan_boxed_weight(g, Arithmetic::kTF32, p));
+    ASSERT_TRUE(plan_boxed_weight(g, Arithmetic::kTF32, {}, p));
     EXPECT_EQ(p.residues, kernel == 3 ? 2 : 4);
     EXPECT_EQ(takes_boxes(g, Arithmetic::kBFloat16), kernel == 3);
     check(g);

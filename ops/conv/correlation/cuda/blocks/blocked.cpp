@@ -13,7 +13,7 @@ namespace adjoint::cuda {
 const CorrelationPlan* find_blocked_plan(const ConvProblem& problem) {
   return keep_plan<CorrelationPlan>(problem, [&](CorrelationPlan& plan) {
     return plan_correlation(problem.geometry, problem.role == ConvRole::kImage, arithmetic_of(problem), kBlockedLimits,
-                            plan);
+                            problem.machine, plan);
   });
 }
 

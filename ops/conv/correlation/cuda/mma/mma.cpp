@@ -12,7 +12,7 @@ template <const CorrelationLimits& kLimits>
 const CorrelationPlan* find_plan(const ConvProblem& problem) {
   return keep_plan<CorrelationPlan>(problem, [&](CorrelationPlan& plan) {
     return plan_correlation_mma(problem.geometry, problem.role == ConvRole::kImage, arithmetic_of(problem), kLimits,
-                                plan);
+                                problem.machine, plan);
   });
 }
 

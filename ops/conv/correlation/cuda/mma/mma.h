@@ -17,8 +17,8 @@ inline constexpr CorrelationLimits kSmallMmaLimits{100 * 1024, 128, 1, 1};
 
 /// plan_correlation() for these kernels, whose blocks share nothing.
 inline bool plan_correlation_mma(const ConvGeometry& geometry, bool transposed, Arithmetic arithmetic,
-                                 const CorrelationLimits& limits, CorrelationPlan& plan) {
-  return plan_correlation(geometry, transposed, arithmetic, limits, plan);
+                                 const CorrelationLimits& limits, const Machine& machine, CorrelationPlan& plan) {
+  return plan_correlation(geometry, transposed, arithmetic, limits, machine, plan);
 }
 
 /// Elements that every row of x lets be copied at once: 16 bytes' worth, two, or one.

@@ -9,7 +9,8 @@ namespace adjoint::cuda {
 
 const Col2imPlan* find_col2im_plan(const ConvProblem& problem) {
   return keep_plan<Col2imPlan>(problem, [&](Col2imPlan& plan) {
-    return plan_col2im(problem.geometry, problem.role == ConvRole::kImage, arithmetic_of(problem), plan);
+    return plan_col2im(problem.geometry, problem.role == ConvRole::kImage, arithmetic_of(problem), problem.machine,
+                       plan);
   });
 }
 

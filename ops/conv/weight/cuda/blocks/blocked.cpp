@@ -14,7 +14,7 @@ namespace adjoint::cuda {
 
 const BlockedWeightPlan* find_blocked_weight_plan(const ConvProblem& problem) {
   return keep_plan<BlockedWeightPlan>(problem, [&](BlockedWeightPlan& plan) {
-    return plan_blocked_weight(problem.geometry, plan);
+    return plan_blocked_weight(problem.geometry, problem.machine, plan);
   });
 }
 

@@ -22,7 +22,8 @@ class BlockedEmulation : public CorrelationFixture {
   bool compute(const CorrelationCall& call) override {
     SCOPED_TRACE(call.transposed ? "conv_transpose" : "conv");
     cuda::CorrelationPlan plan;
-    if (!cuda::plan_correlation(call.geometry, call.transposed, M::kArithmetic, cuda::kBlockedLimits, plan)) {
+    if (!cuda::plan_correlation(call.geometry, call.transposed, M::kArithmetic, cuda::kBlockedLimits, this->machine,
+                                plan)) {
       return false;
     }
     const auto run = [&](auto operands, const auto* filter, std::uint32_t* blocks, const auto& launch) {
@@ -131,7 +132,7 @@ TYPED_TEST(BlockedEmulation, FlatPlansAreExact) {
 
 // Planned for many multiprocessors, small problems get the tiles of deep layers.
 TYPED_TEST(BlockedEmulation, TilesOfFewPositionsAreExact) {
-  const cuda::PlanForMultiprocessors many(132);
+  this->machine = {};
   std::uint64_t seed = 0;
   for (const ConvCase& c : every_tile_cases()) this->compute_both(c, ++seed);
   EXPECT_TRUE(this->tiles.contains("128 x 128"));

@@ -1,7 +1,7 @@
 // The mma.sync kernel of conv and conv_transpose on the emulator: exact on small integers in every arithmetic, at any
 // address, on any grid and in any order of execution.
-#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/tests/ops/conv/correlation/emulated_run.h>
+#include <adjoint/tests/support/conv_machine.h>
 #include <adjoint/ops/conv/correlation/cuda/mma/select.cuh>
 
 #include <gtest/gtest.h>
@@ -31,13 +31,12 @@ class CorrelationMmaEmulation : public ::testing::Test {
 
   /// Tiles and paths that the geometries have reached.
   std::set<std::string> reached;
-  const cuda::PlanForMultiprocessors plans{1};
 
   void compute(const ConvGeometry& g, bool transposed, const std::vector<double>& x, const std::vector<double>& filter,
                const std::vector<double>& bias, const std::vector<double>& expected, std::uint64_t seed) {
     cuda::CorrelationPlan plan;
     const Device& device = kDevices[seed % 4 == 3];
-    ASSERT_TRUE(cuda::plan_correlation_mma(g, transposed, M::kArithmetic, device.limits, plan));
+    ASSERT_TRUE(cuda::plan_correlation_mma(g, transposed, M::kArithmetic, device.limits, kOneMultiprocessor, plan));
     Operand<T> in(x, seed % 9), biases(bias, 0);
     Operand<T> out(std::vector<double>(expected.size(), std::numeric_limits<double>::quiet_NaN()), seed % 5);
     Operand<T> values(filter, 0);

@@ -60,7 +60,7 @@ TEST(CorrelationPrefetch, OverwritesNothingThatIsStillRead) {
         for (const std::int64_t kilobytes : {100, 164}) {
           cuda::CorrelationPlan plan;
           if (!cuda::plan_correlation(geometry(c), transposed, arithmetic,
-                                      {1024 * kilobytes, 128, 1, kilobytes == 100 ? 1 : 2}, plan))
+                                      {1024 * kilobytes, 128, 1, kilobytes == 100 ? 1 : 2}, {}, plan))
             continue;
           const int ahead = cuda::correlation_steps_ahead(plan);
           replay(plan, ahead);

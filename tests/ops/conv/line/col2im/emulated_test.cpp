@@ -45,7 +45,7 @@ template <class M>
 void check(const ConvProblem& p, bool transposed, const Activation& activation, std::uint64_t seed, Reached& reached) {
   const ConvGeometry& g = p.geometry;
   cuda::Col2imPlan plan;
-  if (!cuda::plan_col2im(g, transposed, M::kArithmetic, plan)) return;
+  if (!cuda::plan_col2im(g, transposed, M::kArithmetic, {}, plan)) return;
   const auto& bias = transposed ? p.image_bias : p.feature_bias;
   const auto [sums, expected] = expected_results(p, transposed, activation);
   const std::vector<double> nothing(expected.size(), std::numeric_limits<double>::quiet_NaN());

@@ -101,7 +101,7 @@ TEST(Col2imPlan, EveryProductReachesItsResultOnce) {
     const ConvGeometry g = geometry(c);
     for (const bool transposed : {false, true}) {
       Col2imPlan p;
-      if (!cuda::plan_col2im(g, transposed, seed % 2 == 0 ? Arithmetic::kFloat32 : Arithmetic::kTF32, p)) continue;
+      if (!cuda::plan_col2im(g, transposed, seed % 2 == 0 ? Arithmetic::kFloat32 : Arithmetic::kTF32, {}, p)) continue;
       ++plans;
       column_tiles += p.column_tiles > 1;
       row_tiles += p.row_tiles > 1;
@@ -119,7 +119,7 @@ TEST(Col2imPlan, ReadsMeetInNoBank) {
   Col2imPlan p;
   ASSERT_TRUE(cuda::plan_col2im(
       geometry({.in_channels = 56, .out_channels = 1, .input = {9, 70}, .kernel = {9, 9}, .stride = {3, 3}}), true,
-      Arithmetic::kTF32, p));
+      Arithmetic::kTF32, {}, p));
   // Sixteen lanes read eight bytes each at once: lane / 4 is a pair of columns, lane % 4 one of two channels.
   for (const int odd : {0, 1}) {
     for (int half = 0; half < 2; ++half) {
@@ -155,23 +155,23 @@ TEST(Col2imPlan, ReadsMeetInNoBank) {
 
 TEST(Col2imPlan, RefusesWhatTheKernelDoesNotTake) {
   Col2imPlan p;
-  EXPECT_FALSE(cuda::plan_col2im(geometry({.input = {8, 8}, .kernel = {3, 3}}), true, Arithmetic::kBFloat16, p));
-  EXPECT_FALSE(
-      cuda::plan_col2im(geometry({.out_channels = 43, .input = {8, 8}, .kernel = {3, 3}}), true, Arithmetic::kTF32, p));
+  EXPECT_FALSE(cuda::plan_col2im(geometry({.input = {8, 8}, .kernel = {3, 3}}), true, Arithmetic::kBFloat16, {}, p));
+  EXPECT_FALSE(cuda::plan_col2im(geometry({.out_channels = 43, .input = {8, 8}, .kernel = {3, 3}}), true,
+                                 Arithmetic::kTF32, {}, p));
   EXPECT_FALSE(
       cuda::plan_col2im(geometry({.in_channels = 4, .out_channels = 4, .groups = 2, .input = {8, 8}, .kernel = {3, 3}}),
-                        true, Arithmetic::kTF32, p));
-  EXPECT_FALSE(
-      cuda::plan_col2im(geometry({.input = {9, 9}, .kernel = {3, 3}, .stride = {2, 1}}), false, Arithmetic::kTF32, p));
+                        true, Arithmetic::kTF32, {}, p));
+  EXPECT_FALSE(cuda::plan_col2im(geometry({.input = {9, 9}, .kernel = {3, 3}, .stride = {2, 1}}), false,
+                                 Arithmetic::kTF32, {}, p));
   EXPECT_FALSE(cuda::plan_col2im(geometry({.input = {1, 99}, .kernel = {1, 3}, .dilation = {1, 40}}), true,
-                                 Arithmetic::kTF32, p));
+                                 Arithmetic::kTF32, {}, p));
   // Rows of results that shared memory does not hold in as many column tiles as are tried, and more bytes than 32 bits.
   const ConvCase wide{.input = {1, 180'000'000}, .kernel = {3, 3}, .padding = {1, 1}};
-  EXPECT_FALSE(cuda::plan_col2im(geometry(wide), false, Arithmetic::kTF32, p));
+  EXPECT_FALSE(cuda::plan_col2im(geometry(wide), false, Arithmetic::kTF32, {}, p));
   // Tiles of two positions each, of 128 results a channel: 2^24, and 2^31.
   const auto tiles_of = [&](std::int64_t batch) {
     const ConvCase c{.batch = batch, .in_channels = 8, .out_channels = 128, .input = {1, 4096}, .stride = {8, 16}};
-    return cuda::plan_col2im(geometry(c), true, Arithmetic::kTF32, p) ? p.batch * p.row_tiles * p.column_tiles : 0;
+    return cuda::plan_col2im(geometry(c), true, Arithmetic::kTF32, {}, p) ? p.batch * p.row_tiles * p.column_tiles : 0;
   };
   EXPECT_EQ(tiles_of(1 << 13), 1 << 24);
   EXPECT_EQ(tiles_of(1 << 20), 0);
@@ -180,8 +180,10 @@ TEST(Col2imPlan, RefusesWhatTheKernelDoesNotTake) {
 TEST(Col2imPlan, TakesTheMostTapsOfAnAxis) {
   for (const bool transposed : {false, true}) {
     Col2imPlan p;
-    EXPECT_TRUE(cuda::plan_col2im(geometry({.input = {8, 40}, .kernel = {1, 32}}), transposed, Arithmetic::kTF32, p));
-    EXPECT_TRUE(cuda::plan_col2im(geometry({.input = {40, 8}, .kernel = {32, 1}}), transposed, Arithmetic::kTF32, p));
+    EXPECT_TRUE(
+        cuda::plan_col2im(geometry({.input = {8, 40}, .kernel = {1, 32}}), transposed, Arithmetic::kTF32, {}, p));
+    EXPECT_TRUE(
+        cuda::plan_col2im(geometry({.input = {40, 8}, .kernel = {32, 1}}), transposed, Arithmetic::kTF32, {}, p));
   }
 }
 

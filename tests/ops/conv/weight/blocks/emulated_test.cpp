@@ -1,9 +1,9 @@
 // conv_weight from copies in channel blocks on the emulator, copies and all: exact on small integers at any address, on
 // any grid, with and without slices.
-#include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
 #include <adjoint/ops/conv/weight/blocks_plan.h>
 #include <adjoint/tests/ops/conv/sums/taps_emulated_run.h>
+#include <adjoint/tests/support/conv_machine.h>
 #include <adjoint/tests/support/emulation/kernel_run.h>
 #include <adjoint/tests/support/emulation/tensor_map.h>
 #include <cuda_runtime.h>
@@ -30,11 +30,11 @@ std::vector<uint4> nothing_copied(const cuda::ChannelBlocks& copy) {
 }
 
 template <class M>
-void check(const ConvProblem& p, std::uint64_t seed, Reached& reached) {
+void check(const ConvProblem& p, const cuda::Machine& machine, std::uint64_t seed, Reached& reached) {
   using T = typename M::Element;
   namespace kernels = cuda::blocked_weight;
   cuda::BlockedWeightPlan plan;
-  ASSERT_TRUE(cuda::plan_blocked_weight(p.geometry, plan));
+  ASSERT_TRUE(cuda::plan_blocked_weight(p.geometry, machine, plan));
   Operand<T> image(p.image, seed % 3), feature(p.feature, seed % 2);
   std::vector<uint4> image_copy = nothing_copied(plan.image), feature_copy = nothing_copied(plan.feature);
   const kernels::Copies copies{cuda::channel_blocks::copy_grid(plan.image),
@@ -144,8 +144,8 @@ TYPED_TEST(BlockedWeightEmulation, EveryFormIsExact) {
   std::uint64_t seed = 0;
   for (const ConvCase& c : cases()) {
     SCOPED_TRACE(c);
-    const cuda::PlanForMultiprocessors plans(++seed % 2 == 0 ? 1 : 132);
-    check<TypeParam>(integer_problem(geometry(c)), seed, reached);
+    const cuda::Machine machine = ++seed % 2 == 0 ? kOneMultiprocessor : cuda::Machine{};
+    check<TypeParam>(integer_problem(geometry(c)), machine, seed, reached);
   }
   for (const std::string path :
        {"slices", "one slice", "tile in part", "planes", "rows of the image, 1 boxes", "rows of the image, 2 boxes",
@@ -155,7 +155,7 @@ TYPED_TEST(BlockedWeightEmulation, EveryFormIsExact) {
 
 TEST(BlockedWeightPlan, IsForTapsOfOneGroup) {
   cuda::BlockedWeightPlan plan;
-  const auto takes = [&](const ConvCase& c) { return cuda::plan_blocked_weight(geometry(c), plan); };
+  const auto takes = [&](const ConvCase& c) { return cuda::plan_blocked_weight(geometry(c), {}, plan); };
   const ConvCase fits{.batch = 4, .in_channels = 64, .out_channels = 64, .input = {4, 4}, .kernel = {3, 3}};
   EXPECT_TRUE(takes(fits));
   ConvCase c = fits;
@@ -169,7 +169,7 @@ TEST(BlockedWeightPlan, IsForTapsOfOneGroup) {
   EXPECT_FALSE(takes(c)) << "a product of matrices as it is";
   ConvGeometry g = geometry(fits);
   g.batch = 0;
-  EXPECT_FALSE(cuda::plan_blocked_weight(g, plan));
+  EXPECT_FALSE(cuda::plan_blocked_weight(g, {}, plan));
   c = fits;
   c.batch = 1 << 14;
   c.input = {64, 64};
@@ -177,11 +177,10 @@ TEST(BlockedWeightPlan, IsForTapsOfOneGroup) {
 }
 
 TEST(BlockedWeightPlan, LongSumsAreCut) {
-  for (const int multiprocessors : {1, 132}) {
-    const cuda::PlanForMultiprocessors plans(multiprocessors);
+  for (const cuda::Machine& machine : {kOneMultiprocessor, cuda::Machine{}}) {
     cuda::BlockedWeightPlan plan;
     const ConvCase c{.batch = 2, .in_channels = 64, .out_channels = 64, .input = {1, 1 << 18}, .kernel = {1, 3}};
-    ASSERT_TRUE(cuda::plan_blocked_weight(geometry(c), plan));
+    ASSERT_TRUE(cuda::plan_blocked_weight(geometry(c), machine, plan));
     EXPECT_LE(plan.slice_stages, 512);
     EXPECT_EQ(cuda::ceil_div(plan.stages, plan.slice_stages), plan.slices);
   }
@@ -193,7 +192,7 @@ TEST(BlockedWeightPlan, UnitsAreEachTapOnce) {
     SCOPED_TRACE(c);
     const ConvGeometry g = geometry(c);
     cuda::BlockedWeightPlan p;
-    ASSERT_TRUE(cuda::plan_blocked_weight(g, p));
+    ASSERT_TRUE(cuda::plan_blocked_weight(g, {}, p));
     std::map<std::pair<std::int32_t, std::int32_t>, int> seen;  // by first row and tap
     std::int64_t stages = 0;
     for (std::int32_t index = 0; index < p.tiles(); ++index) {

@@ -1,0 +1,11 @@
+// The machine that tests plan for where small problems are to look large.
+#pragma once
+
+#include <adjoint/ops/conv/base/machine.h>
+
+namespace adjoint::testing {
+
+/// Problems of any size leave it no part without work: they get the tiles of large ones, and no slices or splits.
+inline constexpr cuda::Machine kOneMultiprocessor{.multiprocessors = 1};
+
+}  // namespace adjoint::testing
