@@ -1,7 +1,6 @@
 // The machine that plans are made for: an H200, whatever runs them, and what tensor-core kernels cost on it.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 namespace adjoint::cuda {
@@ -33,13 +32,5 @@ inline constexpr std::int64_t kMostCopyBytes = std::int64_t{2} << 30;
 /// 32-bit units of channels that the correlation kernels sum at once; and where their steps gather, because a group has
 /// few channels, the most taps, and the most units of one.
 inline constexpr int kChunkUnits = 16, kMaxGatheredTaps = 256, kMaxGatheredUnits = 8;
-
-/// Clocks of a multiprocessor in which the correlation kernels multiply 64 positions and eight units of K by few
-/// columns (results of a position, padded to sixteen): columns / 2, or what reading the positions takes; measured times
-/// on such shapes are two and a half times that. `split`: float32 in three products.
-inline double tensor_core_step_clocks(std::int64_t results, bool split) {
-  const double columns = static_cast<double>((results + 15) / 16 * 16);
-  return 2.5 * (split ? 2.5 : 1) * std::max(columns / 2, 16 + columns / 4);
-}
 
 }  // namespace adjoint::cuda

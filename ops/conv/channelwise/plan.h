@@ -152,9 +152,6 @@ ADJOINT_HD inline ChannelwiseRows channelwise_rows(const ChannelwisePlan& p, con
 ADJOINT_API bool plan_channelwise(const ConvGeometry& geometry, bool transposed, Arithmetic arithmetic,
                                   ChannelwisePlan& plan);
 
-/// Whether these kernels may be faster than tensor-core kernels: than those whose steps do not gather.
-ADJOINT_API bool channelwise_pays(const ChannelwisePlan& plan, Arithmetic arithmetic);
-
 /// Of conv_weight: the walk of conv over single channels; a block takes a run of tiles for one pair of channels.
 struct ChannelwiseWeightPlan {
   ChannelwisePlan walk;

@@ -27,8 +27,7 @@ bool takes_gather(const ConvProblem& problem) {
   const std::int64_t source =
       problem.role == ConvRole::kImage ? g.feature_channels_per_group() : g.image_channels_per_group();
   if (problem.dtype == kFloat64 || source > kChannelwiseMaxSourceChannels) return false;
-  const ChannelwisePlan* plan = find_channelwise_plan(problem);
-  return plan != nullptr && channelwise_pays(*plan, arithmetic_of(problem));
+  return find_channelwise_plan(problem) != nullptr;
 }
 
 bool takes_weight(const ConvProblem& problem) {

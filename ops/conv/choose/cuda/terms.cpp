@@ -5,6 +5,7 @@
 #include <adjoint/ops/conv/base/numbers.h>
 #include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
 #include <adjoint/ops/conv/channelwise/cuda/weight_plan.h>
+#include <adjoint/ops/conv/choose/channelwise.h>
 #include <adjoint/ops/conv/correlation/clocks.h>
 #include <adjoint/ops/conv/correlation/cuda/blocks/blocked.h>
 #include <adjoint/ops/conv/correlation/cuda/correlation.h>
@@ -179,6 +180,7 @@ Terms short_sums_terms(const ConvProblem& problem) {
 /// and of the one for any number; and what is staged.
 Terms channelwise_terms(const ConvProblem& problem) {
   const ChannelwisePlan& p = *find_channelwise_plan(problem);
+  if (!channelwise_pays(p, arithmetic_of(problem))) return {};
   const double walks = number(kChannelwiseWalk *
                               ceil_div(std::int64_t{p.channel_blocks} * p.h.phases * p.chunks * p.tile_units, p.lines));
   const bool any = p.taps_h == 0;

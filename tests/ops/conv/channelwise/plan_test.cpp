@@ -1,6 +1,7 @@
 // The schedule of the kernels for few channels a group, replayed: every result belongs to one step of one walk, and
 // every tap of it lies in the tile's stage, over the image position that the definition names.
 #include <adjoint/ops/conv/channelwise/plan.h>
+#include <adjoint/ops/conv/choose/channelwise.h>
 #include <adjoint/tests/support/conv_cases.h>
 
 #include <gtest/gtest.h>

@@ -6,6 +6,7 @@
 #include <adjoint/core/parallel.h>
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/channelwise/plan.h>
+#include <adjoint/ops/conv/choose/channelwise.h>
 #include <adjoint/ops/conv/choose/orders.h>
 #include <adjoint/ops/conv/correlation/clocks.h>
 #include <adjoint/ops/conv/correlation/plan.h>

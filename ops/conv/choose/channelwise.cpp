@@ -1,7 +1,8 @@
 // The choice between the kernels for few channels a group and the tensor-core kernels compares two small formulas.
+#include <adjoint/ops/conv/choose/channelwise.h>
+
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
-#include <adjoint/ops/conv/channelwise/plan.h>
 
 #include <algorithm>
 
@@ -27,12 +28,20 @@ std::int64_t tensor_core_units(const ChannelwisePlan& plan, int unit_channels) {
   return taps * ceil_div(channel_units, kChunkUnits) * kChunkUnits;
 }
 
+/// Clocks of a multiprocessor in which the correlation kernels multiply 64 positions and eight units of K by few
+/// columns (results of a position, padded to sixteen): columns / 2, or what reading the positions takes; measured times
+/// on such shapes are two and a half times that.
+double step_clocks(std::int64_t results, bool split) {
+  const double columns = static_cast<double>((results + 15) / 16 * 16);
+  return 2.5 * (split ? 2.5 : 1) * std::max(columns / 2, 16 + columns / 4);
+}
+
 /// The same of the tensor-core kernels; storing results takes what it takes.
 double tensor_core_clocks(const ChannelwisePlan& plan, Arithmetic arithmetic) {
   constexpr double kStoreClocks = 8;
   const std::int64_t results = plan.channels * std::int64_t{plan.h.phases} * plan.w.phases;
   const auto units = static_cast<double>(tensor_core_units(plan, unit_elements(arithmetic)));
-  const double clocks = tensor_core_step_clocks(results, is_split(arithmetic)) * units / 8;
+  const double clocks = step_clocks(results, is_split(arithmetic)) * units / 8;
   return std::max(clocks / 2 / static_cast<double>(results), kStoreClocks);
 }
 
