@@ -1,4 +1,4 @@
-// The choice between the kernels for few channels a group and the tensor-core kernels compares two small formulas.
+// Compares two small formulas.
 #include <adjoint/ops/conv/choose/channelwise.h>
 
 #include <adjoint/ops/conv/base/machine.h>
