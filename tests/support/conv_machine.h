@@ -5,7 +5,7 @@
 
 namespace adjoint::testing {
 
-/// Problems of any size leave it no part without work: they get the tiles of large ones, and no slices or splits.
+/// Problems of any size leave no part of it without work: they get the tiles of large ones, and few slices or splits.
 inline constexpr cuda::Machine kOneMultiprocessor{.multiprocessors = 1};
 
 }  // namespace adjoint::testing

@@ -44,13 +44,13 @@ bool plan_slices(const ConvGeometry& g, bool transposed, Arithmetic arithmetic, 
     if (!plan_correlation(sliced, transposed, arithmetic, limits, machine, candidate)) continue;
     candidate.slices = slices;
     if (least.take(slices_clocks(candidate, is_split(arithmetic), machine))) plan = candidate;
-    if (!has_few_tiles(candidate, machine)) break;  // more slices only cost more additions
+    if (!has_few_tiles(candidate)) break;  // more slices only cost more additions
   }
   return least.found();
 }
 
-bool has_few_tiles(const CorrelationPlan& whole, const Machine& machine) {
-  return whole.tiles() < std::int64_t{machine.multiprocessors} * whole.blocks_per_sm;
+bool has_few_tiles(const CorrelationPlan& whole) {
+  return whole.tiles() < std::int64_t{kMultiprocessors} * whole.blocks_per_sm;
 }
 
 }  // namespace adjoint::cuda

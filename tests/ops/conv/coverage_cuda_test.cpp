@@ -205,31 +205,34 @@ void run_boxes_tiles(const ConvMode& mode, const ConvGeometry& g, const ConvOper
 void run_all(const ConvCase& c, std::uint64_t seed, Coverage& coverage) {
   constexpr ConvMode kFloat64Mode{"float64", kFloat64, Precision::kFull};
   SCOPED_TRACE(c);
-  // Every alignment twice, for the second time in the tiles that large problems get. A filter's are in any case: its
-  // sums are split.
-  const cuda::Machine machine = (seed & 16) != 0 ? kOneMultiprocessor : cuda::Machine{};
+  // Every alignment twice, for the second time in the tiles that large problems get. A filter's sums are in splits,
+  // which one multiprocessor does without, both times.
+  const bool is_large = (seed & 16) != 0;
   const ConvGeometry g = geometry(c);
   std::vector<ConvMode> modes(std::begin(kConvModes), std::end(kConvModes));
   modes.push_back(kFloat64Mode);
   for (const ConvMode& mode : modes) {
     for (const cuda::ConvRole role : kConvRoles) {
       const ConvOperands operands = integer_operands(role, g, mode.dtype, 3, 3, seed);
-      const cuda::ConvProblem problem =
-          conv_problem(role, g, mode, operands, role == cuda::ConvRole::kFilter ? cuda::Machine{} : machine);
       const auto offset = static_cast<std::int64_t>(seed % 16);
       const auto out = static_cast<std::uintptr_t>(4096 + (offset + kGuard) * element_size(mode.dtype));
       const cuda::ConvKernel& plain = *cuda::conv_kernels(role).back();
       Tensor expected;
-      coverage.add([&] { expected = run_guarded(plain, problem, offset); }, {});
-      for (const cuda::ConvKernel* kernel : cuda::conv_kernels(role)) {
-        if (kernel == &plain || !kernel->takes(problem)) continue;
-        Tensor result;
-        coverage.add([&] { result = run_guarded(*kernel, problem, offset); },
-                     paths_of(kernel->name, problem, reinterpret_cast<const void*>(out)));
-        expect_same_guarded(std::string(kernel->name) + ", " + mode.name, result, expected);
-        if (kernel == &cuda::boxes_conv_weight && seed == 0)
-          run_boxes_tiles(mode, g, operands, expected, offset, coverage);
+      coverage.add([&] { expected = run_guarded(plain, conv_problem(role, g, mode, operands), offset); }, {});
+      std::vector<cuda::Machine> machines;
+      if (is_large) machines.push_back(kOneMultiprocessor);
+      if (!is_large || role == cuda::ConvRole::kFilter) machines.emplace_back();
+      for (const cuda::Machine& machine : machines) {
+        const cuda::ConvProblem problem = conv_problem(role, g, mode, operands, machine);
+        for (const cuda::ConvKernel* kernel : cuda::conv_kernels(role)) {
+          if (kernel == &plain || !kernel->takes(problem)) continue;
+          Tensor result;
+          coverage.add([&] { result = run_guarded(*kernel, problem, offset); },
+                       paths_of(kernel->name, problem, reinterpret_cast<const void*>(out)));
+          expect_same_guarded(std::string(kernel->name) + ", " + mode.name, result, expected);
+        }
       }
+      if (role == cuda::ConvRole::kFilter && seed == 0) run_boxes_tiles(mode, g, operands, expected, offset, coverage);
     }
   }
 }

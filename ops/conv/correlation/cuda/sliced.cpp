@@ -18,7 +18,7 @@ namespace {
 bool plan_quickest(const ConvProblem& problem, CorrelationPlan& plan) {
   const bool split = is_split(problem);
   const auto plan_within = [&](const CorrelationPlan* whole, const CorrelationLimits& limits, CorrelationPlan& to) {
-    return whole != nullptr && has_few_tiles(*whole, problem.machine) &&
+    return whole != nullptr && has_few_tiles(*whole) &&
            plan_slices(problem.geometry, problem.role == ConvRole::kImage, arithmetic_of(problem), limits,
                        problem.machine, to);
   };

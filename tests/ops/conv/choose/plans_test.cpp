@@ -90,7 +90,7 @@ void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
     add<CorrelationPlan>(
         cells, name("sliced"),
         [&](CorrelationPlan& p) {
-          return has_whole && has_few_tiles(whole, kMachine) &&
+          return has_whole && has_few_tiles(whole) &&
                  plan_slices(g, transposed, a.arithmetic, kCorrelationLimits, kMachine, p);
         },
         [&](const CorrelationPlan& p) {
