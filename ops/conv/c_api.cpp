@@ -1,6 +1,7 @@
 #include <adjoint/ops/conv/c_api.h>
 
 #include <adjoint/core/check.h>
+#include <adjoint/core/copy.h>
 #include <adjoint/core/kept_forms.h>
 #include <adjoint/core/precision.h>
 #include <adjoint/core/stream.h>
@@ -46,11 +47,12 @@ ConvGeometry to_geometry(const adjoint_conv_geometry& g) {
           .dilation = pair(g.dilation)};
 }
 
-void check_context(const char* op, const adjoint_context* context, const adjoint_conv_geometry* geometry) {
-  ADJOINT_CHECK(context != nullptr && geometry != nullptr, "{}: context and geometry must not be null; got {} null", op,
-                context == nullptr && geometry == nullptr ? "both"
-                : context == nullptr                      ? "context"
-                                                          : "geometry");
+// `shape`: what else says how large the tensors are, and how a message calls it.
+void check_context(const char* op, const adjoint_context* context, const char* name, const void* shape) {
+  ADJOINT_CHECK(context != nullptr && shape != nullptr, "{}: context and {} must not be null; got {} null", op, name,
+                context == nullptr && shape == nullptr ? "both"
+                : context == nullptr                   ? "context"
+                                                       : name);
   ADJOINT_CHECK(context->dtype >= 0 && context->dtype <= ADJOINT_FLOAT64,
                 "{}: dtype must be one of the ADJOINT_FLOAT constants; got {}", op, context->dtype);
   ADJOINT_CHECK(context->precision == ADJOINT_PRECISION_FLOAT32 || context->precision == ADJOINT_PRECISION_TF32,
@@ -61,24 +63,32 @@ void check_context(const char* op, const adjoint_context* context, const adjoint
 
 // Runs `body` as the context says, under the name `op`; turns exceptions into return codes.
 template <class Body>
-int guarded(const char* op, const adjoint_context* context, const adjoint_conv_geometry* geometry, const Body& body) {
+int guarded(const char* op, const adjoint_context* context, const char* name, const void* shape, const Body& body) {
   try {
     const OpScope scope(op);
-    check_context(op, context, geometry);
+    check_context(op, context, name, shape);
     const Device device = context->device < 0 ? kCPU : Device(DeviceType::kCUDA, context->device);
     const PauseTape pause;
     const PrecisionGuard precision(context->precision == ADJOINT_PRECISION_TF32 ? Precision::kTF32 : Precision::kFull);
     std::optional<StreamGuard> stream;
     if (device.is_cuda()) stream.emplace(Stream::wrap(static_cast<CUstream_st*>(context->stream), device));
-    const ConvGeometry g = to_geometry(*geometry);
-    check_geometry(op, g);
-    body(g, TensorOptions{.dtype = static_cast<DType>(context->dtype), .device = device});
+    body(TensorOptions{.dtype = static_cast<DType>(context->dtype), .device = device});
     return 0;
   } catch (const std::exception& error) {
     return failed(error.what());
   } catch (...) {
     return failed("adjoint: an exception that is no std::exception");
   }
+}
+
+// Likewise of a convolution: body(its geometry, options)
+template <class Body>
+int guarded(const char* op, const adjoint_context* context, const adjoint_conv_geometry* geometry, const Body& body) {
+  return guarded(op, context, "geometry", geometry, [&](const TensorOptions& options) {
+    const ConvGeometry g = to_geometry(*geometry);
+    check_geometry(op, g);
+    body(g, options);
+  });
 }
 
 Tensor view(const void* data, const Shape& shape, const TensorOptions& options) {
@@ -142,7 +152,32 @@ int run_conv_transpose(const char* op, const adjoint_context* context, const adj
   });
 }
 
+// to_last: of a pixel's channels, which become neighbours.
+int copy_channels(const char* op, const adjoint_context* context, const std::int64_t* extents, const void* from,
+                  void* to, bool to_last) {
+  return guarded(op, context, "extents", extents, [&](const TensorOptions& options) {
+    for (int i = 0; i < 4; ++i) {
+      ADJOINT_CHECK(extents[i] >= 0, "{}: extents must not be negative; got {} in place {}", op, extents[i], i);
+    }
+    const Shape first{extents[0], extents[1], extents[2], extents[3]}, last = {first[0], first[2], first[3], first[1]};
+    const Tensor source =
+        to_last ? view(from, first, options).permute({0, 2, 3, 1}) : view(from, last, options).permute({0, 3, 1, 2});
+    Tensor copy = view(to, to_last ? last : first, options);
+    if (copy.numel() > 0) copy_into(source, copy);
+  });
+}
+
 }  // namespace
+
+int adjoint_copy_to_channels_last(const adjoint_context* context, const int64_t extents[4], const void* from,
+                                  void* to) {
+  return copy_channels("adjoint_copy_to_channels_last", context, extents, from, to, true);
+}
+
+int adjoint_copy_from_channels_last(const adjoint_context* context, const int64_t extents[4], const void* from,
+                                    void* to) {
+  return copy_channels("adjoint_copy_from_channels_last", context, extents, from, to, false);
+}
 
 int adjoint_conv(const adjoint_context* context, const adjoint_conv_geometry* geometry, const void* image,
                  const void* filter, const void* bias, void* feature) {

@@ -85,6 +85,13 @@ ADJOINT_C_API int adjoint_conv_transpose_frozen(const adjoint_context* context, 
                                                 adjoint_frozen_filter* frozen, const adjoint_activation* activation,
                                                 const void* feature, const void* filter, const void* bias, void* image);
 
+/* Copies a tensor of extents (N, C, H, W), contiguous as the operators read it, to the order that other frameworks call
+ * channels_last, in which a pixel's channels are neighbours: (N, H, W, C) in memory. And the other way. */
+ADJOINT_C_API int adjoint_copy_to_channels_last(const adjoint_context* context, const int64_t extents[4],
+                                                const void* from, void* to);
+ADJOINT_C_API int adjoint_copy_from_channels_last(const adjoint_context* context, const int64_t extents[4],
+                                                  const void* from, void* to);
+
 /* What went wrong in this thread's last call that returned -1, in 2047 bytes at most; "" before the first. */
 ADJOINT_C_API const char* adjoint_last_error(void);
 /* "0.1.0" */

@@ -57,7 +57,11 @@ _FUNCTIONS = {
     "adjoint_unfreeze_filter": 1,
     "adjoint_frozen_bytes": 1,
     "adjoint_conv_weight": 5,
+    "adjoint_copy_to_channels_last": 4,
+    "adjoint_copy_from_channels_last": 4,
 }
+
+Extents = ctypes.c_int64 * 4
 
 
 def path() -> str:

@@ -92,7 +92,7 @@ class Package(unittest.TestCase):
 
     def test_has_what_its_extension_is_compiled_of(self):
         with zipfile.ZipFile(self.wheel) as wheel:
-            sources = {f"adjoint/torch/{name}" for name in ("extension.cpp", "extension_problem.h", "c_api.h")}
+            sources = {f"adjoint/torch/{name}" for name in ("extension.cpp", "extension_memory.h", "extension_problem.h", "c_api.h")}
             self.assertLessEqual(sources, set(wheel.namelist()))
 
     def other_library(self, version):

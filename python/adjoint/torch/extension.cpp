@@ -26,9 +26,6 @@
 #include <torch/csrc/autograd/grad_mode.h>
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/library.h>
-#if defined(ADJOINT_TORCH_CUDA)
-#include <c10/cuda/CUDAStream.h>
-#endif
 
 #include <algorithm>
 #include <array>
@@ -37,6 +34,7 @@
 #include <mutex>
 #include <string>
 
+#include "extension_memory.h"
 #include "extension_problem.h"
 
 #include "c_api.h"
@@ -59,48 +57,16 @@ std::atomic<int> precision{ADJOINT_PRECISION_FLOAT32};
 
 // ---- Kernels
 
-bool is_channels_last(const Tensor& tensor) {
-  return tensor.dim() == 4 && !tensor.is_contiguous() && tensor.is_contiguous(at::MemoryFormat::ChannelsLast);
-}
-
-/// Its elements one after another, and as they are in memory, where the library reads them.
-Tensor plain(const Tensor& tensor) {
-  if (tensor.is_neg()) return tensor.resolve_neg().contiguous();
-  return tensor.is_contiguous() ? tensor : tensor.contiguous();
-}
-
-int dtype_of(const char* name, const Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case at::kHalf: return ADJOINT_FLOAT16;
-    case at::kBFloat16: return ADJOINT_BFLOAT16;
-    case at::kFloat: return ADJOINT_FLOAT32;
-    case at::kDouble: return ADJOINT_FLOAT64;
-    default:
-      TORCH_CHECK_VALUE(false, name, ": the dtype must be float16, bfloat16, float32 or float64; got ",
-                        tensor.scalar_type());
-  }
-}
-
-void* stream_of(const Tensor& tensor) {
-#if defined(ADJOINT_TORCH_CUDA)
-  if (tensor.is_cuda()) return c10::cuda::getCurrentCUDAStream(tensor.get_device()).stream();
-#endif
-  (void)tensor;
-  return nullptr;
-}
-
 bool is_activated(const Steps& steps) { return steps.activation.kind != 0; }
 
 Tensor run(Role yields, const Tensor& first, const Tensor& second, const Tensor& bias, const Steps& steps,
            IntArrayRef size) {
   const Problem problem(yields, first, second, bias, steps, size);
-  const int dtype = dtype_of(kNames[yields], first);
   const bool channels_last = yields != kFilter && (is_channels_last(first) || is_channels_last(second));
   const Tensor a = plain(first), b = plain(second);
   const Tensor c = bias.defined() ? plain(bias) : bias;
   Tensor out = at::empty(problem.shape, a.options());
-  const adjoint_context context{a.is_cuda() ? static_cast<int>(a.get_device()) : -1, stream_of(a), dtype,
-                                precision.load(std::memory_order_relaxed)};
+  const adjoint_context context = context_of(kNames[yields], a, precision.load(std::memory_order_relaxed));
   const void* const added = c.defined() ? c.data_ptr() : nullptr;
   int status = 0;
   if (yields == kFilter) {
@@ -117,7 +83,7 @@ Tensor run(Role yields, const Tensor& first, const Tensor& second, const Tensor&
     }
   }
   TORCH_CHECK(status == 0, adjoint_last_error());
-  return channels_last ? out.contiguous(at::MemoryFormat::ChannelsLast) : out;
+  return channels_last ? channels_last_of(out) : out;
 }
 
 /// The three signatures of the dispatcher's over one function of all of them. `Size`: SymIntArrayRef, or IntArrayRef.
@@ -260,7 +226,7 @@ struct Backward : public torch::autograd::Node {
     }
     const bool is_wrapped = grad.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
     const bool channels_last = !is_wrapped && is_channels_last(grad);
-    if (!is_wrapped) grad = plain(grad);  // once for all
+    if (!is_wrapped) grad = laid(grad, at::MemoryFormat::Contiguous);  // once for all
     const Steps steps{stride, padding, dilation, groups, {}, nullptr};
     const auto known = [&](Role role) { return role == yields ? grad : roles[0] == role ? tensors[0] : tensors[1]; };
     for (std::size_t i = 0; i < 2; ++i) {
@@ -270,7 +236,7 @@ struct Backward : public torch::autograd::Node {
       const Extents size = roles[i] == kFilter ? spatial(tensors[i]) : roles[i] == kImage ? rest : Extents();
       gradients[i] = call(roles[i], known(operands[0]), known(operands[1]), Tensor(), steps, size);
       if (roles[i] == kFeature) gradients[i] = cut(gradients[i], tensors[i], rest);
-      if (channels_last && roles[i] != kFilter) gradients[i] = gradients[i].contiguous(at::MemoryFormat::ChannelsLast);
+      if (channels_last && roles[i] != kFilter) gradients[i] = laid(gradients[i], at::MemoryFormat::ChannelsLast);
     }
     if (num_outputs() > 2 && task_should_compute_output(2)) {
       gradients[2] = grad.dim() == 4 ? grad.sum(IntArrayRef{0, 2, 3}) : grad.sum(IntArrayRef{0, 2});

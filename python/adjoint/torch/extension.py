@@ -17,7 +17,7 @@ from adjoint import __version__
 from adjoint import library
 
 _HERE = pathlib.Path(__file__).resolve().parent
-_SOURCE, _PROBLEM = _HERE / "extension.cpp", _HERE / "extension_problem.h"
+_SOURCE, *_HEADERS = (_HERE / f"extension{rest}" for rest in (".cpp", "_memory.h", "_problem.h"))
 _NAME = "adjoint.torch._extension"
 
 
@@ -34,7 +34,7 @@ def location() -> pathlib.Path:
     """
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     parts = [__version__, torch.__version__, str(torch.version.git_version), str(torch.version.cuda), suffix]
-    parts += [path.read_text() for path in (_SOURCE, _PROBLEM, _header()) if path.exists()]
+    parts += [path.read_text() for path in (_SOURCE, *_HEADERS, _header()) if path.exists()]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
     named = os.environ.get("ADJOINT_CACHE")
     caches = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"

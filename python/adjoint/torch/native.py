@@ -51,8 +51,38 @@ current_stream = getattr(
 
 def plain(tensor):
     """The tensor with its elements one after another, and as they are in memory, where the library reads them: a view may
-    say that their signs are to be read the other way round (torch.Tensor.is_neg)."""
+    say that their signs are to be read the other way round (torch.Tensor.is_neg). Nothing of it is recorded."""
+    if is_channels_last(tensor) and not tensor.is_neg() and tensor.dtype in DTYPES:
+        return _copied("adjoint_copy_from_channels_last", tensor, torch.contiguous_format)
     return tensor.resolve_neg().contiguous()
+
+
+def channels_last(tensor):
+    """A contiguous tensor (N, C, H, W) in torch.channels_last: no copy where it lies both ways. Nothing is recorded."""
+    if tensor.is_contiguous(memory_format=torch.channels_last):
+        return tensor
+    return _copied("adjoint_copy_to_channels_last", tensor, torch.channels_last)
+
+
+def laid(tensor, memory_format):
+    """Contiguous, or a contiguous one in torch.channels_last; by PyTorch where it records, as in a backward pass that is
+    differentiated again."""
+    if torch.is_grad_enabled() and tensor.requires_grad:
+        return tensor.resolve_neg().contiguous(memory_format=memory_format)
+    return plain(tensor) if memory_format == torch.contiguous_format else channels_last(tensor)
+
+
+def _copied(function, tensor, memory_format):
+    """By the library, whose copies between these orders take a fraction of PyTorch's time."""
+    out = torch.empty_like(tensor, memory_format=memory_format)
+    where, shape = _where(tensor), library.Extents(*tensor.shape)
+    library.call(function, where.address, ctypes.addressof(shape), tensor.data_ptr(), out.data_ptr())
+    return out
+
+
+def _where(tensor):
+    device = tensor.get_device()  # -1 for the CPU, as the library has it
+    return context(device, None if device < 0 else current_stream(device), tensor.dtype, _precision)
 
 
 def is_channels_last(*tensors):
@@ -66,11 +96,10 @@ def is_channels_last(*tensors):
 def run(function, geometry, shape, first, second, bias=None, activation=None, frozen=None):
     """Calls one of the library's operators; `geometry` is an address. The kernels' tensors lie channel by channel;
     others are copied on their way in and out. frozen: the library.FrozenFilter of the filter `second`, or None."""
-    channels_last = function != "adjoint_conv_weight" and is_channels_last(first, second)
+    to_channels_last = function != "adjoint_conv_weight" and is_channels_last(first, second)
     first, second = plain(first), plain(second)
     out = first.new_empty(shape)
-    device = out.get_device()  # -1 for the CPU, as the library has it
-    where = context(device, None if device < 0 else current_stream(device), out.dtype, _precision)
+    where = _where(out)
     addresses = [where.address, geometry, first.data_ptr(), second.data_ptr(), out.data_ptr()]
     if function != "adjoint_conv_weight":
         bias = None if bias is None else plain(bias)
@@ -82,4 +111,4 @@ def run(function, geometry, shape, first, second, bias=None, activation=None, fr
         function = f"{function}_activated"
         addresses.insert(2, activation.address)
     library.call(function, *addresses)
-    return out.contiguous(memory_format=torch.channels_last) if channels_last else out
+    return channels_last(out) if to_channels_last else out

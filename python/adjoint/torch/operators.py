@@ -68,14 +68,14 @@ class Operator:
         ordinary = is_ordinary((grad,))
         channels_last = ordinary and native.is_channels_last(grad)
         if ordinary:
-            grad = native.plain(grad)  # once for all that take it
+            grad = native.laid(grad, torch.contiguous_format)  # once for all that take it
         known = dict(zip(self.takes, operands), **{self.yields: grad})
         gradients = []
         for role, need in zip(self.takes, needs):
             operator = YIELDS[role]
             gradient = operator(problem, *(known[r] for r in operator.takes)) if need else None
             if need and channels_last and role != "filter":
-                gradient = gradient.contiguous(memory_format=torch.channels_last)
+                gradient = native.laid(gradient, torch.channels_last)
             gradients.append(gradient)
         if self.has_bias:
             gradients.append(grad.sum(problem.sum_axes) if needs[2] else None)

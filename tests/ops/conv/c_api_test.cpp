@@ -172,6 +172,34 @@ TEST(ConvCApi, ChannelsAndStepsOutOfRangeAreRefused) {
   EXPECT_EQ(status([](auto& g) { g.batch = 0; }), 0);
 }
 
+// Channel c's pixel p of image n is 100 n + 10 c + p.
+TEST(ConvCApi, CopiesToChannelsLastAndBack) {
+  const std::int64_t extents[] = {2, 3, 1, 4};
+  std::vector<float> first, last;
+  for (int n = 0; n < 2; ++n) {
+    for (int c = 0; c < 3; ++c) {
+      for (int p = 0; p < 4; ++p) first.push_back(static_cast<float>(100 * n + 10 * c + p));
+    }
+    for (int p = 0; p < 4; ++p) {
+      for (int c = 0; c < 3; ++c) last.push_back(static_cast<float>(100 * n + 10 * c + p));
+    }
+  }
+  std::vector<float> to_last(24), to_first(24);
+  ASSERT_EQ(adjoint_copy_to_channels_last(&kHere, extents, first.data(), to_last.data()), 0);
+  EXPECT_EQ(to_last, last);
+  ASSERT_EQ(adjoint_copy_from_channels_last(&kHere, extents, last.data(), to_first.data()), 0);
+  EXPECT_EQ(to_first, first);
+
+  const std::int64_t none[] = {2, 0, 1, 4}, negative[] = {2, 3, -1, 4};
+  EXPECT_EQ(adjoint_copy_to_channels_last(&kHere, none, first.data(), to_last.data()), 0);
+  EXPECT_REFUSED(adjoint_copy_to_channels_last(&kHere, negative, first.data(), to_last.data()),
+                 "adjoint_copy_to_channels_last: extents must not be negative; got -1 in place 2");
+  EXPECT_REFUSED(adjoint_copy_from_channels_last(&kHere, nullptr, last.data(), to_first.data()),
+                 "adjoint_copy_from_channels_last: context and extents must not be null; got extents null");
+  EXPECT_REFUSED(adjoint_copy_from_channels_last(&kHere, extents, nullptr, to_first.data()),
+                 "adjoint_copy_from_channels_last: data must not be null");
+}
+
 TEST(ConvCApi, AnEmptyBatchHasNoResultAndAGradientOfZero) {
   adjoint_conv_geometry geometry = kSmall;
   geometry.batch = 0;

@@ -1,0 +1,78 @@
+// Where a call of the library runs, and how its tensors lie in memory. native.py says the same in Python.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
+#if defined(ADJOINT_TORCH_CUDA)
+#include <c10/cuda/CUDAStream.h>
+#endif
+
+#include "c_api.h"
+
+namespace adjoint_torch {
+
+using at::Tensor;
+
+inline int dtype_of(const char* name, const Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kHalf: return ADJOINT_FLOAT16;
+    case at::kBFloat16: return ADJOINT_BFLOAT16;
+    case at::kFloat: return ADJOINT_FLOAT32;
+    case at::kDouble: return ADJOINT_FLOAT64;
+    default:
+      TORCH_CHECK_VALUE(false, name, ": the dtype must be float16, bfloat16, float32 or float64; got ",
+                        tensor.scalar_type());
+  }
+}
+
+inline void* stream_of(const Tensor& tensor) {
+#if defined(ADJOINT_TORCH_CUDA)
+  if (tensor.is_cuda()) return c10::cuda::getCurrentCUDAStream(tensor.get_device()).stream();
+#endif
+  (void)tensor;
+  return nullptr;
+}
+
+inline adjoint_context context_of(const char* name, const Tensor& tensor, int precision) {
+  const int device = tensor.is_cuda() ? static_cast<int>(tensor.get_device()) : -1;
+  return {device, stream_of(tensor), dtype_of(name, tensor), precision};
+}
+
+inline bool is_channels_last(const Tensor& tensor) {
+  return tensor.dim() == 4 && !tensor.is_contiguous() && tensor.is_contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+/// By the library, whose copies between these orders take a fraction of PyTorch's time.
+inline Tensor copied(decltype(adjoint_copy_to_channels_last)* copy, const Tensor& tensor, at::MemoryFormat format) {
+  Tensor out = at::empty(tensor.sizes(), tensor.options().memory_format(format));
+  const adjoint_context context = context_of("adjoint", tensor, ADJOINT_PRECISION_FLOAT32);
+  TORCH_CHECK(copy(&context, tensor.sizes().data(), tensor.data_ptr(), out.data_ptr()) == 0, adjoint_last_error());
+  return out;
+}
+
+/// Its elements one after another, and as they are in memory, where the library reads them. Nothing of it is recorded.
+inline Tensor plain(const Tensor& tensor) {
+  if (tensor.is_neg()) return tensor.resolve_neg().contiguous();
+  if (is_channels_last(tensor)) {
+    return copied(adjoint_copy_from_channels_last, tensor, at::MemoryFormat::Contiguous);
+  }
+  return tensor.is_contiguous() ? tensor : tensor.contiguous();
+}
+
+/// A contiguous (N, C, H, W) in channels_last; no copy where it lies both ways. Nothing of it is recorded.
+inline Tensor channels_last_of(const Tensor& tensor) {
+  if (tensor.is_contiguous(at::MemoryFormat::ChannelsLast)) return tensor;
+  return copied(adjoint_copy_to_channels_last, tensor, at::MemoryFormat::ChannelsLast);
+}
+
+/// Contiguous, or a contiguous one in channels_last; by PyTorch where it records, as in a backward pass that is
+/// differentiated again, and where a transform stands for the tensor's memory.
+inline Tensor laid(const Tensor& tensor, at::MemoryFormat format) {
+  const bool recorded = c10::GradMode::is_enabled() && tensor.requires_grad();
+  if (recorded || !tensor.has_storage()) return tensor.resolve_neg().contiguous(format);
+  return format == at::MemoryFormat::Contiguous ? plain(tensor) : channels_last_of(tensor);
+}
+
+}  // namespace adjoint_torch
