@@ -137,8 +137,8 @@ ADJOINT_API Tensor where(const Tensor& condition, double a, double b);
 ADJOINT_API Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 
 /// Finite numbers in place of NaN and infinities; their gradient is zero. `posinf` and `neginf` are the dtype's largest
-/// and least finite numbers where they are left out. Integers stay as they are. Throws Error where the dtype cannot
-/// hold a number given.
+/// and least finite numbers where they are left out. Integers stay as they are, whatever numbers are given: they have
+/// nothing to replace. Throws Error where a floating-point dtype cannot hold a number given.
 ADJOINT_API Tensor nan_to_num(const Tensor& x, double nan = 0.0, std::optional<double> posinf = {},
                               std::optional<double> neginf = {});
 

@@ -140,6 +140,15 @@ TEST_P(ScalarOperands, NanToNumReplacesEachOfTheThree) {
   }
   EXPECT_ERROR(nan_to_num(Tensor::ones({2}, on(kFloat16)), 1e6),
                "nan_to_num: a scalar takes the tensor's dtype and must fit it; got 1000000 for float16 (2,)");
+  EXPECT_ERROR(nan_to_num(Tensor::ones({2}, on(kFloat16)), 0.0, {}, -1e6), "got -1000000 for float16 (2,)");
+  for (const DType dtype : {kBool, kUInt8, kInt32, kInt64}) {  // nothing is replaced, so no number must fit
+    const Tensor x = Tensor::from_vector<double>({0, 1}, {2}, {.device = GetParam()}).to(dtype);
+    for (const double number : {-1e30, 0.5, nan, kInf}) {
+      const Tensor y = nan_to_num(x, number, number, number);
+      EXPECT_EQ(y.dtype(), dtype);
+      expect_values(to_string(dtype), y, {0, 1});
+    }
+  }
 }
 
 TEST_P(ScalarOperands, ThatTheDTypeCannotHoldAreRefused) {
