@@ -1,6 +1,6 @@
 // Optimizer: what all optimisers share: the parameters in groups, the learning rates, and state that can be saved.
 //
-//   optim::Adam adam(net.parameters(), {.lr = 1e-3});
+//   optim::Adam adam(net.parameters(), {.lr = 1e-3});  // or (net.parameters(), 1e-3)
 //   ...
 //   tape.backward(loss);
 //   adam.step();
@@ -31,6 +31,7 @@
 #include <adjoint/core/named_tensors.h>
 #include <adjoint/core/tensor.h>
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -252,6 +253,14 @@ class ADJOINT_API OptimizerOf : public Optimizer {
   OptimizerOf(std::initializer_list<Group> groups, const Options& options = {})
       : OptimizerOf(std::vector<Group>(groups), options) {}
 
+  // A learning rate alone, as in PyTorch; templates, so that {} stays options.
+  template <std::convertible_to<double> Rate>
+  OptimizerOf(std::vector<Tensor> parameters, const Rate& lr) : OptimizerOf(std::move(parameters), with_lr(lr)) {}
+  template <std::convertible_to<double> Rate>
+  OptimizerOf(std::vector<Group> groups, const Rate& lr) : OptimizerOf(std::move(groups), with_lr(lr)) {}
+  template <std::convertible_to<double> Rate>
+  OptimizerOf(std::initializer_list<Group> groups, const Rate& lr) : OptimizerOf(groups, with_lr(lr)) {}
+
   /// Its state begins with its first step. Throws Error as the constructors do; nothing has changed then.
   void add_param_group(const Group& group) {
     check_not_moved_from("add_param_group");
@@ -287,6 +296,11 @@ class ADJOINT_API OptimizerOf : public Optimizer {
   }
 
  private:
+  static Options with_lr(double lr) {
+    Options options;
+    options.lr = lr;
+    return options;
+  }
   static detail::Group resolved(const Group& group, const Options& options) {
     options.check();
     return {group.params, options.lr, options.state_names(), options.master_weights, group.frozen};

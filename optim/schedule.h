@@ -1,7 +1,7 @@
 // Learning-rate schedules: the learning rates as a function of the number of steps, in closed form, so that a schedule
 // that was saved and loaded goes on with the same numbers.
 //
-//   optim::CosineAnnealingLR schedule(adam, {.T_max = epochs, .warmup = {.steps = 5}});
+//   optim::CosineAnnealingLR schedule(adam, {.T_max = epochs, .warmup = {.steps = 5}});  // or (adam, epochs)
 //   for (...) { train(); schedule.step(); }
 //
 // A schedule's options are its curve. Curves make others, and each group of an optimiser may have its own:
@@ -79,6 +79,23 @@ class ADJOINT_API Curve {
 
 namespace detail {
 
+template <class Options, class... First>
+inline constexpr bool kAreFirstOptions = false;
+template <class Options, class A>
+inline constexpr bool kAreFirstOptions<Options, A> = requires(const A& a) {
+  Options{a};
+};
+// A number that would become the steps of a warm-up is none of PyTorch's.
+template <class Options, class A, class B>
+inline constexpr bool kAreFirstOptions<Options, A, B> = requires(const A& a, const B& b) {
+  Options{a, b};
+}
+&&!requires(const A& a, Warmup w) { Options{a, w}; };
+
+/// Values of which `Options` can begin.
+template <class Options, class... First>
+concept FirstOptions = kAreFirstOptions<Options, First...> && !(std::convertible_to<First, Options> || ...);
+
 /// A schedule's claim on its optimiser, for as long as it lives. Throws Error where another has one.
 class ADJOINT_API ScheduleHold {
  public:
@@ -137,6 +154,10 @@ class ScheduleOf : public Schedule {
  public:
   /// Throws Error for options that are none, and as Schedule does.
   ScheduleOf(Optimizer& optimizer, const Options& options) : Schedule(optimizer, {Curve(options)}) {}
+  /// The first one or two options alone, as in PyTorch: StepLR(sgd, 30, 0.1), LambdaLR(sgd, f).
+  template <class... First>
+  requires detail::FirstOptions<Options, First...> ScheduleOf(Optimizer& optimizer, const First&... first)
+      : ScheduleOf(optimizer, Options{first...}) {}
 };
 
 // ---- The curves, with PyTorch's names and defaults; t counts steps from the end of the warm-up. What each throws

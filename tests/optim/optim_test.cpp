@@ -185,6 +185,35 @@ TEST(Optimizer, BadParametersAndOptionsAreErrors) {
   EXPECT_ERROR(SGD({p}, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}), "dampening 0.1");
 }
 
+// PyTorch's positional learning rate; {} is options, as it was.
+template <class O>
+void expect_takes_a_rate() {
+  using Options = decltype(std::declval<const O&>().options());
+  using Group = ParamGroup<Options>;
+  const Tensor p = start(kFloat64), q = start(kFloat64);
+  const std::vector<Tensor> both{p, q};
+  Options changed;
+  changed.weight_decay = 0.25;
+  EXPECT_EQ(O(both, 0.25).lr(), 0.25);
+  EXPECT_EQ(O({p, q}, 0.25F).parameters().size(), 2U);
+  EXPECT_EQ(O({p}, 1).lr(), 1.0);
+  EXPECT_EQ(O(both, {}).lr(), Options{}.lr);
+  const O groups({{.params = {p}, .options = changed}, {.params = {q}}}, 0.5);
+  EXPECT_EQ(groups.lr(0), Options{}.lr);
+  EXPECT_EQ(groups.lr(1), 0.5);
+  EXPECT_EQ(groups.options(1).weight_decay, Options{}.weight_decay);
+  EXPECT_EQ(O(std::vector<Group>{{.params = {p}}}, 0.5).lr(), 0.5);
+  EXPECT_ERROR(O(both, -1.0), Options::kName, ": lr must be finite and not negative; got -1");
+}
+
+TEST(Optimizer, TakesALearningRateWithoutItsName) {
+  expect_takes_a_rate<SGD>();
+  expect_takes_a_rate<Adam>();
+  expect_takes_a_rate<AdamW>();
+  expect_takes_a_rate<RMSprop>();
+  expect_takes_a_rate<Lion>();
+}
+
 TEST(Optimizer, OneThatWasMovedFromIsAnError) {
   Tensor p = start(kFloat64), q = start(kFloat64);
   SGD sgd({p}, {.lr = 0.1});

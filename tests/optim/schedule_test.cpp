@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -56,6 +57,39 @@ const std::map<std::string, std::vector<Curve>>& curves() {
 }
 
 SGD optimizer_of(double lr, double momentum = 0.0) { return SGD({start(kFloat64)}, {.lr = lr, .momentum = momentum}); }
+
+TEST(Schedule, TakesItsFirstOptionsWithoutTheirNames) {
+  const auto expect = [](const auto& make, const Curve& named) {
+    SGD sgd = optimizer_of(0.4), other = optimizer_of(0.4);
+    const auto spelt = make(sgd);
+    EXPECT_EQ(spelt.preview(12), Schedule(other, {named}).preview(12)) << named.name();
+  };
+  using O = Optimizer;
+  expect([](O& o) { return StepLR(o, 3, 0.5); }, StepLROptions{.step_size = 3, .gamma = 0.5});
+  expect([](O& o) { return StepLR(o, 3); }, StepLROptions{.step_size = 3});
+  expect(
+      [](O& o) {
+        return MultiStepLR(o, std::vector<std::int64_t>{2, 5}, 0.5);
+      },
+      MultiStepLROptions{.milestones = {2, 5}, .gamma = 0.5});
+  expect([](O& o) { return ExponentialLR(o, 0.9); }, ExponentialLROptions{.gamma = 0.9});
+  expect([](O& o) { return CosineAnnealingLR(o, 8, 0.05); }, CosineAnnealingLROptions{.T_max = 8, .eta_min = 0.05});
+  expect([](O& o) { return CosineAnnealingWarmRestarts(o, 3, 2); },
+         CosineAnnealingWarmRestartsOptions{.T_0 = 3, .T_mult = 2});
+  expect([](O& o) { return ConstantLR(o, 0.5, 4); }, ConstantLROptions{.factor = 0.5, .total_iters = 4});
+  expect([](O& o) { return LinearLR(o, 0.5, 0.75); }, LinearLROptions{.start_factor = 0.5, .end_factor = 0.75});
+  expect([](O& o) { return PolynomialLR(o, 6, 2.0); }, PolynomialLROptions{.total_iters = 6, .power = 2.0});
+  const auto lambda = [](std::int64_t t) { return 1.0 / static_cast<double>(t + 1); };
+  expect([&](O& o) { return LambdaLR(o, lambda); }, LambdaLROptions{.lr_lambda = lambda});
+
+  // PyTorch's last_epoch behind a curve of one option would become a warm-up, and epochs a total of steps a share.
+  static_assert(!std::is_constructible_v<ExponentialLR, O&, double, int>);
+  static_assert(!std::is_constructible_v<LambdaLR, O&, decltype(lambda), int>);
+  static_assert(!std::is_constructible_v<OneCycleLR, O&, double, int, double>);
+  SGD sgd = optimizer_of(0.1, 0.9);
+  const std::vector<double> rates = OneCycleLR(sgd, 0.5, 10).preview(4);
+  EXPECT_EQ(rates, OneCycleLR(sgd, {.max_lr = 0.5, .total_steps = 10}).preview(4));
+}
 
 TEST(Schedule, RatesArePyTorchs) {
   ASSERT_EQ(fixture()["schedules"].size(), curves().size());
