@@ -10,8 +10,8 @@
 
 namespace adjoint::nn {
 
-// nn::Conv2d(3, 16, {.kernel_size = 3, .padding = 1}), or kernel_size, stride and padding alone, as in PyTorch:
-// nn::Conv2d(3, 16, 3), nn::Conv2d(3, 16, 3, 2, 1), and behind them a transposed one's output_padding:
+// nn::Conv2d(3, 16, {.kernel_size = 3, .padding = 1}), or without names, in PyTorch's order up to bias, which for a
+// transposed one goes on with dilation: nn::Conv2d(3, 16, 3), nn::Conv2d(3, 16, 3, 2, 1, 1, 1, false),
 // nn::ConvTranspose2d(16, 3, 3, 2, 1, 1). Size2(3, 5) alone needs its name, for {3, 5} could be options too.
 //
 // kernel_size has no default: constructors throw Error where it is left out, as for every option that no input could
@@ -65,9 +65,8 @@ class ADJOINT_API Conv1d : public Module {
  public:
   Conv1d(std::int64_t in_channels, std::int64_t out_channels, const Conv1dOptions& options);
   Conv1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size, std::int64_t stride = 1,
-         std::int64_t padding = 0)
-      : Conv1d(in_channels, out_channels,
-               Conv1dOptions{.kernel_size = kernel_size, .stride = stride, .padding = padding}) {}
+         std::int64_t padding = 0, std::int64_t dilation = 1, std::int64_t groups = 1, bool with_bias = true)
+      : Conv1d(in_channels, out_channels, Conv1dOptions{kernel_size, stride, padding, dilation, groups, with_bias}) {}
   Tensor operator()(const Tensor& input) const;
   /// activate((*this)(input), activation), as one operator.
   Tensor activated(const Tensor& input, const Activation& activation) const;
@@ -85,9 +84,8 @@ class ADJOINT_API Conv2d : public Module {
  public:
   Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Conv2dOptions& options);
   Conv2d(std::int64_t in_channels, std::int64_t out_channels, const Size2& kernel_size, const Size2& stride = 1,
-         const Size2& padding = 0)
-      : Conv2d(in_channels, out_channels,
-               Conv2dOptions{.kernel_size = kernel_size, .stride = stride, .padding = padding}) {}
+         const Size2& padding = 0, const Size2& dilation = 1, std::int64_t groups = 1, bool with_bias = true)
+      : Conv2d(in_channels, out_channels, Conv2dOptions{kernel_size, stride, padding, dilation, groups, with_bias}) {}
   Tensor operator()(const Tensor& input) const;
   /// activate((*this)(input), activation), as one operator.
   Tensor activated(const Tensor& input, const Activation& activation) const;
@@ -105,12 +103,11 @@ class ADJOINT_API ConvTranspose1d : public Module {
  public:
   ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels, const ConvTranspose1dOptions& options);
   ConvTranspose1d(std::int64_t in_channels, std::int64_t out_channels, std::int64_t kernel_size,
-                  std::int64_t stride = 1, std::int64_t padding = 0, std::int64_t output_padding = 0)
+                  std::int64_t stride = 1, std::int64_t padding = 0, std::int64_t output_padding = 0,
+                  std::int64_t groups = 1, bool with_bias = true, std::int64_t dilation = 1)
       : ConvTranspose1d(in_channels, out_channels,
-                        ConvTranspose1dOptions{.kernel_size = kernel_size,
-                                               .stride = stride,
-                                               .padding = padding,
-                                               .output_padding = output_padding}) {}
+                        ConvTranspose1dOptions{kernel_size, stride, padding, output_padding, dilation, groups,
+                                               with_bias}) {}
   /// up(x), or up(x, {.output_size = length}).
   Tensor operator()(const Tensor& input, const OutputSize1d& call = {}) const;
   /// activate((*this)(input, call), activation), as one operator.
@@ -129,12 +126,11 @@ class ADJOINT_API ConvTranspose2d : public Module {
  public:
   ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, const ConvTranspose2dOptions& options);
   ConvTranspose2d(std::int64_t in_channels, std::int64_t out_channels, const Size2& kernel_size,
-                  const Size2& stride = 1, const Size2& padding = 0, const Size2& output_padding = 0)
+                  const Size2& stride = 1, const Size2& padding = 0, const Size2& output_padding = 0,
+                  std::int64_t groups = 1, bool with_bias = true, const Size2& dilation = 1)
       : ConvTranspose2d(in_channels, out_channels,
-                        ConvTranspose2dOptions{.kernel_size = kernel_size,
-                                               .stride = stride,
-                                               .padding = padding,
-                                               .output_padding = output_padding}) {}
+                        ConvTranspose2dOptions{kernel_size, stride, padding, output_padding, dilation, groups,
+                                               with_bias}) {}
   /// up(x), or up(x, {.output_size = {height, width}}).
   Tensor operator()(const Tensor& input, const OutputSize2d& call = {}) const;
   /// activate((*this)(input, call), activation), as one operator.

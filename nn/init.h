@@ -41,8 +41,12 @@ ADJOINT_API void normal_(Tensor tensor, double mean = 0.0, double standard_devia
 
 /// He, Zhang, Ren, Sun: "Delving deep into rectifiers" (2015): U(-b, b), b = gain * sqrt(3 / fan).
 ADJOINT_API void kaiming_uniform_(Tensor tensor, const KaimingOptions& options = {});
+inline void kaiming_uniform_(Tensor tensor, double a) { kaiming_uniform_(std::move(tensor), KaimingOptions{a}); }
+void kaiming_uniform_(Tensor tensor, detail::NoNumber) = delete;
 /// N(0, gain^2 / fan).
 ADJOINT_API void kaiming_normal_(Tensor tensor, const KaimingOptions& options = {});
+inline void kaiming_normal_(Tensor tensor, double a) { kaiming_normal_(std::move(tensor), KaimingOptions{a}); }
+void kaiming_normal_(Tensor tensor, detail::NoNumber) = delete;
 /// Glorot, Bengio: "Understanding the difficulty of training deep feedforward neural networks" (2010): U(-b, b),
 /// b = gain * sqrt(6 / (fan_in + fan_out)).
 ADJOINT_API void xavier_uniform_(Tensor tensor, const XavierOptions& options = {});

@@ -1,5 +1,6 @@
 // Losses as modules, with PyTorch's names where it has them: nn::BCEWithLogitsLoss loss({.pos_weight = w});
-// loss(scores, target). Those that have a `weight` take it alone, too: nn::CrossEntropyLoss(w).
+// loss(scores, target). All take a reduction alone, too, nn::MSELoss(Reduction::kSum), and those that have a `weight`
+// this: nn::CrossEntropyLoss(w).
 //
 // Options are those of the functions (ops/loss), which have the arithmetic and say what they throw. Their weights are
 // buffers of the module: they move with it, and stand in its state.
@@ -79,6 +80,7 @@ class Loss : public Module {
   class ADJOINT_API Name : public detail::Loss<Name##Options> {                                          \
    public:                                                                                               \
     explicit Name(const Name##Options& options = {}) : Loss(#Name, options) {}                           \
+    explicit Name(Reduction reduction) : Name(Name##Options{.reduction = reduction}) {}                  \
     template <std::convertible_to<Tensor> T, class O = Name##Options>                                    \
     requires detail::Weighted<O>                                                                         \
     explicit Name(const T& weight) : Name(O{.weight = weight}) {}                                        \

@@ -24,6 +24,9 @@ struct NllLossOptions {
 /// -weight[target] input[target]; `input` is logarithms of probabilities, `target` (int64) has its shape without the
 /// axis of classes.
 ADJOINT_API Tensor nll_loss(const Tensor& input, const Tensor& target, const NllLossOptions& options = {});
+inline Tensor nll_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
+  return nll_loss(input, target, NllLossOptions{.reduction = reduction});
+}
 
 struct CrossEntropyOptions {
   Tensor weight = {};
@@ -37,6 +40,9 @@ struct CrossEntropyOptions {
 /// nll_loss of log_softmax(input), the target class indices (int64) as there, or the classes' probabilities, of the
 /// input's shape and dtype: -sum over c of weight[c] target[c] log_softmax(input)[c], whose mean is over the places.
 ADJOINT_API Tensor cross_entropy(const Tensor& input, const Tensor& target, const CrossEntropyOptions& options = {});
+inline Tensor cross_entropy(const Tensor& input, const Tensor& target, Reduction reduction) {
+  return cross_entropy(input, target, CrossEntropyOptions{.reduction = reduction});
+}
 
 struct DiceLossOptions {
   Reduction reduction = Reduction::kMean;
@@ -49,5 +55,8 @@ struct DiceLossOptions {
 /// for each sample and channel (Milletari, Navab, Ahmadi: "V-Net", 2016). Input and target are probabilities, of one
 /// shape (N, C, d1, ...) and dtype. Throws Error for fewer than three axes and a negative smooth.
 ADJOINT_API Tensor dice_loss(const Tensor& input, const Tensor& target, const DiceLossOptions& options = {});
+inline Tensor dice_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
+  return dice_loss(input, target, DiceLossOptions{.reduction = reduction});
+}
 
 }  // namespace adjoint

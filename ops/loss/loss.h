@@ -41,6 +41,9 @@ struct BinaryCrossEntropyOptions {
 /// as -100. Throws Error for a weight that does not expand to the input's shape.
 ADJOINT_API Tensor binary_cross_entropy(const Tensor& input, const Tensor& target,
                                         const BinaryCrossEntropyOptions& options = {});
+inline Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, Reduction reduction) {
+  return binary_cross_entropy(input, target, BinaryCrossEntropyOptions{.reduction = reduction});
+}
 
 struct BinaryCrossEntropyWithLogitsOptions {
   /// As BinaryCrossEntropyOptions.
@@ -52,6 +55,9 @@ struct BinaryCrossEntropyWithLogitsOptions {
 /// binary_cross_entropy of sigmoid(input), computed so that no end overflows or cancels.
 ADJOINT_API Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,
                                                     const BinaryCrossEntropyWithLogitsOptions& options = {});
+inline Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target, Reduction reduction) {
+  return binary_cross_entropy_with_logits(input, target, BinaryCrossEntropyWithLogitsOptions{.reduction = reduction});
+}
 
 struct KlDivOptions {
   Reduction reduction = Reduction::kMean;
@@ -62,5 +68,8 @@ struct KlDivOptions {
 /// sufficiency", 1951); 0 where target is 0. kBatchMean gives the divergence as mathematics has it. Throws Error for
 /// kBatchMean without an axis.
 ADJOINT_API Tensor kl_div(const Tensor& input, const Tensor& target, const KlDivOptions& options = {});
+inline Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction) {
+  return kl_div(input, target, KlDivOptions{.reduction = reduction});
+}
 
 }  // namespace adjoint

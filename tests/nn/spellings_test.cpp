@@ -84,6 +84,18 @@ TEST(Spellings, Convolutions) {
              ConvTranspose1d(4, 6, {.kernel_size = 3, .stride = 2, .padding = 1, .output_padding = 1}), s);
   expect_one(ConvTranspose2d(4, 6, 3, 2, 1, {1, 0}),
              ConvTranspose2d(4, 6, {.kernel_size = 3, .stride = 2, .padding = 1, .output_padding = {1, 0}}), x);
+  expect_one(Conv1d(4, 6, 3, 1, 4, 4, 2, false),
+             Conv1d(4, 6, {.kernel_size = 3, .padding = 4, .dilation = 4, .groups = 2, .bias = false}), s);
+  expect_one(Conv2d(4, 6, 3, 1, 1, {1, 2}, 2, false),
+             Conv2d(4, 6, {.kernel_size = 3, .padding = 1, .dilation = {1, 2}, .groups = 2, .bias = false}), x);
+  expect_one(ConvTranspose1d(4, 6, 4, 2, 1, 0, 2, false, 3),
+             ConvTranspose1d(4, 6,
+                             {.kernel_size = 4, .stride = 2, .padding = 1, .dilation = 3, .groups = 2, .bias = false}),
+             s);
+  expect_one(ConvTranspose2d(4, 6, 4, 2, 1, 0, 2, false, {3, 2}),
+             ConvTranspose2d(
+                 4, 6, {.kernel_size = 4, .stride = 2, .padding = 1, .dilation = {3, 2}, .groups = 2, .bias = false}),
+             x);
   EXPECT_ERROR(Conv2d(4, 6, 0), "Conv2d: kernel_size must be at least 1; got (0, 0)");
   static_assert(!TakesAPairAsKernel<Conv2d> && !TakesAPairAsKernel<ConvTranspose2d>);
 }
@@ -180,6 +192,9 @@ TEST(Spellings, Activations) {
   EXPECT_ERROR(Softmax(4)(x), "softmax: axis must lie in [-4, 4); got 4");
   static_assert(!TakesBraces<LeakyReLU> && !TakesBraces<Hardtanh> && !TakesBraces<GLU>);
 
+  // No result is written over its input, so nothing takes PyTorch's inplace.
+  static_assert(!std::is_constructible_v<ReLU, bool> && !std::is_constructible_v<LeakyReLU, double, bool>);
+
   const GELU tanh({.approximate = GeluApproximation::kTanh});
   expect_same_bits("gelu, tanh", tanh(x), gelu_tanh(x));
   expect_same_bits("gelu", GELU()(x), gelu(x));
@@ -255,6 +270,27 @@ TEST(Spellings, Losses) {
   expect_same_bits("BCEWithLogitsLoss(weight)", BCEWithLogitsLoss(weights)(scores, both),
                    binary_cross_entropy_with_logits(scores, both, {.weight = weights}));
   EXPECT_EQ(CrossEntropyLoss{weights}.state_dict().size(), 1U);
+  const auto sums = [&](auto loss, auto function, const Tensor& input, const Tensor& target) {
+    EXPECT_EQ(to_string(loss), loss.type() + std::string("()"));
+    expect_same_bits(loss.type(), loss(input, target), function(input, target));
+    EXPECT_NE(loss(input, target).template item<float>(), decltype(loss)()(input, target).template item<float>());
+  };
+#define EXPECT_SUMS(Loss, function, input, target) \
+  sums(                                            \
+      Loss(sum), [&](const Tensor& i, const Tensor& t) { return function(i, t, sum); }, input, target)
+  EXPECT_SUMS(MSELoss, mse_loss, x, y);
+  EXPECT_SUMS(L1Loss, l1_loss, x, y);
+  EXPECT_SUMS(SmoothL1Loss, smooth_l1_loss, x, y);
+  EXPECT_SUMS(HuberLoss, huber_loss, x, y);
+  EXPECT_SUMS(BCELoss, binary_cross_entropy, x, y);
+  EXPECT_SUMS(BCEWithLogitsLoss, binary_cross_entropy_with_logits, x, y);
+  EXPECT_SUMS(CrossEntropyLoss, cross_entropy, scores, classes);
+  EXPECT_SUMS(NLLLoss, nll_loss, scores, classes);
+  EXPECT_SUMS(KLDivLoss, kl_div, x, y);
+  EXPECT_SUMS(DiceLoss, dice_loss, x, y);
+#undef EXPECT_SUMS
+  expect_same_bits("CharbonnierLoss(sum)", CharbonnierLoss(sum)(x, y), charbonnier_loss(x, y, 1e-3, sum));
+  expect_same_bits("kl_div", kl_div(x, y, Reduction::kBatchMean), kl_div(x, y, {.reduction = Reduction::kBatchMean}));
   static_assert(std::is_constructible_v<NLLLoss, Parameter> && !std::is_constructible_v<MSELoss, Tensor>);
   EXPECT_EQ(to_string(DiceLoss()), "DiceLoss()");
   EXPECT_ERROR(CharbonnierLoss({.eps = 0.0})(x, y), "charbonnier_loss: eps must be positive");
@@ -276,6 +312,12 @@ TEST(Spellings, Initialisers) {
   fill(
       "xavier_normal_", [](const Tensor& t) { init::xavier_normal_(t, 2); },
       [](const Tensor& t) { init::xavier_normal_(t, {.gain = 2.0}); });
+  fill(
+      "kaiming_normal_", [](const Tensor& t) { init::kaiming_normal_(t, 0.2); },
+      [](const Tensor& t) { init::kaiming_normal_(t, {.a = 0.2}); });
+  fill(
+      "kaiming_uniform_", [](const Tensor& t) { init::kaiming_uniform_(t, 1); },
+      [](const Tensor& t) { init::kaiming_uniform_(t, {.a = 1.0}); });
   fill(
       "calculate_gain",
       [](const Tensor& t) { init::xavier_uniform_(t, init::calculate_gain(init::Nonlinearity::kTanh)); },
