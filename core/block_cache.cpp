@@ -1,5 +1,6 @@
 #include <adjoint/core/block_cache.h>
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,8 +34,13 @@ std::size_t limit_of_tensors() {
 }
 
 void* from_system(std::size_t nbytes) {
-  const std::size_t aligned = (nbytes + BlockCache::kAlignment - 1) / BlockCache::kAlignment * BlockCache::kAlignment;
-  return aligned < nbytes ? nullptr : std::aligned_alloc(BlockCache::kAlignment, aligned);
+  const bool huge = nbytes >= BlockCache::kLeastHugeBytes;
+  const std::size_t alignment = huge ? BlockCache::kHugePage : BlockCache::kAlignment;
+  const std::size_t aligned = (nbytes + alignment - 1) / alignment * alignment;
+  if (aligned < nbytes) return nullptr;
+  void* const data = std::aligned_alloc(alignment, aligned);
+  if (data != nullptr && huge) madvise(data, nbytes, MADV_HUGEPAGE);  // a hint: a system without them refuses it
+  return data;
 }
 
 }  // namespace

@@ -20,6 +20,11 @@ class ADJOINT_API BlockCache {
   /// Smaller ones are left to malloc, which keeps those itself; from here on it gives each back to the system.
   static constexpr std::size_t kLeastBytes = std::size_t{1} << 17;
 
+  /// Blocks from kLeastHugeBytes on begin at a huge page's address, and the system is asked for such pages where it
+  /// leaves that to programs: translating addresses page by page takes a tenth of an elementwise operator's time.
+  static constexpr std::size_t kHugePage = std::size_t{1} << 21;
+  static constexpr std::size_t kLeastHugeBytes = 2 * kHugePage;
+
   /// Keeps at most `limit` bytes.
   explicit BlockCache(std::size_t limit) : limit_(limit) {}
   BlockCache(const BlockCache&) = delete;

@@ -42,6 +42,17 @@ TEST(BlockCache, HandsOutAKeptBlockOfAboutTheSize) {
   cache.release(fitting, 8 * kMiB);
 }
 
+TEST(BlockCache, LargeBlocksBeginAtHugePages) {
+  BlockCache cache(0);
+  for (const std::size_t nbytes : {BlockCache::kLeastHugeBytes, BlockCache::kLeastHugeBytes + 1, 9 * kMiB}) {
+    void* const data = cache.allocate(nbytes);
+    ASSERT_NE(data, nullptr);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data) % BlockCache::kHugePage, 0U) << nbytes;
+    std::memset(data, 1, nbytes);
+    cache.release(data, nbytes);
+  }
+}
+
 TEST(BlockCache, TakesEachSizeForItselfAndTheLastFirst) {
   BlockCache cache(64 * kMiB);
   std::vector<std::pair<void*, std::size_t>> blocks;
