@@ -35,21 +35,21 @@ template <class F>
 
 }  // namespace detail
 
-/// f(), compiled for the instruction set that cpu_isa() says.
-template <class F>
+/// f(), compiled for the instruction set that cpu_isa() says, or for kWidest where that is less.
+template <CpuIsa kWidest = CpuIsa::kAvx512, class F>
 void run_for_isa(const F& f) {
-  switch (cpu_isa()) {
-    case CpuIsa::kAvx512: return detail::run_avx512(f);
-    case CpuIsa::kAvx2: return detail::run_avx2(f);
-    case CpuIsa::kBaseline: return detail::run_baseline(f);
+  const CpuIsa isa = cpu_isa();
+  if constexpr (kWidest == CpuIsa::kAvx512) {
+    if (isa == CpuIsa::kAvx512) return detail::run_avx512(f);
   }
+  return isa == CpuIsa::kBaseline ? detail::run_baseline(f) : detail::run_avx2(f);
 }
 
 #undef ADJOINT_AVX2
 #undef ADJOINT_AVX512
 #else
 
-template <class F>
+template <CpuIsa kWidest = CpuIsa::kAvx512, class F>
 void run_for_isa(const F& f) {
   f();
 }

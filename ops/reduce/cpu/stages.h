@@ -6,6 +6,7 @@
 // halves, into one.
 #pragma once
 
+#include <adjoint/core/cpu_targets.h>
 #include <adjoint/core/parallel.h>
 #include <adjoint/core/tensor_impl.h>
 #include <adjoint/ops/reduce/combine.h>
@@ -161,8 +162,14 @@ void run_stages(const Rule& rule, const Tensor& in, Tensor& out, const ReduceAtt
 /// All stages of elements T under `rule`. attr.from has some.
 template <class T, class Rule>
 void reduce_by(const Rule& rule, const Tensor& in, Tensor& out, const ReduceAttr& attr) {
-  run_stages<T>(rule, in, out, attr,
-                [&](const T* data, const Chunk& chunk, auto* sums) { sum_chunk(rule, data, chunk, sums); });
+  run_stages<T>(rule, in, out, attr, [&](const T* data, const Chunk& chunk, auto* sums) {
+    if constexpr (std::is_floating_point_v<T> && std::is_floating_point_v<typename Rule::Acc>) {
+      // Each lane adds up by itself, so that vectors of any length give the same bits.
+      run_for_isa<CpuIsa::kAvx2>([&] { sum_chunk(rule, data, chunk, sums); });
+    } else {
+      sum_chunk(rule, data, chunk, sums);
+    }
+  });
 }
 
 }  // namespace adjoint::cpu
