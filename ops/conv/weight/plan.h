@@ -37,8 +37,8 @@ struct WeightTile {
 };
 inline constexpr WeightTile kWeightTiles[] = {{256, 128}, {256, 64}, {256, 32}, {256, 8}};
 /// Of the wgmma kernels: two warpgroups share a tile's rows.
-inline constexpr WeightTile kWgmmaWeightTiles[] = {{256, 128}, {128, 128}, {384, 64}, {256, 64}, {128, 64},
-                                                   {768, 32},  {384, 32},  {768, 16}, {384, 16}};
+inline constexpr WeightTile kWgmmaWeightTiles[] = {{256, 128}, {128, 128}, {384, 64}, {256, 64},
+                                                   {128, 64},  {768, 32},  {384, 32}, {384, 16}};
 /// Whether a thread's registers hold sums, totals and places of rows, which float32 needs.
 ADJOINT_HD constexpr bool wgmma_weight_splits(WeightTile tile) { return tile.rows / 128 * (tile.columns + 2) <= 200; }
 /// The least positions of a wgmma kernel's stage, a power of two of at most 128: a line of 128 bytes, and a queue's

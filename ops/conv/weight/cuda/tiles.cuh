@@ -29,7 +29,7 @@ typename Family::Kernel select_tile(const WeightPlan& plan) {
     case 32:
       return m_tiles == 3 ? compiled_tile<Family, kArithmetic, 3, 32>() : compiled_tile<Family, kArithmetic, 6, 32>();
     default:
-      return m_tiles == 3 ? compiled_tile<Family, kArithmetic, 3, 16>() : compiled_tile<Family, kArithmetic, 6, 16>();
+      return compiled_tile<Family, kArithmetic, 3, 16>();
   }
 }
 
