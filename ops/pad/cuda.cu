@@ -30,20 +30,24 @@ __device__ std::int64_t source_row(const PadMap& map, const PadSplits& splits, s
   return from_y < 0 || from_z < 0 ? -1 : ((plane * d.in + from_z) * h.in + from_y) * w.in;
 }
 
-template <class Bits>
-inline constexpr int kBlockElements = kThreads* kPack<Bits>;
+// Packs of a thread where rows are so long at least, and there are blocks enough for a GPU.
+constexpr int kManyPacks = 4;
+constexpr std::int64_t kLeastBlocks = 512;
 
-template <class Bits>
+template <class Bits, int kPacks>
+inline constexpr int kBlockElements = kThreads* kPack<Bits>* kPacks;
+
+template <class Bits, int kPacks>
 __global__ void __launch_bounds__(kThreads)
     pad_elements(const __grid_constant__ PadMap map, const __grid_constant__ PadSplits splits, std::int64_t count,
                  const Bits* __restrict__ in, Bits* __restrict__ out) {
-  constexpr int V = kPack<Bits>, kWarp = 32;
-  __shared__ std::int64_t begins[kBlockElements<Bits>];  // source_row() of the block's rows, one an element at most
-  __shared__ int others[kThreads];                       // of each warp: the packs that are shared out
+  constexpr int V = kPack<Bits>, kWarp = 32, kElements = kBlockElements<Bits, kPacks>;
+  __shared__ std::int64_t begins[kElements / kPacks + 1];  // source_row() of the block's rows, of kPacks elements each
+  __shared__ int others[kThreads];                         // of each warp: the packs that are shared out
   const PadAxis& w = map.axes[2];
   const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp;
-  const std::int64_t first = std::int64_t{blockIdx.x} * kBlockElements<Bits>;
-  const int here = static_cast<int>(min(count - first, std::int64_t{kBlockElements<Bits>}));
+  const std::int64_t first = std::int64_t{blockIdx.x} * kElements;
+  const int here = static_cast<int>(min(count - first, std::int64_t{kElements}));
   std::int64_t first_x = first;
   const std::int64_t first_row = splits.by_w(first_x);
   std::int64_t last_x = first_x + here - 1;
@@ -55,31 +59,42 @@ __global__ void __launch_bounds__(kThreads)
     return begins[splits.by_w(x)];
   };
 
-  const int element = thread * V;
-  bool whole = element < here && is_aligned<Bits, V>(out);
-  if (whole) {
+  const bool packed = is_aligned<Bits, V>(out);
+  Pack<Bits, V> packs[kPacks];
+  unsigned whole = 0;  // bit p: packs[p] is
+  const auto element_of = [&](int p) { return (p * kThreads + thread) * V; };
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    const int element = element_of(p);
+    if (!packed || element >= here) continue;
     std::int64_t x;
     const std::int64_t begin = begin_of(element, x), from_x = x - w.before;
     const bool neighbours = begin >= 0 && from_x >= 0 && from_x + V <= w.in;
-    whole = neighbours || (begin < 0 && x + V <= w.out);
-    if (whole) {
-      Pack<Bits, V> pack;
+    if (!neighbours && (begin >= 0 || x + V > w.out)) continue;
+    whole |= 1U << p;
 #pragma unroll
-      for (int v = 0; v < V; ++v) pack.values[v] = neighbours ? in[begin + from_x + v] : static_cast<Bits>(map.value);
-      *reinterpret_cast<Pack<Bits, V>*>(out + first + element) = pack;
-    }
+    for (int v = 0; v < V; ++v) packs[p].values[v] = neighbours ? in[begin + from_x + v] : static_cast<Bits>(map.value);
+  }
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    if ((whole >> p & 1U) != 0) *reinterpret_cast<Pack<Bits, V>*>(out + first + element_of(p)) = packs[p];
   }
   int* const of_warp = others + (thread - lane);
-  const bool other = element < here && !whole;
-  const unsigned which = __ballot_sync(~0U, other);
-  if (other) of_warp[__popc(which & ((1U << lane) - 1))] = element;
-  __syncwarp();
-  for (int i = lane; i < __popc(which) * V; i += kWarp) {
-    const int one = of_warp[i / V] + i % V;
-    if (one >= here) continue;
-    std::int64_t x;
-    const std::int64_t begin = begin_of(one, x), from_x = pad_map::source(w, map.mode, x);
-    out[first + one] = begin < 0 || from_x < 0 ? static_cast<Bits>(map.value) : in[begin + from_x];
+#pragma unroll 1
+  for (int p = 0; p < kPacks; ++p) {
+    const int element = element_of(p);
+    const bool other = element < here && (whole >> p & 1U) == 0;
+    const unsigned which = __ballot_sync(~0U, other);
+    __syncwarp();  // of_warp is read still
+    if (other) of_warp[__popc(which & ((1U << lane) - 1))] = element;
+    __syncwarp();
+    for (int i = lane; i < __popc(which) * V; i += kWarp) {
+      const int one = of_warp[i / V] + i % V;
+      if (one >= here) continue;
+      std::int64_t x;
+      const std::int64_t begin = begin_of(one, x), from_x = pad_map::source(w, map.mode, x);
+      out[first + one] = begin < 0 || from_x < 0 ? static_cast<Bits>(map.value) : in[begin + from_x];
+    }
   }
 }
 
@@ -210,13 +225,18 @@ __global__ void __launch_bounds__(kThreads)
 void pad(std::span<const Tensor> in, Tensor& out, const PadAttr& attr) {
   const std::int64_t count = out.numel();
   if (count == 0) return;
-  // Of a block's elements a kernel asks from the beginning of their first row on.
-  constexpr std::int64_t kMostBehind = kBlockElements<std::uint8_t>;
-  const auto by = [&](int axis) { return RowSplit(attr.map.axes[axis].out, count + kMostBehind); };
-  const PadSplits splits{by(2), by(1), by(0)};
+  const std::int64_t width = attr.map.axes[2].out;
   visit_bits(out.dtype(), [&]<class Bits>() {
-    launch(pad_elements<Bits>, detail::covering_geometry((count - 1) / kPack<Bits> + 1), out.device().index, attr.map,
-           splits, count, static_cast<const Bits*>(in[0].raw_data()), static_cast<Bits*>(out.raw_mutable_data()));
+    const auto run = [&]<int kPacks>() {
+      constexpr std::int64_t kElements = kBlockElements<Bits, kPacks>;
+      // Of a block's elements a kernel asks from the beginning of their first row on.
+      const auto by = [&](int axis) { return RowSplit(attr.map.axes[axis].out, count + kElements); };
+      const LaunchGeometry geometry{dim3(static_cast<unsigned>((count - 1) / kElements + 1)), dim3(kThreads)};
+      launch(pad_elements<Bits, kPacks>, geometry, out.device().index, attr.map, PadSplits{by(2), by(1), by(0)}, count,
+             static_cast<const Bits*>(in[0].raw_data()), static_cast<Bits*>(out.raw_mutable_data()));
+    };
+    const bool many = width >= kManyPacks && count / kBlockElements<Bits, kManyPacks> >= kLeastBlocks;
+    many ? run.template operator()<kManyPacks>() : run.template operator()<1>();
   });
 }
 

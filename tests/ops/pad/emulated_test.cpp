@@ -80,6 +80,13 @@ TEST(PadEmulated, IsTheCpus) {
   }
 }
 
+// Results of which a thread has several packs, of rows as short as those may be, too.
+TEST(PadEmulated, LargeOnesAreTheCpus) {
+  check(3, {{{1, 0, 0}, {1000, 1, 2}, {700, 3, 2}}}, PadMode::kReflect, kFloat32, 0);
+  check(1, {{{1, 0, 0}, {540000, 1, 0}, {3, 1, 0}}}, PadMode::kReplicate, kFloat32, 3);
+  check(2, {{{1, 0, 0}, {1450, 0, 1}, {1447, 5, 0}}}, PadMode::kConstant, kBFloat16, 0);
+}
+
 TEST(PadEmulated, RepeatedAreThosePlacedSeveralTimes) {
   for (const PadMode mode : {PadMode::kConstant, PadMode::kReflect, PadMode::kReplicate, PadMode::kCircular}) {
     for (std::int64_t in = 1; in <= 6; ++in) {

@@ -28,8 +28,7 @@ typename Family::Kernel select_tile(const WeightPlan& plan) {
                             : compiled_tile<Family, kArithmetic, 3, 64>();
     case 32:
       return m_tiles == 3 ? compiled_tile<Family, kArithmetic, 3, 32>() : compiled_tile<Family, kArithmetic, 6, 32>();
-    default:
-      return compiled_tile<Family, kArithmetic, 3, 16>();
+    default: return compiled_tile<Family, kArithmetic, 3, 16>();
   }
 }
 
