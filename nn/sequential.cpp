@@ -60,9 +60,10 @@ Sequential::Sequential(std::initializer_list<std::pair<std::string, Layer>> laye
   for (const auto& [name, layer] : layers) append("Sequential", name, layer);
 }
 
-void Sequential::append(Layer layer) {
-  constexpr const char* kOp = "Sequential::append";
-  append(kOp, std::to_string(layers(kOp).size()), std::move(layer));
+void Sequential::append(Layer layer) { append_next("Sequential::append", std::move(layer)); }
+
+void Sequential::append_next(const char* op, Layer layer) {
+  append(op, std::to_string(layers(op).size()), std::move(layer));
 }
 
 void Sequential::append(const std::string& name, Layer layer) { append("Sequential::append", name, std::move(layer)); }

@@ -92,7 +92,7 @@ class ADJOINT_API Sequential : public Module {
   requires(sizeof...(Layers) > 0 && !(sizeof...(Layers) == 1 && (std::derived_from<Layers, Sequential> &&
                                                                  ...))) explicit Sequential(Layers... layers)
       : Sequential() {
-    (append("Sequential", std::to_string(size()), std::move(layers)), ...);
+    (append_next("Sequential", std::move(layers)), ...);
   }
   /// Children have names of their own: nn::Sequential net{{"conv", nn::Conv2d(...)}, {"act", nn::ReLU()}}.
   explicit Sequential(std::initializer_list<std::pair<std::string, Layer>> layers);
@@ -121,6 +121,7 @@ class ADJOINT_API Sequential : public Module {
   };
 
   void append(const char* op, const std::string& name, Layer layer);
+  void append_next(const char* op, Layer layer);  // named by its index
   const std::vector<Layer>& layers(const char* op) const {
     check_not_moved_from(op);
     return chain_->layers;

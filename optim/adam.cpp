@@ -4,6 +4,10 @@
 #include <adjoint/optim/kernels.h>
 
 namespace adjoint::optim {
+
+template class OptimizerOf<AdamOptions>;
+template class OptimizerOf<AdamWOptions>;
+
 namespace {
 
 template <class Options>

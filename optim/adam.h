@@ -42,6 +42,10 @@ struct AdamWOptions {
   ADJOINT_API std::vector<std::string> state_names() const;
 };
 
+// Compiled once, in the library.
+extern template class ADJOINT_API OptimizerOf<AdamOptions>;
+extern template class ADJOINT_API OptimizerOf<AdamWOptions>;
+
 /// Kingma, Ba: "Adam: a method for stochastic optimization" (2015), as PyTorch computes it:
 /// p -= lr / (1 - beta1^t) * exp_avg / (sqrt(exp_avg_sq / (1 - beta2^t)) + eps).
 /// State: "exp_avg", "exp_avg_sq" and, with amsgrad, "max_exp_avg_sq".

@@ -5,6 +5,8 @@
 
 namespace adjoint::optim {
 
+template class OptimizerOf<LionOptions>;
+
 void LionOptions::check() const {
   for (const double beta : betas) {
     ADJOINT_CHECK(beta >= 0.0 && beta < 1.0, "Lion: betas must be in [0, 1); got {}, {}", betas[0], betas[1]);

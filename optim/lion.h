@@ -22,6 +22,9 @@ struct LionOptions {
   ADJOINT_API std::vector<std::string> state_names() const;
 };
 
+// Compiled once, in the library.
+extern template class ADJOINT_API OptimizerOf<LionOptions>;
+
 /// Chen et al.: "Symbolic discovery of optimization algorithms" (2023), algorithm 2:
 /// p -= lr * (sign(beta1 * exp_avg + (1 - beta1) * g) + weight_decay * p), then
 /// exp_avg = beta2 * exp_avg + (1 - beta2) * g. State: "exp_avg".

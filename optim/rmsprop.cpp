@@ -5,6 +5,8 @@
 
 namespace adjoint::optim {
 
+template class OptimizerOf<RMSpropOptions>;
+
 void RMSpropOptions::check() const {
   ADJOINT_CHECK(alpha >= 0.0 && alpha < 1.0, "RMSprop: alpha must be in [0, 1); got {}", alpha);
   ADJOINT_CHECK(eps >= 0.0, "RMSprop: eps must not be negative; got {}", eps);

@@ -25,6 +25,9 @@ struct RMSpropOptions {
   ADJOINT_API std::vector<std::string> state_names() const;
 };
 
+// Compiled once, in the library.
+extern template class ADJOINT_API OptimizerOf<RMSpropOptions>;
+
 /// PyTorch's RMSprop (Tieleman, Hinton: "Neural networks for machine learning", lecture 6.5, 2012; centred: Graves,
 /// "Generating sequences with recurrent neural networks", 2013): g = gradient + weight_decay * p;
 /// d = g / (sqrt(square_avg [- grad_avg^2]) + eps); b = momentum * b + d; p -= lr * b.

@@ -5,6 +5,8 @@
 
 namespace adjoint::optim {
 
+template class OptimizerOf<SGDOptions>;
+
 void SGDOptions::check() const {
   ADJOINT_CHECK(momentum >= 0.0, "SGD: momentum must not be negative; got {}", momentum);
   ADJOINT_CHECK(weight_decay >= 0.0, "SGD: weight_decay must not be negative; got {}", weight_decay);
