@@ -342,7 +342,6 @@ const std::vector<ConvCase>& conv_large_tile_cases() {
        .input = {12, 16},
        .kernel = {7, 16},
        .stride = {1, 2}},
-      {.name = "rows768_columns16", .in_channels = 1, .out_channels = 256, .input = {48, 128}, .kernel = {7, 16}},
       {.name = "rows768_columns32", .in_channels = 24, .out_channels = 768, .input = {1, 16}, .kernel = {5, 16}},
   };
   return cases;

@@ -312,6 +312,12 @@ std::vector<ConvCase> rare_cases() {
        .kernel = {1, 4},
        .stride = {1, 4}},
   };
+  // Lines whose taps are gathered in tiles of 64 columns. Operands lie anywhere, so that one alone may never be
+  // aligned.
+  for (const std::int64_t length : {600, 808, 1224}) {
+    cases.push_back(
+        {.name = "gathered_line", .in_channels = 10, .out_channels = 40, .input = {1, length}, .kernel = {1, 4}});
+  }
   // Four phases of whole sectors: sums that leave wide tiles from registers, in all taps together and in two halves.
   for (const std::int64_t channels : {16, 32, 64}) {
     for (const Extent2 input : {Extent2{1, 128}, Extent2{6, 6}}) {
