@@ -43,9 +43,10 @@ struct Forward {
   __device__ In load(std::int64_t i) const { return in[0][i]; }
   __device__ A value(In loaded, std::int64_t /*i*/) const { return convert<A>(loaded); }
 
-  // Of a row's largest element: what the row's others are distances from.
+  // Makes `largest` that of x, too. NaN is not, but makes the sum NaN.
   __device__ static void raise(A& largest, A x) { largest = scalar::select(x > largest, x, largest); }
-  // What is held of an element, and what of that is summed. Where all are -infinity, the row is NaN.
+  // What is held of an element beside the row's largest, and what of that is summed. Where all are -infinity, it is
+  // NaN.
   __device__ A hold(A x, A largest) const { return log ? x - largest : scalar::exp(x - largest); }
   __device__ A term(const A (&held)[1]) const { return log ? scalar::exp(held[0]) : held[0]; }
   // What a result is made with: the largest, and the sum's inverse or logarithm. An infinity makes the whole row NaN.
