@@ -11,6 +11,17 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
+/// How many times as long as modelled a plan of plan_wgmma_weight() takes, whose threads copy (bench/lab/LOG.md):
+/// halves with a stride, the more so where they are sorted one by one, and those of rows that begin amid words.
+double copied_slowness(const WeightPlan& copied) {
+  if (copied.unit_elements == 1) return 1;
+  const bool amid_words = copied.image_w % 2 != 0;
+  if (copied.stride_w == 1) return amid_words || copied.feature_w % 2 != 0 ? 3 : 1;
+  if (copied.stride_w % 2 != 0) return 5.5;
+  if (amid_words) return 5;
+  return copied.feature_w % 8 == 0 ? 2 : 3;
+}
+
 double boxes_clocks(const ConvGeometry& geometry, Arithmetic arithmetic, const Machine& machine, WeightPlan& plan) {
   if (!plan_boxed_weight(simplified(geometry, false), arithmetic, machine, plan)) return kNever;
   // Measured: with planes 8 halves wide boxes take 1.2 to 1.27 times what the model says.
@@ -26,6 +37,15 @@ double clocks(const RearrangedPlan& plan, Arithmetic arithmetic, const Machine& 
 }
 
 }  // namespace
+
+bool boxes_pay(const WeightPlan& boxes, const WeightPlan& copied) {
+  // Measured: the kernel is from 1.05 to 1.9 times as fast for each position.
+  const double most_padding = 1.25 * copied_slowness(copied);
+  const auto positions = [](const WeightPlan& plan) {
+    return static_cast<double>(plan.stages) * (1 << plan.log2_positions());
+  };
+  return positions(boxes) <= most_padding * positions(copied);
+}
 
 bool plan_weight_order(const ConvGeometry& g, Arithmetic arithmetic, const Machine& machine, RearrangedPlan& plan) {
   // The shares here and in boxes_clocks() protect from what the models do not know. Without any one of them choices

@@ -133,24 +133,6 @@ double box_stage_clocks(const WeightPlan& p, bool split) {
 
 }  // namespace weight_parts
 
-double copied_slowness(const WeightPlan& copied) {
-  if (copied.unit_elements == 1) return 1;
-  const bool amid_words = copied.image_w % 2 != 0;
-  if (copied.stride_w == 1) return amid_words || copied.feature_w % 2 != 0 ? 3 : 1;
-  if (copied.stride_w % 2 != 0) return 5.5;
-  if (amid_words) return 5;
-  return copied.feature_w % 8 == 0 ? 2 : 3;
-}
-
-bool boxes_pay(const WeightPlan& boxes, const WeightPlan& copied) {
-  // Measured: the kernel is from 1.05 to 1.9 times as fast for each position.
-  const double most_padding = 1.25 * copied_slowness(copied);
-  const auto positions = [](const WeightPlan& plan) {
-    return static_cast<double>(plan.stages) * (1 << plan.log2_positions());
-  };
-  return positions(boxes) <= most_padding * positions(copied);
-}
-
 TensorMapLayout weight_image_layout(const WeightPlan& p, const void* image, DType dtype, bool split,
                                     std::int32_t residue) {
   const std::int64_t width = p.image_w, plane = width * p.image_h, channels = std::int64_t{p.image_channels} * p.groups;

@@ -16,12 +16,6 @@ namespace adjoint::cuda {
 /// channel of a group begins at the same place.
 ADJOINT_API bool plan_boxed_weight(const ConvGeometry& geometry, Arithmetic arithmetic, const Machine& machine,
                                    WeightPlan& plan, WeightTile only = {});
-/// How many times as long as modelled a plan of plan_wgmma_weight() takes, whose threads copy (bench/lab/LOG.md):
-/// halves with a stride, the more so where they are sorted one by one, and those of rows that begin amid words.
-double copied_slowness(const WeightPlan& copied);
-/// Whether a plan of boxes is the better one of the same problem than one whose threads copy: a line of features is
-/// part of one row or of one plane, and where that is shorter, positions are padded to it.
-ADJOINT_API bool boxes_pay(const WeightPlan& boxes, const WeightPlan& copied);
 /// What the copy engine is told of its operands: (row's piece, pieces, channels, rows, images), of the channels whose
 /// remainder by plan.residues is `residue`, and (row, channels, rows, images), or (plane, channels, images), in lines
 /// of 128 bytes. Unsplit float32 is rounded to tf32 on its way.
