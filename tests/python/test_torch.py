@@ -245,6 +245,14 @@ class FunctionTest(unittest.TestCase):
                     meta = ours(*(t.to("meta") for t in inputs), **case)
                     self.assertEqual(meta.stride(), results[0][0].stride())
 
+    def test_meta_tensors_have_gradients_in_channels_last(self):
+        for function, shape in ((adj.conv2d, (6, 4, 3, 3)), (adj.conv_transpose2d, (4, 6, 3, 3))):
+            x = torch.empty(2, 4, 7, 6, device="meta").contiguous(memory_format=torch.channels_last).requires_grad_()
+            w = torch.empty(shape, device="meta", requires_grad=True)
+            y = function(x, w)
+            gradients = torch.autograd.grad(y, (x, w), torch.empty_like(y))
+            self.assertEqual([g.stride() for g in gradients], [x.stride(), w.stride()])
+
     def test_what_channels_last_copies(self):
         # Operands and results that lie both ways are read and written where they are; others once.
         last = torch.channels_last
@@ -404,6 +412,39 @@ class FunctionTest(unittest.TestCase):
             with self.subTest(message), self.assertRaises(ValueError) as caught:
                 call()
             self.assertIn(message, str(caught.exception))
+
+    def test_other_than_tensors_and_integers_are_type_errors(self):
+        x, w = torch.ones(1, 2, 5), torch.ones(4, 2, 3)
+        for message, call in {
+            "conv1d: input must be a tensor; got a list": lambda: adj.conv1d([1.0], w),
+            "conv1d: weight must be a tensor; got a NoneType": lambda: adj.conv1d(x, None),
+            "conv1d: bias must be a tensor; got a float": lambda: adj.conv1d(x, w, 1.0),
+            "conv1d: stride must be an integer or a sequence of integers; got 1.5": lambda: adj.conv1d(x, w, stride=1.5),
+            "conv1d: padding must be an integer or a sequence of integers; got None": lambda: adj.conv1d(x, w, padding=None),
+        }.items():
+            with self.subTest(message), self.assertRaises(TypeError) as caught:
+                call()
+            self.assertEqual(message, str(caught.exception))
+
+    def test_integers_of_other_types(self):
+        class Two:  # such as numpy.int64
+            def __index__(self):
+                return 2
+
+        x, w = torch.randn(1, 2, 5), torch.randn(4, 2, 3)
+        self.assertTrue(torch.equal(adj.conv1d(x, w, stride=Two()), adj.conv1d(x, w, stride=2)))
+
+    def test_messages_have_the_callers_shapes(self):
+        for x in (torch.ones(5), torch.ones(1, 1, 1, 2, 5)):
+            with self.assertRaises(ValueError) as caught:
+                adj.conv1d(x, torch.ones(4, 2, 3))
+            self.assertIn(f"got input {tuple(x.shape)}, weight (4, 2, 3)", str(caught.exception))
+
+    def test_autocast_makes_no_operands_fit(self):
+        x, w = torch.ones(1, 2, 5), torch.ones(4, 2, 3)
+        for operands in ((x.long(), w), (x, w.double()), (x, w, torch.ones(4).double())):
+            with torch.autocast("cpu", torch.bfloat16), self.assertRaises(ValueError):
+                adj.conv1d(*operands)
 
 
 class ModuleTest(unittest.TestCase):

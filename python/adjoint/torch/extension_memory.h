@@ -68,10 +68,10 @@ inline Tensor channels_last_of(const Tensor& tensor) {
 }
 
 /// Contiguous, or a contiguous one in channels_last; by PyTorch where it records, as in a backward pass that is
-/// differentiated again, and where a transform stands for the tensor's memory.
+/// differentiated again, and where there is no memory: a transform stands for it, or the device is meta.
 inline Tensor laid(const Tensor& tensor, at::MemoryFormat format) {
   const bool recorded = c10::GradMode::is_enabled() && tensor.requires_grad();
-  if (recorded || !tensor.has_storage()) return tensor.resolve_neg().contiguous(format);
+  if (recorded || !tensor.has_storage() || tensor.is_meta()) return tensor.resolve_neg().contiguous(format);
   return format == at::MemoryFormat::Contiguous ? plain(tensor) : channels_last_of(tensor);
 }
 

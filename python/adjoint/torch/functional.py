@@ -37,6 +37,12 @@ else:
         return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
 
 
+def lowered(value, dtype):
+    """As autocast casts it: a tensor of floating point that is not float64; what is none stays."""
+    is_cast = isinstance(value, Tensor) and value.is_floating_point() and value.dtype != torch.float64
+    return value.to(dtype) if is_cast else value
+
+
 def check_operands(name, rank, input, weight, bias=None):
     if input.dim() != rank + 2 or weight.dim() != rank + 2:
         raise ValueError(
@@ -128,11 +134,13 @@ def _convolution(
         if out is not None:
             return out
     name = _NAMES[rank, transposed]
+    for what, value in (("input", input), ("weight", weight), ("bias", bias)):
+        if not isinstance(value, Tensor) and (value is not None or what != "bias"):
+            raise TypeError(f"{name}: {what} must be a tensor; got a {type(value).__name__}")
     dtype = autocast_dtype("cuda" if input.is_cuda else "cpu")
-    if dtype is not None and input.dtype != torch.float64:
-        input, weight = input.to(dtype), weight.to(dtype)
-        bias = None if bias is None else bias.to(dtype)
-    batched = input.dim() == rank + 2
+    if dtype is not None:
+        input, weight, bias = (lowered(value, dtype) for value in (input, weight, bias))
+    batched = input.dim() != rank + 1
     batch = input if batched else input.unsqueeze(0)
     check_operands(name, rank, batch, weight, bias)
     if isinstance(padding, str):

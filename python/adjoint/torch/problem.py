@@ -2,18 +2,30 @@
 
 import ctypes
 import functools
+import operator
 
 from adjoint.library import Geometry, Pair
 
 
 def as_tuple(value, rank, name):
-    """One value for each of `rank` axes, from an integer or from a sequence of one or `rank` of them."""
-    values = (value,) if isinstance(value, int) else tuple(value)
+    """One value for each of `rank` axes, from an integer or from a sequence of one or `rank` of them. Raises TypeError, or
+    ValueError for another number of them."""
+    try:
+        values = (value,) if isinstance(value, int) else tuple(value)
+    except TypeError:
+        values = (_integer(value, name),)
     if len(values) == 1:
         values = values * rank
     if len(values) != rank:
         raise ValueError(f"{name} must have one value, or one for each of {rank} axes; got {value}")
     return values
+
+
+def _integer(value, name):
+    try:
+        return operator.index(value)  # such as one of NumPy's
+    except TypeError:
+        raise TypeError(f"{name} must be an integer or a sequence of integers; got {value!r}") from None
 
 
 def resolve(rank, transposed, input, weight, stride, padding, output_padding, groups, dilation):

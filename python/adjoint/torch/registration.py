@@ -15,7 +15,7 @@ import torch
 
 from adjoint.torch import extension, operators
 from adjoint.torch.activation import activation_of_constant
-from adjoint.torch.functional import autocast_dtype, check_bias, check_operands
+from adjoint.torch.functional import autocast_dtype, check_bias, check_operands, lowered
 from adjoint.torch.native import is_channels_last
 from adjoint.torch.problem import kept_problem, problem_of_call
 
@@ -91,14 +91,10 @@ def _fake(operator):
 def _autocast(operator, device):
     key = torch._C._dispatch_key_parse(f"Autocast{device}")
 
-    def cast(value, dtype):
-        is_cast = isinstance(value, torch.Tensor) and value.is_floating_point() and value.dtype != torch.float64
-        return value.to(dtype) if is_cast else value
-
     def kernel(*arguments):
         dtype = autocast_dtype(device.lower())
         with operators.held(_exclude(torch._C.DispatchKeySet(key))):
-            return operator.registered(*(cast(value, dtype) if dtype else value for value in arguments))
+            return operator.registered(*(lowered(value, dtype) if dtype else value for value in arguments))
 
     return kernel
 
