@@ -232,6 +232,29 @@ class FuseTest(unittest.TestCase):
         self.assertEqual((report.replaced, report.left), ({}, {}))
         self.assertIs(type(mine), nn.Sequential)
 
+    def test_forwards_that_modules_have_themselves(self):
+        model = nn.Sequential(layer("Conv2d"), norm_of("Conv2d"), nn.ReLU()).eval()
+        x = input_of("Conv2d")
+        for part in range(3):
+            mine, _ = fused(model)
+            forward = mine[part].forward
+            mine[part].forward = lambda input, forward=forward: forward(input) + 1  # as libraries of hooks do
+            self.assert_close(mine(x), model[part + 1 :](model[: part + 1](x) + 1))
+
+    def test_another_epsilon(self):
+        model = nn.Sequential(layer("Conv2d"), norm_of("Conv2d")).eval()
+        mine, _ = fused(model)
+        x = input_of("Conv2d")
+        with torch.no_grad():
+            mine(x)
+            mine[1].eps = model[1].eps = 0.5
+            self.assert_close(mine(x), model(x))
+
+    def test_a_slope_that_is_no_number(self):
+        mine, _ = fused(nn.Sequential(layer("Conv1d"), nn.LeakyReLU(float("nan"))))
+        x = input_of("Conv1d")
+        self.assertEqual(torch.autograd.grad(mine(x).sum(), x)[0].shape, x.shape)
+
     def test_a_norm_that_does_not_fit_fails_as_before(self):
         model = nn.Sequential(layer("Conv2d"), nn.BatchNorm2d(5).double(), nn.ReLU()).eval()
         mine, _ = fused(model)

@@ -163,7 +163,7 @@ Tensor activated(const adjoint_activation& activation, const Tensor& x) {
 
 /// Whether the gradient follows from the result: with a negative slope its sign does not say which side x was on.
 bool is_invertible(const adjoint_activation& activation) {
-  return activation.kind != ADJOINT_SILU && !(activation.kind == ADJOINT_LEAKY_RELU && activation.parameter < 0);
+  return activation.kind != ADJOINT_SILU && !(activation.kind == ADJOINT_LEAKY_RELU && !(activation.parameter >= 0));
 }
 
 /// The gradient in what an invertible activation reads, given the result and its gradient.

@@ -18,11 +18,12 @@ _GLOBAL_HOOKS = [
     if hasattr(nn_module, f"_global_{name}_hooks")
 ]
 _HOOKS = ("_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
+_FORWARDS = {"forward", "_conv_forward"}
 
 
 def _is_seen(module):
-    """Whether a hook looks at the module's results or gradients, which must then be there."""
-    return any(getattr(module, name, None) for name in _HOOKS)
+    """Whether a hook looks at the module's results or gradients, or a forward on the module itself computes them."""
+    return any(getattr(module, name, None) for name in _HOOKS) or not _FORWARDS.isdisjoint(vars(module))
 
 
 class FusedSequential(nn.Sequential):
@@ -30,7 +31,8 @@ class FusedSequential(nn.Sequential):
 
     Which these are is found in each call, so that modules may be changed, hooked, trained and evaluated as before: a
     convolution of Adjoint's, then a BatchNorm that evaluates, then a ReLU, LeakyReLU, Tanh, Sigmoid or SiLU, either of
-    which may be absent. Where a hook looks at one of them they run apart.
+    which may be absent. Where a hook looks at one of them, or its forward was replaced on the module itself, they run
+    apart.
 
     A folded filter is kept while nothing is recorded, until one of the tensors that it is made of changes, train(),
     load_state_dict() or to() and the like is called. PyTorch does not see what is written through `.data`; call
@@ -71,7 +73,7 @@ class FusedSequential(nn.Sequential):
         if not keeps:
             return _fold(conv, norm, weight, bias)
         folds = self.__dict__.setdefault("_folds", {})
-        versions = [None if part is None else part._version for part in parts]
+        versions = [norm.eps, *(None if part is None else part._version for part in parts)]
         known = folds.get(conv)
         if known is None or known[1] != versions or any(a is not b for a, b in zip(known[0], parts)):
             folds[conv] = known = parts, versions, _fold(conv, norm, weight, bias)
