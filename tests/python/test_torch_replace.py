@@ -18,6 +18,7 @@ except ImportError as error:
 
 from torch import nn
 from torch.nn.utils import parametrizations, parametrize
+from torch.utils.checkpoint import checkpoint
 
 import adjoint.torch as adj
 from adjoint.torch import trial
@@ -243,6 +244,56 @@ class ReplaceTest(unittest.TestCase):
         model(torch.randn(2, 4, 9))
         self.assertIs(type(model[0]), nn.Conv1d)
 
+    def test_lazy_modules_can_be_restored_before_their_trial(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = nn.Sequential(nn.LazyConv1d(6, 3))
+        adj.replace(model, only_where_faster=True)
+        adj.restore(model)
+        model(torch.randn(2, 4, 9))
+        self.assertFalse(model[0]._forward_hooks)
+
+    def test_lazy_subclasses(self):
+        class LazyFirst(nn.LazyConv1d):
+            pass
+
+        class LazyScaled(nn.LazyConv1d):
+            cls_to_become = Scaled
+
+        x = torch.randn(2, 4, 9)
+        for kind, subclasses, becomes in ((LazyFirst, (), adj.Conv1d), (LazyScaled, (Scaled,), Scaled), (LazyScaled, (), None)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = nn.Sequential(kind(6, 3))
+            report = adj.replace(model, subclasses=subclasses)
+            expected = model(x)
+            if becomes is None:
+                self.assertEqual(report.left, {"0": "it is a Scaled, a subclass that was not asked for"})
+                self.assertIs(type(model[0]), Scaled)
+                continue
+            self.assertEqual(report.replaced, {"0": f"{kind.__name__}, once it has been called"})
+            self.assertIsInstance(model[0], becomes)
+            with computed() as calls:
+                actual = model(x)
+            self.assertEqual(calls, ["adjoint_conv"])
+            adj.restore(model)
+            self.assertIs(type(model[0]), nn.Conv1d if kind is LazyFirst else Scaled)
+            torch.testing.assert_close(actual, model(x))
+
+    def test_parametrised_subclasses_are_not_pickled(self):
+        model = parametrizations.spectral_norm(Scaled(4, 4, 3).double())
+        adj.replace(model, subclasses=(Scaled,))
+        copy.deepcopy(model)(input_of(model))
+        with self.assertRaisesRegex(RuntimeError, "state_dict"):  # PyTorch's own message
+            pickle.dumps(model)
+
+    def test_subclasses_of_adjoints_are_not_restored(self):
+        class Mine(adj.Conv1d):
+            pass
+
+        report = adj.restore(nn.Sequential(Mine(4, 6, 3)))
+        self.assertEqual((report.replaced, report.left), ({}, {"0": "it is a Mine, a subclass of Adjoint's"}))
+
     def test_replaced_models_are_copied_and_pickled(self):
         model = nn.Sequential(*(layer(kind) for kind in KINDS))
         adj.replace(model)
@@ -301,6 +352,18 @@ class TrialTest(unittest.TestCase):
                 measured = report.trials[""]
                 self.assertEqual((measured.shape, measured.records), (tuple(x.shape), grad))
                 self.assertTrue(measured.adjoint > 0 and measured.pytorch > 0)
+
+    def test_measuring_is_not_checkpointed(self):
+        module = layer("Conv1d")
+        reference = copy.deepcopy(module)
+        report = adj.replace(module, only_where_faster=True)
+        gradients = []
+        for computes in (module, reference):
+            x = input_of(module).requires_grad_()
+            checkpoint(computes, x, use_reentrant=False).square().sum().backward()
+            gradients.append([x.grad, *(p.grad for p in computes.parameters())])
+        self.assertEqual(len(report.trials), 1)
+        torch.testing.assert_close(*gradients)
 
     def test_models_before_their_trial_are_copied_and_pickled(self):
         module = layer("Conv1d")

@@ -14,12 +14,6 @@ from adjoint.torch.native import DTYPES
 
 _TRANSPOSED = {nn.ConvTranspose1d: modules.ConvTranspose1d, nn.ConvTranspose2d: modules.ConvTranspose2d}
 _CONV = {nn.Conv1d: modules.Conv1d, nn.Conv2d: modules.Conv2d}
-_LAZY = {
-    nn.LazyConv1d: nn.Conv1d,
-    nn.LazyConv2d: nn.Conv2d,
-    nn.LazyConvTranspose1d: nn.ConvTranspose1d,
-    nn.LazyConvTranspose2d: nn.ConvTranspose2d,
-}
 _OURS = {ours: theirs for theirs, ours in {**_TRANSPOSED, **_CONV}.items()}
 
 
@@ -130,6 +124,8 @@ def restore(model: nn.Module) -> Report:
             report.replaced[name] = type(module).__name__
         if isinstance(module, nn.modules.conv._ConvNd) and _restore(module):
             report.replaced[name] = type(module).__name__
+        elif isinstance(module, modules.Held):
+            report.left[name] = f"it is a {type(module).__name__}, a subclass of Adjoint's"
     return report
 
 
@@ -139,15 +135,11 @@ def _replace(module, kinds, subclasses):
         return "it is Adjoint's"
     if "forward" in vars(module) or "_conv_forward" in vars(module):
         return "its forward was replaced on the module itself"
-    kind = own_class(module)
-    if kind in _LAZY and is_uninitialised(module):
-        if _LAZY[kind] not in kinds:
-            return "its kind was not asked for"
-        module.cls_to_become = kinds[_LAZY[kind]]
-        return None
-    if isinstance(module, (nn.Conv3d, nn.ConvTranspose3d)):
+    becomes = getattr(module, "cls_to_become", None) if is_uninitialised(module) else None
+    kind = own_class(module) if becomes is None else becomes
+    if issubclass(kind, (nn.Conv3d, nn.ConvTranspose3d)):
         return "it has three spatial axes"
-    base = next((base for base in kinds if isinstance(module, base)), None)
+    base = next((base for base in kinds if issubclass(kind, base)), None)
     if base is None:
         return "its kind was not asked for"
     # Not the weight's: a parametrisation computes it, and spectral_norm changes the module as it does.
@@ -155,24 +147,30 @@ def _replace(module, kinds, subclasses):
         if parameter.dtype not in DTYPES:
             return f"its {name} is of {parameter.dtype}"
     if kind is base:
-        _become(module, kinds[base])
-        return None
-    if kind in subclasses or kind.__name__ in subclasses or f"{kind.__module__}.{kind.__qualname__}" in subclasses:
-        _become(module, _mixed(kind, kinds[base]))
-        return None
-    return f"it is a {kind.__name__}, a subclass that was not asked for"
+        ours = kinds[base]
+    elif kind in subclasses or kind.__name__ in subclasses or f"{kind.__module__}.{kind.__qualname__}" in subclasses:
+        ours = _mixed(kind, kinds[base])
+    else:
+        return f"it is a {kind.__name__}, a subclass that was not asked for"
+    if becomes is not None:
+        module.cls_to_become = ours  # its first call ends so
+    else:
+        _become(module, ours)
+    return None
 
 
 def _restore(module):
     """Returns whether the module was Adjoint's."""
-    if module.__dict__.get("cls_to_become") in _OURS and is_uninitialised(module):
+    if is_uninitialised(module) and issubclass(vars(module).get("cls_to_become", object), modules.Held):
+        trial.end(module)
         del module.cls_to_become
         return True
     kind = own_class(module)
-    if not isinstance(module, tuple(_OURS)):
+    theirs = vars(kind).get("_mixed_from", _OURS.get(kind))
+    if theirs is None:
         return False
     trial.end(module)
-    _become(module, kind._mixed_from if "_mixed_from" in vars(kind) else _OURS.get(kind, kind))
+    _become(module, theirs)
     return True
 
 
@@ -204,8 +202,8 @@ def _mixed(kind, ours):
 
 def _reduce(module, protocol):
     # The class has no name by which pickle would find it.
+    state = module.__getstate__() if hasattr(module, "__getstate__") else None  # a parametrised module's raises
     kind, ours = type(module).__bases__
-    state = module.__getstate__() if hasattr(module, "__getstate__") else None
     return _unreduce, (kind, ours), state or module.__dict__
 
 

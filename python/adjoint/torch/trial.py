@@ -1,5 +1,6 @@
 """only_where_faster: a replaced module's calls timed beside PyTorch's, once for the first shapes it is given."""
 
+import contextlib
 import dataclasses
 import functools
 import logging
@@ -8,6 +9,7 @@ import statistics
 import time
 
 import torch
+from torch.autograd.graph import saved_tensors_hooks
 
 from adjoint.torch import operators
 from adjoint.torch.functional import is_compiling
@@ -99,7 +101,8 @@ def _measure(module, input, output_size=None):
     leaves = [leaf for leaf in (x, weight, bias) if leaf is not None and leaf.requires_grad]
     functions = module.ours, module.theirs
     ways = [functools.partial(module.computed_by, f, x, weight, bias, output_size) for f in functions]
-    seed = torch.ones_like(ways[1]()) if records else None
+    with torch.no_grad():
+        seed = torch.ones_like(ways[1]()) if records else None
 
     def seconds(way, count):
         _wait(x)
@@ -112,10 +115,12 @@ def _measure(module, input, output_size=None):
         return time.perf_counter() - begin
 
     counts = []
-    for way in ways:
-        seconds(way, 3)  # plans, and cuDNN's own choice
-        counts.append(1 + int(_LEAST_SECONDS / max(seconds(way, 1), 1e-7)))
-    rounds = [[seconds(way, count) / count for way, count in zip(ways, counts)] for _ in range(_ROUNDS)]
+    # The caller's hooks, such as a checkpoint's, are not to see what is saved here: the last ones stand for all.
+    with saved_tensors_hooks(lambda tensor: tensor, lambda tensor: tensor) if records else contextlib.nullcontext():
+        for way in ways:
+            seconds(way, 3)  # plans, and cuDNN's own choice
+            counts.append(1 + int(_LEAST_SECONDS / max(seconds(way, 1), 1e-7)))
+        rounds = [[seconds(way, count) / count for way, count in zip(ways, counts)] for _ in range(_ROUNDS)]
     adjoint, pytorch = (1e3 * statistics.median(times) for times in zip(*rounds))
     return Trial(tuple(input.shape), records, adjoint, pytorch)
 
