@@ -14,6 +14,7 @@ try:
 except ImportError as error:
     raise unittest.SkipTest(f"needs PyTorch: {error}")
 
+import torch.fx
 from torch import nn
 from torch.autograd import forward_ad
 
@@ -249,6 +250,23 @@ class FuseTest(unittest.TestCase):
             mine(x)
             mine[1].eps = model[1].eps = 0.5
             self.assert_close(mine(x), model(x))
+
+    def test_a_norm_reads_unbatched_input_as_before(self):
+        model = nn.Sequential(nn.Conv1d(4, 6, 3).double(), norm_of("Conv1d")).eval()
+        mine, _ = fused(model)
+        x = torch.randn(4, 8, dtype=torch.float64)  # 6 channels of 6 positions, which a norm takes for a batch
+        self.assert_close(mine(x), model(x))
+
+    def test_fx_graphs_follow_their_tensors(self):
+        model = nn.Sequential(layer("Conv2d"), norm_of("Conv2d"), nn.ReLU()).eval()
+        mine, _ = fused(model)
+        graph = torch.fx.symbolic_trace(mine)
+        with torch.no_grad():
+            for layers in (mine, model):
+                layers[0].weight.mul_(2)
+                layers[1].running_var.mul_(2)
+        x = input_of("Conv2d")
+        self.assert_close(graph(x), model(x))
 
     def test_a_slope_that_is_no_number(self):
         mine, _ = fused(nn.Sequential(layer("Conv1d"), nn.LeakyReLU(float("nan"))))

@@ -129,6 +129,12 @@ class TransformTest(unittest.TestCase):
             "bias must have shape (3,)": lambda: ops.conv(x, w, b[:2], [1], [0], [1], 1),
             "bias must have input's dtype": lambda: ops.conv(x, w, b.double(), [1], [0], [1], 1),
             "stride must have one value": lambda: ops.conv(x, w, b, [1, 1], [0], [1], 1),
+            "padding must have one value for each of 2 axes; got (0,)": (
+                lambda: ops.conv(x[None], w[None], None, [1, 1], [0], [1, 1], 1)
+            ),
+            "kernel_size must have one value for each of 2 axes; got (3,)": (
+                lambda: ops.conv_weight(x[None], x[None], [1, 1], [0, 0], [1, 1], 1, [3])
+            ),
             "feature must have shape (1, 3, 3)": lambda: ops.conv_weight(x, torch.ones(1, 3, 4), [1], [0], [1], 1, [3]),
             "output_padding must be below": lambda: ops.conv_transpose(x, w[:2], None, [1], [0], [1], 1, [1]),
         }.items():

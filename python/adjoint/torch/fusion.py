@@ -46,7 +46,7 @@ class FusedSequential(nn.Sequential):
         layers = list(self._modules.values())
         at = 0
         while at < len(layers):
-            norm, activation, end = _tail(layers, at)
+            norm, activation, end = _tail(layers, at, input)
             if end > at + 1:
                 input = self._run(layers[at], norm, activation, input)
             else:
@@ -106,13 +106,13 @@ def own_class(module):
     return parametrize.type_before_parametrizations(module) if parametrize.is_parametrized(module) else type(module)
 
 
-def _tail(layers, at):
+def _tail(layers, at, input):
     """What layer `at` is computed with. -> a BatchNorm or None, an activation or None, the first layer behind."""
     conv = layers[at]
     if own_class(conv) not in _CONVS or _is_seen(conv) or getattr(conv, "_forward_pre_hooks_with_kwargs", None):
         return None, None, at + 1
     end, norm, activation = at + 1, None, None
-    if end < len(layers) and _folds(conv, layers[end]):
+    if end < len(layers) and _folds(conv, layers[end], input):
         norm, end = layers[end], end + 1
     if end < len(layers) and not _is_seen(layers[end]) and not layers[end]._forward_pre_hooks:
         activation = activation_of(layers[end])
@@ -120,9 +120,11 @@ def _tail(layers, at):
     return norm, activation, end
 
 
-def _folds(conv, norm):
+def _folds(conv, norm, input):
     return (
-        type(norm) is _NORMS[len(conv.kernel_size)]
+        isinstance(input, torch.Tensor)  # and none of torch.fx's proxies, whose graph would keep the numbers
+        and input.dim() == len(conv.kernel_size) + 2  # without a batch, a norm reads the axes otherwise or fails
+        and type(norm) is _NORMS[len(conv.kernel_size)]
         and not norm.training
         and not is_compiling()
         and _tracing_state() is None

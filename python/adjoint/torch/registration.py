@@ -42,6 +42,10 @@ def _split(operator, arguments):
     if rank not in (1, 2):
         raise ValueError(f"{name}: operands must have 3 or 4 axes; got {tuple(first.shape)}")
     check_operands(name, rank, first, second, *bias)
+    attributes = {"stride": stride, "padding": padding, "dilation": dilation}
+    for what, values in (*attributes.items(), *zip(_SIZE[operator.yields].split()[-1:], size)):
+        if len(values) != rank:
+            raise ValueError(f"{name}: {what} must have one value for each of {rank} axes; got {tuple(values)}")
     output_padding = tuple(size[0]) if operator.yields == "image" else 0
     weight = second.shape
     if operator.yields == "filter":
