@@ -4,6 +4,7 @@ Needs PyTorch, and the shared library in ADJOINT_LIBRARY. What the installed PyT
 """
 
 import contextlib
+import functools
 import io
 import pathlib
 import re
@@ -93,6 +94,25 @@ class TransformTest(unittest.TestCase):
                 self.assertTrue(torch.autograd.gradcheck(
                     lambda *t: getattr(adj, name)(*t, **case), inputs, check_forward_ad=True, check_backward_ad=False,
                     fast_mode=True))
+
+    def test_batches_of_gradients_and_tangents(self):
+        for name, *tensors, case in problems():
+            results = []
+            scales = torch.ones(3, dtype=torch.float64)
+            for module in (adj, F):
+                function = functools.partial(getattr(module, name), **case)
+                inputs = [t.detach().requires_grad_() for t in tensors]
+                y = function(*inputs)
+                seeds = torch.arange(2 * y.numel(), dtype=y.dtype).sin().reshape(2, *y.shape)
+                with quietly():  # PyTorch loops over operators that have no rule
+                    gradients = torch.autograd.grad(y, inputs, seeds, is_grads_batched=True)
+                    tangents = torch.autograd.functional.jacobian(
+                        lambda scales: function(*(t * s for t, s in zip(tensors, scales))), scales, vectorize=module is adj,
+                        strategy="forward-mode" if module is adj else "reverse-mode")
+                results.append([*gradients, tangents])
+            with self.subTest(name=name, case=case):
+                for mine, reference in zip(*results):
+                    self.assert_close(mine, reference)
 
     def test_meta_tensors_have_shapes(self):
         for name, *tensors, case in problems():

@@ -185,6 +185,7 @@ class _Groups:
 _transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
 _dispatch_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 _tracing_state = torch._C._get_tracing_state
+_has_storage = getattr(torch._C, "_has_storage", lambda tensor: True)  # what a batch of gradients stands for has none
 _ORDINARY = {torch.Tensor, torch.nn.Parameter, type(None)}
 
 
@@ -193,7 +194,7 @@ def is_ordinary(tensors):
     if _tracing_state() is not None or _dispatch_modes() or _transforms_active():
         return False
     for tensor in tensors:
-        if type(tensor) not in _ORDINARY or (tensor is not None and tensor.is_meta):
+        if type(tensor) not in _ORDINARY or (tensor is not None and (tensor.is_meta or not _has_storage(tensor))):
             return False
     return True
 
