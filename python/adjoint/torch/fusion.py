@@ -23,7 +23,9 @@ _FORWARDS = {"forward", "_conv_forward"}
 
 def _is_seen(module):
     """Whether a hook looks at the module's results or gradients, or a forward on the module itself computes them."""
-    return any(getattr(module, name, None) for name in _HOOKS) or not _FORWARDS.isdisjoint(vars(module))
+    if any(getattr(module, name, None) for name in _HOOKS):
+        return True
+    return not is_compiling() and not _FORWARDS.isdisjoint(vars(module))  # compilers may not read what vars() gives
 
 
 class FusedSequential(nn.Sequential):
@@ -122,12 +124,12 @@ def _tail(layers, at, input):
 
 def _folds(conv, norm, input):
     return (
-        isinstance(input, torch.Tensor)  # and none of torch.fx's proxies, whose graph would keep the numbers
-        and input.dim() == len(conv.kernel_size) + 2  # without a batch, a norm reads the axes otherwise or fails
-        and type(norm) is _NORMS[len(conv.kernel_size)]
+        type(norm) is _NORMS[len(conv.kernel_size)]
         and not norm.training
         and not is_compiling()
         and _tracing_state() is None
+        and isinstance(input, torch.Tensor)  # and none of torch.fx's proxies, whose graph would keep the numbers
+        and input.dim() == len(conv.kernel_size) + 2  # without a batch, a norm reads the axes otherwise or fails
         and norm.running_mean is not None
         and norm.running_var is not None
         and norm.num_features == conv.out_channels

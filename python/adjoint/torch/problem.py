@@ -10,10 +10,10 @@ from adjoint.library import Geometry, Pair
 def as_tuple(value, rank, name):
     """One value for each of `rank` axes, from an integer or from a sequence of one or `rank` of them. Raises TypeError, or
     ValueError for another number of them."""
-    try:
-        values = (value,) if isinstance(value, int) else tuple(value)
-    except TypeError:
-        values = (_integer(value, name),)
+    if isinstance(value, int):
+        values = (value,)
+    else:
+        values = tuple(value) if isinstance(value, (tuple, list)) else _as_tuple(value, name)
     if len(values) == 1:
         values = values * rank
     if len(values) != rank:
@@ -21,11 +21,13 @@ def as_tuple(value, rank, name):
     return values
 
 
-def _integer(value, name):
-    try:
-        return operator.index(value)  # such as one of NumPy's
-    except TypeError:
-        raise TypeError(f"{name} must be an integer or a sequence of integers; got {value!r}") from None
+def _as_tuple(value, name):
+    for convert in (tuple, lambda number: (operator.index(number),)):  # such as one of NumPy's
+        try:
+            return convert(value)
+        except TypeError:
+            pass
+    raise TypeError(f"{name} must be an integer or a sequence of integers; got {value!r}")
 
 
 def resolve(rank, transposed, input, weight, stride, padding, output_padding, groups, dilation):
