@@ -143,6 +143,14 @@ class ReplaceTest(unittest.TestCase):
                             self.assertTrue(all(t.is_contiguous(memory_format=last) for t in results[-1][:2]))
                     torch.testing.assert_close(*results)
 
+    def test_filters_of_several_processes_stay_shared(self):
+        model = layer("Conv2d").to(memory_format=torch.channels_last).share_memory()
+        reference, address = copy.deepcopy(model), model.weight.data_ptr()
+        adj.replace(model)
+        self.assertTrue(model.weight.is_shared())
+        self.assertEqual(model.weight.data_ptr(), address)
+        torch.testing.assert_close(model(input_of(model)), reference(input_of(model)))
+
     def test_hooks_and_shared_modules_stay(self):
         shared = layer("Conv1d")
         calls = []

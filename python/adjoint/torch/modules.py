@@ -10,10 +10,13 @@ from adjoint.torch.native import is_channels_last
 
 def hold_filters(module):
     """Lays the module's filters channel by channel, as the kernels read them, with the same values and identity: what
-    lies in channels_last would be copied in every call, and its gradient once more."""
+    lies in channels_last would be copied in every call, and its gradient once more. What processes share stays where
+    it is, for all to see."""
     for parameter in module.parameters():
         for tensor in (parameter, parameter.grad):
-            if tensor is not None and not is_lazy(tensor) and is_channels_last(tensor):
+            if tensor is None or is_lazy(tensor) or (tensor.is_cpu and tensor.is_shared()):
+                continue
+            if is_channels_last(tensor):
                 tensor.data = tensor.data.contiguous()
 
 
