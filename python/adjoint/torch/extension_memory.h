@@ -71,7 +71,9 @@ inline Tensor channels_last_of(const Tensor& tensor) {
 /// differentiated again, and where there is no memory: a transform stands for it, or the device is meta.
 inline Tensor laid(const Tensor& tensor, at::MemoryFormat format) {
   const bool recorded = c10::GradMode::is_enabled() && tensor.requires_grad();
-  if (recorded || !tensor.has_storage() || tensor.is_meta()) return tensor.resolve_neg().contiguous(format);
+  const bool is_memory =
+      tensor.has_storage() && !tensor.is_meta() && !tensor.key_set().has(c10::DispatchKey::Functionalize);
+  if (recorded || !is_memory) return tensor.resolve_neg().contiguous(format);
   return format == at::MemoryFormat::Contiguous ? plain(tensor) : channels_last_of(tensor);
 }
 
