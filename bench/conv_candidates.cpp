@@ -105,8 +105,7 @@ Tensor operand(const ConvGeometry& g, Shape shape, const Extent2& extent, adjoin
 /// Of the plans that the kernel's planner proposes, where it searches for one; its own takes `median`.
 void print_plans(Timer& timer, const ConvKernel& kernel, const ConvProblem& problem, float median, Tensor& written,
                  int most) {
-  // What it makes of another layout or as a product within is chosen by other planners.
-  if (std::string_view(kernel.name).starts_with("rearranged")) return;
+  if (rearranges(kernel)) return;  // its only order; what computes what is left is planned by others
   const auto call = [&] { kernel.run(problem); };
   double own = 0.0;
   {

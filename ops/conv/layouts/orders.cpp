@@ -222,26 +222,6 @@ bool pad_rows(const ConvGeometry& g, std::int64_t element_size, RearrangedPlan& 
   return is_small(plan.image) && is_small(plan.feature);
 }
 
-bool plan_batch_as_rows(const ConvGeometry& g, std::int64_t element_size, RearrangedPlan& plan) {
-  constexpr Extent2 kOne{1, 1};
-  if (g.image != kOne || g.feature != kOne || g.kernel != kOne || g.padding != Extent2{0, 0}) return false;
-  if (g.batch < 2 || !takes_samples_last(g)) return false;
-  plan = {.geometry = g};
-  plan.geometry.batch = 1;
-  plan.geometry.image = plan.geometry.feature = {1, padded(g.batch, element_size)};
-  plan.geometry.stride = plan.geometry.dilation = kOne;
-  const auto channels_first = [&](std::int64_t channels) {
-    Unshuffle u{.planes = 1, .extents = {g.batch, channels}, .stride = {1, channels}};
-    u.residues = {1, channels};
-    u.blocks = {plan.geometry.image[1], 1};
-    set_tiles(element_size, true, u);
-    return u;
-  };
-  plan.image = channels_first(g.image_channels);
-  plan.feature = channels_first(g.feature_channels);
-  return is_small(plan.image) && is_small(plan.feature);
-}
-
 bool plan_batch_as_columns(const ConvGeometry& g, std::int64_t element_size, RearrangedPlan& plan) {
   plan = {.geometry = g};
   if (!takes_samples_last(g)) return false;

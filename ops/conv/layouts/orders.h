@@ -7,16 +7,13 @@
 // each operator of the trio is itself at stride 1, of fewer taps and more image channels. An axis of stride 1 stays as
 // it is. Zeros stand where the image has no position and the filter no tap.
 //
-// The batch as rows: samples of one position, as in the layer that opens a GAN's generator, are a row of positions of
-// one sample, once channels come before samples. That is the same move, of rows that are one stride long.
-//
 // The batch as columns: for conv_weight, which sums over samples as over positions, samples may follow each position,
 //     image[n][c][h][w] = image of one sample[c][h][w * samples + n],
 // where a tap's dilation is as many times as wide. Rows are long, however small planes are. Of planes of one row
 // positions are rows and samples alone columns, so that a stride may stay.
 //
 // Padded rows: for conv_weight, whose sums zeros do not change, and the image of conv, rows may be as long as the copy
-// engine wants them. That is the same move at stride 1.
+// engine wants them. That is the move of strides as channels at stride 1.
 #pragma once
 
 #include <adjoint/core/export.h>
@@ -45,8 +42,6 @@ ADJOINT_API bool pad_rows(const ConvGeometry& geometry, std::int64_t element_siz
 /// Rows of the image padded to multiples of 16 bytes. False where they are that, for an empty batch, and for very large
 /// extents. For conv.
 ADJOINT_API bool pad_image_rows(const ConvGeometry& geometry, std::int64_t element_size, RearrangedPlan& plan);
-/// The batch as rows. False where planes have more than one position.
-ADJOINT_API bool plan_batch_as_rows(const ConvGeometry& geometry, std::int64_t element_size, RearrangedPlan& plan);
 /// The batch as columns. False where an axis has a stride and a dilation, unless planes are rows, and for very large
 /// extents. For conv_weight alone.
 ADJOINT_API bool plan_batch_as_columns(const ConvGeometry& geometry, std::int64_t element_size, RearrangedPlan& plan);

@@ -149,7 +149,7 @@ TEST_P(ConvPromisesCuda, CopiesBesideItDoNotMatter) {
     EXPECT_EQ(different.item<float>(), 0) << kernel.name << ": elements in all runs";
   };
   const cuda::ConvKernel& of_deep = *cuda::find_conv_kernel(cuda::ConvRole::kFeature, "correlation_conv");
-  const cuda::ConvKernel& of_copied = *cuda::find_conv_kernel(cuda::ConvRole::kFeature, "rearranged_conv");
+  const cuda::ConvKernel& of_copied = *cuda::find_conv_kernel(cuda::ConvRole::kFeature, "unshuffled_conv");
   ASSERT_TRUE(of_deep.takes(deep.problem));
   ASSERT_TRUE(of_copied.takes(copied.problem));
   std::vector<std::thread> threads;

@@ -39,9 +39,16 @@ struct Candidate {
   Terms (*terms)(const ConvProblem& problem);  // of what the kernel takes
   // Estimated to be quicker in every measured problem that both take; or null.
   const ConvKernel* unless = nullptr;
-  // The terms where those that are left to plan are the least that they can be; or null.
+  // Of one that chooses another, the terms where those that are left to plan are the least that they can be; or null.
   Terms (*least_terms)(const ConvProblem& problem) = nullptr;
+
+  constexpr bool rearranges() const { return least_terms != nullptr; }
 };
+
+template <Order kOrder>
+constexpr Candidate in_order(const ConvKernel& kernel) {
+  return {&kernel, rearranged_terms<kOrder>, nullptr, rearranged_least_terms<kOrder>};
+}
 
 // Those whose plans are made in less time stand before the others: what a kernel takes at least is known without its
 // plan, and no plan is made of one that cannot be the quickest. The last takes every problem.
@@ -55,8 +62,9 @@ constexpr Candidate kConv[] = {{&few_results_conv, few_results_terms},
                                {&packed_conv, packed_terms},
                                {&narrow_conv, narrow_terms},
                                {&col2im_conv, col2im_terms},
-                               {&mma_conv, mma_terms, &correlation_conv},
-                               {&rearranged_conv, rearranged_terms, nullptr, rearranged_least_terms},
+                               {&mma_conv, mma_terms},
+                               in_order<Order::kUnshuffled>(unshuffled_conv),
+                               in_order<Order::kPadded>(padded_conv),
                                {&plain_conv, plain_terms}};
 constexpr Candidate kConvTranspose[] = {{&few_results_conv_transpose, few_results_terms},
                                         {&short_sums_conv_transpose, short_sums_terms},
@@ -68,8 +76,8 @@ constexpr Candidate kConvTranspose[] = {{&few_results_conv_transpose, few_result
                                         {&packed_conv_transpose, packed_terms},
                                         {&narrow_conv_transpose, narrow_terms},
                                         {&col2im_conv_transpose, col2im_terms},
-                                        {&mma_conv_transpose, mma_terms, &correlation_conv_transpose},
-                                        {&rearranged_conv_transpose, rearranged_terms, nullptr, rearranged_least_terms},
+                                        {&mma_conv_transpose, mma_terms},
+                                        in_order<Order::kUnshuffled>(unshuffled_conv_transpose),
                                         {&plain_conv_transpose, plain_terms}};
 constexpr Candidate kConvWeight[] = {{&few_results_conv_weight, few_weight_terms},
                                      {&channelwise_conv_weight, channelwise_weight_terms},
@@ -78,8 +86,11 @@ constexpr Candidate kConvWeight[] = {{&few_results_conv_weight, few_weight_terms
                                      {&wgmma_conv_weight, wgmma_weight_terms},
                                      {&blocked_conv_weight, blocked_weight_terms},
                                      {&tapwise_conv_weight, tapwise_terms},
-                                     {&tensor_core_conv_weight, tensor_core_weight_terms, &wgmma_conv_weight},
-                                     {&rearranged_conv_weight, rearranged_terms, nullptr, rearranged_least_terms},
+                                     {&tensor_core_conv_weight, tensor_core_weight_terms},
+                                     in_order<Order::kPaddedBoxes>(padded_boxes_conv_weight),
+                                     in_order<Order::kUnshuffledBoxes>(unshuffled_boxes_conv_weight),
+                                     in_order<Order::kBatchColumnsBoxes>(batch_columns_boxes_conv_weight),
+                                     in_order<Order::kUnshuffled>(unshuffled_conv_weight),
                                      {&plain_conv_weight, plain_weight_terms}};
 
 template <std::size_t kCount>
@@ -122,10 +133,6 @@ struct Quickest {
   double microseconds;
 };
 
-bool rearranges(const ConvKernel* kernel) {
-  return kernel == &rearranged_conv || kernel == &rearranged_conv_transpose || kernel == &rearranged_conv_weight;
-}
-
 /// Where an estimate is less than that of `best`, which it is then.
 void consider(const Candidate& candidate, const ConvProblem& problem, Quickest& best) {
   const double microseconds = estimate(candidate, problem, best.microseconds);
@@ -145,7 +152,7 @@ const Quickest& quickest_in_place(const ConvProblem& problem) {
                               in_place.best = {plain.kernel, kNever};
                               consider(plain, problem, in_place.best);
                               for (const Candidate& candidate : candidates.first(candidates.size() - 1)) {
-                                if (!rearranges(candidate.kernel)) consider(candidate, problem, in_place.best);
+                                if (!candidate.rearranges()) consider(candidate, problem, in_place.best);
                               }
                               return true;
                             })
@@ -157,7 +164,7 @@ const Quickest& quickest(const ConvProblem& problem) {
     const ComparePlans comparing;
     best = quickest_in_place(problem);
     for (const Candidate& candidate : candidates_of(problem.role)) {
-      if (rearranges(candidate.kernel)) consider(candidate, problem, best);
+      if (candidate.rearranges()) consider(candidate, problem, best);
     }
     return true;
   });
@@ -209,7 +216,7 @@ const ConvKernel& best_conv_kernel(const ConvProblem& problem) {
 
 const ConvKernel& best_conv_kernel_in_place(const ConvProblem& problem) { return *quickest_in_place(problem).kernel; }
 
-double best_conv_microseconds(const ConvProblem& problem) { return quickest(problem).microseconds; }
+double best_conv_microseconds_in_place(const ConvProblem& problem) { return quickest_in_place(problem).microseconds; }
 
 double conv_kernel_microseconds(const ConvKernel& kernel, const ConvProblem& problem) {
   for (const Candidate& candidate : candidates_of(problem.role)) {
@@ -224,6 +231,13 @@ std::span<const double> conv_kernel_terms(const ConvKernel& kernel, const ConvPr
     if (candidate.kernel == &kernel && kernel.takes(problem)) terms = candidate.terms(problem);
   }
   return terms.all();
+}
+
+bool rearranges(const ConvKernel& kernel) {
+  return std::ranges::any_of(kConvRoles, [&](ConvRole role) {
+    return std::ranges::any_of(candidates_of(role),
+                               [&](const Candidate& each) { return each.kernel == &kernel && each.rearranges(); });
+  });
 }
 
 const ConvKernel* find_conv_kernel(ConvRole role, std::string_view name) {

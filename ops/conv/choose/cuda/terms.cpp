@@ -5,7 +5,6 @@
 #include <adjoint/ops/conv/base/numbers.h>
 #include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
 #include <adjoint/ops/conv/channelwise/cuda/weight_plan.h>
-#include <adjoint/ops/conv/choose/channelwise.h>
 #include <adjoint/ops/conv/correlation/clocks.h>
 #include <adjoint/ops/conv/correlation/cuda/blocks/blocked.h>
 #include <adjoint/ops/conv/correlation/cuda/correlation.h>
@@ -93,13 +92,12 @@ Terms tensor_core_terms(const ConvProblem& problem, const CorrelationPlan& p, do
            alignment == 4 ? model : 0, .01 * steps}};
 }
 
-/// Rows of the source begin at whole vectors or the kernels are not to be chosen: they read them element by element,
-/// which costs more than they save. The rows' length decides, not where the tensor begins: an address must not choose
-/// the bits.
+/// The model's clocks, and the same of rows that do not begin at whole vectors and are read element by element. The
+/// rows' length decides, not where the tensor begins: an address must not choose the bits.
 template <class Plan>
 Terms line_terms(const ConvProblem& problem, const Plan& p, double clocks) {
-  if (p.w.source % p.vector != 0) return {};
-  return {problem, {clocks_as_microseconds(clocks)}};
+  const double model = clocks_as_microseconds(clocks);
+  return {problem, {model, p.w.source % p.vector == 0 ? 0 : model}};
 }
 
 }  // namespace
@@ -180,7 +178,6 @@ Terms short_sums_terms(const ConvProblem& problem) {
 /// and of the one for any number; and what is staged.
 Terms channelwise_terms(const ConvProblem& problem) {
   const ChannelwisePlan& p = *find_channelwise_plan(problem);
-  if (!channelwise_pays(p, arithmetic_of(problem))) return {};
   const double walks = number(kChannelwiseWalk *
                               ceil_div(std::int64_t{p.channel_blocks} * p.h.phases * p.chunks * p.tile_units, p.lines));
   const bool any = p.taps_h == 0;

@@ -34,7 +34,7 @@ double memory_microseconds(const ConvProblem& problem);
 /// Clocks of a multiprocessor as microseconds.
 double clocks_as_microseconds(double clocks);
 
-// Each of a problem that the kernel takes.
+// Each of a problem that the kernel takes; those of other orders are in rearranged.h.
 Terms plain_terms(const ConvProblem& problem);
 Terms plain_weight_terms(const ConvProblem& problem);
 Terms few_results_terms(const ConvProblem& problem);
@@ -55,8 +55,5 @@ Terms boxes_terms(const ConvProblem& problem);
 Terms wgmma_weight_terms(const ConvProblem& problem);
 Terms blocked_weight_terms(const ConvProblem& problem);
 Terms tensor_core_weight_terms(const ConvProblem& problem);
-// In rearranged.cpp; the second before anything is planned of what computes what is left.
-Terms rearranged_terms(const ConvProblem& problem);
-Terms rearranged_least_terms(const ConvProblem& problem);
 
 }  // namespace adjoint::cuda

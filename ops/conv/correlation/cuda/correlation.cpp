@@ -49,8 +49,7 @@ void run_in_arithmetic(const CorrelationPlan& plan, const ConvProblem& problem, 
 
 bool takes(const ConvProblem& problem) {
   if (problem.dtype == kFloat64 || !runs_wgmma(problem.device)) return false;
-  const CorrelationPlan* plan = find_correlation_plan(problem);
-  return plan != nullptr && correlation_pays(*plan);
+  return find_correlation_plan(problem) != nullptr;
 }
 
 void run(const ConvProblem& problem) { run_correlation(*find_correlation_plan(problem), problem); }
@@ -71,14 +70,6 @@ void run_correlation(const CorrelationPlan& plan, const ConvProblem& problem, bo
   ConvProblem from_there = problem;
   from_there.first = aligned.data();
   run_in_arithmetic(plan, from_there, partial);
-}
-
-bool correlation_pays(const CorrelationPlan& plan) {
-  constexpr double kLeastUse = 1.0 / 32;  // below it the plain kernels are faster
-  double k = static_cast<double>(plan.chunks) * kChunkUnits * plan.unit_channels;
-  if (plan.gathers) k = plan.stage_units * plan.unit_channels;  // padded once a pass, not once a tap
-  const double n = static_cast<double>(plan.tiles_per_class) * plan.tile_columns;
-  return plan.k_channels / k * plan.class_columns / n >= kLeastUse;
 }
 
 const ConvKernel correlation_conv{"correlation_conv", takes, run, true, workspace_bytes};

@@ -27,7 +27,7 @@ bool plan_quickest(const ConvProblem& problem, CorrelationPlan& plan) {
     return find(problem);
   };
   const CorrelationPlan* whole = of_all(find_correlation_plan);
-  if (whole == nullptr || !correlation_pays(*whole)) return false;
+  if (whole == nullptr) return false;
   LeastClocks least;
   CorrelationPlan candidate;
   const auto take = [&] {

@@ -5,13 +5,6 @@
 #include <adjoint/ops/conv/weight/cuda/weight.h>
 
 namespace adjoint::cuda {
-namespace {
-
-// Channels and taps are padded to the tile; where that leaves less than this share of the products, the plain kernels
-// are faster.
-constexpr double kLeastUse = 1.0 / 64;
-
-}  // namespace
 
 const WeightPlan* find_mma_weight_plan(const ConvProblem& problem) {
   const Arithmetic arithmetic = arithmetic_of(problem);
@@ -43,16 +36,10 @@ bool fits_shared_memory(const WeightPlan& plan, int device) {
   return weight_smem_bytes(plan) <= gpu_of(device).smem_bytes_a_block;
 }
 
-double use_of_tile(const WeightPlan& plan) {
-  const double rows = static_cast<double>(plan.image_channels) * plan.kernel_h * plan.kernel_w;
-  return rows / (static_cast<double>(plan.channel_blocks) * plan.tap_blocks * plan.tile_rows) * plan.feature_channels /
-         (static_cast<double>(plan.column_blocks) * plan.tile_columns);
-}
-
 bool takes(const ConvProblem& problem) {
   if (problem.dtype == kFloat64 || !has_tensor_cores(problem.device)) return false;
   const WeightPlan* plan = find_mma_weight_plan(problem);
-  return plan != nullptr && use_of_tile(*plan) >= kLeastUse && fits_shared_memory(*plan, problem.device);
+  return plan != nullptr && fits_shared_memory(*plan, problem.device);
 }
 
 void run(const ConvProblem& problem) {
@@ -68,8 +55,7 @@ void run(const ConvProblem& problem) {
 bool takes_wgmma(const ConvProblem& problem) {
   constexpr std::int64_t kMostTaps = 1024;  // of more, planning takes a tenth of a second
   if (problem.dtype == kFloat64 || !runs_wgmma(problem.device) || problem.geometry.taps() > kMostTaps) return false;
-  const WeightPlan* plan = find_wgmma_weight_plan(problem);
-  return plan != nullptr && use_of_tile(*plan) >= kLeastUse;
+  return find_wgmma_weight_plan(problem) != nullptr;
 }
 
 void run_wgmma(const ConvProblem& problem) {
@@ -83,9 +69,7 @@ void run_wgmma(const ConvProblem& problem) {
 }
 
 bool takes_boxes(const ConvProblem& problem) {
-  if (problem.dtype == kFloat64 || !runs_wgmma(problem.device)) return false;
-  const WeightPlan* plan = find_boxes_weight_plan(problem);
-  return plan != nullptr && use_of_tile(*plan) >= kLeastUse;
+  return problem.dtype != kFloat64 && runs_wgmma(problem.device) && find_boxes_weight_plan(problem) != nullptr;
 }
 
 void run_boxes(const ConvProblem& problem) { run_boxes_conv_weight(problem, {}); }

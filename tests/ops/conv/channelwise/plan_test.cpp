@@ -1,7 +1,6 @@
 // The schedule of the kernels for few channels a group, replayed: every result belongs to one step of one walk, and
 // every tap of it lies in the tile's stage, over the image position that the definition names.
 #include <adjoint/ops/conv/channelwise/plan.h>
-#include <adjoint/ops/conv/choose/channelwise.h>
 #include <adjoint/tests/support/conv_cases.h>
 
 #include <gtest/gtest.h>
@@ -137,40 +136,6 @@ TEST(ChannelwisePlan, StaysBelowTheSharedMemoryThatNeedNotBeAskedFor) {
   for (const std::int64_t bytes : {most, most_weight}) {
     EXPECT_LE(bytes, cuda::kChannelwiseSmemBytes);
     EXPECT_GT(bytes, cuda::kChannelwiseSmemBytes - 1024) << "these widths do not try the limit";
-  }
-}
-
-/// Of conv, or of conv_transpose.
-bool pays(const ConvCase& c, bool transposed, Arithmetic arithmetic) {
-  ChannelwisePlan plan;
-  EXPECT_TRUE(cuda::plan_channelwise(geometry(c), transposed, arithmetic, plan));
-  return cuda::channelwise_pays(plan, arithmetic);
-}
-
-TEST(ChannelwisePlan, PaysWhereTensorCoresWouldMultiplyPadding) {
-  const ConvCase depthwise{.in_channels = 32,
-                           .out_channels = 32,
-                           .groups = 32,
-                           .input = {64, 64},
-                           .kernel = {4, 4},
-                           .stride = {2, 2},
-                           .padding = {1, 1}};
-  const ConvCase four_a_group{
-      .in_channels = 32, .out_channels = 32, .groups = 8, .input = {64, 64}, .kernel = {3, 3}, .padding = {1, 1}};
-  const ConvCase fsrcnn{.in_channels = 56,
-                        .input = {256, 256},
-                        .kernel = {9, 9},
-                        .stride = {3, 3},
-                        .padding = {4, 4},
-                        .output_padding = {2, 2}};
-  const ConvCase many{.in_channels = 64, .out_channels = 64, .input = {64, 64}, .kernel = {3, 3}};
-  for (const Arithmetic arithmetic : {Arithmetic::kTF32, Arithmetic::kFloat32}) {
-    for (const bool transposed : {false, true}) {
-      EXPECT_TRUE(pays(depthwise, transposed, arithmetic));
-      EXPECT_TRUE(pays(four_a_group, transposed, arithmetic));
-      EXPECT_FALSE(pays(many, transposed, arithmetic));
-    }
-    EXPECT_TRUE(pays(fsrcnn, false, arithmetic)) << "81 taps of one channel, to 56";
   }
 }
 

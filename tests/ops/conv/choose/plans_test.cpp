@@ -6,12 +6,11 @@
 #include <adjoint/core/parallel.h>
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/channelwise/plan.h>
-#include <adjoint/ops/conv/choose/channelwise.h>
-#include <adjoint/ops/conv/choose/orders.h>
 #include <adjoint/ops/conv/correlation/clocks.h>
 #include <adjoint/ops/conv/correlation/plan.h>
 #include <adjoint/ops/conv/correlation/slices.h>
 #include <adjoint/ops/conv/few_results/plan.h>
+#include <adjoint/ops/conv/layouts/orders.h>
 #include <adjoint/ops/conv/line/col2im/plan.h>
 #include <adjoint/ops/conv/line/narrow/plan.h>
 #include <adjoint/ops/conv/line/packed/plan.h>
@@ -111,8 +110,7 @@ void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
         [&](ChannelwisePlan& p) { return plan_channelwise(g, transposed, a.arithmetic, p); },
         [&](const ChannelwisePlan& p) {
           return numbers({static_cast<double>(p.smem_bytes()), static_cast<double>(p.tiles()),
-                          static_cast<double>(p.taps_h), static_cast<double>(p.taps_w),
-                          channelwise_pays(p, a.arithmetic) ? 1.0 : 0.0});
+                          static_cast<double>(p.taps_h), static_cast<double>(p.taps_w)});
         });
     if (unit_elements(a.arithmetic) == 1) {
       add<Col2imPlan>(
@@ -121,13 +119,6 @@ void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
             return numbers({col2im_clocks(p, kMachine), static_cast<double>(p.smem_bytes())});
           });
     }
-    add<RearrangedPlan>(
-        cells, name("order"),
-        [&](RearrangedPlan& p) { return plan_conv_order(g, transposed, a.arithmetic, kMachine, p); },
-        [&](const RearrangedPlan& p) {
-          return numbers({static_cast<double>(p.geometry.image[1]), static_cast<double>(p.geometry.image_channels),
-                          static_cast<double>(p.image.numel())});
-        });
     if (!a.split()) {
       add<FewResultsPlan>(
           cells, name("few_results"), [&](FewResultsPlan& p) { return plan_few_results(g, transposed, kMachine, p); },
@@ -168,27 +159,12 @@ void add_weights(Cells& cells, const ConvGeometry& g) {
   };
   for (const Mode& a : kModes) {
     const auto name = [&](const char* kernel) { return fmt::format("conv_weight {} {}", a.name, kernel); };
-    WeightPlan copied;
-    bool has_copied = false;
     add<WeightPlan>(
         cells, name("mma"), [&](WeightPlan& p) { return plan_weight(g, a.arithmetic, kMachine, p); }, describe);
     add<WeightPlan>(
-        cells, name("wgmma"),
-        [&](WeightPlan& p) {
-          has_copied = plan_wgmma_weight(g, a.arithmetic, kMachine, p);
-          copied = p;
-          return has_copied;
-        },
-        describe);
+        cells, name("wgmma"), [&](WeightPlan& p) { return plan_wgmma_weight(g, a.arithmetic, kMachine, p); }, describe);
     add<WeightPlan>(
-        cells, name("boxes"), [&](WeightPlan& p) { return plan_boxed_weight(g, a.arithmetic, kMachine, p); },
-        [&](const WeightPlan& p) { return describe(p) + (has_copied && boxes_pay(p, copied) ? " 1" : " 0"); });
-    add<RearrangedPlan>(
-        cells, name("order"), [&](RearrangedPlan& p) { return plan_weight_order(g, a.arithmetic, kMachine, p); },
-        [&](const RearrangedPlan& p) {
-          return numbers({static_cast<double>(p.geometry.image[1]), static_cast<double>(p.geometry.feature[1]),
-                          static_cast<double>(p.image.numel() + p.image_samples.numel())});
-        });
+        cells, name("boxes"), [&](WeightPlan& p) { return plan_boxed_weight(g, a.arithmetic, kMachine, p); }, describe);
   }
   for (const Mode& a : {kModes[0], kModes[1]}) {
     add<TapwisePlan>(
@@ -217,9 +193,34 @@ void add_weights(Cells& cells, const ConvGeometry& g) {
       });
 }
 
+/// Other orders of operands: what is left, and what is copied.
+void add_orders(Cells& cells, const ConvGeometry& g) {
+  const auto describe = [](const RearrangedPlan& p) {
+    return numbers({static_cast<double>(p.geometry.image[1]), static_cast<double>(p.geometry.image_channels),
+                    static_cast<double>(p.image.numel() + p.image_samples.numel()),
+                    static_cast<double>(p.feature.numel() + p.feature_samples.numel()),
+                    static_cast<double>(p.filter.numel())});
+  };
+  for (const auto& [name, size] : {std::pair("half", std::int64_t{2}), {"float", std::int64_t{4}}}) {
+    const auto order = [&, name = name](const char* of, const auto& make) {
+      add<RearrangedPlan>(cells, fmt::format("order {} {}", name, of), make, describe);
+    };
+    const std::int64_t bytes = size;
+    order("unshuffled", [&](RearrangedPlan& p) { return plan_strides_as_channels(g, false, bytes, p); });
+    order("unshuffled result", [&](RearrangedPlan& p) { return plan_strides_as_channels(g, true, bytes, p); });
+    order("padded image", [&](RearrangedPlan& p) { return pad_image_rows(g, bytes, p); });
+    order("padded", [&](RearrangedPlan& p) {
+      p.geometry = g;
+      return pad_rows(g, bytes, p);
+    });
+    order("batch columns", [&](RearrangedPlan& p) { return plan_batch_as_columns(g, bytes, p); });
+  }
+}
+
 Cells plans_of(const ConvGeometry& g) {
   Cells cells;
   for (const bool transposed : {false, true}) add_sums(cells, g, transposed);
+  add_orders(cells, g);
   add_products(cells, g);
   add_weights(cells, g);
   return cells;

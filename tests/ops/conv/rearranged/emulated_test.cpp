@@ -1,7 +1,7 @@
 // Operands in another order, on the emulator: what the kernels take apart gives, in its geometry, the same
 // convolutions.
 #include <adjoint/ops/conv/base/numbers.h>
-#include <adjoint/ops/conv/choose/orders.h>
+#include <adjoint/ops/conv/layouts/orders.h>
 #include <adjoint/tests/ops/conv/layouts/samples_last_emulated_run.h>
 #include <adjoint/tests/support/conv_cases.h>
 #include <adjoint/tests/support/conv_oracle.h>
@@ -345,19 +345,22 @@ TYPED_TEST(RearrangedEmulation, SamplesAreColumnsOfTheSameFilters) {
   EXPECT_GE(this->taken, static_cast<int>(kRandomCases / 2));
 }
 
-TYPED_TEST(RearrangedEmulation, SamplesOfOnePositionAreARow) {
+// Rows that are one stride long become channels of one column.
+TYPED_TEST(RearrangedEmulation, RowsOfOneStrideAreAColumn) {
   std::uint64_t seed = 0;
-  for (const std::int64_t batch : {2, 9, 70}) {
+  for (const std::int64_t rows : {2, 9, 70}) {
     for (const std::int64_t groups : {1, 3}) {
-      const ConvCase c{.batch = batch,
-                       .in_channels = groups * 50,
-                       .out_channels = groups * 22,
+      const ConvCase c{.batch = 2,
+                       .in_channels = groups * 3,
+                       .out_channels = groups * 2,
                        .groups = groups,
-                       .input = {1, 1},
-                       .kernel = {1, 1}};
+                       .input = {rows, 1},
+                       .kernel = {1, 150},
+                       .stride = {1, 150}};
       const ConvProblem p = integer_problem(geometry(c));
       cuda::RearrangedPlan plan;
-      ASSERT_TRUE(cuda::plan_batch_as_rows(p.geometry, sizeof(TypeParam), plan));
+      ASSERT_TRUE(cuda::plan_strides_as_channels(p.geometry, true, sizeof(TypeParam), plan));
+      ASSERT_EQ(plan.image.blocks[1], 1);
       this->check_conv(plan, p, ++seed);
       this->check_conv_transpose(plan, p, ++seed);
     }
@@ -379,41 +382,12 @@ TEST(RearrangedPlan, RefusesWhatStrideOneDoesNotHave) {
   c.kernel = {1, 2};
   EXPECT_TRUE(cuda::plan_strides_as_channels(geometry(c), false, 4, plan));
   EXPECT_FALSE(cuda::plan_strides_as_channels(geometry(c), true, 4, plan)) << "rows without a tap";
-  EXPECT_FALSE(cuda::plan_batch_as_rows(geometry(strided), 4, plan)) << "planes of several positions";
   c = strided;
   c.dilation = {3, 1};
   EXPECT_FALSE(cuda::plan_batch_as_columns(geometry(c), 4, plan)) << "stride and dilation on an axis";
   c = strided;
   c.batch = 0;
   EXPECT_FALSE(cuda::plan_batch_as_columns(geometry(c), 4, plan)) << "no samples";
-}
-
-TEST(RearrangedPlan, ChoosesTheOrderThatTheModelsCallQuickest) {
-  cuda::RearrangedPlan plan;
-  const auto copies = [&](const ConvCase& of) {
-    return cuda::plan_weight_order(geometry(of), cuda::Arithmetic::kBFloat16, {}, plan);
-  };
-  // The layer after a generator's opening one.
-  ConvCase c{.batch = 128,
-             .in_channels = 1024,
-             .out_channels = 512,
-             .input = {4, 4},
-             .kernel = {4, 4},
-             .stride = {2, 2},
-             .padding = {1, 1}};
-  ASSERT_TRUE(copies(c));
-  EXPECT_EQ(plan.geometry.batch, 1) << "planes of 16 positions: samples are columns";
-  c.batch = 2;
-  c.input = {101, 203};
-  c.in_channels = c.out_channels = 128;
-  c.kernel = {3, 3};
-  ASSERT_TRUE(copies(c));
-  EXPECT_EQ(plan.geometry.batch, 2);
-  EXPECT_EQ(plan.geometry.feature[1] % 8, 0) << "rows of no multiple of 16 bytes are padded";
-  c.batch = 128;
-  c.input = {32, 32};
-  c.kernel = {4, 4};
-  EXPECT_FALSE(copies(c)) << "the copy engine takes it as it is";
 }
 
 }  // namespace

@@ -1,16 +1,12 @@
-// Which order of operands is chosen, without a GPU.
-#include <adjoint/ops/conv/choose/orders.h>
-#include <adjoint/ops/conv/weight/boxes_plan.h>
+// Other orders of operands, without a GPU.
+#include <adjoint/ops/conv/layouts/orders.h>
 #include <adjoint/tests/support/conv_geometries.h>
-#include <adjoint/tests/support/conv_layers.h>
-#include <adjoint/tests/support/conv_machine.h>
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 namespace adjoint::cuda {
@@ -18,80 +14,29 @@ namespace {
 
 using adjoint::testing::make_geometry;
 
-// Halves of rows of an odd length are copied one by one, which takes several times as long; of the kernel that has a
-// copy of its own that is larger than it may be, or channels are too few for it.
-TEST(RearrangedPlan, LargeImagesOfOddRowsArePaddedForConv) {
+TEST(RearrangedPlan, OddRowsOfImagesArePaddedForConv) {
   RearrangedPlan plan;
   const ConvGeometry planes = make_geometry(512, 128, 64, 1, {64, 64}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1});
-  ASSERT_TRUE(plan_conv_order(planes, false, Arithmetic::kBFloat16, {}, plan));
+  ASSERT_TRUE(pad_image_rows(planes, 2, plan));
   EXPECT_EQ(plan.geometry.image, (Extent2{129, 136}));
   EXPECT_EQ(plan.geometry.feature, planes.feature);
   EXPECT_EQ(plan.image.numel(), std::int64_t{512} * 128 * 129 * 136);
   EXPECT_EQ(plan.feature.planes, 0);
   EXPECT_EQ(plan.filter.planes, 0);
-  EXPECT_TRUE(plan_conv_order(make_geometry(16, 64, 32, 4, {1, 131072}, {1, 3}, {1, 2}, {0, 1}, {1, 2}, {0, 0}), false,
-                              Arithmetic::kBFloat16, {}, plan));
-}
-
-// What the variants' tests plan on a GPU.
-TEST(RearrangedPlan, AVariantHasAPaddedImage) {
-  const auto& cases = testing::conv_tile_cases();
-  const auto odd = std::ranges::find(cases, std::string_view("odd_rows"), &testing::ConvCase::name);
-  ASSERT_NE(odd, cases.end());
-  RearrangedPlan plan;
-  ASSERT_TRUE(
-      plan_conv_order(testing::geometry(*odd), false, Arithmetic::kBFloat16, testing::kOneMultiprocessor, plan));
-  EXPECT_EQ(plan.filter.planes, 0) << "strides are as they were";
-}
-
-TEST(RearrangedPlan, ImagesStayAsTheyAreWhereACopyTakesLonger) {
-  RearrangedPlan plan;
   const ConvGeometry aligned = make_geometry(128, 128, 64, 1, {64, 64}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {0, 0});
-  EXPECT_FALSE(plan_conv_order(aligned, false, Arithmetic::kBFloat16, {}, plan)) << "rows are whole vectors";
-  EXPECT_FALSE(plan_conv_order(make_geometry(4, 128, 64, 1, {64, 64}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}), false,
-                               Arithmetic::kBFloat16, {}, plan))
-      << "`blocked` has a copy of its own";
-  EXPECT_FALSE(plan_conv_order(make_geometry(16, 128, 64, 1, {512, 512}, {3, 3}, {1, 1}, {0, 0}, {1, 1}, {0, 0}), false,
-                               Arithmetic::kBFloat16, {}, plan))
-      << "rows begin at words";
-  EXPECT_FALSE(plan_conv_order(make_geometry(0, 128, 64, 1, {64, 64}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}), false,
-                               Arithmetic::kBFloat16, {}, plan))
+  EXPECT_FALSE(pad_image_rows(aligned, 2, plan)) << "rows are whole vectors";
+  EXPECT_FALSE(pad_image_rows(make_geometry(0, 128, 64, 1, {64, 64}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}), 2, plan))
       << "an empty batch";
 }
 
-// Of few channels and many taps, or of taps that do not overlap on small planes: half of the time by measurement.
-TEST(RearrangedPlan, StridesBecomeChannelsWhereModelsCallItSooner) {
+TEST(RearrangedPlan, StridesBecomeChannels) {
   RearrangedPlan plan;
-  const ConvGeometry fsrcnn = make_geometry(16, 1, 56, 1, {256, 256}, {9, 9}, {3, 3}, {4, 4}, {1, 1}, {2, 2});
-  ASSERT_TRUE(plan_conv_order(fsrcnn, false, Arithmetic::kBFloat16, {}, plan));
+  ASSERT_TRUE(plan_strides_as_channels(make_geometry(16, 1, 56, 1, {256, 256}, {9, 9}, {3, 3}, {4, 4}, {1, 1}, {2, 2}),
+                                       false, 2, plan));
   EXPECT_EQ(plan.geometry.image_channels, 9);
+  EXPECT_EQ(plan.geometry.kernel, (Extent2{3, 3}));
   EXPECT_EQ(plan.geometry.stride, (Extent2{1, 1}));
-  const ConvGeometry patches = make_geometry(12, 512, 512, 1, {8, 8}, {2, 2}, {2, 2}, {0, 0}, {1, 1}, {0, 0});
-  EXPECT_TRUE(plan_conv_order(patches, false, Arithmetic::kBFloat16, {}, plan));
-  EXPECT_FALSE(plan_conv_order(patches, true, Arithmetic::kBFloat16, {}, plan))
-      << "a product's result would be put in order";
-  const ConvGeometry flow = make_geometry(8, 2, 597, 1, {56, 128}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {0, 0});
-  EXPECT_TRUE(plan_conv_order(flow, true, Arithmetic::kFloat32, {}, plan));
-  const ConvGeometry dcgan = make_geometry(128, 64, 128, 1, {32, 32}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {0, 0});
-  for (const bool transposed : {false, true}) {
-    EXPECT_FALSE(plan_conv_order(dcgan, transposed, Arithmetic::kBFloat16, {}, plan))
-        << "copies take longer than they save";
-    EXPECT_FALSE(plan_conv_order(make_geometry(0, 1, 56, 1, {256, 256}, {9, 9}, {3, 3}, {4, 4}, {1, 1}, {2, 2}),
-                                 transposed, Arithmetic::kBFloat16, {}, plan))
-        << "an empty batch";
-  }
-}
-
-// What threads would copy one by one: likewise for conv_weight, at any stride.
-TEST(RearrangedPlan, OddRowsOfHalvesArePaddedForConvWeight) {
-  const ConvGeometry odd = make_geometry(64, 256, 256, 1, {1, 777}, {1, 3}, {1, 1}, {0, 1}, {1, 1}, {0, 0});
-  RearrangedPlan plan;
-  ASSERT_TRUE(plan_weight_order(odd, Arithmetic::kBFloat16, {}, plan));
-  EXPECT_EQ(plan.geometry.image[1], 784);
-  EXPECT_EQ(plan.geometry.feature[1], 784);
-  const ConvGeometry strided = make_geometry(16, 64, 32, 1, {1, 131072}, {1, 3}, {1, 2}, {0, 1}, {1, 2}, {0, 0});
-  EXPECT_TRUE(plan_weight_order(strided, Arithmetic::kBFloat16, {}, plan));
-  EXPECT_FALSE(plan_weight_order(odd, Arithmetic::kTF32, {}, plan)) << "floats are words";
+  EXPECT_EQ(plan.bias_repetitions, 9);
 }
 
 // To whole vectors; below a line of 128 bytes to a part of one; to a whole line where that is at most twice as long, or
@@ -129,18 +74,6 @@ TEST(RearrangedPlan, ShortRowsArePaddedToPartsOfALine) {
       }
     }
   }
-}
-
-// What threads would sort, or a copy put in another order, the copy engine brings as it is, though rows of 80 become
-// 128.
-TEST(RearrangedPlan, HalvesWithAStrideComeInBoxesThoughTheyArePadded) {
-  const ConvGeometry g = make_geometry(16, 256, 256, 1, {80, 80}, {2, 2}, {2, 2}, {0, 0}, {1, 1}, {0, 0});
-  WeightPlan boxes, copied;
-  ASSERT_TRUE(plan_boxed_weight(g, Arithmetic::kBFloat16, {}, boxes));
-  ASSERT_TRUE(plan_wgmma_weight(g, Arithmetic::kBFloat16, {}, copied));
-  EXPECT_TRUE(boxes_pay(boxes, copied));
-  RearrangedPlan plan;
-  EXPECT_FALSE(plan_weight_order(g, Arithmetic::kBFloat16, {}, plan));
 }
 
 TEST(RearrangedPlan, OnlyStridesBecomeChannels) {

@@ -1,5 +1,5 @@
 // conv_weight's tensor-core kernels on the emulator: exact on small integers in every arithmetic and at any address.
-#include <adjoint/ops/conv/choose/orders.h>
+#include <adjoint/ops/conv/layouts/orders.h>
 #include <adjoint/tests/support/emulation/kernel_run.h>
 #include <adjoint/tests/support/emulation/tensor_map.h>
 #include <cuda_runtime.h>

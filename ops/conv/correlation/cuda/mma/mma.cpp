@@ -27,8 +27,7 @@ namespace {
 
 bool takes(const ConvProblem& problem) {
   if (problem.dtype == kFloat64 || gpu_of(problem.device).architecture < 80) return false;
-  const CorrelationPlan* plan = find_mma_plan(problem);
-  return plan != nullptr && correlation_pays(*plan);
+  return find_mma_plan(problem) != nullptr;
 }
 
 void run(const ConvProblem& problem) {
