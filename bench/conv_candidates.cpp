@@ -1,8 +1,9 @@
 // Times every kernel that takes a layer, for the operators, arithmetics and batches asked for, and says which one the
-// library chooses: what scripts/regret judges choices by.
+// library chooses: what scripts/regret judges choices by. Or prints the bits of what is chosen.
 //
 //   bench_conv_candidates [ARITHMETIC,...] [LAYERS,...] [BATCH,...] [KERNEL,...] > bench/results/candidates.tsv
 //   bench_conv_candidates ARITHMETIC,... LAYERS,... BATCH,... '' PLANS > bench/results/plans.tsv
+//   bench_conv_candidates ARITHMETIC,... LAYERS,... BATCH,... '' bits
 //
 // By default tf32,bfloat16,float32, the layers of reported,others,everyday, the batches 1,4,16,64 for layers that have
 // none of their own, and all kernels. A line is a kernel: layer, batch, operator, arithmetic, kernel, microseconds, a
@@ -12,6 +13,9 @@
 // With PLANS above 1, for kernels that are at most kNear times as slow as the quickest, also the plans that their
 // planner proposes, so many at most: modelled clocks and microseconds of the plan that it makes ("clocks:us"), then of
 // the others, those of the fewest clocks first. One that seems quicker than the planner's is timed twice.
+//
+// With "bits" a line is a problem, the kernel that is chosen, and a hash of its result's bytes, of operands that a seed
+// draws: the same on every GPU of an architecture.
 
 #include "conv_modes.h"
 #include "layers.h"
@@ -29,6 +33,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -53,6 +58,7 @@ using adjoint::cuda::PlansAbove;
 
 constexpr int kRepeats = 7;
 constexpr int kFewRepeats = 3;  // enough of what is so many times behind the quickest
+constexpr int kBits = 0;        // in place of a number of plans
 constexpr float kFarBehind = 4.0F;
 constexpr float kNear = 2.0F;
 constexpr double kMostClocks = 3.0;  // of a plan's, over the fewest of the kernel's plans
@@ -129,6 +135,17 @@ void print_plans(Timer& timer, const ConvKernel& kernel, const ConvProblem& prob
   }
 }
 
+/// FNV-1a of 64 bits.
+std::uint64_t hash_of(const Tensor& tensor) {
+  const Tensor on_host = tensor.to(adjoint::kCPU);
+  const auto* const bytes = static_cast<const unsigned char*>(on_host.raw_data());
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (std::int64_t i = 0; i < on_host.numel() * element_size(on_host.dtype()); ++i) {
+    hash = (hash ^ bytes[i]) * 0x100000001b3U;
+  }
+  return hash;
+}
+
 void time_candidates(Timer& timer, const bench::Layer& layer, std::int64_t batch, const bench::ConvMode& mode,
                      const std::vector<std::string>& kernels, int most_plans) {
   const auto wanted = [&](std::string_view name) {
@@ -137,6 +154,7 @@ void time_candidates(Timer& timer, const bench::Layer& layer, std::int64_t batch
   // Kernels get a call in the form that they do best (dispatch.cpp).
   const ConvGeometry g = simplified(layer.with_batch(batch), false);
   adjoint::set_float32_precision(mode.precision);
+  adjoint::manual_seed(1);
   Tensor image = operand(g, {g.batch, g.image_channels}, g.image, mode.dtype);
   Tensor feature = operand(g, {g.batch, g.feature_channels}, g.feature, mode.dtype);
   Tensor filter = operand(g, {g.feature_channels, g.image_channels_per_group()}, g.kernel, mode.dtype);
@@ -158,6 +176,12 @@ void time_candidates(Timer& timer, const bench::Layer& layer, std::int64_t batch
                               .second = second->raw_data(),
                               .out = out->raw_mutable_data()};
     const ConvKernel& chosen = adjoint::cuda::best_conv_kernel(problem);
+    if (most_plans == kBits) {
+      chosen.run(problem);
+      std::printf("%s\t%lld\t%s\t%s\t%s\t%016llx\n", layer.name.c_str(), static_cast<long long>(batch), role_name(role),
+                  mode.name, chosen.name, static_cast<unsigned long long>(hash_of(*out)));
+      continue;
+    }
     float least = 1e30F;
     std::vector<std::pair<const ConvKernel*, float>> timed;
     for (const ConvKernel* kernel : adjoint::cuda::conv_kernels(role)) {
@@ -200,9 +224,10 @@ int main(int argc, char** argv) {
   int status = EXIT_SUCCESS;
   try {
     Timer timer;
-    const int most_plans = std::stoi(argc > 5 ? argv[5] : "1");
-    std::printf("layer\tbatch\toperator\tarithmetic\tkernel\tmicroseconds\tchosen\tfrozen%s\n",
-                most_plans > 1 ? "\tplans" : "");
+    const std::string last = argc > 5 ? argv[5] : "1";
+    const int most_plans = last == "bits" ? kBits : std::stoi(last);
+    std::printf("layer\tbatch\toperator\tarithmetic\tkernel\t%s%s\n",
+                most_plans == kBits ? "bits" : "microseconds\tchosen\tfrozen", most_plans > 1 ? "\tplans" : "");
     for (const std::string& file : words(2, "reported,others,everyday")) {
       for (const bench::Layer& layer : bench::read_layers(file)) {
         std::vector<std::int64_t> batches;

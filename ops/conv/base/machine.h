@@ -1,6 +1,8 @@
 // The machine that plans are made for: an H200, whatever runs them, and what tensor-core kernels cost on it.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstdint>
 
 namespace adjoint::cuda {
@@ -18,6 +20,12 @@ struct Machine {
   // multiprocessors together.
   double l2_bytes = 33, moved_bytes = 1800;
 };
+
+/// Its members, for keys of what depends on them: one that comes later does not compile before it stands here.
+inline std::array<std::int64_t, 4> numbers_of(const Machine& machine) {
+  const auto& [multiprocessors, smem_bytes, l2_bytes, moved_bytes] = machine;
+  return {multiprocessors, smem_bytes, std::bit_cast<std::int64_t>(l2_bytes), std::bit_cast<std::int64_t>(moved_bytes)};
+}
 
 /// Likewise of an H200: its clock, and what its memory brings.
 inline constexpr double kClocksPerMicrosecond = 1755, kBytesPerMicrosecond = 3e6;

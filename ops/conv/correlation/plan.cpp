@@ -21,28 +21,13 @@ constexpr std::int64_t kMaxExtent = std::int64_t{1} << 28;
 constexpr std::int64_t kMaxPlane = std::int64_t{1} << 31;
 constexpr std::int64_t kMaxGridY = 65535;
 
-/// Barriers, columns' bias, and what gathering steps look up.
-std::int64_t table_bytes(const CorrelationPlan& plan) {
-  return kCorrelationBarrierBytes + correlation_bias_bytes(plan.consumers, plan.tile_columns) +
-         correlation_gather_bytes(plan);
-}
-
-/// Every consumer warp stages columns of its positions on the way out.
-std::int64_t staging_bytes(const CorrelationPlan& plan) {
-  const bool blocked = plan.blocked != 0;
-  return std::int64_t{4} * plan.consumers * correlation_staged_columns(plan.tile_columns, blocked) *
-         (correlation_staged_positions(plan.m_tiles, blocked) + 4) * 4;
-}
-
-std::int64_t item_bytes(const CorrelationPlan& plan) { return plan.blocked ? 0 : correlation_item_bytes(plan); }
-
 std::int64_t stage_bytes(const CorrelationPlan& plan) { return std::int64_t{4} * plan.stage_size; }
 
 /// Divides shared memory between input stages and filter slots.
 bool divide_smem(CorrelationPlan& plan, const CorrelationLimits& limits) {
   const std::int64_t slot = std::int64_t{4} * plan.w_block_units;
-  std::int64_t left =
-      limits.smem_bytes_per_sm / plan.blocks_per_sm - 1024 - table_bytes(plan) - staging_bytes(plan) - item_bytes(plan);
+  plan.w_slots = plan.x_stages = 0;
+  std::int64_t left = limits.smem_bytes_per_sm / plan.blocks_per_sm - 1024 - correlation_smem(plan).end;
   const std::int64_t all_blocks = std::int64_t{plan.class_list[0].slots} * plan.chunks;
   plan.weights_resident = plan.groups * plan.column_tiles == 1 && all_blocks <= kMaxCorrelationSlots &&
                           left - all_blocks * slot >= 2 * stage_bytes(plan);
@@ -320,11 +305,6 @@ double packed_clocks(const CorrelationPlan& plan, const Machine& machine) {
 }
 
 }  // namespace
-
-std::int64_t correlation_smem_bytes(const CorrelationPlan& plan) {
-  return table_bytes(plan) + staging_bytes(plan) + item_bytes(plan) + plan.x_stages * stage_bytes(plan) +
-         std::int64_t{4} * plan.w_slots * plan.w_block_units;
-}
 
 TensorMapLayout correlation_input_layout(const CorrelationPlan& p, const void* x, bool split) {
   const std::int32_t row = p.in_w * p.unit_columns;

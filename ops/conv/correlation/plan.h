@@ -324,6 +324,53 @@ ADJOINT_HD inline std::int32_t correlation_item_bytes(const CorrelationPlan& p) 
   return (8 * p.unit_pitch * p.boxes + 127) / 128 * 128;
 }
 
+/// Where what a block has lies in its dynamic shared memory, in bytes from where that begins: warps' staging rows, or
+/// boxes in their place, then barriers, the bias of columns, filter slots, the loaders' table, that of gathering steps,
+/// and stages of the input.
+struct CorrelationSmem {
+  std::int32_t barriers, bias, w, items, gather, x;
+  std::int64_t end;
+};
+
+/// Of the wgmma kernels; what a kernel knows of its plan when it is compiled it says itself.
+ADJOINT_HD inline CorrelationSmem correlation_smem(const CorrelationPlan& p, int consumers, int tile_columns,
+                                                   int m_tiles, bool blocked, bool gathers) {
+  CorrelationSmem at{};
+  at.barriers = 16 * consumers * correlation_staged_columns(tile_columns, blocked) *
+                (correlation_staged_positions(m_tiles, blocked) + 4);
+  at.bias = at.barriers + kCorrelationBarrierBytes;
+  at.w = at.bias + correlation_bias_bytes(consumers, tile_columns);
+  at.items = at.w + 4 * p.w_slots * p.w_block_units;
+  at.gather = at.items + (blocked ? 0 : correlation_item_bytes(p));
+  at.x = at.gather + (gathers ? correlation_gather_bytes(p) : 0);
+  at.end = at.x + std::int64_t{4} * p.x_stages * p.stage_size;
+  return at;
+}
+ADJOINT_HD inline CorrelationSmem correlation_smem(const CorrelationPlan& p) {
+  return correlation_smem(p, p.consumers, p.tile_columns, p.m_tiles, p.blocked != 0, p.gathers != 0);
+}
+
+/// Of mma.sync's: the bias of columns, warps' staging rows, filter slots, stages of the input, the loaders' table. No
+/// more than correlation_smem() says, by which they are planned too.
+struct CorrelationMmaSmem {
+  std::int32_t staging, w, x, items;
+  std::int64_t end;
+};
+
+ADJOINT_HD inline CorrelationMmaSmem correlation_mma_smem(const CorrelationPlan& p, int warps, int tile_columns,
+                                                          int m_tiles) {
+  CorrelationMmaSmem at{};
+  at.staging = correlation_bias_bytes(1, tile_columns);
+  at.w = at.staging + 4 * warps * correlation_staged_columns(tile_columns, false) * (16 * m_tiles + 4);
+  at.x = at.w + 4 * p.w_slots * p.w_block_units;
+  at.items = at.x + p.x_stages * 4 * kChunkUnits * p.unit_pitch;
+  at.end = std::int64_t{at.items} + correlation_item_bytes(p);
+  return at;
+}
+ADJOINT_HD inline CorrelationMmaSmem correlation_mma_smem(const CorrelationPlan& p) {
+  return correlation_mma_smem(p, 4 * p.consumers, p.tile_columns, p.m_tiles);
+}
+
 struct CorrelationLimits {
   std::int64_t smem_bytes_per_sm = 233472;  // sm_90; 1024 of a block's share are the system's
   std::int32_t most_columns = 256;
@@ -364,9 +411,6 @@ inline std::int32_t correlation_load_bytes(const CorrelationPlan& plan, const vo
   }
   return static_cast<std::int32_t>(element_size);
 }
-
-/// Bytes of dynamic shared memory that a block of the plan uses.
-ADJOINT_API std::int64_t correlation_smem_bytes(const CorrelationPlan& plan);
 
 /// False where the kernels do not take the geometry: extents from 2^28 on, more steps, passes or classes than fit, or a
 /// copy of more than kMostCopyBytes.

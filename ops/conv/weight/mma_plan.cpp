@@ -41,11 +41,7 @@ double model_clocks(const WeightPlan& p, bool split, const Machine& machine) {
 
 }  // namespace
 
-std::int64_t weight_smem_bytes(const WeightPlan& p) {
-  const std::int64_t elements =
-      std::int64_t{p.block_channels} * p.image_pitch + std::int64_t{p.tile_columns} * p.feature_pitch;
-  return elements * 4 / p.unit_elements * p.smem_stages;
-}
+std::int64_t weight_smem_bytes(const WeightPlan& p) { return mma_stage_bytes(p, 4 / p.unit_elements) * p.smem_stages; }
 
 std::int64_t weight_workspace_bytes(const WeightPlan& p) {
   return p.blocks_per_split() * p.splits * p.tile_rows * p.tile_columns * 4;

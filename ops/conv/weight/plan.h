@@ -265,6 +265,14 @@ ADJOINT_HD inline WeightStage weight_stage(const WeightPlan& p, std::int64_t sta
   return result;
 }
 
+/// Bytes of an mma.sync kernel's stage: the image's part, and with the feature's behind it the whole.
+ADJOINT_HD inline std::int64_t mma_image_bytes(const WeightPlan& p, int element_bytes) {
+  return std::int64_t{element_bytes} * p.block_channels * p.image_pitch;
+}
+ADJOINT_HD inline std::int64_t mma_stage_bytes(const WeightPlan& p, int element_bytes) {
+  return mma_image_bytes(p, element_bytes) + std::int64_t{element_bytes} * p.tile_columns * p.feature_pitch;
+}
+
 /// Bytes of dynamic shared memory that a block uses; of the workspace of partial sums.
 ADJOINT_API std::int64_t weight_smem_bytes(const WeightPlan& plan);
 ADJOINT_API std::int64_t weight_workspace_bytes(const WeightPlan& plan);

@@ -1,6 +1,7 @@
 // What the tests of emulated kernels share: the arithmetics, operands in them, and geometries.
 #pragma once
 
+#include <adjoint/core/cuda/launch.h>
 #include <adjoint/ops/conv/base/cuda/problem.h>
 #include <adjoint/ops/elementwise/activation.h>
 #include <adjoint/tests/support/conv_cases.h>
@@ -18,6 +19,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace adjoint::testing {
@@ -104,6 +106,18 @@ inline Expected expected_results(const ConvProblem& p, bool transposed, const Ac
   return expected;
 }
 
+template <class T>
+constexpr DType kDTypeOf = sizeof(T) == 4              ? kFloat32
+                           : std::is_same_v<T, __half> ? kFloat16
+                                                       : kBFloat16;
+
+/// Has launches to come run in an order that the seed draws, by default on so few multiprocessors that blocks take
+/// several tiles.
+inline void emulate_launches(std::uint64_t seed, int multiprocessors = 0) {
+  cuda::emulated_seed = seed;
+  cuda::emulated_multiprocessors = multiprocessors == 0 ? static_cast<int>(1 + seed % 3) : multiprocessors;
+}
+
 /// What nobody has written.
 inline std::vector<double> nothing(std::int64_t count) {
   return std::vector<double>(static_cast<std::size_t>(count), std::numeric_limits<double>::quiet_NaN());
@@ -124,7 +138,7 @@ class EmulatedCall {
         keeps_(activation.kind != ActivationKind::kNone),
         problem_{.role = transposed ? cuda::ConvRole::kImage : cuda::ConvRole::kFeature,
                  .geometry = p.geometry,
-                 .dtype = kFloat32,
+                 .dtype = kDTypeOf<T>,
                  .precision = Precision::kFull,
                  .device = 0,
                  .first = source_.data(),

@@ -5,7 +5,6 @@
 #include <adjoint/ops/conv/base/cuda/arithmetic.h>
 #include <adjoint/ops/conv/base/form_key.h>
 
-#include <bit>
 #include <cstdint>
 #include <utility>
 
@@ -25,9 +24,8 @@ bool captures(int device) {
 }
 
 adjoint::detail::FormKey& operator<<(adjoint::detail::FormKey& key, const Machine& machine) {
-  const auto& [multiprocessors, smem_bytes, l2_bytes, moved_bytes] = machine;
-  return key << multiprocessors << smem_bytes << std::bit_cast<std::int64_t>(l2_bytes)
-             << std::bit_cast<std::int64_t>(moved_bytes);
+  for (const std::int64_t number : numbers_of(machine)) key << number;
+  return key;
 }
 
 }  // namespace

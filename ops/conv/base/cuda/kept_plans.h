@@ -30,7 +30,7 @@ inline PlanKey key_of(const ConvProblem& problem) {
   const auto& [rank, batch, image_channels, feature_channels, groups, image, feature, kernel, stride, padding,
                dilation] = problem.geometry;
   const auto& [architecture, has_wgmma, smem_bytes, smem_bytes_a_block] = gpu_of(problem.device);
-  const auto& [multiprocessors, smem_bytes_planned, l2_bytes, moved_bytes] = problem.machine;
+  const std::array<std::int64_t, 4> machine = numbers_of(problem.machine);
   return {static_cast<std::int64_t>(problem.role),
           static_cast<std::int64_t>(arithmetic_of(problem)),
           rank,
@@ -54,10 +54,10 @@ inline PlanKey key_of(const ConvProblem& problem) {
           has_wgmma ? 1 : 0,
           smem_bytes,
           smem_bytes_a_block,
-          multiprocessors,
-          smem_bytes_planned,
-          std::bit_cast<std::int64_t>(l2_bytes),
-          std::bit_cast<std::int64_t>(moved_bytes),
+          machine[0],
+          machine[1],
+          machine[2],
+          machine[3],
           std::bit_cast<std::int64_t>(PlansAbove::clocks())};
 }
 

@@ -63,11 +63,8 @@ struct ConvKernel {
   /// Whether this kernel is right for the problem; that it is the quickest, choose/ decides. Decides by geometry,
   /// dtype, precision and the device's architecture: the answer is kept.
   bool (*takes)(const ConvProblem& problem);
-  /// Enqueues on the device's current stream.
+  /// Enqueues on the device's current stream. Of conv and conv_transpose applies the activation, and writes `linear`.
   void (*run)(const ConvProblem& problem);
-  /// Whether run() applies the problem's activation and writes `linear`. Where it does not, another pass does, after
-  /// the rounding.
-  bool activates = false;
   /// Bytes of the device's memory that run() takes for its own use and gives back; null for none. Bounded: a filter
   /// padded to tiles, an input of a bounded size in another order, or partial sums of a filter.
   std::size_t (*workspace_bytes)(const ConvProblem& problem) = nullptr;

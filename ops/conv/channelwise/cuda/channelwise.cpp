@@ -69,9 +69,8 @@ std::size_t weight_workspace_bytes(const ConvProblem& problem) {
 
 }  // namespace
 
-const ConvKernel channelwise_conv{"channelwise_conv", takes_gather, run_gather, true};
-const ConvKernel channelwise_conv_transpose{"channelwise_conv_transpose", takes_gather, run_gather, true};
-const ConvKernel channelwise_conv_weight{"channelwise_conv_weight", takes_weight, run_weight, false,
-                                         weight_workspace_bytes};
+const ConvKernel channelwise_conv{"channelwise_conv", takes_gather, run_gather};
+const ConvKernel channelwise_conv_transpose{"channelwise_conv_transpose", takes_gather, run_gather};
+const ConvKernel channelwise_conv_weight{"channelwise_conv_weight", takes_weight, run_weight, weight_workspace_bytes};
 
 }  // namespace adjoint::cuda

@@ -1,7 +1,7 @@
 #include <adjoint/ops/conv/choose/cuda/dispatch.h>
 
-#include <adjoint/core/copy.h>
 #include <adjoint/core/tensor_impl.h>
+#include <adjoint/ops/conv/base/cuda/gpu.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/ops/conv/channelwise/cuda/channelwise.h>
 #include <adjoint/ops/conv/choose/cuda/calibration.h>
@@ -22,7 +22,6 @@
 #include <adjoint/ops/conv/short_sums/cuda/short_sums.h>
 #include <adjoint/ops/conv/weight/cuda/blocks/blocked.h>
 #include <adjoint/ops/conv/weight/cuda/weight.h>
-#include <adjoint/ops/elementwise/activate.h>
 
 #include <algorithm>
 #include <array>
@@ -37,8 +36,8 @@ namespace {
 struct Candidate {
   const ConvKernel* kernel;
   Terms (*terms)(const ConvProblem& problem);  // of what the kernel takes
-  // Estimated to be quicker in every measured problem that both take; or null.
-  const ConvKernel* unless = nullptr;
+  // Whether it is planned for GPUs without wgmma alone: in no measured problem it was the quickest on others.
+  bool is_older = false;
   // Of one that chooses another, the terms where those that are left to plan are the least that they can be; or null.
   Terms (*least_terms)(const ConvProblem& problem) = nullptr;
 
@@ -47,25 +46,18 @@ struct Candidate {
 
 template <Order kOrder>
 constexpr Candidate in_order(const ConvKernel& kernel) {
-  return {&kernel, rearranged_terms<kOrder>, nullptr, rearranged_least_terms<kOrder>};
+  return {&kernel, rearranged_terms<kOrder>, false, rearranged_least_terms<kOrder>};
 }
 
 // Those whose plans are made in less time stand before the others: what a kernel takes at least is known without its
 // plan, and no plan is made of one that cannot be the quickest. The last takes every problem.
-constexpr Candidate kConv[] = {{&few_results_conv, few_results_terms},
-                               {&short_sums_conv, short_sums_terms},
-                               {&channelwise_conv, channelwise_terms},
-                               {&product_conv, product_terms},
-                               {&correlation_conv, correlation_terms},
-                               {&blocked_conv, blocked_terms},
-                               {&sliced_conv, sliced_terms},
-                               {&packed_conv, packed_terms},
-                               {&narrow_conv, narrow_terms},
-                               {&col2im_conv, col2im_terms},
-                               {&mma_conv, mma_terms},
-                               in_order<Order::kUnshuffled>(unshuffled_conv),
-                               in_order<Order::kPadded>(padded_conv),
-                               {&plain_conv, plain_terms}};
+constexpr Candidate kConv[] = {{&few_results_conv, few_results_terms}, {&short_sums_conv, short_sums_terms},
+                               {&channelwise_conv, channelwise_terms}, {&product_conv, product_terms},
+                               {&correlation_conv, correlation_terms}, {&blocked_conv, blocked_terms},
+                               {&sliced_conv, sliced_terms},           {&packed_conv, packed_terms},
+                               {&narrow_conv, narrow_terms},           {&col2im_conv, col2im_terms},
+                               {&mma_conv, mma_terms, true},           in_order<Order::kUnshuffled>(unshuffled_conv),
+                               in_order<Order::kPadded>(padded_conv),  {&plain_conv, plain_terms}};
 constexpr Candidate kConvTranspose[] = {{&few_results_conv_transpose, few_results_terms},
                                         {&short_sums_conv_transpose, short_sums_terms},
                                         {&channelwise_conv_transpose, channelwise_terms},
@@ -76,7 +68,7 @@ constexpr Candidate kConvTranspose[] = {{&few_results_conv_transpose, few_result
                                         {&packed_conv_transpose, packed_terms},
                                         {&narrow_conv_transpose, narrow_terms},
                                         {&col2im_conv_transpose, col2im_terms},
-                                        {&mma_conv_transpose, mma_terms},
+                                        {&mma_conv_transpose, mma_terms, true},
                                         in_order<Order::kUnshuffled>(unshuffled_conv_transpose),
                                         {&plain_conv_transpose, plain_terms}};
 constexpr Candidate kConvWeight[] = {{&few_results_conv_weight, few_weight_terms},
@@ -86,7 +78,7 @@ constexpr Candidate kConvWeight[] = {{&few_results_conv_weight, few_weight_terms
                                      {&wgmma_conv_weight, wgmma_weight_terms},
                                      {&blocked_conv_weight, blocked_weight_terms},
                                      {&tapwise_conv_weight, tapwise_terms},
-                                     {&tensor_core_conv_weight, tensor_core_weight_terms},
+                                     {&tensor_core_conv_weight, tensor_core_weight_terms, true},
                                      in_order<Order::kPaddedBoxes>(padded_boxes_conv_weight),
                                      in_order<Order::kUnshuffledBoxes>(unshuffled_boxes_conv_weight),
                                      in_order<Order::kBatchColumnsBoxes>(batch_columns_boxes_conv_weight),
@@ -117,7 +109,6 @@ double estimate(const Candidate& candidate, const ConvProblem& problem, double b
   if (calibration == nullptr) return kNever;
   const auto& c = calibration->coefficients;
   if (std::max(calibration->least, c[0] + c[1] * memory_microseconds(problem)) >= best) return kNever;
-  if (candidate.unless != nullptr && candidate.unless->takes(problem)) return kNever;
   if (!candidate.kernel->takes(problem)) return kNever;
   const auto sum = [&](const Terms& terms) {
     const std::span<const double> all = terms.all();
@@ -135,6 +126,7 @@ struct Quickest {
 
 /// Where an estimate is less than that of `best`, which it is then.
 void consider(const Candidate& candidate, const ConvProblem& problem, Quickest& best) {
+  if (candidate.is_older && runs_wgmma(problem.device)) return;
   const double microseconds = estimate(candidate, problem, best.microseconds);
   if (microseconds < best.microseconds) best = {candidate.kernel, microseconds};
 }
@@ -187,11 +179,7 @@ void run(ConvRole role, std::span<const Tensor> in, std::span<Tensor> outs, cons
                             .activation = attr.activation,
                             .linear = linear == nullptr ? nullptr : linear->raw_mutable_data(),
                             .forms = role == ConvRole::kFilter ? nullptr : in[1].impl()->storage->forms()};
-  const ConvKernel& kernel = best_conv_kernel(problem);
-  kernel.run(problem);
-  if (kernel.activates) return;
-  if (linear != nullptr) copy_into(out, *linear);
-  activate_in_place(out, attr.activation);
+  best_conv_kernel(problem).run(problem);
 }
 
 }  // namespace

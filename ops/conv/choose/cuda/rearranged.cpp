@@ -92,11 +92,7 @@ double copies_microseconds(const Rearrangement& how, const ConvProblem& problem)
 
 template <Order kOrder>
 constexpr ConvKernel kernel_of(const char* name) {
-  return {.name = name,
-          .takes = takes<kOrder>,
-          .run = run<kOrder>,
-          .activates = true,  // all kernels of conv and conv_transpose do
-          .workspace_bytes = workspace_bytes<kOrder>};
+  return {.name = name, .takes = takes<kOrder>, .run = run<kOrder>, .workspace_bytes = workspace_bytes<kOrder>};
 }
 
 }  // namespace

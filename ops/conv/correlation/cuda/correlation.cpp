@@ -72,7 +72,7 @@ void run_correlation(const CorrelationPlan& plan, const ConvProblem& problem, bo
   run_in_arithmetic(plan, from_there, partial);
 }
 
-const ConvKernel correlation_conv{"correlation_conv", takes, run, true, workspace_bytes};
-const ConvKernel correlation_conv_transpose{"correlation_conv_transpose", takes, run, true, workspace_bytes};
+const ConvKernel correlation_conv{"correlation_conv", takes, run, workspace_bytes};
+const ConvKernel correlation_conv_transpose{"correlation_conv_transpose", takes, run, workspace_bytes};
 
 }  // namespace adjoint::cuda

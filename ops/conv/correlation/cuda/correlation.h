@@ -106,9 +106,6 @@ ADJOINT_HD inline bool correlation_stores_pixels(const CorrelationPlan& plan, st
 const CorrelationPlan* find_correlation_plan(const ConvProblem& problem);
 CorrelationOperands correlation_operands(const CorrelationPlan& plan, const ConvProblem& problem, bool partial = false);
 
-/// Whether tensor cores pay: channels are padded to the tile, and enough of the products must remain.
-bool correlation_pays(const CorrelationPlan& plan);
-
 /// Enqueues the packing of a filter into `plan.filter_units()` units.
 template <Arithmetic kArithmetic>
 void pack_correlation_filter(const CorrelationPlan& plan, const void* filter, void* blocks, int device);

@@ -23,17 +23,19 @@ template <int kColumns, int kMTiles, bool kBlocked>
 inline constexpr int kStagingFloats = correlation_staged_columns(kColumns, kBlocked) *
                                       (correlation_staged_positions(kMTiles, kBlocked) + 4);
 
-/// From the shared address where the block's begins; but staging rows and what lies between the filter's slots and the
-/// input's stages: `x` is the first byte after the slots.
-template <int kConsumers, int kColumns, int kMTiles, bool kBlocked>
+/// From the shared address where the block's begins.
+template <int kConsumers, int kColumns, int kMTiles, bool kBlocked, bool kGathers>
 __device__ __forceinline__ SharedLayout lay_out(const CorrelationPlan& plan, std::uint32_t smem) {
+  const CorrelationSmem at = correlation_smem(plan, kConsumers, kColumns, kMTiles, kBlocked, kGathers);
   SharedLayout layout{};
-  layout.x_full = smem + kConsumers * 16 * kStagingFloats<kColumns, kMTiles, kBlocked>;
+  layout.x_full = smem + at.barriers;
   layout.x_empty = layout.x_full + 8 * kMaxStages;
   layout.w_full = layout.x_empty + 8 * kMaxStages;
   layout.w_empty = layout.w_full + 8 * kMaxSlots;
-  layout.w = layout.x_full + kCorrelationBarrierBytes + correlation_bias_bytes(kConsumers, kColumns);
-  layout.x = layout.w + 4 * plan.w_slots * plan.w_block_units;
+  layout.w = smem + at.w;
+  layout.items = smem + at.items;
+  layout.gather = layout.zeros = smem + at.gather;
+  layout.x = smem + at.x;
   layout.x_stages = plan.x_stages;
   return layout;
 }
@@ -133,7 +135,7 @@ __device__ __forceinline__ void run_roles(const CorrelationPlan& plan, const Cor
                                           const SharedLayout& layout, unsigned char* smem,
                                           const BringInput& bring_input) {
   auto* biases = reinterpret_cast<float*>(
-      smem + kConsumers * 16 * kStagingFloats<kColumns, kMTiles, Multiplier::kApart> + kCorrelationBarrierBytes);
+      smem + correlation_smem(plan, kConsumers, kColumns, kMTiles, Multiplier::kApart, false).bias);
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
   // What the loaders give up, the multipliers take: together what the block was started with, or they would wait for
   // ever.

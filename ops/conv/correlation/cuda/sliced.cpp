@@ -74,9 +74,10 @@ std::size_t workspace_bytes(const ConvProblem& problem) {
 
 }  // namespace
 
-const ConvKernel sliced_conv{
-    .name = "sliced_conv", .takes = takes, .run = run, .activates = true, .workspace_bytes = workspace_bytes};
-const ConvKernel sliced_conv_transpose{
-    .name = "sliced_conv_transpose", .takes = takes, .run = run, .activates = true, .workspace_bytes = workspace_bytes};
+const ConvKernel sliced_conv{.name = "sliced_conv", .takes = takes, .run = run, .workspace_bytes = workspace_bytes};
+const ConvKernel sliced_conv_transpose{.name = "sliced_conv_transpose",
+                                       .takes = takes,
+                                       .run = run,
+                                       .workspace_bytes = workspace_bytes};
 
 }  // namespace adjoint::cuda

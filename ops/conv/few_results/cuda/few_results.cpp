@@ -69,7 +69,7 @@ std::size_t weight_workspace_bytes(const ConvProblem& problem) {
 }
 
 constexpr ConvKernel gather(const char* name) {
-  return {.name = name, .takes = takes, .run = run, .activates = true, .workspace_bytes = workspace_bytes};
+  return {.name = name, .takes = takes, .run = run, .workspace_bytes = workspace_bytes};
 }
 
 constexpr ConvKernel weight(const char* name) {

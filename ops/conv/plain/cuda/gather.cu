@@ -189,7 +189,7 @@ void run_gather(const ConvProblem& problem) {
 
 }  // namespace
 
-const ConvKernel plain_conv{"plain", takes_everything, run_gather<false>, true};
-const ConvKernel plain_conv_transpose{"plain", takes_everything, run_gather<true>, true};
+const ConvKernel plain_conv{"plain", takes_everything, run_gather<false>};
+const ConvKernel plain_conv_transpose{"plain", takes_everything, run_gather<true>};
 
 }  // namespace adjoint::cuda

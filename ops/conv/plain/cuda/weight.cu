@@ -202,6 +202,6 @@ void run_weight(const ConvProblem& problem) {
 
 }  // namespace
 
-const ConvKernel plain_conv_weight{"plain", takes_everything, run_weight, false, workspace_bytes};
+const ConvKernel plain_conv_weight{"plain", takes_everything, run_weight, workspace_bytes};
 
 }  // namespace adjoint::cuda

@@ -83,12 +83,10 @@ void run_product(const ProductPlan& plan, const ConvProblem& problem, const void
   run_in(plan, problem, rows, columns, partial);
 }
 
-const ConvKernel product_conv{
-    .name = "product_conv", .takes = takes, .run = run, .activates = true, .workspace_bytes = workspace_bytes};
+const ConvKernel product_conv{.name = "product_conv", .takes = takes, .run = run, .workspace_bytes = workspace_bytes};
 const ConvKernel product_conv_transpose{.name = "product_conv_transpose",
                                         .takes = takes,
                                         .run = run,
-                                        .activates = true,
                                         .workspace_bytes = workspace_bytes};
 const ConvKernel product_conv_weight{.name = "product_conv_weight",
                                      .takes = takes,

@@ -105,7 +105,7 @@ const ConvKernel boxes_conv_weight{.name = "boxes_conv_weight",
                                    .takes = takes_boxes,
                                    .run = run_boxes,
                                    .workspace_bytes = boxes_workspace_bytes};
-const ConvKernel wgmma_conv_weight{"wgmma_conv_weight", takes_wgmma, run_wgmma, false, wgmma_workspace_bytes};
-const ConvKernel tensor_core_conv_weight{"tensor_core_conv_weight", takes, run, false, workspace_bytes};
+const ConvKernel wgmma_conv_weight{"wgmma_conv_weight", takes_wgmma, run_wgmma, wgmma_workspace_bytes};
+const ConvKernel tensor_core_conv_weight{"tensor_core_conv_weight", takes, run, workspace_bytes};
 
 }  // namespace adjoint::cuda

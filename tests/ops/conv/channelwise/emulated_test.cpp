@@ -2,8 +2,7 @@
 // any order of execution, with NaN and infinity where the oracle puts them.
 #include <adjoint/tests/support/emulation/kernel_run.h>
 #include <cuda_runtime.h>
-#include <adjoint/ops/conv/channelwise/cuda/gather.cuh>
-#include <adjoint/ops/conv/channelwise/cuda/weight.cuh>
+#include <adjoint/ops/conv/channelwise/cuda/launch.cuh>
 
 #include <gtest/gtest.h>
 
@@ -30,21 +29,11 @@ void check_gather(const ConvProblem& p, bool transposed, std::uint64_t seed, std
   ASSERT_LE(plan.smem_bytes(), cuda::kChannelwiseSmemBytes);
   kernels.insert(std::to_string(plan.taps_h) + "x" + std::to_string(plan.taps_w) + "/" +
                  std::to_string(plan.walk_shift) + " " + std::to_string(plan.channel_block));
-  const auto& bias = transposed ? p.image_bias : p.feature_bias;
-  const std::vector<double> expected =
-      transposed ? oracle::conv_transpose(g, p.feature, p.filter, bias) : oracle::conv(g, p.image, p.filter, bias);
-  Operand<T> source(transposed ? p.feature : p.image, seed % 9), filter(p.filter, seed % 3), biases(bias, 0);
-  Operand<T> out(std::vector<double>(expected.size(), std::numeric_limits<double>::quiet_NaN()), seed % 5);
-  const cuda::channelwise::GatherOperands<T> operands{
-      source.data(), filter.data(), bias.empty() ? nullptr : biases.data(), out.data(), {}};
-  const auto kernel = cuda::channelwise::select_gather<T>(plan);
-  emulation::run({.grid = {static_cast<unsigned>(plan.tiles())},
-                  .block = {static_cast<unsigned>(plan.threads)},
-                  .seed = seed,
-                  .smem_bytes = static_cast<std::size_t>(plan.smem_bytes())},
-                 [&] { kernel(plan, operands); });
   SCOPED_TRACE(transposed ? "conv_transpose" : "conv");
-  expect_equal(out.data(), expected);
+  EmulatedCall<T> call(p, transposed, {}, seed);
+  emulate_launches(seed);
+  cuda::run_channelwise_gather<kDTypeOf<T>>(plan, call.problem());
+  call.expect_right();
 }
 
 template <class T>
@@ -62,20 +51,12 @@ void check_weight(const ConvProblem& p, std::uint64_t seed, std::set<std::string
                  std::to_string(walk.walk_shift) + (walk.w.tap_spacing == 1 ? "" : " spaced"));
   Operand<T> image(p.image, seed % 9), feature(p.feature, seed % 3);
   Operand<T> out(std::vector<double>(p.filter.size(), std::numeric_limits<double>::quiet_NaN()), 0);
-  std::vector<float> partial(p.filter.size() * static_cast<std::size_t>(plan.splits),
-                             std::numeric_limits<float>::quiet_NaN());
-  const cuda::channelwise::WeightOperands<T> operands{image.data(), feature.data(), partial.data()};
-  const auto kernel = cuda::channelwise::select_weight<T>(walk);
-  const std::int64_t blocks = plan.pairs * plan.splits * plan.tap_row_blocks * plan.tap_column_blocks;
-  emulation::run({.grid = {static_cast<unsigned>(blocks)},
-                  .block = {static_cast<unsigned>(walk.threads)},
-                  .seed = seed,
-                  .smem_bytes = static_cast<std::size_t>(plan.smem_bytes())},
-                 [&] { kernel(plan, operands); });
-  emulation::run({.grid = {1}, .block = {32}, .seed = seed}, [&] {
-    cuda::channelwise::add_pair_splits<T>(partial.data(), out.data(), static_cast<std::int64_t>(p.filter.size()),
-                                          plan.splits);
-  });
+  emulate_launches(seed);
+  cuda::run_channelwise_weight<kDTypeOf<T>>(plan, {.role = cuda::ConvRole::kFilter,
+                                                   .geometry = p.geometry,
+                                                   .first = image.data(),
+                                                   .second = feature.data(),
+                                                   .out = out.data()});
   SCOPED_TRACE("conv_weight");
   expect_equal(out.data(), oracle::conv_weight(p.geometry, p.image, p.feature));
 }

@@ -62,13 +62,6 @@ TEST(ConvDispatch, ShortSumsRunWithoutTensorCores) {
   EXPECT_NE(conv_transpose(256), "plain");
 }
 
-// Those in another order leave the activation to whichever kernel computes what is left.
-TEST(ConvDispatch, EveryKernelOfConvAndItsTransposeActivates) {
-  for (const cuda::ConvRole role : {cuda::ConvRole::kFeature, cuda::ConvRole::kImage}) {
-    for (const cuda::ConvKernel* kernel : cuda::conv_kernels(role)) EXPECT_TRUE(kernel->activates) << kernel->name;
-  }
-}
-
 TEST(ConvDispatch, KernelsAreFoundByHowTheirNamesBegin) {
   for (const cuda::ConvRole role : kConvRoles) {
     for (const cuda::ConvKernel* kernel : cuda::conv_kernels(role)) {

@@ -70,7 +70,7 @@ void add_sums(Cells& cells, const ConvGeometry& g, bool transposed) {
     for (const auto& [kernel, limits] :
          {std::pair("correlation", kCorrelationLimits), {"blocked", kBlockedLimits}, {"mma", CorrelationLimits{}}}) {
       const auto describe = [&](const CorrelationPlan& p) {
-        return numbers({correlation_clocks(p, a.split(), kMachine), static_cast<double>(correlation_smem_bytes(p)),
+        return numbers({correlation_clocks(p, a.split(), kMachine), static_cast<double>(correlation_smem(p).end),
                         static_cast<double>(p.tiles()), static_cast<double>(p.tile_columns),
                         static_cast<double>(p.x_stages)});
       };

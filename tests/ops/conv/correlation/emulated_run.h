@@ -6,7 +6,7 @@
 #include <adjoint/tests/support/emulation/kernel_run.h>
 #include <adjoint/tests/support/emulation/tensor_map.h>
 #include <cuda_runtime.h>
-#include <adjoint/ops/conv/correlation/cuda/rows/select.cuh>
+#include <adjoint/ops/conv/correlation/cuda/rows/launch.cuh>
 
 #include <cstddef>
 #include <cstdint>
@@ -16,30 +16,6 @@
 #include <vector>
 
 namespace adjoint::testing {
-
-/// Where a filter's blocks go, aligned as the copy engine asks.
-class FilterBlocks {
- public:
-  explicit FilterBlocks(const cuda::CorrelationPlan& plan) : units_(static_cast<std::size_t>(plan.filter_units()) + 4) {
-    while (reinterpret_cast<std::uintptr_t>(data()) % 16 != 0) ++begin_;
-  }
-  std::uint32_t* data() { return units_.data() + begin_; }
-
- private:
-  std::vector<std::uint32_t> units_;
-  std::size_t begin_ = 0;
-};
-
-/// Fills them by the kernel that packs them on a GPU.
-template <cuda::Arithmetic kArithmetic>
-void pack_filter(const cuda::CorrelationPlan& plan, const typename cuda::ArithmeticTraits<kArithmetic>::Element* filter,
-                 std::uint32_t* blocks, std::uint64_t seed) {
-  emulation::run({.grid = cuda::correlation::pack_grid(plan),
-                  .block = {32},
-                  .seed = seed,
-                  .smem_bytes = static_cast<std::size_t>(cuda::correlation_pack_bytes(plan))},
-                 [&] { cuda::correlation::pack_filter_kernel<kArithmetic>(plan, filter, blocks); });
-}
 
 /// Half of a problem on integers: conv_transpose, or conv.
 struct CorrelationCall {
@@ -64,8 +40,8 @@ struct CorrelationCall {
         activation(activated) {}
 };
 
-/// Checks what a wgmma kernel of the plan makes of the call: `run(operands, filter, blocks, launch)` emulates it, and
-/// what packs the filter into its blocks.
+/// Checks what a wgmma kernel of the plan makes of the call: `run(operands, problem)` launches it, and what packs the
+/// problem's filter.
 template <class M, class Run>
 void expect_exact(const cuda::CorrelationPlan& plan, const CorrelationCall& call, const Run& run) {
   using T = typename M::Element;
@@ -75,9 +51,8 @@ void expect_exact(const cuda::CorrelationPlan& plan, const CorrelationCall& call
   const std::vector<double> nothing(call.expected.size(), std::numeric_limits<double>::quiet_NaN());
   Operand<T> out(nothing, seed % 5), linear(nothing, seed % 5);
   Operand<T> filter(call.filter, seed % 3);
-  FilterBlocks blocks(plan);
   cuda::CorrelationOperands operands{in.data(),
-                                     blocks.data(),
+                                     nullptr,
                                      call.bias.empty() ? nullptr : biases.data(),
                                      out.data(),
                                      cuda::correlation_load_bytes(plan, in.data(), sizeof(T)),
@@ -87,15 +62,9 @@ void expect_exact(const cuda::CorrelationPlan& plan, const CorrelationCall& call
   if (M::kDType == kFloat32 || pairs) {
     cuda::set_correlation_ways(plan, M::kSplit, emulation::encode_tensor_map, operands);
   }
-  const auto cluster = static_cast<unsigned>(plan.cluster);
-  const unsigned grid = cluster * (seed % 2 == 0 && plan.tiles() > plan.cluster ? 2 : 1);
-  EXPECT_LE(cuda::correlation_smem_bytes(plan), 232448);
-  run(operands, filter.data(), blocks.data(),
-      emulation::Launch{.grid = {grid},
-                        .block = {static_cast<unsigned>(128 * (plan.consumers + 1))},
-                        .cluster = cluster,
-                        .seed = seed,
-                        .smem_bytes = static_cast<std::size_t>(cuda::correlation_smem_bytes(plan))});
+  EXPECT_LE(cuda::correlation_smem(plan).end, 232448);
+  emulate_launches(seed, plan.cluster * (seed % 2 == 0 ? 2 : 1));
+  run(operands, cuda::ConvProblem{.first = in.data(), .second = filter.data()});
   if (operands.linear != nullptr) expect_equal(linear.data(), call.expected);
   std::vector<double> activated = call.expected;
   for (double& value : activated) value = operands.activate(static_cast<float>(value));

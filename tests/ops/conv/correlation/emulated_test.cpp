@@ -25,11 +25,9 @@ class CorrelationEmulation : public CorrelationFixture {
             ? !call.transposed && cuda::plan_paired_columns(call.geometry, limits, this->machine, plan)
             : cuda::plan_correlation(call.geometry, call.transposed, M::kArithmetic, limits, this->machine, plan);
     if (!planned) return false;
-    const auto run = [&](auto operands, const auto* filter, std::uint32_t* blocks, const auto& launch) {
+    const auto run = [&](auto operands, const cuda::ConvProblem& problem) {
       if (read_again) operands.stores_boxes = false;
-      pack_filter<M::kArithmetic>(plan, filter, blocks, call.seed);
-      const auto kernel = cuda::correlation::select_kernel<M::kArithmetic>(plan);
-      emulation::run(launch, [&] { kernel(plan, operands); });
+      cuda::run_correlation<M::kArithmetic>(plan, operands, problem);
       ways.merge(ways_of_operands(plan, operands));
       ways.merge(ways_of_pixels<typename M::Element>(plan, operands));
     };

@@ -254,7 +254,7 @@ void check(const ConvGeometry& g, std::int64_t smem_bytes = CorrelationLimits{}.
           EXPECT_EQ(plan.unit_pitch % 32, 8);
         }
         EXPECT_GE(plan.x_stages, 2);
-        EXPECT_LE(correlation_smem_bytes(plan), smem_bytes / plan.blocks_per_sm);
+        EXPECT_LE(correlation_smem(plan).end, smem_bytes / plan.blocks_per_sm);
         replay(problem, plan);
         if (::testing::Test::HasFatalFailure()) return;
       }

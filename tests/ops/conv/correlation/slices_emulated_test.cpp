@@ -2,6 +2,7 @@
 // their addition with bias and activation.
 #include <adjoint/ops/conv/base/numbers.h>
 #include <adjoint/ops/conv/correlation/slices.h>
+#include <adjoint/ops/conv/sums/cuda/slices.h>
 #include <adjoint/tests/ops/conv/correlation/blocks/emulated_run.h>
 #include <adjoint/tests/ops/conv/correlation/emulated_run.h>
 #include <adjoint/tests/support/activations.h>
@@ -36,9 +37,8 @@ class SlicedEmulation : public CorrelationFixture {
     Operand<float> partial(std::vector<double>(static_cast<std::size_t>(cuda::slices_bytes(plan)) / sizeof(float),
                                                std::numeric_limits<double>::quiet_NaN()),
                            0);
-    FilterBlocks blocks(plan);
     cuda::CorrelationOperands operands{in.data(),
-                                       blocks.data(),
+                                       nullptr,
                                        nullptr,
                                        partial.data(),
                                        cuda::correlation_load_bytes(plan, in.data(), sizeof(T)),
@@ -48,18 +48,6 @@ class SlicedEmulation : public CorrelationFixture {
                                        true};
     if (M::kDType == kFloat32 || pairs)
       cuda::set_correlation_ways(plan, M::kSplit, emulation::encode_tensor_map, operands);
-    const emulation::Launch launch{.grid = {static_cast<unsigned>(plan.cluster)},
-                                   .block = {static_cast<unsigned>(128 * (plan.consumers + 1))},
-                                   .cluster = static_cast<unsigned>(plan.cluster),
-                                   .seed = call.seed,
-                                   .smem_bytes = static_cast<std::size_t>(cuda::correlation_smem_bytes(plan))};
-    if (plan.blocked) {
-      run_blocked<M>(plan, operands, filter.data(), blocks.data(), launch);
-    } else {
-      pack_filter<M::kArithmetic>(plan, filter.data(), blocks.data(), call.seed);
-      const auto kernel = cuda::correlation::select_kernel<M::kArithmetic>(plan);
-      emulation::run(launch, [&] { kernel(plan, operands); });
-    }
     const cuda::ConvProblem problem{.role = call.transposed ? cuda::ConvRole::kImage : cuda::ConvRole::kFeature,
                                     .geometry = g,
                                     .dtype = M::kDType,
@@ -71,14 +59,14 @@ class SlicedEmulation : public CorrelationFixture {
                                     .out = out.data(),
                                     .activation = call.activation,
                                     .linear = call.activation.is_none() ? nullptr : linear.data()};
+    emulate_launches(call.seed, 1);
+    if (plan.blocked) {
+      run_blocked<M>(plan, operands, problem);
+    } else {
+      cuda::run_correlation<M::kArithmetic>(plan, operands, problem);
+    }
     const auto addition = cuda::sliced::addition_of<T>(problem, partial.data(), plan.slices);
-    const auto add = addition.vector == 1 ? cuda::sliced::add_slices_kernel<1, T>
-                                          : cuda::sliced::add_slices_kernel<cuda::sliced::kAddVector, T>;
-    const auto blocks_wanted = cuda::sliced::addition_blocks(addition);
-    emulation::run({.grid = {static_cast<unsigned>(blocks_wanted)},
-                    .block = {static_cast<unsigned>(cuda::sliced::kAddThreads)},
-                    .seed = call.seed},
-                   [&] { add(addition); });
+    cuda::add_slices(problem, partial.data(), plan.slices);
     if (problem.linear != nullptr) expect_equal(linear.data(), call.expected);
     std::vector<double> activated = call.expected;
     for (double& value : activated) value = addition.activate(static_cast<float>(value));

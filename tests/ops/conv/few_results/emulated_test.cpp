@@ -1,10 +1,9 @@
 // The kernels for few results a position on the emulator: exact on small integers in every dtype, at any address and in
 // any order of execution, with NaN and infinity where the oracle puts them.
+#include <adjoint/ops/conv/sums/cuda/slices.h>
 #include <adjoint/tests/support/emulation/kernel_run.h>
 #include <cuda_runtime.h>
-#include <adjoint/ops/conv/few_results/cuda/gather.cuh>
-#include <adjoint/ops/conv/few_results/cuda/weight.cuh>
-#include <adjoint/ops/conv/sums/cuda/slices.cuh>
+#include <adjoint/ops/conv/few_results/cuda/launch.cuh>
 
 #include <gtest/gtest.h>
 
@@ -25,22 +24,14 @@ using Reached = std::set<std::string>;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// kernel(partial), and the addition of its slices where there are several. `problem`: for the addition.
-template <class T, class Kernel>
-void run(std::int64_t blocks, std::int32_t threads, std::int64_t workspace_bytes, std::int32_t slices,
-         const cuda::ConvProblem& problem, std::uint64_t seed, const Kernel& kernel) {
-  Operand<float> partial(nothing(workspace_bytes / 4), 0);
-  emulation::run({.grid = {static_cast<unsigned>(blocks)}, .block = {static_cast<unsigned>(threads)}, .seed = seed},
-                 [&] { kernel(slices > 1 ? partial.data() : nullptr); });
+/// run_kernel(partial), and the addition of its slices where there are several.
+template <class Plan, class RunKernel>
+void run(const Plan& plan, const cuda::ConvProblem& problem, std::uint64_t seed, const RunKernel& run_kernel) {
+  Operand<float> partial(nothing(plan.workspace_bytes() / 4), 0);
+  emulate_launches(seed);
+  run_kernel(plan.slices > 1 ? partial.data() : nullptr);
   EXPECT_TRUE(partial.surroundings_are_kept());
-  if (slices == 1) return;
-  const auto addition = cuda::sliced::addition_of<T>(problem, partial.data(), slices);
-  const auto add = addition.vector == 1 ? cuda::sliced::add_slices_kernel<1, T>
-                                        : cuda::sliced::add_slices_kernel<cuda::sliced::kAddVector, T>;
-  emulation::run({.grid = {static_cast<unsigned>(cuda::sliced::addition_blocks(addition))},
-                  .block = {static_cast<unsigned>(cuda::sliced::kAddThreads)},
-                  .seed = seed},
-                 [&] { add(addition); });
+  if (plan.slices > 1) cuda::add_slices(problem, partial.data(), plan.slices);
 }
 
 template <class T>
@@ -51,16 +42,7 @@ void check(const ConvProblem& p, bool transposed, const Activation& activation, 
   SCOPED_TRACE(transposed ? "conv_transpose" : "conv");
   EmulatedCall<T> call(p, transposed, activation, seed);
   const cuda::ConvProblem& problem = call.problem();
-  const cuda::few_results::GatherOperands<T> operands{
-      static_cast<const T*>(problem.first), static_cast<const T*>(problem.second), static_cast<const T*>(problem.bias),
-      static_cast<T*>(problem.out),         static_cast<T*>(problem.linear),       nullptr,
-      Activate<float>(activation)};
-  const auto kernel = cuda::few_results::select_gather<T>(plan);
-  run<T>(plan.blocks(), plan.threads(), plan.workspace_bytes(), plan.slices, problem, seed, [&](float* partial) {
-    auto with = operands;
-    with.partial = partial;
-    kernel(plan, with);
-  });
+  run(plan, problem, seed, [&](float* partial) { cuda::run_few_results<kDTypeOf<T>>(plan, problem, partial); });
   call.expect_right();
   reached.insert(std::to_string(plan.channels) + " results");
   reached.insert(plan.slices > 1 ? "slices" : "one slice");
@@ -79,16 +61,13 @@ void check_weight(const ConvProblem& p, std::uint64_t seed, Reached& reached) {
   Operand<T> out(nothing(g.filter_numel()), seed % 3);
   const cuda::ConvProblem problem{.role = cuda::ConvRole::kFilter,
                                   .geometry = g,
-                                  .dtype = kFloat32,
+                                  .dtype = kDTypeOf<T>,
                                   .precision = Precision::kFull,
                                   .device = 0,
                                   .first = image.data(),
                                   .second = feature.data(),
                                   .out = out.data()};
-  const auto kernel = cuda::few_results::select_weight<T>(plan);
-  run<T>(plan.blocks(), cuda::kFewThreads, plan.workspace_bytes(), plan.slices, problem, seed, [&](float* partial) {
-    kernel(plan, cuda::few_results::WeightOperands<T>{image.data(), feature.data(), out.data(), partial});
-  });
+  run(plan, problem, seed, [&](float* partial) { cuda::run_few_weight<kDTypeOf<T>>(plan, problem, partial); });
   expect_equal(out.data(), oracle::conv_weight(p.geometry, p.image, p.feature));
   EXPECT_TRUE(out.surroundings_are_kept());
   reached.insert("filter " + std::to_string(plan.tile_image) + " x " + std::to_string(plan.tile_taps));
@@ -196,12 +175,10 @@ TEST(FewResultsAccuracyEmulation, LongSumsAreMadeOfParts) {
   plan.slices = 1;
   plan.slice_channels = plan.source_channels;
   Operand<float> image(p.image, 0), filter(p.filter, 0), out(nothing(p.geometry.feature_numel()), 0);
-  cuda::few_results::GatherOperands<float> operands{};
-  operands.source = image.data();
-  operands.filter = filter.data();
-  operands.result = out.data();
-  emulation::run({.grid = {static_cast<unsigned>(plan.blocks())}, .block = {static_cast<unsigned>(plan.threads())}},
-                 [&] { cuda::few_results::select_gather<float>(plan)(plan, operands); });
+  emulate_launches(0);
+  cuda::run_few_results<kFloat32>(
+      plan, {.role = cuda::ConvRole::kFeature, .first = image.data(), .second = filter.data(), .out = out.data()},
+      nullptr);
   for (std::size_t i = 0; i < exact.size(); ++i) EXPECT_NEAR(out.data()[i] / exact[i], 1, 3 * 0x1p-24) << i;
 }
 

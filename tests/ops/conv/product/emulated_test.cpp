@@ -2,11 +2,12 @@
 // results and in any order of execution.
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/base/numbers.h>
+#include <adjoint/ops/conv/sums/cuda/slices.h>
 #include <adjoint/tests/support/emulation/kernel_run.h>
 #include <adjoint/tests/support/emulation/tensor_map.h>
 #include <cuda_runtime.h>
 #include <adjoint/ops/conv/layouts/cuda/aligned_lines.cuh>
-#include <adjoint/ops/conv/product/cuda/select.cuh>
+#include <adjoint/ops/conv/product/cuda/launch.cuh>
 #include <adjoint/ops/conv/sums/cuda/slices.cuh>
 
 #include <gtest/gtest.h>
@@ -84,23 +85,12 @@ void check(const ConvProblem& p, cuda::ConvRole role, const Activation& activati
   float* const sums = plan.slices > 1 ? partial.data() : nullptr;
   const auto operands =
       cuda::product_operands<T>(plan, problem, rows.data(), columns.data(), sums, emulation::encode_tensor_map);
-  const auto kernel = cuda::product_kernel_of<M::kArithmetic>(plan);
   // Fewer blocks than tiles: teams take turns.
-  const int multiprocessors = plan.slices > 1 ? 200 : static_cast<int>(1 + seed % 3);
-  emulation::run({.grid = {static_cast<unsigned>(cuda::product_blocks(plan, multiprocessors))},
-                  .block = {cuda::kProductThreads},
-                  .seed = seed,
-                  .smem_bytes = static_cast<std::size_t>(plan.smem_bytes())},
-                 [&] { kernel(plan, operands); });
+  emulate_launches(seed, plan.slices > 1 ? 200 : 0);
+  cuda::run_product_in<M::kArithmetic>(plan, problem, rows.data(), columns.data(), sums);
   if (plan.slices > 1) {
-    const auto addition = cuda::sliced::addition_of<T>(problem, sums, plan.slices);
-    if (addition.lanes > 1) reached.insert("shared slices");
-    const auto add = addition.vector == 1 ? cuda::sliced::add_slices_kernel<1, T>
-                                          : cuda::sliced::add_slices_kernel<cuda::sliced::kAddVector, T>;
-    emulation::run({.grid = {static_cast<unsigned>(cuda::sliced::addition_blocks(addition))},
-                    .block = {static_cast<unsigned>(cuda::sliced::kAddThreads)},
-                    .seed = seed},
-                   [&] { add(addition); });
+    if (cuda::sliced::addition_of<T>(problem, sums, plan.slices).lanes > 1) reached.insert("shared slices");
+    cuda::add_slices(problem, sums, plan.slices);
   }
   expect_equal(out.data(), expected.results);
   EXPECT_TRUE(out.surroundings_are_kept());

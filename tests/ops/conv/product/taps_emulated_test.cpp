@@ -2,12 +2,11 @@
 // slices.
 #include <adjoint/ops/conv/base/machine.h>
 #include <adjoint/ops/conv/product/taps.h>
+#include <adjoint/ops/conv/sums/cuda/taps.h>
 #include <adjoint/tests/ops/conv/layouts/samples_last_emulated_run.h>
-#include <adjoint/tests/ops/conv/sums/taps_emulated_run.h>
 #include <adjoint/tests/support/emulation/kernel_run.h>
-#include <adjoint/tests/support/emulation/tensor_map.h>
 #include <cuda_runtime.h>
-#include <adjoint/ops/conv/product/cuda/select.cuh>
+#include <adjoint/ops/conv/product/cuda/launch.cuh>
 
 #include <gtest/gtest.h>
 
@@ -40,20 +39,10 @@ void check(const ConvProblem& p, const cuda::Machine& machine, std::uint64_t see
                                   .device = 0,
                                   .out = results.data(),
                                   .read_again = true};
-  const auto operands = cuda::product_operands<T>(plan.product, problem, feature.data(), image.data(),
-                                                  sliced ? sums.data() : nullptr, emulation::encode_tensor_map);
-  const auto kernel = cuda::product_kernel_of<M::kArithmetic>(plan.product);
-  const int multiprocessors = sliced ? 200 : static_cast<int>(1 + seed % 3);
-  emulation::run({.grid = {static_cast<unsigned>(cuda::product_blocks(plan.product, multiprocessors))},
-                  .block = {cuda::kProductThreads},
-                  .seed = seed,
-                  .smem_bytes = static_cast<std::size_t>(plan.product.smem_bytes())},
-                 [&] { kernel(plan.product, operands); });
-  if (sliced) {
-    gather(plan.gather, sums.data(), out.data(), seed);
-  } else {
-    gather(plan.gather, results.data(), out.data(), seed);
-  }
+  emulate_launches(seed, sliced ? 200 : 0);
+  cuda::run_product_in<M::kArithmetic>(plan.product, problem, feature.data(), image.data(),
+                                       sliced ? sums.data() : nullptr);
+  cuda::gather_taps(plan.gather, M::kDType, sliced ? static_cast<void*>(sums.data()) : results.data(), out.data(), 0);
   expect_equal(out.data(), oracle::conv_weight(p.geometry, p.image, p.feature));
   EXPECT_TRUE(out.surroundings_are_kept());
   reached.insert(sliced ? "slices" : "one slice");

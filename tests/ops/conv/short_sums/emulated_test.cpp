@@ -2,7 +2,7 @@
 // any order of execution; what is not finite in the source reaches its own results alone.
 #include <adjoint/tests/support/emulation/kernel_run.h>
 #include <cuda_runtime.h>
-#include <adjoint/ops/conv/short_sums/cuda/kernel.cuh>
+#include <adjoint/ops/conv/short_sums/cuda/launch.cuh>
 
 #include <gtest/gtest.h>
 
@@ -29,12 +29,8 @@ void check(const ConvProblem& p, bool transposed, const Activation& activation, 
   SCOPED_TRACE(transposed ? "conv_transpose" : "conv");
   EmulatedCall<T> call(p, transposed, activation, seed);
   const auto operands = cuda::short_sums::operands_of<T>(plan, call.problem());
-  const auto kernel = cuda::short_sums::select_kernel<T>(plan);
-  emulation::run({.grid = {static_cast<unsigned>(plan.blocks())},
-                  .block = {static_cast<unsigned>(cuda::kShortThreads)},
-                  .seed = seed,
-                  .smem_bytes = static_cast<std::size_t>(plan.smem_bytes())},
-                 [&] { kernel(plan, operands); });
+  emulate_launches(seed);
+  cuda::run_short_sums<kDTypeOf<T>>(plan, call.problem());
   call.expect_right();
   reached.insert("blocks of " + std::to_string(plan.channel_block) + (plan.packed != 0 ? ", packed" : ""));
   reached.insert(operands.stores_packs ? "stores of packs" : "stores of one");

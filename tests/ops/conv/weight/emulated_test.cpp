@@ -3,10 +3,9 @@
 #include <adjoint/tests/support/emulation/kernel_run.h>
 #include <adjoint/tests/support/emulation/tensor_map.h>
 #include <cuda_runtime.h>
-#include <adjoint/ops/conv/weight/cuda/boxes/select.cuh>
-#include <adjoint/ops/conv/weight/cuda/copied/select.cuh>
-#include <adjoint/ops/conv/weight/cuda/mma/select.cuh>
-#include <adjoint/ops/conv/weight/cuda/splits.cuh>
+#include <adjoint/ops/conv/weight/cuda/boxes/launch.cuh>
+#include <adjoint/ops/conv/weight/cuda/copied/launch.cuh>
+#include <adjoint/ops/conv/weight/cuda/mma/launch.cuh>
 
 #include <gtest/gtest.h>
 
@@ -145,6 +144,22 @@ class WeightEmulation : public ::testing::Test {
     return true;
   }
 
+  /// As a call runs: run(plan, problem) launches the kernel and the addition of splits.
+  template <class Run>
+  static void launch(const ConvCase& c, std::uint64_t seed, const cuda::WeightPlan& plan, const Run& run) {
+    const ConvProblem p = integer_problem(geometry(c));
+    Operand<T> image(p.image, seed % 9), feature(p.feature, seed % 5), out(nothing(std::ssize(p.filter)), 0);
+    emulate_launches(seed);
+    run(plan, cuda::ConvProblem{.role = cuda::ConvRole::kFilter,
+                                .geometry = p.geometry,
+                                .dtype = M::kDType,
+                                .first = image.data(),
+                                .second = feature.data(),
+                                .out = out.data()});
+    EXPECT_TRUE(out.surroundings_are_kept());
+    expect_equal(out.data(), oracle::conv_weight(p.geometry, p.image, p.feature));
+  }
+
   /// In the tile, or in the one that the planner chooses where it has no rows.
   static bool compute_wgmma(const ConvCase& c, std::uint64_t seed, cuda::WeightTile tile) {
     SCOPED_TRACE(c);
@@ -165,6 +180,28 @@ TYPED_TEST(WeightEmulation, RandomGeometriesAreExact) {
   std::uint64_t taken = 0;
   for (std::uint64_t seed = 0; seed < kRandomCases / 2; ++seed) taken += this->compute(random_case(seed), seed);
   EXPECT_GT(8 * taken, 3 * kRandomCases);
+}
+
+// Two cases, for the addition of splits has more threads there than the emulator has time for; others have fewer.
+TYPED_TEST(WeightEmulation, LaunchesAreExact) {
+  constexpr cuda::Arithmetic kArithmetic = TypeParam::kArithmetic;
+  const ConvCase cases[] = {
+      {.batch = 2, .in_channels = 24, .out_channels = 17, .input = {9, 16}, .kernel = {3, 3}, .padding = {1, 1}},
+      {.batch = 3, .in_channels = 20, .out_channels = 9, .input = {1, 64}, .kernel = {1, 4}, .stride = {1, 2}}};
+  for (const std::uint64_t seed : {0, 5}) {  // operands at multiples of 16 bytes, and not
+    for (const ConvCase& c : cases) {
+      SCOPED_TRACE(c);
+      cuda::WeightPlan plan;
+      ASSERT_TRUE(cuda::plan_weight(geometry(c), kArithmetic, {}, plan));
+      this->launch(c, seed, plan, cuda::run_weight<kArithmetic>);
+      ASSERT_TRUE(cuda::plan_wgmma_weight(geometry(c), kArithmetic, {}, plan));
+      this->launch(c, seed, plan, cuda::run_wgmma_weight<kArithmetic>);
+      if (!cuda::plan_boxed_weight(geometry(c), kArithmetic, {}, plan)) continue;
+      this->launch(c, seed, plan, [](const cuda::WeightPlan& boxes, const cuda::ConvProblem& problem) {
+        cuda::run_boxes_weight<kArithmetic>(boxes, problem, {});
+      });
+    }
+  }
 }
 
 TYPED_TEST(WeightEmulation, WgmmaIsExactOnRandomGeometries) {

@@ -42,12 +42,10 @@ void run_blocked(const CorrelationPlan& plan, const ConvProblem& problem, bool p
   }
 }
 
-const ConvKernel blocked_conv{
-    .name = "blocked_conv", .takes = takes, .run = run, .activates = true, .workspace_bytes = workspace_bytes};
+const ConvKernel blocked_conv{.name = "blocked_conv", .takes = takes, .run = run, .workspace_bytes = workspace_bytes};
 const ConvKernel blocked_conv_transpose{.name = "blocked_conv_transpose",
                                         .takes = takes,
                                         .run = run,
-                                        .activates = true,
                                         .workspace_bytes = workspace_bytes};
 
 }  // namespace adjoint::cuda

@@ -220,7 +220,7 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), 1)
   using Multiplies = Multiplier<kArithmetic, kColumns, kHalves, kMTiles>;
   unsigned char* const smem = ptx::dynamic_smem();
   const SharedLayout layout =
-      correlation::lay_out<kConsumers, kColumns, kMTiles, true>(plan, ptx::uniform(ptx::shared_address(smem)));
+      correlation::lay_out<kConsumers, kColumns, kMTiles, true, false>(plan, ptx::uniform(ptx::shared_address(smem)));
   correlation::init_barriers<kConsumers>(plan, layout, 1);
   ptx::wait_for_earlier_kernels();
   correlation::run_roles<kArithmetic, kColumns, kMTiles, kConsumers, 1, Multiplies, Result>(

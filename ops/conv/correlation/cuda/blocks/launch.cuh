@@ -29,7 +29,7 @@ void run_blocked(const CorrelationPlan& plan, const CorrelationOperands& of_call
          static_cast<const T*>(operands.x), static_cast<uint4*>(copy.data()));
   packed.fill();
   const blocked::Kernel kernel = blocked::select_kernel<kArithmetic>(plan);
-  const auto smem_bytes = static_cast<std::size_t>(correlation_smem_bytes(plan));
+  const auto smem_bytes = static_cast<std::size_t>(correlation_smem(plan).end);
   const std::int64_t clusters = std::max(multiprocessor_count(device) / plan.cluster, 1);
   const std::int64_t blocks = std::min<std::int64_t>(clusters * plan.cluster, plan.tiles());
   const DeviceGuard guard(device);

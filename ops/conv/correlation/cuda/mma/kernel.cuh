@@ -185,18 +185,18 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocksPerSM)
   using Traits = ArithmeticTraits<kArithmetic>;
   using T = typename Traits::Element;
   constexpr int kStagingFloats = correlation_staged_columns(kColumns, false) * (16 * kMTiles + 4);
-  constexpr int kBiasBytes = correlation_bias_bytes(1, kColumns);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const std::uint32_t stage_bytes = 4 * kChunkUnits * p.unit_pitch, block_bytes = 4 * p.w_block_units;
 
   SharedLayout shared;
   shared.smem = ptx::dynamic_smem();
   shared.base = ptx::shared_address(shared.smem);
-  shared.w = shared.base + kBiasBytes + 4 * kWarps * kStagingFloats;
-  shared.x = shared.w + p.w_slots * block_bytes;
-  shared.items = reinterpret_cast<Item*>(shared.smem + (shared.x - shared.base) + p.x_stages * stage_bytes);
+  const CorrelationMmaSmem at = correlation_mma_smem(p, kWarps, kColumns, kMTiles);
+  shared.w = shared.base + at.w;
+  shared.x = shared.base + at.x;
+  shared.items = reinterpret_cast<Item*>(shared.smem + at.items);
   auto* const biases = reinterpret_cast<float*>(shared.smem);
-  float* const staging = reinterpret_cast<float*>(shared.smem + kBiasBytes) + warp * kStagingFloats;
+  float* const staging = reinterpret_cast<float*>(shared.smem + at.staging) + warp * kStagingFloats;
 
   Loader<Traits::kHalf, kWarps> loader(p, operands, shared, load.vector);
   for (int i = 0; i < load.ahead; ++i) {

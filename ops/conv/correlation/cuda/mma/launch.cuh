@@ -18,7 +18,7 @@ void run_correlation_mma(const CorrelationPlan& plan, const ConvProblem& problem
     packed.fill();
   }
   const correlation_mma::Kernel kernel = correlation_mma::select_kernel<kArithmetic>(plan);
-  const auto smem_bytes = static_cast<std::size_t>(correlation_smem_bytes(plan));
+  const auto smem_bytes = static_cast<std::size_t>(correlation_mma_smem(plan).end);
   const std::int64_t resident = std::int64_t{multiprocessor_count(problem.device)} * plan.blocks_per_sm;
   const DeviceGuard guard(problem.device);
   allow_smem(kernel, smem_bytes);

@@ -41,7 +41,7 @@ struct LoadOptions {
   std::int32_t ahead;   // correlation_steps_ahead()
 };
 
-/// Dynamic shared memory: sums on their way out, filter blocks, stages of input, the table of a stage's items.
+/// What of dynamic shared memory (correlation_mma_smem) is loaded.
 struct SharedLayout {
   unsigned char* smem;
   std::uint32_t base, w, x;  // shared-memory addresses

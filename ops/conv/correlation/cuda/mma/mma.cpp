@@ -46,7 +46,7 @@ std::size_t workspace_bytes(const ConvProblem& problem) {
 
 }  // namespace
 
-const ConvKernel mma_conv{"mma_conv", takes, run, true, workspace_bytes};
-const ConvKernel mma_conv_transpose{"mma_conv_transpose", takes, run, true, workspace_bytes};
+const ConvKernel mma_conv{"mma_conv", takes, run, workspace_bytes};
+const ConvKernel mma_conv_transpose{"mma_conv_transpose", takes, run, workspace_bytes};
 
 }  // namespace adjoint::cuda

@@ -35,10 +35,8 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), kBlocksPerSM)
   using Multiplies = Multiplier<kArithmetic, kColumns, kHalves, kOneRow, kGathers, kMTiles>;
   unsigned char* const smem = ptx::dynamic_smem();
   // Opaque, or every use works out again where the block's shared memory begins.
-  SharedLayout layout = lay_out<kConsumers, kColumns, kMTiles, false>(plan, ptx::opaque(ptx::shared_address(smem)));
-  layout.items = layout.x;
-  layout.gather = layout.zeros = layout.items + correlation_item_bytes(plan);
-  layout.x = layout.gather + (kGathers ? correlation_gather_bytes(plan) : 0);
+  SharedLayout layout =
+      lay_out<kConsumers, kColumns, kMTiles, false, kGathers>(plan, ptx::opaque(ptx::shared_address(smem)));
   if constexpr (kGathers) fill_gather(plan, layout, smem + (layout.gather - ptx::shared_address(smem)));
   layout.x_stages = operands.load_bytes == 2 ? plan.x_stages / 2 : plan.x_stages;
   init_barriers<kConsumers>(plan, layout, operands.loads_boxes ? 1 : kLoaderThreads);

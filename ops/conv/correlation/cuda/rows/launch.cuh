@@ -30,7 +30,7 @@ void run_correlation(const CorrelationPlan& plan, const CorrelationOperands& of_
   CorrelationOperands operands = of_call;
   operands.filter_blocks = packed.data();
   const correlation::Kernel kernel = correlation::select_kernel<kArithmetic>(plan);
-  const auto smem_bytes = static_cast<std::size_t>(correlation_smem_bytes(plan));
+  const auto smem_bytes = static_cast<std::size_t>(correlation_smem(plan).end);
   const std::int64_t resident = std::int64_t{multiprocessor_count(device)} * plan.blocks_per_sm;
   const std::int64_t grid = std::min(std::max<std::int64_t>(resident / plan.cluster, 1) * plan.cluster, plan.tiles());
   const DeviceGuard guard(device);

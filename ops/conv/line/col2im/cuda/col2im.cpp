@@ -28,7 +28,7 @@ void run(const ConvProblem& problem) {
 
 }  // namespace
 
-const ConvKernel col2im_conv{.name = "col2im_conv", .takes = takes, .run = run, .activates = true};
-const ConvKernel col2im_conv_transpose{.name = "col2im_conv_transpose", .takes = takes, .run = run, .activates = true};
+const ConvKernel col2im_conv{.name = "col2im_conv", .takes = takes, .run = run};
+const ConvKernel col2im_conv_transpose{.name = "col2im_conv_transpose", .takes = takes, .run = run};
 
 }  // namespace adjoint::cuda

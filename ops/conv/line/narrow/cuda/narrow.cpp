@@ -28,7 +28,7 @@ void run(const ConvProblem& problem) {
 
 }  // namespace
 
-const ConvKernel narrow_conv{.name = "narrow_conv", .takes = takes, .run = run, .activates = true};
-const ConvKernel narrow_conv_transpose{.name = "narrow_conv_transpose", .takes = takes, .run = run, .activates = true};
+const ConvKernel narrow_conv{.name = "narrow_conv", .takes = takes, .run = run};
+const ConvKernel narrow_conv_transpose{.name = "narrow_conv_transpose", .takes = takes, .run = run};
 
 }  // namespace adjoint::cuda

@@ -35,9 +35,10 @@ std::size_t workspace_bytes(const ConvProblem& problem) {
 
 }  // namespace
 
-const ConvKernel packed_conv{
-    .name = "packed_conv", .takes = takes, .run = run, .activates = true, .workspace_bytes = workspace_bytes};
-const ConvKernel packed_conv_transpose{
-    .name = "packed_conv_transpose", .takes = takes, .run = run, .activates = true, .workspace_bytes = workspace_bytes};
+const ConvKernel packed_conv{.name = "packed_conv", .takes = takes, .run = run, .workspace_bytes = workspace_bytes};
+const ConvKernel packed_conv_transpose{.name = "packed_conv_transpose",
+                                       .takes = takes,
+                                       .run = run,
+                                       .workspace_bytes = workspace_bytes};
 
 }  // namespace adjoint::cuda

@@ -143,8 +143,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   const WeightWork work = weight_work(p, block);
   const std::int64_t first_stage = split * p.stages_per_split;
   const std::int64_t end_stage = min(first_stage + p.stages_per_split, p.stages);
-  const std::uint32_t image_bytes = kSize * p.block_channels * p.image_pitch;
-  const std::uint32_t stage_bytes = image_bytes + kSize * p.tile_columns * p.feature_pitch;
+  const auto image_bytes = static_cast<std::uint32_t>(mma_image_bytes(p, kSize));
+  const auto stage_bytes = static_cast<std::uint32_t>(mma_stage_bytes(p, kSize));
 
   // A row that is none reads the first one's values; its sums are not used.
   int row_offset[kMTiles][2];

@@ -26,9 +26,9 @@ class BlockedEmulation : public CorrelationFixture {
                                 plan)) {
       return false;
     }
-    const auto run = [&](auto operands, const auto* filter, std::uint32_t* blocks, const auto& launch) {
+    const auto run = [&](auto operands, const cuda::ConvProblem& problem) {
       if (read_again) operands.stores_boxes = false;
-      run_blocked<M>(plan, operands, filter, blocks, launch);
+      run_blocked<M>(plan, operands, problem);
       ways.merge(ways_of_operands(plan, operands));
       ways.merge(ways_of_pixels<typename M::Element>(plan, operands));
     };

@@ -2,7 +2,7 @@
 // address, on any grid and in any order of execution.
 #include <adjoint/tests/ops/conv/correlation/emulated_run.h>
 #include <adjoint/tests/support/conv_machine.h>
-#include <adjoint/ops/conv/correlation/cuda/mma/select.cuh>
+#include <adjoint/ops/conv/correlation/cuda/mma/launch.cuh>
 
 #include <gtest/gtest.h>
 
@@ -40,22 +40,26 @@ class CorrelationMmaEmulation : public ::testing::Test {
     Operand<T> in(x, seed % 9), biases(bias, 0);
     Operand<T> out(std::vector<double>(expected.size(), std::numeric_limits<double>::quiet_NaN()), seed % 5);
     Operand<T> values(filter, 0);
-    FilterBlocks packed(plan);
-    pack_filter<M::kArithmetic>(plan, values.data(), packed.data(), seed);
-
-    const cuda::CorrelationOperands operands = cuda::correlation_mma::operands_of<T>(
-        plan, packed.data(), {.first = in.data(), .bias = bias.empty() ? nullptr : biases.data(), .out = out.data()});
+    const cuda::ConvProblem problem{.first = in.data(),
+                                    .second = values.data(),
+                                    .bias = bias.empty() ? nullptr : biases.data(),
+                                    .out = out.data()};
     cuda::correlation_mma::LoadOptions load = cuda::correlation_mma::load_options<T>(plan, in.data());
-    load.ahead -= static_cast<std::int32_t>(seed / 2) % load.ahead;  // less far ahead is right too
-    const auto kernel = cuda::correlation_mma::select_kernel<M::kArithmetic>(plan);
-    const auto grid =
-        static_cast<unsigned>(std::min<std::int64_t>(static_cast<std::int64_t>(seed % 3) + 1, plan.tiles()));
-    EXPECT_LE(cuda::correlation_smem_bytes(plan), device.block_bytes);
-    emulation::run({.grid = {grid},
-                    .block = {static_cast<unsigned>(128 * plan.consumers)},
-                    .seed = seed,
-                    .smem_bytes = static_cast<std::size_t>(cuda::correlation_smem_bytes(plan))},
-                   [&] { kernel(plan, operands, load); });
+    EXPECT_LE(cuda::correlation_mma_smem(plan).end, device.block_bytes);
+    emulate_launches(seed);
+    const std::int32_t less = static_cast<std::int32_t>(seed / 2) % load.ahead;
+    if (less == 0) {
+      cuda::run_correlation_mma<M::kArithmetic>(plan, problem);
+    } else {  // less far ahead is right too
+      load.ahead -= less;
+      const cuda::Workspace packed(static_cast<std::size_t>(4 * plan.filter_units()), 0);
+      cuda::pack_correlation_filter<M::kArithmetic>(plan, values.data(), packed.data(), 0);
+      const auto grid = static_cast<unsigned>(std::min<std::int64_t>(cuda::emulated_multiprocessors, plan.tiles()));
+      cuda::launch(cuda::correlation_mma::select_kernel<M::kArithmetic>(plan),
+                   {dim3(grid), dim3(static_cast<unsigned>(128 * plan.consumers)),
+                    static_cast<std::size_t>(cuda::correlation_mma_smem(plan).end)},
+                   0, plan, cuda::correlation_mma::operands_of<T>(plan, packed.data(), problem), load);
+    }
     expect_equal(out.data(), expected);
     reached.insert("columns " + std::to_string(plan.tile_columns));
     reached.insert("vector " + std::to_string(load.vector));

@@ -1,9 +1,8 @@
 // The kernel for few output channels on the emulator: exact on small integers, at any address and in any order of
 // execution.
 #include <adjoint/tests/support/emulation/kernel_run.h>
-#include <adjoint/tests/support/emulation/tensor_map.h>
 #include <cuda_runtime.h>
-#include <adjoint/ops/conv/line/col2im/cuda/kernel.cuh>
+#include <adjoint/ops/conv/line/col2im/cuda/launch.cuh>
 
 #include <gtest/gtest.h>
 
@@ -20,55 +19,19 @@ namespace {
 /// What of the kernel the cases have reached.
 using Reached = std::set<std::string>;
 
-template <class M, int kColumns, int kDepths>
-void run(const cuda::Col2imPlan& plan, const cuda::col2im::Operands& operands, std::uint64_t seed) {
-  // Fewer blocks than tiles: rings go on from one to the next.
-  const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(plan.blocks(), 1 + seed % 3));
-  emulation::run({.grid = {blocks},
-                  .block = {cuda::kCol2imThreads},
-                  .seed = seed,
-                  .smem_bytes = static_cast<std::size_t>(plan.smem_bytes())},
-                 [&] { cuda::col2im::col2im_kernel<M::kArithmetic, kColumns, kDepths>(plan, operands); });
-}
-
-template <class M, int kDepths>
-void run(const cuda::Col2imPlan& plan, const cuda::col2im::Operands& operands, std::uint64_t seed) {
-  switch (plan.columns) {
-    case 32: return run<M, 32, kDepths>(plan, operands, seed);
-    case 64: return run<M, 64, kDepths>(plan, operands, seed);
-    case 96: return run<M, 96, kDepths>(plan, operands, seed);
-    default: return run<M, 128, kDepths>(plan, operands, seed);
-  }
-}
-
 template <class M>
 void check(const ConvProblem& p, bool transposed, const Activation& activation, std::uint64_t seed, Reached& reached) {
   const ConvGeometry& g = p.geometry;
   cuda::Col2imPlan plan;
   if (!cuda::plan_col2im(g, transposed, M::kArithmetic, {}, plan)) return;
-  const auto& bias = transposed ? p.image_bias : p.feature_bias;
-  const auto [sums, expected] = expected_results(p, transposed, activation);
-  const std::vector<double> nothing(expected.size(), std::numeric_limits<double>::quiet_NaN());
-  Operand<float> source(transposed ? p.feature : p.image, seed % 2 * 4 + seed % 3), filter(p.filter, seed % 3);
-  Operand<float> biases(bias, 0), out(nothing, seed % 5), linear(nothing, seed % 2);
-  const bool keeps = activation.kind != ActivationKind::kNone;
-  const bool vectors = cuda::rows_aligned(source.data(), plan.w.source * 4, 16);
-  const cuda::TensorMapLayout layout = cuda::col2im_source_layout(plan, source.data());
-  const cuda::col2im::Operands operands{{source.data(), filter.data(), bias.empty() ? nullptr : biases.data(),
-                                         out.data(), keeps ? linear.data() : nullptr, Activate<float>(activation),
-                                         vectors},
-                                        vectors ? emulation::encode_tensor_map(layout) : cuda::TensorMap{}};
-  if (plan.depths == cuda::kCol2imDepths[0]) {
-    run<M, cuda::kCol2imDepths[0]>(plan, operands, seed);
-  } else {
-    run<M, cuda::kCol2imDepths[1]>(plan, operands, seed);
-  }
   SCOPED_TRACE(transposed ? "conv_transpose" : "conv");
-  expect_equal(out.data(), expected);
-  if (keeps) expect_equal(linear.data(), sums);
+  EmulatedCall<float> call(p, transposed, activation, seed);
+  emulate_launches(seed);
+  cuda::run_col2im<M::kArithmetic>(plan, call.problem());
+  call.expect_right();
   reached.insert(std::to_string(plan.columns) + " columns");
   reached.insert(std::to_string(plan.depths) + " depths");
-  reached.insert(vectors ? "boxes" : "elements");
+  reached.insert(cuda::line_operands<float>(plan, call.problem()).vectors ? "boxes" : "elements");
   if (plan.stages > 1) reached.insert("stages");
   if (plan.column_tiles > 1) reached.insert("column tiles");
   if (plan.row_tiles > 1) reached.insert("row tiles");

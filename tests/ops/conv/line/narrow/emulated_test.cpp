@@ -2,7 +2,7 @@
 // any order of execution, with NaN and infinity where the oracle puts them.
 #include <adjoint/tests/support/emulation/kernel_run.h>
 #include <cuda_runtime.h>
-#include <adjoint/ops/conv/line/narrow/cuda/kernel.cuh>
+#include <adjoint/ops/conv/line/narrow/cuda/launch.cuh>
 
 #include <gtest/gtest.h>
 
@@ -28,31 +28,13 @@ void check(const ConvProblem& p, bool transposed, const Activation& activation, 
   const ConvGeometry& g = p.geometry;
   cuda::NarrowPlan plan;
   if (!cuda::plan_narrow(g, transposed, kArithmeticOf<T>, plan)) return;
-  const auto& bias = transposed ? p.image_bias : p.feature_bias;
-  const auto [sums, expected] = expected_results(p, transposed, activation);
-  const std::vector<double> nothing(expected.size(), std::numeric_limits<double>::quiet_NaN());
-  Operand<T> source(transposed ? p.feature : p.image, seed % 9), filter(p.filter, seed % 3), biases(bias, 0);
-  Operand<T> out(nothing, seed % 5), linear(nothing, seed % 2);
-  const bool vectors = cuda::rows_aligned(source.data(), plan.w.source * static_cast<std::int64_t>(sizeof(T)), 16);
-  const bool keeps = activation.kind != ActivationKind::kNone;
-  const cuda::line::Operands<T> operands{source.data(),
-                                         filter.data(),
-                                         bias.empty() ? nullptr : biases.data(),
-                                         out.data(),
-                                         keeps ? linear.data() : nullptr,
-                                         Activate<float>(activation),
-                                         vectors};
-  const auto kernel = cuda::narrow::select<T>(plan);
-  emulation::run({.grid = {static_cast<unsigned>(plan.blocks())},
-                  .block = {cuda::kNarrowThreads},
-                  .seed = seed,
-                  .smem_bytes = static_cast<std::size_t>(plan.smem_bytes())},
-                 [&] { kernel(plan, operands); });
   SCOPED_TRACE(transposed ? "conv_transpose" : "conv");
-  expect_equal(out.data(), expected);
-  if (keeps) expect_equal(linear.data(), sums);
+  EmulatedCall<T> call(p, transposed, activation, seed);
+  emulate_launches(seed);
+  cuda::run_narrow<kDTypeOf<T>>(plan, call.problem());
+  call.expect_right();
   reached.insert(std::to_string(plan.results) + " results");
-  reached.insert(vectors ? "vectors" : "elements");
+  reached.insert(cuda::line_operands<T>(plan, call.problem()).vectors ? "vectors" : "elements");
   if (plan.column_tiles > 1) reached.insert("column tiles");
   if (plan.line_tiles > 1) reached.insert("line tiles");
   if (plan.result_blocks > 1) reached.insert("blocks of results");

@@ -1,9 +1,8 @@
 // The kernel for few results a position and several taps on the emulator: exact on small integers in every arithmetic,
 // at any address and in any order of execution.
 #include <adjoint/tests/support/emulation/kernel_run.h>
-#include <adjoint/tests/support/emulation/tensor_map.h>
 #include <cuda_runtime.h>
-#include <adjoint/ops/conv/line/packed/cuda/kernel.cuh>
+#include <adjoint/ops/conv/line/packed/cuda/launch.cuh>
 
 #include <gtest/gtest.h>
 
@@ -26,38 +25,15 @@ void check(const ConvProblem& p, bool transposed, const Activation& activation, 
   const ConvGeometry& g = p.geometry;
   cuda::PackedPlan plan;
   if (!cuda::plan_packed(g, transposed, M::kArithmetic, plan)) return;
-  const auto& bias = transposed ? p.image_bias : p.feature_bias;
-  const auto [sums, expected] = expected_results(p, transposed, activation);
-  const std::vector<double> nothing(expected.size(), std::numeric_limits<double>::quiet_NaN());
-  Operand<T> source(transposed ? p.feature : p.image, seed % 9), filter(p.filter, seed % 3), biases(bias, 0);
-  Operand<T> out(nothing, seed % 5), linear(nothing, seed % 2);
-  const bool keeps = activation.kind != ActivationKind::kNone;
-  const bool vectors = cuda::rows_aligned(source.data(), plan.w.source * static_cast<std::int64_t>(sizeof(T)), 16);
-  std::vector<uint4> packed(static_cast<std::size_t>(plan.workspace_bytes()) / sizeof(uint4));
-  emulation::run({.grid = {static_cast<unsigned>(plan.filter_products())},
-                  .block = {2 * cuda::kPackedResults},
-                  .seed = seed,
-                  .smem_bytes = 0},
-                 [&] { cuda::packed::pack_filter_kernel<M::kSplit>(plan, filter.data(), packed.data()); });
-  const cuda::TensorMapLayout layout = cuda::packed_source_layout(plan, source.data(), M::kDType);
-  const cuda::packed::Operands<T> operands{{source.data(), filter.data(), bias.empty() ? nullptr : biases.data(),
-                                            out.data(), keeps ? linear.data() : nullptr, Activate<float>(activation),
-                                            vectors},
-                                           packed.data(),
-                                           vectors ? emulation::encode_tensor_map(layout) : cuda::TensorMap{}};
-  // Fewer blocks than tiles: teams take turns.
-  const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(plan.blocks(), 1 + seed % 3));
-  emulation::run({.grid = {blocks},
-                  .block = {cuda::kPackedThreads},
-                  .seed = seed,
-                  .smem_bytes = static_cast<std::size_t>(plan.smem_bytes())},
-                 [&] { cuda::packed::packed_kernel<M::kArithmetic>(plan, operands); });
   SCOPED_TRACE(transposed ? "conv_transpose" : "conv");
-  expect_equal(out.data(), expected);
-  if (keeps) expect_equal(linear.data(), sums);
+  EmulatedCall<T> call(p, transposed, activation, seed);
+  emulate_launches(seed);
+  cuda::run_packed<M::kArithmetic>(plan, call.problem());
+  call.expect_right();
+  const cuda::packed::Operands<T> operands{cuda::line_operands<T>(plan, call.problem()), nullptr, {}};
   reached.insert(plan.filter_stays ? "a filter that stays" : "a filter that passes");
-  reached.insert(vectors ? "vectors" : "elements");
-  if (!keeps && cuda::packed::stores_pairs(plan, operands)) reached.insert("pairs of stores");
+  reached.insert(operands.vectors ? "vectors" : "elements");
+  if (activation.is_none() && cuda::packed::stores_pairs(plan, operands)) reached.insert("pairs of stores");
   if (plan.column_tiles > 1) reached.insert("column tiles");
   if (plan.stages() > 1) reached.insert("stages");
   if (plan.stack > 1) reached.insert(plan.paired ? "pairs" : "stacked offsets");

@@ -1,13 +1,12 @@
 // conv_weight from copies in channel blocks on the emulator, copies and all: exact on small integers at any address, on
 // any grid, with and without slices.
 #include <adjoint/ops/conv/base/numbers.h>
+#include <adjoint/ops/conv/sums/cuda/taps.h>
 #include <adjoint/ops/conv/weight/blocks_plan.h>
-#include <adjoint/tests/ops/conv/sums/taps_emulated_run.h>
 #include <adjoint/tests/support/conv_machine.h>
 #include <adjoint/tests/support/emulation/kernel_run.h>
-#include <adjoint/tests/support/emulation/tensor_map.h>
 #include <cuda_runtime.h>
-#include <adjoint/ops/conv/weight/cuda/blocks/kernel.cuh>
+#include <adjoint/ops/conv/weight/cuda/blocks/launch.cuh>
 
 #include <gtest/gtest.h>
 
@@ -24,40 +23,20 @@ namespace {
 
 using Reached = std::set<std::string>;
 
-std::vector<uint4> nothing_copied(const cuda::ChannelBlocks& copy) {
-  return std::vector<uint4>(static_cast<std::size_t>(copy.bytes()) / sizeof(uint4),
-                            uint4{0x7fc07fc0, 0x7fc07fc0, 0x7fc07fc0, 0x7fc07fc0});
-}
-
 template <class M>
 void check(const ConvProblem& p, const cuda::Machine& machine, std::uint64_t seed, Reached& reached) {
   using T = typename M::Element;
-  namespace kernels = cuda::blocked_weight;
   cuda::BlockedWeightPlan plan;
   ASSERT_TRUE(cuda::plan_blocked_weight(p.geometry, machine, plan));
   Operand<T> image(p.image, seed % 3), feature(p.feature, seed % 2);
-  std::vector<uint4> image_copy = nothing_copied(plan.image), feature_copy = nothing_copied(plan.feature);
-  const kernels::Copies copies{cuda::channel_blocks::copy_grid(plan.image),
-                               cuda::channel_blocks::copy_grid(plan.feature)};
-  emulation::run({.grid = {static_cast<unsigned>(copies.image.blocks + copies.feature.blocks)},
-                  .block = {cuda::channel_blocks::kCopyThreads},
-                  .seed = seed},
-                 [&] {
-                   kernels::copy_operands_kernel<M::kArithmetic>(plan.image, plan.feature, copies, image.data(),
-                                                                 feature.data(), image_copy.data(),
-                                                                 feature_copy.data());
-                 });
-  Operand<float> sums(nothing(plan.sums_bytes() / 4), 0);
-  const kernels::Maps maps =
-      kernels::maps_of(plan, image_copy.data(), feature_copy.data(), emulation::encode_tensor_map);
-  const auto tiles = static_cast<unsigned>(plan.tiles());
-  emulation::run({.grid = {1 + static_cast<unsigned>(seed) % tiles},
-                  .block = {kernels::kThreads},
-                  .seed = seed,
-                  .smem_bytes = static_cast<std::size_t>(plan.smem_bytes())},
-                 [&] { kernels::blocked_weight_kernel<M::kArithmetic>(plan, maps.rows, maps.columns, sums.data()); });
   Operand<T> out(nothing(p.geometry.filter_numel()), seed % 4);
-  gather(plan.gather, sums.data(), out.data(), seed);
+  const auto workspace = [](std::int64_t bytes) { return cuda::Workspace(static_cast<std::size_t>(bytes), 0); };
+  const cuda::Workspace image_copy = workspace(plan.image.bytes()), feature_copy = workspace(plan.feature.bytes());
+  Operand<float> sums(nothing(plan.sums_bytes() / 4), 0);
+  emulate_launches(seed, static_cast<int>(1 + seed % static_cast<std::uint64_t>(plan.tiles())));
+  cuda::run_blocked_weight<M::kArithmetic>(plan, {.first = image.data(), .second = feature.data()},
+                                           {image_copy.data(), feature_copy.data(), sums.data()});
+  cuda::gather_taps(plan.gather, M::kDType, sums.data(), out.data(), 0);
   expect_equal(out.data(), oracle::conv_weight(p.geometry, p.image, p.feature));
   EXPECT_TRUE(out.surroundings_are_kept());
   reached.insert(plan.slices > 1 ? "slices" : "one slice");

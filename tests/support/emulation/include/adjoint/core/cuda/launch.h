@@ -2,6 +2,7 @@
 // tensors of the CPU, whose every byte a kernel may touch.
 #pragma once
 
+#include <adjoint/core/cuda/runtime.h>
 #include <adjoint/tests/support/emulation/emulator.h>
 
 #include <cuda_runtime.h>
@@ -19,26 +20,29 @@ struct LaunchGeometry {
   std::size_t smem_bytes = 0;  // dynamic shared memory
 };
 
-struct DeviceGuard {
-  explicit DeviceGuard(int /*device*/) {}
-};
 template <class... Params>
 void allow_smem(void (*)(Params...), std::size_t /*smem_bytes*/) {}
-
-inline int multiprocessor_count(int /*device*/) { return 3; }
 
 /// Of the order of execution of launches to come.
 inline std::uint64_t emulated_seed = 0;
 
-/// Runs kernel(args...); nothing where the grid is empty.
+/// Runs kernel(args...) in clusters; nothing where the grid is empty.
 template <class... Params, class... Args>
-void launch(void (*kernel)(Params...), const LaunchGeometry& geometry, int /*device*/, Args&&... args) {
+void emulate(void (*kernel)(Params...), const LaunchGeometry& geometry, unsigned cluster, Args&&... args) {
   static_assert(sizeof...(Params) == sizeof...(Args), "one argument for each parameter of the kernel");
   if (geometry.grid.x == 0 || geometry.grid.y == 0 || geometry.grid.z == 0) return;
   const std::tuple<Params...> values(std::forward<Args>(args)...);
-  emulation::run(
-      {.grid = geometry.grid, .block = geometry.block, .seed = emulated_seed, .smem_bytes = geometry.smem_bytes},
-      [&] { std::apply(kernel, values); });
+  emulation::run({.grid = geometry.grid,
+                  .block = geometry.block,
+                  .cluster = cluster,
+                  .seed = emulated_seed,
+                  .smem_bytes = geometry.smem_bytes},
+                 [&] { std::apply(kernel, values); });
+}
+
+template <class... Params, class... Args>
+void launch(void (*kernel)(Params...), const LaunchGeometry& geometry, int /*device*/, Args&&... args) {
+  emulate(kernel, geometry, 1, std::forward<Args>(args)...);
 }
 
 }  // namespace adjoint::cuda
