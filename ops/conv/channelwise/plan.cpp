@@ -192,12 +192,15 @@ void choose_chunks_and_units(ChannelwisePlan& p, std::int64_t least_tiles, const
   const std::int64_t all_chunks = std::max<std::int64_t>(ceil_div(steps, kChannelwiseWalk), 1);
   const std::int64_t thread_lines = std::max(kChannelwiseThreads / p.lanes, 1);
   const std::int64_t wanted = kWantedLinesPerThread * thread_lines;
-  for (std::int64_t parts = 1; parts <= all_chunks; ++parts) {
-    const std::int64_t chunks = ceil_div(all_chunks, parts);
-    const std::int64_t tiles = p.units * p.h.residues * parts * (p.along_row != 0 ? 1 : p.column_tiles);
-    if (tiles < least_tiles && chunks > 1) continue;
-    if (chunks * p.channel_blocks * p.h.phases > 2 * wanted && chunks > 1) continue;
-    if (try_tile(p, p.lanes, narrow(chunks), 1, bytes.wanted)) break;
+  // A row is cut into as few parts as make tiles enough, and chunks few enough for a thread; where shared memory does
+  // not hold a part, into more. Lines have up to millions of chunks: parts that leave their number are passed over.
+  const std::int64_t part_tiles = p.units * p.h.residues * (p.along_row != 0 ? 1 : p.column_tiles);
+  const std::int64_t most_chunks = std::max<std::int64_t>(2 * wanted / (p.channel_blocks * p.h.phases), 1);
+  const std::int64_t parts =
+      std::max(ceil_div(least_tiles, std::max<std::int64_t>(part_tiles, 1)), ceil_div(all_chunks, most_chunks));
+  std::int64_t chunks = ceil_div(all_chunks, std::clamp<std::int64_t>(parts, 1, all_chunks));
+  while (!try_tile(p, p.lanes, narrow(chunks), 1, bytes.wanted) && chunks > 1) {
+    chunks = ceil_div(all_chunks, ceil_div(all_chunks, chunks - 1));
   }
   if (p.plane_tiles() > 1 || p.h.residues > 1) return;
   const std::int64_t most_units = std::min(p.units / least_tiles, ceil_div(wanted, lines_of_unit(p)));

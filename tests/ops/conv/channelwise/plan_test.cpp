@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <ctime>
 #include <vector>
 
 namespace adjoint::testing {
@@ -159,6 +160,26 @@ TEST(ChannelwisePlan, LeavesLongStridesToOthers) {
 }
 
 // Of 2^28 elements.
+// By processor time, for others share the machine: a plan of these took 20 to 60 ms once.
+TEST(ChannelwisePlan, OfTheLongestLinesIsMadeAtOnce) {
+  constexpr std::int64_t kLength = 200'000'000;
+  constexpr int kPlans = 100;
+  const std::clock_t begin = std::clock();
+  for (const std::int64_t kernel : {130, 904}) {
+    const ConvGeometry g{.rank = 1,
+                         .image_channels = 10,
+                         .feature_channels = 1,
+                         .image = {1, kLength},
+                         .feature = {1, kLength - kernel + 1},
+                         .kernel = {1, kernel}};
+    for (int i = 0; i < kPlans; ++i) {
+      ChannelwisePlan plan;
+      ASSERT_TRUE(cuda::plan_channelwise(g, false, Arithmetic::kBFloat16, plan));
+    }
+  }
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 0.005 * 2 * kPlans);
+}
+
 TEST(ChannelwisePlan, LeavesLargePlanesToOthers) {
   constexpr std::int64_t kSide = 1 << 14;
   ChannelwisePlan plan;
