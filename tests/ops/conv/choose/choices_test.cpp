@@ -1,5 +1,5 @@
-// The kernels that are chosen today for every layer of bench/layers. A choice is a change of bits and of speed: it is
-// made on purpose, and choices.tsv with it.
+// The kernels that are chosen today for the layers of bench/layers, but for those drawn at random. A choice is a change
+// of bits and of speed: it is made on purpose, and choices.tsv with it.
 
 #ifdef ADJOINT_WITH_CUDA
 #include <adjoint/bench/layers.h>

@@ -1,5 +1,5 @@
-// What the planners of CUDA kernels make of the layers of bench/layers (tests/fixtures/conv_plans.tsv): times
-// in their models, memory and tiles, each a number of four digits. A planner that is changed on purpose
+// What the planners of CUDA kernels make of two tables of bench/layers (tests/fixtures/conv_plans.tsv): times in their
+// models, memory and tiles, each a number of four digits. A planner that is changed on purpose
 // changes the table: with ADJOINT_WRITE_PLANS=FILE in the environment the test writes it anew, and git shows what
 // moved.
 #include <adjoint/bench/layers.h>
