@@ -1,6 +1,6 @@
 // Every compiled kernel of the trio runs, through dispatch's list, and every path through the correlation kernels'
 // loading and storing: random geometries, each exact on integers, until nothing is left. What there is to run is read
-// from the modules of the kernels that ran, so a new kernel needs no line here.
+// from the modules of the kernels that ran, so a new kernel needs no line here but its namespace.
 #ifdef ADJOINT_WITH_CUDA
 
 #include <adjoint/core/cuda/launch_observer.h>
@@ -66,7 +66,7 @@ std::vector<CUfunction> functions_beside(CUfunction function) {
 bool is_of_the_trio(const std::string& name) {
   for (const char* module : {"correlation::", "correlation_mma::", "weight::", "channelwise::", "narrow::", "packed::",
                              "product::", "col2im::", "blocked::", "sliced::", "rearranged::", "few_results::",
-                             "short_sums::", "conv_gather", "conv_weight_parts"}) {
+                             "short_sums::", "tapwise::", "conv_gather", "conv_weight_parts"}) {
     if (name.find(module) != std::string::npos) return true;
   }
   return false;
