@@ -92,20 +92,19 @@ void choose_rows(BlockedWeightPlan& p) {
 }
 
 /// Of a tile's stage: the products of both warpgroups, or what the L2 takes to deliver it.
-double stage_clocks(const BlockedWeightPlan& p) {
-  constexpr double kProducts = 1024, kL2Bytes = 33, kOverhead = 1.1;
-  return kOverhead * std::max(kProducts, p.slot_bytes() / kL2Bytes);
+double stage_clocks(const BlockedWeightPlan& p, const Machine& machine) {
+  constexpr double kProducts = 1024, kOverhead = 1.1;
+  return kOverhead * std::max(kProducts, p.slot_bytes() / machine.l2_bytes);
 }
 
 /// All tiles, and what adds their slices up and puts taps last.
 double clocks_of_slices(const BlockedWeightPlan& p, const Machine& machine) {
-  // To begin and to store a tile; bytes a clock, and launches, of what reads the sums; of a slice, as in
-  // product/taps.cpp.
-  constexpr double kTile = 6000, kBytes = 1800, kLaunch = 4000, kSlice = 800;
+  // To begin and to store a tile; launches of what reads the sums; of a slice, as in product/taps.cpp.
+  constexpr double kTile = 6000, kLaunch = 4000, kSlice = 800;
   const double waves = std::ceil(static_cast<double>(p.tiles()) / machine.multiprocessors);
   const double sums = static_cast<double>(p.sums_bytes()), results = sums / p.slices / 2;
-  return waves * (p.slice_stages * stage_clocks(p) + kTile) + (2 * sums + results) / kBytes + kLaunch +
-         kSlice * p.slices;
+  return waves * (p.slice_stages * stage_clocks(p, machine) + kTile) + (2 * sums + results) / machine.moved_bytes +
+         kLaunch + kSlice * p.slices;
 }
 
 /// As many slices as let the sums be done the soonest. Tensor cores round towards zero, so that long sums are short: of
