@@ -142,6 +142,7 @@ Unshuffle pad_planes(std::int64_t planes, const Extent2& extents, const Extent2&
 
 bool has_strides_for_channels(const ConvGeometry& g, bool image_is_result) {
   constexpr std::int64_t kMaxStride = 1024;
+  if (g.batch == 0) return false;
   bool strided = false;
   for (const std::size_t axis : {0U, 1U}) {
     const std::int64_t stride = g.stride[axis], kernel = g.kernel[axis];
@@ -203,6 +204,7 @@ bool pad_image_rows(const ConvGeometry& g, std::int64_t element_size, Rearranged
 }
 
 bool pad_rows(const ConvGeometry& g, std::int64_t element_size, RearrangedPlan& plan) {
+  if (g.batch == 0) return false;
   ConvGeometry& inner = plan.geometry;
   const Extent2 feature = padded_feature(inner, element_size);
   // One tap at stride 1 meets positions of its own place, and both sides stay alike.

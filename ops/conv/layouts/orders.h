@@ -32,12 +32,12 @@ struct RearrangedPlan {
   std::int64_t bias_repetitions = 1;           // of each image channel's
 };
 
-/// Strides as channels. False where no axis has a stride, where one has a stride and a dilation, for an image to be
-/// computed that has residues without a tap, and for very large extents.
+/// Strides as channels. False for an empty batch, where no axis has a stride, where one has a stride and a dilation,
+/// for an image to be computed that has residues without a tap, and for very large extents.
 ADJOINT_API bool plan_strides_as_channels(const ConvGeometry& geometry, bool image_is_result, std::int64_t element_size,
                                           RearrangedPlan& plan);
 /// Rows of image and feature padded for the copy engine, of `plan.geometry`, which is the problem's or, where strides
-/// have become channels, what was left. False where none needs it. For conv_weight alone.
+/// have become channels, what was left. False for an empty batch, and where none needs it. For conv_weight alone.
 ADJOINT_API bool pad_rows(const ConvGeometry& geometry, std::int64_t element_size, RearrangedPlan& plan);
 /// Rows of the image padded to multiples of 16 bytes. False where they are that, for an empty batch, and for very large
 /// extents. For conv.

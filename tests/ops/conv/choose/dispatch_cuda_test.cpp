@@ -62,6 +62,27 @@ TEST(ConvDispatch, ShortSumsRunWithoutTensorCores) {
   EXPECT_NE(conv_transpose(256), "plain");
 }
 
+// Of no samples the filter's gradient is zeros, which a kernel writes: copies of nothing could not be launched.
+TEST(ConvDispatch, AnEmptyBatchKeepsItsOrder) {
+  const cuda::PretendGpu pretend(kHopper);
+  for (const Extent2& stride : {Extent2{1, 1}, Extent2{4, 4}}) {
+    for (const std::int64_t side : {7, 16, 33}) {
+      const ConvGeometry g = geometry({.rank = 2,
+                                       .batch = 0,
+                                       .in_channels = 64,
+                                       .out_channels = 64,
+                                       .input = {side, side},
+                                       .kernel = {5, 5},
+                                       .stride = stride,
+                                       .padding = {2, 2}});
+      for (const ConvMode& mode : kConvModes) {
+        const cuda::ConvKernel& kernel = cuda::best_conv_kernel(unplaced_problem(cuda::ConvRole::kFilter, g, mode));
+        EXPECT_FALSE(cuda::rearranges(kernel)) << kernel.name;
+      }
+    }
+  }
+}
+
 TEST(ConvDispatch, KernelsAreFoundByHowTheirNamesBegin) {
   for (const cuda::ConvRole role : kConvRoles) {
     for (const cuda::ConvKernel* kernel : cuda::conv_kernels(role)) {

@@ -39,6 +39,20 @@ TEST(RearrangedPlan, StridesBecomeChannels) {
   EXPECT_EQ(plan.bias_repetitions, 9);
 }
 
+// conv_weight of one is zeros, which some kernel writes: a copy of nothing would be no launch.
+TEST(RearrangedPlan, AnEmptyBatchHasNoOtherOrder) {
+  const ConvGeometry strided = make_geometry(0, 1, 56, 1, {256, 255}, {9, 9}, {3, 3}, {4, 4}, {1, 1}, {2, 2});
+  const ConvGeometry odd = make_geometry(0, 8, 8, 1, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0});
+  for (const std::int64_t size : {2, 4}) {
+    RearrangedPlan plan;
+    EXPECT_FALSE(plan_strides_as_channels(strided, false, size, plan));
+    EXPECT_FALSE(plan_batch_as_columns(odd, size, plan));
+    EXPECT_FALSE(pad_image_rows(odd, size, plan));
+    plan = {.geometry = odd};
+    EXPECT_FALSE(pad_rows(odd, size, plan));
+  }
+}
+
 // To whole vectors; below a line of 128 bytes to a part of one; to a whole line where that is at most twice as long, or
 // four times where rows are no vector.
 TEST(RearrangedPlan, ShortRowsArePaddedToPartsOfALine) {
