@@ -373,6 +373,43 @@ class TrialTest(unittest.TestCase):
         self.assertEqual(len(report.trials), 1)
         torch.testing.assert_close(*gradients)
 
+    def test_a_way_that_fails_is_not_tried_again(self):
+        for failing, kept in (("theirs", "adjoint"), ("ours", "pytorch"), ("both", "adjoint")):
+            module = layer("Conv1d")
+            x = input_of(module)
+            expected = module(x)
+            report = adj.replace(module, only_where_faster=True)
+            failures = {name: mock.Mock(side_effect=RuntimeError(f"{name} has no kernel\nfor it")) for name in ("ours", "theirs")}
+            for name in failures if failing == "both" else (failing,):
+                setattr(module, name, failures[name])
+            module.function_of = lambda weight: adj.conv1d  # the user's own calls succeed
+            torch.testing.assert_close(module(x), expected)
+            with self.subTest(failing):
+                self.assertFalse(module._forward_hooks)
+                self.assertEqual(report.trials[""].kept, kept)
+                self.assertIsInstance(module, adj.Conv1d if kept == "adjoint" else nn.Conv1d)
+                self.assertIn(f"{kept} is kept: forward and backward of (2, 4, 9) fails: ", str(report))
+                self.assertEqual(str(report).count("has no kernel"), 2 if failing == "both" else 1)
+                self.assertNotIn("for it", str(report))
+
+    def test_half_precision_on_the_cpu_is_tried_once(self):
+        # PyTorch 1.13 computes no convolution of it there.
+        for kind, grad in itertools.product(KINDS, (True, False)):
+            module = layer(kind).half()
+            x = input_of(module).half()
+            report = adj.replace(module, only_where_faster=True)
+            with torch.set_grad_enabled(grad):
+                y = module(x)
+                measured = report.trials[""]
+                self.assertFalse(module._forward_hooks)
+                self.assertIsInstance(module, getattr(adj if measured.kept == "adjoint" else nn, kind))
+                torch.testing.assert_close(module(x), y, rtol=2e-3, atol=2e-3)
+                try:
+                    getattr(nn, kind)(4, 6, 3).half()(x)
+                except RuntimeError as error:
+                    self.assertEqual((measured.kept, measured.pytorch), ("adjoint", float("inf")))
+                    self.assertIn(f"fails: pytorch: {error}", str(report))
+
     def test_models_before_their_trial_are_copied_and_pickled(self):
         module = layer("Conv1d")
         adj.replace(module, only_where_faster=True)

@@ -21,12 +21,14 @@ _LEAST_SECONDS = 2e-3  # of a round
 
 @dataclasses.dataclass
 class Trial:
-    """Milliseconds a call, forward and where it records backward, for an input of `shape`."""
+    """Milliseconds a call, forward and where it records backward, for an input of `shape`. A way that fails, such as in a
+    dtype that PyTorch does not compute in or for want of memory, has none to be compared: inf. failure: what it said."""
 
     shape: tuple
     records: bool
     adjoint: float
     pytorch: float
+    failure: str = ""
 
     @property
     def kept(self):
@@ -34,6 +36,8 @@ class Trial:
 
     def __str__(self):
         what = "forward and backward" if self.records else "forward"
+        if self.failure:
+            return f"{self.kept} is kept: {what} of {self.shape} fails: {self.failure}"
         return (
             f"{self.kept} is kept: {what} of {self.shape} took {self.adjoint:.4g} ms by adjoint, {self.pytorch:.4g} ms by "
             f"pytorch"
@@ -41,7 +45,7 @@ class Trial:
 
 
 class _Hook:
-    """Runs after the module's calls until one could be measured."""
+    """Runs after the module's calls until one can be measured. There is one trial, even if both ways fail in it."""
 
     def __init__(self, name, trials, restore):
         self.name, self.trials, self.restore = name, trials, restore
@@ -49,11 +53,8 @@ class _Hook:
     def __call__(self, module, arguments, _):
         if not _can_measure(arguments):
             return
-        try:
-            trial = _measure(module, *arguments)
-        except (RuntimeError, ValueError):  # there is no memory for it
-            return
         end(module)
+        trial = _measure(module, *arguments)
         self.trials[self.name] = trial
         _LOG.info("%s: %s", self.name, trial)
         if trial.kept == "pytorch":
@@ -82,47 +83,74 @@ def _can_measure(arguments):
 
 
 def _measure(module, input, output_size=None):
-    # Weights of the same shape stand for the module's own: to compute those may change the module, as spectral_norm does.
-    weight_shape = (module.in_channels, module.out_channels // module.groups, *module.kernel_size)
-    if not module.transposed:
-        weight_shape = (module.out_channels, module.in_channels // module.groups, *module.kernel_size)
-    parameter = next(module.parameters())
     records = torch.is_grad_enabled() and (input.requires_grad or any(p.requires_grad for p in module.parameters()))
-    trains = records and any(p.requires_grad for p in module.parameters())
+    functions = {"adjoint": module.ours, "pytorch": module.theirs}
+    operands, timers, failures = [], {}, []
+    times = {name: [] for name in functions}
 
-    def ramp(shape, needs):
-        count = math.prod(shape)
-        values = torch.linspace(-1, 1, count, dtype=parameter.dtype, device=input.device).reshape(shape)
-        return values.requires_grad_(needs)
+    @contextlib.contextmanager
+    def noted(name):
+        try:
+            yield
+        except (RuntimeError, ValueError) as error:
+            failures.append(f"{name}: {str(error).strip()}".partition("\n")[0])
 
-    x = input.detach().clone().requires_grad_(records and input.requires_grad)
-    weight = ramp(weight_shape, trains)
-    bias = None if module.bias is None else ramp((module.out_channels,), trains)
-    leaves = [leaf for leaf in (x, weight, bias) if leaf is not None and leaf.requires_grad]
-    functions = module.ours, module.theirs
-    ways = [functools.partial(module.computed_by, f, x, weight, bias, output_size) for f in functions]
-    with torch.no_grad():
-        seed = torch.ones_like(ways[1]()) if records else None
-
-    def seconds(way, count):
-        _wait(x)
-        begin = time.perf_counter()
-        for _ in range(count):
-            y = way()
-            if records:
-                torch.autograd.grad(y, leaves, seed)
-        _wait(x)
-        return time.perf_counter() - begin
-
-    counts = []
     # The caller's hooks, such as a checkpoint's, are not to see what is saved here: the last ones stand for all.
     with saved_tensors_hooks(lambda tensor: tensor, lambda tensor: tensor) if records else contextlib.nullcontext():
-        for way in ways:
-            seconds(way, 3)  # plans, and cuDNN's own choice
-            counts.append(1 + int(_LEAST_SECONDS / max(seconds(way, 1), 1e-7)))
-        rounds = [[seconds(way, count) / count for way, count in zip(ways, counts)] for _ in range(_ROUNDS)]
-    adjoint, pytorch = (1e3 * statistics.median(times) for times in zip(*rounds))
-    return Trial(tuple(input.shape), records, adjoint, pytorch)
+        with noted("operands"):
+            operands += _operands(module, input, records)
+        for name in functions if operands else ():
+            with noted(name):
+                way = functools.partial(module.computed_by, functions[name], *operands, output_size)
+                timers[name] = _Timer(way, [t for t in operands if t is not None and t.requires_grad], operands[0])
+        for _ in range(_ROUNDS):
+            for name, timer in timers.items():
+                with noted(name):
+                    times[name].append(timer.milliseconds())
+    medians = (statistics.median(each) if len(each) == _ROUNDS else math.inf for each in times.values())
+    return Trial(tuple(input.shape), records, *medians, "; ".join(failures))
+
+
+def _operands(module, input, records):
+    """Input, weight, and bias or None, as the module's call has them; of the parameters the shapes alone, for to compute
+    those may change the module, as spectral_norm does."""
+    shape = (module.in_channels, module.out_channels // module.groups, *module.kernel_size)
+    if not module.transposed:
+        shape = (module.out_channels, module.in_channels // module.groups, *module.kernel_size)
+    dtype = next(module.parameters()).dtype
+    trains = records and any(p.requires_grad for p in module.parameters())
+
+    def ramp(shape):
+        values = torch.linspace(-1, 1, math.prod(shape), device=input.device)  # which may know no other dtype
+        return values.reshape(shape).to(dtype).requires_grad_(trains)
+
+    x = input.detach().clone().requires_grad_(records and input.requires_grad)
+    return x, ramp(shape), None if module.bias is None else ramp((module.out_channels,))
+
+
+class _Timer:
+    """Times calls, with their gradients in `leaves`, if there are any."""
+
+    def __init__(self, way, leaves, input):
+        self.way, self.leaves, self.input = way, leaves, input
+        with torch.no_grad():
+            self.seed = torch.ones_like(way()) if leaves else None
+        self._seconds(3)  # plans, and cuDNN's own choice
+        self.count = 1 + int(_LEAST_SECONDS / max(self._seconds(1), 1e-7))
+
+    def milliseconds(self):
+        """A call's, in a round of them."""
+        return 1e3 * self._seconds(self.count) / self.count
+
+    def _seconds(self, count):
+        _wait(self.input)
+        begin = time.perf_counter()
+        for _ in range(count):
+            y = self.way()
+            if self.leaves:
+                torch.autograd.grad(y, self.leaves, self.seed)
+        _wait(self.input)
+        return time.perf_counter() - begin
 
 
 def _wait(tensor):
