@@ -153,6 +153,20 @@ class CompileTest(unittest.TestCase):
                 results.append([p.grad for p in owner.parameters()])
         assert_close(*results)
 
+    def test_fused_pairs_with_a_forward_of_their_own(self):
+        theirs = torch.nn.Sequential(torch.nn.Conv1d(2, 4, 3), torch.nn.ReLU(), torch.nn.Conv1d(4, 2, 3), torch.nn.Tanh())
+        for part in range(4):
+            ours = copy.deepcopy(theirs).double()
+            adj.replace(ours)
+            adj.fuse(ours)
+            forward = ours[part].forward
+            ours[part].forward = lambda input, forward=forward: forward(input) + 1
+            x = torch.randn(2, 2, 11, dtype=torch.float64)
+            torch._dynamo.reset()
+            compiled = torch.compile(ours, fullgraph=True, backend="aot_eager")
+            with quietly():
+                assert_close(compiled(x), ours(x))
+
     def test_mistakes_are_errors(self):
         compiled = torch.compile(lambda x, w: adj.conv1d(x, w), fullgraph=True, backend="aot_eager")
         with self.assertRaises(Exception) as caught:

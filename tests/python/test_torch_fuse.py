@@ -242,6 +242,31 @@ class FuseTest(unittest.TestCase):
             mine[part].forward = lambda input, forward=forward: forward(input) + 1  # as libraries of hooks do
             self.assert_close(mine(x), model[part + 1 :](model[: part + 1](x) + 1))
 
+    def test_compilers_see_forwards_that_modules_have_themselves(self):
+        model = nn.Sequential(layer("Conv2d"), nn.ReLU())
+        x = input_of("Conv2d")
+        for part in range(2):
+            mine, _ = fused(model)
+            forward = mine[part].forward
+            mine[part].forward = lambda input, forward=forward: forward(input) + 1
+            with mock.patch("adjoint.torch.fusion.is_compiling", return_value=True):
+                self.assert_close(mine(x), model[part + 1 :](model[: part + 1](x) + 1))
+
+    def test_pairs_with_a_forward_of_their_own_are_left(self):
+        for part in range(2):
+            model = nn.Sequential(layer("Conv2d"), nn.ReLU())
+            adj.replace(model)
+            model[part].forward = lambda input: input + 1
+            report = adj.fuse(model)
+            self.assertEqual(report.left, {"": f"the forward of its {part} was replaced on the module itself"})
+            self.assertEqual((report.replaced, type(model)), ({}, nn.Sequential))
+        model = nn.Sequential(layer("Conv2d"), nn.ReLU(), nn.Conv2d(6, 4, 1).double(), nn.Tanh())
+        adj.replace(model)
+        model[1].forward = lambda input: input + 1
+        report = adj.fuse(model)
+        self.assertEqual(report.replaced, {"": "2 Conv2d + 3 Tanh"})
+        self.assertEqual(report.left, {"": "the forward of its 1 was replaced on the module itself"})
+
     def test_another_epsilon(self):
         model = nn.Sequential(layer("Conv2d"), norm_of("Conv2d")).eval()
         mine, _ = fused(model)

@@ -18,14 +18,16 @@ _GLOBAL_HOOKS = [
     if hasattr(nn_module, f"_global_{name}_hooks")
 ]
 _HOOKS = ("_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
-_FORWARDS = {"forward", "_conv_forward"}
 
 
 def _is_seen(module):
     """Whether a hook looks at the module's results or gradients, or a forward on the module itself computes them."""
-    if any(getattr(module, name, None) for name in _HOOKS):
-        return True
-    return not is_compiling() and not _FORWARDS.isdisjoint(vars(module))  # compilers may not read what vars() gives
+    return any(getattr(module, name, None) for name in _HOOKS) or has_own_forward(module)
+
+
+def has_own_forward(module):
+    """Whether a forward was set on the module itself. Asked as nn.Module asks, which compilers follow."""
+    return "forward" in module.__dict__ or "_conv_forward" in module.__dict__
 
 
 class FusedSequential(nn.Sequential):

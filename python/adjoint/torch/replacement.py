@@ -9,7 +9,7 @@ from torch.nn.utils import parametrize
 
 from adjoint.torch import modules, trial
 from adjoint.torch.activation import activation_of
-from adjoint.torch.fusion import FusedSequential, own_class
+from adjoint.torch.fusion import FusedSequential, has_own_forward, own_class
 from adjoint.torch.native import DTYPES
 
 _TRANSPOSED = {nn.ConvTranspose1d: modules.ConvTranspose1d, nn.ConvTranspose2d: modules.ConvTranspose2d}
@@ -21,8 +21,9 @@ _OURS = {ours: theirs for theirs, ours in {**_TRANSPOSED, **_CONV}.items()}
 class Report:
     """What replace(), fuse() or restore() did to each module of a model, by the module's name in it.
 
-    replaced: the module's class now, of fuse() what is computed together. left: why it stays as it was. trials: with only_where_faster, what was measured, in
-    milliseconds, since each layer's first call; a layer that PyTorch computes sooner is PyTorch's again from then on.
+    replaced: the module's class now, of fuse() what is computed together. left: why it, or of fuse() a part of it, stays
+    as it was. trials: with only_where_faster, what was measured, in milliseconds, since each layer's first call; a layer
+    that PyTorch computes sooner is PyTorch's again from then on.
     """
 
     replaced: Dict[str, str] = dataclasses.field(default_factory=dict)
@@ -53,7 +54,8 @@ def replace(
     transposed, conv: which kinds. subclasses: classes that derive from these four, or names of such, which are replaced
     too; what they override stays, and super().forward() and self._conv_forward() become Adjoint's. Others are left, for
     they may compute something else. only_where_faster: each replaced module's first call for some shapes is timed both
-    ways, with the gradients if it records, and the module becomes PyTorch's again where that is quicker.
+    ways, with the gradients if it records, and the module becomes PyTorch's again where that is quicker. A way that fails
+    has lost, and adjoint is kept where both do.
     """
     report = Report()
     subclasses = tuple(subclasses)
@@ -85,13 +87,12 @@ def fuse(model: nn.Module) -> Report:
         if not isinstance(module, nn.Sequential) or isinstance(module, FusedSequential):
             continue
         pairs, reason = _pairs(module)
-        if type(module).forward is not nn.Sequential.forward or "forward" in vars(module):
+        if type(module).forward is not nn.Sequential.forward or has_own_forward(module):
             reason = f"a {type(module).__name__} has a forward of its own"
         elif pairs:
             kind = own_class(module)
             _become(module, FusedSequential if kind is nn.Sequential else _mixed(kind, FusedSequential))
             report.replaced[name] = ", ".join(pairs)
-            continue
         if reason is not None:
             report.left[name] = reason
     return report
@@ -107,7 +108,10 @@ def _pairs(sequential):
         end += end < len(layers) and activation_of(layers[end][1]) is not None
         if end == at + 1 or not isinstance(layer, nn.modules.conv._ConvNd):
             continue
-        if own_class(layer) in _OURS:
+        own = next((key for key, part in layers[at:end] if has_own_forward(part)), None)
+        if own is not None:
+            reason = f"the forward of its {own} was replaced on the module itself"
+        elif own_class(layer) in _OURS:
             pairs.append(" + ".join(f"{key} {type(part).__name__}" for key, part in layers[at:end]))
         else:
             reason = f"its {name} is a {type(layer).__name__} that is not Adjoint's"
@@ -133,7 +137,7 @@ def _replace(module, kinds, subclasses):
     """Returns why the module stays as it is, or None."""
     if isinstance(module, tuple(_OURS)):
         return "it is Adjoint's"
-    if "forward" in vars(module) or "_conv_forward" in vars(module):
+    if has_own_forward(module):
         return "its forward was replaced on the module itself"
     becomes = getattr(module, "cls_to_become", None) if is_uninitialised(module) else None
     kind = own_class(module) if becomes is None else becomes
