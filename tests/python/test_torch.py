@@ -426,13 +426,56 @@ class FunctionTest(unittest.TestCase):
                 call()
             self.assertEqual(message, str(caught.exception))
 
+    def test_bools_and_floats_are_no_integers(self):
+        x, w = torch.randn(1, 2, 5, 5), torch.randn(2, 2, 3, 3)
+        steps, two = "an integer or a sequence of integers", dict(stride=2, dilation=2)
+        names = {"stride": steps, "padding": steps, "dilation": steps, "output_padding": steps, "groups": "an integer"}
+        for (what, kind), transposed in itertools.product(names.items(), (False, True)):
+            if what == "output_padding" and not transposed:
+                continue
+            name = "conv_transpose2d" if transposed else "conv2d"
+            ours, theirs = (getattr(module, name) for module in (adj, torch.nn.functional))
+            ours_alone = (1, 1.0)  # PyTorch looks at the first alone, in some versions
+            values = [True, torch.tensor(True), 1.0, (True,), [True], (True, 1), (1.0, 1.0), [1.0], None, ours_alone]
+            good = [1] + ([] if what == "groups" else [(1,), [1, 1], (1, True), torch.Size([1, 1])])
+            with contextlib.suppress(ImportError):
+                import numpy
+
+                values.append(numpy.bool_(True))
+                good += [numpy.int64(1)] + ([] if what == "groups" else [(numpy.int32(1), 1)])
+            for value in good + values * 2 + good:  # what was right and is kept is not to be found by what is wrong
+                case = {**({} if what != "output_padding" else two), what: value}
+                with self.subTest(name=name, what=what, value=value):
+                    if any(value is each for each in good):
+                        torch.testing.assert_close(ours(x, w, **case), theirs(x, w, **case))
+                        continue
+                    with self.assertRaises(TypeError) as caught:
+                        ours(x, w, **case)
+                    self.assertEqual(str(caught.exception), f"{name}: {what} must be {kind}; got {value!r}")
+                    if value is not ours_alone:
+                        self.assertRaises(TypeError, theirs, x, w, **case)
+
+    def test_bools_with_padding_in_words(self):
+        for case in (dict(stride=True), dict(dilation=True), dict(groups=True)):
+            with self.assertRaisesRegex(TypeError, f"conv1d: {list(case)[0]} must be an integer"):
+                adj.conv1d(torch.randn(1, 1, 5), torch.randn(1, 1, 3), padding="same", **case)
+
+    def test_traces_take_no_bools(self):
+        for case in (dict(stride=True), dict(padding=True), dict(dilation=(True,)), dict(groups=True)):
+            with self.assertRaisesRegex(TypeError, f"conv1d: {list(case)[0]} must be an integer"):
+                torch.jit.trace(lambda x, w: adj.conv1d(x, w, **case), (torch.randn(1, 1, 5), torch.randn(1, 1, 3)))
+
     def test_integers_of_other_types(self):
         class Two:  # such as numpy.int64
             def __index__(self):
                 return 2
 
         x, w = torch.randn(1, 2, 5), torch.randn(4, 2, 3)
-        self.assertTrue(torch.equal(adj.conv1d(x, w, stride=Two()), adj.conv1d(x, w, stride=2)))
+        for stride in (Two(), (Two(),), [Two()]):
+            self.assertTrue(torch.equal(adj.conv1d(x, w, stride=stride), adj.conv1d(x, w, stride=2)))
+        w = torch.randn(4, 1, 3, requires_grad=True)
+        results = [torch.autograd.grad(adj.conv1d(x, w, groups=groups).square().sum(), w) for groups in (Two(), 2)]
+        torch.testing.assert_close(*results)
 
     def test_messages_have_the_callers_shapes(self):
         for x in (torch.ones(5), torch.ones(1, 1, 1, 2, 5)):
@@ -467,6 +510,16 @@ class ModuleTest(unittest.TestCase):
                 self.assertTrue(torch.equal(mine.state_dict()[name], value))
             mine.load_state_dict(reference.state_dict())
             self.assertEqual(repr(mine), repr(reference))
+
+    def test_bools_are_type_errors(self):
+        x = torch.randn(1, 1, 5, 5)
+        for kind, what in itertools.product(("Conv2d", "ConvTranspose2d"), ("stride", "padding", "dilation", "groups")):
+            mine, reference = (getattr(module, kind)(1, 1, 3, **{what: True}) for module in (adj, torch.nn))
+            name = "conv_transpose2d" if "Transpose" in kind else "conv2d"
+            with self.subTest(kind=kind, what=what):
+                self.assertRaises(TypeError, reference, x)
+                with self.assertRaisesRegex(TypeError, f"{name}: {what} must be an integer"):
+                    mine(x)
 
     def test_forward_and_output_size(self):
         for mine, reference in self.pairs():

@@ -167,6 +167,14 @@ class CompileTest(unittest.TestCase):
             with quietly():
                 assert_close(compiled(x), ours(x))
 
+    def test_bools_are_errors(self):
+        x, w = torch.randn(1, 2, 5), torch.randn(2, 2, 3)
+        for what in ("stride", "padding", "dilation", "groups"):
+            torch._dynamo.reset()
+            compiled = torch.compile(lambda x, w: adj.conv1d(x, w, **{what: True}), fullgraph=True, backend="aot_eager")
+            with self.assertRaisesRegex(Exception, f"{what} must be an integer"), quietly():
+                compiled(x, w)
+
     def test_mistakes_are_errors(self):
         compiled = torch.compile(lambda x, w: adj.conv1d(x, w), fullgraph=True, backend="aot_eager")
         with self.assertRaises(Exception) as caught:

@@ -374,7 +374,7 @@ PyObject* convolution(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   if (has_bias && !THPVariable_Check(arguments[4])) Py_RETURN_NONE;
   const std::size_t rank = static_cast<std::size_t>(PyLong_AsLong(arguments[0]));
   Numbers stride, padding, dilation, output_padding, groups;
-  if (!read_axes(arguments[5], rank, stride) || !read_axes(arguments[6], rank, padding) ||
+  if (!PyLong_CheckExact(arguments[8]) || !read_axes(arguments[5], rank, stride) || !read_axes(arguments[6], rank, padding) ||
       !read_axes(arguments[7], rank, output_padding) || !read_axes(arguments[8], 1, groups) ||
       !read_axes(arguments[9], rank, dilation)) {
     Py_RETURN_NONE;

@@ -11,7 +11,7 @@ from torch.overrides import handle_torch_function, has_torch_function_variadic
 
 from adjoint.torch import extension, operators
 from adjoint.torch.native import DTYPES
-from adjoint.torch.problem import as_tuple, kept_problem, problem_of_call
+from adjoint.torch.problem import as_tuple, check_integers, kept_problem, problem_of_call
 
 Size = Union[int, Sequence[int]]
 
@@ -87,6 +87,7 @@ def _padded(name, rank, input, weight, stride, padding, dilation):
 def _traced(rank, transposed, input, weight, bias, stride, padding, output_padding, groups, dilation, activation):
     """The call as compilers and tracers are to see it: one operator, which checks, and casts where autocast is on."""
     name = _NAMES[rank, transposed]
+    check_integers(name, groups, stride, 0 if isinstance(padding, str) else padding, output_padding, dilation)
     if isinstance(padding, str):
         input, padding = _padded(name, rank, input, weight, stride, padding, dilation)
     batch = input if input.dim() == rank + 2 else input.unsqueeze(0)
@@ -137,6 +138,7 @@ def _convolution(
     for what, value in (("input", input), ("weight", weight), ("bias", bias)):
         if not isinstance(value, Tensor) and (value is not None or what != "bias"):
             raise TypeError(f"{name}: {what} must be a tensor; got a {type(value).__name__}")
+    check_integers(name, groups, stride, 0 if isinstance(padding, str) else padding, output_padding, dilation)
     dtype = autocast_dtype("cuda" if input.is_cuda else "cpu")
     if dtype is not None:
         input, weight, bias = (lowered(value, dtype) for value in (input, weight, bias))

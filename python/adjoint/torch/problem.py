@@ -4,7 +4,35 @@ import ctypes
 import functools
 import operator
 
+import torch
+
 from adjoint.library import Geometry, Pair
+
+
+_INTEGERS = (int, getattr(torch, "SymInt", int))  # which stay what they are
+_STEPS = ("stride", "padding", "output_padding", "dilation")
+
+
+def check_integers(name, groups, *steps):
+    """Raises TypeError for what are no integers; `steps` are stride, padding, output_padding and dilation. Bools and floats
+    equal integers, so that a kept problem would be found by them. Of bools PyTorch takes those in a sequence, but not its
+    first."""
+    if type(groups) is not int and not _is_integer(groups):
+        raise TypeError(f"{name}: groups must be an integer; got {groups!r}")
+    for what, value in zip(_STEPS, steps):
+        kind = type(value)
+        if kind is int or (kind is tuple and value and type(value[0]) is type(value[-1]) is int):
+            continue
+        first, *rest = value or (0,) if isinstance(value, (tuple, list)) else (value,)
+        if not _is_integer(first) or not all(isinstance(one, int) or _is_integer(one) for one in rest):
+            raise TypeError(f"{name}: {what} must be an integer or a sequence of integers; got {value!r}")
+
+
+def _is_integer(value):
+    """Whether it is an integer, or stands for one, such as NumPy's or a torch.SymInt, or for an array of them."""
+    if isinstance(value, int):
+        return not isinstance(value, bool)
+    return hasattr(value, "__index__") and not str(getattr(value, "dtype", "")).endswith("bool")
 
 
 def as_tuple(value, rank, name):
@@ -18,7 +46,7 @@ def as_tuple(value, rank, name):
         values = values * rank
     if len(values) != rank:
         raise ValueError(f"{name} must have one value, or one for each of {rank} axes; got {value}")
-    return values
+    return tuple(each if isinstance(each, _INTEGERS) else operator.index(each) for each in values)
 
 
 def _as_tuple(value, name):
@@ -122,6 +150,7 @@ class Problem:
 
 def problem_of_call(rank, transposed, input, weight, stride, padding, output_padding, groups, dilation):
     """The problem of a call's arguments; `input` and `weight` are shapes. Raises ValueError."""
+    groups = groups if isinstance(groups, _INTEGERS) else operator.index(groups)
     stride, padding, dilation, size = resolve(
         rank, transposed, input, weight, stride, padding, output_padding, groups, dilation
     )
@@ -136,7 +165,7 @@ def problem_of_call(rank, transposed, input, weight, stride, padding, output_pad
 @functools.lru_cache(maxsize=4096)
 def kept_problem(rank, transposed, input, weight, stride, padding, output_padding, groups, dilation):
     """problem_of_call of arguments that never change. Raises TypeError where they are no such."""
-    attributes = (stride, padding, output_padding, dilation)
+    attributes = (stride, padding, output_padding, groups, dilation)
     if not all(isinstance(value, (int, tuple)) for value in attributes):
         raise TypeError(f"stride and the like must be integers or tuples to be a key; got {attributes}")
     return problem_of_call(rank, transposed, input, weight, stride, padding, output_padding, groups, dilation)
