@@ -143,6 +143,16 @@ class ReplaceTest(unittest.TestCase):
                             self.assertTrue(all(t.is_contiguous(memory_format=last) for t in results[-1][:2]))
                     torch.testing.assert_close(*results)
 
+    def test_filters_of_one_pixel_are_held_so_too(self):
+        for kind in ("Conv2d", "ConvTranspose2d"):
+            model = nn.Sequential(getattr(nn, kind)(4, 6, 1)).to(memory_format=torch.channels_last)
+            address = model[0].weight.data_ptr()
+            adj.replace(model)  # their strides alone would ask for a result in torch.channels_last
+            self.assertEqual(model[0].weight.data_ptr(), address)
+            for memory_format in (torch.contiguous_format, torch.channels_last):
+                x = torch.randn(2, 4, 3, 5).contiguous(memory_format=memory_format)
+                self.assertTrue(model(x).is_contiguous(memory_format=memory_format))
+
     def test_filters_of_several_processes_stay_shared(self):
         model = layer("Conv2d").to(memory_format=torch.channels_last).share_memory()
         reference, address = copy.deepcopy(model), model.weight.data_ptr()

@@ -114,6 +114,24 @@ class TransformTest(unittest.TestCase):
                 for mine, reference in zip(*results):
                     self.assert_close(mine, reference)
 
+    def test_batches_of_gradients_in_channels_last(self):
+        for name, *tensors, case in problems():
+            if name[-2] == "1":
+                continue
+            results = []
+            for module in (adj, F):
+                inputs = [t.detach().requires_grad_() for t in tensors]
+                y = getattr(module, name)(*inputs, **case)
+                n, c, h, w = y.shape
+                seeds = torch.arange(2.0 * n * h * w * (c + 2), dtype=y.dtype).sin().reshape(2, n, h, w, c + 2)
+                seeds = seeds.permute(0, 1, 4, 2, 3)
+                for some in (seeds[:, :, 1:-1], seeds[:, :, :-2].permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)):
+                    with quietly():
+                        results.append(torch.autograd.grad(y, inputs, some, is_grads_batched=True, retain_graph=True))
+            with self.subTest(name=name, case=case):
+                for mine, reference in zip(results[0] + results[1], results[2] + results[3]):
+                    self.assert_close(mine, reference)
+
     def test_meta_tensors_have_shapes(self):
         for name, *tensors, case in problems():
             expected = getattr(F, name)(*tensors, **case)

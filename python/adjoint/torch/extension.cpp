@@ -62,10 +62,12 @@ bool is_activated(const Steps& steps) { return steps.activation.kind != 0; }
 Tensor run(Role yields, const Tensor& first, const Tensor& second, const Tensor& bias, const Steps& steps,
            IntArrayRef size) {
   const Problem problem(yields, first, second, bias, steps, size);
-  const bool channels_last = yields != kFilter && (is_channels_last(first) || is_channels_last(second));
+  const bool channels_last = yields != kFilter && (asks_for_channels_last(first) || asks_for_channels_last(second));
   const Tensor a = plain(first), b = plain(second);
   const Tensor c = bias.defined() ? plain(bias) : bias;
-  Tensor out = at::empty(problem.shape, a.options());
+  const bool lies_both_ways = channels_last && (problem.shape[1] == 1 || (problem.shape[2] == 1 && problem.shape[3] == 1));
+  const auto format = lies_both_ways ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  Tensor out = at::empty(problem.shape, a.options().memory_format(format));
   const adjoint_context context = context_of(kNames[yields], a, precision.load(std::memory_order_relaxed));
   const void* const added = c.defined() ? c.data_ptr() : nullptr;
   int status = 0;
@@ -225,7 +227,7 @@ struct Backward : public torch::autograd::Node {
       grad = before(activation, grad, saved[2].unpack(self));
     }
     const bool is_wrapped = grad.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
-    const bool channels_last = !is_wrapped && is_channels_last(grad);
+    const bool channels_last = !is_wrapped && asks_for_channels_last(grad);
     if (!is_wrapped) grad = laid(grad, at::MemoryFormat::Contiguous);  // once for all
     const Steps steps{stride, padding, dilation, groups, {}, nullptr};
     const auto known = [&](Role role) { return role == yields ? grad : roles[0] == role ? tensors[0] : tensors[1]; };
@@ -253,8 +255,8 @@ struct Backward : public torch::autograd::Node {
       result = result.slice_symint(at, SymInt(0), feature.sym_sizes()[at], SymInt(1));
     }
     if (result.is_same(gradient)) return result;
-    return result.contiguous(is_channels_last(gradient) ? at::MemoryFormat::ChannelsLast
-                                                        : at::MemoryFormat::Contiguous);
+    return result.contiguous(asks_for_channels_last(gradient) ? at::MemoryFormat::ChannelsLast
+                                                              : at::MemoryFormat::Contiguous);
   }
 
   /// What the image has beyond the least that gives the feature its extents.

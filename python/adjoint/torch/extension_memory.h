@@ -40,8 +40,15 @@ inline adjoint_context context_of(const char* name, const Tensor& tensor, int pr
   return {device, stream_of(tensor), dtype_of(name, tensor), precision};
 }
 
+/// Without gaps, and not in the kernels' order as well.
 inline bool is_channels_last(const Tensor& tensor) {
   return tensor.dim() == 4 && !tensor.is_contiguous() && tensor.is_contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+/// Whether a result of the operand is to lie so, as its strides say: there may be gaps between them, and of what lies
+/// both ways those of axes that are 1 tell. What stands for a batch of tensors has no storage, and knows one order.
+inline bool asks_for_channels_last(const Tensor& tensor) {
+  return tensor.has_storage() && tensor.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
 }
 
 /// By the library, whose copies between these orders take a fraction of PyTorch's time.

@@ -5,7 +5,7 @@ from torch.nn import functional as F
 from torch.nn.parameter import is_lazy
 
 from adjoint.torch.functional import conv1d, conv2d, conv_transpose1d, conv_transpose2d, extended, is_compiling
-from adjoint.torch.native import is_channels_last
+from adjoint.torch.native import asks_for_channels_last
 
 
 def hold_filters(module):
@@ -16,8 +16,8 @@ def hold_filters(module):
         for tensor in (parameter, parameter.grad):
             if tensor is None or is_lazy(tensor) or (tensor.is_cpu and tensor.is_shared()):
                 continue
-            if is_channels_last(tensor):
-                tensor.data = tensor.data.contiguous()
+            if asks_for_channels_last(tensor):  # what lies both ways gets the strides of a contiguous one
+                tensor.data = tensor.data.contiguous().view(-1).view(tensor.shape)
 
 
 class Held:

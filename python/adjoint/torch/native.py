@@ -4,6 +4,7 @@ import ctypes
 import functools
 
 import torch
+from torch._prims_common import suggest_memory_format
 
 from adjoint import library
 from adjoint.library import Context
@@ -85,20 +86,36 @@ def _where(tensor):
     return context(device, None if device < 0 else current_stream(device), tensor.dtype, _precision)
 
 
-def is_channels_last(*tensors):
-    """Whether a result of these operands is to lie so: where one of them does, as PyTorch has it."""
+def is_channels_last(tensor):
+    """Whether the tensor lies in torch.channels_last without gaps, and not in the kernels' order as well."""
+    return not tensor.is_contiguous() and tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
+
+
+def asks_for_channels_last(*tensors):
+    """Whether a result of these operands is to lie so: where the strides of one say so, as PyTorch has it. There may be
+    gaps between them, and of what lies both ways the strides of axes that are 1 tell."""
     for tensor in tensors:
-        if not tensor.is_contiguous() and tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last):
-            return True
+        if tensor.dim() == 4:
+            strides = tensor.stride()
+            if strides[1] <= strides[3] and suggest_memory_format(tensor) == torch.channels_last:
+                return True
     return False
+
+
+def lies_both_ways(shape):
+    """Whether pictures of the shape lie contiguously and in torch.channels_last at once."""
+    return shape[1] == 1 or shape[2] == shape[3] == 1
 
 
 def run(function, geometry, shape, first, second, bias=None, activation=None, frozen=None):
     """Calls one of the library's operators; `geometry` is an address. The kernels' tensors lie channel by channel;
     others are copied on their way in and out. frozen: the library.FrozenFilter of the filter `second`, or None."""
-    to_channels_last = function != "adjoint_conv_weight" and is_channels_last(first, second)
+    to_channels_last = function != "adjoint_conv_weight" and asks_for_channels_last(first, second)
     first, second = plain(first), plain(second)
-    out = first.new_empty(shape)
+    if to_channels_last and lies_both_ways(shape):
+        out = torch.empty(shape, dtype=first.dtype, device=first.device, memory_format=torch.channels_last)
+    else:
+        out = first.new_empty(shape)
     where = _where(out)
     addresses = [where.address, geometry, first.data_ptr(), second.data_ptr(), out.data_ptr()]
     if function != "adjoint_conv_weight":

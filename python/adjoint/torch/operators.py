@@ -66,7 +66,7 @@ class Operator:
     def gradients(self, problem, operands, needs, grad):
         """The gradient in each operand that needs one, given the result's; None for the others."""
         ordinary = is_ordinary((grad,))
-        channels_last = ordinary and native.is_channels_last(grad)
+        channels_last = ordinary and native.asks_for_channels_last(grad)
         if ordinary:
             grad = native.laid(grad, torch.contiguous_format)  # once for all that take it
         known = dict(zip(self.takes, operands), **{self.yields: grad})

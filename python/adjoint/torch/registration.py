@@ -12,11 +12,11 @@ Tensors have their batch, and attributes a value for each spatial axis. activati
 import inspect
 
 import torch
+from torch._prims_common import suggest_memory_format
 
 from adjoint.torch import extension, operators
 from adjoint.torch.activation import activation_of_constant
 from adjoint.torch.functional import autocast_dtype, check_bias, check_operands, lowered
-from adjoint.torch.native import is_channels_last
 from adjoint.torch.problem import kept_problem, problem_of_call
 
 _SIZE = {"feature": "", "image": ", SymInt[] output_padding", "filter": ", SymInt[] kernel_size"}
@@ -86,8 +86,9 @@ def _fake(operator):
     def fake(*arguments):
         problem, tensors, _ = _split(operator, arguments)
         out = tensors[0].new_empty(problem.shapes[operator.yields])
-        channels_last = operator.yields != "filter" and is_channels_last(*tensors[:2])
-        return out.contiguous(memory_format=torch.channels_last) if channels_last else out
+        if operator.yields == "filter" or torch.channels_last not in map(suggest_memory_format, tensors[:2]):
+            return out
+        return out.to(memory_format=torch.channels_last)  # contiguous() leaves the strides of what lies both ways
 
     return fake
 
