@@ -3,10 +3,12 @@
 
     tests/python/each.py [--jobs N] [--timeout SECONDS] [--lines N] [NAME...]
 
-NAME is a module, class or test as unittest takes them, by default all that need PyTorch. A test that ends its process
-is run once more under gdb or cuda-gdb, where one is installed, for the frames that ended it. Of a failure the message of
-each exception in its chain is printed, and the end of the output. Needs what the tests need: PyTorch, the shared library
-in ADJOINT_LIBRARY, and for DLPack the bridge that is built with the tests in ADJOINT_DLPACK_BRIDGE.
+NAME is a module, class or test as unittest takes them, by default all that need PyTorch. The CPU's cores are divided
+among the jobs: each test has that many threads, PyTorch's and Adjoint's, unless OMP_NUM_THREADS or ADJOINT_NUM_THREADS
+is set, because threads that wait for others spin. A test that ends its process is run once more under gdb or cuda-gdb,
+where one is installed, for the frames that ended it. Of a failure the message of each exception in its chain is
+printed, and the end of the output. Needs what the tests need: PyTorch, the shared library in ADJOINT_LIBRARY, and for
+DLPack the bridge that is built with the tests in ADJOINT_DLPACK_BRIDGE.
 """
 
 import argparse
@@ -67,9 +69,15 @@ def about():
         print(f"adjoint::{operator} has kernels for", *sorted(set(keys) - {"debug", "name", "schema"}))
 
 
-def run(command, timeout):
+def cores():
+    """How many this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run(command, timeout, threads):
     """-> exit status (None where the time was over), and all output."""
-    environment = {**os.environ, "PYTHONFAULTHANDLER": "1", "PYTHONUNBUFFERED": "1"}
+    numbers = dict.fromkeys(("OMP_NUM_THREADS", "ADJOINT_NUM_THREADS"), str(threads))
+    environment = {**numbers, **os.environ, "PYTHONFAULTHANDLER": "1", "PYTHONUNBUFFERED": "1"}
     environment["PYTHONPATH"] = os.pathsep.join(sys.path[:2] + [os.environ.get("PYTHONPATH", "")])
     # In a session of its own, so that what the test starts ends with it.
     child = subprocess.Popen(command, cwd=HERE, env=environment, text=True, stdout=subprocess.PIPE,
@@ -82,11 +90,11 @@ def run(command, timeout):
         return None, child.communicate()[0]
 
 
-def one(name, timeout):
+def one(name, timeout, threads):
     """-> (verdict, seconds, output)"""
     begin = time.monotonic()
     command = [sys.executable, "-m", "unittest", "-v", name]
-    status, output = run(command, timeout)
+    status, output = run(command, timeout, threads)
     seconds = time.monotonic() - begin
     if status is None:
         return "TIME OVER", seconds, output
@@ -94,7 +102,7 @@ def one(name, timeout):
         debugger = shutil.which("gdb") or shutil.which("cuda-gdb")
         if debugger:
             batch = [debugger, "-batch", "-ex", "set confirm off", "-ex", "run", "-ex", "bt 25", "--args"]
-            output += f"\n---- {debugger}:\n" + "\n".join(run(batch + command, timeout)[1].splitlines()[-30:])
+            output += f"\n---- {debugger}:\n" + "\n".join(run(batch + command, timeout, threads)[1].splitlines()[-30:])
         return signal.Signals(-status).name, seconds, output
     if status != 0:
         return "FAILED", seconds, output
@@ -113,7 +121,7 @@ def causes(output, lines):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", default=MODULES)
-    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2))
+    parser.add_argument("--jobs", type=int, default=max(1, cores() // 2))
     parser.add_argument("--timeout", type=float, default=150, help="seconds for a test (default 150)")
     parser.add_argument("--lines", type=int, default=40, help="of a failure (default 40)")
     arguments = parser.parse_args()
@@ -121,7 +129,8 @@ def main():
     names = list(names_of(unittest.defaultTestLoader.loadTestsFromNames(arguments.names)))
     counts = {}
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        results = {pool.submit(one, name, arguments.timeout): name for name in names}
+        threads = max(1, cores() // arguments.jobs)
+        results = {pool.submit(one, name, arguments.timeout, threads): name for name in names}
         for done in concurrent.futures.as_completed(results):
             verdict, seconds, output = done.result()
             counts[verdict] = counts.get(verdict, 0) + 1
