@@ -28,7 +28,8 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "python")]
 MODULES = ["test_torch", "test_torch_arguments", "test_torch_layout", "test_torch_fuse", "test_torch_freeze",
-           "test_torch_replace", "test_torch_transforms", "test_torch_compile", "test_torch_distributed"] + ["test_dlpack"] * ("ADJOINT_DLPACK_BRIDGE" in os.environ)
+           "test_torch_replace", "test_torch_trial", "test_torch_transforms", "test_torch_compile",
+           "test_torch_distributed"] + ["test_dlpack"] * ("ADJOINT_DLPACK_BRIDGE" in os.environ)
 FEATURES = ("compile", "export", "func", "library.register_fake", "library.register_autograd", "library.opcheck",
             "distributed.fsdp.fully_shard", "_inductor")
 

@@ -54,7 +54,7 @@ class _Hook:
         if not _can_measure(arguments):
             return
         end(module)
-        trial = _measure(module, *arguments)
+        trial = _measure(module, *arguments[: 1 + module.transposed])  # a subclass may take more
         self.trials[self.name] = trial
         _LOG.info("%s: %s", self.name, trial)
         if trial.kept == "pytorch":
@@ -92,7 +92,7 @@ def _measure(module, input, output_size=None):
     def noted(name):
         try:
             yield
-        except (RuntimeError, ValueError) as error:
+        except Exception as error:  # the call whose module this is has succeeded, and is not to fail for it
             failures.append(f"{name}: {str(error).strip()}".partition("\n")[0])
 
     # The caller's hooks, such as a checkpoint's, are not to see what is saved here: the last ones stand for all.
