@@ -171,8 +171,8 @@ class CompileTest(unittest.TestCase):
         x, w = torch.randn(1, 2, 5), torch.randn(2, 2, 3)
         for what in ("stride", "padding", "dilation", "groups"):
             torch._dynamo.reset()
-            compiled = torch.compile(lambda x, w: adj.conv1d(x, w, **{what: True}), fullgraph=True, backend="aot_eager")
-            with self.assertRaisesRegex(Exception, f"{what} must be an integer"), quietly():
+            compiled = torch.compile(lambda x, w: adj.conv1d(x, w, **{what: True}), backend="aot_eager")
+            with self.assertRaisesRegex(TypeError, f"conv1d: {what} must be an integer"), quietly():
                 compiled(x, w)
 
     def test_mistakes_are_errors(self):

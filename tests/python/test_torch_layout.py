@@ -128,6 +128,7 @@ class LayoutTest(unittest.TestCase):
             (torch.randn(1, 4, 6, 5).contiguous(memory_format=last).expand(2, -1, -1, -1), False),
             (torch.randn(2, 1, 6, 5).expand(-1, 4, -1, -1), False), (torch.randn(2, 4, 1, 1).expand(-1, -1, 6, 5), False),
             (torch.randn(2, 5, 6, 4).permute(0, 3, 2, 1), False), (torch.randn(2, 4, 5, 6).transpose(2, 3), False),
+            (torch.randn(400).as_strided((2, 4, 6, 5), (100, 1, 12, 2)), False),  # channels reach into the next pixel
             (torch.randn(2, 1, 6, 5), False), (torch.randn(2, 1, 6, 5).to(memory_format=last), True),
             (torch.randn(2, 4, 3, 3).to(memory_format=last), True), (torch.randn(0, 4, 6, 5).to(memory_format=last), False),
         ]

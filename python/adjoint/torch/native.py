@@ -97,7 +97,8 @@ def asks_for_channels_last(*tensors):
     for tensor in tensors:
         if tensor.dim() == 4:
             strides = tensor.stride()
-            if strides[1] <= strides[3] and suggest_memory_format(tensor) == torch.channels_last:
+            # The first half asks what the second, which is in Python, forgets: whether channels have room in a row.
+            if strides[1] * tensor.shape[1] <= strides[3] and suggest_memory_format(tensor) == torch.channels_last:
                 return True
     return False
 

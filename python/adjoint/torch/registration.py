@@ -14,7 +14,7 @@ import inspect
 import torch
 from torch._prims_common import suggest_memory_format
 
-from adjoint.torch import extension, operators
+from adjoint.torch import extension, native, operators
 from adjoint.torch.activation import activation_of_constant
 from adjoint.torch.functional import autocast_dtype, check_bias, check_operands, lowered
 from adjoint.torch.problem import kept_problem, problem_of_call
@@ -86,7 +86,9 @@ def _fake(operator):
     def fake(*arguments):
         problem, tensors, _ = _split(operator, arguments)
         out = tensors[0].new_empty(problem.shapes[operator.yields])
-        if operator.yields == "filter" or torch.channels_last not in map(suggest_memory_format, tensors[:2]):
+        # PyTorch's own question comes first: it takes strides that a compiler does not know.
+        asking = [t for t in tensors[:2] if suggest_memory_format(t) == torch.channels_last]
+        if operator.yields == "filter" or not native.asks_for_channels_last(*asking):
             return out
         return out.to(memory_format=torch.channels_last)  # contiguous() leaves the strides of what lies both ways
 
