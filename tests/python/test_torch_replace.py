@@ -149,6 +149,14 @@ class ReplaceTest(unittest.TestCase):
                 x = torch.randn(2, 4, 3, 5).contiguous(memory_format=memory_format)
                 self.assertTrue(model(x).is_contiguous(memory_format=memory_format))
 
+    def test_filters_that_are_parts_of_something_else_stay_so(self):
+        model = layer("Conv2d")
+        whole = torch.randn(6, 8, 3, 3, dtype=torch.float64).contiguous(memory_format=torch.channels_last)
+        model.weight = nn.Parameter(whole[:, 2:6])
+        adj.replace(model)
+        whole.mul_(2)
+        self.assertTrue(torch.equal(model.weight, whole[:, 2:6]))
+
     def test_filters_of_several_processes_stay_shared(self):
         model = layer("Conv2d").to(memory_format=torch.channels_last).share_memory()
         reference, address = copy.deepcopy(model), model.weight.data_ptr()

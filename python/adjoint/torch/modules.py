@@ -1,5 +1,6 @@
 """torch.nn's convolutions with another forward(): signatures, state_dict and initial weights are inherited."""
 
+import torch
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.parameter import is_lazy
@@ -16,7 +17,8 @@ def hold_filters(module):
         for tensor in (parameter, parameter.grad):
             if tensor is None or is_lazy(tensor) or (tensor.is_cpu and tensor.is_shared()):
                 continue
-            if asks_for_channels_last(tensor):  # what lies both ways gets the strides of a contiguous one
+            # What lies both ways gets the strides of a contiguous one; what has gaps is a part of something else.
+            if asks_for_channels_last(tensor) and tensor.is_contiguous(memory_format=torch.channels_last):
                 tensor.data = tensor.data.contiguous().view(-1).view(tensor.shape)
 
 
