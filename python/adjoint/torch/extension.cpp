@@ -65,7 +65,8 @@ Tensor run(Role yields, const Tensor& first, const Tensor& second, const Tensor&
   const bool channels_last = yields != kFilter && (asks_for_channels_last(first) || asks_for_channels_last(second));
   const Tensor a = plain(first), b = plain(second);
   const Tensor c = bias.defined() ? plain(bias) : bias;
-  const bool lies_both_ways = channels_last && (problem.shape[1] == 1 || (problem.shape[2] == 1 && problem.shape[3] == 1));
+  const bool lies_both_ways =
+      channels_last && (problem.shape[1] == 1 || (problem.shape[2] == 1 && problem.shape[3] == 1));
   const auto format = lies_both_ways ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
   Tensor out = at::empty(problem.shape, a.options().memory_format(format));
   const adjoint_context context = context_of(kNames[yields], a, precision.load(std::memory_order_relaxed));
@@ -376,9 +377,9 @@ PyObject* convolution(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   if (has_bias && !THPVariable_Check(arguments[4])) Py_RETURN_NONE;
   const std::size_t rank = static_cast<std::size_t>(PyLong_AsLong(arguments[0]));
   Numbers stride, padding, dilation, output_padding, groups;
-  if (!PyLong_CheckExact(arguments[8]) || !read_axes(arguments[5], rank, stride) || !read_axes(arguments[6], rank, padding) ||
-      !read_axes(arguments[7], rank, output_padding) || !read_axes(arguments[8], 1, groups) ||
-      !read_axes(arguments[9], rank, dilation)) {
+  if (!PyLong_CheckExact(arguments[8]) || !read_axes(arguments[5], rank, stride) ||
+      !read_axes(arguments[6], rank, padding) || !read_axes(arguments[7], rank, output_padding) ||
+      !read_axes(arguments[8], 1, groups) || !read_axes(arguments[9], rank, dilation)) {
     Py_RETURN_NONE;
   }
   const bool transposed = arguments[1] == Py_True;
