@@ -60,9 +60,9 @@ class ArgumentTest(unittest.TestCase):
             if what == "output_padding" and not transposed:
                 continue
             name = "conv_transpose2d" if transposed else "conv2d"
-            ours, theirs = (getattr(module, name) for module in (adj, torch.nn.functional))
-            ours_alone = (1, 1.0)  # PyTorch looks at the first alone, in some versions
-            values = [True, torch.tensor(True), 1.0, (True,), [True], (True, 1), (1.0, 1.0), [1.0], None, ours_alone]
+            ours = getattr(adj, name)
+            # Of these PyTorch refuses most, which differ from version to version.
+            values = [True, torch.tensor(True), 1.0, (True,), [True], (True, 1), (1.0, 1.0), [1.0], None, (1, 1.0)]
             good = [1] + ([] if what == "groups" else [(1,), [1, 1], (1, True), torch.Size([1, 1])])
             with contextlib.suppress(ImportError):
                 import numpy
@@ -70,16 +70,16 @@ class ArgumentTest(unittest.TestCase):
                 values.append(numpy.bool_(True))
                 good += [numpy.int64(1)] + ([] if what == "groups" else [(numpy.int32(1), 1)])
             for value in good + values * 2 + good:  # what was right and is kept is not to be found by what is wrong
-                case = {**({} if what != "output_padding" else two), what: value}
+                others = {} if what != "output_padding" else two
+                case = {**others, what: value}
                 with self.subTest(name=name, what=what, value=value):
                     if any(value is each for each in good):
-                        torch.testing.assert_close(ours(x, w, **case), theirs(x, w, **case))
+                        theirs = getattr(torch.nn.functional, name)(x, w, **{**others, what: 1})
+                        torch.testing.assert_close(ours(x, w, **case), theirs)
                         continue
                     with self.assertRaises(TypeError) as caught:
                         ours(x, w, **case)
                     self.assertEqual(str(caught.exception), f"{name}: {what} must be {kind}; got {value!r}")
-                    if value is not ours_alone:
-                        self.assertRaises(TypeError, theirs, x, w, **case)
 
     def test_bools_with_padding_in_words(self):
         for case in (dict(stride=True), dict(dilation=True), dict(groups=True)):

@@ -4,6 +4,7 @@ Needs PyTorch, and the shared library in ADJOINT_LIBRARY. Runs on the CPU, and o
 PyTorch sees one.
 """
 
+import functools
 import itertools
 import unittest
 
@@ -120,20 +121,25 @@ class LayoutTest(unittest.TestCase):
     def test_what_asks_for_channels_last(self):
         # As PyTorch's suggest_memory_format has it, by which its conv2d on the CPU and cuDNN go: strides decide, also those
         # of axes of extent 1 and with gaps between them, of the input or of the filter.
-        last, wide = torch.channels_last, torch.randn(4, 7, 12, 10)
-        wide_last = wide.contiguous(memory_format=last)
-        inputs = [
-            (wide[:2, :4, :6, :5], False), (wide_last[:2, 1:5, :6, :5], True), (wide_last[:2, 1:2], True),
-            (wide_last[:2, :4, ::2, ::2], True), (wide_last[::2, :4], True), (wide_last[:2, ::2], False),
-            (torch.randn(1, 4, 6, 5).contiguous(memory_format=last).expand(2, -1, -1, -1), False),
-            (torch.randn(2, 1, 6, 5).expand(-1, 4, -1, -1), False), (torch.randn(2, 4, 1, 1).expand(-1, -1, 6, 5), False),
-            (torch.randn(2, 5, 6, 4).permute(0, 3, 2, 1), False), (torch.randn(2, 4, 5, 6).transpose(2, 3), False),
-            (torch.randn(400).as_strided((2, 4, 6, 5), (100, 1, 12, 2)), False),  # channels reach into the next pixel
-            (torch.randn(2, 1, 6, 5), False), (torch.randn(2, 1, 6, 5).to(memory_format=last), True),
-            (torch.randn(2, 4, 3, 3).to(memory_format=last), True), (torch.randn(0, 4, 6, 5).to(memory_format=last), False),
-        ]
-        for device, (x, asks), kernel, own, out in itertools.product(DEVICES, inputs, ((3, 3), (1, 1)), (False, True), (1, 3)):
-            x = x.to(device)
+        last = torch.channels_last
+
+        def inputs_on(device):  # views are made there, for a move to another device closes their gaps
+            randn = functools.partial(torch.randn, device=device)
+            wide = randn(4, 7, 12, 10)
+            wide_last = wide.contiguous(memory_format=last)
+            return [
+                (wide[:2, :4, :6, :5], False), (wide_last[:2, 1:5, :6, :5], True), (wide_last[:2, 1:2], True),
+                (wide_last[:2, :4, ::2, ::2], True), (wide_last[::2, :4], True), (wide_last[:2, ::2], False),
+                (randn(1, 4, 6, 5).contiguous(memory_format=last).expand(2, -1, -1, -1), False),
+                (randn(2, 1, 6, 5).expand(-1, 4, -1, -1), False), (randn(2, 4, 1, 1).expand(-1, -1, 6, 5), False),
+                (randn(2, 5, 6, 4).permute(0, 3, 2, 1), False), (randn(2, 4, 5, 6).transpose(2, 3), False),
+                (randn(400).as_strided((2, 4, 6, 5), (100, 1, 12, 2)), False),  # channels reach into the next pixel
+                (randn(2, 1, 6, 5), False), (randn(2, 1, 6, 5).to(memory_format=last), True),
+                (randn(2, 4, 3, 3).to(memory_format=last), True), (randn(0, 4, 6, 5).to(memory_format=last), False),
+            ]
+
+        cases = [(device, *each) for device in DEVICES for each in inputs_on(device)]
+        for (device, x, asks), kernel, own, out in itertools.product(cases, ((3, 3), (1, 1)), (False, True), (1, 3)):
             for function in (adj.conv2d, adj.conv_transpose2d):
                 shape = (out, x.shape[1]) if function is adj.conv2d else (x.shape[1], out)
                 w = torch.randn(*shape, *kernel, device=device).to(memory_format=last if own else torch.contiguous_format)
