@@ -410,10 +410,15 @@ bool build_correlation_passes(const ConvGeometry& g, const CorrelationCut& cut, 
   plan.box_units = plan.stage_units * plan.unit_pitch;
   if (plan.boxed) plan.box_units = static_cast<std::int32_t>(ceil_div(plan.box_units, 32) * 32);  // of 128 bytes
   plan.stage_size = plan.box_units * (plan.boxed ? plan.boxes : 1);
-  for (int i = 0; i < pass_count; ++i) place_steps(plan, plan.passes[i], all.steps, plane_units);
   const CorrelationClass& last = plan.class_list[plan.classes - 1];
   plan.halves_per_group = std::int64_t{last.first_half + last.halves} * plan.tiles_per_class * plan.chunks;
   return true;
+}
+
+void place_correlation_steps(const ConvGeometry& g, const CorrelationCut& cut, CorrelationPlan& plan) {
+  const CutSteps& all = find_cut_steps(g, plan, cut);
+  const std::int32_t plane_units = (plan.rows * plan.cols) << plan.log2_stage_n();
+  for (std::size_t i = 0; i < all.passes.size(); ++i) place_steps(plan, plan.passes[i], all.steps, plane_units);
 }
 
 }  // namespace adjoint::cuda

@@ -17,8 +17,11 @@ struct CorrelationCut {
   friend bool operator==(const CorrelationCut&, const CorrelationCut&) = default;
 };
 
-/// Fills in the plan's classes, passes, steps and taps, and the shape of its stages. False where they are more than the
-/// plan holds, or a stage is larger than shared memory.
+/// Fills in the plan's classes and passes, and the shape of its stages. False where they are more than the plan holds,
+/// or a stage is larger than shared memory.
 bool build_correlation_passes(const ConvGeometry& geometry, const CorrelationCut& cut, CorrelationPlan& plan);
+
+/// Fills in the steps and taps of a plan whose passes are cut so: apart, for of some hundred plans one is kept.
+void place_correlation_steps(const ConvGeometry& geometry, const CorrelationCut& cut, CorrelationPlan& plan);
 
 }  // namespace adjoint::cuda

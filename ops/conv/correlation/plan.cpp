@@ -59,14 +59,16 @@ bool divide_smem(CorrelationPlan& plan, const CorrelationLimits& limits) {
 }
 
 /// Tries cuts from the coarsest on; false where none fits.
-bool fit_passes(const ConvGeometry& g, CorrelationPlan& plan, const CorrelationLimits& limits) {
+bool fit_passes(const ConvGeometry& g, const CorrelationLimits& limits, CorrelationPlan& plan, CorrelationCut& cut) {
   const std::int32_t all_planes = plan.blocked || plan.boxed ? 1 : plan.in_stride_w;
   for (const bool by_row : {false, true}) {
     for (std::int32_t planes = all_planes; planes >= 1; planes = planes == 1 ? 0 : (planes + 1) / 2) {
-      if (build_correlation_passes(g, {by_row, false, planes}, plan) && divide_smem(plan, limits)) return true;
+      cut = {by_row, false, planes};
+      if (build_correlation_passes(g, cut, plan) && divide_smem(plan, limits)) return true;
     }
   }
-  return build_correlation_passes(g, {true, true, 1}, plan) && divide_smem(plan, limits);
+  cut = {true, true, 1};
+  return build_correlation_passes(g, cut, plan) && divide_smem(plan, limits);
 }
 
 void set_geometry(const ConvGeometry& g, bool transposed, int unit_channels, const PairedColumns* pairs,
@@ -224,6 +226,7 @@ bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const
     if (std::int64_t{candidate.groups} * candidate.chunks > kMaxGridY) return false;  // packing counts in 32 bits
   }
   LeastClocks least_clocks;
+  CorrelationCut cut, cut_of_plan;
   const auto try_tile = [&](const CorrelationTile& tile, std::int32_t phases_per_class) {
     set_columns(tile, split, phases_per_class, candidate);
     candidate.blocks_per_sm = std::min(candidate.blocks_per_sm, limits.most_blocks_per_sm);
@@ -244,7 +247,7 @@ bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const
       for (; candidate.boxed >= 0; --candidate.boxed) {
         if (pairs != nullptr && !candidate.boxed) break;
         candidate.cluster = 1;
-        if (!fit_passes(g, candidate, limits)) continue;
+        if (!fit_passes(g, limits, candidate, cut)) continue;
         if (!candidate.weights_resident && candidate.position_tiles() > 1) candidate.cluster = limits.cluster;
         if (candidate.tiles() > std::numeric_limits<std::int32_t>::max()) continue;
         // Of equals, and of those in as many boxes of nearly equals, long rows and few images: they lie together in
@@ -255,7 +258,9 @@ bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const
             candidate.boxed && plan.boxed && plan.boxes <= candidate.boxes && plan.tile_columns == tile.columns;
         const bool loses_boxes = candidate.flat() && unit_channels == 1 && correlation_stores_boxes(plan, nullptr);
         const double share = loses_boxes ? kWithoutBoxes : as_many_boxes || candidate.flat() ? kNearlyEqual : 1.0;
-        if (least_clocks.take(clocks, share)) plan = candidate;
+        if (!least_clocks.take(clocks, share)) continue;
+        plan = candidate;
+        cut_of_plan = cut;
       }
     };
     const int least = candidate.blocked ? 0 : 3;
@@ -294,6 +299,7 @@ bool plan_units(const ConvGeometry& g, bool transposed, int unit_channels, const
     }
   }
   if (!least_clocks.found()) return false;
+  place_correlation_steps(g, cut_of_plan, plan);
   set_dividers(plan);
   return set_packing(machine, plan);
 }
