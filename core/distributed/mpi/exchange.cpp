@@ -118,7 +118,10 @@ std::string Exchange::missing() const {
   std::string ranks;
   int count = 0;
   for (int r = 0; r < size_; ++r) {
-    if (buffers_->requests[static_cast<std::size_t>(r)] == MPI_REQUEST_NULL) continue;
+    // A rank that was killed after it had sent its header never takes this one's.
+    const bool has_come = buffers_->requests[static_cast<std::size_t>(r)] == MPI_REQUEST_NULL;
+    const bool has_gone = buffers_->requests[static_cast<std::size_t>(size_ + r)] == MPI_REQUEST_NULL;
+    if (has_come && has_gone) continue;
     ranks += fmt::format("{}{}", count++ == 0 ? "" : ", ", r);
   }
   if (count == 0) return {};

@@ -51,7 +51,7 @@ class Exchange {
   bool poll();
   /// What is wrong with what has come so far; empty: nothing.
   std::string mismatch() const;
-  /// "rank 1", "ranks 2 and 5".
+  /// Ranks whose header has not come, or that have not taken this one's: "rank 1", "ranks 2, 5".
   std::string missing() const;
   const Header& mine() const { return buffers_->mine; }
 
