@@ -25,8 +25,8 @@ inline constexpr int kChannelwiseWalk = 8;       // results of a chunk
 inline constexpr int kChannelwiseThreads = 256;  // of a block, at most
 inline constexpr int kChannelwiseMostWarps = kChannelwiseThreads / 32;
 inline constexpr int kChannelwiseMaxStride = 16;
-inline constexpr int kChannelwiseMaxSourceChannels = 16;  // of a group: with more they never pay
-inline constexpr int kChannelwiseFewPairs = 16;           // channels times channels of a group: these always pay
+inline constexpr int kChannelwiseMaxSourceChannels = 16;  // of a group, that conv and conv_transpose take
+inline constexpr int kChannelwiseFewPairs = 16;           // channels times channels of a group, that conv_weight takes
 inline constexpr int kChannelwiseSmemBytes = 48 * 1024;   // of a block, at most: kernels must ask for more
 
 /// Taps tap + i * tap_step at source positions source + i * tap_spacing, i in [0, taps), inside the source or not.

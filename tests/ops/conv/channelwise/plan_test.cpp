@@ -159,7 +159,6 @@ TEST(ChannelwisePlan, LeavesLongStridesToOthers) {
                                       Arithmetic::kTF32, plan));
 }
 
-// Of 2^28 elements.
 // By processor time, for others share the machine: a plan of these took 20 to 60 ms once.
 TEST(ChannelwisePlan, OfTheLongestLinesIsMadeAtOnce) {
   constexpr std::int64_t kLength = 200'000'000;
@@ -180,6 +179,7 @@ TEST(ChannelwisePlan, OfTheLongestLinesIsMadeAtOnce) {
   EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 0.005 * 2 * kPlans);
 }
 
+// Of 2^28 elements.
 TEST(ChannelwisePlan, LeavesLargePlanesToOthers) {
   constexpr std::int64_t kSide = 1 << 14;
   ChannelwisePlan plan;

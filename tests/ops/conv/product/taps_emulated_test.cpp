@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <set>
 #include <string>
-#include <vector>
 
 namespace adjoint::testing {
 namespace {

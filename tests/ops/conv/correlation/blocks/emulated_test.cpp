@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <set>
 #include <string>
-#include <vector>
 
 namespace adjoint::testing {
 namespace {

@@ -6,12 +6,9 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <set>
 #include <string>
-#include <vector>
 
 namespace adjoint::testing {
 namespace {
