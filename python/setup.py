@@ -32,7 +32,7 @@ def built_library(folder):
 class BuildPy(build_py):
     def run(self):
         super().run()
-        if self.editable_mode:  # the folder beside python/ has the library, or ADJOINT_LIBRARY names it
+        if self.editable_mode:  # library.py looks for build/libadjoint.so beside python/; ADJOINT_LIBRARY names another
             return
         if not HEADER.is_file():
             sys.exit(f"adjoint: python/ must be built in a tree of Adjoint's sources; {SOURCE} has no {HEADER.name}")
@@ -40,7 +40,7 @@ class BuildPy(build_py):
         temporary = pathlib.Path(self.get_finalized_command("build").build_temp).resolve()
         library = pathlib.Path(named) if named else built_library(temporary / "adjoint")
         if not library.is_file():
-            sys.exit(f"adjoint: ADJOINT_LIBRARY must name the shared library; got {named!r}")
+            sys.exit(f"adjoint: ADJOINT_LIBRARY must name the shared library; there is no {library.resolve()}")
         shutil.copyfile(library, pathlib.Path(self.build_lib, "adjoint", "libadjoint.so"))
         shutil.copy(HEADER, pathlib.Path(self.build_lib, "adjoint", "torch"))  # for `python -m adjoint.torch build`
 

@@ -140,7 +140,7 @@ class Package(unittest.TestCase):
     def test_build_without_the_named_library_is_an_error(self):
         code, output = self.build("/nowhere/libadjoint.so")
         self.assertNotEqual(code, 0)
-        self.assertIn("adjoint: ADJOINT_LIBRARY must name the shared library; got '/nowhere/libadjoint.so'", output)
+        self.assertIn("adjoint: ADJOINT_LIBRARY must name the shared library; there is no /nowhere/libadjoint.so", output)
 
 
 if __name__ == "__main__":

@@ -159,6 +159,8 @@ class FuseTest(unittest.TestCase):
             lambda m: setattr(m[1], "bias", nn.Parameter(torch.ones(6, dtype=torch.float64))),
             lambda m: m.load_state_dict({key: value * 2 for key, value in m.state_dict().items()}),
             lambda m: (m[0].weight.data.mul_(3.0), m.eval()),
+            lambda m: setattr(m[0].weight, "data", m[0].weight * 2),
+            lambda m: nn.utils.vector_to_parameters(nn.utils.parameters_to_vector(m.parameters()) * 3, m.parameters()),
         )
         with torch.no_grad():
             for change in changes:

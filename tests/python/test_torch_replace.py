@@ -245,6 +245,18 @@ class ReplaceTest(unittest.TestCase):
             adj.restore(model)
             self.assertEqual([type(module) for module in model.values()], list(SUBCLASSES))
 
+    def test_one_subclass_and_those_that_no_module_is_of(self):
+        for asked in (Scaled, "Scaled", f"{__name__}.Scaled"):
+            model = nn.Sequential(Scaled(4, 6, 3))
+            for _ in range(2):  # the second time it is Adjoint's
+                report = adj.replace(model, subclasses=asked)
+                self.assertIsInstance(model[0], adj.Conv1d)
+                self.assertNotIn(str(asked), report.left)
+        report = adj.replace(model, subclasses=("Scale", Plain))
+        self.assertEqual(report.left.pop("0"), "it is Adjoint's")
+        self.assertEqual(set(report.left), {"Scale", str(Plain)})
+        self.assertEqual(set(report.left.values()), {"no convolution of the model is of this subclass"})
+
     def test_lazy_modules_are_replaced_by_their_first_call(self):
         for kind in KINDS:
             with warnings.catch_warnings():
@@ -256,6 +268,8 @@ class ReplaceTest(unittest.TestCase):
             expected = model(x)
             self.assertIs(type(model[0]), getattr(adj, kind))
             torch.testing.assert_close(model(x), expected)
+            adj.restore(model)
+            self.assertNotIn(b"adjoint", pickle.dumps(model))
 
     def test_lazy_modules_can_be_restored_before(self):
         with warnings.catch_warnings():

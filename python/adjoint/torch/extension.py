@@ -64,7 +64,7 @@ def backend() -> str:
     """"extension" or "ctypes": how calls reach the shared library.
 
     "extension": the C++ extension that `python -m adjoint.torch build` has compiled; a call costs the host what one of
-    PyTorch's own convolutions does. "ctypes": Python alone, with the same results, which costs the host several times as
+    PyTorch's own convolutions does. "ctypes": Python alone, with the same results, which costs the host about twice as
     much. It stands in where no extension was built for this version of PyTorch, of Python and of this package, where it
     does not load, and where the variable ADJOINT_BACKEND is "ctypes". The choice is made at import.
     """

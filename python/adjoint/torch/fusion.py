@@ -5,9 +5,10 @@ from torch import nn
 from torch.nn.modules import module as nn_module
 from torch.nn.utils import parametrize
 
-from adjoint.torch import modules
+from adjoint.torch import modules, operators
 from adjoint.torch.activation import activation_of
 from adjoint.torch.functional import is_compiling
+from adjoint.torch.native import state_of
 
 _NORMS = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d}
 _CONVS = (modules.Conv1d, modules.Conv2d, modules.ConvTranspose1d, modules.ConvTranspose2d)
@@ -39,7 +40,7 @@ class FusedSequential(nn.Sequential):
     apart.
 
     A folded filter is kept while nothing is recorded, until one of the tensors that it is made of changes, train(),
-    load_state_dict() or to() and the like is called. PyTorch does not see what is written through `.data`; call
+    load_state_dict() or to() and the like is called. PyTorch does not see what is written in place through `.data`; call
     train() or eval() after that. Compilers and tracers see activations as a part of their convolution, and a BatchNorm
     as it is: to fold it is work for each call there.
     """
@@ -73,11 +74,12 @@ class FusedSequential(nn.Sequential):
         """The filter and bias of both layers."""
         parts = (weight, bias, norm.weight, norm.bias, norm.running_mean, norm.running_var)
         keeps = not torch.is_grad_enabled() and weight is conv._parameters.get("weight")
+        keeps = keeps and operators.is_ordinary(parts)
         keeps = keeps and not any(part is not None and part.is_inference() for part in parts)
         if not keeps:
             return _fold(conv, norm, weight, bias)
         folds = self.__dict__.setdefault("_folds", {})
-        versions = [norm.eps, *(None if part is None else part._version for part in parts)]
+        versions = [norm.eps, *(None if part is None else state_of(part) for part in parts)]
         known = folds.get(conv)
         if known is None or known[1] != versions or any(a is not b for a, b in zip(known[0], parts)):
             folds[conv] = known = parts, versions, _fold(conv, norm, weight, bias)

@@ -42,7 +42,7 @@ def replace(
     model: nn.Module,
     transposed: bool = True,
     conv: bool = True,
-    subclasses: Iterable[Union[type, str]] = (),
+    subclasses: Union[type, str, Iterable[Union[type, str]]] = (),
     only_where_faster: bool = False,
 ) -> Report:
     """Makes the Conv1d, Conv2d, ConvTranspose1d and ConvTranspose2d of `model` Adjoint's, in place; returns a Report.
@@ -51,18 +51,23 @@ def replace(
     changes; optimisers and state_dicts notice nothing. A lazy module is replaced once its first call is over. Filters in
     torch.channels_last are laid channel by channel, as the kernels read them, now and by to() later.
 
-    transposed, conv: which kinds. subclasses: classes that derive from these four, or names of such, which are replaced
-    too; what they override stays, and super().forward() and self._conv_forward() become Adjoint's. Others are left, for
-    they may compute something else. only_where_faster: each replaced module's first call for some shapes is timed both
-    ways, with the gradients if it records, and the module becomes PyTorch's again where that is quicker. A way that fails
-    has lost, and adjoint is kept where both do.
+    transposed, conv: which kinds. subclasses: classes that derive from these four, or names of such, one or several,
+    which are replaced too; what they override stays, and super().forward() and self._conv_forward() become Adjoint's.
+    Others are left, for they may compute something else. The report names those that no module is of.
+
+    only_where_faster: each replaced module's first call for some shapes is timed both ways, with the gradients if it
+    records, and the module becomes PyTorch's again where that is quicker. A way that fails has lost, and adjoint is kept
+    where both do. What is timed is the convolution, not what a subclass's forward() does around it, with the precisions
+    that are set for both: torch.backends.cudnn.allow_tf32 for PyTorch, set_precision() for Adjoint.
     """
     report = Report()
-    subclasses = tuple(subclasses)
+    subclasses = (subclasses,) if isinstance(subclasses, (type, str)) else tuple(subclasses)
+    met = set()  # of the subclasses
     kinds = {**(_TRANSPOSED if transposed else {}), **(_CONV if conv else {})}
     for name, module in model.named_modules():
         if not isinstance(module, nn.modules.conv._ConvNd):
             continue
+        met.update(_names(_kind(module)))
         reason = _replace(module, kinds, subclasses)
         if reason is not None:
             report.left[name] = reason
@@ -71,6 +76,9 @@ def replace(
         report.replaced[name] = type(module).__name__ + (", once it has been called" if is_uninitialised(module) else "")
         if only_where_faster:
             trial.begin(module, name, report.trials, _restore)
+    for subclass in subclasses:
+        if subclass not in met:
+            report.left[str(subclass)] = "no convolution of the model is of this subclass"
     return report
 
 
@@ -139,8 +147,7 @@ def _replace(module, kinds, subclasses):
         return "it is Adjoint's"
     if has_own_forward(module):
         return "its forward was replaced on the module itself"
-    becomes = getattr(module, "cls_to_become", None) if is_uninitialised(module) else None
-    kind = own_class(module) if becomes is None else becomes
+    kind = _kind(module)
     if issubclass(kind, (nn.Conv3d, nn.ConvTranspose3d)):
         return "it has three spatial axes"
     base = next((base for base in kinds if issubclass(kind, base)), None)
@@ -152,11 +159,11 @@ def _replace(module, kinds, subclasses):
             return f"its {name} is of {parameter.dtype}"
     if kind is base:
         ours = kinds[base]
-    elif kind in subclasses or kind.__name__ in subclasses or f"{kind.__module__}.{kind.__qualname__}" in subclasses:
+    elif any(name in subclasses for name in _names(kind)):
         ours = _mixed(kind, kinds[base])
     else:
         return f"it is a {kind.__name__}, a subclass that was not asked for"
-    if becomes is not None:
+    if is_uninitialised(module):
         module.cls_to_become = ours  # its first call ends so
     else:
         _become(module, ours)
@@ -174,8 +181,20 @@ def _restore(module):
     if theirs is None:
         return False
     trial.end(module)
+    vars(module).pop("cls_to_become", None)  # of a lazy module, whose first call is over
     _become(module, theirs)
     return True
+
+
+def _kind(module):
+    """The module's class, and of a lazy one the class that it becomes."""
+    return module.cls_to_become if is_uninitialised(module) else own_class(module)
+
+
+def _names(kind):
+    """By which replace() may be asked for a subclass; one that is replaced is known by its own."""
+    kind = vars(kind).get("_mixed_from", kind)
+    return kind, kind.__name__, f"{kind.__module__}.{kind.__qualname__}"
 
 
 def is_uninitialised(module):
