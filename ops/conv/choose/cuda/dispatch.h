@@ -2,8 +2,8 @@
 // one runs it whose estimated time is the least, and the last one, `plain`, takes every problem.
 //
 // A new kernel is a folder, one ConvKernel in it, the terms of its time (terms.h), their coefficients
-// (calibration.cpp) and one line in dispatch.cpp. It must give the same bits from run
-// to run whatever the grid, and NaN and infinity wherever `plain` does.
+// (calibration.inc) and one line in dispatch.cpp. It must give the same bits from run to run whatever the grid, and NaN
+// and infinity wherever `plain` does.
 #pragma once
 
 #include <adjoint/core/export.h>

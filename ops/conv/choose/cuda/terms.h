@@ -1,5 +1,5 @@
 // What kernels' times are made of, by their plans: the estimate of a time is the sum of its terms, each times a
-// coefficient that was fitted to measured times (calibration.cpp). All estimates are microseconds from start to end, of
+// coefficient that was fitted to measured times (calibration.inc). All estimates are microseconds from start to end, of
 // one machine, so that any two kernels can be compared.
 #pragma once
 
