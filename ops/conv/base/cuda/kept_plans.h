@@ -14,13 +14,15 @@
 #include <memory>
 #include <mutex>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace adjoint::cuda {
 
 /// Of a kernel's plans the process keeps the first kMostKept; of others each thread keeps the last kMostRecent, and the
 /// last kMostCompared of those that were asked for to compare kernels.
-inline constexpr std::size_t kMostKept = 4096, kMostRecent = 128, kMostCompared = 8;
+inline constexpr std::size_t kMostKept = 4096, kMostRecent = 1024, kMostCompared = 8;
 
 /// What a plan depends on: role, geometry, arithmetic, GPU, machine, and which plans are passed over, in numbers.
 using PlanKey = std::array<std::int64_t, 28>;
@@ -114,41 +116,44 @@ class PlanTable {
   std::array<std::atomic<const Entry*>, kPlaces> places_{};
 };
 
-/// The last plans that a thread has made.
+/// The last kCount plans that a thread has made.
 template <class Plan, std::size_t kCount>
 class RecentPlans {
  public:
   /// Null where there is none, or where make() returned false; `is_known` tells which.
   const Plan* find(const PlanKey& key, bool& is_known) const {
-    for (const Slot& slot : slots_) {
-      is_known = slot.is_made && slot.key == key;
-      if (is_known) return slot.takes ? slot.plan.get() : nullptr;
-    }
-    return nullptr;
+    const auto place = places_.find(key);
+    is_known = place != places_.end();
+    return is_known && slots_[place->second].takes ? slots_[place->second].plan.get() : nullptr;
   }
 
   template <class Make>
   const Plan* add(const PlanKey& key, Make& make) {
-    Slot& slot = slots_[count_++ % kCount];  // others that make() asks for take the next ones
-    slot.is_made = false;
-    if (slot.plan == nullptr) {
-      slot.plan = std::make_unique<Plan>();
+    const std::size_t at = count_++ % kCount;  // others that make() asks for take the next ones
+    if (at == slots_.size()) {
+      slots_.push_back({.plan = std::make_unique<Plan>()});
     } else {
-      *slot.plan = {};
+      places_.erase(slots_[at].key);
+      *slots_[at].plan = {};
     }
-    slot.takes = make(*slot.plan);
-    slot.key = key;
-    slot.is_made = true;
-    return slot.takes ? slot.plan.get() : nullptr;
+    const bool takes = make(*slots_[at].plan);
+    slots_[at].takes = takes;
+    slots_[at].key = key;
+    places_[key] = at;
+    return takes ? slots_[at].plan.get() : nullptr;
   }
 
  private:
   struct Slot {
-    bool is_made = false, takes = false;
-    PlanKey key;
+    bool takes = false;
+    PlanKey key{};
     std::unique_ptr<Plan> plan;
   };
-  std::array<Slot, kCount> slots_;
+  struct Hash {
+    std::size_t operator()(const PlanKey& key) const { return hash_of(key); }
+  };
+  std::vector<Slot> slots_;
+  std::unordered_map<PlanKey, std::size_t, Hash> places_;
   std::size_t count_ = 0;
 };
 

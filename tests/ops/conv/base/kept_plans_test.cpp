@@ -75,6 +75,22 @@ TEST(KeptPlans, OutliveTheNextOnes) {
   }
 }
 
+// As a training does that has seen many lengths of sound, whose steps ask for some hundreds of plans.
+TEST(KeptPlans, OfLateProblemsAreMadeOnceARound) {
+  const cuda::PretendGpu gpu(kHopper);
+  constexpr auto kMost = static_cast<std::int64_t>(cuda::kMostKept), kRecent = std::int64_t{cuda::kMostRecent};
+  int made = 0;
+  for (std::int64_t batch = 1; batch <= kMost; ++batch) plan_of(batch, made);
+  made = 0;
+  for (int round = 0; round < 3; ++round) {
+    for (std::int64_t late = 1; late <= kRecent; ++late) {
+      const Plan* const plan = plan_of(late % 5 == 0 ? -kMost - late : (std::int64_t{1} << 42) + late, made);
+      EXPECT_EQ(plan == nullptr, late % 5 == 0);
+    }
+    EXPECT_EQ(made, kRecent);
+  }
+}
+
 // Of kernels that are compared one runs: its plan is kept then, and not made again; those of the others are not kept.
 TEST(KeptPlans, AreKeptForThoseThatRun) {
   const cuda::PretendGpu gpu(kHopper);
