@@ -36,7 +36,7 @@ TEST(ConvWorkspaceCuda, IsBounded) {
       const PrecisionGuard guard(precision);
       for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
         const ConvWorkspace bytes = conv_workspace(g, dtype);
-        // Tiles are used to 1/32 at least, and a phase has no more taps than the filter.
+        // A packed filter has whole tiles, and no phase has more taps than the filter.
         const std::int64_t constant = std::int64_t{512} << 20, most = constant + 1024 * g.filter_numel();
         EXPECT_LE(bytes.conv, most);
         EXPECT_LE(bytes.conv_transpose, most);
