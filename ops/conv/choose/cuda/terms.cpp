@@ -92,12 +92,13 @@ Terms tensor_core_terms(const ConvProblem& problem, const CorrelationPlan& p, do
            alignment == 4 ? model : 0, .01 * steps}};
 }
 
-/// The model's clocks, and the same of rows that do not begin at whole vectors and are read element by element. The
-/// rows' length decides, not where the tensor begins: an address must not choose the bits.
-template <class Plan>
-Terms line_terms(const ConvProblem& problem, const Plan& p, double clocks) {
-  const double model = clocks_as_microseconds(clocks);
-  return {problem, {model, p.w.source % p.vector == 0 ? 0 : model}};
+/// The model's clocks; and of rows that do not begin at whole vectors, which threads read element by element, what
+/// tiles that follow one another read of the source. The rows' length decides, not where the tensor begins: an address
+/// must not choose the bits.
+Terms line_terms(const ConvProblem& problem, const LinePlan& p, double clocks, double tiles, double tile_elements) {
+  const bool is_odd = p.w.source % p.vector != 0;
+  const double model = clocks_as_microseconds(clocks), read = 1e-3 * waves_of(problem, tiles, 1) * tile_elements;
+  return {problem, {model, is_odd ? model : 0, is_odd ? read : 0}};
 }
 
 }  // namespace
@@ -206,13 +207,16 @@ Terms channelwise_weight_terms(const ConvProblem& problem) {
            static_cast<double>(plan.splits), 1e-3 * blocks}};
 }
 
+/// The model's clocks; factors that are copied first; and results that threads store, for the copy engine cannot.
 Terms product_terms(const ConvProblem& problem) {
   const ProductPlan& p = *find_product_plan(problem);
   const std::int64_t copied = product_copy_bytes(p);
   if (copied > kMostCopyBytes) return {};
+  const bool stores_boxes = product_is_aligned(p.result, p.element_bytes, nullptr);
   return {problem,
           {clocks_as_microseconds(product_clocks(p, problem.machine)), copied > 0 ? 1.0 : 0.0,
-           megabytes(number(copied))}};
+           megabytes(number(copied)),
+           stores_boxes ? 0 : megabytes(number(p.result.lines * p.result.width * p.element_bytes))}};
 }
 
 Terms tapwise_terms(const ConvProblem& problem) {
@@ -246,12 +250,14 @@ Terms narrow_terms(const ConvProblem& problem) {
 
 Terms packed_terms(const ConvProblem& problem) {
   const PackedPlan& p = *find_packed_plan(problem);
-  return line_terms(problem, p, packed_clocks(p, problem.machine));
+  return line_terms(problem, p, packed_clocks(p, problem.machine), number(p.blocks()),
+                    number(p.length) * p.source_channels);
 }
 
 Terms col2im_terms(const ConvProblem& problem) {
   const Col2imPlan& p = *find_col2im_plan(problem);
-  return line_terms(problem, p, col2im_clocks(p, problem.machine));
+  return line_terms(problem, p, col2im_clocks(p, problem.machine), number(p.batch * p.row_tiles * p.column_tiles),
+                    number(p.rows + p.h.span()) * (p.tile_columns + p.w.span()) * p.source_channels);
 }
 
 /// The model's clocks, more of rows no longer than a vector; and the sums of splits.
