@@ -82,7 +82,9 @@ class FusedSequential(nn.Sequential):
         versions = [norm.eps, *(None if part is None else state_of(part) for part in parts)]
         known = folds.get(conv)
         if known is None or known[1] != versions or any(a is not b for a, b in zip(known[0], parts)):
-            folds[conv] = known = parts, versions, _fold(conv, norm, weight, bias)
+            # Their memory is held, so that no other tensor that `.data` is assigned comes to lie at its address.
+            memory = [None if part is None else part.detach() for part in parts]
+            folds[conv] = known = parts, versions, _fold(conv, norm, weight, bias), memory
         frozen = conv._adjoint_frozen
         if frozen is not None:
             frozen.follow(weight, known[2][0])
