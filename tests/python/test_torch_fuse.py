@@ -175,6 +175,11 @@ class FuseTest(unittest.TestCase):
             copied = pickle.loads(pickle.dumps(mine))
             self.assertNotIn("_folds", vars(copied))
             self.assertTrue(torch.equal(copied(x), before))
+            # What is assigned twice may come to lie where the first one lay.
+            for _ in range(20):
+                for changed, factor in itertools.product((mine, model), (2.0, 0.4)):
+                    changed[0].weight.data = changed[0].weight * factor
+                self.assert_close(mine(x), model(x))
         with torch.inference_mode():
             self.assert_close(mine(x), model(x))
 

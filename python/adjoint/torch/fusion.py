@@ -40,8 +40,8 @@ class FusedSequential(nn.Sequential):
     apart.
 
     A folded filter is kept while nothing is recorded, until one of the tensors that it is made of changes, train(),
-    load_state_dict() or to() and the like is called. PyTorch does not see what is written in place through `.data`; call
-    train() or eval() after that. Compilers and tracers see activations as a part of their convolution, and a BatchNorm
+    load_state_dict() or to() and the like is called. PyTorch does not see what is written in place through `.data`;
+    call train() or eval() after that. Compilers and tracers see activations as a part of their convolution, and a BatchNorm
     as it is: to fold it is work for each call there.
     """
 

@@ -22,7 +22,7 @@ class Report:
     """What replace(), fuse() or restore() did to each module of a model, by the module's name in it.
 
     replaced: the module's class now, of fuse() what is computed together. left: why it, or of fuse() a part of it, stays
-    as it was. trials: with only_where_faster, what was measured, in milliseconds, since each layer's first call; a layer
+    as it was; and what was asked for by `subclasses` where no module is of it. trials: with only_where_faster, what was measured, in milliseconds, since each layer's first call; a layer
     that PyTorch computes sooner is PyTorch's again from then on.
     """
 
@@ -56,9 +56,9 @@ def replace(
     Others are left, for they may compute something else. The report names those that no module is of.
 
     only_where_faster: each replaced module's first call for some shapes is timed both ways, with the gradients if it
-    records, and the module becomes PyTorch's again where that is quicker. A way that fails has lost, and adjoint is kept
-    where both do. What is timed is the convolution, not what a subclass's forward() does around it, with the precisions
-    that are set for both: torch.backends.cudnn.allow_tf32 for PyTorch, set_precision() for Adjoint.
+    records, and the module becomes PyTorch's again where that is quicker. A way that fails has lost, and adjoint is
+    kept where both do. What is timed is the convolution, not what a subclass's forward() does around it, with the
+    precisions that are set for both: torch.backends.cudnn.allow_tf32 for PyTorch, set_precision() for Adjoint.
     """
     report = Report()
     subclasses = (subclasses,) if isinstance(subclasses, (type, str)) else tuple(subclasses)
@@ -78,7 +78,7 @@ def replace(
             trial.begin(module, name, report.trials, _restore)
     for subclass in subclasses:
         if subclass not in met:
-            report.left[str(subclass)] = "no convolution of the model is of this subclass"
+            report.left[f"subclasses: {subclass}"] = "no convolution of the model is of it"
     return report
 
 
@@ -143,7 +143,7 @@ def restore(model: nn.Module) -> Report:
 
 def _replace(module, kinds, subclasses):
     """Returns why the module stays as it is, or None."""
-    if isinstance(module, tuple(_OURS)):
+    if issubclass(_kind(module), modules.Held):
         return "it is Adjoint's"
     if has_own_forward(module):
         return "its forward was replaced on the module itself"
@@ -163,7 +163,7 @@ def _replace(module, kinds, subclasses):
         ours = _mixed(kind, kinds[base])
     else:
         return f"it is a {kind.__name__}, a subclass that was not asked for"
-    if is_uninitialised(module):
+    if kind is not own_class(module):
         module.cls_to_become = ours  # its first call ends so
     else:
         _become(module, ours)
@@ -187,8 +187,9 @@ def _restore(module):
 
 
 def _kind(module):
-    """The module's class, and of a lazy one the class that it becomes."""
-    return module.cls_to_become if is_uninitialised(module) else own_class(module)
+    """The module's class, and of a lazy one the class that it becomes, where it names one."""
+    becomes = getattr(module, "cls_to_become", None) if is_uninitialised(module) else None
+    return own_class(module) if becomes is None else becomes
 
 
 def _names(kind):
@@ -227,7 +228,9 @@ def _reduce(module, protocol):
     # The class has no name by which pickle would find it.
     state = module.__getstate__() if hasattr(module, "__getstate__") else None  # a parametrised module's raises
     kind, ours = type(module).__bases__
-    return _unreduce, (kind, ours), state or module.__dict__
+    # Nor has what a lazy module was told to become.
+    state = {key: value for key, value in (state or module.__dict__).items() if key != "cls_to_become"}
+    return _unreduce, (kind, ours), state
 
 
 def _unreduce(kind, ours):

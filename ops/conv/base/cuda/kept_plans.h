@@ -22,7 +22,7 @@ namespace adjoint::cuda {
 
 /// Of a kernel's plans the process keeps the first kMostKept; of others each thread keeps the last kMostRecent, and the
 /// last kMostCompared of those that were asked for to compare kernels.
-inline constexpr std::size_t kMostKept = 4096, kMostRecent = 1024, kMostCompared = 8;
+inline constexpr std::size_t kMostKept = 4096, kMostRecent = 512, kMostCompared = 8;
 
 /// What a plan depends on: role, geometry, arithmetic, GPU, machine, and which plans are passed over, in numbers.
 using PlanKey = std::array<std::int64_t, 28>;
@@ -129,23 +129,26 @@ class RecentPlans {
 
   template <class Make>
   const Plan* add(const PlanKey& key, Make& make) {
-    const std::size_t at = count_++ % kCount;  // others that make() asks for take the next ones
+    const std::size_t at = next_ % kCount;
     if (at == slots_.size()) {
       slots_.push_back({.plan = std::make_unique<Plan>()});
     } else {
-      places_.erase(slots_[at].key);
+      if (slots_[at].is_made) places_.erase(slots_[at].key);
+      slots_[at].is_made = false;  // make() may throw
       *slots_[at].plan = {};
     }
+    ++next_;  // others that make() asks for take the next ones
     const bool takes = make(*slots_[at].plan);
-    slots_[at].takes = takes;
-    slots_[at].key = key;
     places_[key] = at;
+    slots_[at].key = key;
+    slots_[at].takes = takes;
+    slots_[at].is_made = true;
     return takes ? slots_[at].plan.get() : nullptr;
   }
 
  private:
   struct Slot {
-    bool takes = false;
+    bool is_made = false, takes = false;
     PlanKey key{};
     std::unique_ptr<Plan> plan;
   };
@@ -154,7 +157,7 @@ class RecentPlans {
   };
   std::vector<Slot> slots_;
   std::unordered_map<PlanKey, std::size_t, Hash> places_;
-  std::size_t count_ = 0;
+  std::size_t next_ = 0;
 };
 
 /// While it lives, large plans that the thread asks for are not kept by the process: of kernels that are compared one

@@ -22,7 +22,7 @@ const ChannelwiseWeightPlan* find_channelwise_weight_plan(const ConvProblem& pro
 
 namespace {
 
-// The limits of both: the kernels are made for few channels, though plans could have more.
+// Both kernels are made for few channels and take no more, though plans could have more.
 bool takes_gather(const ConvProblem& problem) {
   const ConvGeometry& g = problem.geometry;
   const std::int64_t source =

@@ -92,9 +92,9 @@ Terms tensor_core_terms(const ConvProblem& problem, const CorrelationPlan& p, do
            alignment == 4 ? model : 0, .01 * steps}};
 }
 
-/// The model's clocks; and of rows that do not begin at whole vectors, which threads read element by element, what
-/// tiles that follow one another read of the source. The rows' length decides, not where the tensor begins: an address
-/// must not choose the bits.
+/// The model's clocks; and of rows that do not begin at whole vectors, which threads read element by element, what a
+/// multiprocessor's tiles read of the source, one after another. The rows' length decides, not where the tensor begins:
+/// an address must not choose the bits.
 Terms line_terms(const ConvProblem& problem, const LinePlan& p, double clocks, double tiles, double tile_elements) {
   const bool is_odd = p.w.source % p.vector != 0;
   const double model = clocks_as_microseconds(clocks), read = 1e-3 * waves_of(problem, tiles, 1) * tile_elements;
@@ -207,16 +207,16 @@ Terms channelwise_weight_terms(const ConvProblem& problem) {
            static_cast<double>(plan.splits), 1e-3 * blocks}};
 }
 
-/// The model's clocks; factors that are copied first; and results that threads store, for the copy engine cannot.
+/// The model's clocks; factors that are copied first; and results whose rows are no whole vectors.
 Terms product_terms(const ConvProblem& problem) {
   const ProductPlan& p = *find_product_plan(problem);
   const std::int64_t copied = product_copy_bytes(p);
   if (copied > kMostCopyBytes) return {};
-  const bool stores_boxes = product_is_aligned(p.result, p.element_bytes, nullptr);
+  const bool whole_rows = product_is_aligned(p.result, p.element_bytes, nullptr);
   return {problem,
           {clocks_as_microseconds(product_clocks(p, problem.machine)), copied > 0 ? 1.0 : 0.0,
            megabytes(number(copied)),
-           stores_boxes ? 0 : megabytes(number(p.result.lines * p.result.width * p.element_bytes))}};
+           whole_rows ? 0 : megabytes(number(p.result.lines * p.result.width * p.element_bytes))}};
 }
 
 Terms tapwise_terms(const ConvProblem& problem) {

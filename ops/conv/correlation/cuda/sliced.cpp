@@ -14,7 +14,7 @@
 namespace adjoint::cuda {
 namespace {
 
-/// Of the two kernels' plans with slices the quicker one. None where their tiles give all multiprocessors work without:
+/// Plans the quicker of the two kernels with slices. False where their tiles give all multiprocessors work without, for
 /// slices only cost additions then.
 bool plan_quickest(const ConvProblem& problem, CorrelationPlan& plan) {
   const bool split = is_split(problem);

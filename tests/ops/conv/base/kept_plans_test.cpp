@@ -1,6 +1,7 @@
 // What is kept of plans, without a GPU.
 #ifdef ADJOINT_WITH_CUDA
 
+#include <adjoint/core/error.h>
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/tests/support/conv_choices.h>
 #include <adjoint/tests/support/conv_machine.h>
@@ -75,7 +76,7 @@ TEST(KeptPlans, OutliveTheNextOnes) {
   }
 }
 
-// As a training does that has seen many lengths of sound, whose steps ask for some hundreds of plans.
+// A training that has seen many lengths of sound asks for some hundreds of late plans in a step.
 TEST(KeptPlans, OfLateProblemsAreMadeOnceARound) {
   const cuda::PretendGpu gpu(kHopper);
   constexpr auto kMost = static_cast<std::int64_t>(cuda::kMostKept), kRecent = std::int64_t{cuda::kMostRecent};
@@ -89,6 +90,29 @@ TEST(KeptPlans, OfLateProblemsAreMadeOnceARound) {
     }
     EXPECT_EQ(made, kRecent);
   }
+}
+
+TEST(KeptPlans, AreKeptThoughMakingAnotherFails) {
+  cuda::RecentPlans<Plan, 4> recent;
+  int made = 0;
+  const auto find_or_add = [&](std::int64_t number, bool fails = false) {
+    const auto make = [&](Plan& plan) {
+      if (fails) throw Error("no plan");
+      ++made;
+      plan.batch = number;
+      return true;
+    };
+    const cuda::PlanKey key{number};
+    bool is_known = false;
+    const Plan* const plan = recent.find(key, is_known);
+    return is_known ? plan : recent.add(key, make);
+  };
+  for (std::int64_t number = 1; number <= 4; ++number) find_or_add(number);
+  EXPECT_ERROR(find_or_add(5, true), "no plan");  // in the place of 1
+  for (const std::int64_t number : {1, 5, 6, 7}) EXPECT_EQ(find_or_add(number)->batch, number);
+  made = 0;
+  for (const std::int64_t number : {1, 5, 6, 7}) EXPECT_EQ(find_or_add(number)->batch, number);
+  EXPECT_EQ(made, 0);
 }
 
 // Of kernels that are compared one runs: its plan is kept then, and not made again; those of the others are not kept.
