@@ -5,6 +5,7 @@
 #include <adjoint/ops/conv/base/cuda/kept_plans.h>
 #include <adjoint/tests/support/conv_choices.h>
 #include <adjoint/tests/support/conv_machine.h>
+#include <adjoint/tests/support/errors.h>
 
 #include <gtest/gtest.h>
 
