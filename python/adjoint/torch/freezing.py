@@ -6,14 +6,18 @@ from torch import nn
 
 from adjoint.library import FrozenFilter
 from adjoint.torch import modules
-from adjoint.torch.native import state_of
+
+
+def _state(tensor):
+    """What tells that a tensor was written or moved, as far as PyTorch counts it."""
+    return None if tensor.is_inference() else tensor._version, tensor.data_ptr(), tensor.dtype, tensor.device
 
 
 class _Kept:
     """A tensor, as it is now, and what stands for it in the library."""
 
     def __init__(self, tensor):
-        self.tensor, self.state, self.handle = tensor, state_of(tensor), FrozenFilter()
+        self.tensor, self.state, self.handle = tensor, _state(tensor), FrozenFilter()
         self._memory = tensor.detach()  # held, so that no other tensor comes to lie at its address
 
 
@@ -29,7 +33,7 @@ class Filter:
         RuntimeError where it has changed."""
         for kept in (self.parameter, self.folded):
             if kept is not None and kept.tensor is weight:
-                if kept.state != state_of(weight):
+                if kept.state != _state(weight):
                     raise RuntimeError(
                         "weights must not change while their model is frozen; got a weight of shape "
                         f"{tuple(weight.shape)} that was written or moved since freeze(); unfreeze it first"

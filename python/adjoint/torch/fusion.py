@@ -8,7 +8,6 @@ from torch.nn.utils import parametrize
 from adjoint.torch import modules, operators
 from adjoint.torch.activation import activation_of
 from adjoint.torch.functional import is_compiling
-from adjoint.torch.native import state_of
 
 _NORMS = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d}
 _CONVS = (modules.Conv1d, modules.Conv2d, modules.ConvTranspose1d, modules.ConvTranspose2d)
@@ -41,8 +40,8 @@ class FusedSequential(nn.Sequential):
 
     A folded filter is kept while nothing is recorded, until one of the tensors that it is made of changes, train(),
     load_state_dict() or to() and the like is called. PyTorch does not see what is written in place through `.data`;
-    call train() or eval() after that. Compilers and tracers see activations as a part of their convolution, and a BatchNorm
-    as it is: to fold it is work for each call there.
+    call train() or eval() after that. Compilers and tracers see activations as a part of their convolution, and a
+    BatchNorm as it is: to fold it is work for each call there.
     """
 
     def forward(self, input):
@@ -75,15 +74,16 @@ class FusedSequential(nn.Sequential):
         parts = (weight, bias, norm.weight, norm.bias, norm.running_mean, norm.running_var)
         keeps = not torch.is_grad_enabled() and weight is conv._parameters.get("weight")
         keeps = keeps and operators.is_ordinary(parts)
-        keeps = keeps and not any(part is not None and part.is_inference() for part in parts)
-        if not keeps:
+        tensors = [part for part in parts if part is not None]
+        if not keeps or any([part.is_inference() for part in tensors]):
             return _fold(conv, norm, weight, bias)
         folds = self.__dict__.setdefault("_folds", {})
-        versions = [norm.eps, *(None if part is None else state_of(part) for part in parts)]
+        # `.data` can be assigned without a new version, but not without another address.
+        versions = [norm.eps, *[part._version for part in tensors], *[part.data_ptr() for part in tensors]]
         known = folds.get(conv)
         if known is None or known[1] != versions or any(a is not b for a, b in zip(known[0], parts)):
             # Their memory is held, so that no other tensor that `.data` is assigned comes to lie at its address.
-            memory = [None if part is None else part.detach() for part in parts]
+            memory = [part.detach() for part in tensors]
             folds[conv] = known = parts, versions, _fold(conv, norm, weight, bias), memory
         frozen = conv._adjoint_frozen
         if frozen is not None:

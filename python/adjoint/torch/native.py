@@ -50,11 +50,6 @@ current_stream = getattr(
 )
 
 
-def state_of(tensor):
-    """What tells that a tensor was written or moved, as far as PyTorch counts it."""
-    return None if tensor.is_inference() else tensor._version, tensor.data_ptr(), tensor.dtype, tensor.device
-
-
 def plain(tensor):
     """The tensor with its elements one after another, and as they are in memory, where the library reads them: a view may
     say that their signs are to be read the other way round (torch.Tensor.is_neg). Nothing of it is recorded."""
